@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from multiprocessing.connection import Connection
 from multiprocessing.reduction import recv_handle, send_handle
 from typing import Any
@@ -30,16 +29,15 @@ class Near:
         producer = ends.producer(self.ringer.ring)
         self.hand_over(far, ends.file)
         ends.close()
-        send, pump, clock = producer.send, producer.pump, time.perf_counter_ns
-        self.sent_ns = times = []
-        for message in source.messages(job):
-            times.append(clock())
-            if not send(Kind.ROWS, message):
-                self.wait(pump)
+        for message in source.runs(job):
+            if not producer.send(Kind.ROWS, message):
+                self.wait(producer.pump)
 
     def hand_over(self, far: Far, *files: int) -> None:
         """Pass descriptors to the far process and wait until it is ready."""
-        for file in (*self.bell.files, *self._theirs.files, *files):
+        passed = (*self.bell.files, *self._theirs.files, *files)
+        far.link.send(len(passed))
+        for file in passed:
             send_handle(far.link, file, far.pid)
         if far.tell() != "ready":
             raise ProcessError("the consumer of a benchmark is not ready")
@@ -50,12 +48,12 @@ class Near:
             raise ProcessError("the consumer of a benchmark does nothing")
 
 
-def attach(link: Connection, *, is_echo: bool = False) -> tuple[Doorbell, Consumer, Producer | None]:
+def attach(link: Connection) -> tuple[Doorbell, Consumer, Producer | None]:
     """The far side's ends, of the descriptors that the near one passes."""
-    event, page, own_event, own_page, *files = (recv_handle(link) for _ in range(6 if is_echo else 5))
+    event, page, own_event, own_page, *files = (recv_handle(link) for _ in range(link.recv()))
     ring = Ringer((event, page)).ring
     consumer = shm.attach_consumer(files[0], ring)
-    producer = shm.attach_producer(files[1], ring) if is_echo else None
+    producer = shm.attach_producer(files[1], ring) if len(files) > 1 else None
     for file in (page, *files):
         os.close(file)
     bell = Doorbell.attach((own_event, own_page))
@@ -64,16 +62,17 @@ def attach(link: Connection, *, is_echo: bool = False) -> tuple[Doorbell, Consum
 
 
 def consume(link: Connection, job: Job) -> Done:
-    """Take all messages of a transfer."""
+    """Take all messages of a transfer, each part as it comes."""
     bell, consumer, _ = attach(link)
     toucher = Toucher(job)
+    receive, done, take = consumer.receive, consumer.done, toucher.take
     while toucher.left:
-        message = consumer.receive()
+        message = receive(whole=False)
         if message is None:
             if not bell.wait(lambda: consumer.has_arrived, PATIENCE_S):
                 raise ProcessError("the producer of a benchmark does nothing")
             continue
-        toucher.take(message.payload)
-        consumer.done(message)
+        take(message.payload)
+        done(message)
     bell.close()
     return toucher.done()

@@ -7,12 +7,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from llvmlite import ir
-from numba import extending, njit, types
-from numba.core import cgutils
+from numba import njit
+
+from penstock.host.channel.filling import copy_bytes
 
 #: Bytes of a line of the cache: the consumer reads one word of each.
 LINE_BYTES = 64
+#: Bytes that a worker's deltas and batches have, about: what is sent by one call.
+RUN_BYTES = 1 << 20
 #: Seconds that any side waits for the other before the benchmark fails.
 PATIENCE_S = 60.0
 
@@ -67,17 +69,26 @@ class Source:
         self.memory = np.random.default_rng(20).integers(0, 256, nbytes, np.uint8)
 
     def starts(self, job: Job) -> list[int]:
-        """Where each message of a transfer begins: at lines, one behind the other."""
-        # The next multiple of a line, as slots have it.
-        stride = -(-job.message_bytes // LINE_BYTES) * LINE_BYTES
-        places = len(self.memory) // stride
-        return [number % places * stride for number in range(job.messages)]
+        """Where each message of a transfer begins, one behind the other."""
+        places = len(self.memory) // job.message_bytes
+        return [number % places * job.message_bytes for number in range(job.messages)]
 
     def messages(self, job: Job) -> Iterator[memoryview]:
         """The messages, as views."""
         view = self.memory.data
         for start in self.starts(job):
             yield view[start : start + job.message_bytes]
+
+    def runs(self, job: Job) -> Iterator[memoryview]:
+        """Neighbouring messages together, each run about a MiB."""
+        view, size = self.memory.data, job.message_bytes
+        places, many = len(self.memory) // size, max(1, RUN_BYTES // size)
+        number = 0
+        while number < job.messages:
+            place = number % places
+            count = min(many, places - place, job.messages - number)
+            yield view[place * size : (place + count) * size]
+            number += count
 
     def total(self, job: Job) -> int:
         """What the consumer's sum must be."""
@@ -86,7 +97,7 @@ class Source:
         for start in self.starts(job):
             if start not in sums:
                 sums[start] = touch(self.memory[start : start + job.message_bytes])
-            total += sums[start]
+            total += int(sums[start])
         return total % (1 << 64)
 
 
@@ -105,7 +116,7 @@ class Toucher:
 
     def take(self, content: object) -> None:
         """Touch a message."""
-        self._total += touch(np.frombuffer(content, np.uint8))  # type: ignore[arg-type]
+        self._total += int(touch(np.frombuffer(content, np.uint8)))  # type: ignore[arg-type]
         self._times[self._count] = time.perf_counter_ns()
         self._count += 1
 
@@ -113,7 +124,7 @@ class Toucher:
         return Done(self._total % (1 << 64), self._times)
 
 
-@njit(nogil=True)
+@njit
 def touch(content):
     """Sum of the first word of each line; lines begin where the content does."""
     words = content[: len(content) // 8 * 8].view(np.uint64)
@@ -123,28 +134,11 @@ def touch(content):
     return total
 
 
-@extending.intrinsic
-def _memcpy(typingctx, to, at, source, start, nbytes):
-    def codegen(context, builder, signature, args):
-        there, here = (
-            builder.gep(
-                context.make_array(signature.args[k])(context, builder, args[k]).data,
-                [args[k + 1]],
-            )
-            for k in (0, 2)
-        )
-        # The C library's own, which knows the processor.
-        cgutils.raw_memcpy(builder, there, here, args[4], ir.Constant(ir.IntType(64), 1))
-        return context.get_dummy_value()
-
-    return types.void(to, types.int64, source, types.int64, types.int64), codegen
-
-
 @njit(nogil=True)
 def _copy_round(ring, stride, source, starts, nbytes):
     at = 0
     for start in starts:
-        _memcpy(ring, at, source, start, nbytes)
+        copy_bytes(ring, at, source, start, nbytes)
         at += stride
         if at + nbytes > len(ring):
             at = 0
