@@ -30,7 +30,9 @@ def _pointer(context, builder, array_type, array, place):
 
 
 @intrinsic
-def _load_acquire(typingctx, words, place):
+def load_word(typingctx, words, place):
+    """:func:`load_acquire` for compiled code."""
+
     def codegen(context, builder, signature, args):
         pointer = _pointer(context, builder, signature.args[0], *args)
         return builder.load_atomic(pointer, "acquire", _WORD_BYTES)
@@ -87,7 +89,7 @@ def load_acquire(words, place):
     -------
     uint64
     """
-    return _load_acquire(words, place)
+    return load_word(words, place)
 
 
 @_kept
@@ -120,4 +122,4 @@ def take_announced(words, place):
     at what the other stores, one at least sees it.
     """
     _fence()
-    return _load_acquire(words, place) == 1 and _exchange(words, place, types.uint64(0)) == 1
+    return load_word(words, place) == 1 and _exchange(words, place, types.uint64(0)) == 1
