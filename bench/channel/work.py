@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -108,6 +109,11 @@ class Toucher:
         self._total = 0
         self._times = np.zeros(job.messages, np.int64)
         self._count = 0
+        self._all = threading.Event()
+
+    def wait(self, timeout_s: float) -> bool:
+        """Wait until all messages were taken, by another thread; whether they were."""
+        return self._all.wait(timeout_s)
 
     @property
     def left(self) -> int:
@@ -119,6 +125,8 @@ class Toucher:
         self._total += int(touch(np.frombuffer(content, np.uint8)))  # type: ignore[arg-type]
         self._times[self._count] = time.perf_counter_ns()
         self._count += 1
+        if self._count == len(self._times):
+            self._all.set()
 
     def done(self) -> Done:
         return Done(self._total % (1 << 64), self._times)

@@ -138,9 +138,9 @@ class ShmMemory:
         return _read_footer(self._view, self._footers[slot])
 
     def payload(self, slot: int, length: int) -> memoryview:
-        """A read-only view of the first bytes of a slot."""
+        """A view of the first bytes of a slot."""
         start = self._starts[slot]
-        return self._view[start : start + length].toreadonly()
+        return self._view[start : start + length]
 
     def give(self, processed: int) -> None:
         """Write the count of credits by a release store."""
