@@ -86,10 +86,16 @@ class Consumer:
     @property
     def has_arrived(self) -> bool:
         """Whether :meth:`receive` has something to look at. If not, all credits are given."""
-        return self._look()
+        return not self._is_waiting(self.memory.sequence(self._slot))
 
-    def receive(self) -> Message | None:
+    def receive(self, *, whole: bool = True) -> Message | None:
         """Take the next message, if all of it is there.
+
+        Parameters
+        ----------
+        whole : bool
+            False to get a message that is cut part by part, as it comes and without a copy. Then
+            always, from the beginning of a message on.
 
         Returns
         -------
@@ -102,11 +108,45 @@ class Consumer:
         MalformedError
             The slot holds what no producer of this channel writes.
         """
-        while self._look():
-            message = self._take()
-            if message is not None:
-                return message
-        return None
+        memory = self.memory
+        while True:
+            slot, sequence = self._slot, self._wanted
+            found = memory.sequence(slot)
+            if found != sequence:
+                self._is_waiting(found)
+                return None
+            length, number, flags, channel, crc, reserved = memory.footer(slot)
+            if (
+                not 0 < number <= len(KINDS)
+                or length > self._capacity
+                or channel != memory.channel
+                or flags > MORE
+                or reserved
+            ):
+                raise self._malformed(
+                    f"a footer of length {length}, kind {number}, flags {flags}, "
+                    f"channel {channel:#x}"
+                )
+            if memory.has_crc and crc != self._sum():
+                raise self._malformed("its checksum does not fit its content")
+            kind, content = KINDS[number - 1], memory.payload(slot, length)
+            if flags or self._cut is not None:
+                content = self._join(kind, content, is_last=not flags, whole=whole)
+            # The slot is taken.
+            self._received = sequence
+            self._wanted = (sequence + 1) % self.modulus
+            self._slot = slot + 1 if slot + 1 < self.slots else 0
+            if not slot:
+                # The ring begins at place 1 (at 0 if that is all), so 0 is its last place.
+                self._has_lapped = True
+            if kind is Kind.CLOSE and not flags:
+                self.closed = True
+            if type(content) is memoryview:
+                return Message(kind, content, sequence, flags != 0)
+            # What was copied is processed.
+            self._finish(sequence)
+            if content is not None:
+                return Message(kind, content, sequence)
 
     def done(self, message: Message) -> None:
         """Say that a message was processed: its payload is not looked at any more.
@@ -121,6 +161,16 @@ class Consumer:
         if type(message.payload) is bytearray:
             return  # its slots were copied, and are free already
         sequence = message.sequence
+        if (
+            sequence == (self._processed + 1) % self.modulus
+            and self._processed != self._received
+            and not self._early
+        ):
+            # The common case, in order.
+            self._processed = sequence
+            if (sequence - self._given) % self.modulus >= self._share:
+                self._give()
+            return
         if not self._is_open(sequence) or sequence in self._early:
             raise UsageError(f"{message!r} is done already: call done() once for each message")
         self._finish(sequence)
@@ -135,7 +185,7 @@ class Consumer:
         ------
         MalformedError
         """
-        if self._look():
+        if self.has_arrived:
             return
         following = (self._wanted + 1) % self.modulus
         place = (self._slot + 1) % self.slots
@@ -153,71 +203,38 @@ class Consumer:
         payload = crc32c(self.memory.payload(self._slot, length))
         return crc32c(checked_bytes(length, kind, flags, channel, self._wanted), payload)
 
-    def _look(self) -> bool:
-        """Whether the next slot has come; gives all credits if not, since the ring is empty."""
-        found = self.memory.sequence(self._slot)
+    def _is_waiting(self, found: int) -> bool:
+        """Whether a slot holds what it held before; gives all credits then: the ring is empty."""
         if found == self._wanted:
-            return True
+            return False
         before = (self._wanted - self.slots) % self.modulus if self._has_lapped else 0
         if found != before:
             raise self._malformed(f"sequence number {found} instead of {self._wanted} or {before}")
         if self._given != self._processed:
             self._give()
-        return False
+        return True
 
-    def _take(self) -> Message | None:
-        """Take the slot that has come; None if its message goes on in the next one."""
-        memory, slot, sequence = self.memory, self._slot, self._wanted
-        length, number, flags, channel, crc, reserved = memory.footer(slot)
-        kind = KINDS[number] if number < len(KINDS) else None
-        if (
-            kind is None
-            or length > self._capacity
-            or channel != memory.channel
-            or flags > MORE
-            or reserved
-        ):
-            raise self._malformed(
-                f"a footer of length {length}, kind {number}, flags {flags}, channel {channel:#x}"
-            )
-        if memory.has_crc and crc != self._sum():
-            raise self._malformed("its checksum does not fit its content")
-        payload = memory.payload(slot, length)
-        if not flags and self._cut is None:
-            whole = payload
-        else:
-            whole = self._join(kind, payload, is_last=not flags)
-        self._received = sequence
-        self._wanted = (sequence + 1) % self.modulus
-        self._slot = slot + 1
-        if self._slot == self.slots:
-            self._slot = 0
-        # The ring begins at place 1 (at 0 if that is all there is), so 0 is its last place.
-        if slot == 0:
-            self._has_lapped = True
-        if whole is not payload:
-            self._finish(sequence)
-        if whole is None:
-            return None
-        if kind is Kind.CLOSE:
-            self.closed = True
-        return Message(kind, whole, sequence)
+    def _join(
+        self, kind: Kind, payload: memoryview, *, is_last: bool, whole: bool
+    ) -> memoryview | bytearray | None:
+        """Add a slot to a message that is cut.
 
-    def _join(self, kind: Kind, payload: memoryview, *, is_last: bool) -> bytearray | None:
-        """Add a slot to a message that is cut; the message if that is all of it."""
-        if self._cut is None:
-            self._cut = (kind, bytearray())
-        first, content = self._cut
+        Returns
+        -------
+        memoryview, bytearray or None
+            The slot if parts are wanted; else the message, if that is all of it.
+        """
+        first, content = self._cut or (kind, bytearray())
         if kind is not first:
             raise self._malformed(f"{kind.name} within a message of kind {first.name}")
         is_full = len(payload) == self._capacity
         if not (is_last or is_full) or len(content) + len(payload) > MOST_MESSAGE_BYTES:
             raise self._malformed("a part of a message that is not full, or one too many")
+        self._cut = None if is_last else (kind, content)
+        if not whole:
+            return payload
         content += payload
-        if not is_last:
-            return None
-        self._cut = None
-        return content
+        return content if is_last else None
 
     def _is_open(self, sequence: int) -> bool:
         """Whether a slot was taken and is not processed."""

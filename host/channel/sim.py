@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from penstock.errors import UsageError
 
 from .consumer import Consumer
-from .message import FOOTER_BYTES, Footer
+from .message import FOOTER_BYTES, MORE, Footer
 from .producer import Producer
 
 
@@ -106,6 +106,17 @@ class SimChannel:
         footer = (length, int(kind), flags, self.channel, crc, 0)
         self.forward.append(Write("footer", slot, 0, footer))
         self.forward.append(Write("sequence", slot, 0, sequence))
+
+    def fill(
+        self, slot: int, sequence: int, part: memoryview, count: int, kind: int, *, is_last: bool
+    ) -> None:
+        """Write and publish slots one after another."""
+        size = self.slot_bytes - FOOTER_BYTES
+        for number in range(count):
+            flags = 0 if is_last and number == count - 1 else MORE
+            place = (slot + number) % self.slots
+            self.write(place, 0, part[number * size : (number + 1) * size])
+            self.publish(place, size, kind, flags, 0, sequence + number)
 
     def processed(self) -> int:
         """The count of credits that has arrived."""

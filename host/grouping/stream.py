@@ -28,7 +28,7 @@ from ..join.stream.outlet import Outlet
 from ..metrics import Latency, Report
 from ..metrics.report import GroupsReport
 from ..windows.source import Source, Span
-from .folding import Folding
+from .folding import GroupFolding
 from .intake import EventTimes, GroupIntake, read_times
 
 #: Seconds after which a relation that could not be read is tried again.
@@ -87,7 +87,7 @@ class GroupStream(StreamCalls):
         self._is_per_row = is_per_row(query)
         self._closing = None if key is None else Closing(query, key)
         self._limit: Limit = -math.inf
-        self._folding = Folding(query, schema, lookup)
+        self._folding = GroupFolding(query, schema, lookup)
         chosen = flow or Flow()
         self._intake = GroupIntake(query, schema, disorder=disorder, idle_s=chosen.idle_s)
         budget = Budget(chosen.memory_bytes, rows_gather=chosen.latency_s > 0)

@@ -12,7 +12,7 @@ from penstock.plan.group_query import GroupQuery
 from ..execute.trace import Trace
 from ..join.lookup.base import RelationJoin
 from ..metrics.report import GroupsReport, Report
-from .folding import Folding
+from .folding import GroupFolding
 
 
 class GroupedTable:
@@ -31,7 +31,7 @@ class GroupedTable:
     ----------
     rows_in, rows_out : int
         Rows so far that came, and groups that left.
-    folding : Folding
+    folding : GroupFolding
     trace : Trace
         Of what is folded when.
     """
@@ -45,7 +45,7 @@ class GroupedTable:
         lookup: RelationJoin | None = None,
     ) -> None:
         self._batches, self._alias = batches, query.source.alias
-        self.folding = Folding(query, schema, lookup)
+        self.folding = GroupFolding(query, schema, lookup)
         self.rows_in = self.rows_out = 0
         self.trace = Trace()
 
@@ -53,6 +53,16 @@ class GroupedTable:
     def schema(self) -> pa.Schema:
         """Schema of the output."""
         return self.folding.schema
+
+    @property
+    def timeless(self) -> int:
+        """Rows without an event time, which are in no window."""
+        return self.folding.timeless
+
+    @property
+    def filtered(self) -> int:
+        """Rows that did not pass WHERE."""
+        return self.folding.filtered
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         for batch in self._batches:

@@ -83,8 +83,9 @@ class CutClock:
             return self._ended + _CUT * self._latency_s if self._has_raised else None
         if not self._has_changed:
             return None
+        uncovered = self._tally.nbytes() - self._tally.nbytes(self._parent.committed)
         is_full = (
             self._parent.held_bytes > _FORCED * self._limit
-            or self._tally.nbytes() > RESULTS_SHARE * self._limit / 2
+            or uncovered > RESULTS_SHARE * self._limit / 2
         )
         return 0.0 if is_full else self._ended + self._checkpoint.every_s

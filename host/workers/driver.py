@@ -18,7 +18,7 @@ from ..channel import Doorbell, GoneError
 from ..execute.trace import Trace
 from .commits import commit_of, parts_in, record_of
 from .dealt import unpacked
-from .local.crew import Crew
+from .local.crew import Crew, StartError
 from .local.job import Job, Start
 from .points import reached
 from .protocol.messages import Message, OutputRows, PartWritten
@@ -297,22 +297,26 @@ class Driver:
     def _again(self, rank: int, how: str) -> bool:
         """Begin again from the last record, with new workers and new rings."""
         assert self._crew is not None
-        self.losses += 1
-        self._losses_in_a_row += 1
         self._crew.kill()
         self._crew = None
-        try:
-            self.parent.recover(rank)
-        except LostError as lost:
-            raise LostError(f"{how}; {lost}") from None
-        if self._losses_in_a_row > _MOST_LOSSES:
-            raise ProcessError(
-                f"{how}, as {_MOST_LOSSES} others before, without a record in between; look at "
-                "what ends them (memory, perhaps), and open the stream again"
-            )
-        reached("restart")
-        self._passed.clear()
-        self.start()
+        while self._crew is None:
+            self.losses += 1
+            self._losses_in_a_row += 1
+            try:
+                self.parent.recover(rank)
+            except LostError as lost:
+                raise LostError(f"{how}; {lost}") from None
+            if self._losses_in_a_row > _MOST_LOSSES:
+                raise ProcessError(
+                    f"{how}, as {_MOST_LOSSES} others before, without a record in between; look "
+                    "at what ends them (memory, perhaps), and open the stream again"
+                )
+            reached("restart")
+            self._passed.clear()
+            try:
+                self.start()
+            except StartError as error:
+                how = str(error)
         return True
 
     # Waiting.

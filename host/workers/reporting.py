@@ -24,7 +24,6 @@ def report_of(
     rows : int
         Output rows so far.
     """
-    state = round(sum(one.get("state_bytes", 0) for one in driver.statuses))
     return Report(
         arrived=dict(intake.arrived),
         late=dict(intake.late),
@@ -33,18 +32,18 @@ def report_of(
         pairs_pruned=0,
         pairs_in_window=0,
         window_rows=0,
-        memory_bytes={**parts, "workers": state},
+        memory_bytes={**parts, "workers": counted(driver, "state_bytes")},
         watermark_lag=intake.lag(),
         latency_s={share: latency.quantile(share) for share in QUANTILES},
         lanes=(),
         groups=GroupsReport(
-            _sum(driver, "entries"), _sum(driver, "timeless"), _sum(driver, "filtered")
+            counted(driver, "entries"), counted(driver, "timeless"), counted(driver, "filtered")
         ),
-        workers=_workers(driver),
+        workers=worker_reports(driver),
     )
 
 
-def _workers(driver: Driver) -> tuple[WorkerReport, ...]:
+def worker_reports(driver: Driver) -> tuple[WorkerReport, ...]:
     """Report each worker, as of its latest status."""
     age = time.monotonic() - driver.committed_at if driver.job.folder is not None else None
     return tuple(
@@ -63,5 +62,6 @@ def _workers(driver: Driver) -> tuple[WorkerReport, ...]:
     )
 
 
-def _sum(driver: Driver, name: str) -> int:
+def counted(driver: Driver, name: str) -> int:
+    """Return the sum of a count of all workers, as of their latest statuses."""
     return round(sum(one.get(name, 0) for one in driver.statuses))

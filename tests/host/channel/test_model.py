@@ -98,7 +98,11 @@ MUTANTS = {
     "credit before reading": (
         consumer_module,
         [
-            ("        if whole is not payload:\n", "        if True:\n"),
+            (
+                "            if type(content) is memoryview:\n",
+                "            if type(content) is memoryview:\n"
+                "                self._finish(sequence)\n",
+            ),
             ("        if type(message.payload) is bytearray:\n", "        if True:\n"),
         ],
         "I3",
@@ -115,13 +119,23 @@ MUTANTS = {
     ),
     "any other sequence number taken": (
         consumer_module,
-        [("        if found == self._wanted:\n", "        if found:\n")],
+        [("            if found != sequence:\n", "            if not found:\n")],
         "I2|Malformed",
     ),
     "cut not marked": (
         producer_module,
-        [("MORE if rest else 0)\n        if", "0)\n        if")],
+        [("self._put(parts, self._kind, MORE if rest else 0)", "self._put(parts, self._kind, 0)")],
         "I2",
+    ),
+    "several slots without credits": (
+        producer_module,
+        [("self._capacity, room, self", "self._capacity, self.slots, self")],
+        "I[134]",
+    ),
+    "several slots numbered as one": (
+        producer_module,
+        [("        self._sent += count\n", "        self._sent += 1\n")],
+        "I[1234]|Malformed",
     ),
 }
 
@@ -137,7 +151,10 @@ def test_a_mistake_is_found(name: str):
     }
     argument, class_name = classes[module]
     model = ChannelModel(
-        2, [b"cut", *numbered(6)], modulus=WORD, **{argument: getattr(mutant, class_name)}
+        2,
+        [b"cut", *numbered(3), b"longer"],
+        modulus=WORD,
+        **{argument: getattr(mutant, class_name)},
     )
     with pytest.raises(ViolationError, match=problem):
         explore(model, model.first)
