@@ -152,6 +152,10 @@ bench-routing: setup ## Measure lanes by key: plans, streams, and the key-splitt
 	$(BIN)/python -m bench.routing.streams $(ARGS)
 	$(BIN)/python -m bench.routing.figures $(ARGS)
 
+.PHONY: bench-channel
+bench-channel: setup ## Measure channels between processes beside memcpy, Flight, ZeroMQ, pipes and iceoryx2
+	$(BIN)/python -m bench.channel $(ARGS)
+
 .PHONY: bench-workers
 bench-workers: setup ## Measure groups of streams on workers beside DuckDB, Polars and Spark
 	$(BIN)/python -m bench.workers $(ARGS)
