@@ -85,7 +85,10 @@ class GroupState:
         aggregation = query.aggregation
         found = None if query.source.time is None else time_key(query)
         layout = EntryLayout(
-            aggregation.keys, None if found is None else found.index, aggregation.aggregates
+            aggregation.keys,
+            None if found is None else found.index,
+            aggregation.aggregates,
+            schema,
         )
         self._layout = layout
         self._output = GroupRows(query, layout, {query.source.side: schema})

@@ -112,7 +112,7 @@ def test_a_batch_beyond_the_bounds_does_not_fit():
 
 def test_a_part_that_may_fail_is_not_computed_before_where():
     query = query_of("SELECT CAST(f AS SMALLINT) AS n FROM s WHERE flag GROUP BY 1")
-    layout = EntryLayout(query.aggregation.keys, None, ())
+    layout = EntryLayout(query.aggregation.keys, None, (), SCHEMA)
     assert not CompiledContributions(query, layout, SCHEMA, 64).is_safe
 
 
@@ -156,6 +156,6 @@ def test_leaders_follow_the_hash_of_the_house(column: str, values: np.ndarray, f
 def test_a_loop_of_too_many_steps_is_not_compiled():
     shown = ", ".join(f"min(small + {k}) AS m{k}" for k in range(200))
     query = query_of(f"SELECT {shown} FROM s GROUP BY k")
-    layout = EntryLayout(query.aggregation.keys, None, query.aggregation.aggregates)
+    layout = EntryLayout(query.aggregation.keys, None, query.aggregation.aggregates, SCHEMA)
     with pytest.raises(NotCompilable, match="more than 512 steps"):
         CompiledContributions(query, layout, SCHEMA, 64)
