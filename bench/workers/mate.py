@@ -29,6 +29,9 @@ from penstock.plan.window import FOREVER
 #: Bytes of input after which an epoch ends (§7.1.2).
 EPOCH_BYTES = 64 << 20
 
+#: Batches after which it is looked whether a window can close: some 10 ms at the rates of here.
+_LOOK_BATCHES = 4
+
 #: Seconds without a message of another worker, after which something is wrong.
 _QUIET_S = 120.0
 
@@ -116,11 +119,13 @@ class Mate:
             worker.dealt(DealtRows(self._incarnation, number, self.rank, first, batch))
             first += batch.num_rows
             waiting += batch.nbytes
-            # Rows are in order of time, so none is below the last one's.
-            last = batch["t"][-1].cast(pa.int64()).as_py()
-            worker.dealt(Promise(self._incarnation, self.rank, last))
             self._step(worker)
-            if waiting >= EPOCH_BYTES or worker.can_close:
+            is_long = waiting >= EPOCH_BYTES
+            if is_long or number % _LOOK_BATCHES == 0:
+                # Rows are in order of time, so none is below the last one's.
+                last = batch["t"][-1].cast(pa.int64()).as_py()
+                worker.dealt(Promise(self._incarnation, self.rank, last))
+            if is_long or (number % _LOOK_BATCHES == 0 and worker.can_close):
                 self._until(worker, lambda: worker.may_end)
                 worker.end_epoch()
                 waiting = 0
