@@ -70,7 +70,7 @@ class Scale:
 
 
 FULL = Scale(
-    rows=13_800_000, spark=6_000_000, keys=10_000_000, every_s=10, runs=3, seconds=40, rounds=5
+    rows=13_800_000, spark=3_000_000, keys=10_000_000, every_s=10, runs=3, seconds=40, rounds=5
 )
 QUICK = Scale(rows=1_380_000, spark=600_000, keys=200_000, every_s=2, runs=1, seconds=8, rounds=2)
 

@@ -23,6 +23,7 @@ from bench.workers.jobs import Job
 from penstock.errors import PenstockError
 
 CORES = 2
+_CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
 STORES = {"Spark, default state store": None, "Spark, RocksDB": ROCKSDB}
 
 
@@ -30,6 +31,8 @@ STORES = {"Spark, default state store": None, "Spark, RocksDB": ROCKSDB}
 def session() -> Iterator[SparkSession]:
     """A session of two cores in this process."""
     spark = runs.session(CORES)
+    # RocksDB writes changes then, not snapshots, with each micro-batch.
+    spark.conf.set(_CHANGELOG, "true")
     try:
         yield spark
     finally:
