@@ -30,6 +30,25 @@ MOST_FEEDS = 1 << (63 - ROW_BITS)
 
 
 @dataclass(frozen=True)
+class FoldedRows:
+    """What became of a batch's rows.
+
+    Parameters
+    ----------
+    rows : int
+        Folded into groups.
+    filtered : int
+        Left out by WHERE.
+    without_time : int
+        In no window, since their time is NULL.
+    """
+
+    rows: int
+    filtered: int
+    without_time: int
+
+
+@dataclass(frozen=True)
 class Contributions:
     """Entries of rows.
 
