@@ -204,16 +204,15 @@ class GroupState:
     def release(self, limit: Limit) -> pa.RecordBatch:
         """Return output rows of the groups whose time key is below a limit, and forget them.
 
-        They are in the order of the time key, then of the other keys.
-
-        Raises
-        ------
-        DataError
-            A sum is beyond its type.
+        They are in the order of the time key, then of the other keys. A sum beyond its type is a
+        DataError.
         """
-        out = self._output.rows(self._led.release(limit, self._texts.hashes), self._texts)
-        self._tidy()
-        return out
+        entries = self._led.release(limit, self._texts.hashes)
+        try:
+            return self._output.rows(entries, self._texts)
+        finally:
+            self._led.recycle()
+            self._tidy()
 
     def finish(self) -> pa.RecordBatch:
         """Return output rows of all groups that are led here, and forget them.
@@ -225,15 +224,14 @@ class GroupState:
         DataError
             A sum is beyond its type.
         """
-        entries = self._led.release(math.inf, self._texts.hashes)
-        if not self._layout.keys and not len(entries):
+        if not self._layout.keys and not self._led.entries:
             nothing = self._layout.zero[None].copy()
             if self._leaders(nothing)[0] == self.rank:
                 return self._output.rows(nothing, self._texts, is_empty=True)
-        return self._output.rows(entries, self._texts)
+        return self.release(math.inf)
 
     def save(self) -> list[memoryview]:
-        """Return the groups that are led here as blocks, which later changes leave as they are."""
+        """Return blocks of the groups that are led here, which later changes leave as they are."""
         return self._exchange.saved(self._led.logs())
 
     def load(self, blocks: Iterable[memoryview | bytes], size_then: int) -> int:
@@ -266,10 +264,7 @@ class GroupState:
         return taken
 
     def compile(self) -> None:
-        """Compile the loops of the query now, or load them where they are kept; once.
-
-        It happens by itself after :data:`~.chosen.COMPILED_FROM_ROWS` rows.
-        """
+        """Compile the loops now rather than after :data:`~.chosen.COMPILED_FROM_ROWS` rows."""
         self._contributions.compile()
         self._merger.compile()
 
