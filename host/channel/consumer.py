@@ -8,6 +8,7 @@ from penstock.errors import UsageError
 
 from ..device.fields import MalformedError
 from .crc32c import crc32c
+from .cut import MOST_ROOM_BYTES, Cut
 from .message import (
     FOOTER_BYTES,
     KINDS,
@@ -45,6 +46,7 @@ class Consumer:
         "_processed",
         "_received",
         "_ring",
+        "_room",
         "_share",
         "_slot",
         "_wanted",
@@ -80,8 +82,9 @@ class Consumer:
         self._share = max(1, memory.slots // 2)
         # Numbers of slots that were processed before earlier ones.
         self._early: set[int] = set()
-        # A message that is cut over slots: its kind, and what has come of it.
-        self._cut: tuple[Kind, bytearray] | None = None
+        # What has come of a message that is cut over slots, and the size of the last one.
+        self._cut: Cut | None = None
+        self._room = 0
 
     @property
     def has_arrived(self) -> bool:
@@ -129,24 +132,20 @@ class Consumer:
                 )
             if memory.has_crc and crc != self._sum():
                 raise self._malformed("its checksum does not fit its content")
-            kind, content = KINDS[number - 1], memory.payload(slot, length)
+            kind, payload = KINDS[number - 1], memory.payload(slot, length)
+            content = None
             if flags or self._cut is not None:
-                content = self._join(kind, content, is_last=not flags, whole=whole)
-            # The slot is taken.
-            self._received = sequence
-            self._wanted = (sequence + 1) % self.modulus
-            self._slot = slot + 1 if slot + 1 < self.slots else 0
-            if not slot:
-                # The ring begins at place 1 (at 0 if that is all), so 0 is its last place.
-                self._has_lapped = True
+                content = self._join(kind, payload, is_last=not flags, whole=whole)
+            self._step(1)
             if kind is Kind.CLOSE and not flags:
                 self.closed = True
-            if type(content) is memoryview:
-                return Message(kind, content, sequence, flags != 0)
+            if content is None:
+                return Message(kind, payload, sequence, flags != 0)
             # What was copied is processed.
             self._finish(sequence)
-            if content is not None:
-                return Message(kind, content, sequence)
+            if not flags:
+                return Message(kind, content, sequence, is_copy=True)
+            self._join_more(kind)
 
     def done(self, message: Message) -> None:
         """Say that a message was processed: its payload is not looked at any more.
@@ -158,8 +157,8 @@ class Consumer:
         UsageError
             It is done already.
         """
-        if type(message.payload) is bytearray:
-            return  # its slots were copied, and are free already
+        if message.is_copy:
+            return  # its slots are free already
         sequence = message.sequence
         if (
             sequence == (self._processed + 1) % self.modulus
@@ -214,27 +213,51 @@ class Consumer:
             self._give()
         return True
 
+    def _step(self, count: int) -> None:
+        """Go on behind slots that were taken."""
+        self._received = (self._received + count) % self.modulus
+        self._wanted = (self._received + 1) % self.modulus
+        slot = self._slot + count
+        # The ring begins at place 1 (at 0 if that is all there is), so 0 is its last place.
+        if slot > self.slots or self._slot == 0:
+            self._has_lapped = True
+        self._slot = slot if slot < self.slots else slot % self.slots
+
     def _join(
         self, kind: Kind, payload: memoryview, *, is_last: bool, whole: bool
-    ) -> memoryview | bytearray | None:
-        """Add a slot to a message that is cut.
-
-        Returns
-        -------
-        memoryview, bytearray or None
-            The slot if parts are wanted; else the message, if that is all of it.
-        """
-        first, content = self._cut or (kind, bytearray())
-        if kind is not first:
-            raise self._malformed(f"{kind.name} within a message of kind {first.name}")
+    ) -> memoryview | None:
+        """Add a slot to a message that is cut; what has come of it, None if parts are wanted."""
+        cut = self._cut or Cut(kind, self._room if whole else 0)
+        if kind is not cut.kind:
+            raise self._malformed(f"{kind.name} within a message of kind {cut.kind.name}")
         is_full = len(payload) == self._capacity
-        if not (is_last or is_full) or len(content) + len(payload) > MOST_MESSAGE_BYTES:
+        if not (is_last or is_full) or cut.size + len(payload) > MOST_MESSAGE_BYTES:
             raise self._malformed("a part of a message that is not full, or one too many")
-        self._cut = None if is_last else (kind, content)
+        self._cut = None if is_last else cut
         if not whole:
-            return payload
-        content += payload
-        return content if is_last else None
+            return None
+        cut.add(payload)
+        # The next large message is as large, probably.
+        self._room = min(cut.size, MOST_ROOM_BYTES)
+        return cut.content()
+
+    def _join_more(self, kind: Kind) -> None:
+        """Copy further slots of a message that have come, up to half of the ring at once."""
+        cut = self._cut
+        while cut is not None and not self.memory.has_crc and not self._early:
+            room = (MOST_MESSAGE_BYTES - cut.size) // self._capacity
+            count = min(self._share, room, self.modulus - self._wanted)
+            if count < 1 or self._received != self._processed:
+                return
+            target = cut.reserve(count * self._capacity)
+            count = self.memory.join(self._slot, self._wanted, target, cut.size, count, kind)
+            if not count:
+                return
+            cut.size += count * self._capacity
+            self._step(count)
+            self._processed = self._received
+            if (self._processed - self._given) % self.modulus >= self._share:
+                self._give()
 
     def _is_open(self, sequence: int) -> bool:
         """Whether a slot was taken and is not processed."""

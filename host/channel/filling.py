@@ -1,4 +1,4 @@
-"""Fills several slots of a ring in compiled code, without the interpreter's lock."""
+"""Fills and empties several slots of a ring in compiled code, without the interpreter's lock."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from numba.core import cgutils
 
 from ..kept_code import kept
 from . import atomics
-from .atomics import intrinsic, store_word
+from .atomics import intrinsic, load_word, store_word
 from .message import FOOTER_BYTES, MORE
 
 _FOOTER_WORDS = FOOTER_BYTES // 8
@@ -34,7 +34,9 @@ def copy_bytes(typingctx, to, at, source, start, nbytes):
 
 
 @kept(atomics)
-def fill_slots(memory, words, ring, source, count, footer, is_last):
+def fill_slots(
+    memory, words, begin, slots, slot_bytes, slot, sequence, source, count, first, channel, is_last
+):
     """Copy parts of a buffer into slots, and publish each by a release store.
 
     Parameters
@@ -43,18 +45,18 @@ def fill_slots(memory, words, ring, source, count, footer, is_last):
         The ring's.
     words : array of uint64, shape (n / 8,)
         The same memory.
-    ring : tuple of int
-        Byte at which the slots begin, number of slots, bytes of each, and the first to fill.
+    begin, slots, slot_bytes : int
+        Byte at which the slots begin, their number, and bytes of each.
+    slot, sequence : int
+        Of the first one to fill.
     source : array of uint8
         ``count`` times as many bytes as a slot takes.
     count : int
-    footer : tuple of int
-        Length and kind as the footer's first word, channel, and the first sequence number.
+    first, channel : int
+        The first two words of all footers, but for the flag.
     is_last : bool
         Whether the last slot ends the message.
     """
-    begin, slots, slot_bytes, slot = ring
-    first, channel, sequence = footer
     size = slot_bytes - FOOTER_BYTES
     for number in range(count):
         start = begin + slot * slot_bytes
@@ -68,3 +70,45 @@ def fill_slots(memory, words, ring, source, count, footer, is_last):
         slot += 1
         if slot == slots:
             slot = 0
+
+
+@kept(atomics)
+def join_slots(
+    memory, words, begin, slots, slot_bytes, slot, sequence, target, at, count, first, channel
+):
+    """Copy the payloads of slots that have come behind one another.
+
+    It stops before the first slot that has not come, or that is anything but a full part of a
+    message that goes on.
+
+    Parameters
+    ----------
+    memory, words, begin, slots, slot_bytes, slot, sequence, first, channel
+        Those of :func:`fill_slots`; acquire loads.
+    target : array of uint8
+    at : int
+        Where the first payload goes; the others follow.
+    count : int
+        Slots, at most; the target has room for them.
+
+    Returns
+    -------
+    int
+        Slots that were copied.
+    """
+    size = slot_bytes - FOOTER_BYTES
+    for number in range(count):
+        start = begin + slot * slot_bytes
+        footer = (start + size) // 8
+        if (
+            load_word(words, footer + _FOOTER_WORDS - 1) != types.uint64(sequence + number)
+            or types.int64(words[footer]) != first | _MORE
+            or types.int64(words[footer + 1]) != channel
+            or words[footer + 2]
+        ):
+            return number
+        copy_bytes(target, at + number * size, memory, start, size)
+        slot += 1
+        if slot == slots:
+            slot = 0
+    return count

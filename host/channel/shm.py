@@ -19,7 +19,7 @@ from ..device.fields import MalformedError
 from ..wire.sealed import can_seal, create_sealed, map_memory, sealed_size
 from .atomics import load_acquire, store_release
 from .consumer import Consumer
-from .filling import fill_slots
+from .filling import fill_slots, join_slots
 from .message import FOOTER_BYTES, Footer
 from .producer import Producer
 
@@ -114,14 +114,18 @@ class ShmMemory:
         self, slot: int, sequence: int, part: memoryview, count: int, kind: int, *, is_last: bool
     ) -> None:
         """Write and publish slots one after another, without the interpreter's lock."""
-        source = np.frombuffer(part, np.uint8)
         fill_slots(
             self._bytes,
             self._words,
-            (_HEAD_BYTES, self.slots, self.slot_bytes, slot),
-            source,
+            _HEAD_BYTES,
+            self.slots,
+            self.slot_bytes,
+            slot,
+            sequence,
+            np.frombuffer(part, np.uint8),
             count,
-            (self._capacity | kind << 32, self.channel, sequence),
+            self._capacity | kind << 32,
+            self.channel,
             is_last,
         )
 
@@ -141,6 +145,25 @@ class ShmMemory:
         """A view of the first bytes of a slot."""
         start = self._starts[slot]
         return self._view[start : start + length]
+
+    def join(
+        self, slot: int, sequence: int, target: np.ndarray, at: int, count: int, kind: int
+    ) -> int:
+        """Copy the payloads of slots that have come, without the interpreter's lock."""
+        return join_slots(
+            self._bytes,
+            self._words,
+            _HEAD_BYTES,
+            self.slots,
+            self.slot_bytes,
+            slot,
+            sequence,
+            target,
+            at,
+            count,
+            self._capacity | kind << 32,
+            self.channel,
+        )
 
     def give(self, processed: int) -> None:
         """Write the count of credits by a release store."""

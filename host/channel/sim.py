@@ -13,6 +13,8 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
+
 from penstock.errors import UsageError
 
 from .consumer import Consumer
@@ -133,6 +135,20 @@ class SimChannel:
     def payload(self, slot: int, length: int) -> memoryview:
         """The payload that has arrived."""
         return memoryview(self.payloads[slot])[:length].toreadonly()
+
+    def join(
+        self, slot: int, sequence: int, target: np.ndarray, at: int, count: int, kind: int
+    ) -> int:
+        """Copy the payloads of slots that have come."""
+        size = self.slot_bytes - FOOTER_BYTES
+        for number in range(count):
+            place = (slot + number) % self.slots
+            footer = (size, kind, MORE, self.channel, 0, 0)
+            if self.sequence(place) != sequence + number or self.footer(place) != footer:
+                return number
+            start = at + number * size
+            target[start : start + size] = np.frombuffer(self.payload(place, size), np.uint8)
+        return count
 
     def give(self, processed: int) -> None:
         """Write the count of credits."""

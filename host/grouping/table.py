@@ -11,8 +11,9 @@ from penstock.plan.group_query import GroupQuery
 
 from ..execute.trace import Trace
 from ..join.lookup.base import RelationJoin
-from ..metrics.report import GroupsReport, Report
+from ..metrics import Report
 from .folding import GroupFolding
+from .report import report_of
 
 
 class GroupedTable:
@@ -76,20 +77,12 @@ class GroupedTable:
 
     def report(self) -> Report:
         """Return counts and state, for people and for metrics; from any thread."""
-        folding = self.folding
-        return Report(
+        return report_of(
+            self.folding,
+            self.rows_out,
             arrived={self._alias: self.rows_in},
             late={self._alias: 0},
-            rows=self.rows_out,
-            evaluations=0,
-            pairs_pruned=0,
-            pairs_in_window=0,
-            window_rows=0,
-            memory_bytes={"groups": folding.nbytes},
-            watermark_lag={},
-            latency_s={},
-            lanes=(),
-            groups=GroupsReport(folding.entries, folding.timeless, folding.filtered),
+            memory_bytes={"groups": self.folding.nbytes},
         )
 
 

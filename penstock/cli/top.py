@@ -142,8 +142,10 @@ def _join(before: Values, now: Values, seconds: float) -> Group:
     )
     more = [_lookup(now, rate)] if "lookup_version" in now else []
     more += [_routing(now, rate)] if "routing_busiest" in now else []
+    more += [_groups(now)] if "groups_open" in now else []
     shared = [_workers(now, rate)] if "worker_rows_total" in now else []
-    return Group(head, latency, memory, *more, sources, *([lanes] if lanes.rows else []), *shared)
+    shared += [lanes] if now["lane_queue"] else []
+    return Group(head, latency, memory, *more, sources, *shared)
 
 
 def _workers(now: Values, rate: Callable[[str, str], float]) -> Table:
@@ -164,6 +166,15 @@ def _workers(now: Values, rate: Callable[[str, str], float]) -> Table:
             "-" if age is None else f"{number:.0f}, {age:.0f} s ago",
         )
     return shown
+
+
+def _groups(now: Values) -> Text:
+    """Show the groups of one source."""
+    return Text.assemble(
+        "groups ", (count(int(now["groups_open"][""])), "bold"), " open   ",
+        (count(int(now["groups_timeless_rows_total"][""])), "bold"), " rows without a time   ",
+        (count(int(now["groups_filtered_rows_total"][""])), "bold"), " left out by WHERE",
+    )  # fmt: skip
 
 
 def _routing(now: Values, rate: Callable[[str, str], float]) -> Text:

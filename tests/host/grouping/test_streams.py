@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import multiprocessing
 import os
@@ -14,9 +15,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from rich.console import Console
 
 import penstock
 from penstock import Flow
+from penstock.cli.top import read, screen
 from penstock.errors import DataError, OverloadError, QueryError, SchemaError, UsageError
 from penstock.host.grouping import GroupStream
 from tests.host.grouping.kit import make_case
@@ -322,3 +325,18 @@ def test_recorded_jobs_by_the_minute():
     assert groups.num_rows == wanted["matches"]
     assert max(groups["n"].to_pylist()) == wanted["max_count"]
     assert sum(groups["n"].to_pylist()) == wanted["R"]
+
+
+def test_penstock_top_shows_groups():
+    with opened() as stream:
+        stream.push("a", rows((1, 1, 0), (1, 1, None)))
+        server = stream.serve_metrics()
+        try:
+            joins = read(f"http://127.0.0.1:{server.port}/metrics")
+        finally:
+            server.close()
+    console = Console(width=200, record=True, file=io.StringIO())
+    console.print(screen(joins, joins, 1.0))
+    text = console.export_text()
+    assert "groups 1 open   1 rows without a time   0 left out by WHERE" in text
+    assert "lane" not in text

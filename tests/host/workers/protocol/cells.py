@@ -1,7 +1,8 @@
-"""Copies of machines, and numbers that tell their states apart, for the model checker.
+"""Machines as values, for the model checker: what they do is done once for each of their states.
 
-Deep copies and comparisons of a whole system would take most of the time. A system is cells; a step
-copies those that it changes, and a cell's content is compared once, whatever systems share it.
+A system's states are products of those of its parts, so that a part does the same again and again.
+Deep copies and comparisons of it all would take most of the time. Here a system is cells; an act of
+a cell makes another cell, and is looked up if an equal cell has done it before.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Hashable
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from penstock.host.workers.protocol.commit import Commit, WorkerPart
 
@@ -19,29 +20,39 @@ _IGNORED = frozenset({"refused", "merged", "counts", "_limit_of"})
 _ROOMS = ("penstock.host.workers.", "tests.host.workers.")
 
 
-class Cell:
-    """A part of a system that is copied when it changes."""
+class Cell(NamedTuple):
+    """A part of a system: its number, which equal ones share, and what must not be changed."""
 
-    __slots__ = ("content", "number")
-
-    def __init__(self, content: Any) -> None:
-        self.content = content
-        self.number: int | None = None
-
-    def copy(self) -> Cell:
-        return Cell(copied(self.content))
+    number: int
+    content: Any
 
 
-class Numbers:
-    """Numbers of contents: equal ones have one number."""
+class Cells:
+    """All cells that there were, and what each did."""
 
     def __init__(self) -> None:
-        self._known: dict[Hashable, int] = {}
+        self._known: dict[Hashable, Cell] = {}
+        self._done: dict[Hashable, tuple[Cell, Any]] = {}
 
-    def of(self, cell: Cell) -> int:
-        if cell.number is None:
-            cell.number = self._known.setdefault(frozen(cell.content), len(self._known))
-        return cell.number
+    def of(self, content: Any) -> Cell:
+        """Return the cell of a machine, which is no longer the caller's."""
+        return self._known.setdefault(frozen(content), Cell(len(self._known), content))
+
+    def act(self, cell: Cell, act: Callable[..., Any], *args: Hashable) -> tuple[Cell, Any]:
+        """Return the cell after an act, and what the act returned.
+
+        Parameters
+        ----------
+        act : callable
+            Takes a copy of the machine, and ``args``.
+        """
+        key = cell.number, act, args
+        done = self._done.get(key)
+        if done is None:
+            content = copied(cell.content)
+            result = act(content, *args)
+            done = self._done[key] = self.of(content), result
+        return done
 
 
 def copied(value: Any) -> Any:

@@ -14,99 +14,22 @@ The explorer adds that some step always leads on, and that an end can be reached
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
 from penstock.host.device.fields import MalformedError
+from penstock.host.workers.protocol.commit import Commit, WorkerPart
 from penstock.host.workers.protocol.messages import DeltaBlock, Mark, Message, PartWritten
 from penstock.host.workers.protocol.parent import Parent
 from penstock.host.workers.protocol.worker import Worker
-from penstock.plan.window import FOREVER, NEVER
-from tests.host.workers.protocol.cells import Cell, Numbers
-from tests.host.workers.protocol.tally import Group, Groups, Rows, Tally, counted, limit_of
+from penstock.plan.window import FOREVER
+from tests.host.workers.protocol.cells import Cells
+from tests.host.workers.protocol.tally import Rows, Tally, limit_of
+from tests.host.workers.protocol.world import Disk, Setting, World
 
-#: An input item: a feed, and rows of key and time, or what the feed promises.
-Item = tuple[int, tuple[tuple[int, int], ...] | int]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Setting:
-    """What a system is given, and what may happen to it.
-
-    Parameters
-    ----------
-    size : int
-        Workers.
-    keys : int
-    items : tuple of Item
-        The input; behind it all feeds end.
-    cuts : int
-        Cuts, besides those behind all input.
-    deaths : int
-        Workers that are killed.
-    restarts : tuple of int
-        How many workers there are after each time that all processes are killed.
-    saves, now : bool
-        As the parent has them.
-    is_lazy : bool
-        Whether messages between parent and workers wait for a step of their own. Otherwise they
-        are taken when they are sent, but for marks: that commutes with all other steps, so it
-        hides no mistake and leaves far fewer states.
-    """
-
-    size: int = 2
-    keys: int = 2
-    items: tuple[Item, ...]
-    cuts: int = 0
-    deaths: int = 0
-    restarts: tuple[int, ...] = ()
-    saves: bool = True
-    now: bool = False
-    is_lazy: bool = False
-
-    @property
-    def expected(self) -> dict[Group, int]:
-        batches = [given for _, given in self.items if not isinstance(given, int)]
-        return dict(counted(row for rows in batches for row in rows))
-
-
-@dataclass(frozen=True)
-class World:
-    """All that is there at one moment.
-
-    Parameters
-    ----------
-    parent : Cell of Parent
-    workers : tuple of Cell of Worker
-    above : tuple of tuple of Message
-        From each worker to the parent, in order.
-    pushed : int
-        Input items that the parent has taken.
-    disk : Cell of Disk
-    read : tuple of (number, groups)
-        What the reader has.
-    """
-
-    parent: Cell
-    workers: tuple[Cell, ...]
-    above: tuple[tuple[Message, ...], ...]
-    disk: Cell
-    pushed: int = 0
-    read: tuple[tuple[int, tuple[Any, ...]], ...] = ()
-    cuts: int = 0
-    deaths: int = 0
-    restarts: int = 0
-
-
-@dataclass
-class Disk:
-    """Files by name, and the last record."""
-
-    files: dict[bytes, tuple[Any, ...]] = field(default_factory=dict)
-    record: Any = None
+Steps = Iterable[tuple[str, Callable[[], World]]]
 
 
 class System:
@@ -127,24 +50,30 @@ class System:
         state: type[Tally] = Tally,
     ) -> None:
         self.setting = setting
+        self.cells = Cells()
         self._worker, self._parent, self._state = worker, parent, state
-        self._numbers = Numbers()
+        self._expected = setting.expected
+        self._over = len(setting.items)
 
     # The explorer's border.
 
     def first(self) -> World:
         given = self.setting
-        parent = self._parent(given.size, saves=given.saves, now=given.now)
-        return self._begun(World(Cell(parent), (), (), Cell(Disk())), parent, None)
+        parent = self.cells.of(self._parent(given.size, saves=given.saves, now=given.now))
+        return self._begun(World(parent, (), (), self.cells.of(Disk())), None)
 
-    def steps(self, world: World) -> Iterable[tuple[str, Callable[[], World]]]:
+    def steps(self, world: World) -> Steps:
         parent: Parent = world.parent.content
         yield from self._steps_of_parent(world, parent)
         for rank, cell in enumerate(world.workers):
             yield from self._steps_of_worker(world, parent, rank, cell.content)
             if world.above[rank]:
                 yield f"parent reads {rank}", partial(self._read_up, world, rank)
-        yield from self._deaths(world, parent)
+        if world.deaths < self.setting.deaths:
+            for rank in range(len(world.workers)):
+                yield f"kill {rank}", partial(self._kill, world, rank)
+        if world.restarts < len(self.setting.restarts):
+            yield "kill all, and start again", partial(self._restart, world)
 
     def problem(self, world: World) -> str | None:
         given = [group for _, groups in world.read for group, _ in groups]
@@ -153,39 +82,26 @@ class System:
         return None
 
     def is_end(self, world: World) -> bool:
-        if world.pushed <= len(self.setting.items) or not self._covers(world):
+        if world.pushed <= self._over or not self._covers(world):
             return False
-        return {group: n for _, groups in world.read for group, n in groups} == (
-            self.setting.expected
-        )
+        return {group: n for _, groups in world.read for group, n in groups} == self._expected
 
     def key(self, world: World) -> Hashable:
-        of = self._numbers.of
-        return (
-            of(world.parent),
-            tuple(of(cell) for cell in world.workers),
-            of(world.disk),
-            world.above,
-            world.pushed,
-            world.read,
-            world.cuts,
-            world.deaths,
-            world.restarts,
-        )
+        workers = tuple([cell.number for cell in world.workers])
+        return world.parent.number, workers, world.disk.number, *world[2:3], *world[4:]
 
     # The parent.
 
-    def _steps_of_parent(
-        self, world: World, parent: Parent
-    ) -> Iterable[tuple[str, Callable[[], World]]]:
-        is_over = world.pushed > len(self.setting.items)
+    def _steps_of_parent(self, world: World, parent: Parent) -> Steps:
+        is_over = world.pushed > self._over
         if parent.waiting or self._is_rows(world):
             for rank in range(len(world.workers)):
                 yield f"deal to {rank}", partial(self._deal, world, rank)
-        elif world.pushed < len(self.setting.items):
-            yield "promise", partial(self._promise, world)
+        elif world.pushed < self._over:
+            yield "promise", partial(self._promise, world, self.setting.items[world.pushed])
         elif not is_over:
-            yield "feeds end", partial(self._end, world)
+            feeds = sorted({feed for feed, _ in self.setting.items})
+            yield "feeds end", partial(self._promise, world, *[(f, FOREVER) for f in feeds])
         if parent.may_cut:
             if is_over and not self._covers(world):
                 yield "cut at the end", partial(self._cut, world, 0)
@@ -195,150 +111,136 @@ class System:
             yield "commit", partial(self._commit, world)
         yield "poll", partial(self._poll, world)
 
-    def _covers(self, world: World) -> bool:
-        """Whether a record, or a cut, covers all input."""
-        parent: Parent = world.parent.content
-        if not self.setting.saves:
-            return parent.may_cut and parent.committed > world.cuts
-        return parent.last is not None and parent.last.admission > len(self.setting.items)
-
     def _is_rows(self, world: World) -> bool:
         """Whether rows are next in the input."""
         items = self.setting.items
         return world.pushed < len(items) and not isinstance(items[world.pushed][1], int)
 
+    def _covers(self, world: World) -> bool:
+        """Whether a record, or a cut, covers all input."""
+        parent: Parent = world.parent.content
+        if not self.setting.saves:
+            return parent.may_cut and parent.committed > world.cuts
+        return parent.last is not None and parent.last.admission > self._over
+
+    def _told(self, world: World, act: Callable[..., Any], *args: Hashable) -> tuple[World, Any]:
+        """Let the parent act."""
+        cell, result = self.cells.act(world.parent, act, *args)
+        return world._replace(parent=cell), result
+
     def _deal(self, world: World, rank: int) -> World:
-        cell = world.parent.copy()
-        parent, pushed = cell.content, world.pushed
-        if not parent.waiting:
-            feed, rows = self.setting.items[pushed]
-            parent.push(feed, pushed, Rows(rows), nbytes=1)
-            pushed += 1
-        assert parent.deal(rank)
-        return self._settled(replace(world, parent=cell, pushed=pushed))
+        if not world.parent.content.waiting:
+            feed, rows = self.setting.items[world.pushed]
+            world, _ = self._told(world, self._parent.push, feed, world.pushed, Rows(rows), 1)
+            world = world._replace(pushed=world.pushed + 1)
+        return self._settled(self._told(world, self._parent.deal, rank)[0])
 
-    def _promise(self, world: World) -> World:
-        cell = world.parent.copy()
-        cell.content.promise(*self.setting.items[world.pushed])
-        return self._settled(replace(world, parent=cell, pushed=world.pushed + 1))
-
-    def _end(self, world: World) -> World:
-        cell = world.parent.copy()
-        for feed in sorted({feed for feed, _ in self.setting.items}):
-            cell.content.promise(feed, FOREVER)
-        return self._settled(replace(world, parent=cell, pushed=world.pushed + 1))
+    def _promise(self, world: World, *promises: tuple[int, int]) -> World:
+        for feed, time in promises:
+            world, _ = self._told(world, self._parent.promise, feed, time)
+        return self._settled(world._replace(pushed=world.pushed + 1))
 
     def _cut(self, world: World, counts: int) -> World:
-        cell = world.parent.copy()
-        cell.content.cut(world.pushed)
-        return self._settled(replace(world, parent=cell, cuts=world.cuts + counts))
+        world, _ = self._told(world, self._parent.cut, world.pushed)
+        return self._settled(world._replace(cuts=world.cuts + counts))
 
     def _read_up(self, world: World, rank: int) -> World:
-        cell = world.parent.copy()
         message, *rest = world.above[rank]
-        cell.content.arrived(rank, message)
-        return replace(world, parent=cell, above=_with(world.above, rank, tuple(rest)))
+        world, _ = self._told(world, self._parent.arrived, rank, message)
+        return world._replace(above=_with(world.above, rank, tuple(rest)))
 
     def _commit(self, world: World) -> World:
-        cell, disk = world.parent.copy(), world.disk.copy()
-        record = cell.content.ready
-        disk.content.record = record
-        kept = {*record.states, *(name for names in record.rows.values() for name in names)}
-        disk.content.files = {n: held for n, held in disk.content.files.items() if n in kept}
-        cell.content.commit(record)
-        return replace(world, parent=cell, disk=disk)
+        record = world.parent.content.ready
+        kept = (*record.states, *(name for names in record.rows.values() for name in names))
+        disk = Disk(dict(world.disk.content.files))
+        disk.commit(record, kept)
+        world, _ = self._told(world, _commit)
+        return world._replace(disk=self.cells.of(disk))
 
     def _poll(self, world: World) -> World:
-        cell = world.parent.copy()
-        polled = cell.content.poll()
+        world, polled = self._told(world, self._parent.poll)
         if polled is None:
-            return replace(world, parent=cell)
+            return world
         number, batches = polled
         groups = tuple(sorted(group for batch in batches for group in batch.groups))
         read = dict(world.read)
         if self.setting.saves and not self.setting.now:
             before = read.setdefault(number, groups)
             assert before == groups, f"P2: number {number} had {before}, then {groups}"
-        elif groups != read.get(number):
+        else:
             read[number] = tuple(sorted({*read.get(number, ()), *groups}))
-        return replace(world, parent=cell, read=tuple(sorted(read.items())))
+        return world._replace(read=tuple(sorted(read.items())))
 
     # Workers.
 
-    def _steps_of_worker(
-        self, world: World, parent: Parent, rank: int, worker: Worker
-    ) -> Iterable[tuple[str, Callable[[], World]]]:
+    def _steps_of_worker(self, world: World, parent: Parent, rank: int, worker: Worker) -> Steps:
         queue = parent.outgoing[rank]
         if queue and worker.may_take(queue[0]):
             yield f"{rank} takes {queue[0].kind}", partial(self._take, world, rank)
         state: Any = worker.state
-        if worker.may_end and (state.changed or worker.can_close):
-            yield f"{rank} ends its epoch", partial(self._end_epoch, world, rank)
+        if worker.may_end:
+            if worker.can_close:
+                yield f"{rank} ends its epoch", partial(self._end_epoch, world, rank, 0)
+            elif state.changed and world.epochs < self.setting.epochs:
+                yield f"{rank} ends its epoch early", partial(self._end_epoch, world, rank, 1)
         for sender, cell in enumerate(world.workers):
-            if cell.content.outgoing[rank] and worker.may_read(sender):
-                kind = cell.content.outgoing[rank][0].kind
-                yield f"{rank} reads {kind} of {sender}", partial(self._read, world, rank, sender)
+            if (queue := cell.content.outgoing[rank]) and worker.may_read(sender):
+                label = f"{rank} reads {queue[0].kind} of {sender}"
+                yield label, partial(self._read, world, rank, sender)
         if worker.parts:
             yield f"{rank} writes its part", partial(self._write, world, rank)
 
-    def _take(self, world: World, rank: int) -> World:
-        parent, cell = world.parent.copy(), _copy(world, rank)
-        cell.content.dealt(parent.content.outgoing[rank].popleft())
-        return self._worked(replace(world, parent=parent), rank, cell)
+    def _worked(
+        self, world: World, rank: int, act: Callable[..., Any], *args: Hashable
+    ) -> tuple[World, Any]:
+        """Let a worker act, and send what it computes to the parent."""
+        cell, result = self.cells.act(world.workers[rank], act, *args)
+        if cell.content.results:
+            cell, results = self.cells.act(cell, _take_results)
+            for output in results:
+                self._require_whole(output.body.groups)
+            world = self._sent_up(world, rank, results)
+        return world._replace(workers=_with(world.workers, rank, cell)), result
 
-    def _end_epoch(self, world: World, rank: int) -> World:
-        cell = _copy(world, rank)
-        cell.content.end_epoch()
-        return self._worked(world, rank, cell)
+    def _sent_up(self, world: World, rank: int, messages: tuple[Message, ...]) -> World:
+        above = world.above[rank] + messages
+        return world._replace(above=_with(world.above, rank, above))
+
+    def _require_whole(self, groups: Iterable[tuple[Any, int]]) -> None:
+        for group, count in groups:
+            expected = self._expected.get(group, 0)
+            assert count >= expected, f"P1: {group} left with {count} of {expected} rows"
+            assert count <= expected, f"P2: {group} left with {count} rows, but has {expected}"
+
+    def _take(self, world: World, rank: int) -> World:
+        world, message = self._told(world, _pop, rank)
+        return self._settled(self._worked(world, rank, self._worker.dealt, message)[0])
+
+    def _end_epoch(self, world: World, rank: int, counts: int) -> World:
+        world, _ = self._worked(world, rank, self._worker.end_epoch)
+        return self._settled(world._replace(epochs=world.epochs + counts))
 
     def _read(self, world: World, rank: int, sender: int) -> World:
         """Read the blocks of an epoch and its end; or a mark.
 
         Between blocks nothing else is tried: what comes early can only hide that it came late.
         """
-        cell, other = _copy(world, rank), _copy(world, sender)
-        queue, worker = other.content.outgoing[rank], cell.content
-        while isinstance(message := queue.popleft(), DeltaBlock):
-            worker.arrived(sender, message)
-            # It comes again, as over a network that repeats what it holds for lost.
-            with suppress(MalformedError):
-                worker.arrived(sender, message)
-            if self.setting.is_lazy:
-                break
-        else:
-            worker.arrived(sender, message)
-        world = replace(world, workers=_with(world.workers, sender, other))
-        return self._worked(world, rank, cell)
-
-    def _worked(self, world: World, rank: int, cell: Cell) -> World:
-        """Send what a worker has computed to the parent."""
-        up = list(world.above[rank])
-        while cell.content.results:
-            result = cell.content.results.popleft()
-            self._require_whole(result.body)
-            up.append(result)
-        above = _with(world.above, rank, tuple(up))
-        world = replace(world, workers=_with(world.workers, rank, cell), above=above)
-        return self._settled(world)
-
-    def _require_whole(self, rows: Groups) -> None:
-        for group, count in rows.groups:
-            expected = self.setting.expected.get(group, 0)
-            assert count >= expected, f"P1: {group} left with {count} of {expected} rows"
-            assert count <= expected, f"P2: {group} left with {count} rows, but has {expected}"
+        while True:
+            other, message = self.cells.act(world.workers[sender], _pop, rank)
+            world = world._replace(workers=_with(world.workers, sender, other))
+            world, _ = self._worked(world, rank, _arrived, sender, message)
+            if self.setting.is_lazy or not isinstance(message, DeltaBlock):
+                return self._settled(world)
 
     def _write(self, world: World, rank: int) -> World:
-        cell, disk = _copy(world, rank), world.disk.copy()
-        part = cell.content.parts.popleft()
-        names = [b"", b""]
-        for place, (kind, held) in enumerate((("state", part.state), ("rows", part.rows))):
-            if held:
-                names[place] = f"{part.number}.{rank}.{part.incarnation}.{kind}".encode()
-                disk.content.files[names[place]] = held
-        message = PartWritten(part.incarnation, part.number, *names)
-        above = _with(world.above, rank, (*world.above[rank], message))
-        world = replace(world, workers=_with(world.workers, rank, cell), disk=disk, above=above)
-        return self._settled(world)
+        world, part = self._worked(world, rank, _take_part)
+        message = _written(part)
+        disk = world.disk
+        if message.state:
+            disk, _ = self.cells.act(disk, Disk.write, message.state, part.state)
+        if message.rows:
+            disk, _ = self.cells.act(disk, Disk.write, message.rows, part.rows)
+        return self._settled(self._sent_up(world._replace(disk=disk), rank, (message,)))
 
     def _settled(self, world: World) -> World:
         """Let workers and parent take all that is there for them, unless that has steps."""
@@ -349,85 +251,94 @@ class System:
                 world = self._read_up(world, rank)
         for rank in range(len(world.workers)):
             while (queue := world.parent.content.outgoing[rank]) and not isinstance(queue[0], Mark):
-                world = self._take(world, rank)
+                world, message = self._told(world, _pop, rank)
+                world, _ = self._worked(world, rank, self._worker.dealt, message)
         return world
 
     # Deaths.
-
-    def _deaths(self, world: World, parent: Parent) -> Iterable[tuple[str, Callable[[], World]]]:
-        if world.deaths < self.setting.deaths:
-            for rank in range(len(world.workers)):
-                yield f"kill {rank}", partial(self._kill, world, rank)
-        if world.restarts < len(self.setting.restarts):
-            yield "kill all, and start again", partial(self._restart, world)
 
     def _kill(self, world: World, rank: int) -> World:
         """Kill one worker, and let all begin again, while messages of before are on their way.
 
         What the others do before they are stopped they might as well have done before the death.
         """
-        before = world
-        cell = world.parent.copy()
-        record = cell.content.recover(rank)
-        world = replace(world, parent=cell, deaths=world.deaths + 1)
-        world = self._settled(self._begun(world, cell.content, record))
-        for sender, old in enumerate(before.workers):
-            for part in old.content.parts:
-                state = f"{part.number}.{sender}.{part.incarnation}.state".encode()
-                written = PartWritten(part.incarnation, part.number, state, b"")
-                world = replace(world, above=_with(world.above, sender, (written,)))
-                world = self._read_up(world, sender)
-            for receiver, queue in enumerate(old.content.outgoing):
+        old = [cell.content for cell in world.workers]
+        world, record = self._told(world, self._parent.recover, rank)
+        world = self._begun(world._replace(deaths=world.deaths + 1), record)
+        for sender, worker in enumerate(old):
+            for part in worker.parts:
+                world, _ = self._told(world, self._parent.arrived, sender, _written(part))
+            for receiver, queue in enumerate(worker.outgoing):
                 for message in list(queue)[:1]:
-                    other = _copy(world, receiver)
-                    other.content.arrived(sender, message)
-                    world = self._worked(world, receiver, other)
-        return world
+                    world, _ = self._worked(world, receiver, _arrived, sender, message)
+        return self._settled(world)
 
     def _restart(self, world: World) -> World:
-        size = self.setting.restarts[world.restarts]
-        record, files = world.disk.content.record, world.disk.content.files
-        rows, pushed = {}, 0
-        if record is not None:
-            pushed = record.admission
-            rows = {
-                n: [b for name in names for b in files[name]] for n, names in record.rows.items()
-            }
-        parent = self._parent(
-            size, saves=self.setting.saves, now=self.setting.now, last=record, rows=rows
+        given, record = self.setting, world.disk.content.record
+        size = given.restarts[world.restarts]
+        rows = world.disk.content.rows()
+        parent = self._parent(size, saves=given.saves, now=given.now, last=record, rows=rows)
+        world = world._replace(
+            parent=self.cells.of(parent),
+            pushed=0 if record is None else record.admission,
+            restarts=world.restarts + 1,
         )
-        world = replace(
-            world, parent=Cell(parent), pushed=pushed, restarts=world.restarts + 1, above=()
-        )
-        return self._settled(self._begun(world, parent, record))
+        return self._settled(self._begun(world, record))
 
-    def _begun(self, world: World, parent: Parent, record: Any) -> World:
+    def _begun(self, world: World, record: Commit | None) -> World:
         """All workers, as they begin from a record."""
-        cells = [Cell(self._new(world, parent, rank, record)) for rank in range(parent.size)]
-        return replace(world, workers=tuple(cells), above=((),) * parent.size)
+        size = world.parent.content.size
+        workers = tuple(self.cells.of(self._new(world, rank, record)) for rank in range(size))
+        return world._replace(workers=workers, above=((),) * size)
 
-    def _new(self, world: World, parent: Parent, rank: int, record: Any) -> Worker:
-        worker = self._worker(
-            rank,
-            parent.size,
-            self._state(rank, parent.size, self.setting.keys),
-            limit_of,
-            incarnation=parent.incarnation,
-            number=0 if record is None else record.number,
-            recorded=None if record is None else record.promises,
-            saves=self.setting.saves,
-        )
-        for name in () if record is None else record.states:
+    def _new(self, world: World, rank: int, record: Commit | None) -> Worker:
+        parent: Parent = world.parent.content
+        state = self._state(rank, parent.size, self.setting.keys)
+        begins: dict[str, Any] = {"incarnation": parent.incarnation, "saves": self.setting.saves}
+        if record is None:
+            return self._worker(rank, parent.size, state, limit_of, **begins)
+        begins |= {"number": record.number, "recorded": record.promises}
+        worker = self._worker(rank, parent.size, state, limit_of, **begins)
+        for name in record.states:
             worker.load(world.disk.content.files[name], record.size)
         return worker
 
 
-def _copy(world: World, rank: int) -> Cell:
-    return world.workers[rank].copy()
+def _pop(machine: Any, receiver: int) -> Message:
+    return machine.outgoing[receiver].popleft()
 
 
-def _with(values: Sequence[Any], place: int, value: Any) -> tuple[Any, ...]:
+def _arrived(worker: Worker, sender: int, message: Message) -> None:
+    worker.arrived(sender, message)
+    if isinstance(message, DeltaBlock):
+        # It comes again, as over a network that repeats what it holds for lost.
+        with suppress(MalformedError):
+            worker.arrived(sender, message)
+
+
+def _commit(parent: Parent) -> None:
+    record = parent.ready
+    assert record is not None
+    parent.commit(record)
+
+
+def _take_results(worker: Worker) -> tuple[Message, ...]:
+    results = tuple(worker.results)
+    worker.results.clear()
+    return results
+
+
+def _take_part(worker: Worker) -> WorkerPart:
+    return worker.parts.popleft()
+
+
+def _written(part: WorkerPart) -> PartWritten:
+    """What a worker tells the parent once its part is written."""
+    name = f"{part.number}.{part.rank}.{part.incarnation}"
+    state = f"{name}.state".encode() if part.state else b""
+    rows = f"{name}.rows".encode() if part.rows else b""
+    return PartWritten(part.incarnation, part.number, state, rows)
+
+
+def _with(values: tuple[Any, ...], place: int, value: Any) -> tuple[Any, ...]:
     return (*values[:place], value, *values[place + 1 :])
-
-
-__all__ = ["NEVER", "Item", "Setting", "System"]
