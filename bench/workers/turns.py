@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import random
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping
@@ -83,9 +84,13 @@ def take_turns(contenders: Mapping[str, Contender], rounds: int) -> Times:
     """
     seconds: dict[str, list[float]] = defaultdict(list)
     first: Answer | None = None
+    order, chance = list(contenders), random.Random(1)
     for number in range(rounds + 1):
-        # Every other round runs backwards, so that nobody always follows the same one.
-        order = list(contenders) if number % 2 == 0 else list(reversed(contenders))
+        last = order[-1]
+        # Nobody always follows the same one, and nobody itself: it would find its memory warm.
+        chance.shuffle(order)
+        if order[0] == last:
+            order.reverse()
         for name in order:
             turn = contenders[name]()
             first = first or turn.answer

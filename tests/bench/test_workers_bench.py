@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -125,7 +126,7 @@ def test_other_groups_are_an_error():
         take_turns({"a": timed(lambda: next(tables))}, 1)
 
 
-def test_every_other_round_runs_backwards_and_the_first_does_not_count():
+def test_nobody_follows_itself_and_the_first_round_does_not_count():
     calls: list[str] = []
     same = answer(pa.table({"k": [1], "w": [0], "n": [2]}))
 
@@ -133,10 +134,15 @@ def test_every_other_round_runs_backwards_and_the_first_does_not_count():
         calls.append(name)
         return Turn(float(len(calls)), same, 1.0)
 
-    times = take_turns({name: lambda name=name: run(name) for name in "ab"}, 3)
-    assert "".join(calls) == "ab" + "ba" + "ab" + "ba"
-    cpu = {f"{name}, CPU": [1.0] * 3 for name in "ab"}
-    assert times.seconds == {"a": [4, 5, 8], "b": [3, 6, 7], **cpu}
+    times = take_turns({name: lambda name=name: run(name) for name in "abc"}, 9)
+    assert all(one != other for one, other in pairwise(calls))
+    rounds = [calls[k : k + 3] for k in range(0, 30, 3)]
+    assert all(sorted(own) == ["a", "b", "c"] for own in rounds)
+    assert len({"".join(own) for own in rounds}) > 2
+    for name in "abc":
+        counted = [k + 1.0 for k, called in enumerate(calls) if called == name][1:]
+        assert times.seconds[name] == counted
+        assert times.seconds[f"{name}, CPU"] == [1.0] * 9
 
 
 def test_command(tmp_path, monkeypatch, capsys):
