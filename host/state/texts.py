@@ -120,7 +120,7 @@ class Texts:
         self._hashes = np.zeros(_FIRST_TEXTS, np.uint64)
         self._ends = np.zeros(_FIRST_TEXTS + 1, np.int64)
         self._index = np.zeros(2 * _FIRST_TEXTS, np.int64)
-        # Code 0 is there from the start: entries have it where they have no text. It is put there by
+        # Code 0 is there from the start: entries have it where they have no text. It is entered by
         # hand, since most queries have no other text, for which nothing need be compiled.
         self._ends[0], self._hashes[0] = 1, _EMPTY
         self._index[int(_EMPTY) % len(self._index)] = 1
