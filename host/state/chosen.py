@@ -18,7 +18,7 @@ from .texts import Texts
 _log = logging.getLogger("penstock.state")
 
 #: Rows whose contributions are made together: their entries fit the second cache.
-CHUNK_ROWS = 1 << 14
+CHUNK_ROWS = 1 << 15
 #: Rows after which the loops of the query are compiled: so many take NumPy and the loops that work
 #: by tables a third of a second, and compiling takes two, once; then the machine code is kept.
 COMPILED_FROM_ROWS = 1 << 20

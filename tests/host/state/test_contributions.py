@@ -116,14 +116,14 @@ def test_a_part_that_may_fail_is_not_computed_before_where():
     assert not CompiledContributions(query, layout, SCHEMA, 64).is_safe
 
 
-@pytest.mark.parametrize("fast", [False, True], ids=["by tables", "compiled"])
 @pytest.mark.parametrize(
-    ("column", "values"),
+    ("column", "values", "fast"),
     [
-        ("k", np.arange(-500, 500) * (1 << 40)),
-        ("f", np.arange(1000) / 7),
-        ("small", np.arange(-100, 100)),
-        ("day", np.arange(10_000, 10_900)),
+        ("k", np.arange(-500, 500) * (1 << 40), False),
+        ("k", np.arange(-500, 500) * (1 << 40), True),
+        ("f", np.arange(1000) / 7, True),
+        ("small", np.arange(-100, 100), False),
+        ("day", np.arange(10_000, 10_900), False),
     ],
 )
 def test_leaders_follow_the_hash_of_the_house(column: str, values: np.ndarray, fast: bool):
