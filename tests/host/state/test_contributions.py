@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 
 from penstock.expr.columns import Vector
+from penstock.host.devices.cpu.operations import NotCompilable
 from penstock.host.keys.hashing import hash_keys
 from penstock.host.state import PARTITIONS, GroupState
 from penstock.host.state.compiled import CompiledContributions
@@ -26,7 +27,7 @@ VALUES = (
     "abs(small) + abs(k)",
     "small % 7",
     "k % small",
-    "k % nullif(small, 3)",
+    "k % CASE WHEN flag THEN small END",
     "f % g",
     "f + g * 2",
     "-f",
@@ -41,10 +42,10 @@ VALUES = (
     "CASE WHEN flag IS NULL OR NOT flag AND small BETWEEN -5 AND 5 THEN 1 ELSE 0 END",
     "CASE WHEN small IN (1, 2, 3, 50, -7) THEN 1 ELSE 2 END",
     "CASE WHEN f = g THEN 1 WHEN f < g THEN 2 WHEN f <= g THEN 3 WHEN f <> g THEN 4 END",
-    "CASE WHEN raw = X'01' THEN 1 WHEN raw < X'02' THEN 2 END",
+    "CASE WHEN raw = X'01' THEN 1 WHEN raw <> X'02' THEN 2 END",
     "CAST(t AS DATE)",
     "date_trunc('hour', t)",
-    "CAST(small AS DOUBLE) / 4",
+    "CAST(small AS DOUBLE) * 0.25",
     "price * 2",
     "price + small",
     "u % 10",
@@ -52,6 +53,8 @@ VALUES = (
     "huge - 1",
     "CAST(flag AS INT) + 1",
     "shiftleft(small, 3) + shiftright(small, 1)",
+    "CAST(price AS DOUBLE)",
+    "CASE WHEN small % 3 = 0 THEN NULL ELSE small END",
     "v + v",
     "v * 3",
 )
@@ -63,9 +66,16 @@ def query_of(sql: str) -> GroupQuery:
     return query
 
 
-@pytest.mark.parametrize("keys", ["window(t, '7 seconds'), small % 3, name", "f, huge, flag, u, t"])
-def test_compiled_entries_are_those_of_columns(keys: str):
-    shown = ", ".join(f"min({value}) AS m{k}" for k, value in enumerate(VALUES))
+@pytest.mark.parametrize(
+    ("keys", "values"),
+    [
+        ("window(t, '7 seconds'), small % 3, name", VALUES[::2]),
+        ("f, huge, flag, u, t", VALUES[1::2]),
+    ],
+    ids=["a window", "no window"],
+)
+def test_compiled_entries_are_those_of_columns(keys: str, values: tuple[str, ...]):
+    shown = ", ".join(f"min({value}) AS m{k}" for k, value in enumerate(values))
     where = "WHERE small > -90 OR f IS NULL OR code = 'a'"
     sql = f"SELECT {shown}, min_by(raw, k) AS r, max_by(g, t) AS g FROM s {where} GROUP BY {keys}"
     query = query_of(sql)
@@ -101,7 +111,7 @@ def test_a_batch_beyond_the_bounds_does_not_fit():
 
 
 def test_a_part_that_may_fail_is_not_computed_before_where():
-    query = query_of("SELECT CAST(name AS INT) AS n FROM s WHERE flag GROUP BY 1")
+    query = query_of("SELECT CAST(f AS SMALLINT) AS n FROM s WHERE flag GROUP BY 1")
     layout = EntryLayout(query.aggregation.keys, None, ())
     assert not CompiledContributions(query, layout, SCHEMA, 64).is_safe
 
@@ -141,3 +151,11 @@ def test_leaders_follow_the_hash_of_the_house(column: str, values: np.ndarray, f
     ]
     assert counts == expected.tolist()
     assert min(counts) > 0
+
+
+def test_a_loop_of_too_many_steps_is_not_compiled():
+    shown = ", ".join(f"min(small + {k}) AS m{k}" for k in range(200))
+    query = query_of(f"SELECT {shown} FROM s GROUP BY k")
+    layout = EntryLayout(query.aggregation.keys, None, query.aggregation.aggregates)
+    with pytest.raises(NotCompilable, match="more than 512 steps"):
+        CompiledContributions(query, layout, SCHEMA, 64)
