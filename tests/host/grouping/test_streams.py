@@ -377,3 +377,17 @@ def test_clocks_that_are_put_back(unit):
     keys = [(name, "ascending") for name in ("w", "k")]
     assert found.sort_by(keys).equals(wanted.sort_by(keys))
     assert sum(found["n"].to_pylist()) == table.num_rows
+
+
+def test_equal_rows_of_min_by_go_by_time_then_feed_then_row():
+    query = QUERY.replace("sum(x) AS s", "min_by(x, 0 * k) AS s, max_by(x, 0 * k) AS m")
+    for latency_s in (0.0, 60.0):
+        with opened(query, flow=Flow(latency_s=latency_s), disorder=9) as stream:
+            stream.register("a", "first")
+            stream.register("a", "second")
+            stream.push("a", rows((1, 1, 3), (1, 2, 1)), feed="second")
+            stream.push("a", rows((1, 3, 1)), feed="second")
+            stream.push("a", rows((1, 4, 2), (1, 5, 1)), feed="first")
+            stream.push("a", rows((1, 6, 1)), feed="first")
+            found = stream.close()
+        assert found["s"].to_pylist() == found["m"].to_pylist() == [5]
