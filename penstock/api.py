@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
+from functools import partial
 from os import PathLike
 from typing import Any
 
@@ -24,6 +25,11 @@ from penstock.host.join.table.operators import table_join
 from penstock.host.prune.sizes import Pruning, pruning_sizes
 from penstock.host.relation.border import Relation
 from penstock.host.rows.files import read_table
+from penstock.host.state import PARTITIONS
+from penstock.host.workers import Checkpoint
+from penstock.host.workers.checkpoint import checkpoint_of, release_of
+from penstock.host.workers.stream import WorkerStream, open_workers
+from penstock.host.workers.table import WorkerTable
 
 from . import arguments
 from .errors import UsageError, memory_explained
@@ -33,12 +39,14 @@ from .query.compiler import compile_select
 from .query.options import QueryOptions, Rows, Within
 
 __all__ = [
+    "Checkpoint",
     "Flow",
     "GroupStream",
     "JoinStream",
     "Pruning",
     "Running",
     "TableLike",
+    "WorkerStream",
     "as_table",
     "relation",
     "sql",
@@ -49,6 +57,9 @@ __all__ = [
 #: A table: Arrow data, a path, or anything with the Arrow C stream interface (pandas and Polars
 #: frames, DuckDB relations).
 TableLike = pa.Table | pa.RecordBatch | str | PathLike | Any
+
+#: A worker leads one partition of the keys at least.
+_WORKERS = partial(arguments.whole, least=1, most=PARTITIONS)
 
 
 def sql(
@@ -67,6 +78,7 @@ def sql(
     pruning: bool | Pruning = True,
     running: Running | None = None,
     memory_bytes: int | None = None,
+    workers: int | None = None,
 ) -> pa.Table:
     """Join two tables over a time or ROWS window, or a table with a relation, or group a table.
 
@@ -110,6 +122,8 @@ def sql(
     memory_bytes : int, optional
         With a relation: memory for its pages, the rows of it that are kept, and rows that wait;
         128 MiB by default. The table itself and the result are not counted.
+    workers : int, optional
+        Processes that group one table together; by default this process does.
 
     Returns
     -------
@@ -144,10 +158,12 @@ def sql(
     arguments.optional(arguments.instance(Running, "a penstock.Running"))("running", running)
     sizes = pruning_sizes(pruning)
     looked_up = relation_of(tables)
+    arguments.optional(_WORKERS)("workers", workers)
     if looked_up is None and memory_bytes is not None:
         raise UsageError("memory_bytes is for a query with a relation; leave it out")
     if looked_up is not None:
-        _refuse_windows({"disorder": disorder, "operator": None if operator == "range" else ""})
+        given = {"operator": None if operator == "range" else "", "workers": workers}
+        _refuse_windows({"disorder": disorder, **given})
         arguments.optional(arguments.whole)("memory_bytes", memory_bytes)
         lookup = looked_up[1].options(
             memory_bytes, ordered=running is not None and running.ordered, pruning=sizes
@@ -161,8 +177,25 @@ def sql(
         if isinstance(compiled, GroupQuery):
             given = {"disorder": disorder, "operator": None if operator == "range" else operator}
             _refuse_of_one_table(device, given)
-            groups = grouped_table(compiled, loaded[compiled.source.table])
+            table = loaded[compiled.source.table]
+            groups = (
+                grouped_table(compiled, table)
+                if workers is None
+                else WorkerTable(
+                    query,
+                    table,
+                    schemas,
+                    options,
+                    workers,
+                    ordered=running is not None and running.ordered,
+                )
+            )
             return pa.Table.from_batches(groups, groups.schema)
+        if workers is not None:
+            raise UsageError(
+                "workers is for groups of one table; leave it out, and give several devices, or "
+                "one with more lanes"
+            )
         with using(device) as opened:
             join = table_join(chosen)(
                 compiled, loaded, opened, disorder=disorder, pruning=sizes, running=running
@@ -185,7 +218,10 @@ def stream(
     device: str | Device | Sequence[Device] = "cpu",
     flow: Flow | None = None,
     trace: bool = False,
-) -> JoinStream | LookupStream | GroupStream:
+    workers: int | None = None,
+    checkpoint: str | PathLike[str] | Checkpoint | None = None,
+    release: str = "commit",
+) -> JoinStream | LookupStream | GroupStream | WorkerStream:
     """Open a running query: a join of two streams or of a stream and a relation, or groups of one.
 
     Parameters
@@ -203,12 +239,21 @@ def stream(
         Latency target, memory, order, scheduling; see docs/streams.md.
     trace : bool
         Whether ``stream.trace`` records what each lane did when.
+    workers : int, optional
+        Processes that group one stream together; see docs/workers.md. By default this one does, or
+        one process where there is a checkpoint.
+    checkpoint : path or Checkpoint, optional
+        Folder of checkpoints, by which groups outlive processes. ``poll`` then gives the rows of
+        one checkpoint, with its number, or None.
+    release : str
+        With a checkpoint: "commit" lets rows leave once it covers them, each under one number;
+        "now" at once, and perhaps again after a loss.
     query, time, rows, within, params, scale, time_zone
         As for :func:`sql`.
 
     Returns
     -------
-    JoinStream, LookupStream or GroupStream
+    JoinStream, LookupStream, GroupStream or WorkerStream
         With ``push``, ``advance``, ``poll``, ``flush``, ``late`` and ``close``.
     """
     options = QueryOptions(
@@ -226,6 +271,21 @@ def stream(
     arguments.flag("trace", trace)
     looked_up = relation_of(arguments.mapping()("schemas", schemas))
     chosen = flow or Flow()
+    size = _workers(workers, checkpoint, release, looked_up is not None)
+    if size is not None:
+        _refuse_of_one_table(device, {})
+        with memory_explained():
+            return open_workers(
+                query,
+                schemas,
+                options,
+                size,
+                checkpoint=checkpoint_of(checkpoint),
+                release=release,
+                disorder=disorder,
+                flow=chosen,
+                trace=trace,
+            )
     if looked_up is not None:
         with memory_explained():
             return _lookup_stream(
@@ -247,6 +307,30 @@ def stream(
             flow=flow,
             trace=trace,
         )
+
+
+def _workers(
+    workers: int | None,
+    checkpoint: str | PathLike[str] | Checkpoint | None,
+    release: str,
+    looks_up: bool,
+) -> int | None:
+    """Return how many workers there are; None for none.
+
+    Raises
+    ------
+    UsageError
+    """
+    arguments.optional(_WORKERS)("workers", workers)
+    release_of(release)
+    if checkpoint_of(checkpoint) is None and workers is None:
+        return None
+    if looks_up:
+        raise UsageError(
+            "workers and checkpoints are for a stream alone, and this query looks rows of a "
+            "relation up; leave workers and checkpoint out, or look up before the stream"
+        )
+    return workers or 1
 
 
 def _with_relation(

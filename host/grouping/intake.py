@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -179,6 +180,15 @@ class GroupIntake(Sources):
             self._waiting.append((batch, self._numbers[judged.feed]))
             self.nbytes += self._bytes(batch)
         return batch.num_rows
+
+    def state(self) -> dict[str, Any]:
+        """Return feeds, counts and numbers of feeds, for JSON; no rows may wait."""
+        assert not self.waits
+        return {"sources": super().state(), "numbers": dict(self._numbers)}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        super().restore(state["sources"])
+        self._numbers = dict(state["numbers"])
 
     def next_rows(self) -> tuple[pa.RecordBatch, int]:
         """Take the oldest waiting rows of one feed, whose number follows."""

@@ -55,6 +55,16 @@ class GroupedTable:
         """Schema of the output."""
         return self.folding.schema
 
+    @property
+    def timeless(self) -> int:
+        """Rows without an event time, which are in no window."""
+        return self.folding.timeless
+
+    @property
+    def filtered(self) -> int:
+        """Rows that did not pass WHERE."""
+        return self.folding.filtered
+
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         for batch in self._batches:
             began = time.monotonic()

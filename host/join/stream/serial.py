@@ -19,7 +19,7 @@ from ...windows.source import Source
 from .flow import Flow
 from .outlet import Outlet
 from .sources import Sources
-from .thread import StreamThread
+from .thread import Inbox, StreamThread
 
 T = TypeVar("T")
 
@@ -40,6 +40,8 @@ class SerialStream(ABC):
     outlet : Outlet
     tick : callable
         As for :class:`~.thread.StreamThread`.
+    inbox : Inbox, optional
+        As for :class:`~.thread.StreamThread`.
     """
 
     def __init__(
@@ -50,6 +52,7 @@ class SerialStream(ABC):
         sources: Sources,
         outlet: Outlet,
         tick: Callable[[float], float | None],
+        inbox: Inbox[Any] | None = None,
     ) -> None:
         self.schemas = schemas
         self.flow = flow
@@ -60,7 +63,7 @@ class SerialStream(ABC):
         # Held briefly and by plain ``with``: an interrupt within cannot leave it taken.
         self._gate = threading.Lock()
         self._closed = False
-        self._thread = StreamThread(tick)
+        self._thread = StreamThread(tick, inbox)
 
     # -- what a kind of query does ----------------------------------------------------------------
 

@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -75,6 +76,7 @@ class Sources(ABC):
             feeds.register(ONLY, time.monotonic())
         self._largest: dict[str, int] = {}
         self._taken: Counter[tuple[str, str]] = Counter()
+        self._rows: Counter[tuple[str, str]] = Counter()
         self._late: Handover[tuple[str, pa.RecordBatch]] = Handover()
 
     @abstractmethod
@@ -162,6 +164,7 @@ class Sources(ABC):
         self._feeds[side] = admitted.feeds
         self.arrived[alias] += batch.num_rows
         self._taken[alias, feed] += 1
+        self._rows[alias, feed] += batch.num_rows
         largest = admitted.largest
         if largest is not None:
             self._largest[side] = max(largest, self._largest.get(side, largest))
@@ -172,11 +175,45 @@ class Sources(ABC):
 
     def taken(self, own: Source, feed: str | None) -> int:
         """Return the number of batches taken of one feed of a source, or of all."""
-        return sum(
-            count
-            for (alias, name), count in self._taken.items()
-            if alias == own.side.alias and feed in (None, name)
-        )
+        return _total(self._taken, own, feed)
+
+    def rows(self, own: Source, feed: str | None) -> int:
+        """Return the number of rows taken of one feed of a source, or of all; late ones, too."""
+        return _total(self._rows, own, feed)
+
+    @property
+    def recorded(self) -> list[tuple[str, str]]:
+        """Source and name of feeds that a checkpoint has and that nobody has named since."""
+        return [
+            (self.sources[side].side.alias, feed)
+            for side, feeds in self._feeds.items()
+            for feed in sorted(feeds.recorded)
+        ]
+
+    def state(self) -> dict[str, Any]:
+        """Return feeds and counts, for JSON."""
+        return {
+            own.side.alias: {
+                "feeds": self._feeds[side].state(),
+                "largest": self._largest.get(side),
+                "late": self.late[own.side.alias],
+                "taken": {f: n for (a, f), n in self._taken.items() if a == own.side.alias},
+                "rows": {f: n for (a, f), n in self._rows.items() if a == own.side.alias},
+            }
+            for side, own in self.sources.items()
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on from :meth:`state`, before anything is taken."""
+        for side, own in self.sources.items():
+            alias, known = own.side.alias, state[own.side.alias]
+            self._feeds[side].restore(known["feeds"], time.monotonic())
+            if known["largest"] is not None:
+                self._largest[side] = known["largest"]
+            self.late[alias] = known["late"]
+            self._taken.update({(alias, feed): n for feed, n in known["taken"].items()})
+            self._rows.update({(alias, feed): n for feed, n in known["rows"].items()})
+            self.arrived[alias] = sum(known["rows"].values())
 
     def late_rows(self) -> dict[str, pa.Table]:
         """Take the late rows per source since the last call; as :meth:`Handover.take`."""
@@ -209,6 +246,14 @@ class Sources(ABC):
         """Return when the next feed of each side becomes idle, unless it sends before."""
         moments = [feeds.next_idle(now) for feeds in self._feeds.values()]
         return [moment for moment in moments if moment is not None]
+
+
+def _total(counts: Counter[tuple[str, str]], own: Source, feed: str | None) -> int:
+    return sum(
+        count
+        for (alias, name), count in counts.items()
+        if alias == own.side.alias and feed in (None, name)
+    )
 
 
 def one_batch(batch: pa.RecordBatch | pa.Table, schema: pa.Schema, source: str) -> pa.RecordBatch:
