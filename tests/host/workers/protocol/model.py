@@ -79,12 +79,21 @@ class System:
         given = [group for _, groups in world.read for group, _ in groups]
         if len(set(given)) < len(given):
             return f"P2: a group was given twice: {world.read}"
+        if self._is_given(world) and len(given) < len(self._expected):
+            return f"P2: all is acknowledged, but groups are missing: {world.read}"
         return None
 
+    def _is_given(self, world: World) -> bool:
+        """Whether all input is covered, and its rows have left."""
+        parent: Parent = world.parent.content
+        return (
+            world.pushed > self._over
+            and self._covers(world)
+            and parent.acknowledged == parent.committed
+        )
+
     def is_end(self, world: World) -> bool:
-        if world.pushed <= self._over or not self._covers(world):
-            return False
-        return {group: n for _, groups in world.read for group, n in groups} == self._expected
+        return self._is_given(world)
 
     def key(self, world: World) -> Hashable:
         workers = tuple([cell.number for cell in world.workers])
@@ -178,11 +187,9 @@ class System:
         if queue and worker.may_take(queue[0]):
             yield f"{rank} takes {queue[0].kind}", partial(self._take, world, rank)
         state: Any = worker.state
-        if worker.may_end:
-            if worker.can_close:
-                yield f"{rank} ends its epoch", partial(self._end_epoch, world, rank, 0)
-            elif state.changed and world.epochs < self.setting.epochs:
-                yield f"{rank} ends its epoch early", partial(self._end_epoch, world, rank, 1)
+        is_due = state.changed or worker.can_close
+        if worker.may_end and is_due and world.epochs < self.setting.epochs:
+            yield f"{rank} ends its epoch", partial(self._end_epoch, world, rank)
         for sender, cell in enumerate(world.workers):
             if (queue := cell.content.outgoing[rank]) and worker.may_read(sender):
                 label = f"{rank} reads {queue[0].kind} of {sender}"
@@ -216,9 +223,9 @@ class System:
         world, message = self._told(world, _pop, rank)
         return self._settled(self._worked(world, rank, self._worker.dealt, message)[0])
 
-    def _end_epoch(self, world: World, rank: int, counts: int) -> World:
+    def _end_epoch(self, world: World, rank: int) -> World:
         world, _ = self._worked(world, rank, self._worker.end_epoch)
-        return self._settled(world._replace(epochs=world.epochs + counts))
+        return self._settled(world._replace(epochs=world.epochs + 1))
 
     def _read(self, world: World, rank: int, sender: int) -> World:
         """Read the blocks of an epoch and its end; or a mark.

@@ -29,7 +29,7 @@ class Setting:
     cuts : int
         Cuts, besides those behind all input.
     epochs : int
-        Epochs that end although no window can close, of all workers together.
+        Epochs that end before a mark, of all workers together.
     deaths : int
         Workers that are killed.
     restarts : tuple of int
@@ -46,7 +46,7 @@ class Setting:
     keys: int = 2
     items: tuple[Item, ...]
     cuts: int = 0
-    epochs: int = 9
+    epochs: int = 3
     deaths: int = 0
     restarts: tuple[int, ...] = ()
     saves: bool = True
