@@ -77,7 +77,7 @@ class PastTheMark(Worker):
 
 
 class Unnumbered(Worker):
-    """Trusts that epochs come in order: the next defence, behind incarnations."""
+    """Takes epochs in any order, so that numbers of epochs do not hide a mistake behind them."""
 
     def __init__(self, *args: Any, **others: Any) -> None:
         super().__init__(*args, **others)
@@ -139,7 +139,13 @@ class DeadOnly(Parent):
         return self.last
 
 
-class DeadOnlySystem(System):
+class ReliableSystem(System):
+    """Nothing comes twice."""
+
+    repeats = False
+
+
+class DeadOnlySystem(ReliableSystem):
     """Workers go on as they are, next to one that begins from the record."""
 
     def _kill(self, world: World, rank: int) -> World:
