@@ -129,6 +129,42 @@ def test_a_checkpoint_goes_on_with_another_number_of_workers(tmp_path: Path) -> 
     assert without_first(rows) == without_first(wanted(given))
 
 
+def test_batches_that_no_record_covers_force_a_checkpoint(tmp_path: Path) -> None:
+    query = "SELECT k % 7 AS g, t - t % 10 AS w, count(*) AS n FROM a GROUP BY k % 7, t - t % 10"
+    flow = {"memory_bytes": 4 << 20, "push_timeout_s": TIMEOUT_S}
+    checkpoint = Checkpoint(tmp_path, every_s=600)
+    given = distinct(60, 8000)
+    with opened(2, checkpoint=checkpoint, flow=flow, query=query) as stream:
+        for batch in given:
+            stream.push("a", batch)
+        assert list(tmp_path.glob("record-*"))
+        assert stream.budget.highest <= 4 << 20
+        rows = [rows for _, rows in numbered(stream)]
+        last = stream.close()
+        rows += [] if last is None else [last.rows]
+        rows += [rows for _, rows in numbered(stream)]
+    assert sum(pa.concat_tables(rows)["n"].to_pylist()) == 60 * 8000
+
+
+@pytest.mark.slow
+def test_commits_that_nobody_polls_hold_the_caller_back(tmp_path: Path) -> None:
+    flow = {"memory_bytes": 4 << 20, "push_timeout_s": 1.0}
+    given = distinct(200, 8000)
+    stream = opened(2, checkpoint=Checkpoint(tmp_path, every_s=0.1), flow=flow)
+
+    def push_all() -> None:
+        for batch in given:
+            stream.push("a", batch)
+
+    with pytest.raises(OverloadError, match="poll the results"):
+        push_all()
+    rows = [rows for _, rows in numbered(stream)]
+    last = stream.close()
+    rows += [] if last is None else [last.rows]
+    rows += [rows for _, rows in numbered(stream)]
+    assert sum(pa.concat_tables(rows)["n"].to_pylist()) == 8000 * stream.pushed("a")
+
+
 def test_an_interrupted_poll_gives_its_number_again(tmp_path: Path, monkeypatch) -> None:
     with opened(1, checkpoint=tmp_path) as stream:
         for batch in batches(1, 6):
