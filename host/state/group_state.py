@@ -146,6 +146,10 @@ class GroupState:
         self.pending_bytes += batch.nbytes
         return FoldedRows(rows, filtered, without_time)
 
+    def trim(self) -> None:
+        """Give back memory of groups that have left; it is kept for the next ones otherwise."""
+        self._led.trim()
+
     def seal(self) -> list[list[memoryview]]:
         """End the epoch: the changes of each leader as blocks; those led here are merged at once.
 
