@@ -142,6 +142,8 @@ class RowSteps:
             return special(self, expr, args)
         if expr.op is Op.IN:
             return self._in(expr, args[0])
+        if expr.op is Op.MOD and (floored := _floored(expr)) is not None:
+            return self._floor_remainder(expr, self.of(floored))
         if expr.op is Op.CAST and _coarsens(expr):
             return self._coarser(expr, args[0])
         text = RULES[expr.op](expr, [a.name for a in args], self.lines)
@@ -182,6 +184,13 @@ class RowSteps:
         inside = self.add(f"truncated_remainder({wide}, {size})")
         down = self.add(f"{wide} - {inside} - select({inside} < 0, {size}, np.int64(0))")
         return Value(self.add(f"{type_of(expr)}({down} // {size})"), arg.valid)
+
+    def _floor_remainder(self, expr: Expr, arg: Value) -> Value:
+        """The remainder of a division rounded down, as windows need it, with one division."""
+        wide, size = f"np.int64({arg.name})", f"np.int64({expr.args[1].attr})"
+        rest = self.add(f"truncated_remainder({wide}, {size})")
+        added = self.add(f"{rest} + select({rest} < 0, {size}, np.int64(0))")
+        return Value(self.add(f"{type_of(expr)}({added})"), arg.valid)
 
     def _not(self, expr: Expr, args: list[Value]) -> Value:
         return Value(self.add(f"not {args[0].name}"), args[0].valid)
@@ -270,6 +279,18 @@ def _coarsens(expr: Expr) -> bool:
         return False
     step, rest = divmod(UNIT_NS[target.unit or "s"], UNIT_NS[source.unit])
     return not rest and target.lo <= source.lo // step and source.hi // step <= target.hi
+
+
+def _floored(expr: Expr) -> Expr | None:
+    """The ``x`` of ``((x % n) + n) % n`` for a positive n; None for other remainders."""
+    outer, size = expr.args
+    if not size.is_const or not size.type.is_integral or not size.attr or size.attr < 0:
+        return None
+    if outer.op is not Op.ADD or outer.args[1] is not size or outer.args[0].op is not Op.MOD:
+        return None
+    value, inner = outer.args[0].args
+    type_of(value)
+    return value if inner is size else None
 
 
 def _is_nonzero(expr: Expr) -> bool:
