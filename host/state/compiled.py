@@ -119,25 +119,28 @@ class CompiledContributions:
             Chunks, of no rows if need be: to compile the loops.
         """
         columns = self._columns(batch, texts)
-        for first in range(0, max(batch.num_rows, at_least), self._rows):
-            last, merged, left_out = min(first + self._rows, batch.num_rows), 0, 0
+        for start in range(0, max(batch.num_rows, at_least), self._rows):
+            first, last = start, min(start + self._rows, batch.num_rows)
             if target is not None:
-                at, own = first, target()
-                own.store.make_room(last - first, texts.hashes)
-                self._fold(
-                    *columns, place, at, last, self._chosen, self._out, self._outcome, own.low,
-                    own.high, own.store.log, own.store.count, own.store.index, own.store.epoch,
-                    texts.hashes,
-                )  # fmt: skip
-                merged, left_out, first, own.store.count = self._outcome.tolist()
-                yield Contributions(
-                    self._out.reshape(-1, self._layout.words)[:0],
-                    first - at - merged - left_out,
-                    left_out,
-                    merged=merged,
-                )
+                first, part = self._merged(columns, place, first, last, target(), texts)
+                yield part
             if first < last or at_least:
                 yield self._made(columns, place, first, last)
+
+    def _merged(
+        self, columns: list[Any], place: int, first: int, last: int, own: Target, texts: Texts
+    ) -> tuple[int, Contributions]:
+        """Merge rows until some are of another pane; returns the first that are not merged."""
+        store = own.store
+        store.make_room(last - first, texts.hashes)
+        self._fold(
+            *columns, place, first, last, self._chosen, self._out, self._outcome, own.low, own.high,
+            store.log, store.count, store.index, store.epoch, texts.hashes,
+        )  # fmt: skip
+        merged, without, end, store.count = self._outcome.tolist()
+        nothing = self._out.reshape(-1, self._layout.words)[:0]
+        filtered = end - first - merged - without
+        return end, Contributions(nothing, filtered, without, merged=merged)
 
     def _made(self, columns: list[Any], place: int, first: int, last: int) -> Contributions:
         self._contribute(*columns, place, first, last, self._chosen, self._out, self._outcome)

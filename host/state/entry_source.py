@@ -12,10 +12,11 @@ from penstock.types import INT64, Kind
 
 from .folds import Merge
 from .layout import EntryLayout, Flag, FoldPlace, KeyPlace
+from .loop_steps import LoopSteps
 from .merging import merge_source
 from .narrowing import Bounds, narrowed
 from .probing import AHEAD
-from .steps import LoopSteps, RowSteps
+from .steps import RowSteps
 
 _SOURCE = """
 @njit(nogil=True)

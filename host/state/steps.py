@@ -11,44 +11,20 @@ of decimals, booleans, unsigned 64-bit integers and dictionaries.
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
 
 from penstock.expr.node import Expr, Op
 from penstock.types import TIMESTAMPS, UNIT_NS, Kind
 
-from ..devices.cpu.operations import RULES, NotCompilable, Steps
+from ..devices.cpu.operations import RULES, NotCompilable
 from ..devices.cpu.operations import leaf as constant
 from .coded import is_coded, is_coded_column
 from .folds import words_of
+from .loop_steps import LoopSteps, Value, type_of
 
 _log = logging.getLogger("penstock.state")
 
 #: Values of an IN list up to which each is compared.
 MOST_MEMBERS = 16
-
-
-#: Most steps of a loop: each takes Numba a few milliseconds, and each row once, not each pair.
-MAX_STEPS = 512
-
-
-class LoopSteps(Steps):
-    """Assignments of a loop over rows."""
-
-    def add(self, text: str) -> str:
-        if self.count == MAX_STEPS:
-            raise NotCompilable(f"more than {MAX_STEPS} steps")
-        name = f"v{self.count}"
-        self.count += 1
-        self.body.append(f"{name} = {text}")
-        return name
-
-
-@dataclass(frozen=True)
-class Value:
-    """A computed value: the names of its variable and of its validity, None if it is never NULL."""
-
-    name: str
-    valid: str | None
 
 
 class RowSteps:
@@ -250,25 +226,6 @@ class RowSteps:
 
     def _raw(self, expr: Expr, args: list[Value]) -> Value:
         return args[0]
-
-
-def type_of(expr: Expr) -> str:
-    """NumPy name of a node's values.
-
-    Raises
-    ------
-    NotCompilable
-        They are not of one word.
-    """
-    if expr.type.kind is Kind.BOOL:
-        return "np.bool_"
-    if expr.type.is_float:
-        return f"np.{expr.type.kind.value}"
-    if is_coded(expr.type):
-        return "np.int64"  # its code
-    if not expr.type.is_integral or expr.type.signed_bits > 64:
-        raise NotCompilable(f"a value of type {expr.type}")
-    return "np.int32" if expr.type.signed_bits <= 32 else "np.int64"
 
 
 def _coarsens(expr: Expr) -> bool:
