@@ -232,12 +232,7 @@ class Driver:
     # Losses.
 
     def check(self, now: float) -> bool:
-        """Look whether all workers are there; begin again with new ones if one is not.
-
-        Returns
-        -------
-        bool
-            Whether they have begun again.
+        """Look whether all workers are there; returns whether all have begun again without one.
 
         Raises
         ------

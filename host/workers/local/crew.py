@@ -98,7 +98,7 @@ class Crew:
         said = [what for _, what in self._await("exchange")]
         for process in self._processes:
             process.line.send(said, START_S)
-        require_equal([mine, *said])
+        require_equal(said, mine)
 
     def _await(self, wanted: str) -> list[tuple[str, bytes]]:
         """Wait until each worker has said something of a kind; returns what, by rank."""
