@@ -25,13 +25,13 @@ from penstock.host.workers.checkpoint import checkpoint_of, release_of
 from penstock.host.workers.stream import WorkerStream, open_workers
 from penstock.host.workers.table import WorkerTable
 
-from . import arguments
-from .errors import UsageError, memory_explained
+from .. import arguments
+from ..errors import UsageError, memory_explained
+from ..plan.group_query import GroupQuery
+from ..query.compiler import compile_select
+from ..query.options import QueryOptions, Rows, Within
 from .given import TableLike, as_table, check_devices, using
 from .lookups import refuse_windows, stream_with_relation, table_with_relation
-from .plan.group_query import GroupQuery
-from .query.compiler import compile_select
-from .query.options import QueryOptions, Rows, Within
 
 __all__ = [
     "Checkpoint",

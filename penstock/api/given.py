@@ -13,8 +13,8 @@ from penstock.host.device.base import Device
 from penstock.host.device.registry import open_device
 from penstock.host.rows.files import read_table
 
-from . import arguments
-from .errors import UsageError
+from .. import arguments
+from ..errors import UsageError
 
 #: A table: Arrow data, a path, or anything with the Arrow C stream interface (pandas and Polars
 #: frames, DuckDB relations).

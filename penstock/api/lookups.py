@@ -19,12 +19,12 @@ from penstock.host.join.lookup.stream import LookupStream
 from penstock.host.join.stream import Flow, Span
 from penstock.host.relation.border import Relation
 
-from .errors import UsageError
+from ..errors import UsageError
+from ..plan.group_query import GroupQuery
+from ..plan.lookup import LookupPlan
+from ..query.compiler import compile_select
+from ..query.options import QueryOptions
 from .given import TableLike, as_table, using
-from .plan.group_query import GroupQuery
-from .plan.lookup import LookupPlan
-from .query.compiler import compile_select
-from .query.options import QueryOptions
 
 
 def table_with_relation(
