@@ -10,6 +10,7 @@ import ctypes
 import importlib.util
 import os
 import tempfile
+import time
 from collections.abc import Callable
 from multiprocessing.connection import Client, Connection, Listener
 from typing import Any
@@ -20,7 +21,7 @@ import pyarrow.flight as flight
 
 from bench.channel.far import Far
 from bench.channel.work import PATIENCE_S, Done, Job, Source, Toucher
-from penstock.errors import MissingToolError
+from penstock.errors import MissingToolError, ProcessError
 
 
 def needs(package: str) -> None:
@@ -199,9 +200,12 @@ def consume_iceoryx(link: Connection, job: Job) -> Done:
     link.send("ready")
     toucher, receive, size = Toucher(job), subscriber.receive, job.message_bytes
     view = ctypes.c_uint8 * size
+    deadline = time.monotonic() + PATIENCE_S
     while toucher.left:
         sample = receive()
         if sample is None:
+            if time.monotonic() > deadline:
+                raise ProcessError("iceoryx2's subscriber has not received all samples")
             continue
         toucher.take(view.from_address(sample.payload_ptr))
         sample.delete()
