@@ -29,15 +29,19 @@ from .messages import (
 
 _HEAD = struct.Struct("<BI")
 _NUMBER = struct.Struct("<Q")
+#: Bytes before a body, so that its arrays stay aligned: what follows the head ends in zeros.
+BODY_OFFSET = 32
 #: Epoch, and number of the block in it.
-_DELTA = struct.Struct("<QI")
+_DELTA = struct.Struct("<QI15x")
 #: Epoch, blocks, rows, late rows, feeds.
 _END = struct.Struct("<QIQQI")
 #: Feed and promise; a feed that has ended is told by the highest bit, as ``FOREVER`` has 65 bits.
 _PROMISE = struct.Struct("<Iq")
 _ENDED = 1 << 31
 #: Number of the batch, feed, number of its first row in the feed.
-_ROWS = struct.Struct("<QIQ")
+_ROWS = struct.Struct("<QIQ7x")
+#: Number of the checkpoint.
+_OUTPUT = struct.Struct("<Q19x")
 #: Number of the cut, and bytes of the first of two descriptions.
 _PART = struct.Struct("<QI")
 
@@ -71,7 +75,7 @@ def encode(message: Message) -> list[Buffer]:
         case Withdrawal():
             return [head + _promise(message.feed, 0)]
         case OutputRows():
-            return [head + _NUMBER.pack(message.number), message.body]
+            return [head + _OUTPUT.pack(message.number), message.body]
         case PartWritten():
             sizes = _PART.pack(message.number, len(message.state))
             return [head + sizes, message.state, message.rows]
@@ -188,7 +192,7 @@ def _withdrawal(incarnation: int, reader: _Reader) -> Withdrawal:
 
 
 def _output(incarnation: int, reader: _Reader) -> OutputRows:
-    number = _from_one(reader, "number", *reader.take(_NUMBER))
+    number = _from_one(reader, "number", *reader.take(_OUTPUT))
     return OutputRows(incarnation, number, reader.body())
 
 
