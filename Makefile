@@ -153,7 +153,7 @@ bench-routing: setup ## Measure lanes by key: plans, streams, and the key-splitt
 	$(BIN)/python -m bench.routing.figures $(ARGS)
 
 .PHONY: bench-channel
-bench-channel: setup ## Measure channels between processes beside memcpy, Flight, ZeroMQ, pipes and iceoryx2
+bench-channel: setup ## Measure channels between processes beside memcpy and peers; needs ".[bench]"
 	$(BIN)/python -m bench.channel $(ARGS)
 
 .PHONY: bench-workers
