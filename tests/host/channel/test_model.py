@@ -133,7 +133,7 @@ MUTANTS = {
     ),
     "several slots credited one by one ahead": (
         sim_module,
-        [("                self.give(sequence)\n", "                self.give(sequence + 1)\n")],
+        [("            self.give(sequence)\n", "            self.give(sequence + 1)\n")],
         "I[134]|Malformed",
     ),
     "several slots numbered as one": (
