@@ -145,6 +145,9 @@ class Consumer:
             self._finish(sequence)
             if not flags:
                 return Message(kind, content, sequence, is_copy=True)
+            if self._given != self._processed:
+                # The producer may sleep with the ring full of what is joined now.
+                self._give()
             self._join_more(kind)
 
     def done(self, message: Message) -> None:
