@@ -7,7 +7,7 @@ processes, channels, files and clocks. All of it happens in the stream's thread.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -135,12 +135,12 @@ class Driver:
 
     # One turn.
 
-    def step(self, may_receive: bool) -> bool:
+    def step(self, may_receive: Callable[[], bool]) -> bool:
         """Do what can be done now, without waiting; returns whether anything was.
 
         Parameters
         ----------
-        may_receive : bool
+        may_receive : callable
             Whether there is room for results. If not, no rows are dealt either: they would become
             results that wait in the workers.
 
@@ -157,9 +157,9 @@ class Driver:
         try:
             moved = crew.pump()
             moved |= self._send(crew)
-            if may_receive:
+            if may_receive():
                 moved |= self._deal(crew)
-                moved |= self._receive(crew)
+                moved |= self._receive(crew, may_receive)
             return moved | self._commit()
         except GoneError:  # seen on a channel: looked at by check()
             return False
@@ -183,13 +183,14 @@ class Driver:
                 moved = True
         return moved
 
-    def _receive(self, crew: Crew) -> bool:
+    def _receive(self, crew: Crew, may_receive: Callable[[], bool]) -> bool:
         moved = False
         for rank in range(self.job.size):
             for _ in range(_TURN):
                 # What follows a worker's part is of the next number: it waits for the record.
-                message = None if rank in self._passed else crew.receive(rank)
-                if message is None:
+                if rank in self._passed or not may_receive():
+                    break
+                if (message := crew.receive(rank)) is None:
                     break
                 self._arrived(rank, message)
                 moved = True

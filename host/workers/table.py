@@ -133,7 +133,7 @@ class WorkerTable:
         if now >= self._check_at:
             driver.check(now)
             self._check_at = now + _CHECK_S
-        if driver.step(True):
+        if driver.step(lambda: True):
             return
         try:
             self._bell.wait(lambda: driver.is_ready(True), _CHECK_S)
