@@ -262,13 +262,13 @@ def stream(
     arguments.flag("trace", trace)
     looked_up = relation_of(arguments.mapping()("schemas", schemas))
     chosen = flow or Flow()
-    size = _workers(workers, checkpoint, release, looked_up is not None)
+    size = _workers(workers, checkpoint, release)
     if size is not None:
         _refuse_of_one_table(device, {})
         with memory_explained():
             return open_workers(
                 query,
-                schemas,
+                {name: one for name, one in schemas.items() if isinstance(one, pa.Schema)},
                 options,
                 size,
                 checkpoint=checkpoint_of(checkpoint),
@@ -276,6 +276,7 @@ def stream(
                 disorder=disorder,
                 flow=chosen,
                 trace=trace,
+                relation=looked_up,
             )
     if looked_up is not None:
         with memory_explained():
@@ -304,7 +305,6 @@ def _workers(
     workers: int | None,
     checkpoint: str | PathLike[str] | Checkpoint | None,
     release: str,
-    looks_up: bool,
 ) -> int | None:
     """Return how many workers there are; None for none.
 
@@ -316,11 +316,6 @@ def _workers(
     release_of(release)
     if checkpoint_of(checkpoint) is None and workers is None:
         return None
-    if looks_up:
-        raise UsageError(
-            "workers and checkpoints are for a stream alone, and this query looks rows of a "
-            "relation up; leave workers and checkpoint out, or look up before the stream"
-        )
     return workers or 1
 
 
