@@ -29,6 +29,9 @@ class GroupQuery:
         Of the session, if one was given.
     lookup : JoinQuery or None
         The lookup join whose pairs are grouped.
+    windowed : bool
+        Whether a key is a ``window`` of the source's time: a row without a time is in none. Under
+        other keys it is a row like any other in a table, which ends.
     """
 
     text: str
@@ -38,6 +41,7 @@ class GroupQuery:
     unique: tuple[tuple[str, frozenset[str]], ...] = ()
     time_zone: str | None = None
     lookup: JoinQuery | None = None
+    windowed: bool = False
 
     @property
     def zone_label(self) -> str | None:
