@@ -17,8 +17,8 @@ from penstock.errors import LostError, ProcessError
 from ..channel import Doorbell, GoneError
 from ..execute.trace import Trace
 from .commits import commit_of, record_of, rows_in, start_of
+from .job import Job
 from .local.crew import Crew, StartError
-from .local.job import Job
 from .points import reached
 from .protocol.messages import Message, OutputRows, PartWritten
 from .protocol.parent import Parent
@@ -32,6 +32,8 @@ SOURCE = 0
 _MOST_QUEUED = 64
 #: Losses in a row, without a record in between, after which the stream ends.
 _MOST_LOSSES = 5
+#: Starts that are tried where a worker ends while it begins: nothing is lost by that.
+_MOST_STARTS = 3
 #: Messages of one worker that are taken before others get their turn.
 _TURN = 16
 
@@ -105,16 +107,17 @@ class Driver:
     # Processes.
 
     def start(self) -> None:
-        """Start the workers from the last record; call it in a thread that lives as long as they.
-
-        Raises
-        ------
-        PenstockError
-        """
+        """Start the workers from the last record, in a thread that lives as long as they."""
         starts = [start_of(self.job, rank, self.parent) for rank in range(self.job.size)]
         lock = None if self._folder is None else self._folder.lock
-        is_first = not self.losses
-        self._crew = Crew(starts, self._facts, self._schema, self._bell, lock, is_first)
+        for attempt in range(1, _MOST_STARTS + 1):
+            is_first = attempt == 1 and not self.losses
+            try:
+                self._crew = Crew(starts, self._facts, self._schema, self._bell, lock, is_first)
+                return
+            except StartError:
+                if attempt == _MOST_STARTS:
+                    raise
 
     @property
     def pids(self) -> list[int]:
@@ -237,8 +240,6 @@ class Driver:
 
         Raises
         ------
-        LostError
-            One is lost, and there is no checkpoint.
         PenstockError
         """
         crew = self._crew

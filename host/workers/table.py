@@ -17,7 +17,7 @@ from ..metrics import Report
 from ..metrics.report import GroupsReport
 from .dealt import packed, pieces, projected
 from .driver import SOURCE, Driver
-from .local.job import Job
+from .job import Job
 from .members import fingerprint, schema_text
 from .output_order import in_order
 from .reporting import counted, worker_reports

@@ -19,7 +19,7 @@ import pytest
 
 from penstock import Checkpoint
 from penstock.errors import FileError, LostError, OverloadError, ProcessError, UsageError
-from penstock.host.workers.local.job import Job
+from penstock.host.workers.job import Job
 from penstock.host.workers.points import WORKER_POINTS
 from tests.host.workers.kit.app import sunk
 from tests.host.workers.kit.chaos import ROOT, Round, targets_of
