@@ -122,6 +122,10 @@ chaos: setup ## Kill processes of streaming joins and lookup nodes: no row is lo
 	$(BIN)/python -m tests.host.node.chaos
 	$(BIN)/python -m tests.spark_bridge.kit.chaos $(ARGS)
 
+.PHONY: chaos-workers
+chaos-workers: setup ## Kill workers and parents of grouped streams 100 times: no row is lost or doubled
+	$(BIN)/python -m tests.host.workers.kit.chaos $(ARGS)
+
 .PHONY: interrupts
 interrupts: setup ## Interrupt calls of streams and race them with close, 500 times in each way
 	$(BIN)/pytest tests/host/join/stream -m slow -k 'interrupts or push' $(ARGS)
@@ -147,6 +151,14 @@ bench-routing: setup ## Measure lanes by key: plans, streams, and the key-splitt
 	$(BIN)/python -m bench.routing.plans $(ARGS)
 	$(BIN)/python -m bench.routing.streams $(ARGS)
 	$(BIN)/python -m bench.routing.figures $(ARGS)
+
+.PHONY: bench-channel
+bench-channel: setup ## Measure channels between processes beside memcpy and peers; needs ".[bench]"
+	$(BIN)/python -m bench.channel $(ARGS)
+
+.PHONY: bench-workers
+bench-workers: setup ## Measure groups of streams on workers beside DuckDB, Polars and Spark
+	$(BIN)/python -m bench.workers $(ARGS)
 
 .PHONY: bench-boards
 bench-boards: setup ## Write what fits on each board into docs/resources.md

@@ -18,9 +18,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs" / "examples"
-NAMES = ("orders_vehicles", "aircraft", "quotes", "dns_tls", "calls")
+NAMES = ("orders_vehicles", "aircraft", "quotes", "dns_tls", "calls", "bids")
 #: Those of which there are no recorded streams.
-GENERATED = ("calls",)
+GENERATED = ("calls", "bids")
 
 _CELL = re.compile(r"^# %%(?P<kind>.*)\n", re.M)
 

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 from .errors import PenstockError
 
 if TYPE_CHECKING:
-    from .api import Flow, Pruning, Running, relation, sql, stream
+    from .api import Checkpoint, Flow, Pruning, Running, relation, sql, stream
 
-__all__ = ["Flow", "PenstockError", "Pruning", "Running", "relation", "sql", "stream"]
+__all__ = ["Checkpoint", "Flow", "PenstockError", "Pruning", "Running", "relation", "sql", "stream"]
 
 
 def __getattr__(name: str) -> object:
     # The runtime loads kernels and Arrow; code that only names an error need not wait for it.
-    if name in ("Flow", "Pruning", "Running", "relation", "sql", "stream"):
+    if name in ("Checkpoint", "Flow", "Pruning", "Running", "relation", "sql", "stream"):
         from . import api
 
         return getattr(api, name)

@@ -85,6 +85,12 @@ class ProcessError(PenstockError, RuntimeError):
     exit_code = 9
 
 
+class LostError(ProcessError):
+    """A worker ended with rows that no checkpoint covers; the message says what was lost."""
+
+    exit_code = 11
+
+
 @contextmanager
 def memory_explained() -> Iterator[None]:
     """Turn Python's and Arrow's errors of lacking memory into one that says what to do.

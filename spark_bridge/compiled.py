@@ -18,6 +18,9 @@ from penstock.query.options import QueryOptions
 
 from .ordering import Ordering, without_places
 
+#: What to do with a query over one table.
+GROUP_IN_SPARK = "group it in Spark itself, with spark.sql or DataFrame.groupBy"
+
 
 @dataclass(frozen=True)
 class Compiled:

@@ -14,7 +14,7 @@ from penstock.plan.query import JoinQuery
 from penstock.query.compiler import compile_query
 from penstock.query.options import QueryOptions, Rows, Within
 
-from .compiled import Compiled
+from .compiled import GROUP_IN_SPARK, Compiled
 from .conf import Conf
 from .devices import DeviceChoice
 from .key_choice import Wanted, wanted_keys
@@ -105,7 +105,7 @@ class Request:
         frames = {name: frame_of(spark, name, table) for name, table in tables.items()}
         schemas = {name: arrow_schema(frame.schema) for name, frame in frames.items()}
         chosen = QueryOptions(**given, unique=unique, time_zone=session_zone(spark, text))
-        query = compile_query(text, schemas, chosen)
+        query = compile_query(text, schemas, chosen, instead=GROUP_IN_SPARK)
         check_used(query, {name: frame.schema for name, frame in frames.items()})
         ordering = None
         if ordered:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 
 import pytest
 
 from tests.kit import effort
+from tests.kit.explorer import Explored
 from tests.kit.kept_tools import kept_tools
 from tests.kit.object_server import BUCKET, CREDENTIALS, served_objects
 
@@ -47,6 +48,29 @@ def _group(item: pytest.Item) -> str | None:
     if any(one.scope == "module" for found in definitions.values() for one in found):
         return module
     return None
+
+
+#: Name of the property under which a test says what a model checker has seen.
+_STATES = "states explored"
+
+
+@pytest.fixture
+def show_states(record_property: Callable[[str, object], None]) -> Callable[[str, Explored], None]:
+    """Print what was explored below the results, from whichever process runs the test."""
+    return lambda name, explored: record_property(_STATES, f"{name}: {explored}")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    lines = sorted(
+        text
+        for report in terminalreporter.getreports("passed")
+        for name, text in report.user_properties
+        if name == _STATES
+    )
+    if lines:
+        terminalreporter.section(_STATES)
+        for line in lines:
+            terminalreporter.line(line)
 
 
 @pytest.fixture(scope="session", autouse=True)

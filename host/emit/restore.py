@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
 from penstock.expr.columns import Vector, evaluate_columns
 from penstock.expr.node import PRESENT, Expr, Op
-from penstock.plan.query import LEFT, RIGHT, JoinQuery, columns
+from penstock.plan.closing import Grouped
+from penstock.plan.query import JoinQuery, columns
 
 from ..rows.columns import arrow_type, load, to_arrow
 from ..rows.picked import Nobody, Picked
@@ -22,16 +23,27 @@ class Restorer:
 
     Parameters
     ----------
+    query : JoinQuery or GroupQuery
     schemas : mapping of side to pyarrow.Schema
         Schemas of the base tables; a selected column keeps its Arrow type.
+    select : sequence of (str, Expr), optional
+        Output columns over columns of the tables; by default those of a join.
     """
 
-    def __init__(self, query: JoinQuery, schemas: Mapping[str, pa.Schema]) -> None:
+    def __init__(
+        self,
+        query: Grouped,
+        schemas: Mapping[str, pa.Schema],
+        select: Sequence[tuple[str, Expr]] | None = None,
+    ) -> None:
         self.query = query
-        self.scales = {side: query.scale_of(side) for side in (LEFT, RIGHT)}
+        self.scales = {own.side: query.scale_of(own.side) for own in query.sides}
+        is_join = isinstance(query, JoinQuery)
+        self.select = select if select is not None else query.select if is_join else ()
+        self._lacking = query.kind.null_supplying if is_join else frozenset()
         fields = []
         self.computed: list[bool] = []
-        for name, expr in query.select:
+        for name, expr in self.select:
             plain = expr.op is Op.COLUMN
             self.computed.append(not plain)
             if plain:
@@ -40,7 +52,7 @@ class Restorer:
             else:
                 fields.append(pa.field(name, arrow_type(expr.type, name, query.zone_label)))
         self.schema = pa.schema(fields)
-        needed = [columns(expr) for _, expr in query.select if expr.op is not Op.COLUMN]
+        needed = [columns(expr) for _, expr in self.select if expr.op is not Op.COLUMN]
         self.inputs = set().union(*needed) if needed else set()
 
     def restore(self, rows: Mapping[str, Picked | Nobody]) -> pa.RecordBatch:
@@ -53,7 +65,7 @@ class Restorer:
             return taken[side, column]
 
         vectors: dict[tuple[str, str | None], Vector] = {
-            (side, PRESENT): Vector(rows[side].present) for side in self.query.kind.null_supplying
+            (side, PRESENT): Vector(rows[side].present) for side in self._lacking
         }
         for side, column in self.inputs:
             batch = pa.record_batch([take(side, column)], names=[column])
@@ -63,7 +75,7 @@ class Restorer:
         arrays = [
             self._compute(expr, field.type, vectors, count) if computed else take(*expr.attr)
             for (_, expr), field, computed in zip(
-                self.query.select, self.schema, self.computed, strict=True
+                self.select, self.schema, self.computed, strict=True
             )
         ]
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)

@@ -103,8 +103,61 @@ class RoutingReport:
 
 
 @dataclass(frozen=True)
+class GroupsReport:
+    """Groups of the rows of one source.
+
+    Parameters
+    ----------
+    open : int
+        Groups that have not left.
+    timeless, filtered : int
+        Rows that are in no group, since they have no event time, or did not pass WHERE.
+    """
+
+    open: int
+    timeless: int
+    filtered: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkerReport:
+    """One worker process of a stream, since it began.
+
+    Parameters
+    ----------
+    rank : int
+    rows : int
+        Rows that it has folded.
+    epochs : int
+        Epochs that it has ended.
+    delta_bytes : int
+        Bytes of changes that it has sent to other workers.
+    entries : int
+        Groups that it leads.
+    credit_waits : int
+        Times that it had changes to send and no credit.
+    clock_lag : int
+        How far the last worker's promise is behind its own, in the unit of the window.
+    checkpoint : int
+        Number of its last part, 0 if there is none.
+    checkpoint_age_s : float or None
+        Seconds since the last record; None without checkpoints.
+    """
+
+    rank: int
+    rows: int
+    epochs: int
+    delta_bytes: int
+    entries: int
+    credit_waits: int
+    clock_lag: int
+    checkpoint: int
+    checkpoint_age_s: float | None
+
+
+@dataclass(frozen=True)
 class Report:
-    """A join.
+    """A running query.
 
     Parameters
     ----------
@@ -128,6 +181,10 @@ class Report:
         Of a join with a relation.
     routing : RoutingReport, optional
         Of a join whose lanes own keys.
+    groups : GroupsReport, optional
+        Of a query over one source.
+    workers : tuple of WorkerReport
+        Of a query on workers.
     """
 
     arrived: Mapping[str, int]
@@ -143,3 +200,5 @@ class Report:
     lanes: tuple[LaneReport, ...]
     lookup: LookupReport | None = None
     routing: RoutingReport | None = None
+    groups: GroupsReport | None = None
+    workers: tuple[WorkerReport, ...] = ()

@@ -6,7 +6,9 @@ watermark of the side. A feed that is silent for long need not hold up the other
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -46,11 +48,15 @@ class Feeds:
         self._feeds: dict[str, _Feed] = {}
         self._watermark = NEVER
         self._closed = False
+        #: Names of feeds that a checkpoint has and that nobody has named since: each counts as it
+        #: stood, since its rows may have to be sent again.
+        self.recorded: set[str] = set()
 
     def copy(self) -> Feeds:
         """Return a copy, so that changes can be undone."""
         other = Feeds(self.name, self.disorder, self.idle_s)
         other._watermark, other._closed = self._watermark, self._closed
+        other.recorded = set(self.recorded)
         other._feeds = {
             name: _Feed(feed.admission.copy(), feed.heard, feed.idle)
             for name, feed in self._feeds.items()
@@ -72,6 +78,12 @@ class Feeds:
         """
         if self._closed:
             raise UsageError(f"{self.name} has ended; open a new stream for feed {feed!r}")
+        if feed in self.recorded:
+            self.recorded.remove(feed)
+            self._feeds[feed].heard = now
+            if disorder is not None:
+                self._feeds[feed].admission.disorder = disorder
+            return
         if feed in self._feeds:
             raise UsageError(
                 f"feed {feed!r} of {self.name} is registered already; deregister it first, or "
@@ -90,6 +102,16 @@ class Feeds:
         """
         self._get(feed)
         del self._feeds[feed]
+        self.recorded.discard(feed)
+
+    def require(self, feed: str) -> None:
+        """Refuse a feed that is not registered.
+
+        Raises
+        ------
+        UsageError
+        """
+        self._get(feed)
 
     def admit(self, feed: str, times: np.ndarray, now: float) -> np.ndarray:
         """Judge the next rows of a feed, in order.
@@ -122,6 +144,24 @@ class Feeds:
         self._closed = True
         self._watermark = FOREVER
 
+    def state(self) -> dict[str, Any]:
+        """Return what is known of each feed, for JSON; what is silent counts as silent."""
+        feeds = {
+            name: [f.admission.disorder, f.admission.watermark, f.admission.late, f.idle]
+            for name, f in self._feeds.items()
+        }
+        return {"feeds": feeds, "watermark": self._watermark, "closed": self._closed}
+
+    def restore(self, state: Mapping[str, Any], now: float) -> None:
+        """Go on from :meth:`state`; all feeds that count have been heard of now."""
+        self._watermark, self._closed = state["watermark"], state["closed"]
+        self._feeds = {}
+        for name, (disorder, watermark, late, idle) in state["feeds"].items():
+            own = Admission(disorder)
+            own.watermark, own.late = watermark, late
+            self._feeds[name] = _Feed(own, now, idle)
+        self.recorded = {name for name in self._feeds if name != ONLY}
+
     def watermark(self, now: float) -> int:
         """Return the time below which no later row of the side comes; it never falls."""
         self._count_watermarks()
@@ -152,6 +192,7 @@ class Feeds:
     def _heard(self, feed: str, now: float) -> _Feed:
         own = self._get(feed)
         own.heard, own.idle = now, False
+        self.recorded.discard(feed)
         return own
 
     def _get(self, feed: str) -> _Feed:

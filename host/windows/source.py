@@ -33,11 +33,12 @@ def check_names(disorder: Span | Mapping[str, Span] | None, sides: Sequence[Side
     for name in disorder:
         if name.lower() not in known:
             aliases = " and ".join(side.alias for side in sides)
-            raise UsageError(f"disorder is given for {name}, but the query joins {aliases}")
+            does = "joins" if len(sides) > 1 else "groups"
+            raise UsageError(f"disorder is given for {name}, but the query {does} {aliases}")
 
 
 class Source:
-    """One source of a join.
+    """One source of a stream.
 
     Parameters
     ----------

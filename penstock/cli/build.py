@@ -15,6 +15,7 @@ from penstock.host.keys.prepare import layout
 
 from ..errors import MissingToolError, PenstockError, UsageError
 from ..plan.forms import JoinForm, join_form
+from ..plan.group_query import GroupQuery
 from ..program import BandProgram, Mode, Program
 from . import inputs
 from .options import group, option
@@ -54,19 +55,25 @@ class BuildQuery:
     def programs(self) -> list[Program]:
         """Give the programs of the query, one per direction, without repetition."""
         given = self.options.compiled(self.sql or "", self.table or [])
-        given.query.require_pairs("a pipeline of a query")
+        query = given.query
+        if isinstance(query, GroupQuery):
+            raise UsageError(
+                "a pipeline is of a join, and the query is over one table; name a second one, or "
+                "group the table with penstock sql"
+            )
+        query.require_pairs("a pipeline of a query")
         with open_device("cpu") as device:
-            join = TableJoin(given.query, given.tables(), device, band=not self.no_band)
+            join = TableJoin(query, given.tables(), device, band=not self.no_band)
         forms = [part.form for part in join.evaluations]
         if self.window is not None:
-            names = given.query.names
+            names = query.names
             if self.window not in names.values():
                 known = " and ".join(names.values())
                 raise UsageError(
                     f"--window takes one of the query's tables, {known}, not {self.window!r}"
                 )
             side = next(side for side, name in names.items() if name == self.window)
-            forms = [join_form(given.query.predicate, side, band=not self.no_band)]
+            forms = [join_form(query.predicate, side, band=not self.no_band)]
         return list(dict.fromkeys(_program(form, join) for form in forms))
 
 

@@ -18,18 +18,18 @@ from penstock.host.keys.prepare import MOST_SEARCHED, layout
 from penstock.host.prune.expectation import expectation
 from penstock.host.windows.run import still
 
-from ..errors import DeviceError, PenstockError, QueryError
+from ..errors import DeviceError, PenstockError
 from ..expr.columns import Vector
 from ..expr.node import Expr, show
-from ..expr.tumbling import as_tumbling
 from ..plan.band import BandForm, Bound
-from ..plan.closing import require_closing, time_key
 from ..plan.general import GeneralForm
-from ..plan.query import Aggregation, JoinQuery, RowsWindow, other
+from ..plan.group_query import GroupQuery
+from ..plan.query import JoinQuery, RowsWindow, other
 from ..program import BandProgram, GeneralProgram, Mode, Program, WindowProgram
 from ..query.overflow import beyond_spark
 from ..types import Type
 from . import inputs
+from .explain_groups import explain_table, show_groups
 from .explain_lookup import explain_lookup
 from .lookup import LookupArguments
 from .options import grouped
@@ -49,9 +49,13 @@ def command(
         explain_lookup(asked, relation, looked_up.memory_bytes)
         return
     given = asked.compiled()
+    query = given.query
+    if isinstance(query, GroupQuery):
+        explain_table(given)
+        return
     with open_device("cpu") as device:
-        join = TableJoin(given.query, given.tables(), device, band=not no_band)
-        explanation = _Explanation(given.query, join)
+        join = TableJoin(query, given.tables(), device, band=not no_band)
+        explanation = _Explanation(query, join)
         explanation.query()
         programs = [
             (explanation.direction(part, device), frozenset(part.evaluation.modes))
@@ -61,7 +65,7 @@ def command(
     _show_devices(
         lambda device: next(filter(None, (device.refuses(p, m) for p, m in programs)), None)
     )
-    _show_operator(given.query, [program for program, _ in programs])
+    _show_operator(query, [program for program, _ in programs])
 
 
 class _Explanation:
@@ -94,32 +98,8 @@ class _Explanation:
         for note in beyond_spark(query):
             line("arithmetic", note)
         if query.aggregation is not None:
-            self.groups(query.aggregation)
+            show_groups(query, self.names)
         line("output", ", ".join(f"{f.name}: {f.type}" for f in join.schema))
-
-    def groups(self, made: Aggregation) -> None:
-        """Print how groups come about, and when those of a stream leave."""
-        keys = [self.key(key) for key in made.keys]
-        by = f"by {', '.join(keys)}" if keys else "one"
-        how = "the pairs are grouped on the host"
-        if made.side is not None:
-            how = f"each row of {self.names[made.side]} is folded over its matches on the device"
-        line("groups", f"{by}; {how}")
-        try:
-            require_closing(self.compiled)
-        except QueryError as error:
-            line("  in a stream", f"refused: {error}")
-            return
-        known = time_key(self.compiled)
-        if known is not None:
-            line("  in a stream", f"leave when no later pair can have their {keys[known.index]}")
-
-    def key(self, key: Expr) -> str:
-        made = as_tumbling(key)
-        if made is None:
-            return self.text(key)
-        unit = f" {made.size.type.unit}" if made.size.type.unit else ""
-        return f"window({self.text(made.time)}, {self.text(made.size)}{unit})"
 
     def direction(self, direction: Direction, device: Device) -> Program:
         part, names = direction.evaluation, self.names

@@ -12,7 +12,9 @@ from penstock.host.lookup.zipf import top_share
 from penstock.host.relation.folder.sources import source_of
 
 from ..expr.node import show
+from ..plan.group_query import GroupQuery, lookup_of
 from ..plan.lookup import LookupPlan
+from .explain_groups import show_groups
 from .inputs import Asked
 from .terminal import count, heading, line
 
@@ -27,13 +29,16 @@ def explain_lookup(
     name, relation = given
     with closing(relation.open()) as stored:
         query = asked.compiled({name: stored.schema}, relation=name)
-        plan, version = LookupPlan(query.query, name, stored.found_by), stored.version()
-        names = query.query.names
+        found = lookup_of(query.query)
+        plan, version = LookupPlan(found, name, stored.found_by), stored.version()
+        names = found.names
         heading("query")
         line("stream", f"{plan.outer.alias}, filter {show(plan.outer.filter, names)}")
         line("relation", f"{plan.inner.alias}, filter {show(plan.inner.filter, names)}")
-        line("join", f"{query.query.kind.value.lower()}")
-        line("condition", f"{show(query.query.predicate, names)}")
+        line("join", f"{found.kind.value.lower()}")
+        line("condition", f"{show(found.predicate, names)}")
+        if isinstance(query.query, GroupQuery):
+            show_groups(query.query, names)
         heading("relation")
         order = ", ".join(stored.cluster or stored.key)
         how = "clustered by" if stored.cluster else "by the hash of"

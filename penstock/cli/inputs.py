@@ -18,8 +18,10 @@ from penstock.host.rows.sides import SideRows
 
 from ..expr.columns import Vector
 from ..plan.forms import JoinForm
+from ..plan.group_query import GroupQuery
 from ..plan.query import other
-from ..query import JoinQuery, compile_query
+from ..query import JoinQuery
+from ..query.compiler import compile_select
 from ..query.options import QueryOptions
 from . import values
 from .options import argument, group, option
@@ -51,8 +53,9 @@ BOARD = "board"
 class Inputs:
     """A compiled query and where its tables are."""
 
-    query: JoinQuery
+    query: JoinQuery | GroupQuery
     files: dict[str, Path]
+    options: QueryOptions
 
     def tables(self) -> dict[str, pa.Table]:
         """Read the tables, only the columns that the query needs."""
@@ -101,14 +104,16 @@ class QueryArguments:
             scale=values.digits(self.scale or ()),
             time_zone=self.time_zone,
         )
-        return Inputs(compile_query(query, schemas, options), files)
+        return Inputs(compile_select(query, schemas, options), files, options)
 
 
 @group
 class Asked:
     """A query over files."""
 
-    query: str = argument("SELECT ... FROM a JOIN b ON ..., in Spark's SQL.")
+    query: str = argument(
+        "SELECT ... FROM a JOIN b ON ..., or FROM a GROUP BY ..., in Spark's SQL."
+    )
     table: list[str] = option(
         "NAME=FILE (Parquet, CSV or Arrow); repeat.", "--table", "-t", required=True
     )

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from penstock.host.device.base import Device
 from penstock.host.execute.trace import Trace
+from penstock.host.grouping import GroupedTable
 from penstock.host.join.lookup.base import RelationJoin
 from penstock.host.join.lookup.opening import open_lookup
 from penstock.host.join.lookup.source import RelationTable, relation
@@ -21,8 +22,10 @@ from penstock.host.relation.folder.sources import source_of
 from penstock.host.rows.files import write_text
 
 from ..errors import UsageError
+from ..plan.group_query import GroupQuery, lookup_of
 from ..plan.lookup import LookupPlan
 from . import values
+from .grouping import write_groups
 from .inputs import Asked
 from .options import group, option
 from .output import OutputArguments, run, show
@@ -91,10 +94,17 @@ def join_with_relation(
     name, table = given
     with closing(table.open()) as stored:
         query = asked.compiled({name: stored.schema}, relation=name)
-        plan = LookupPlan(query.query, name, stored.found_by)
+        found = query.query
+        is_above = isinstance(found, GroupQuery)
+        plan = LookupPlan(lookup_of(found), name, stored.found_by)
         source = source_of(query.files[plan.outer.table])
+        ordered = ordered or is_above  # rows of a group are folded in their order
         options = table.options(memory_bytes, ordered=ordered, pruning=pruning_sizes(True))
         join = open_lookup(plan, source.schema, stored, [device], replace(options, refresh=False))
+        if is_above:
+            groups = GroupedTable(found, source.schema, source.batches, lookup=join)
+            write_groups(groups, output)
+            return
 
         def rows() -> Iterator[pa.RecordBatch]:
             for batch in source.batches:

@@ -1,11 +1,11 @@
-"""``penstock sql``: joins files."""
+"""``penstock sql``: joins files, or groups one."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from functools import partial
 from pathlib import Path
 
@@ -23,7 +23,10 @@ from penstock.host.metrics import serve_metrics
 from penstock.host.prune.sizes import pruning_sizes
 from penstock.host.rows.files import write_text
 
+from ..errors import UsageError
+from ..plan.group_query import GroupQuery
 from . import inputs, values
+from .grouping import group_file
 from .lookup import LookupArguments, join_with_relation
 from .options import group, grouped, option
 from .output import OutputArguments, run, show
@@ -50,6 +53,14 @@ class DeviceArguments:
     token_file: inputs.TokenFile = None
     package: inputs.Package = None
 
+    def given(self) -> dict[str, object]:
+        """Options that differ from their defaults."""
+        return {
+            f"--{field.name.replace('_', '-')}": getattr(self, field.name)
+            for field in fields(self)
+            if getattr(self, field.name) != field.default
+        }
+
     def open(self) -> Device:
         """Open the device."""
         given = asdict(self)
@@ -74,6 +85,15 @@ class HowArguments:
         default=False,
     )
     progress: bool = option("Show a progress bar on a terminal.", default=True)
+    workers: int | None = option("Processes that group one table together.", min=1, max=4096)
+
+    def of_joins(self) -> dict[str, object]:
+        """Options that only joins have, with what was given."""
+        return {
+            "--disorder": self.disorder,
+            "--no-band": self.no_band,
+            "--no-pruning": self.no_pruning,
+        }
 
 
 app = typer.Typer(add_completion=False)
@@ -88,7 +108,7 @@ def command(
     output: OutputArguments,
     how: HowArguments,
 ) -> None:
-    """Join two tables over a time or ROWS window, or aggregate what joins."""
+    """Join two tables over a time or ROWS window, aggregate what joins, or group one table."""
     output.check()
     relation = looked_up.given()
     if relation is not None:
@@ -96,10 +116,17 @@ def command(
             join_with_relation(asked, relation, looked_up.memory_bytes, opened, output, how.ordered)
         return
     given = asked.compiled()
+    query = given.query
+    if isinstance(query, GroupQuery):
+        refused = {**device.given(), **how.of_joins()}
+        group_file(given, output, refused, how.workers, how.ordered)
+        return
+    if how.workers is not None:
+        raise UsageError("--workers is for groups of one table; leave it out, or see --threads")
     trace = Trace(output.trace is not None)
     with device.open() as opened, meter(how.progress) as shown:
         join = table_join(device.operator)(
-            given.query,
+            query,
             given.tables(),
             opened,
             band=not how.no_band,

@@ -13,7 +13,11 @@ from ..expr import ops
 from ..expr.node import Expr, Op, node, transform, walk
 from ..expr.tumbling import as_tumbling
 from ..types import TIMESTAMPS, Kind
-from .query import JoinQuery, RowsWindow
+from .group_query import GroupQuery
+from .query import JoinQuery
+
+#: A query that may have groups.
+Grouped = JoinQuery | GroupQuery
 
 
 @dataclass(frozen=True)
@@ -31,7 +35,7 @@ class TimeKey:
     side: str
 
 
-def time_key(query: JoinQuery) -> TimeKey | None:
+def time_key(query: Grouped) -> TimeKey | None:
     """The first key that follows a side's event time."""
     assert query.aggregation is not None
     for index, key in enumerate(query.aggregation.keys):
@@ -59,7 +63,7 @@ def floor_of(key: Expr) -> Expr:
     return transform(key, rule)
 
 
-def is_per_row(query: JoinQuery) -> bool:
+def is_per_row(query: Grouped) -> bool:
     """Whether each row of the groups' side is a group of its own, as declared."""
     assert query.aggregation is not None
     side = query.aggregation.side
@@ -69,7 +73,7 @@ def is_per_row(query: JoinQuery) -> bool:
     return declared <= {k.attr[1] for k in query.aggregation.keys if k.op is Op.COLUMN}
 
 
-def require_closing(query: JoinQuery) -> None:
+def require_closing(query: Grouped) -> None:
     """Refuse a query with groups that a stream could never complete, or with times of two kinds.
 
     Raises
@@ -82,7 +86,7 @@ def require_closing(query: JoinQuery) -> None:
         return
     alias = query.side(made.side or "l").alias
     found = time_key(query)
-    if made.side is None and isinstance(query.window, RowsWindow):
+    if made.side is None and isinstance(query, JoinQuery) and query.is_rows:
         raise QueryError(
             "a stream cannot group by columns of both tables over ROWS: it is not known when a "
             "group has its last pair; use a time window, or group by columns of one table"
@@ -90,9 +94,10 @@ def require_closing(query: JoinQuery) -> None:
     if found is None:
         times = [s.time for s in query.sides if s.time is not None]
         time = "t" if not times else time_column(times[0]).attr[1]
+        looked_up = isinstance(query, GroupQuery) and query.lookup is not None
         unique = (
             ""
-            if made.side is None
+            if made.side is None or looked_up
             else (
                 f", or, where no two rows of {alias} have the same key, say so: "
                 f"unique={{'{alias}': 'COLUMN'}}"
@@ -106,7 +111,7 @@ def require_closing(query: JoinQuery) -> None:
         )
 
 
-def _require_linear_times(query: JoinQuery) -> None:
+def _require_linear_times(query: Grouped) -> None:
     """Refuse a time that is converted: it may fall while its column rises, past all watermarks."""
     for side in query.sides:
         if side.time is None:

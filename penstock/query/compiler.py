@@ -1,4 +1,4 @@
-"""Compile SQL text and schemas to a :class:`~penstock.plan.query.JoinQuery`."""
+"""Compile SQL text and schemas: a join, or groups of one table."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
+from sqlglot import exp
 
 from .. import arguments
 from ..errors import QueryError
 from ..expr import ops
 from ..expr.node import Expr, Op
+from ..plan.group_query import GroupQuery
 from ..plan.lookup import group_column
 from ..plan.query import LEFT, RIGHT, JoinKind, JoinQuery, Side
 from ..plan.simplify import simplify
@@ -18,9 +20,11 @@ from ..plan.time_bounds import conjuncts_of
 from ..plan.window import RowsWindow, TimeWindow, Window
 from ..types import UNIT_NS
 from ..zones import zone_of
+from .grouped import follows_time, group_lookup, group_query
+from .groups import check_joined
 from .join_window import SideTimes, row_counts, side_times, time_window
 from .kept_queries import KeptQueries, key_of
-from .lookup import check_lookup
+from .lookup import check_lookup, stream_side
 from .options import QueryOptions
 from .parse import parse, with_room
 from .scope import Scope
@@ -33,14 +37,43 @@ def compile_query(
     text: str,
     schemas: Mapping[str, pa.Schema],
     options: QueryOptions | None = None,
+    *,
+    instead: str = "use penstock.sql, or penstock.stream",
     **keywords: Any,
 ) -> JoinQuery:
-    """Compile one windowed join; one that was compiled lately is not compiled again.
+    """Compile one join; one that was compiled lately is not compiled again.
+
+    Parameters
+    ----------
+    text, schemas, options, keywords
+        As for :func:`compile_select`.
+    instead : str
+        What to do with a query over one table, which is refused.
+
+    Raises
+    ------
+    QueryError, SchemaError, UsageError
+        As for :func:`compile_select`, and where the query is over one table.
+    """
+    found = _compiled(text, schemas, options, keywords, only_joins=True)
+    if isinstance(found, GroupQuery):
+        raise QueryError(f"a join of two tables is needed here, and the query has one: {instead}")
+    return found
+
+
+def compile_select(
+    text: str,
+    schemas: Mapping[str, pa.Schema],
+    options: QueryOptions | None = None,
+    **keywords: Any,
+) -> JoinQuery | GroupQuery:
+    """Compile one SELECT; one that was compiled lately is not compiled again.
 
     Parameters
     ----------
     text : str
-        ``SELECT ... FROM a JOIN b ON ...`` or ``FROM a, b WHERE ...`` in Spark's SQL.
+        ``SELECT ... FROM a JOIN b ON ...`` or ``FROM a, b WHERE ...`` in Spark's SQL; or
+        ``SELECT ... FROM a GROUP BY ...``.
     schemas : mapping of table name to pyarrow.Schema
     options : QueryOptions, optional
     keywords
@@ -55,31 +88,53 @@ def compile_query(
     UsageError
         An argument has another type.
     """
+    return _compiled(text, schemas, options, keywords, only_joins=False)
+
+
+def _compiled(
+    text: str,
+    schemas: Mapping[str, pa.Schema],
+    options: QueryOptions | None,
+    keywords: Mapping[str, Any],
+    *,
+    only_joins: bool,
+) -> JoinQuery | GroupQuery:
     arguments.text("query", text)
     arguments.mapping(arguments.instance(pa.Schema, "a pyarrow.Schema"))("schemas", schemas)
     chosen = QueryOptions(**keywords) if options is None else options
 
-    def compiled() -> JoinQuery:
-        return with_room(lambda: _compile(text, schemas, chosen), text)
+    def compiled() -> JoinQuery | GroupQuery:
+        return with_room(lambda: _compile(text, schemas, chosen, only_joins), text)
 
     key = key_of(text, schemas, chosen)
-    return compiled() if key is None else _kept.find(key, compiled)
+    return compiled() if key is None else _kept.find((key, only_joins), compiled)
 
 
 _kept = KeptQueries()
 
 
-def _compile(text: str, schemas: Mapping[str, pa.Schema], options: QueryOptions) -> JoinQuery:
+def _compile(
+    text: str, schemas: Mapping[str, pa.Schema], options: QueryOptions, only_joins: bool
+) -> JoinQuery | GroupQuery:
     times, units = _time_columns(options.time or {})
     scales = {_dotted(name): digits for name, digits in (options.scale or {}).items()}
     rules = TimeRules(zone_of("UTC" if options.time_zone is None else options.time_zone))
     reader = SourceReader(schemas, scales, options.params or {}, rules, times)
-    statement = read_statement(parse(text), reader, units)
-    if options.relation is not None:
-        return _lookup(text, statement, options)
-    counts = row_counts(statement, options.rows)
+    tree = parse(text)
+    statement = read_statement(tree, reader, units, looks_up=options.relation is not None)
     for name in times:
         statement.scope.named(name, "time is")
+    if len(statement.sources) == 1:
+        if options.relation is not None:
+            raise QueryError(
+                f"the query does not name the relation {options.relation}; leave it out, or join it"
+            )
+        filters, _ = _conditions(statement)
+        unique = _unique(statement.scope, options.unique or {})
+        return group_query(text, statement, options, times, filters[0], unique)
+    if options.relation is not None:
+        return _lookup(text, tree, statement, options, {} if only_joins else times, only_joins)
+    counts = row_counts(statement, options.rows)
     filters, conjuncts = _conditions(statement)
     clock = side_times(statement, times, rules, is_needed=counts is None)
     window: Window
@@ -92,13 +147,32 @@ def _compile(text: str, schemas: Mapping[str, pa.Schema], options: QueryOptions)
     return _query(text, statement, options, window, filters, conjuncts, clock)
 
 
-def _lookup(text: str, statement: Statement, options: QueryOptions) -> JoinQuery:
-    """The query of a stream that looks up rows of a relation: what is in one group may meet."""
-    check_lookup(statement, options)
+def _lookup(
+    text: str,
+    tree: exp.Expr,
+    statement: Statement,
+    options: QueryOptions,
+    times: Mapping[str, str],
+    only_joins: bool,
+) -> JoinQuery | GroupQuery:
+    """The query of a stream that looks up rows of a relation: what is in one group may meet.
+
+    Where each row of the stream is folded over its matches, the look-up does that; other groups
+    are of the pairs that it gives.
+    """
+    stream = stream_side(statement, str(options.relation))
+    made = statement.aggregation
+    is_above = made is not None and not only_joins and (
+        made.side != stream or (not options.unique and follows_time(statement, times, stream))
+    )  # fmt: skip
+    check_lookup(statement, options, is_above=is_above)
+    if made is not None and not is_above and isinstance(tree, exp.Select):
+        check_joined(made, tree)
     filters, conjuncts = _conditions(statement)
     filters, conjuncts = _move_one_sided(filters, conjuncts, statement.kind)
     groups = SideTimes((group_column(LEFT), group_column(RIGHT)), "", ("", ""))
-    return _query(text, statement, options, TimeWindow(0, 0), filters, conjuncts, groups)
+    query = _query(text, statement, options, TimeWindow(0, 0), filters, conjuncts, groups)
+    return group_lookup(text, statement, query, times, stream) if is_above else query
 
 
 def _query(

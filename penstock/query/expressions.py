@@ -235,6 +235,10 @@ class Lowering:
     def _anonymous(self, tree: exp.Anonymous) -> Expr:
         if is_window(tree):
             raise refused("a window is not one value; take window.start or window.end", tree)
+        if tree.name.lower() == "session_window":
+            raise refused(
+                "session windows are not supported; group by window(t, '10 seconds')", tree
+            )
         hint = ""
         if tree.name.lower() in ("time_bucket", "tumble", "tumble_start", "tumble_end"):
             hint = "; write window(t, '10 seconds') in GROUP BY, window.start in SELECT"

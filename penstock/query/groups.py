@@ -32,8 +32,8 @@ def has_groups(tree: exp.Select) -> bool:
     return clauses or any(map(has_aggregate, tree.expressions))
 
 
-def read_aggregation(tree: exp.Select, plain: Lowering) -> Aggregation:
-    """Read keys, aggregates and output of a SELECT with groups.
+def read_aggregation(tree: exp.Select, plain: Lowering) -> tuple[Aggregation, tuple[Tumbling, ...]]:
+    """Read keys, aggregates and output of a SELECT with groups, and the windows in its keys.
 
     Raises
     ------
@@ -53,7 +53,18 @@ def read_aggregation(tree: exp.Select, plain: Lowering) -> Aggregation:
     sides = frozenset().union(*(key.sides for key in lowering.keys))
     side = None if len(sides) > 1 else next(iter(sides), "l")
     aggregates = tuple(lowering.aggregates)
-    computed = {a.value for a in aggregates if a.value is not None and len(a.value.sides) > 1}
+    made = Aggregation(side, tuple(lowering.keys), aggregates, tuple(select), condition)
+    return made, tuple(lowering.used)
+
+
+def check_joined(made: Aggregation, tree: exp.Select) -> None:
+    """Refuse aggregates that cannot be computed from the matches of a join.
+
+    Raises
+    ------
+    QueryError
+    """
+    computed = {a.value for a in made.aggregates if a.value is not None and len(a.value.sides) > 1}
     if len(computed) > _MOST_COMPUTED:
         raise refused(
             f"the query has aggregates of {len(computed)} values that are computed from both "
@@ -61,14 +72,13 @@ def read_aggregation(tree: exp.Select, plain: Lowering) -> Aggregation:
             "them in a second query",
             tree,
         )
-    for one in aggregates:
-        if side is None and one.by is not None:
+    for one in made.aggregates:
+        if made.side is None and one.by is not None:
             raise refused(
                 f"{one.text} over groups of columns of both tables is not supported: "
                 f"{WHAT_INSTEAD}",
                 tree.args["group"],
             )
-    return Aggregation(side, tuple(lowering.keys), aggregates, tuple(select), condition)
 
 
 def _key_trees(tree: exp.Select, plain: Lowering) -> list[exp.Expr]:
@@ -123,6 +133,13 @@ class _GroupLowering(Lowering):
         self.keys: dict[Expr, int] = {}
         for tree in key_trees:
             self.keys.setdefault(self._key(tree), len(self.keys))
+        #: Windows within keys, such as ``window(...).start``, too.
+        self.used = [
+            plain.window(part)
+            for tree in key_trees
+            for part in tree.walk()
+            if isinstance(part, exp.Anonymous) and is_window(part)
+        ]
         #: Trees, by id, with an aggregate or a field of a window in them.
         self.special: set[int] = set()
         self.aggregates: list[Aggregate] = []

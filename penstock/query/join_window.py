@@ -83,7 +83,7 @@ def side_times(
     in order of arrival.
     """
     scope = statement.scope
-    left, right = (_time(source, scope, times) for source in statement.sources)
+    left, right = (time_of(source, scope, times) for source in statement.sources)
     if not is_needed and (left is None or right is None):
         left = right = None
     declared = [None if time is None else scope.unit_of(time) for time in (left, right)]
@@ -103,7 +103,7 @@ def side_times(
     return SideTimes((as_integer(a), as_integer(b)), a.type.unit, own_units)
 
 
-def _time(source: Source, scope: Scope, times: Mapping[str, str]) -> Expr | None:
+def time_of(source: Source, scope: Scope, times: Mapping[str, str]) -> Expr | None:
     """The time column of a source: the one named, or its only timestamp."""
     name = _of(times, source, scope)
     if name is None:

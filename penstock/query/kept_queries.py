@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from ..errors import QueryError
+from ..plan.group_query import GroupQuery
 from ..plan.query import JoinQuery
 from .constants import param
 from .options import QueryOptions
@@ -27,10 +28,12 @@ class KeptQueries:
     """The compiled queries that were used last; for any threads."""
 
     def __init__(self) -> None:
-        self._queries: OrderedDict[Hashable, JoinQuery] = OrderedDict()
+        self._queries: OrderedDict[Hashable, JoinQuery | GroupQuery] = OrderedDict()
         self._lock = threading.Lock()
 
-    def find(self, key: Hashable, compiled: Callable[[], JoinQuery]) -> JoinQuery:
+    def find(
+        self, key: Hashable, compiled: Callable[[], JoinQuery | GroupQuery]
+    ) -> JoinQuery | GroupQuery:
         """Return the query of a key, which is compiled where it is not kept."""
         with self._lock:
             found = self._queries.get(key)
@@ -61,6 +64,7 @@ def key_of(text: str, schemas: Mapping[str, pa.Schema], options: QueryOptions) -
         options.scale,
         options.unique,
         options.time_zone,
+        options.relation,
     )
     key = text, tuple(schemas.items()), params, tuple(map(_frozen, others))
     try:

@@ -9,8 +9,26 @@ from .scope import Source
 from .statement import Statement
 
 
-def check_lookup(statement: Statement, options: QueryOptions) -> None:
+def stream_side(statement: Statement, relation: str) -> str:
+    """The side that is not the relation.
+
+    Raises
+    ------
+    QueryError
+        Both or none of the tables are the relation.
+    """
+    inner, _ = _sides(statement, relation)
+    return RIGHT if inner is statement.sources[0] else LEFT
+
+
+def check_lookup(statement: Statement, options: QueryOptions, *, is_above: bool) -> None:
     """Refuse what cannot be answered row by row of the stream.
+
+    Parameters
+    ----------
+    is_above : bool
+        Whether the pairs are grouped, not each row of the stream over its matches: then the stream
+        has an event time.
 
     Raises
     ------
@@ -20,7 +38,7 @@ def check_lookup(statement: Statement, options: QueryOptions) -> None:
     """
     name = str(options.relation)
     relation, stream = _sides(statement, name)
-    for option in ("time", "rows", "within"):
+    for option in ("rows", "within") if is_above else ("time", "rows", "within"):
         if getattr(options, option):
             raise QueryError(
                 f"{option} is given, but a join with a relation has no window: each row of "
@@ -46,7 +64,7 @@ def check_lookup(statement: Statement, options: QueryOptions) -> None:
             f"{relation.alias} as a table with a window"
         )
     groups = statement.aggregation
-    if groups is not None and groups.side != (RIGHT if side == LEFT else LEFT):
+    if groups is not None and not is_above and groups.side != (RIGHT if side == LEFT else LEFT):
         raise QueryError(
             f"groups of a join with a relation are of rows of {stream.alias}: group by columns of "
             f"{stream.alias} only, or aggregate the rows that the join gives"

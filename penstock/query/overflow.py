@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ..expr.node import Expr, Op, show, walk
+from ..plan.group_query import GroupQuery
 from ..plan.query import JoinQuery, TimeWindow
 from ..types import Kind, Type
 
@@ -18,7 +19,7 @@ _ARITHMETIC = frozenset({Op.ADD, Op.SUB, Op.MUL, Op.NEG, Op.ABS, Op.SHL})
 _SHOWN = 3
 
 
-def beyond_spark(query: JoinQuery) -> list[str]:
+def beyond_spark(query: JoinQuery | GroupQuery) -> list[str]:
     """Notes for a query, one per type of Spark that its arithmetic may overflow."""
     found: dict[str, list[str]] = {}
     for root in _roots(query):
@@ -35,9 +36,11 @@ def _note(name: str, texts: Sequence[str]) -> str:
     return f"exact; beyond {name} Spark {then}: {', '.join(texts[:_SHOWN])}{more}"
 
 
-def _roots(query: JoinQuery) -> Iterator[Expr]:
-    yield from (query.left.filter, query.right.filter, query.predicate)
-    yield from (value for _, value in query.select)
+def _roots(query: JoinQuery | GroupQuery) -> Iterator[Expr]:
+    yield from (side.filter for side in query.sides)
+    if isinstance(query, JoinQuery):
+        yield query.predicate
+        yield from (value for _, value in query.select)
     made = query.aggregation
     if made is not None:
         yield from made.keys
@@ -87,8 +90,10 @@ def _least(dtype: Type, widths: Sequence[int]) -> int | None:
     return next(fits, None)
 
 
-def _of_window(query: JoinQuery) -> Iterator[str]:
+def _of_window(query: JoinQuery | GroupQuery) -> Iterator[str]:
     """The type of integer times: Spark adds the bounds of the window to them."""
+    if not isinstance(query, JoinQuery):
+        return
     window, times = query.window, [side.time for side in query.sides]
     if not isinstance(window, TimeWindow) or not (window.before or window.after):
         return

@@ -126,7 +126,7 @@ def _tokens(text: str) -> list[Any]:
     tokens = Penstock().tokenize(text)
     joins = sum(token.token_type is TokenType.JOIN for token in tokens)
     if joins > _MOST_JOINS:
-        raise QueryError(f"a join of exactly two tables is needed; the query has {joins + 1}")
+        raise QueryError(f"one table or a join of two is needed; the query has {joins + 1}")
     return tokens
 
 

@@ -6,16 +6,19 @@
 ['gps', 'orders']
 
 :class:`City` is rides and vehicles in a city, :class:`Backbone` packets at two points of a
-backbone, :class:`Attack` packets at two sites under attack, :class:`Calls` calls and subscribers.
+backbone, :class:`Attack` packets at two sites under attack, :class:`Calls` calls and subscribers;
+:class:`Ads` and :class:`Bids` are streams to group, those of YSB and NB7.
 ``python -m penstock.sim.workloads --help`` writes them to files.
 """
 
 from __future__ import annotations
 
+from .ads import Ads
 from .attack import Attack
 from .backbone import Backbone
 from .base import Workload
+from .bids import Bids
 from .calls import Calls
 from .city import City
 
-__all__ = ["Attack", "Backbone", "Calls", "City", "Workload"]
+__all__ = ["Ads", "Attack", "Backbone", "Bids", "Calls", "City", "Workload"]

@@ -12,6 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from math import ceil, gcd
 from pathlib import Path
 
 import numpy as np
@@ -39,6 +40,8 @@ BATCH_ROWS = 1 << 16
 #: Instants in microseconds, the unit of Spark and DuckDB. With a zone, since Spark reads times
 #: without one as TIMESTAMP_NTZ and refuses a watermark on it.
 TIMESTAMP = pa.timestamp("us", tz="UTC")
+#: Instants in milliseconds, where a benchmark's record has those.
+TIMESTAMP_MS = pa.timestamp("ms", tz="UTC")
 
 
 @dataclass(frozen=True)
@@ -91,11 +94,15 @@ class Workload(ABC):
     @property
     @abstractmethod
     def schemas(self) -> Mapping[str, pa.Schema]:
-        """Schema of each stream, by stream name. Each has ``id`` and ``ts`` first."""
+        """Schema of each stream, by stream name.
+
+        Each has ``id`` and ``ts`` first, but for records that a benchmark fixes: those have ``t``,
+        in milliseconds.
+        """
 
     @abstractmethod
     def query(self) -> str:
-        """SQL of the join this workload is made for, with its default parameters."""
+        """SQL of the join or the groups this workload is made for, with its default parameters."""
 
     @abstractmethod
     def rate_of(self, stream: str) -> float:
@@ -134,7 +141,7 @@ class Workload(ABC):
         return self._batches(stream, rows)
 
     def write(self, folder: str | Path, *, rows: int = SLOT_ROWS * 8) -> dict[str, Path]:
-        """Write each stream as ``<stream>.parquet`` and the join as ``query.sql``.
+        """Write each stream as ``<stream>.parquet`` and the query as ``query.sql``.
 
         Each file appears whole, by a rename, or not at all. Rows are in arrival order.
 
@@ -247,13 +254,14 @@ class Workload(ABC):
             yield self._to_arrow(schema, _concat(parts), first_id)
 
     def _to_arrow(self, schema: pa.Schema, columns: Columns, first_id: int) -> pa.RecordBatch:
-        count = len(columns["ts"])
+        count, ts = len(columns["ts"]), columns["ts"] + self._start_us
         ready = {
             **columns,
             "id": np.arange(first_id, first_id + count),
-            "ts": columns["ts"] + self._start_us,
+            "ts": ts,
+            "t": ts // 1000,
         }
-        arrays = [pa.array(ready[field.name], type=field.type) for field in schema]
+        arrays = [_to_array(ready[field.name], field.type) for field in schema]
         return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
@@ -270,6 +278,22 @@ def poisson_times(slot: Slot, rate: float) -> npt.NDArray[np.int64]:
     """Event times of a Poisson process of ``rate`` per second inside the slot, sorted, in us."""
     count = slot.rng.poisson(rate * (slot.end_us - slot.begin_us) / US_PER_S)
     return np.sort(slot.rng.integers(slot.begin_us, slot.end_us, size=count))
+
+
+def steady_times(slot: Slot, rate: float) -> npt.NDArray[np.int64]:
+    """Event times inside the slot of rows that come every ``1 / rate`` seconds, in us."""
+    first, last = (ceil(end * rate / US_PER_S) for end in (slot.begin_us, slot.end_us))
+    ts = np.floor(np.arange(first, last) * (US_PER_S / rate)).astype(np.int64)
+    # Rounding may move the first one before the slot.
+    return np.clip(ts, slot.begin_us, slot.end_us - 1)
+
+
+def spreading_step(count: int) -> int:
+    """A number prime to ``count``: ``k * step % count`` spreads 0 .. count - 1 over themselves."""
+    step = int(count * 0.618) | 1
+    while gcd(step, count) > 1:
+        step += 2
+    return step
 
 
 def zipf_cdf(count: int, exponent: float) -> npt.NDArray[np.float64]:
@@ -290,6 +314,14 @@ def draw(
     """``size`` ranks with the given cumulative probabilities."""
     # side="right" since random() may be exactly 0 but never 1: every rank stays in range.
     return np.searchsorted(cumulative, rng.random(size), side="right")
+
+
+def _to_array(values: npt.NDArray, dtype: pa.DataType) -> pa.Array:
+    """An Arrow array; of bytes of a fixed width, the values are rows of ``uint8``."""
+    if not pa.types.is_fixed_size_binary(dtype):
+        return pa.array(values, type=dtype)
+    data = pa.py_buffer(np.ascontiguousarray(values))
+    return pa.Array.from_buffers(dtype, len(values), [None, data])
 
 
 def _concat(parts: list[Columns]) -> Columns:

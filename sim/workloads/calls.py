@@ -10,14 +10,23 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from math import gcd, log
+from math import log
 from types import MappingProxyType
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from .base import TIMESTAMP, US_PER_S, Columns, Slot, Workload, check, poisson_times
+from .base import (
+    TIMESTAMP,
+    US_PER_S,
+    Columns,
+    Slot,
+    Workload,
+    check,
+    poisson_times,
+    spreading_step,
+)
 
 CALLS = pa.schema(
     [("id", pa.int64()), ("ts", TIMESTAMP), ("subscriber", pa.int64()), ("seconds", pa.int32())]
@@ -118,11 +127,8 @@ class Calls(Workload):
 
     @cached_property
     def _step(self) -> int:
-        """Spreads ranks over subscribers: no multiple of a factor of their number."""
-        step = int(self.subscribers * 0.618) | 1
-        while gcd(step, self.subscribers) > 1:
-            step += 2
-        return step
+        """Spreads ranks over subscribers."""
+        return spreading_step(self.subscribers)
 
     @cached_property
     def _head(self) -> npt.NDArray[np.float64]:

@@ -1,4 +1,4 @@
-"""Command line of the workloads: writes each stream as Parquet, and the join as SQL."""
+"""Command line of the workloads: writes each stream as Parquet, and the query as SQL."""
 
 from __future__ import annotations
 
@@ -16,9 +16,11 @@ from rich.table import Table
 
 from penstock.errors import PenstockError
 
+from .ads import Ads
 from .attack import Attack
 from .backbone import PAPER_NAMES, SHORT_NAMES, Backbone
 from .base import Workload
+from .bids import Bids
 from .calls import Calls
 from .city import City
 
@@ -125,6 +127,27 @@ _add(
         "drift": "Share of ranks that change hands at a time.",
         "drift_s": "Seconds from change to change.",
         **_SEED,
+    },
+)
+_add(
+    Ads,
+    "What becomes of advertisements, and the campaigns they belong to (YSB).",
+    {
+        **_SECONDS,
+        "rate": "Events per second.",
+        "ads": "Advertisements; 1000 are the original benchmark's.",
+        **_LAST,
+    },
+)
+_add(
+    Bids,
+    "Bids at auctions, most of them at few (NB7).",
+    {
+        **_SECONDS,
+        "rate": "Bids per second.",
+        "auctions": "Auctions that are bid at.",
+        "shape": "Of the Pareto distribution; 1.16: a fifth of the auctions has 80 % of the bids.",
+        **_LAST,
     },
 )
 

@@ -21,7 +21,7 @@ from penstock.query.options import QueryOptions
 
 from ..batch.join import joined_schema
 from ..blobs import BLOB, BUCKET, SCHEMA
-from ..compiled import Compiled
+from ..compiled import GROUP_IN_SPARK, Compiled
 from ..conf import Conf
 from ..devices import shared_device
 from ..filters import push
@@ -132,7 +132,7 @@ class LookupCall:
         with closing(open_relation(table.location)) as stored:
             schemas = {one: arrow_schema(frame.schema) for one, frame in frames.items()}
             schemas[name] = stored.schema
-            query = compile_query(text, schemas, chosen)
+            query = compile_query(text, schemas, chosen, instead=GROUP_IN_SPARK)
             check_used(query, {one: frame.schema for one, frame in frames.items()})
             lookup_plan = LookupPlan(query, name, stored.found_by)
             frame = frames[lookup_plan.outer.table]

@@ -15,7 +15,7 @@ from tests.spark_bridge.kit.apps import light_java
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs" / "examples"
-NAMES = ("orders_vehicles", "aircraft", "quotes", "dns_tls", "calls")
+NAMES = ("orders_vehicles", "aircraft", "quotes", "dns_tls", "calls", "bids")
 #: Without Spark it runs in seconds, so the short run has it, too.
 SHORT = ("orders_vehicles", "calls")
 

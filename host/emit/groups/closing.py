@@ -1,4 +1,4 @@
-"""Decides when groups of a running join are complete."""
+"""Decides when groups of a stream are complete."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from penstock.errors import DataError
 from penstock.expr.columns import Columns, evaluate, evaluate_columns
-from penstock.plan.closing import TimeKey, floor_of, time_column
+from penstock.plan.closing import Grouped, TimeKey, floor_of, time_column
 from penstock.plan.linear import linear
 from penstock.plan.query import JoinQuery, TimeWindow, other
 from penstock.plan.window import FOREVER
@@ -24,11 +24,11 @@ class Closing:
 
     Parameters
     ----------
-    query : JoinQuery
+    query : JoinQuery or GroupQuery
         With groups.
     """
 
-    def __init__(self, query: JoinQuery, key: TimeKey) -> None:
+    def __init__(self, query: Grouped, key: TimeKey) -> None:
         assert query.aggregation is not None
         time = query.side(key.side).time
         assert time is not None
@@ -38,19 +38,24 @@ class Closing:
         self._column = time_column(time)
         ((_, self._factor),) = linear(time).terms
         self._constant = linear(time).constant
-        self._window = query.window
+        self._window = query.window if isinstance(query, JoinQuery) else None
 
     def keys(self, columns: Columns, rows: int) -> np.ndarray:
         """Compute the time key of rows of its side: integers in the unit of the key's type."""
         return evaluate_columns(self.expr, columns, rows).values
 
     def limit(self, watermarks: Watermarks) -> Limit:
-        """Return the time key below which no group gets a further pair, for a time window."""
+        """Return the time key below which no group gets a further row, or pair in a time window."""
+        if self._window is None:
+            return self._limit_from(watermarks[self.side])
         assert isinstance(self._window, TimeWindow)
         # Later rows of the other side meet no row before this time.
         closed = self._window.closed_below(self.side, watermarks[other(self.side)])
-        first = min(watermarks[self.side], closed)
-        return math.inf if first == FOREVER else self._key_at(first)
+        return self._limit_from(min(watermarks[self.side], closed))
+
+    def _limit_from(self, first: int) -> Limit:
+        """Return the time key below which no group has a row at a time or later."""
+        return math.inf if first == FOREVER else self.key_at(first)
 
     def limit_after(self, columns: Columns, rows: int, watermarks: Watermarks) -> Limit:
         """Return the limit for ROWS, after these rows, the last in order of time, were probed."""
@@ -60,7 +65,7 @@ class Closing:
             return -math.inf
         return int(evaluate_columns(self._floor, columns, rows).values.max())
 
-    def _key_at(self, time: int) -> Limit:
+    def key_at(self, time: int) -> Limit:
         """Return the least time key of rows at a time or later."""
         value = -((self._constant - time) // self._factor)
         dtype = self._column.type

@@ -8,7 +8,8 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.expr.columns import Vector, int_vector
-from penstock.plan.query import Aggregate, JoinQuery
+from penstock.plan.closing import Grouped
+from penstock.plan.query import Aggregate
 
 from ...rows.columns import vector
 from .closing import Limit, below
@@ -27,7 +28,7 @@ class PartialGroups:
 
     Parameters
     ----------
-    query : JoinQuery
+    query : JoinQuery or GroupQuery
         Has an aggregation.
     schemas : mapping of side to pyarrow.Schema
         Of the base tables.
@@ -38,7 +39,7 @@ class PartialGroups:
         A sum may need more digits than a decimal has.
     """
 
-    def __init__(self, query: JoinQuery, schemas: Mapping[str, pa.Schema]) -> None:
+    def __init__(self, query: Grouped, schemas: Mapping[str, pa.Schema]) -> None:
         aggregation = query.aggregation
         assert aggregation is not None
         self.aggregation = aggregation

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 import pyarrow as pa
 
 from penstock.expr import ops
 from penstock.expr.columns import Vector, evaluate_columns, int_vector
 from penstock.expr.node import Expr, Op
-from penstock.plan.query import Aggregation, JoinQuery
+from penstock.plan.closing import Grouped
+from penstock.plan.query import Aggregation
 from penstock.types import Kind, Type
 
 from ...rows.columns import SECONDS_OF_DAY, arrow_type, to_arrow, vector
@@ -25,6 +25,7 @@ class GroupSelect:
 
     Parameters
     ----------
+    query : JoinQuery or GroupQuery
     aggregation : Aggregation
         The query's, or a copy of it with more exact types of columns.
     schemas : mapping of side to pyarrow.Schema
@@ -32,17 +33,17 @@ class GroupSelect:
     """
 
     def __init__(
-        self, query: JoinQuery, aggregation: Aggregation, schemas: Mapping[str, pa.Schema]
+        self, query: Grouped, aggregation: Aggregation, schemas: Mapping[str, pa.Schema]
     ) -> None:
         self.aggregation = aggregation
         self._zone = query.zone_label
         self._schemas = schemas
         keys = tuple((str(k), key) for k, key in enumerate(aggregation.keys))
         #: Makes the keys of pairs, or of rows of the group's side.
-        self.keys = Restorer(replace(query, aggregation=None, select=keys), schemas)
+        self.keys = Restorer(query, schemas, keys)
         #: Makes the value of the best pair, by number of the aggregate.
         self.values = {
-            k: Restorer(replace(query, aggregation=None, select=(("value", a.value),)), schemas)
+            k: Restorer(query, schemas, (("value", a.value),))
             for k, a in enumerate(aggregation.aggregates)
             if a.by is not None and a.value is not None
         }

@@ -17,9 +17,9 @@ from ...device.base import Device
 from ...metrics import Latency, MetricsServer, Report, serve_metrics
 from ...relation.border import Relation
 from ...windows.source import Moment
+from ..stream.calls import QUANTILES
 from ..stream.flow import Flow
-from ..stream.intake import one_batch
-from ..stream.join import QUANTILES
+from ..stream.sources import one_batch
 from .base import LookupOptions
 from .opening import open_lookup
 from .report import report

@@ -12,11 +12,23 @@ import time
 from collections import deque
 from collections.abc import Callable
 from queue import Empty, SimpleQueue
-from typing import Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from ...execute.bells import LOOK_S
 
 T = TypeVar("T")
+
+
+class Inbox(Protocol[T]):
+    """A queue; only one thread takes from it."""
+
+    def put(self, item: T) -> None: ...
+
+    def get(self, block: bool = True, timeout: float | None = None) -> T: ...
+
+    def empty(self) -> bool: ...
+
+    def qsize(self) -> int: ...
 
 
 class _Call(Generic[T]):
@@ -56,11 +68,15 @@ class StreamThread:
     tick : callable
         Does the work due at a time (argument, monotonic seconds), and returns the time of its next
         call; None for none before a call or :meth:`wake`. It must not raise.
+    inbox : Inbox, optional
+        Where calls wait; one that also wakes for other things gives :exc:`queue.Empty` then.
     """
 
-    def __init__(self, tick: Callable[[float], float | None]) -> None:
+    def __init__(
+        self, tick: Callable[[float], float | None], inbox: Inbox[Any] | None = None
+    ) -> None:
         self._tick = tick
-        self._inbox: SimpleQueue[_Call | None] = SimpleQueue()
+        self._inbox: Inbox[Any] = SimpleQueue() if inbox is None else inbox
         self._posted: deque[Callable[[], None]] = deque()
         #: Whether the thread waits with a timeout, so that it wakes up by itself.
         self._is_timed = False

@@ -7,18 +7,14 @@ both must be processes of one user on one machine.
 
 from __future__ import annotations
 
-import fcntl
-import mmap
 import os
-import stat
 from typing import Any
-
-import numpy as np
 
 from penstock.errors import DeviceError
 
 from ....device.fields import Header, MalformedError, field
 from ....wire.message import MOST_BODY_BYTES
+from ....wire.sealed import can_seal, create_sealed, map_memory, sealed_size
 
 #: Bytes of the smallest segment: most tasks fit, and none is made twice.
 LEAST_BYTES = 1 << 20
@@ -39,12 +35,12 @@ class Segment:
         self.size = size
         self._file = -1
         #: All of it as uint8; unmapped when its last view is gone.
-        self.memory = np.frombuffer(mmap.mmap(file, size), np.uint8)
+        self.memory = map_memory(file, size)
 
     @staticmethod
     def possible() -> bool:
         """Whether this system has sealed memfds."""
-        return hasattr(os, "memfd_create") and hasattr(fcntl, "F_ADD_SEALS")
+        return can_seal()
 
     @classmethod
     def create(cls, least: int, session: str) -> Segment:
@@ -57,15 +53,12 @@ class Segment:
         """
         size = max(LEAST_BYTES, 1 << max(least - 1, 0).bit_length())
         try:
-            file = os.memfd_create(_name(session), os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+            file = create_sealed(_name(session), size)
         except OSError as cause:
             raise DeviceError(
-                f"no shared memory: {cause.strerror}; use transport socket"
+                f"no shared memory of {size} bytes: {cause.strerror}; use transport socket"
             ) from cause
         try:
-            os.ftruncate(file, size)
-            seals = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
-            fcntl.fcntl(file, fcntl.F_ADD_SEALS, seals)
             segment = cls(file, size)
         except (OSError, ValueError) as cause:
             os.close(file)
@@ -102,13 +95,10 @@ class Segment:
                 "user, or in another container"
             ) from cause
         try:
-            about, sealed = os.fstat(file), fcntl.fcntl(file, fcntl.F_GET_SEALS)
-            # Pages of other sizes can be missing when they are read, which kills.
-            plain = stat.S_ISREG(about.st_mode) and os.fstatvfs(file).f_bsize == mmap.PAGESIZE
-            sizes = LEAST_BYTES <= about.st_size <= 2 * MOST_BODY_BYTES
-            if not (plain and sizes and sealed & fcntl.F_SEAL_SHRINK):
-                raise MalformedError("the shared memory offered is not sealed, or of a wrong size")
-            return cls(file, about.st_size)
+            size = sealed_size(file)
+            if not LEAST_BYTES <= size <= 2 * MOST_BODY_BYTES:
+                raise MalformedError(f"the shared memory offered has a wrong size, {size} bytes")
+            return cls(file, size)
         except (OSError, ValueError) as cause:
             raise DeviceError(f"the client's memory cannot be shared: {cause}") from cause
         finally:

@@ -1,40 +1,47 @@
-"""Joins tables and opens joins of streams: the calls of ``import penstock``."""
+"""Queries over tables and streams: the calls of ``import penstock``."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from functools import partial
 from os import PathLike
 from typing import Any
 
 import pyarrow as pa
 
-from penstock.host.device.base import Device, device_list
+from penstock.host.device.base import Device
 from penstock.host.device.operator import Operator
 from penstock.host.device.registry import open_device
 from penstock.host.execute.running import Running
-from penstock.host.join.lookup.base import LookupOptions
-from penstock.host.join.lookup.source import RelationTable, lookup_table, relation, relation_of
+from penstock.host.grouping import GroupStream, grouped_table
+from penstock.host.join.lookup.source import RelationTable, relation, relation_of
 from penstock.host.join.lookup.stream import LookupStream
 from penstock.host.join.stream import Flow, JoinStream, Span
 from penstock.host.join.table.operators import table_join
 from penstock.host.prune.sizes import Pruning, pruning_sizes
-from penstock.host.relation.border import Relation
-from penstock.host.rows.files import read_table
+from penstock.host.state import PARTITIONS
+from penstock.host.workers import Checkpoint
+from penstock.host.workers.checkpoint import checkpoint_of, release_of
+from penstock.host.workers.stream import WorkerStream, open_workers
+from penstock.host.workers.table import WorkerTable
 
-from . import arguments
-from .errors import UsageError, memory_explained
-from .plan.lookup import LookupPlan
-from .query.compiler import compile_query
-from .query.options import QueryOptions, Rows, Within
+from .. import arguments
+from ..errors import UsageError, memory_explained
+from ..plan.group_query import GroupQuery
+from ..query.compiler import compile_select
+from ..query.options import QueryOptions, Rows, Within
+from .given import TableLike, as_table, check_devices, using
+from .lookups import refuse_windows, stream_with_relation, table_with_relation
 
 __all__ = [
+    "Checkpoint",
     "Flow",
+    "GroupStream",
     "JoinStream",
     "Pruning",
     "Running",
     "TableLike",
+    "WorkerStream",
     "as_table",
     "relation",
     "sql",
@@ -42,9 +49,8 @@ __all__ = [
     "using",
 ]
 
-#: A table: Arrow data, a path, or anything with the Arrow C stream interface (pandas and Polars
-#: frames, DuckDB relations).
-TableLike = pa.Table | pa.RecordBatch | str | PathLike | Any
+#: A worker leads one partition of the keys at least.
+_WORKERS = partial(arguments.whole, least=1, most=PARTITIONS)
 
 
 def sql(
@@ -63,13 +69,15 @@ def sql(
     pruning: bool | Pruning = True,
     running: Running | None = None,
     memory_bytes: int | None = None,
+    workers: int | None = None,
 ) -> pa.Table:
-    """Join two tables over a time or ROWS window, or a table with a relation.
+    """Join two tables over a time or ROWS window, or a table with a relation, or group a table.
 
     Parameters
     ----------
     query : str
-        ``SELECT ... FROM a JOIN b ON ...`` in Spark's SQL; see docs/sql.md.
+        ``SELECT ... FROM a JOIN b ON ...``, or ``SELECT ... FROM a GROUP BY ...``, in Spark's SQL;
+        see docs/sql.md.
     tables : mapping of name to table
         Arrow data, a path to a Parquet, CSV or Arrow file, or any object with
         ``__arrow_c_stream__``; one of them may be a :func:`penstock.relation`, which needs no
@@ -93,7 +101,7 @@ def sql(
         be in any order.
     device : str, Device or sequence of Device
         "cpu", "amaranth", or an open device. All lanes of all devices share the work, and what
-        fails on one is tried on another.
+        fails on one is tried on another. Groups of one table need none.
     operator : str
         "range", or "window" for the window-join operator: ROWS windows and band form; see
         docs/window-operator.md.
@@ -105,6 +113,8 @@ def sql(
     memory_bytes : int, optional
         With a relation: memory for its pages, the rows of it that are kept, and rows that wait;
         128 MiB by default. The table itself and the result are not counted.
+    workers : int, optional
+        Processes that group one table together; by default this process does.
 
     Returns
     -------
@@ -135,24 +145,48 @@ def sql(
     chosen = _operator(operator)
     arguments.mapping()("tables", tables)
     arguments.optional(arguments.one_or_each(arguments.span))("disorder", disorder)
-    _check_devices(device)
+    check_devices(device)
     arguments.optional(arguments.instance(Running, "a penstock.Running"))("running", running)
     sizes = pruning_sizes(pruning)
     looked_up = relation_of(tables)
+    arguments.optional(_WORKERS)("workers", workers)
     if looked_up is None and memory_bytes is not None:
         raise UsageError("memory_bytes is for a query with a relation; leave it out")
     if looked_up is not None:
-        _refuse_windows({"disorder": disorder, "operator": None if operator == "range" else ""})
+        given = {"operator": None if operator == "range" else "", "workers": workers}
+        refuse_windows({"disorder": disorder, **given})
         arguments.optional(arguments.whole)("memory_bytes", memory_bytes)
         lookup = looked_up[1].options(
             memory_bytes, ordered=running is not None and running.ordered, pruning=sizes
         )
         with memory_explained():
-            return _with_relation(query, tables, looked_up, options, device, lookup)
+            return table_with_relation(query, tables, looked_up, options, device, lookup)
     with memory_explained():
         loaded = {name: as_table(name, table) for name, table in tables.items()}
         schemas = {name: table.schema for name, table in loaded.items()}
-        compiled = compile_query(query, schemas, options)
+        compiled = compile_select(query, schemas, options)
+        if isinstance(compiled, GroupQuery):
+            given = {"disorder": disorder, "operator": None if operator == "range" else operator}
+            _refuse_of_one_table(device, given)
+            table = loaded[compiled.source.table]
+            groups = (
+                grouped_table(compiled, table)
+                if workers is None
+                else WorkerTable(
+                    query,
+                    table,
+                    schemas,
+                    options,
+                    workers,
+                    ordered=running is not None and running.ordered,
+                )
+            )
+            return pa.Table.from_batches(groups, groups.schema)
+        if workers is not None:
+            raise UsageError(
+                "workers is for groups of one table; leave it out, and give several devices, or "
+                "one with more lanes"
+            )
         with using(device) as opened:
             join = table_join(chosen)(
                 compiled, loaded, opened, disorder=disorder, pruning=sizes, running=running
@@ -175,8 +209,11 @@ def stream(
     device: str | Device | Sequence[Device] = "cpu",
     flow: Flow | None = None,
     trace: bool = False,
-) -> JoinStream | LookupStream:
-    """Open a running join of two streams, or of a stream and a relation.
+    workers: int | None = None,
+    checkpoint: str | PathLike[str] | Checkpoint | None = None,
+    release: str = "commit",
+) -> JoinStream | LookupStream | GroupStream | WorkerStream:
+    """Open a running query: a join of two streams or of a stream and a relation, or groups of one.
 
     Parameters
     ----------
@@ -193,12 +230,21 @@ def stream(
         Latency target, memory, order, scheduling; see docs/streams.md.
     trace : bool
         Whether ``stream.trace`` records what each lane did when.
+    workers : int, optional
+        Processes that group one stream together; see docs/workers.md. By default this one does, or
+        one process where there is a checkpoint.
+    checkpoint : path or Checkpoint, optional
+        Folder of checkpoints, by which groups outlive processes. ``poll`` then gives the rows of
+        one checkpoint, with its number, or None.
+    release : str
+        With a checkpoint: "commit" lets rows leave once it covers them, each under one number;
+        "now" at once, and perhaps again after a loss.
     query, time, rows, within, params, scale, time_zone
         As for :func:`sql`.
 
     Returns
     -------
-    JoinStream
+    JoinStream, LookupStream, GroupStream or WorkerStream
         With ``push``, ``advance``, ``poll``, ``flush``, ``late`` and ``close``.
     """
     options = QueryOptions(
@@ -211,16 +257,38 @@ def stream(
         time_zone=time_zone,
     )
     arguments.one_or_each(arguments.span)("disorder", disorder)
-    _check_devices(device)
+    check_devices(device)
     arguments.optional(arguments.instance(Flow, "a penstock.Flow"))("flow", flow)
     arguments.flag("trace", trace)
     looked_up = relation_of(arguments.mapping()("schemas", schemas))
-    if looked_up is not None:
-        _refuse_windows({"disorder": disorder or None, "trace": trace or None})
+    chosen = flow or Flow()
+    size = _workers(workers, checkpoint, release)
+    if size is not None:
+        _refuse_of_one_table(device, {})
         with memory_explained():
-            return _lookup_stream(query, schemas, looked_up, options, device, flow or Flow())
+            return open_workers(
+                query,
+                {name: one for name, one in schemas.items() if isinstance(one, pa.Schema)},
+                options,
+                size,
+                checkpoint=checkpoint_of(checkpoint),
+                release=release,
+                disorder=disorder,
+                flow=chosen,
+                trace=trace,
+                relation=looked_up,
+            )
+    if looked_up is not None:
+        with memory_explained():
+            return stream_with_relation(
+                query, schemas, looked_up, options, device, chosen, disorder, trace
+            )
     with memory_explained():
-        compiled = compile_query(query, schemas, options)
+        compiled = compile_select(query, schemas, options)
+        if isinstance(compiled, GroupQuery):
+            _refuse_of_one_table(device, {})
+            schema = schemas[compiled.source.table]
+            return GroupStream(compiled, schema, disorder=disorder, flow=chosen, trace=trace)
         is_named = isinstance(device, str)
         return JoinStream(
             compiled,
@@ -233,74 +301,42 @@ def stream(
         )
 
 
-def _with_relation(
-    query: str,
-    tables: Mapping[str, TableLike],
-    looked_up: tuple[str, RelationTable],
-    options: QueryOptions,
-    device: str | Device | Sequence[Device],
-    lookup: LookupOptions,
-) -> pa.Table:
-    name, given = looked_up
-    loaded = {one: as_table(one, table) for one, table in tables.items() if one != name}
-    schemas = {one: table.schema for one, table in loaded.items()}
-    with closing(given.open()) as stored, using(device) as opened:
-        plan = _lookup_plan(query, schemas, name, stored, options)
-        return lookup_table(plan, loaded, stored, device_list(opened), lookup)
+def _workers(
+    workers: int | None,
+    checkpoint: str | PathLike[str] | Checkpoint | None,
+    release: str,
+) -> int | None:
+    """Return how many workers there are; None for none.
+
+    Raises
+    ------
+    UsageError
+    """
+    arguments.optional(_WORKERS)("workers", workers)
+    release_of(release)
+    if checkpoint_of(checkpoint) is None and workers is None:
+        return None
+    return workers or 1
 
 
-def _lookup_stream(
-    query: str,
-    schemas: Mapping[str, Any],
-    looked_up: tuple[str, RelationTable],
-    options: QueryOptions,
-    device: str | Device | Sequence[Device],
-    flow: Flow,
-) -> LookupStream:
-    name, given = looked_up
-    own = {one: schema for one, schema in schemas.items() if one != name}
-    lookup = given.options(
-        flow.memory_bytes, ordered=flow.running.ordered, pruning=flow.running.sizes
-    )
-    with ExitStack() as opened:  # the stream closes it all, once there is one
-        stored = opened.enter_context(closing(given.open()))
-        plan = _lookup_plan(query, own, name, stored, options)
-        is_named = isinstance(device, str)
-        devices = device_list(opened.enter_context(open_device(device)) if is_named else device)
-        schema = own[plan.outer.table]
-        made = LookupStream(plan, schema, stored, devices, lookup, flow, close_device=is_named)
-        opened.pop_all()
-        return made
+def _refuse_of_one_table(device: str | Device | Sequence[Device], given: Mapping[str, Any]) -> None:
+    """Refuse arguments that are about joins, of a query over one table.
 
-
-def _lookup_plan(
-    query: str,
-    schemas: Mapping[str, pa.Schema],
-    name: str,
-    stored: Relation,
-    options: QueryOptions,
-) -> LookupPlan:
-    """Compile a query of a table, or a stream, and the relation of this name."""
-    options = replace(options, relation=name)
-    compiled = compile_query(query, {**schemas, name: stored.schema}, options)
-    return LookupPlan(compiled, name, stored.found_by)
-
-
-def _refuse_windows(given: Mapping[str, Any]) -> None:
-    """Refuse arguments that are about windows, of a query with a relation."""
-    for argument, value in given.items():
+    Raises
+    ------
+    UsageError
+    """
+    reasons = {
+        "device": "its groups are folded by this process itself, and take no device",
+        "disorder": "its groups do not depend on the order of its rows",
+        "operator": "operators join two tables",
+    }
+    for argument, value in {"device": None if device == "cpu" else device, **given}.items():
         if value is not None:
             raise UsageError(
-                f"{argument} is given, but a join with a relation has no window; leave it out"
+                f"{argument} is given, but the query is over one table: {reasons[argument]}; "
+                f"leave {argument} out"
             )
-
-
-def _check_devices(device: Any) -> None:
-    if isinstance(device, Sequence) and not isinstance(device, str):
-        for one in device:
-            arguments.instance(Device, "an open device")("each of device", one)
-    elif not isinstance(device, str | Device):
-        raise arguments.refuse("device", "the name of a device, or an open one", device)
 
 
 def _operator(name: str) -> Operator:
@@ -310,42 +346,3 @@ def _operator(name: str) -> Operator:
     except ValueError:
         known = " or ".join(repr(operator.value) for operator in Operator)
         raise UsageError(f"operator must be {known}, not {name!r}") from None
-
-
-@contextmanager
-def using(device: str | Device | Sequence[Device]) -> Iterator[Device | Sequence[Device]]:
-    """Give open devices; one that is given by name is closed at the end."""
-    if not isinstance(device, str):
-        yield device
-        return
-    with open_device(device) as opened:
-        yield opened
-
-
-def as_table(name: str, table: TableLike) -> pa.Table:
-    """Read a table that a caller gave.
-
-    Raises
-    ------
-    UsageError
-        It cannot be read as a table.
-    """
-    if isinstance(table, pa.Table):
-        return table
-    if isinstance(table, pa.RecordBatch):
-        return pa.Table.from_batches([table])
-    if isinstance(table, str | PathLike):
-        return read_table(table)
-    if hasattr(table, "__arrow_c_stream__"):
-        try:
-            return pa.table(table)
-        except MemoryError:
-            raise
-        except Exception as cause:  # whatever a foreign object raises
-            raise UsageError(
-                f"table {name}, a {type(table).__name__}, gives no Arrow data: {cause}"
-            ) from cause
-    raise UsageError(
-        f"table {name} is a {type(table).__name__}; give Arrow data, a path, or an object with "
-        "__arrow_c_stream__ (a pandas or Polars frame)"
-    )

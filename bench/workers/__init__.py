@@ -1,0 +1,1 @@
+"""Groups of streams on workers, beside hand-written loops and other engines."""

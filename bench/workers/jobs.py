@@ -1,0 +1,190 @@
+"""What is grouped: YSB and NB7, as rows in memory, and what all contenders must answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property, partial
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from bench.peers.turns import Answer
+from bench.workers import hand
+from penstock.errors import PenstockError
+from penstock.sim.workloads import Ads, Bids
+
+#: Rows of a batch of input.
+BATCH_ROWS = 1 << 16
+
+#: Rows per second of event time: 14 s of it are 1 GB of YSB's records, one window as printed.
+PER_SECOND = 1_000_000
+
+#: What an Arrow table of results is made of.
+RESULT = pa.schema([("key", pa.int64()), ("w", pa.int64()), ("value", pa.int64())])
+
+
+@dataclass(frozen=True)
+class Job:
+    """A query over rows in memory.
+
+    Parameters
+    ----------
+    name : str
+    rows : int
+        Of each worker.
+    window_s : int
+    stream, key : str
+        Names of the table and of its first key.
+    read : tuple of str
+        Columns that the query reads, the key first, then ``t``.
+    made : callable
+        The workload, from ``seconds``, ``rate`` and ``seed``.
+    where, aggregate : str
+        In SQL; no condition if empty.
+    loop : callable
+        The same by hand.
+    groups : int
+        Most groups of a window.
+    per_second : int
+        Rows of a second of event time.
+    batch_rows : int
+        Rows of a batch of input.
+    """
+
+    name: str
+    rows: int
+    window_s: int
+    stream: str
+    key: str
+    read: tuple[str, ...]
+    made: Callable[..., Ads | Bids]
+    where: str
+    aggregate: str
+    loop: Callable[..., int]
+    groups: int
+    per_second: int = PER_SECOND
+    batch_rows: int = BATCH_ROWS
+
+    @property
+    def window_ms(self) -> int:
+        return 1000 * self.window_s
+
+    @cached_property
+    def workload(self) -> Ads | Bids:
+        """The rows of the first worker."""
+        return self._made(0)
+
+    @property
+    def sql(self) -> str:
+        """The query in Penstock's SQL."""
+        return self.workload.query(f"{self.window_s} seconds")
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Of the columns that the query reads."""
+        whole = self.workload.schemas[self.stream]
+        return pa.schema([whole.field(name) for name in self.read])
+
+    def batches(self, worker: int) -> list[pa.RecordBatch]:
+        """Rows of one worker: the columns that the query reads, of the whole record."""
+        made = self._made(worker).batches(self.stream, rows=self.batch_rows)
+        return [batch.select(list(self.read)) for batch in made]
+
+    def _made(self, worker: int) -> Ads | Bids:
+        seconds = self.rows / self.per_second
+        return self.made(seconds=seconds, rate=self.per_second, seed=1 + worker)
+
+    def arrays(self, batches: list[pa.RecordBatch]) -> list[tuple[npt.NDArray, ...]]:
+        """Columns as the loop by hand takes them."""
+        ints = [in_ms(pa.Table.from_batches([batch])) for batch in batches]
+        return [tuple(own[name].to_numpy() for name in self.read) for own in ints]
+
+    def begin(self, arrays: list[tuple[npt.NDArray, ...]]) -> int:
+        """Begin of the one window that the rows are in, in ms."""
+        return int(arrays[0][1][0]) // self.window_ms * self.window_ms
+
+    def by_hand(self, arrays: list[tuple[npt.NDArray, ...]]) -> pa.Table:
+        """All groups, of rows that are in one window."""
+        return hand.give(self.folded_by_hand(arrays), self.begin(arrays))
+
+    def folded_by_hand(self, arrays: list[tuple[npt.NDArray, ...]]) -> npt.NDArray[np.int64]:
+        """The table of the rows' one window."""
+        begin = self.begin(arrays)
+        return hand.fold(self.loop, arrays, self.groups, begin, begin + self.window_ms)
+
+
+def ysb(rows: int, window_s: int = 600, ads: int = 10_000_000) -> Job:
+    """Views of each of ten million keys."""
+    return Job(
+        name=f"YSB, {window_s} s",
+        rows=rows,
+        window_s=window_s,
+        stream="ads",
+        key="ad",
+        read=("ad", "t", "kind"),
+        made=partial(Ads, ads=ads),
+        where="kind = 0",
+        aggregate="count(*)",
+        loop=hand.count_views,
+        groups=min(ads, rows // 3 + rows // 30),
+    )
+
+
+def nb7(rows: int, window_s: int = 60, auctions: int = 1_000_000) -> Job:
+    """The highest price at each auction, most bids at few."""
+    return Job(
+        name=f"NB7, {window_s} s",
+        rows=rows,
+        window_s=window_s,
+        stream="bids",
+        key="auction",
+        read=("auction", "t", "price"),
+        made=partial(Bids, auctions=auctions),
+        where="",
+        aggregate="max(price)",
+        loop=hand.highest_prices,
+        groups=min(auctions, rows),
+    )
+
+
+def in_ms(table: pa.Table) -> pa.Table:
+    """The same with ``t`` as whole milliseconds; nothing is copied."""
+    place = table.schema.get_field_index("t")
+    return table.set_column(place, "t", table["t"].cast(pa.int64()))
+
+
+def result(table: pa.Table) -> pa.Table:
+    """Key, begin of the window in ms, and value, however a contender calls them."""
+    columns = []
+    for column in table.columns:
+        if pa.types.is_timestamp(column.type):
+            column = column.cast(pa.timestamp("ms", column.type.tz))
+        columns.append(column.cast(pa.int64()))
+    return pa.table(columns, schema=RESULT)
+
+
+_MIXERS = tuple(np.uint64(m) for m in (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9))
+
+
+def answer(table: pa.Table) -> Answer:
+    """What two contenders must agree on, in whatever order: numbers of groups, and a checksum."""
+    mixed = np.zeros(table.num_rows, np.uint64)
+    for column, mixer in zip(result(table).columns, _MIXERS, strict=True):
+        # A product and a shift: a sum of xors alone could cancel out.
+        mixed = (mixed ^ column.to_numpy().astype(np.uint64)) * mixer
+        mixed ^= mixed >> np.uint64(32)
+    return Answer(table.num_rows, int(mixed.sum(dtype=np.uint64)))
+
+
+def agree(answers: dict[str, Answer]) -> None:
+    """See that contenders gave the same groups.
+
+    Raises
+    ------
+    PenstockError
+        If they differ.
+    """
+    if len(set(answers.values())) > 1:
+        raise PenstockError(f"contenders gave different groups: {answers}; one of them is wrong")

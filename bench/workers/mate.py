@@ -1,0 +1,183 @@
+"""One of several workers that make their own input: no parent deals rows to them.
+
+As the paper has its executors: each has rows of its own in memory and folds them, and ships changes
+of groups to the leaders of their keys. What workers are made of is Penstock's: their state, their
+protocol and their channels; here is only the loop that a process of an engine would run.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from bench.peers.turns import Answer
+from bench.workers.jobs import Job, answer, result
+from bench.workers.one import compiled
+from penstock.errors import PenstockError
+from penstock.host.channel import Consumer, Doorbell, Kind, Producer
+from penstock.host.emit.groups.closing import Closing
+from penstock.host.state import GroupState
+from penstock.host.workers.protocol.coding import decode, encode
+from penstock.host.workers.protocol.messages import DealtRows, Promise
+from penstock.host.workers.protocol.worker import Worker
+from penstock.plan.closing import time_key
+from penstock.plan.window import FOREVER
+
+#: Bytes of input after which an epoch ends (§7.1.2).
+EPOCH_BYTES = 64 << 20
+
+#: Batches after which it is looked whether a window can close: some 10 ms at the rates of here.
+_LOOK_BATCHES = 4
+
+#: Seconds without a message of another worker, after which something is wrong.
+_QUIET_S = 120.0
+
+
+@dataclass(frozen=True)
+class Stint:
+    """What a worker did of one job.
+
+    Parameters
+    ----------
+    began, ended : float
+        Of the clock that all processes of a machine share, in seconds.
+    cpu : float
+        Seconds of this process.
+    answer : Answer
+        Of the groups that it leads.
+    epochs : int
+    sent_bytes : int
+        Of changes to other workers.
+    """
+
+    began: float
+    ended: float
+    cpu: float
+    answer: Answer
+    epochs: int
+    sent_bytes: int
+
+
+class Mate:
+    """A worker of several.
+
+    Parameters
+    ----------
+    rank : int
+    size : int
+    producers, consumers : sequence
+        Channels to and from each worker, by rank; None for itself.
+    bell : Doorbell
+    """
+
+    def __init__(
+        self,
+        rank: int,
+        size: int,
+        producers: Sequence[Producer | None],
+        consumers: Sequence[Consumer | None],
+        bell: Doorbell,
+    ) -> None:
+        self.rank, self.size = rank, size
+        self._producers = producers
+        self._consumers = consumers
+        self._bell = bell
+        self._incarnation = 0
+        self._sent_bytes = 0
+        # Whether a message of each channel is sent in part.
+        self._is_cut = [False] * size
+
+    def group(self, job: Job, batches: list[pa.RecordBatch]) -> Stint:
+        """Fold rows, and give all groups that this worker leads."""
+        query = compiled(job)
+        closing = Closing(query, time_key(query))
+        self._incarnation += 1
+        self._sent_bytes = 0
+        began, cpu = time.perf_counter(), time.process_time()
+        state = GroupState(query, job.schema, rank=self.rank, size=self.size)
+        worker = Worker(
+            self.rank,
+            self.size,
+            state,
+            lambda time: closing.limit({"l": time}),
+            incarnation=self._incarnation,
+        )
+        self._fold(worker, batches)
+        self._end(worker)
+        rows = [output.body for output in worker.results]
+        ended, cpu = time.perf_counter(), time.process_time() - cpu
+        schema = rows[0].schema if rows else state.schema
+        found = answer(result(pa.Table.from_batches(rows, schema)))
+        return Stint(began, ended, cpu, found, worker.epoch, self._sent_bytes)
+
+    def _fold(self, worker: Worker, batches: list[pa.RecordBatch]) -> None:
+        first = waiting = 0
+        for number, batch in enumerate(batches, start=1):
+            worker.dealt(DealtRows(self._incarnation, number, self.rank, first, batch))
+            first += batch.num_rows
+            waiting += batch.nbytes
+            self._step(worker)
+            is_long = waiting >= EPOCH_BYTES
+            if is_long or number % _LOOK_BATCHES == 0:
+                # Rows are in order of time, so none is below the last one's.
+                last = batch["t"][-1].cast(pa.int64()).as_py()
+                worker.dealt(Promise(self._incarnation, self.rank, last))
+            if is_long or (number % _LOOK_BATCHES == 0 and worker.can_close):
+                self._until(worker, lambda: worker.may_end)
+                worker.end_epoch()
+                waiting = 0
+
+    def _end(self, worker: Worker) -> None:
+        worker.dealt(Promise(self._incarnation, self.rank, FOREVER))
+        self._until(worker, lambda: worker.may_end)
+        worker.end_epoch()
+        self._until(worker, lambda: worker.may_end and worker.clock.time == FOREVER)
+
+    def _until(self, worker: Worker, is_so: Callable[[], bool]) -> None:
+        """Send and serve until something is so; waits while neither can go on."""
+        while not is_so():
+            if not self._step(worker):
+                is_there = self._bell.wait(lambda: self._can_step(worker), _QUIET_S)
+                if not is_there:
+                    raise PenstockError(f"no worker sent or took anything for {_QUIET_S:g} s")
+
+    def _step(self, worker: Worker) -> bool:
+        """Send what credits allow, and merge what has arrived; whether there was any."""
+        has_moved = False
+        for receiver, producer in enumerate(self._producers):
+            has_moved |= producer is not None and self._send(worker, receiver, producer)
+        for sender, consumer in enumerate(self._consumers):
+            while consumer is not None and (message := consumer.receive()) is not None:
+                worker.arrived(sender, decode(message.kind.name, message.payload))
+                consumer.done(message)
+                has_moved = True
+        return has_moved
+
+    def _send(self, worker: Worker, receiver: int, producer: Producer) -> bool:
+        """Send the messages of a channel as far as its credits go; whether it took any."""
+        queue, before = worker.outgoing[receiver], producer.sent
+        while queue:
+            if self._is_cut[receiver]:
+                is_sent = producer.pump()
+            else:
+                parts = encode(queue[0])
+                self._sent_bytes += sum(memoryview(part).nbytes for part in parts)
+                is_sent = producer.send(Kind[queue[0].kind], parts)
+            self._is_cut[receiver] = not is_sent
+            if not is_sent:
+                break
+            # Not before: what is sent is the memory of the state's logs.
+            queue.popleft()
+        return producer.sent != before
+
+    def _can_step(self, worker: Worker) -> bool:
+        """Whether there is something to merge, or credit for something to send."""
+        if any(own is not None and own.has_arrived for own in self._consumers):
+            return True
+        return any(
+            producer is not None and queue and producer.credits > 0
+            for producer, queue in zip(self._producers, worker.outgoing, strict=True)
+        )

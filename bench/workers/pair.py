@@ -1,0 +1,158 @@
+"""Processes of workers that make their own input, as a contender: all begin at a word."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from multiprocessing.reduction import DupFd
+from typing import Any
+
+from bench.peers.turns import Answer
+from bench.workers.jobs import Job
+from bench.workers.mate import Mate, Stint
+from bench.workers.turns import Turn
+from penstock.errors import PenstockError
+from penstock.host.channel import Doorbell, Ringer, shm
+
+WORKERS = 2
+
+#: Seconds that a process may need for its rows, or for a job.
+_PATIENCE_S = 600.0
+
+
+@dataclass(frozen=True)
+class Wiring:
+    """Descriptors of all channels and doorbells.
+
+    Parameters
+    ----------
+    rings : mapping of (sender, receiver) to descriptor
+    bells : sequence of pair of descriptor
+        By rank.
+    """
+
+    rings: dict[tuple[int, int], Any]
+    bells: list[tuple[Any, Any]]
+
+    @classmethod
+    def create(cls, size: int) -> Wiring:
+        """Make channels from each worker to each other, and a doorbell for each."""
+        pairs = [(a, b) for a in range(size) for b in range(size) if a != b]
+        return cls(
+            {pair: shm.create().file for pair in pairs},
+            [Doorbell.create().files for _ in range(size)],
+        )
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Copies of the descriptors for a process that is being started."""
+        return {
+            "rings": {pair: DupFd(file) for pair, file in self.rings.items()},
+            "bells": [(DupFd(event), DupFd(file)) for event, file in self.bells],
+        }
+
+    def attach(self, rank: int) -> Mate:
+        """The ends of a worker's channels, in its own process."""
+        rings = {pair: own.detach() for pair, own in self.rings.items()}
+        bells = [(event.detach(), file.detach()) for event, file in self.bells]
+        ringers = [Ringer(files) for files in bells]
+        size = len(bells)
+        others = [other if other != rank else None for other in range(size)]
+        mate = Mate(
+            rank,
+            size,
+            [
+                None if to is None else shm.attach_producer(rings[rank, to], ringers[to].ring)
+                for to in others
+            ],
+            [
+                None if of is None else shm.attach_consumer(rings[of, rank], ringers[of].ring)
+                for of in others
+            ],
+            Doorbell.attach(bells[rank]),
+        )
+        for file in rings.values():
+            os.close(file)
+        return mate
+
+    def close(self) -> None:
+        """Close the descriptors of this process."""
+        for file in (*self.rings.values(), *(file for files in self.bells for file in files)):
+            os.close(file)
+
+
+def main(rank: int, line: Connection, wiring: Wiring, job: Job) -> None:
+    """A worker's process: makes its rows, and groups them each time it is told to."""
+    mate = wiring.attach(rank)
+    batches = job.batches(rank)
+    line.send(None)
+    while line.recv():
+        line.send(mate.group(job, batches))
+
+
+class Pair:
+    """Started workers.
+
+    Parameters
+    ----------
+    job : Job
+    lines : list of Connection
+        One to each, in order of ranks.
+    """
+
+    def __init__(self, job: Job, lines: list[Connection]) -> None:
+        self._job = job
+        self._lines = lines
+        #: What each did last.
+        self.stints: list[Stint] = []
+
+    def turn(self) -> Turn:
+        """All rows of all workers, from the first one's begin to the last one's end."""
+        for line in self._lines:
+            line.send(True)
+        stints = self.stints = [_reply(rank, line) for rank, line in enumerate(self._lines)]
+        seconds = max(own.ended for own in stints) - min(own.began for own in stints)
+        rows = sum(own.answer.rows for own in stints)
+        # Each worker leads other groups, and checksums of rows are added up.
+        checksum = sum(own.answer.checksum for own in stints) % (1 << 64)
+        return Turn(seconds, Answer(rows, checksum), sum(own.cpu for own in stints))
+
+
+@contextmanager
+def started(job: Job, size: int = WORKERS) -> Iterator[Pair]:
+    """Workers whose rows lie in memory; they end with the block."""
+    context = multiprocessing.get_context("spawn")
+    wiring = Wiring.create(size)
+    processes, lines = [], []
+    try:
+        for rank in range(size):
+            mine, its = context.Pipe()
+            process = context.Process(target=main, args=(rank, its, wiring, job), daemon=True)
+            process.start()
+            its.close()
+            processes.append(process)
+            lines.append(mine)
+        for rank, line in enumerate(lines):
+            _reply(rank, line)
+        yield Pair(job, lines)
+        for line in lines:
+            line.send(False)
+        for process in processes:
+            process.join(_PATIENCE_S)
+    finally:
+        for process in processes:
+            process.kill()
+            process.join()
+        wiring.close()
+
+
+def _reply(rank: int, line: Connection) -> Any:
+    if not line.poll(_PATIENCE_S):
+        raise PenstockError(f"worker {rank} said nothing for {_PATIENCE_S:g} s")
+    try:
+        return line.recv()
+    except EOFError:
+        raise PenstockError(f"worker {rank} has ended; its error is above") from None

@@ -1,0 +1,275 @@
+"""The table of figures of workers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from pathlib import Path
+from statistics import median
+
+import pyarrow as pa
+
+from bench.peers.turns import Times
+from bench.rows import Row
+from bench.workers import hand, live, one, pair, peers
+from bench.workers.jobs import Job, nb7, ysb
+from bench.workers.mate import Stint
+from bench.workers.turns import CPU, FOLDING, Contender, in_steps, take_turns, timed
+
+PARTS = ("one", "pair", "spark", "checkpoint", "latency")
+
+#: Rows per second of a thread in the paper (§8.2: 2e9 by 16 nodes of 10 threads), on its machine.
+PAPER_PER_THREAD = 12.5e6
+
+#: Micro-batches of Spark's stream.
+SPARK_BATCHES = 6
+
+#: Least rates of one worker over a loop by hand, and of two over each peer.
+TARGET_HAND = 0.7
+TARGETS = {"DuckDB": 1.0, "Polars": 1.0, "Spark": 20.0}
+
+#: As printed, the paper's YSB has 13.8 M rows in a worker's gigabyte, a third of them views, over
+#: ten million keys: less than one view in two keys, so there is nothing to fold before merging.
+NOTHING_TO_FOLD = "; as printed, folding first gains nothing"
+
+
+#: Least rate with checkpoints over that without, and most seconds to a window's groups.
+TARGET_CHECKPOINT, TARGET_P99_S = 0.9, 0.2
+
+#: Of the streams whose latency is measured.
+LATENCY_KEYS, WINDOW_MS, LATENCY_S = 10_000, 100, 0.05
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How much is measured.
+
+    Parameters
+    ----------
+    rows : int
+        Of each worker: of the paper's gigabyte of YSB's records, and as many bids.
+    spark : int
+        Rows that Spark gets, in micro-batches.
+    keys, every_s, runs : int, float, int
+        Of streams with checkpoints: keys, seconds from one to the next, and how many streams with
+        and without.
+    seconds : float
+        That streams are pushed to.
+    rounds : int
+        Of contenders in turns.
+    """
+
+    rows: int
+    spark: int
+    keys: int
+    every_s: float
+    runs: int
+    seconds: float
+    rounds: int
+
+
+FULL = Scale(
+    rows=13_800_000, spark=3_000_000, keys=10_000_000, every_s=10, runs=3, seconds=40, rounds=5
+)
+QUICK = Scale(rows=1_380_000, spark=600_000, keys=200_000, every_s=2, runs=1, seconds=8, rounds=2)
+
+
+class Report:
+    """Measures part by part.
+
+    Parameters
+    ----------
+    scale : Scale
+    parts : sequence of str
+        Of :data:`PARTS`.
+    rounds : int or None
+        Instead of the scale's.
+    on_row : callable
+        Called with each row.
+    """
+
+    def __init__(
+        self,
+        scale: Scale,
+        parts: Sequence[str],
+        rounds: int | None,
+        on_row: Callable[[Row], None],
+    ) -> None:
+        self.scale = scale
+        self.rows: list[Row] = []
+        self._parts = parts
+        self._rounds = rounds or scale.rounds
+        self._on_row = on_row
+
+    def measure(self) -> None:
+        """Measure all figures of the parts."""
+        measures: Mapping[str, Callable[[], None]] = {
+            "one": self._one,
+            "pair": self._pair,
+            "spark": self._spark,
+            "checkpoint": self._checkpoint,
+            "latency": self._latency,
+        }
+        for part in PARTS:
+            if part in self._parts:
+                measures[part]()
+
+    def draw(self, out: Path) -> list[Path]:
+        """No pictures."""
+        return []
+
+    def _add(self, row: Row) -> None:
+        self.rows.append(row)
+        self._on_row(row)
+
+    def _one(self) -> None:
+        for job in (ysb(self.scale.rows), nb7(self.scale.rows)):
+            batches = job.batches(0)
+            arrays = job.arrays(batches)
+            runs: dict[str, Contender] = {
+                "worker": in_steps(partial(one.folded, job, batches), one.given),
+                "hand": in_steps(
+                    partial(job.folded_by_hand, arrays),
+                    partial(hand.give, begin=job.begin(arrays)),
+                ),
+            }
+            times = take_turns(runs, self._rounds)
+            by_hand, own = FOLDING.format("hand"), FOLDING.format("worker")
+            over, whole = times.ratio(by_hand, own), times.ratio("hand", "worker")
+            is_paper = job.stream == "ads"
+            beside = f"; the paper: {PAPER_PER_THREAD / 1e6:g} M per thread" if is_paper else ""
+            self._add(
+                Row(
+                    f"one worker, {job.name}, {job.rows:,} rows, {times.rows:,} groups",
+                    f"{_rate(job.rows, times, own)} folded: {over:.2f}x a loop by hand; "
+                    f"{_rate(job.rows, times, 'worker')} until all groups are given, in order: "
+                    f"{whole:.2f}x{beside}",
+                    f">= {TARGET_HAND}x" if is_paper else "",
+                    over >= TARGET_HAND if is_paper else None,
+                    f"by hand {_rate(job.rows, times, by_hand)}, "
+                    f"{_rate(job.rows, times, 'hand')} with groups, in no order",
+                    {
+                        "job": job.name,
+                        "over": over,
+                        "whole": whole,
+                        "by_cpu": times.ratio(CPU.format("hand"), CPU.format("worker")),
+                        "seconds": dict(times.seconds),
+                    },
+                )
+            )
+
+    def _pair(self) -> None:
+        rows = self.scale.rows
+        for job in (ysb(rows), ysb(rows, window_s=10), nb7(rows)):
+            whole = [pa.Table.from_batches(job.batches(rank)) for rank in range(pair.WORKERS)]
+            runs = peers.contenders(job, pa.concat_tables(whole))
+            del whole
+            with pair.started(job) as own:
+                turns = {"workers": own.turn, **{name: timed(run) for name, run in runs.items()}}
+                times = take_turns(turns, self._rounds)
+                stints = own.stints
+            for peer in ("DuckDB", "Polars"):
+                self._add(self._beside(job, times, stints, peer))
+
+    def _beside(self, job: Job, times: Times, stints: list[Stint], peer: str) -> Row:
+        """Two workers beside the faster form of a peer."""
+        rows = pair.WORKERS * job.rows
+        forms = [name for name in times.seconds if name.startswith(peer) and "CPU" not in name]
+        fastest = min(forms, key=times.median)
+        over = times.ratio(fastest, "workers")
+        by_cpu = times.ratio(CPU.format(fastest), CPU.format("workers"))
+        sent = sum(own.sent_bytes for own in stints)
+        note = NOTHING_TO_FOLD if job.name == "YSB, 600 s" else ""
+        return Row(
+            f"two workers, {job.name}, {rows:,} rows, {times.rows:,} groups, over {peer}",
+            f"{_rate(rows, times, 'workers')}: {over:.2f}x, {by_cpu:.2f}x by CPU time{note}",
+            f">= {TARGETS[peer]:g}x",
+            over >= TARGETS[peer],
+            f"{fastest} {_rate(rows, times, fastest)}",
+            {
+                "job": job.name,
+                "over": over,
+                "by_cpu": by_cpu,
+                "peer": fastest,
+                "seconds": dict(times.seconds),
+                "epochs": [own.epochs for own in stints],
+                "sent_bytes": sent,
+            },
+        )
+
+    def _spark(self) -> None:
+        from bench.workers import spark_side
+
+        with spark_side.session() as spark:
+            for job in (ysb(self.scale.spark), nb7(self.scale.spark)):
+                # As many rows as Spark has, so that the state is as large.
+                half = replace(job, rows=job.rows // pair.WORKERS)
+                rates: dict[str, float] = {}
+                seconds: list[float] = []
+                with pair.started(half) as own:
+                    own.turn()
+                    for who, found in spark_side.rates(spark, job, SPARK_BATCHES):
+                        rates[who] = found
+                        seconds += [own.turn().seconds for _ in range(self._rounds)]
+                best = max(rates, key=lambda who: rates[who])
+                rate = pair.WORKERS * half.rows / median(seconds)
+                over = rate / rates[best]
+                self._add(
+                    Row(
+                        f"two workers, {job.name}, {job.rows:,} rows, over Spark",
+                        f"{rate / 1e6:.1f} M rows/s: {over:.0f}x",
+                        f">= {TARGETS['Spark']:g}x",
+                        over >= TARGETS["Spark"],
+                        f"{best} {rates[best] / 1e6:.2f} M rows/s",
+                        {"job": job.name, "over": over, "rates": rates, "seconds": seconds},
+                    )
+                )
+
+    def _checkpoint(self) -> None:
+        scale = self.scale
+        found: dict[float | None, list[live.Kept]] = {None: [], scale.every_s: []}
+        for number in range(scale.runs):
+            for every_s in list(found)[:: 1 if number % 2 == 0 else -1]:
+                found[every_s].append(live.kept(scale.keys, scale.seconds, every_s))
+        without, kept = found.values()
+        over = median(a.rate / b.rate for a, b in zip(kept, without, strict=True))
+        rates = {name: median(own.rate for own in runs) / 1e6 for name, runs in found.items()}
+        count = min(own.checkpoints for own in kept)
+        self._add(
+            Row(
+                f"checkpoint every {scale.every_s:g} s, {scale.keys:,} keys, {count} or more each",
+                f"{rates[scale.every_s]:.2f} M rows/s: {over:.2f}x",
+                f">= {TARGET_CHECKPOINT}x none",
+                over >= TARGET_CHECKPOINT,
+                f"none {rates[None]:.2f} M rows/s",
+                {
+                    "over": over,
+                    "kept": list(map(asdict, kept)),
+                    "without": list(map(asdict, without)),
+                },
+            )
+        )
+
+    def _latency(self) -> None:
+        scale = self.scale
+        settings = {"keys": LATENCY_KEYS, "window_ms": WINDOW_MS, "latency_s": LATENCY_S}
+        live.sustained(**settings, seconds=1.0)  # all is compiled
+        rate = median(live.sustained(**settings, seconds=scale.seconds / 4) for _ in range(3))
+        found = live.delays(**settings, rate=rate / 2, seconds=scale.seconds)
+        self._add(
+            Row(
+                f"two workers, latency_s {LATENCY_S:g}, windows of {WINDOW_MS} ms, "
+                f"{LATENCY_KEYS:,} keys, at half of {rate / 1e6:.1f} M rows/s",
+                f"p50 {1e3 * found.p50:.0f}, p99 {1e3 * found.p99:.0f}, "
+                f"at most {1e3 * found.largest:.0f} ms after a window's end",
+                f"p99 <= {TARGET_P99_S:g} s",
+                found.p99 <= TARGET_P99_S,
+                f"{found.groups:,} groups",
+                {"sustained": rate, **asdict(found)},
+            )
+        )
+
+
+def _rate(rows: int, times: Times, name: str) -> str:
+    return f"{rows / times.median(name) / 1e6:.1f} M rows/s"

@@ -1,0 +1,125 @@
+"""Loads and stores of 64-bit words that other processes change, with the order that they need.
+
+A plain store may become visible before one that precedes it, and a plain load may be done early;
+x86 does neither, aarch64 both. Numba has no such operations, LLVM has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from llvmlite import ir
+from numba import extending, njit, types
+
+from ..kept_code import keep
+
+_WORD_BYTES = 8
+_WORD = ir.IntType(8 * _WORD_BYTES)
+
+
+def intrinsic(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Numba's decorator, with a type that drops the typing context from the parameters."""
+    return extending.intrinsic(function)
+
+
+def _pointer(context, builder, array_type, array, place):
+    data = context.make_array(array_type)(context, builder, array).data
+    return builder.gep(data, [place], inbounds=True)
+
+
+@intrinsic
+def load_word(typingctx, words, place):
+    """:func:`load_acquire` for compiled code."""
+
+    def codegen(context, builder, signature, args):
+        pointer = _pointer(context, builder, signature.args[0], *args)
+        return builder.load_atomic(pointer, "acquire", _WORD_BYTES)
+
+    return types.uint64(words, types.int64), codegen
+
+
+@intrinsic
+def store_word(typingctx, words, place, value):
+    """:func:`store_release` for compiled code."""
+
+    def codegen(context, builder, signature, args):
+        pointer = _pointer(context, builder, signature.args[0], *args[:2])
+        builder.store_atomic(args[2], pointer, "release", _WORD_BYTES)
+        return context.get_dummy_value()
+
+    return types.void(words, types.int64, types.uint64), codegen
+
+
+@intrinsic
+def _exchange(typingctx, words, place, value):
+    def codegen(context, builder, signature, args):
+        pointer = _pointer(context, builder, signature.args[0], *args[:2])
+        return builder.atomic_rmw("xchg", pointer, args[2], "seq_cst")
+
+    return types.uint64(words, types.int64, types.uint64), codegen
+
+
+@intrinsic
+def _fence(typingctx):
+    def codegen(context, builder, signature, args):
+        builder.fence("seq_cst")
+        return context.get_dummy_value()
+
+    return types.void(), codegen
+
+
+def _kept(function: Callable[..., Any]) -> Any:
+    """Compile with the interpreter's lock held: it takes longer to let it go than to run these."""
+    return keep(njit(function), Path(__file__).read_bytes())
+
+
+@_kept
+def load_acquire(words, place):
+    """Word ``place``; later loads see what was stored before it was.
+
+    Parameters
+    ----------
+    words : array of uint64, shape (n,), contiguous
+    place : int
+        Below n, which is not checked.
+
+    Returns
+    -------
+    uint64
+    """
+    return load_word(words, place)
+
+
+@_kept
+def store_release(words, place, value):
+    """Set word ``place``; who loads it sees what was stored before.
+
+    Parameters
+    ----------
+    words : array of uint64, shape (n,), contiguous
+    place : int
+        Below n, which is not checked.
+    value : int
+        Not negative, below 2**64.
+    """
+    store_word(words, place, types.uint64(value))
+
+
+@_kept
+def announce(words, place):
+    """Set word ``place`` to 1; loads that follow are done after everyone can see it."""
+    _exchange(words, place, types.uint64(1))
+    _fence()
+
+
+@_kept
+def take_announced(words, place):
+    """Whether word ``place`` was 1, seen after all own stores can be; it becomes 0.
+
+    With :func:`announce` that is the rule of Dekker: of two processes that each store and then look
+    at what the other stores, one at least sees it.
+    """
+    _fence()
+    return load_word(words, place) == 1 and _exchange(words, place, types.uint64(0)) == 1

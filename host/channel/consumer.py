@@ -1,0 +1,299 @@
+"""The consumer of a channel: takes slots in the order of their numbers, and gives credits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from penstock.errors import UsageError
+
+from ..device.fields import MalformedError
+from .crc32c import crc32c
+from .cut import MOST_ROOM_BYTES, Cut
+from .message import (
+    FOOTER_BYTES,
+    KINDS,
+    MODULUS,
+    MORE,
+    MOST_MESSAGE_BYTES,
+    ConsumerMemory,
+    Kind,
+    Message,
+)
+from .producer import checked_bytes
+
+
+class Consumer:
+    """A pure state machine over a provider's memory (section 6 of the paper).
+
+    It waits for exactly the next sequence number. Until that is there, the slot holds that of the
+    lap before, or 0 in the first lap; anything else is damage.
+
+    Parameters
+    ----------
+    memory : ConsumerMemory
+    ring : callable, optional
+        Called after credits were given: wakes the producer's process.
+    modulus : int
+        As the producer's.
+    """
+
+    __slots__ = (
+        "_capacity",
+        "_cut",
+        "_early",
+        "_given",
+        "_has_lapped",
+        "_processed",
+        "_received",
+        "_ring",
+        "_room",
+        "_share",
+        "_slot",
+        "_wanted",
+        "closed",
+        "memory",
+        "modulus",
+        "slots",
+    )
+
+    def __init__(
+        self,
+        memory: ConsumerMemory,
+        *,
+        ring: Callable[[], None] | None = None,
+        modulus: int = MODULUS,
+    ) -> None:
+        self.memory = memory
+        self.slots = memory.slots
+        self.modulus = modulus
+        #: Whether CLOSE has come.
+        self.closed = False
+        # Whether each slot has been taken at least once.
+        self._has_lapped = False
+        self._capacity = memory.slot_bytes - FOOTER_BYTES
+        self._ring = ring
+        # All modulo the modulus: given <= processed <= received.
+        self._received = 0
+        self._processed = 0
+        self._given = 0
+        self._wanted = 1 % modulus
+        self._slot = 1 % memory.slots
+        #: Slots after which credits are given even if the ring is not empty.
+        self._share = max(1, memory.slots // 2)
+        # Numbers of slots that were processed before earlier ones.
+        self._early: set[int] = set()
+        # What has come of a message that is cut over slots, and the size of the last one.
+        self._cut: Cut | None = None
+        self._room = 0
+
+    @property
+    def has_arrived(self) -> bool:
+        """Whether :meth:`receive` has something to look at. If not, all credits are given."""
+        return not self._is_waiting(self.memory.sequence(self._slot))
+
+    def receive(self, *, whole: bool = True) -> Message | None:
+        """Take the next message, if all of it is there.
+
+        Parameters
+        ----------
+        whole : bool
+            False to get a message that is cut part by part, as it comes and without a copy. Then
+            always, from the beginning of a message on.
+
+        Returns
+        -------
+        Message or None
+            Its payload is the slot itself until it is given to :meth:`done`. At most c messages
+            can be taken and not done.
+
+        Raises
+        ------
+        MalformedError
+            The slot holds what no producer of this channel writes.
+        """
+        memory = self.memory
+        while True:
+            slot, sequence = self._slot, self._wanted
+            found = memory.sequence(slot)
+            if found != sequence:
+                self._is_waiting(found)
+                return None
+            length, number, flags, channel, crc, reserved = memory.footer(slot)
+            if (
+                not 0 < number <= len(KINDS)
+                or length > self._capacity
+                or channel != memory.channel
+                or flags > MORE
+                or reserved
+            ):
+                raise self._malformed(
+                    f"a footer of length {length}, kind {number}, flags {flags}, "
+                    f"channel {channel:#x}"
+                )
+            if memory.has_crc and crc != self._sum():
+                raise self._malformed("its checksum does not fit its content")
+            kind, payload = KINDS[number - 1], memory.payload(slot, length)
+            content = None
+            if flags or self._cut is not None:
+                content = self._join(kind, payload, is_last=not flags, whole=whole)
+            self._step(1)
+            if kind is Kind.CLOSE and not flags:
+                self.closed = True
+            if content is None:
+                return Message(kind, payload, sequence, flags != 0)
+            # What was copied is processed.
+            self._finish(sequence)
+            if not flags:
+                return Message(kind, content, sequence, is_copy=True)
+            if self._given != self._processed:
+                # The producer may sleep with the ring full of what is joined now.
+                self._give()
+            self._join_more(kind)
+
+    def done(self, message: Message) -> None:
+        """Say that a message was processed: its payload is not looked at any more.
+
+        Messages may be done in any order; a credit is given when all before it are done, too.
+
+        Raises
+        ------
+        UsageError
+            It is done already.
+        """
+        if message.is_copy:
+            return  # its slots are free already
+        sequence = message.sequence
+        if (
+            sequence == (self._processed + 1) % self.modulus
+            and self._processed != self._received
+            and not self._early
+        ):
+            # The common case, in order.
+            self._processed = sequence
+            if (sequence - self._given) % self.modulus >= self._share:
+                self._give()
+            return
+        if not self._is_open(sequence) or sequence in self._early:
+            raise UsageError(f"{message!r} is done already: call done() once for each message")
+        self._finish(sequence)
+
+    def check(self) -> None:
+        """Look for a slot that has come and cannot be seen: call it when a wait was too long.
+
+        A damaged sequence number may look like that of the lap before. Then the next slot, which
+        was published later, has its own already, or the checksum fits a number that is not there.
+
+        Raises
+        ------
+        MalformedError
+        """
+        if self.has_arrived:
+            return
+        following = (self._wanted + 1) % self.modulus
+        place = (self._slot + 1) % self.slots
+        ahead = self.slots > 1 and self.memory.sequence(place) == following
+        if ahead or (self.memory.has_crc and self._fits()):
+            raise self._malformed("a slot has come and its sequence number has not")
+
+    def _fits(self) -> bool:
+        """Whether a slot's checksum is that of the sequence number that is wanted."""
+        length = self.memory.footer(self._slot)[0]
+        return length <= self._capacity and self._sum() == (self.memory.footer(self._slot)[4])
+
+    def _sum(self) -> int:
+        length, kind, flags, channel, _, _ = self.memory.footer(self._slot)
+        payload = crc32c(self.memory.payload(self._slot, length))
+        return crc32c(checked_bytes(length, kind, flags, channel, self._wanted), payload)
+
+    def _is_waiting(self, found: int) -> bool:
+        """Whether a slot holds what it held before; gives all credits then: the ring is empty."""
+        if found == self._wanted:
+            return False
+        before = (self._wanted - self.slots) % self.modulus if self._has_lapped else 0
+        if found != before:
+            raise self._malformed(f"sequence number {found} instead of {self._wanted} or {before}")
+        if self._given != self._processed:
+            self._give()
+        return True
+
+    def _step(self, count: int) -> None:
+        """Go on behind slots that were taken."""
+        self._received = (self._received + count) % self.modulus
+        self._wanted = (self._received + 1) % self.modulus
+        slot = self._slot + count
+        # The ring begins at place 1 (at 0 if that is all there is), so 0 is its last place.
+        if slot > self.slots or self._slot == 0:
+            self._has_lapped = True
+        self._slot = slot if slot < self.slots else slot % self.slots
+
+    def _join(
+        self, kind: Kind, payload: memoryview, *, is_last: bool, whole: bool
+    ) -> memoryview | None:
+        """Add a slot to a message that is cut; what has come of it, None if parts are wanted."""
+        cut = self._cut or Cut(kind, self._room if whole else 0)
+        if kind is not cut.kind:
+            raise self._malformed(f"{kind.name} within a message of kind {cut.kind.name}")
+        is_full = len(payload) == self._capacity
+        if not (is_last or is_full) or cut.size + len(payload) > MOST_MESSAGE_BYTES:
+            raise self._malformed("a part of a message that is not full, or one too many")
+        self._cut = None if is_last else cut
+        if not whole:
+            return None
+        cut.add(payload)
+        # The next large message is as large, probably.
+        self._room = min(cut.size, MOST_ROOM_BYTES)
+        return cut.content()
+
+    def _join_more(self, kind: Kind) -> None:
+        """Copy further slots of a message that is cut, as they come."""
+        cut = self._cut
+        # Checksums are left to the other way, and so are numbers that wrap, and credits that wait
+        # for an earlier message to be done.
+        if cut is None or self.memory.has_crc or self._received != self._processed:
+            return
+        count = max(self.slots, (self._room - cut.size) // self._capacity)
+        most = (MOST_MESSAGE_BYTES - cut.size) // self._capacity
+        count = min(count, most, self.modulus - 1 - self._received)
+        if count < 1:
+            return
+        target = cut.reserve(count * self._capacity)
+        count = self.memory.join(self._slot, self._received, target, cut.size, count, kind)
+        cut.size += count * self._capacity
+        if count:
+            self._step(count)
+            self._processed = self._given = self._received
+            if self._ring is not None:
+                self._ring()
+
+    def _is_open(self, sequence: int) -> bool:
+        """Whether a slot was taken and is not processed."""
+        behind = (self._received - sequence) % self.modulus
+        return behind < (self._received - self._processed) % self.modulus
+
+    def _finish(self, sequence: int) -> None:
+        """Count a slot as processed, and give credits if there are enough."""
+        following = (self._processed + 1) % self.modulus
+        if sequence != following:
+            self._early.add(sequence)
+            return
+        self._processed = sequence
+        while self._early:
+            following = (self._processed + 1) % self.modulus
+            if following not in self._early:
+                break
+            self._early.remove(following)
+            self._processed = following
+        if (self._processed - self._given) % self.modulus >= self._share:
+            self._give()
+
+    def _give(self) -> None:
+        self.memory.give(self._processed)
+        self._given = self._processed
+        if self._ring is not None:
+            self._ring()
+
+    def _malformed(self, what: str) -> MalformedError:
+        return MalformedError(
+            f"channel {self.memory.channel:#x}, slot {self._slot}: {what}; the ring is damaged: "
+            "restart both processes"
+        )

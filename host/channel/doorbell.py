@@ -1,0 +1,211 @@
+"""Lets a process sleep until one of its channels, or the end of another process, needs it.
+
+One doorbell serves all channels of a process. Whoever sends to it looks at a word that says
+whether it sleeps, and makes a system call only then.
+"""
+
+from __future__ import annotations
+
+import math
+import mmap
+import os
+import select
+import time
+from collections.abc import Callable
+from contextlib import suppress
+
+import numpy as np
+
+from penstock.errors import DeviceError, ProcessError
+
+from ..device.fields import MalformedError
+from ..wire.sealed import can_seal, create_sealed, map_memory, sealed_size
+from .atomics import announce, store_release, take_announced
+
+#: Seconds that a wait spins before it sleeps: about as long as it takes to sleep and wake again.
+SPIN_S = 50e-6
+
+_ASLEEP = 0
+
+
+class ProcessGoneError(ProcessError):
+    """The process at the other end of a channel has ended.
+
+    Parameters
+    ----------
+    message : str
+    name : str
+        What the process was called in :meth:`Doorbell.watch`.
+    """
+
+    def __init__(self, message: str, name: str) -> None:
+        super().__init__(message)
+        self.name = name
+
+
+class Doorbell:
+    """What wakes this process: a word in shared memory, an event, and watched processes.
+
+    Parameters
+    ----------
+    event, file : int
+        Descriptors of an eventfd and of a page of sealed memory, owned by this object.
+    """
+
+    def __init__(self, event: int, file: int) -> None:
+        #: Descriptors that another process needs to ring: pass both (:class:`Ringer`).
+        self.files = (event, file)
+        self._words = _mapped(file)
+        self._poll = select.epoll()
+        self._poll.register(event, select.EPOLLIN)
+        self._watched: dict[int, str] = {}
+
+    @classmethod
+    def create(cls) -> Doorbell:
+        """Make a doorbell for this process.
+
+        Raises
+        ------
+        DeviceError
+            There are no descriptors for it, or the system is not Linux.
+        """
+        if not can_seal():
+            raise DeviceError("doorbells need Linux: run with one worker")
+        try:
+            event = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+        except OSError as cause:
+            raise DeviceError(f"no doorbell: {cause.strerror}; raise ulimit -n") from cause
+        try:
+            file = create_sealed("penstock-doorbell", mmap.PAGESIZE)
+        except OSError as cause:
+            os.close(event)
+            raise DeviceError(f"no doorbell: {cause.strerror}; raise ulimit -n") from cause
+        return cls(event, file)
+
+    @classmethod
+    def attach(cls, files: tuple[int, int]) -> Doorbell:
+        """The doorbell that a parent has made for this process, from the descriptors it passed."""
+        return cls(*files)
+
+    def watch(self, process: int, name: str) -> None:
+        """End every wait when a process ends.
+
+        Parameters
+        ----------
+        process : int
+            Its pidfd (``os.pidfd_open``), which stays the caller's.
+        name : str
+            What errors call it.
+        """
+        self._poll.register(process, select.EPOLLIN)
+        self._watched[process] = name
+
+    def unwatch(self, process: int) -> None:
+        """Forget a process that was watched; call it before its pidfd is closed."""
+        if self._watched.pop(process, None) is not None:
+            self._poll.unregister(process)
+
+    def wait(self, ready: Callable[[], bool], timeout_s: float, *, spin_s: float = SPIN_S) -> bool:
+        """Wait until something is ready; whether it is.
+
+        Parameters
+        ----------
+        ready : callable
+            Looks at channels, e.g. at :attr:`.Consumer.has_arrived`; must not wait.
+        timeout_s : float
+        spin_s : float
+            Seconds of asking again and again before it sleeps.
+
+        Raises
+        ------
+        ProcessGoneError
+            A watched process has ended, and nothing is ready.
+        """
+        if ready():
+            return True
+        began = now = time.perf_counter()
+        deadline = began + timeout_s
+        spin_until = min(began + spin_s, deadline)
+        while now < spin_until:
+            if ready():
+                return True
+            now = time.perf_counter()
+        while True:
+            ended = self._sleep(ready, deadline)
+            if ready():
+                return True
+            if ended is not None:
+                raise ProcessGoneError(f"{ended} has ended", ended)
+            if time.perf_counter() >= deadline:
+                return False
+
+    def _sleep(self, ready: Callable[[], bool], deadline: float) -> str | None:
+        """Sleep until someone rings, a process ends, or the time is over; who has ended."""
+        announce(self._words, _ASLEEP)
+        try:
+            # Who published before it could see the announcement did not ring, but is seen here.
+            left = 0.0 if ready() else max(0.0, deadline - time.perf_counter())
+            # Up to the next whole ms, in which epoll counts: it would return too early.
+            events = self._poll.poll(math.ceil(left * 1e3) / 1e3)
+        finally:
+            store_release(self._words, _ASLEEP, 0)
+        ended = None
+        for file, _ in events:
+            if file in self._watched:
+                ended = self._watched[file]
+            elif file == self.files[0]:
+                self._clear()
+        return ended
+
+    def _clear(self) -> None:
+        with suppress(BlockingIOError):  # it was read before
+            os.eventfd_read(self.files[0])
+
+    def close(self) -> None:
+        """Close all descriptors; nobody can ring any more."""
+        if not self._poll.closed:
+            self._poll.close()
+            for file in self.files:
+                os.close(file)
+
+
+class Ringer:
+    """Rings the doorbell of another process.
+
+    Parameters
+    ----------
+    files : tuple of int
+        :attr:`Doorbell.files`, as they are called in this process. The second may be closed
+        afterwards; the first is used until :meth:`close`.
+
+    Raises
+    ------
+    MalformedError
+        They are no doorbell.
+    """
+
+    __slots__ = ("_event", "_words")
+
+    def __init__(self, files: tuple[int, int]) -> None:
+        self._event = files[0]
+        self._words = _mapped(files[1])
+
+    def ring(self) -> None:
+        """Wake the process if it sleeps; call it after something was published for it."""
+        if take_announced(self._words, _ASLEEP):
+            with suppress(BlockingIOError):  # rung 2**64 times: it wakes anyway
+                os.eventfd_write(self._event, 1)
+
+    def close(self) -> None:
+        """Close the event's descriptor."""
+        if self._event >= 0:
+            os.close(self._event)
+            self._event = -1
+
+
+def _mapped(file: int) -> np.ndarray:
+    """Words of a doorbell's page."""
+    size = sealed_size(file)
+    if size != mmap.PAGESIZE:
+        raise MalformedError(f"a doorbell is a page, not {size} bytes")
+    return map_memory(file, size).view(np.uint64)

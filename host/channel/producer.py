@@ -1,0 +1,280 @@
+"""The producer of a channel: takes slots for which it has credits, fills and publishes them."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from penstock.errors import UsageError
+
+from ..device.fields import MalformedError
+from .crc32c import crc32c
+from .message import (
+    FOOTER_BYTES,
+    MODULUS,
+    MORE,
+    MOST_MESSAGE_BYTES,
+    Kind,
+    ProducerMemory,
+)
+
+_CHECKED = struct.Struct("<IHHQQ")
+
+
+def checked_bytes(length: int, kind: int, flags: int, channel: int, sequence: int) -> bytes:
+    """The footer as its CRC covers it, behind the payload."""
+    return _CHECKED.pack(length, kind, flags, channel, sequence)
+
+
+class Producer:
+    """A pure state machine over a provider's memory (section 6 of the paper).
+
+    Slot s = 1, 2, .. of the channel lies in place s mod c of the ring. It is written only while
+    fewer than c slots are sent and not processed, so no slot is written before its credit.
+
+    Parameters
+    ----------
+    memory : ProducerMemory
+    ring : callable, optional
+        Called after slots were published: wakes the consumer's process.
+    modulus : int
+        Sequence numbers are taken modulo this; above the number of slots. Tests let it be small.
+    """
+
+    __slots__ = (
+        "_capacity",
+        "_kind",
+        "_processed",
+        "_rest",
+        "_ring",
+        "_sent",
+        "_slot",
+        "closed",
+        "memory",
+        "modulus",
+        "slots",
+    )
+
+    def __init__(
+        self,
+        memory: ProducerMemory,
+        *,
+        ring: Callable[[], None] | None = None,
+        modulus: int = MODULUS,
+    ) -> None:
+        self.memory = memory
+        self.slots = memory.slots
+        self.modulus = modulus
+        #: Whether CLOSE was sent.
+        self.closed = False
+        self._capacity = memory.slot_bytes - FOOTER_BYTES
+        self._ring = ring
+        # Both modulo the modulus; their difference, 0 to c, is what is in flight.
+        self._sent = 0
+        self._processed = 0
+        self._slot = 0
+        # What is left of a message that waits for credits: views, the first one cut.
+        self._rest: list[memoryview] | None = None
+        self._kind = Kind.CONTROL
+
+    @property
+    def credits(self) -> int:
+        """Slots that can be filled now, 0 to c.
+
+        Raises
+        ------
+        MalformedError
+            The consumer's count is impossible.
+        """
+        return self.slots - self._in_flight()
+
+    @property
+    def sent(self) -> int:
+        """Sequence number of the last slot sent."""
+        return self._sent
+
+    @property
+    def pending(self) -> bool:
+        """Whether part of a message waits for credits: call :meth:`pump`."""
+        return self._rest is not None
+
+    @property
+    def capacity(self) -> int:
+        """Bytes of payload that one slot takes."""
+        return self._capacity
+
+    def send(self, kind: Kind, payload: Any = b"") -> bool:
+        """Send a message; it is taken in any case.
+
+        Parameters
+        ----------
+        kind : Kind
+        payload : buffer or sequence of buffers
+            Contiguous; several are sent as one. They must stay as they are until nothing is
+            pending.
+
+        Returns
+        -------
+        bool
+            Whether all of it was sent; otherwise :meth:`pump` goes on when there are credits.
+
+        Raises
+        ------
+        UsageError
+            A message is pending, the channel is closed, or the message is too large.
+        MalformedError
+            The consumer's count is impossible.
+        """
+        if self._rest is not None or self.closed:
+            raise UsageError(
+                "a message of this channel waits for credits: call pump() until it returns True"
+                if self._rest is not None
+                else "the channel is closed: nothing can be sent behind CLOSE"
+            )
+        if kind is Kind.CLOSE:
+            self.closed = True
+        # The common case, one slot and a credit that is known of, without lists and views.
+        if (
+            (type(payload) is bytes or _is_plain(payload))
+            and len(payload) <= self._capacity
+            and (self._sent - self._processed) % self.modulus < self.slots
+        ):
+            self._put((payload,), kind, 0)
+            if self._ring is not None:
+                self._ring()
+            return True
+        self._rest = _views(payload)
+        self._kind = kind
+        return self.pump()
+
+    def pump(self) -> bool:
+        """Go on with a message that waits for credits; whether nothing is left of it.
+
+        Raises
+        ------
+        MalformedError
+            The consumer's count is impossible.
+        """
+        if self._rest is None:
+            return True
+        # One slot by itself, so that the consumer wakes while the others are filled.
+        is_first = True
+        while self._rest is not None and self._has_credit():
+            if is_first or not self._fill_several(self._rest):
+                self._fill(self._rest)
+            is_first = False
+            if not self._rest:
+                self._rest = None
+            if self._ring is not None:
+                self._ring()
+        return self._rest is None
+
+    def _fill(self, rest: list[memoryview]) -> None:
+        """Fill the next slot with what is left of a message, and publish it."""
+        room, parts = self._capacity, []
+        while rest and room:
+            parts.append(self._cut(rest, room))
+            room -= len(parts[-1])
+        self._put(parts, self._kind, MORE if rest else 0)
+
+    def _fill_several(self, rest: list[memoryview]) -> bool:
+        """Fill slots from one large buffer, as far as credits go; whether any was filled."""
+        # Numbers that wrap are left to the other way, and so are checksums.
+        if not rest or self.memory.has_crc:
+            return False
+        count = min(len(rest[0]) // self._capacity, self.modulus - 1 - self._sent)
+        if count < 2:
+            return False
+        part = rest[0][: count * self._capacity]
+        is_last = len(part) == len(rest[0]) and len(rest) == 1
+        slot = self._slot + 1 if self._slot + 1 < self.slots else 0
+        count = self.memory.fill(slot, self._sent, part, count, self._kind, is_last=is_last)
+        if not count:
+            return False
+        self._cut(rest, count * self._capacity)
+        self._slot = (self._slot + count) % self.slots
+        self._sent += count
+        # The credits that were used may have come meanwhile.
+        self._in_flight()
+        return True
+
+    @staticmethod
+    def _cut(rest: list[memoryview], most: int) -> memoryview:
+        """Take bytes from the first of several buffers, up to so many."""
+        first = rest[0]
+        if len(first) <= most:
+            return rest.pop(0)
+        rest[0] = first[most:]
+        return first[:most]
+
+    def _put(self, parts: Sequence[bytes | memoryview], kind: int, flags: int) -> None:
+        """Write a slot: first its payload, then its footer."""
+        memory = self.memory
+        sequence = (self._sent + 1) % self.modulus
+        slot = self._slot + 1 if self._slot + 1 < self.slots else 0
+        at = crc = 0
+        for part in parts:
+            memory.write(slot, at, part)
+            at += len(part)
+        if memory.has_crc:
+            crc = self._sum(parts, at, kind, flags, sequence)
+        memory.publish(slot, at, kind, flags, crc, sequence)
+        self._slot = slot
+        self._sent = sequence
+
+    def _sum(self, parts: Sequence[Any], length: int, kind: int, flags: int, sequence: int) -> int:
+        crc = 0
+        for part in parts:
+            crc = crc32c(part, crc)
+        return crc32c(checked_bytes(length, kind, flags, self.memory.channel, sequence), crc)
+
+    def _has_credit(self) -> bool:
+        known = (self._sent - self._processed) % self.modulus
+        return known < self.slots or self._in_flight() < self.slots
+
+    def _in_flight(self) -> int:
+        """Slots that are sent and not processed, by the newest count of the consumer."""
+        in_flight = (self._sent - self._processed) % self.modulus
+        count = self.memory.processed()
+        if count == self._processed:
+            return in_flight
+        if count < self.modulus and (count - self._processed) % self.modulus <= in_flight:
+            self._processed = count
+            return (self._sent - count) % self.modulus
+        # A count that comes again, or late, tells nothing new.
+        if count < self._processed:
+            return in_flight
+        raise MalformedError(
+            f"channel {self.memory.channel:#x}: the consumer says that {count} slots are processed "
+            f"when {self._sent} were sent; its memory is damaged: restart both processes"
+        )
+
+
+def _is_plain(payload: Any) -> bool:
+    """Whether a buffer is a view of contiguous bytes, so that its length is their number."""
+    return (
+        type(payload) is memoryview
+        and payload.format == "B"
+        and payload.ndim == 1
+        and payload.c_contiguous
+    )
+
+
+def _views(payload: Any) -> list[memoryview]:
+    """Buffers as bytes, without empty ones.
+
+    Raises
+    ------
+    UsageError
+        They are too large together.
+    """
+    single = not isinstance(payload, list | tuple)
+    views = [memoryview(part) for part in ((payload,) if single else payload)]
+    views = [view.cast("B") for view in views if view.nbytes]
+    size = sum(map(len, views))
+    if size > MOST_MESSAGE_BYTES:
+        raise UsageError(
+            f"a message of {size} bytes is above the limit of {MOST_MESSAGE_BYTES}: send parts"
+        )
+    return views

@@ -1,0 +1,144 @@
+"""Channels in memory that two processes of one machine map.
+
+The memory is one sealed memfd: a page with what the ring is like and the consumer's count of
+credits, and then the slots. Its descriptor is passed to the processes, which map it.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Callable
+
+from penstock.errors import DeviceError, UsageError
+
+from ..wire.sealed import can_seal, create_sealed, map_memory, sealed_size
+from .consumer import Consumer
+from .producer import Producer
+from .ring_memory import ShmMemory, ring_bytes, write_head
+
+#: Slots of a ring and bytes of each: enough for one to be filled while others are read, and
+#: small enough for all to stay in a processor's cache (figures 10a, 10b of the paper).
+SLOTS, SLOT_BYTES = 8, 1 << 16
+MOST_SLOTS, MOST_SLOT_BYTES = 1 << 16, 1 << 26
+#: Slots begin at multiples of this: a line of the cache, so that no two share one.
+ALIGNMENT = 64
+
+
+class Ends:
+    """A new channel, before its two ends are given to processes.
+
+    Parameters
+    ----------
+    file : int
+        Descriptor of the memory. Pass it to both processes (``pass_fds`` of ``subprocess``,
+        ``socket.send_fds``), which call :func:`attach_producer` and :func:`attach_consumer`; then
+        close it here and there: mapped memory stays.
+    """
+
+    def __init__(self, file: int) -> None:
+        self.file = file
+
+    def producer(self, ring: Callable[[], None] | None = None) -> Producer:
+        """The producer, in this process."""
+        return attach_producer(self.file, ring)
+
+    def consumer(self, ring: Callable[[], None] | None = None) -> Consumer:
+        """The consumer, in this process."""
+        return attach_consumer(self.file, ring)
+
+    def close(self) -> None:
+        """Close the descriptor; ends that are attached go on."""
+        if self.file >= 0:
+            os.close(self.file)
+            self.file = -1
+
+
+def create(
+    slots: int = SLOTS,
+    slot_bytes: int = SLOT_BYTES,
+    *,
+    crc: bool = False,
+    channel: int | None = None,
+) -> Ends:
+    """Make a channel.
+
+    Parameters
+    ----------
+    slots : int
+        c, 1 to 65536.
+    slot_bytes : int
+        m, with the footer's 32 bytes; a multiple of 64, up to 64 MiB.
+    crc : bool
+        Whether each slot has a checksum. Memory of one machine is checked by its hardware; tests
+        and doubts turn it on.
+    channel : int, optional
+        Number in each footer, 0 to 2**63 - 1, that tells slots of other channels; by chance if
+        None.
+
+    Raises
+    ------
+    UsageError
+        A size is out of range.
+    DeviceError
+        There is no memory for it, or the system is not Linux.
+    """
+    if not 1 <= slots <= MOST_SLOTS:
+        raise UsageError(f"a ring has 1 to {MOST_SLOTS} slots, not {slots!r}")
+    if slot_bytes % ALIGNMENT or not ALIGNMENT <= slot_bytes <= MOST_SLOT_BYTES:
+        raise UsageError(
+            f"a slot has a multiple of {ALIGNMENT} bytes up to {MOST_SLOT_BYTES}, not {slot_bytes}"
+        )
+    number = secrets.randbits(63) if channel is None else channel
+    size = ring_bytes(slots, slot_bytes)
+    if not can_seal():
+        raise DeviceError("channels in shared memory need Linux: run with one worker")
+    try:
+        file = create_sealed(f"penstock-channel-{number:x}", size)
+    except OSError as cause:
+        raise DeviceError(
+            f"no shared memory of {size} bytes for a channel: {cause.strerror}; free memory or "
+            "descriptors (ulimit -n), or start fewer workers"
+        ) from cause
+    try:
+        memory = map_memory(file, size)
+    except (OSError, ValueError) as cause:
+        os.close(file)
+        raise DeviceError(f"{size} bytes for a channel cannot be mapped: {cause}") from cause
+    write_head(memory, slots, slot_bytes, has_crc=crc, channel=number)
+    return Ends(file)
+
+
+def attach_producer(file: int, ring: Callable[[], None] | None = None) -> Producer:
+    """The producer of a channel that another process has made.
+
+    Parameters
+    ----------
+    file : int
+        Its descriptor, which may be closed afterwards.
+    ring : callable, optional
+        Wakes the consumer's process: :meth:`.Ringer.ring`.
+
+    Raises
+    ------
+    MalformedError
+        It is no channel of this version.
+    DeviceError
+        It cannot be mapped.
+    """
+    return Producer(_attach(file), ring=ring)
+
+
+def attach_consumer(file: int, ring: Callable[[], None] | None = None) -> Consumer:
+    """The consumer; the parameters and errors are those of :func:`attach_producer`.
+
+    ``ring`` wakes the producer's process, which may wait for credits.
+    """
+    return Consumer(_attach(file), ring=ring)
+
+
+def _attach(file: int) -> ShmMemory:
+    try:
+        return ShmMemory(map_memory(file, sealed_size(file)))
+    except (OSError, ValueError) as cause:
+        raise DeviceError(f"a channel's memory cannot be mapped: {cause}") from cause

@@ -1,0 +1,238 @@
+"""The calls that users make of a running query, whatever it does with its rows."""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+from typing import Self
+
+import pyarrow as pa
+
+from penstock import arguments
+from penstock.errors import memory_explained
+
+from ...metrics import MetricsServer, Report, serve_metrics
+from ...windows.feeds import ONLY
+from ...windows.source import Moment, Source, Span
+from .serial import SerialStream
+from .sources import one_batch
+
+#: Types in which rows are pushed.
+_ROWS = (pa.RecordBatch, pa.Table)
+#: Quantiles of latency in a report.
+QUANTILES = (0.5, 0.95, 0.99)
+
+
+class StreamCalls(SerialStream):
+    """The calls of a running query.
+
+    Notes
+    -----
+    Any thread may call any method. A call interrupted by an exception in its own thread has been
+    done wholly or not at all; ``pushed`` tells which for batches.
+    """
+
+    def register(self, source: str, feed: str, disorder: Span | None = None) -> None:
+        """Register a feed of a source, whose watermark is the least of all its feeds.
+
+        The first registered feed replaces the unnamed one that a source starts with.
+
+        Parameters
+        ----------
+        source : str
+            Alias or table name of one side.
+        feed : str
+            Name of the feed, not empty.
+        disorder : int or timedelta, optional
+            Disorder of this feed; the source's by default.
+
+        Raises
+        ------
+        UsageError
+            The source is unknown, or has such a feed already.
+        """
+        own = self._source(source)
+        arguments.text("feed", feed)
+        arguments.optional(arguments.span)("disorder", disorder)
+        self._change(lambda: self._sources.register(own, feed, disorder))
+
+    def deregister(self, source: str, feed: str) -> None:
+        """End a feed, so that it no longer holds up the others.
+
+        Raises
+        ------
+        UsageError
+            The source or the feed is unknown.
+        """
+        own = self._source(source)
+        arguments.text("feed", feed)
+
+        def deregister() -> None:
+            self._sources.deregister(own, feed)
+            self._advanced()
+
+        self._change(deregister)
+
+    def push(self, source: str, batch: pa.RecordBatch | pa.Table, *, feed: str = ONLY) -> None:
+        """Push the next rows of a source, in order of arrival.
+
+        Parameters
+        ----------
+        source : str
+            Alias or table name of one side.
+        batch : RecordBatch or Table
+        feed : str
+            Feed that the rows come from, if the source has registered any.
+
+        Raises
+        ------
+        UsageError
+            The source or feed is unknown, or the stream is closed.
+        SchemaError
+            The batch lacks a column, or a column changed its type.
+        DataError
+            A value breaks a promise of its column.
+        OverloadError
+            The memory budget had no room for the rows for too long.
+        DeviceError
+            No device could run a task. The stream cannot go on; close it.
+
+        Notes
+        -----
+        After any of these errors except DeviceError, no row of the batch has been taken. After an
+        interrupt, all or none have: :meth:`pushed` tells which.
+        """
+        own = self._source(source)
+        arguments.text("feed", feed)
+        arguments.instance(_ROWS, "a pyarrow.RecordBatch or Table")("batch", batch)
+        with memory_explained():
+            self._push(own, source, batch, feed)
+
+    def _push(self, own: Source, source: str, batch: pa.RecordBatch | pa.Table, feed: str) -> None:
+        batch = one_batch(batch, self.schemas[own.side.side], source)
+        read = self._read(own, batch)
+        if self._need_not_wait(own, batch, feed):
+            return self._post(partial(self._take_posted, own, batch, read, feed))
+        take_in = partial(self._take_in, own, batch, read, feed)
+        deadline = time.monotonic() + self.flow.push_timeout_s
+        while not self._change(take_in):
+            self.budget.wait_for(self._sources.bytes_of(own, batch), deadline - time.monotonic())
+        return self._settle()
+
+    def pushed(self, source: str, feed: str | None = None) -> int:
+        """Return how many batches of a source, or of one of its feeds, have been taken.
+
+        All pushes called before have then been taken or refused, interrupted ones included.
+
+        Raises
+        ------
+        UsageError
+            The source is unknown.
+        """
+        self._require_own_process()
+        own = self._sources.find(arguments.text("source", source))
+        arguments.optional(arguments.text)("feed", feed)
+        return self._thread.call(lambda: self._sources.taken(own, feed))
+
+    def advance(self, source: str, time_: Moment, *, feed: str = ONLY) -> None:
+        """Promise that no later row of a source, or of a feed of it, has a time below ``time_``.
+
+        Parameters
+        ----------
+        time_ : int or datetime
+            An integer is in the unit of the source's time column. A signal older than an earlier
+            one changes nothing.
+        feed : str
+            Feed that promises, if the source has registered any.
+        """
+        own = self._source(source)
+        arguments.text("feed", feed)
+        arguments.moment("time_", time_)
+
+        def signal() -> None:
+            self._sources.signal(own, feed, time_)
+            self._advanced()
+
+        self._change(signal)
+        self._settle()
+
+    def poll(self) -> pa.Table:
+        """Return the output rows since the last call, each once; in order only if so configured.
+
+        Raises
+        ------
+        DeviceError
+            No device could run a task. Earlier rows have been returned.
+        """
+        self._require_own_process()
+        return self._outlet.take(self._check)
+
+    def wait(self, rows: int, timeout_s: float) -> bool:
+        """Wait until at least ``rows`` rows can be polled; return whether they can."""
+        arguments.whole("rows", rows)
+        return self.wait_for(lambda: self._outlet.rows >= rows, timeout_s)
+
+    def report(self) -> Report:
+        """Return counts and state, for people and for metrics."""
+        self._require_own_process()
+        return self._thread.call(self._report)
+
+    def serve_metrics(self, port: int = 0) -> MetricsServer:
+        """Serve metrics to Prometheus and to ``penstock top``, until the result is closed.
+
+        Parameters
+        ----------
+        port : int
+            Port on this machine's loopback; 0 takes a free one.
+
+        Raises
+        ------
+        UsageError
+            The port is taken.
+        """
+        return serve_metrics(self.report, arguments.whole("port", port, most=65_535))
+
+    def failures(self) -> dict[str, int]:
+        """Failed tasks per lane; each was run again. Empty where nothing runs on lanes."""
+        return {}
+
+    def parked(self) -> list[str]:
+        """Lanes that are out of service because they failed too often, or hang."""
+        return []
+
+    def flush(self) -> None:
+        """Let all pushed rows have their effect, and wait until the output rows can be polled."""
+        self._require_own_process()
+        self._thread.call(self._cut_all)
+        self._drain(self.flow.push_timeout_s)
+
+    def late(self) -> dict[str, pa.Table]:
+        """Return the late rows per source since the last call; they had no effect.
+
+        ``report().late`` keeps their number.
+        """
+        self._require_own_process()
+        self._thread.call(_nothing)  # waits until posted batches are judged
+        return self._sources.late_rows()
+
+    def close(self) -> pa.Table:
+        """End all sources, and return the rows not yet polled. A second call returns none.
+
+        After an interrupt the stream closes all the same, and the next call waits for the end.
+        """
+        self._require_own_process()
+        error = self._thread.call(self._close)
+        self._thread.join(self.flow.running.timeout_s)
+        if error is not None:
+            raise error
+        return self.poll()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+
+def _nothing() -> None:
+    """Do nothing: a call that only waits for earlier ones."""

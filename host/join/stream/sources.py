@@ -1,0 +1,285 @@
+"""The sources of a stream: their feeds and promises, their late rows, counts of what they sent."""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.errors import SchemaError, UsageError
+from penstock.plan.query import Side
+from penstock.plan.window import FOREVER, NEVER
+
+from ...windows.feeds import ONLY, Feeds
+from ...windows.probe import Watermarks
+from ...windows.source import Moment, Source, Span, check_names
+from .handover import Handover
+
+
+@dataclass(frozen=True)
+class Admitted:
+    """Times of a batch, judged; nothing has changed yet.
+
+    Parameters
+    ----------
+    feeds : Feeds
+        State of the source's feeds once the batch has been taken.
+    on_time : ndarray of bool, shape (n,)
+    largest : int or None
+        Largest of the times; None if there are none.
+    """
+
+    feeds: Feeds
+    on_time: np.ndarray
+    largest: int | None
+
+
+class Sources(ABC):
+    """The sources of a stream, in one thread.
+
+    Parameters
+    ----------
+    sides : sequence of Side
+        Where rows come in, each with the event time by which they are judged.
+    schemas : mapping of side to pyarrow.Schema
+    time_zone : str, optional
+        Of the query.
+    disorder : int, timedelta, or mapping of source to either
+    idle_s : float, optional
+        Seconds of silence after which a feed no longer holds up the others.
+    """
+
+    def __init__(
+        self,
+        sides: Sequence[Side],
+        schemas: Mapping[str, pa.Schema],
+        time_zone: str | None,
+        *,
+        disorder: Span | Mapping[str, Span],
+        idle_s: float | None,
+    ) -> None:
+        self.schemas = schemas
+        check_names(disorder, sides)
+        self.sources = {s.side: Source(s, disorder, time_zone) for s in sides}
+        self.arrived = {s.alias: 0 for s in sides}
+        self.late = {s.alias: 0 for s in sides}
+        self._feeds = {
+            side: Feeds(own.side.alias, own.disorder, idle_s) for side, own in self.sources.items()
+        }
+        for feeds in self._feeds.values():
+            feeds.register(ONLY, time.monotonic())
+        self._largest: dict[str, int] = {}
+        self._taken: Counter[tuple[str, str]] = Counter()
+        self._rows: Counter[tuple[str, str]] = Counter()
+        self._late: Handover[tuple[str, pa.RecordBatch]] = Handover()
+
+    @abstractmethod
+    def bytes_of(self, own: Source, batch: pa.RecordBatch) -> int:
+        """Return about the most bytes that rows take once they have been taken."""
+
+    @abstractmethod
+    def cannot_fail(self, own: Source, feed: str) -> bool:
+        """Whether no row of a feed can be refused, so that a push need not wait to be judged."""
+
+    def find(self, name: str) -> Source:
+        """Return the source with this alias, or else with this table.
+
+        Raises
+        ------
+        UsageError
+        """
+        for attribute in ("alias", "table"):
+            found = [
+                own
+                for own in self.sources.values()
+                if getattr(own.side, attribute).lower() == name.lower()
+            ]
+            if len(found) == 1:
+                return found[0]
+        names = " and ".join(own.side.alias for own in self.sources.values())
+        does = "joins" if len(self.sources) > 1 else "groups"
+        raise UsageError(f"unknown source {name!r}; the query {does} {names}")
+
+    def register(self, own: Source, feed: str, disorder: Span | None) -> None:
+        """Begin a feed of a source; see :meth:`~.calls.StreamCalls.register`."""
+        if feed == ONLY:
+            raise UsageError("a feed needs a name that is not empty")
+        span = None if disorder is None else own.span(disorder)
+        feeds = self._feeds[own.side.side]
+        feeds.register(feed, time.monotonic(), span)
+        if ONLY in feeds.names:
+            feeds.deregister(ONLY)
+
+    def deregister(self, own: Source, feed: str) -> None:
+        """End a feed of a source."""
+        self._feeds[own.side.side].deregister(feed)
+
+    def signal(self, own: Source, feed: str, moment: Moment) -> None:
+        """Promise that no later row of a feed has a time below ``moment``."""
+        self._feeds[own.side.side].signal(feed, own.moment(moment), time.monotonic())
+
+    def end(self) -> None:
+        """End all feeds of all sources."""
+        for feeds in self._feeds.values():
+            feeds.end()
+
+    def has_feed(self, own: Source, feed: str) -> bool:
+        """Whether a source has such a feed."""
+        return feed in self._feeds[own.side.side].names
+
+    def require_feed(self, own: Source, feed: str) -> None:
+        """Refuse a feed that is not registered.
+
+        Raises
+        ------
+        UsageError
+        """
+        self._feeds[own.side.side].require(feed)
+
+    def admitted(self, own: Source, feed: str, times: np.ndarray) -> Admitted:
+        """Judge the next times of a feed; rows of a source without a time are all on time.
+
+        Raises
+        ------
+        UsageError
+            The feed is unknown.
+        """
+        feeds = self._feeds[own.side.side].copy()
+        if own.side.time is None:
+            return Admitted(feeds, np.ones(len(times), bool), None)
+        on_time = feeds.admit(feed, times, time.monotonic())
+        return Admitted(feeds, on_time, int(times.max()) if len(times) else None)
+
+    def note_taken(
+        self, own: Source, feed: str, batch: pa.RecordBatch, admitted: Admitted, late: np.ndarray
+    ) -> None:
+        """Note that a batch has been taken, except its ``late`` rows, which are handed out."""
+        side, alias = own.side.side, own.side.alias
+        self._feeds[side] = admitted.feeds
+        self.arrived[alias] += batch.num_rows
+        self._taken[alias, feed] += 1
+        self._rows[alias, feed] += batch.num_rows
+        largest = admitted.largest
+        if largest is not None:
+            self._largest[side] = max(largest, self._largest.get(side, largest))
+        if len(late):
+            rows = batch.take(pa.array(late))
+            self._late.put((alias, rows), rows.num_rows, rows.nbytes)
+            self.late[alias] += rows.num_rows
+
+    def taken(self, own: Source, feed: str | None) -> int:
+        """Return the number of batches taken of one feed of a source, or of all."""
+        return _total(self._taken, own, feed)
+
+    def rows(self, own: Source, feed: str | None) -> int:
+        """Return the number of rows taken of one feed of a source, or of all; late ones, too."""
+        return _total(self._rows, own, feed)
+
+    @property
+    def recorded(self) -> list[tuple[str, str]]:
+        """Source and name of feeds that a checkpoint has and that nobody has named since."""
+        return [
+            (self.sources[side].side.alias, feed)
+            for side, feeds in self._feeds.items()
+            for feed in sorted(feeds.recorded)
+        ]
+
+    def state(self) -> dict[str, Any]:
+        """Return feeds and counts, for JSON."""
+        return {
+            own.side.alias: {
+                "feeds": self._feeds[side].state(),
+                "largest": self._largest.get(side),
+                "late": self.late[own.side.alias],
+                "taken": {f: n for (a, f), n in self._taken.items() if a == own.side.alias},
+                "rows": {f: n for (a, f), n in self._rows.items() if a == own.side.alias},
+            }
+            for side, own in self.sources.items()
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on from :meth:`state`, before anything is taken."""
+        for side, own in self.sources.items():
+            alias, known = own.side.alias, state[own.side.alias]
+            self._feeds[side].restore(known["feeds"], time.monotonic())
+            if known["largest"] is not None:
+                self._largest[side] = known["largest"]
+            self.late[alias] = known["late"]
+            self._taken.update({(alias, feed): n for feed, n in known["taken"].items()})
+            self._rows.update({(alias, feed): n for feed, n in known["rows"].items()})
+            self.arrived[alias] = sum(known["rows"].values())
+
+    def late_rows(self) -> dict[str, pa.Table]:
+        """Take the late rows per source since the last call; as :meth:`Handover.take`."""
+
+        def tables(parts: Sequence[tuple[str, pa.RecordBatch]]) -> dict[str, pa.Table]:
+            return {
+                own.side.alias: pa.Table.from_batches(
+                    [rows for alias, rows in parts if alias == own.side.alias], self.schemas[side]
+                )
+                for side, own in self.sources.items()
+            }
+
+        return self._late.take(tables)
+
+    def watermarks(self) -> Watermarks:
+        """Return the watermarks of the sides."""
+        now = time.monotonic()
+        return {side: feeds.watermark(now) for side, feeds in self._feeds.items()}
+
+    def lag(self) -> dict[str, int]:
+        """Return per source how far its watermark is behind its largest time."""
+        watermarks = self.watermarks()
+        return {
+            self.sources[side].side.alias: largest - watermarks[side]
+            for side, largest in self._largest.items()
+            if NEVER < watermarks[side] < FOREVER
+        }
+
+    def next_idle(self, now: float) -> list[float]:
+        """Return when the next feed of each side becomes idle, unless it sends before."""
+        moments = [feeds.next_idle(now) for feeds in self._feeds.values()]
+        return [moment for moment in moments if moment is not None]
+
+
+def _total(counts: Counter[tuple[str, str]], own: Source, feed: str | None) -> int:
+    return sum(
+        count
+        for (alias, name), count in counts.items()
+        if alias == own.side.alias and feed in (None, name)
+    )
+
+
+def one_batch(batch: pa.RecordBatch | pa.Table, schema: pa.Schema, source: str) -> pa.RecordBatch:
+    """Return pushed rows as one batch with the columns of the source.
+
+    Raises
+    ------
+    SchemaError
+        A column is missing, or has another type.
+    """
+    if batch.schema.equals(schema):
+        if isinstance(batch, pa.RecordBatch):
+            return batch
+        if len(parts := batch.to_batches()) == 1:
+            return parts[0]
+    for column in schema:
+        index = batch.schema.get_field_index(column.name)
+        if index < 0:
+            raise SchemaError(f"a batch of {source} has no column {column.name}")
+        if batch.schema.field(index).type != column.type:
+            raise SchemaError(
+                f"column {column.name} of a batch of {source} is {batch.schema.field(index).type}, "
+                f"but the stream was opened with {column.type}"
+            )
+    batch = batch.select(schema.names)
+    if isinstance(batch, pa.Table):
+        parts = batch.combine_chunks().to_batches()
+        batch = parts[0] if parts else pa.RecordBatch.from_pylist([], schema=batch.schema)
+    return pa.RecordBatch.from_arrays(batch.columns, schema=schema)

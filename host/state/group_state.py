@@ -1,0 +1,293 @@
+"""The groups of a query on one of several workers: folded here, merged where they are led."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from contextlib import suppress
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.errors import UsageError
+from penstock.plan.closing import time_key
+from penstock.plan.group_query import GroupQuery
+
+from ..emit.groups.closing import Limit
+from ..kept_code import NotKeptError, only_kept
+from .chosen import ChosenContributions
+from .contributions import MOST_FEEDS, ROW_BITS, Contributions, FoldedRows
+from .exchange import Exchange
+from .layout import EntryLayout
+from .merger import EntryMerger
+from .output import GroupRows
+from .panes import Panes
+from .store import LogStore, Target
+from .texts import Texts
+
+#: Partitions of the keys; worker r of n leads those with ``p * n // PARTITIONS == r``.
+PARTITIONS = 1 << 12
+#: An epoch with more entries per row than this did not gain from folding first.
+USEFUL_ENTRIES_PER_ROW = 0.8
+#: Epochs after one of those that append contributions without looking for equal keys.
+APPENDING_EPOCHS = 16
+
+
+class GroupState:
+    """The groups that one worker holds: those that it leads, and changes for other leaders.
+
+    It knows no threads, processes or files. With one worker, rows are folded into the groups that
+    it leads; with several, into a log of changes, which :meth:`seal` cuts by leader.
+
+    Parameters
+    ----------
+    query : GroupQuery
+    schema : pyarrow.Schema
+        Of the source's batches.
+    rank, size : int
+        This worker, and how many there are.
+
+    Raises
+    ------
+    QueryError
+        A key cannot be grouped, or a sum may need more digits than a decimal has.
+    UsageError
+        There is no such rank.
+    """
+
+    def __init__(
+        self, query: GroupQuery, schema: pa.Schema, *, rank: int = 0, size: int = 1
+    ) -> None:
+        if not 1 <= size <= PARTITIONS or not 0 <= rank < size:
+            raise UsageError(
+                f"worker {rank} of {size} cannot be: ranks count from 0, and there are at most "
+                f"{PARTITIONS} workers"
+            )
+        self.query, self.rank, self.size = query, rank, size
+        aggregation = query.aggregation
+        found = None if query.source.time is None else time_key(query)
+        layout = EntryLayout(
+            aggregation.keys,
+            None if found is None else found.index,
+            aggregation.aggregates,
+            schema,
+        )
+        self._layout = layout
+        self._output = GroupRows(query, layout, {query.source.side: schema})
+        self._contributions = ChosenContributions(query, layout, schema)
+        self._merger = EntryMerger(layout)
+        self._led = Panes(self._merger)
+        #: The changes since the last seal, and the log of the epoch before, used in turns.
+        self._changes = [LogStore(self._merger), LogStore(self._merger)] if size > 1 else []
+        digest = layout.digest(self._output.schema)
+        self._exchange = Exchange(layout, digest, rank, size)
+        self._rows = 0
+        self._appending = 0
+        #: Bytes of the rows that were folded since the last seal.
+        self.pending_bytes = 0
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Schema of the output rows."""
+        return self._output.schema
+
+    @property
+    def changed(self) -> int:
+        """Entries in the log of changes."""
+        return self._changes[0].count if self._changes else 0
+
+    @property
+    def entries(self) -> int:
+        """Groups that are led here."""
+        return self._led.entries
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all groups, changes, indexes and texts."""
+        changes = sum(log.nbytes for log in self._changes)
+        return self._led.nbytes + changes + self._exchange.nbytes
+
+    def fold(self, batch: pa.RecordBatch, feed: int = 0, first: int = 0) -> FoldedRows:
+        """Fold the rows of a batch.
+
+        If it fails, nothing was folded.
+
+        Parameters
+        ----------
+        feed : int
+            Number of the feed.
+        first : int
+            Number of the batch's first row in it. ``min_by`` and ``max_by`` take the first of
+            equal rows by (time, feed, row).
+
+        Raises
+        ------
+        DataError
+            A CAST met a value that does not fit, or a time exceeds 64 bits.
+        SchemaError
+            The batch lacks a column.
+        """
+        if self._contributions.is_due:
+            self.compile()
+        elif self._contributions.is_load_due():
+            with only_kept(), suppress(NotKeptError):
+                self.compile()
+        if not 0 <= feed < MOST_FEEDS or not 0 <= first < (1 << ROW_BITS) - batch.num_rows:
+            raise UsageError(f"row {first} of feed {feed} has no number; count both from 0")
+        place, target = (feed << ROW_BITS) + first, None if self._appending else self._target
+        made = self._contributions.of(batch, self._texts, place, target)
+        rows = filtered = without_time = 0
+        for part in made:
+            self._add(part)
+            rows += len(part.entries) + part.merged
+            filtered += part.filtered
+            without_time += part.without_time
+        self._tidy()
+        self._rows += rows
+        self.pending_bytes += batch.nbytes
+        return FoldedRows(rows, filtered, without_time)
+
+    def trim(self) -> None:
+        """Give back memory of groups that have left; it is kept for the next ones otherwise."""
+        self._led.trim()
+
+    def seal(self) -> list[list[memoryview]]:
+        """End the epoch: the changes of each leader as blocks; those led here are merged at once.
+
+        A receiver merges the blocks of a sender in their order, each once.
+
+        Returns
+        -------
+        list of lists of memoryview
+            By rank; that of this worker is empty.
+        """
+        out: list[list[memoryview]] = [[] for _ in range(self.size)]
+        if self._changes:
+            sealed = self._changes[0]
+            self._changes.reverse()
+            parts = self._merger.by_leader(sealed.entries, self._texts.hashes, self.size)
+            for rank, entries in enumerate(parts):
+                if rank == self.rank:
+                    self._led.merge(entries, self._texts.hashes)
+                else:
+                    out[rank] = self._exchange.blocks(rank, entries)
+            self._note_use(sealed.count)
+            sealed.clear()
+            self._exchange.tidy(self._led)
+        self._rows = self.pending_bytes = 0
+        return out
+
+    def merge(self, sender: int, block: memoryview | bytes) -> int:
+        """Merge a block of another worker into the groups that are led here.
+
+        Returns
+        -------
+        int
+            Entries of the block.
+
+        Raises
+        ------
+        MalformedError
+            The block is cut, damaged, of another query or sender, or out of order.
+        """
+        entries = self._exchange.entries(sender, block)
+        self._led.merge(entries, self._texts.hashes)
+        return len(entries)
+
+    def release(self, limit: Limit) -> pa.RecordBatch:
+        """Return output rows of the groups whose time key is below a limit, and forget them.
+
+        They are in the order of the time key, then of the other keys. A sum beyond its type is a
+        DataError.
+        """
+        entries = self._led.release(limit, self._texts.hashes)
+        try:
+            return self._output.rows(entries, self._texts)
+        finally:
+            self._led.recycle()
+            self._tidy()
+
+    def finish(self) -> pa.RecordBatch:
+        """Return output rows of all groups that are led here, and forget them.
+
+        The one group of a query without GROUP BY exists without rows, too, where it is led.
+
+        Raises
+        ------
+        DataError
+            A sum is beyond its type.
+        """
+        if not self._layout.keys and not self._led.entries:
+            nothing = self._layout.zero[None].copy()
+            if self._leaders(nothing)[0] == self.rank:
+                return self._output.rows(nothing, self._texts, is_empty=True)
+        return self.release(math.inf)
+
+    def save(self) -> list[memoryview]:
+        """Return blocks of the groups that are led here, which later changes leave as they are."""
+        return self._exchange.saved(self._led.logs())
+
+    def load(self, blocks: Iterable[memoryview | bytes], size_then: int) -> int:
+        """Take over the groups of saved states that this worker leads now.
+
+        Parameters
+        ----------
+        blocks : iterable of buffers
+            From :meth:`save` of every worker then, each state's in its order.
+        size_then : int
+            How many workers there were; it need not be the same number now.
+
+        Returns
+        -------
+        int
+            Groups taken over.
+
+        Raises
+        ------
+        MalformedError
+            A block is cut, damaged, of another query, or out of order.
+        """
+        taken = 0
+        for entries in self._exchange.loaded(iter(blocks), size_then):
+            own = entries
+            if self.size > 1:
+                own = np.ascontiguousarray(entries[self._leaders(entries) == self.rank])
+            self._led.merge(own, self._texts.hashes)
+            taken += len(own)
+        return taken
+
+    def compile(self) -> None:
+        """Compile the loops now, not in a fold: see :data:`~.chosen.COMPILED_FROM_ROWS`."""
+        self._merger.compile()
+        self._contributions.compile()
+
+    def _target(self) -> Target:
+        return Target(self._changes[0]) if self._changes else self._led.target()
+
+    def _add(self, part: Contributions) -> None:
+        entries = part.entries
+        if not self._changes:
+            self._led.merge(entries, self._texts.hashes, part.times)
+        elif self._appending:
+            self._changes[0].append(entries)
+        else:
+            self._changes[0].merge(entries.reshape(-1), 0, len(entries), self._texts.hashes)
+
+    @property
+    def _texts(self) -> Texts:
+        return self._exchange.texts
+
+    def _tidy(self) -> None:
+        """Forget texts; with several workers, entries refer to them until the next seal."""
+        if not self._changes:
+            self._exchange.tidy(self._led)
+
+    def _leaders(self, entries: np.ndarray) -> np.ndarray:
+        return self._merger.leaders(entries, self._texts.hashes, self.size)
+
+    def _note_use(self, entries: int) -> None:
+        """Decide whether the next epoch folds first, from what the last one gained."""
+        if self._appending:
+            self._appending -= 1
+        elif self._rows and entries > USEFUL_ENTRIES_PER_ROW * self._rows:
+            self._appending = APPENDING_EPOCHS

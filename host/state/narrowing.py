@@ -1,0 +1,72 @@
+"""Narrower types of columns, with which more expressions fit machine integers.
+
+The start of a window of an int64 may lie beyond int64, by its type; by its values it never does.
+So a loop is compiled for columns within bounds, and a batch beyond them is computed otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from penstock.expr import ops
+from penstock.expr.node import Expr, Op, node, transform, walk
+from penstock.expr.ops.remake import remake
+
+#: Bits of columns that are tried, the widest first; None leaves them as they are.
+_BITS: tuple[int | None, ...] = (None, 62, 53, 47, 40, 31)
+#: A column and its bounds.
+Bounds = dict[Expr, tuple[int, int]]
+
+
+def narrowed(roots: Sequence[Expr]) -> tuple[Callable[[Expr], Expr], Bounds]:
+    """Choose the widest bounds of columns for which most of the expressions fit int64.
+
+    Returns
+    -------
+    rewrite : callable
+        Gives an expression over columns within the bounds.
+    bounds : dict of column to (int, int)
+        Of the columns that were narrowed, as in the expressions given; both included.
+    """
+    wide = {
+        leaf
+        for root in roots
+        if any(map(_is_wide, walk(root)))
+        for leaf in walk(root)
+        if leaf.op is Op.COLUMN and leaf.type.is_integral and 32 < leaf.type.signed_bits <= 64
+    }
+    best: tuple[Callable[[Expr], Expr], Bounds] | None = None
+    fewest = -1
+    for bits in _BITS:
+        bounds: Bounds = {}
+        if bits is not None:
+            ends = -(1 << (bits - 1)), (1 << (bits - 1)) - 1
+            bounds = {c: (max(c.type.lo, ends[0]), min(c.type.hi, ends[1])) for c in wide}
+        rewrite = _rewriting(bounds)
+        try:
+            beyond = sum(bool(n.args) and _is_wide(n) for n in walk(*map(rewrite, roots)))
+        except ops.ExprTypeError:
+            continue
+        if best is None or beyond < fewest:
+            best, fewest = (rewrite, bounds), beyond
+        if not beyond:
+            break
+    assert best is not None
+    return best
+
+
+def _rewriting(bounds: Bounds) -> Callable[[Expr], Expr]:
+    if not bounds:
+        return lambda expr: expr
+
+    def rule(current: Expr, args: tuple[Expr, ...]) -> Expr:
+        if current in bounds:
+            dtype = current.type.within(*bounds[current])
+            return node(Op.COLUMN, (), dtype, current.attr)
+        return remake(current, args)
+
+    return lambda expr: transform(expr, rule)
+
+
+def _is_wide(expr: Expr) -> bool:
+    return expr.type.is_integral and expr.type.signed_bits > 64

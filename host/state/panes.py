@@ -1,0 +1,185 @@
+"""The groups that a worker leads, by time: closing a window copies one log, and forgets it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+
+from ..emit.groups.closing import Limit, below
+from .merger import EntryMerger
+from .store import LogStore, Target
+
+#: Most panes: beyond, each gets twice the span, and neighbours are merged.
+MOST_PANES = 256
+#: Panes that stay after that, at most.
+_MERGED_PANES = MOST_PANES // 2
+#: Bits of a time.
+_TIME_BITS = 64
+
+
+class Panes:
+    """Log stores by time key: pane ``b`` has the keys ``t`` with ``t >> shift == b``.
+
+    Without a time key there is one pane.
+
+    Parameters
+    ----------
+    merger : EntryMerger
+    """
+
+    def __init__(self, merger: EntryMerger) -> None:
+        self._layout, self._merger = merger.layout, merger
+        self._shift = 0
+        self._panes: dict[int, LogStore] = {}
+        #: A store whose pane has left, for the next one: its memory is there already.
+        self._spare: LogStore | None = None
+        self._closed: list[LogStore] = []
+        self._latest = 0
+
+    @property
+    def entries(self) -> int:
+        return sum(pane.count for pane in self._panes.values())
+
+    @property
+    def nbytes(self) -> int:
+        spare = [] if self._spare is None else [self._spare]
+        return sum(store.nbytes for store in (*self._panes.values(), *spare))
+
+    def logs(self) -> Iterator[np.ndarray]:
+        """The entries of each pane, in order of time: views, until the next change."""
+        for bucket in sorted(self._panes):
+            yield self._panes[bucket].entries
+
+    def merge(
+        self, entries: np.ndarray, texts: np.ndarray, span: tuple[int, int] | None = None
+    ) -> None:
+        """Merge entries.
+
+        Parameters
+        ----------
+        entries : ndarray of int64, shape (n, words), contiguous
+        texts : ndarray of uint64
+            The hash of each text, by code.
+        span : (int, int), optional
+            The least and the greatest time key, where they are known.
+        """
+        self.recycle()
+        if not len(entries):
+            return
+        at = self._layout.time_offset
+        if at < 0:
+            self._pane(0).merge(entries.reshape(-1), 0, len(entries), texts)
+            return
+        times = entries[:, at]
+        first, last = (int(times.min()), int(times.max())) if span is None else span
+        if first >> self._shift == last >> self._shift:
+            bucket = first >> self._shift
+            if bucket not in self._panes and len(self._panes) >= MOST_PANES:
+                self._widen(np.array([bucket]), texts)
+                bucket = first >> self._shift
+            self._pane(bucket).merge(entries.reshape(-1), 0, len(entries), texts)
+            return
+        buckets = times >> self._shift
+        own = np.unique(buckets)
+        if len(own) + len(self._panes) > MOST_PANES:
+            self._widen(own, texts)
+            buckets = times >> self._shift
+        order = np.argsort(buckets, kind="stable")
+        sorted_entries, buckets = entries[order].reshape(-1), buckets[order]
+        ends = [*np.flatnonzero(np.diff(buckets)) + 1, len(buckets)]
+        start = 0
+        for end in ends:
+            self._pane(int(buckets[start])).merge(sorted_entries, start, int(end), texts)
+            start = int(end)
+
+    def target(self) -> Target:
+        """The pane that was used last."""
+        if self._layout.time_offset < 0:
+            return Target(self._pane(0))
+        if self._latest not in self._panes:
+            return Target(LogStore(self._merger), 0, -1)  # takes none
+        low = self._latest << self._shift
+        return Target(self._pane(self._latest), low, low + (1 << self._shift) - 1)
+
+    def release(self, limit: Limit, texts: np.ndarray) -> np.ndarray:
+        """Return the entries whose time key is below a limit, and forget them.
+
+        Without a time key all leave if the limit is infinite, none otherwise. The entries may be
+        views, until :meth:`recycle` or the next merge.
+
+        Returns
+        -------
+        ndarray of int64, shape (n, words)
+        """
+        at = self._layout.time_offset
+        parts = [np.zeros((0, self._layout.words), np.int64)]
+        for bucket in sorted(self._panes):
+            pane = self._panes[bucket]
+            if at < 0:
+                if limit != math.inf:
+                    break
+            elif not limit > bucket << self._shift:
+                break
+            elif limit < (bucket + 1) << self._shift:
+                closed = below(pane.entries[:, at], limit)
+                parts.append(pane.entries[closed])
+                kept = pane.entries[~closed]
+                pane.clear()
+                pane.merge(kept.reshape(-1), 0, len(kept), texts)
+                if not len(kept):
+                    del self._panes[bucket]
+                break
+            parts.append(pane.entries)
+            del self._panes[bucket]
+            self._closed.append(pane)
+        if not self._panes:
+            self._shift = 0
+        return parts[1] if len(parts) == 2 else np.concatenate(parts)
+
+    def recycle(self) -> None:
+        """Keep the largest of the panes that have closed, for the next one."""
+        for pane in self._closed:
+            if self._spare is None or pane.nbytes > self._spare.nbytes:
+                pane.clear()
+                self._spare = pane
+        self._closed = []
+
+    def trim(self) -> None:
+        """Give back the memory that is kept for the next pane."""
+        self.recycle()
+        self._spare = None
+
+    def recode(self, codes: np.ndarray) -> None:
+        """Rename the codes of texts: ``codes[c]`` instead of ``c``.
+
+        The hash of an entry follows from the bytes of its texts, so the indexes stay as they are.
+        """
+        for pane in self._panes.values():
+            for word in self._layout.text_words:
+                pane.entries[:, word] = codes[pane.entries[:, word]]
+
+    def _pane(self, bucket: int) -> LogStore:
+        self._latest = bucket
+        pane = self._panes.get(bucket)
+        if pane is None:
+            pane = self._spare if self._spare is not None else LogStore(self._merger)
+            self._spare = None
+            self._panes[bucket] = pane
+        return pane
+
+    def _widen(self, more: np.ndarray, texts: np.ndarray) -> None:
+        """Give each pane a longer span, so that few are left with these buckets."""
+        held = np.array(sorted({*self._panes, *more.tolist()}), np.int64)
+        by = 0
+        while by < _TIME_BITS and len(np.unique(held >> by)) > _MERGED_PANES:
+            by += 1
+        self._shift += by
+        before, self._panes = self._panes, {}
+        for bucket, pane in sorted(before.items()):
+            target = self._panes.setdefault(bucket >> by, pane)
+            if target is not pane:
+                larger, smaller = sorted((target, pane), key=lambda s: s.count, reverse=True)
+                larger.merge(smaller.log, 0, smaller.count, texts)
+                self._panes[bucket >> by] = larger

@@ -1,0 +1,63 @@
+"""Generated loops as modules; their machine code is kept from run to run."""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from collections import OrderedDict
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from ..devices.cpu import vector
+from ..kept_code import keep
+from . import machine, probing
+
+#: Loops that stay loaded; each takes some hundred KB.
+MOST_LOADED = 64
+#: Modules whose functions and constants the loops use.
+_USED = (machine, probing, vector)
+_HEAD = '''"""Generated loops of a query's groups."""
+
+import numpy as np
+from numba import njit
+
+from penstock.host.devices.cpu.vector import select, truncated_remainder
+from penstock.host.state.machine import at, float_of, prefetch, put, word_of
+from penstock.host.state.probing import AHEAD, ENTRY, NULL, ONE, PARTITION, PARTITION_BITS, SEED
+from penstock.host.state.probing import SPREAD, TAG, mix
+
+HALF, WORD = np.uint64(16), np.uint64(32)
+'''
+
+_loaded: OrderedDict[str, ModuleType] = OrderedDict()
+
+
+def load_loops(text: str, *names: str) -> tuple[Any, ...]:
+    """Functions of a source, each compiled by Numba when it is first called.
+
+    Parameters
+    ----------
+    text : str
+        Source of the functions, for the names that :data:`_HEAD` has.
+    names : str
+        Of all its functions.
+    """
+    source = _HEAD + text
+    digest = hashlib.sha256(source.encode()).hexdigest()[:32]
+    own = f"penstock_groups_{digest}"
+    module = _loaded.get(own)
+    if module is None:
+        module = ModuleType(own)
+        # Numba looks a function's module up by name while it compiles.
+        sys.modules[own] = module
+        exec(compile(source, f"<{own}>", "exec"), module.__dict__)
+        used = [Path(str(other.__file__)).read_bytes() for other in _USED]
+        for name in names:
+            module.__dict__[name] = keep(module.__dict__[name], source.encode(), *used)
+        _loaded[own] = module
+    _loaded.move_to_end(own)
+    if len(_loaded) > MOST_LOADED:
+        oldest, _ = _loaded.popitem(last=False)
+        sys.modules.pop(oldest, None)
+    return tuple(module.__dict__[name] for name in names)

@@ -1,0 +1,74 @@
+"""Memory without a name that several processes map: a memfd, sealed so that it cannot shrink.
+
+A file that shrinks kills whoever reads behind its end. The kernel frees the memory when all
+processes that have it open or mapped have let it go or died.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import mmap
+import os
+import stat
+
+import numpy as np
+
+from ..device.fields import MalformedError
+
+
+def can_seal() -> bool:
+    """Whether this system has sealed memfds."""
+    return hasattr(os, "memfd_create") and hasattr(fcntl, "F_ADD_SEALS")
+
+
+def create_sealed(name: str, size: int) -> int:
+    """Make memory of zeros; returns its descriptor, which children do not inherit.
+
+    Parameters
+    ----------
+    name : str
+        What links in ``/proc`` show.
+    size : int
+        Bytes.
+
+    Raises
+    ------
+    OSError
+        There is no memory or descriptor for it.
+    """
+    file = os.memfd_create(name, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    try:
+        os.ftruncate(file, size)
+        seals = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
+        fcntl.fcntl(file, fcntl.F_ADD_SEALS, seals)
+    except OSError:
+        os.close(file)
+        raise
+    return file
+
+
+def sealed_size(file: int) -> int:
+    """Bytes of memory that another process has made.
+
+    Raises
+    ------
+    MalformedError
+        It could shrink, or is something else.
+    OSError
+        The descriptor is none.
+    """
+    about = os.fstat(file)
+    # Pages of other sizes can be missing when they are read, which kills.
+    is_plain = stat.S_ISREG(about.st_mode) and os.fstatvfs(file).f_bsize == mmap.PAGESIZE
+    try:
+        is_sealed = is_plain and fcntl.fcntl(file, fcntl.F_GET_SEALS) & fcntl.F_SEAL_SHRINK
+    except OSError:
+        is_sealed = False  # a file of a disk has no seals
+    if not is_sealed:
+        raise MalformedError("the shared memory offered is not sealed, or no memory")
+    return about.st_size
+
+
+def map_memory(file: int, size: int) -> np.ndarray:
+    """Map memory, shape (size,), uint8; it is unmapped when the last view of it is gone."""
+    return np.frombuffer(mmap.mmap(file, size), np.uint8)

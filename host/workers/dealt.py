@@ -1,0 +1,75 @@
+"""Batches on their way from the parent to a worker: bytes that are kept until a record covers them.
+
+They are Arrow record batches without their schema, which both sides know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from penstock.plan.group_query import GroupQuery
+
+from ..device.fields import MalformedError
+
+#: Bytes of a batch that one worker gets at a time: some slots of a channel. Larger pushes are cut,
+#: so that all workers share them.
+PIECE_BYTES = 1 << 18
+
+
+def dealt_schema(query: GroupQuery, schema: pa.Schema, outer: str | None = None) -> pa.Schema:
+    """Return the columns of a source that its groups need, with dictionaries as plain values.
+
+    Parameters
+    ----------
+    outer : str, optional
+        Side of the look-up below the groups that the source is.
+    """
+    # A batch without columns loses its number of rows.
+    if outer is not None and query.lookup is not None:
+        needed = query.lookup.columns_of(outer)
+    else:
+        needed = query.columns_of(query.source.side)
+    needed = needed or schema.names[:1]
+    return pa.schema([_plain(field) for field in schema if field.name in needed])
+
+
+def _plain(field: pa.Field) -> pa.Field:
+    """Return a field without a dictionary, which would have to travel beside each batch."""
+    if pa.types.is_dictionary(field.type):
+        return field.with_type(field.type.value_type).remove_metadata()
+    return field.remove_metadata()
+
+
+def projected(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """Return the columns of a batch that are dealt."""
+    arrays = [batch.column(field.name) for field in schema]
+    plain = [a.dictionary_decode() if isinstance(a, pa.DictionaryArray) else a for a in arrays]
+    return pa.RecordBatch.from_arrays(plain, schema=schema)
+
+
+def pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """Cut a batch into parts of about :data:`PIECE_BYTES`, and at least one row."""
+    rows = batch.num_rows
+    step = max(1, rows * PIECE_BYTES // max(batch.nbytes, 1))
+    for first in range(0, rows, step):
+        yield batch.slice(first, step)
+
+
+def packed(batch: pa.RecordBatch) -> pa.Buffer:
+    """Return a batch as bytes; of a slice, only its rows."""
+    return batch.serialize()
+
+
+def unpacked(body: memoryview | bytes | pa.Buffer, schema: pa.Schema) -> pa.RecordBatch:
+    """Return the batch in a body, which looks into it.
+
+    Raises
+    ------
+    MalformedError
+    """
+    try:
+        return pa.ipc.read_record_batch(pa.py_buffer(body), schema)
+    except (pa.ArrowException, OSError, EOFError) as cause:
+        raise MalformedError(f"a message of rows is no batch: {cause}") from cause

@@ -1,0 +1,300 @@
+"""Drives the workers of a stream: deals, receives, cuts, commits, begins again after a loss.
+
+What is said and when is the protocol's (:class:`~.protocol.parent.Parent`); here it meets
+processes, channels, files and clocks. All of it happens in the stream's thread.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from penstock.errors import LostError, ProcessError
+
+from ..channel import Doorbell, GoneError
+from ..execute.trace import Trace
+from .commits import commit_of, record_of, rows_in, start_of
+from .job import Job
+from .local.crew import Crew, StartError
+from .points import reached
+from .protocol.messages import Message, OutputRows, PartWritten
+from .protocol.parent import Parent
+from .records.folder import CheckpointFolder
+from .upstream import Status
+
+#: The one feed by whose number promises travel: the watermark of the source. Feeds and their
+#: lateness are the parent's alone.
+SOURCE = 0
+#: Messages that may wait for one worker while others are dealt rows: a stopped one holds back all.
+_MOST_QUEUED = 64
+#: Losses in a row, without a record in between, after which the stream ends.
+_MOST_LOSSES = 5
+#: Starts that are tried where a worker ends while it begins: nothing is lost by that.
+_MOST_STARTS = 3
+#: Messages of one worker that are taken before others get their turn.
+_TURN = 16
+
+
+class Driver:
+    """The workers of a stream, and what it knows of them.
+
+    Parameters
+    ----------
+    job : Job
+    facts : mapping of str to str
+        What members must have in common.
+    schema : pyarrow.Schema
+        Of output rows, with further columns that the order needs.
+    dealt, fingerprint : str
+        Columns of dealt rows, and checksum of the query, that a record keeps.
+    folder : CheckpointFolder or None
+    now : bool
+        Whether rows leave before the record that covers them.
+    lease_s : float
+        Seconds for which a worker may take nothing of what it was sent.
+    bell : Doorbell
+        Of this process.
+    trace : Trace
+    """
+
+    def __init__(
+        self,
+        job: Job,
+        facts: dict[str, str],
+        schema: pa.Schema,
+        dealt: str,
+        fingerprint: str,
+        folder: CheckpointFolder | None,
+        *,
+        now: bool,
+        lease_s: float,
+        bell: Doorbell,
+        trace: Trace,
+    ) -> None:
+        self.job = job
+        self.trace = trace
+        self.lease_s = lease_s
+        self.admission: Mapping[str, Any] | None = None
+        #: The latest status of each worker.
+        self.statuses: list[Mapping[str, float]] = [{} for _ in range(job.size)]
+        self.losses = 0
+        self.committed_at = time.monotonic()
+        self._facts, self._schema, self._dealt = facts, schema, dealt
+        self._fingerprint = fingerprint
+        self._folder = folder
+        self._bell = bell
+        self._losses_in_a_row = 0
+        self._passed: set[int] = set()
+        self._crew: Crew | None = None
+        last = None if folder is None else folder.newest()
+        if folder is not None and last is not None:
+            folder.require(last, job.text, fingerprint, dealt)
+            self.admission = last.admission
+        #: Output of the record to go on from, by number, that was not acknowledged.
+        self.recorded_rows: dict[int, list[pa.RecordBatch]] = {}
+        if folder is not None and last is not None:
+            self.recorded_rows = rows_in(folder, last, schema)
+        commit = None if last is None else commit_of(last)
+        self.parent = Parent(
+            job.size, saves=folder is not None, now=now, last=commit, rows=self.recorded_rows
+        )
+        if folder is not None:
+            folder.tidy(last)
+
+    # Processes.
+
+    def start(self) -> None:
+        """Start the workers from the last record, in a thread that lives as long as they."""
+        starts = [start_of(self.job, rank, self.parent) for rank in range(self.job.size)]
+        lock = None if self._folder is None else self._folder.lock
+        for attempt in range(1, _MOST_STARTS + 1):
+            is_first = attempt == 1 and not self.losses
+            try:
+                self._crew = Crew(starts, self._facts, self._schema, self._bell, lock, is_first)
+                return
+            except StartError:
+                if attempt == _MOST_STARTS:
+                    raise
+
+    @property
+    def pids(self) -> list[int]:
+        """Processes of the workers, by rank; none once they have ended."""
+        return [] if self._crew is None else self._crew.pids
+
+    def close(self) -> None:
+        """End the workers, in order."""
+        if self._crew is not None:
+            self._crew.close()
+            self._crew = None
+
+    def kill(self) -> None:
+        """End the workers at once."""
+        if self._crew is not None:
+            self._crew.kill()
+            self._crew = None
+
+    # One turn.
+
+    def step(self, may_receive: Callable[[], bool]) -> bool:
+        """Do what can be done now, without waiting; returns whether anything was.
+
+        Parameters
+        ----------
+        may_receive : callable
+            Whether there is room for results. If not, no rows are dealt either: they would become
+            results that wait in the workers.
+
+        Raises
+        ------
+        LostError
+            A worker is lost, and there is no checkpoint to go back to.
+        PenstockError
+            A worker says that it cannot go on, or a record cannot be written.
+        """
+        crew = self._crew
+        if crew is None:
+            return False
+        try:
+            moved = crew.pump()
+            moved |= self._send(crew)
+            if may_receive():
+                moved |= self._deal(crew)
+                moved |= self._receive(crew, may_receive)
+            return moved | self._commit()
+        except GoneError:  # seen on a channel: looked at by check()
+            return False
+
+    def _deal(self, crew: Crew) -> bool:
+        moved, queues = False, self.parent.outgoing
+        while self.parent.waiting:
+            free = [r for r, queue in enumerate(queues) if not queue and crew.may_send(r)]
+            if not free or max(map(len, queues)) >= _MOST_QUEUED:
+                break
+            reached("deal")
+            self.parent.deal(max(free, key=crew.credits))
+            moved |= self._send(crew)
+        return moved
+
+    def _send(self, crew: Crew) -> bool:
+        moved = False
+        for rank, queue in enumerate(self.parent.outgoing):
+            while queue and crew.may_send(rank):
+                crew.send(rank, queue.popleft())
+                moved = True
+        return moved
+
+    def _receive(self, crew: Crew, may_receive: Callable[[], bool]) -> bool:
+        moved = False
+        for rank in range(self.job.size):
+            for _ in range(_TURN):
+                # What follows a worker's part is of the next number: it waits for the record.
+                if rank in self._passed or not may_receive():
+                    break
+                if (message := crew.receive(rank)) is None:
+                    break
+                self._arrived(rank, message)
+                moved = True
+        return moved
+
+    def _arrived(self, rank: int, message: Message | Status) -> None:
+        if isinstance(message, Status):
+            self.statuses[rank] = message.counts
+            for name, began, ended, numbers in message.spans:
+                self.trace.add(f"worker {rank}", name, began, ended, **numbers)
+            return
+        number = self.parent.committed
+        if not self.parent.arrived(rank, message):
+            return
+        if isinstance(message, PartWritten):
+            self._passed.add(rank)
+            if self.parent.committed > number:  # a cut without a checkpoint is over
+                self._passed.clear()
+        elif isinstance(message, OutputRows):
+            self.on_rows(message.number, message.body)
+
+    def on_rows(self, number: int, batch: pa.RecordBatch) -> None:
+        """Take rows as they come, before :attr:`parent` gives them; for whoever counts them."""
+
+    def _commit(self) -> bool:
+        commit = self.parent.ready
+        if commit is None or self._folder is None:
+            return False
+        began = time.monotonic()
+        reached("record")
+        self._folder.commit(record_of(commit, self.job.text, self._fingerprint, self._dealt))
+        reached("committed")
+        self.parent.commit(commit)
+        self._passed.clear()
+        self._losses_in_a_row = 0
+        self.committed_at = time.monotonic()
+        self.trace.add("records", "record", began, self.committed_at, number=commit.number)
+        return True
+
+    # Losses.
+
+    def check(self, now: float) -> bool:
+        """Look whether all workers are there; returns whether all have begun again without one.
+
+        Raises
+        ------
+        PenstockError
+        """
+        crew = self._crew
+        if crew is None:
+            return False
+        ended = crew.ended()
+        for rank in ended:
+            if (error := crew.error_of(rank)) is not None:
+                raise error
+        if ended:
+            return self._again(ended[0], crew.how_it_ended(ended[0]))
+        late = [(s, rank) for rank, s in crew.stalled(now) if s > self.lease_s]
+        if late:
+            seconds, rank = max(late)
+            how = (
+                f"worker {rank} (process {crew.pids[rank]}) has taken nothing for {seconds:.3g} s, "
+                f"longer than its lease of {self.lease_s:g} s: it is stopped, or hangs"
+            )
+            return self._again(rank, how)
+        return False
+
+    def _again(self, rank: int, how: str) -> bool:
+        """Begin again from the last record, with new workers and new rings."""
+        assert self._crew is not None
+        self._crew.kill()
+        self._crew = None
+        while self._crew is None:
+            self.losses += 1
+            self._losses_in_a_row += 1
+            try:
+                self.parent.recover(rank)
+            except LostError as lost:
+                raise LostError(f"{how}; {lost}") from None
+            if self._losses_in_a_row > _MOST_LOSSES:
+                raise ProcessError(
+                    f"{how}, as {_MOST_LOSSES} others before, without a record in between; look "
+                    "at what ends them (memory, perhaps), and open the stream again"
+                )
+            reached("restart")
+            self._passed.clear()
+            try:
+                self.start()
+            except StartError as error:
+                how = str(error)
+        return True
+
+    # Waiting.
+
+    def is_ready(self, may_receive: bool) -> bool:
+        """Whether :meth:`step` can do something, given whether it may receive."""
+        crew = self._crew
+        if crew is None:
+            return False
+        if may_receive and any(
+            rank not in self._passed and crew.has_arrived(rank) for rank in range(self.job.size)
+        ):
+            return True
+        return crew.can_pump()

@@ -1,0 +1,149 @@
+"""A worker process: ``python -m penstock.host.workers.local.child SOCKET PARENT``."""
+
+from __future__ import annotations
+
+import math
+import os
+import socket
+import sys
+import traceback
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from penstock.errors import PenstockError, ProcessError
+from penstock.plan.closing import time_key
+from penstock.plan.group_query import GroupQuery
+from penstock.plan.query import LEFT
+from penstock.plan.window import FOREVER
+
+from ...channel import GoneError
+from ...emit.groups.closing import Closing
+from ...wire.errors import error_header
+from ..job import WorkerStart
+from ..members import Workers, as_bytes, require_equal
+from ..points import arm, reached
+from ..protocol.border import LimitOf
+from ..protocol.worker import Worker
+from ..records.parts import read_part
+from ..states import OpenQuery
+from ..worker_loop import WorkerLoop
+from ..writing import PartWriter
+from .line import Line
+from .parent_link import ParentLink
+from .spawning import end_with_parent
+from .wiring import child_ends
+
+#: Seconds that any other process may take to begin; imports and compilers are slow on busy
+#: machines.
+START_S = 120.0
+#: Seconds that a part may take to be written when the stream ends.
+_LAST_PART_S = 600.0
+
+
+class LocalWorkers(Workers):
+    """Workers that a stream on this machine has started; the stream passes on what they exchange.
+
+    Parameters
+    ----------
+    line : Line
+        To the stream.
+    """
+
+    def __init__(self, rank: int, size: int, line: Line) -> None:
+        super().__init__(rank, size)
+        self._line = line
+
+    def exchange(self, mine: bytes) -> list[bytes]:
+        self._line.send(("exchange", mine), START_S)
+        return self._line.receive(START_S)[0]
+
+
+def limit_of(query: GroupQuery, is_table: bool) -> LimitOf:
+    """Return what turns the clock's time into the time key below which groups are complete."""
+    if is_table:
+        return lambda time: math.inf if time == FOREVER else -math.inf
+    key = time_key(query)
+    assert key is not None
+    closing = Closing(query, key)
+    return lambda time: closing.limit({LEFT: time})
+
+
+def run(start: WorkerStart, files: Sequence[int], line: Line, parent: int) -> None:
+    """Work for a stream until it closes."""
+    job, rank = start.job, start.rank
+    ends = child_ends(rank, job.size, files[: len(files) - (job.folder is not None)])
+    workers = LocalWorkers(rank, job.size, line)
+    opened = OpenQuery(job)
+    query, schema = opened.query, opened.dealt
+    require_equal(workers.exchange(as_bytes(job.facts(query))))
+    state = opened.state(rank)
+    worker = Worker(
+        rank,
+        job.size,
+        state,
+        limit_of(query, job.is_table),
+        incarnation=start.incarnation,
+        number=start.number,
+        recorded=start.promises,
+        saves=job.folder is not None,
+    )
+    _warm(opened)
+    if job.folder is not None:
+        for part in start.states:
+            reached("restore")
+            worker.load(read_part(job.folder, part), start.size_then)
+    writer = None if job.folder is None else PartWriter(job.folder, ends.own.ring)
+    watched = os.pidfd_open(parent)
+    ends.bell.watch(watched, "the stream")
+    line.send(("ready", None), START_S)
+    runner = WorkerLoop(
+        worker,
+        state,
+        ends.peers,
+        ParentLink(ends.consumer, ends.producer, schema),
+        ends.bell,
+        number=start.number,
+        writer=writer,
+        latency_s=job.latency_s,
+        epoch_bytes=job.epoch_bytes,
+        traces=job.traces,
+    )
+    runner.run()
+    if writer is not None:
+        writer.close(_LAST_PART_S)
+
+
+def _warm(opened: OpenQuery) -> None:
+    """Compile what the first rows would wait for, on a state that is thrown away."""
+    state = opened.state(0)
+    arrays = [pa.array([], field.type) for field in opened.dealt]
+    nothing = pa.RecordBatch.from_arrays(arrays, schema=opened.dealt)
+    state.fold(nothing)
+    for block in (block for blocks in state.seal() for block in blocks):
+        state.merge(0, block)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run a worker; returns the exit status."""
+    number, parent = map(int, arguments)
+    end_with_parent(parent)
+    line = Line(socket.socket(fileno=number), "the stream")
+    try:
+        start, files = line.receive(START_S)
+        arm(str(start.rank))
+        run(start, files, line, parent)
+    except GoneError:
+        return 1  # nobody is there to be told
+    except BaseException as error:  # the stream is told, whatever it is
+        if not isinstance(error, PenstockError):
+            traceback.print_exc()
+            error = ProcessError(f"a worker failed: {type(error).__name__}: {error}")
+        line.send(("failed", error_header(error)), START_S)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    # Nothing is left to be done, and the interpreter takes long to take itself apart.
+    os._exit(main(sys.argv[1:]))

@@ -1,0 +1,110 @@
+"""Messages between a stream and one of its children, beside the rings: start, comparison, errors.
+
+Both processes are of one program and one user, over a socket without a name that only they have.
+So messages are pickled.
+"""
+
+from __future__ import annotations
+
+import pickle
+import socket
+import struct
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from penstock.errors import ProcessError
+
+#: Length of a message and number of descriptors.
+_HEAD = struct.Struct("<QI")
+#: Descriptors that one message of the system carries, at most.
+_MOST_FILES = 250
+#: Bytes that one call of the system asks for.
+_ASKED = 1 << 16
+
+
+class Line:
+    """One end of the socket.
+
+    Parameters
+    ----------
+    end : socket
+        Owned.
+    who : str
+        Name of the other side, for messages.
+    """
+
+    def __init__(self, end: socket.socket, who: str) -> None:
+        self._end = end
+        self._who = who
+        self._unread = bytearray()
+        self._files: list[int] = []
+
+    def fileno(self) -> int:
+        """Descriptor to wait on."""
+        return self._end.fileno()
+
+    def send(self, what: Any, timeout_s: float, files: Sequence[int] = ()) -> None:
+        """Send a message, with descriptors that the other side gets copies of.
+
+        Raises
+        ------
+        ProcessError
+            The other side has ended, or does not read.
+        """
+        body = pickle.dumps(what)
+        self._end.settimeout(timeout_s)
+        try:
+            head = _HEAD.pack(len(body), len(files))
+            parts = [files[k : k + _MOST_FILES] for k in range(0, len(files), _MOST_FILES)]
+            # The head is cut so that each part of the descriptors has a byte to travel with.
+            for k, part in enumerate(parts):
+                socket.send_fds(self._end, [head[k : k + 1]], list(part))
+            self._end.sendall(head[len(parts) :] + body)
+        except TimeoutError:
+            raise ProcessError(f"{self._who} took no message for {timeout_s:g} s") from None
+        except OSError as cause:
+            raise ProcessError(f"{self._who} has ended ({cause.strerror})") from cause
+
+    def receive(self, timeout_s: float) -> tuple[Any, list[int]]:
+        """Return the next message and its descriptors, which the caller owns.
+
+        Raises
+        ------
+        ProcessError
+            The other side has ended, or nothing came in time.
+        """
+        deadline = time.monotonic() + timeout_s
+        self._fill(_HEAD.size, deadline, timeout_s)
+        size, files = _HEAD.unpack(self._unread[: _HEAD.size])
+        self._fill(_HEAD.size + size, deadline, timeout_s)
+        body = bytes(self._unread[_HEAD.size : _HEAD.size + size])
+        del self._unread[: _HEAD.size + size]
+        taken, self._files = self._files[:files], self._files[files:]
+        return pickle.loads(body), taken
+
+    def _fill(self, count: int, deadline: float, timeout_s: float) -> None:
+        while len(self._unread) < count:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise ProcessError(f"{self._who} said nothing for {timeout_s:g} s")
+            self._end.settimeout(left)
+            try:
+                some, files, _, _ = socket.recv_fds(self._end, _ASKED, _MOST_FILES)
+            except TimeoutError:
+                continue
+            except OSError as cause:
+                raise ProcessError(f"{self._who} has ended ({cause.strerror})") from cause
+            if not some:
+                raise ProcessError(f"{self._who} has ended")
+            self._unread += some
+            self._files += files
+
+    @property
+    def has_more(self) -> bool:
+        """Whether bytes have been read of a message that nobody has asked for."""
+        return bool(self._unread)
+
+    def close(self) -> None:
+        """Close the socket."""
+        self._end.close()

@@ -1,0 +1,119 @@
+"""The folder of a stream's checkpoints: one stream at a time, its newest record, what to remove."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from contextlib import suppress
+from pathlib import Path
+from threading import Event
+
+from penstock.errors import FileError
+
+from .parts import explained
+from .record import Record, number_of, read_record, write_record
+
+_LOCK = "lock"
+#: Seconds to wait for processes that hold the lock and have been killed.
+_LOCKED_S = 10.0
+_LOOK_S = 0.02
+#: What a record can be made of; other files in the folder are left alone.
+_OURS = (".state", ".rows", ".partial")
+
+
+class CheckpointFolder:
+    """A folder, locked by this stream and its workers until all of them have ended.
+
+    Parameters
+    ----------
+    path : Path
+        It is made if it is missing.
+    lock_s : float
+        Seconds to wait for another stream to end.
+
+    Raises
+    ------
+    FileError
+        It cannot be written in, or another stream uses it.
+    """
+
+    def __init__(self, path: Path, lock_s: float = _LOCKED_S) -> None:
+        self.path = path
+        with explained(path, "keep checkpoints"):
+            path.mkdir(parents=True, exist_ok=True)
+            self.lock = os.open(path / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        deadline, pause = time.monotonic() + lock_s, Event()
+        while True:
+            try:
+                fcntl.flock(self.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return
+            except OSError:
+                if time.monotonic() > deadline:
+                    self.close()
+                    raise FileError(
+                        f"another stream uses the checkpoint in {path}; close it, or give each "
+                        "stream a folder of its own"
+                    ) from None
+                pause.wait(_LOOK_S)
+
+    def newest(self) -> Record | None:
+        """Return the record to go on from; None in a new folder.
+
+        Raises
+        ------
+        FileError
+            It is damaged.
+        """
+        with explained(self.path, "read checkpoints"):
+            found = [number_of(entry.name) for entry in self.path.iterdir()]
+        numbers = [number for number in found if number is not None]
+        return read_record(self.path, max(numbers)) if numbers else None
+
+    def require(self, record: Record, query: str, fingerprint: str, schema: str) -> None:
+        """Refuse a record of another query, or of other columns.
+
+        Raises
+        ------
+        FileError
+        """
+        if record.schema != schema:
+            raise FileError(
+                f"the checkpoint in {self.path} is of rows with {record.schema}, not with "
+                f"{schema}; open the stream with the same columns, or give another folder"
+            )
+        if record.fingerprint != fingerprint:
+            raise FileError(
+                f"the checkpoint in {self.path} is of the query {record.query!r}, which computes "
+                f"something else than {query!r}; give another folder"
+            )
+
+    def commit(self, record: Record) -> None:
+        """Write a record, and remove what it does not need.
+
+        Raises
+        ------
+        FileError
+        """
+        write_record(self.path, record)
+        self.tidy(record)
+
+    def tidy(self, record: Record | None) -> None:
+        """Remove older records, and files that are no part of this one.
+
+        What cannot be removed stays until the next time.
+        """
+        kept = set() if record is None else {part.name for part in record.parts}
+        with suppress(OSError):
+            for entry in list(self.path.iterdir()):
+                number = number_of(entry.name)
+                is_old = number is not None and record is not None and number < record.number
+                if is_old or (entry.suffix in _OURS and entry.name not in kept):
+                    with suppress(OSError):
+                        entry.unlink()
+
+    def close(self) -> None:
+        """Give the folder back; workers that still run keep the lock."""
+        if self.lock >= 0:
+            os.close(self.lock)
+            self.lock = -1

@@ -1,0 +1,127 @@
+"""Records: what one checkpoint consists of. One exists as a whole or not at all."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from penstock.errors import FileError
+
+from ...rows.atomic import atomic
+from ...rows.checksums import sealed, unsealed
+from .parts import PartFile, explained
+
+#: Of the form of records and parts.
+FORM = 1
+
+
+@dataclass(frozen=True)
+class Record:
+    """A checkpoint.
+
+    Parameters
+    ----------
+    number : int
+        From 1 on.
+    size, incarnation : int
+        Workers that wrote it, and how often all had begun.
+    query, fingerprint : str
+        Text of the query, and checksum of what it computes.
+    schema : str
+        Of the source's batches.
+    promises : mapping of feed to time
+        What workers had been promised at the cut.
+    admission : mapping
+        State of the parent's intake at the cut, for JSON.
+    acknowledged : int
+        Rows up to this number were taken by the caller.
+    states : tuple of PartFile
+        By rank.
+    rows : mapping of int to tuple of PartFile
+        Output by the number under which it is given, as far as it was not acknowledged.
+    """
+
+    number: int
+    size: int
+    incarnation: int
+    query: str
+    fingerprint: str
+    schema: str
+    promises: Mapping[int, int]
+    admission: Mapping[str, Any]
+    acknowledged: int
+    states: tuple[PartFile, ...]
+    rows: Mapping[int, tuple[PartFile, ...]]
+
+    @property
+    def parts(self) -> list[PartFile]:
+        """All files that the record needs."""
+        return [*self.states, *(part for parts in self.rows.values() for part in parts)]
+
+
+def name_of(number: int) -> str:
+    """Return the name of a record's file."""
+    return f"record-{number:010d}.json"
+
+
+def number_of(name: str) -> int | None:
+    """Return the number in the name of a record's file; None for other files."""
+    digits = name.removeprefix("record-").removesuffix(".json")
+    is_record = digits.isdigit() and name == name_of(int(digits))
+    return int(digits) if is_record else None
+
+
+def write_record(folder: Path, record: Record) -> None:
+    """Write a record; from then on it is the one to go on from.
+
+    Raises
+    ------
+    FileError
+    """
+    name = name_of(record.number)
+    values = asdict(record)
+    values["form"] = FORM
+    with (
+        explained(folder, f"write {name}"),
+        atomic(folder / name, durable=True) as partial,
+    ):
+        partial.write_text(sealed(name, json.loads(json.dumps(values))), encoding="utf-8")
+
+
+def read_record(folder: Path, number: int) -> Record:
+    """Read a record.
+
+    Raises
+    ------
+    FileError
+        It is damaged, or of another version.
+    """
+    name = name_of(number)
+    try:
+        values = unsealed(name, (folder / name).read_bytes())
+        if values.pop("form") != FORM:
+            raise FileError(
+                f"the checkpoint in {folder} was written by another version of Penstock; finish "
+                "that stream with it, or begin anew in an empty folder"
+            )
+        values["states"] = tuple(PartFile(**part) for part in values["states"])
+        values["promises"] = {int(feed): time for feed, time in values["promises"].items()}
+        values["rows"] = {
+            int(number): tuple(PartFile(**part) for part in parts)
+            for number, parts in values["rows"].items()
+        }
+        return Record(**values)
+    except OSError as cause:
+        if isinstance(cause, FileError):
+            raise
+        raise FileError(
+            f"cannot read {folder / name}: {cause.strerror}; let this user read it"
+        ) from cause
+    except (ValueError, KeyError, TypeError) as cause:
+        raise FileError(
+            f"the checkpoint in {folder} is damaged: {name}: {cause}; bring the folder back from "
+            "a copy, or begin anew in an empty one and push from the beginning"
+        ) from cause

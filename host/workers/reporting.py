@@ -1,0 +1,67 @@
+"""Reports of streams on workers."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+
+from ..grouping.intake import GroupIntake
+from ..join.stream.calls import QUANTILES
+from ..metrics import Latency, Report
+from ..metrics.report import GroupsReport, WorkerReport
+from .driver import Driver
+
+
+def report_of(
+    driver: Driver, intake: GroupIntake, parts: Mapping[str, int], latency: Latency, rows: int
+) -> Report:
+    """Report a stream.
+
+    Parameters
+    ----------
+    parts : mapping of str to int
+        Bytes that this process holds, by purpose; workers come on top.
+    rows : int
+        Output rows so far.
+    """
+    return Report(
+        arrived=dict(intake.arrived),
+        late=dict(intake.late),
+        rows=rows,
+        evaluations=0,
+        pairs_pruned=0,
+        pairs_in_window=0,
+        window_rows=0,
+        memory_bytes={**parts, "workers": counted(driver, "state_bytes")},
+        watermark_lag=intake.lag(),
+        latency_s={share: latency.quantile(share) for share in QUANTILES},
+        lanes=(),
+        groups=GroupsReport(
+            counted(driver, "entries"), counted(driver, "timeless"), counted(driver, "filtered")
+        ),
+        workers=worker_reports(driver),
+    )
+
+
+def worker_reports(driver: Driver) -> tuple[WorkerReport, ...]:
+    """Report each worker, as of its latest status."""
+    age = time.monotonic() - driver.committed_at if driver.job.folder is not None else None
+    return tuple(
+        WorkerReport(
+            rank=rank,
+            rows=round(counts.get("rows", 0)),
+            epochs=round(counts.get("epochs", 0)),
+            delta_bytes=round(counts.get("delta_bytes", 0)),
+            entries=round(counts.get("entries", 0)),
+            credit_waits=round(counts.get("credit_waits", 0)),
+            clock_lag=round(counts.get("lag", 0)),
+            checkpoint=round(counts.get("checkpoint", 0)),
+            checkpoint_age_s=age,
+        )
+        for rank, counts in enumerate(driver.statuses)
+    )
+
+
+def counted(driver: Driver, name: str) -> int:
+    """Return the sum of a count of all workers, as of their latest statuses."""
+    return round(sum(one.get(name, 0) for one in driver.statuses))

@@ -1,0 +1,124 @@
+"""Rows that workers have given and the caller has not."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from ..emit.output import Rows
+from ..join.stream.outlet import Outlet
+from .output_order import in_order
+
+
+class Polled(NamedTuple):
+    """Rows of one checkpoint.
+
+    Parameters
+    ----------
+    number : int
+        Of the checkpoint that covers them. A sink that has rows of this number already replaces
+        them: after a restart they are given again under the same number.
+    rows : pyarrow.Table
+    """
+
+    number: int
+    rows: pa.Table
+
+
+class Tally:
+    """WorkerCounts rows and bytes that wait, by the number of the cut that covers them.
+
+    Attributes
+    ----------
+    given : int
+        Rows that workers have given in all.
+    """
+
+    def __init__(self) -> None:
+        self._rows: Counter[int] = Counter()
+        self._bytes: Counter[int] = Counter()
+        self.given = 0
+
+    def add(self, number: int, batch: pa.RecordBatch) -> None:
+        """Count rows that have come."""
+        self._rows[number] += batch.num_rows
+        self._bytes[number] += batch.nbytes
+        self.given += batch.num_rows
+
+    def drop(self, number: int) -> None:
+        """Forget rows that have been given, or will come again."""
+        self._rows.pop(number, None)
+        self._bytes.pop(number, None)
+
+    def rows_of(self, number: int) -> int:
+        """Return the rows of one number that wait."""
+        return self._rows[number]
+
+    def rows(self, most: int | None = None) -> int:
+        """Return the rows that wait, up to a number."""
+        return sum(n for number, n in list(self._rows.items()) if most is None or number <= most)
+
+    def nbytes(self, most: int | None = None) -> int:
+        """Return the bytes that wait, up to a number."""
+        return sum(n for number, n in list(self._bytes.items()) if most is None or number <= most)
+
+
+class Gathering:
+    """Output rows without checkpoints: at once, or in order once their cut is over.
+
+    Parameters
+    ----------
+    outlet : Outlet
+    schema : pyarrow.Schema
+        Of what callers get.
+    ordered : bool
+    """
+
+    def __init__(self, outlet: Outlet, schema: pa.Schema, ordered: bool) -> None:
+        self._outlet = outlet
+        self._schema = schema
+        self._ordered = ordered
+        self._held: defaultdict[int, list[pa.RecordBatch]] = defaultdict(list)
+        #: Of the changes that completed groups, the first one that each cut covers.
+        self._changes: dict[int, int] = {}
+
+    def note(self, number: int, change: int) -> None:
+        """Note a change that completes groups which a cut will cover."""
+        self._changes.setdefault(number, change)
+
+    def add(self, number: int, batches: Sequence[pa.RecordBatch]) -> None:
+        """Take rows that a cut will cover."""
+        if self._ordered:
+            self._held[number] += batches
+        else:
+            for batch in batches:
+                self._give(number, batch)
+
+    def over(self, number: int) -> None:
+        """Give what a cut covers, and forget it."""
+        if batches := self._held.pop(number, []):
+            self._give(number, in_order(batches, self._schema))
+        self._changes.pop(number, None)
+
+    def left(self, number: int, rows: int) -> None:
+        """Note for the latency that so many rows of a checkpoint can be polled."""
+        change = self._changes.pop(number, 0)
+        if rows:
+            self._outlet.latency.left(np.full(rows, change, np.int64), time.monotonic())
+
+    def _give(self, number: int, batch: pa.RecordBatch) -> None:
+        rows = batch.num_rows
+        changes = np.full(rows, self._changes.get(number, 0), np.int64)
+        self._outlet.collect(Rows(batch, changes, np.full(rows, -1, np.int64)))
+
+
+def table_of(batches: Sequence[pa.RecordBatch], schema: pa.Schema, ordered: bool) -> pa.Table:
+    """Return batches of all workers as one table, in the one order if so asked."""
+    if ordered and batches:
+        return pa.Table.from_batches([in_order(batches, schema)], schema)
+    return pa.Table.from_batches(batches, schema)

@@ -1,0 +1,262 @@
+"""A running query over one source on several processes: the calls that users make."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+
+import pyarrow as pa
+
+from penstock import arguments
+from penstock.errors import OverloadError, UsageError
+from penstock.query.options import QueryOptions
+
+from ..join.lookup.source import RelationTable
+from ..join.stream.flow import Flow
+from ..windows.feeds import ONLY
+from ..windows.source import Span
+from .checkpoint import Checkpoint
+from .opening import Opened, open_parts
+from .points import reached
+from .results import Polled, table_of
+from .turns import WorkerTurns
+
+
+class WorkerStream(WorkerTurns):
+    """A running query over one source, on worker processes of this machine.
+
+    Parameters
+    ----------
+    opened : Opened
+        Owned. Of its ``flow``, ``running.timeout_s`` is the lease: for so long a worker may take
+        nothing of what it was sent. ``memory_bytes`` bounds what this process holds; groups come
+        on top, in the workers.
+    disorder : int, timedelta, or mapping of source to either
+
+    Raises
+    ------
+    ProcessError
+        A worker does not come up, or differs from the others.
+    """
+
+    def __init__(self, opened: Opened, disorder: Span | Mapping[str, Span]) -> None:
+        self._began = time.monotonic()
+        self._target = 0
+        self._offered: Polled | None = None
+        self._returned: Polled | None = None
+        super().__init__(opened, disorder)
+        try:
+            # In the stream's thread: children are told of the end of the thread that made them.
+            self._thread.call(self._start)
+        except BaseException:
+            self._thread.call(self._abandon)
+            raise
+
+    def position(self, source: str, feed: str = ONLY) -> int:
+        """Return how many rows of a feed have been taken: where its sender reads on.
+
+        After a start from a checkpoint these are the rows that it covers. Late rows count.
+
+        Raises
+        ------
+        UsageError
+            The source is unknown.
+        """
+        self._require_own_process()
+        own = self._intake.find(arguments.text("source", source))
+        arguments.text("feed", feed)
+        return self._thread.call(lambda: self._intake.rows(own, feed))
+
+    def stop(self) -> None:
+        """Make a checkpoint and end the processes; a stream that is opened on it goes on.
+
+        Unlike :meth:`close` it ends no source, so that windows stay open. Rows that were not
+        polled, or not acknowledged, are given after the next start.
+
+        Raises
+        ------
+        UsageError
+            The stream has no checkpoint.
+        """
+        self._require_own_process()
+        if self._opened.checkpoint is None:
+            raise UsageError("without a checkpoint nothing is kept; close the stream")
+        self._is_stopped = True
+        error = self._thread.call(self._close)
+        self._thread.join(self.flow.running.timeout_s)
+        if error is not None:
+            raise error
+
+    @property
+    def processes(self) -> list[int]:
+        """Process numbers of the workers, by rank."""
+        return self._driver.pids
+
+    def failures(self) -> dict[str, int]:
+        """Return how often workers had to begin again, since one was lost."""
+        return {"workers": self._driver.losses}
+
+    def parked(self) -> list[str]:
+        """Lanes that are out of service: none, since groups need no lane."""
+        return []
+
+    def __exit__(self, *exc: object) -> None:
+        # Windows that are not complete must not be given as if they were.
+        if self._opened.checkpoint is not None and exc and exc[0] is not None:
+            self.stop()
+        else:
+            self.close()
+
+    def poll(self) -> pa.Table:
+        if self._opened.checkpoint is None:
+            return super().poll()
+        self._require_own_process()
+        return self._piece()
+
+    def _piece(self) -> pa.Table:
+        offered = self._thread.call(self._offer)
+        rows = self.schema.empty_table() if offered is None else offered.rows
+        self._returned = offered
+        return rows
+
+    def wait(self, rows: int, timeout_s: float) -> bool:
+        """Wait until at least ``rows`` rows can be polled; return whether they can."""
+        if self._opened.checkpoint is None:
+            return super().wait(rows, timeout_s)
+        arguments.whole("rows", rows)
+        return self.wait_for(lambda: self._pollable_rows() >= rows, timeout_s)
+
+    def wait_for(self, condition: Callable[[], bool], timeout_s: float) -> bool:
+        self._require_own_process()
+        arguments.seconds("timeout_s", timeout_s)
+        self.budget.bells.wait_for(lambda: condition() or self._error is not None, timeout_s)
+        self._check()
+        return condition()
+
+    # -- what calls need --------------------------------------------------------------------------
+
+    def _check(self) -> None:
+        if self._error is not None:
+            raise self._error
+        is_late = time.monotonic() > self._began + self.flow.push_timeout_s
+        if is_late and (recorded := self._intake.recorded):
+            source, feed = recorded[0]
+            raise UsageError(
+                f"the checkpoint has feed {feed!r} of {source}, which nobody has registered for "
+                f"{self.flow.push_timeout_s:g} s, and no group is complete without it; register "
+                f"it and push from position({source!r}, {feed!r}) on, or deregister it"
+            )
+
+    def _settle(self) -> None:
+        """Wait for groups that a change has completed, unless a checkpoint releases them."""
+        if self.flow.latency_s or self._opened.checkpoint is not None:
+            return
+        self.wait_for(
+            lambda: self._seen >= self._cuts.covering or self.budget.results_full,
+            self.flow.push_timeout_s,
+        )
+
+    def _cut_all(self) -> None:
+        if not self._closed:
+            self._target = self._cuts.want()
+
+    def _drain(self, timeout_s: float) -> None:
+        self._check()
+        if self._closed or self.wait_for(lambda: self._seen >= self._target, timeout_s):
+            return
+        raise OverloadError(
+            f"workers have not grouped all rows within {timeout_s:g} s; poll the results if many "
+            "wait, use more workers, or give a longer push_timeout_s"
+        )
+
+    def _offer(self) -> Polled | None:
+        """Return the next rows of a checkpoint, or again those that did not reach the caller."""
+        if self._offered is None or self._offered is self._returned:
+            found = self._parent.poll()
+            self._offered = None
+            if found is None:
+                self._check()
+            else:
+                number, batches = found
+                self._offered = Polled(number, table_of(batches, self.schema, self._ordered))
+                self._tally.drop(number)
+                self.budget.note()
+        reached("release")
+        return self._offered
+
+
+class NumberedStream(WorkerStream):
+    """A running query whose rows leave under the number of the checkpoint that covers them."""
+
+    def poll(self) -> Polled | None:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Return the rows of the next checkpoint; they acknowledge those of the call before.
+
+        Returns
+        -------
+        Polled or None
+            None if no further checkpoint has rows.
+        """
+        self._require_own_process()
+        return self._numbered()
+
+    def _numbered(self) -> Polled | None:
+        offered = self._thread.call(self._offer)
+        self._returned = offered
+        return offered
+
+    def close(self) -> Polled | None:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """End the source; returns what :meth:`poll` does, which gives the rest of the numbers."""
+        super().close()
+        return self._offered
+
+
+def open_workers(
+    text: str,
+    schemas: Mapping[str, pa.Schema],
+    options: QueryOptions,
+    size: int,
+    *,
+    checkpoint: Checkpoint | None = None,
+    release: str = "commit",
+    disorder: Span | Mapping[str, Span] = 0,
+    flow: Flow | None = None,
+    trace: bool = False,
+    relation: tuple[str, RelationTable] | None = None,
+) -> WorkerStream:
+    """Open a stream on workers.
+
+    Parameters
+    ----------
+    text : str
+        The query; each worker compiles it anew.
+    schemas : mapping of table name to pyarrow.Schema
+    options : QueryOptions
+    size : int
+        Workers.
+    checkpoint : Checkpoint, optional
+    release : str
+        "commit" or "now".
+    disorder, flow, trace
+        As for :class:`~penstock.host.grouping.GroupStream`.
+    relation : (str, RelationTable), optional
+        Name and place of what rows are looked up in before they are grouped.
+
+    Returns
+    -------
+    WorkerStream or NumberedStream
+        The latter if commits release rows.
+
+    Raises
+    ------
+    QueryError
+        It would never be known that a group is complete.
+    FileError
+        The checkpoint is another query's, damaged, or cannot be written.
+    ProcessError
+        A worker does not come up, or differs from the others.
+    """
+    opened = open_parts(
+        text, schemas, options, size, flow or Flow(), checkpoint, release, trace, relation
+    )  # fmt: skip
+    is_numbered = checkpoint is not None and not opened.now
+    return (NumberedStream if is_numbered else WorkerStream)(opened, disorder)

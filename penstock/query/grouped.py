@@ -1,0 +1,169 @@
+"""Compile a SELECT with groups of the rows of one table, or of rows that were looked up."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from ..errors import QueryError
+from ..expr import ops
+from ..expr.node import Expr, Op, node, transform, walk
+from ..plan.closing import nondecreasing, time_column
+from ..plan.group_query import GroupQuery
+from ..plan.linear import as_integer
+from ..plan.query import LEFT, Aggregation, JoinQuery, Side, columns
+from ..plan.simplify import simplify
+from .join_window import time_of
+from .options import QueryOptions
+from .statement import Statement
+
+#: Output column of a look-up whose groups need none.
+_NO_COLUMN = "no column"
+
+
+def group_query(
+    text: str,
+    statement: Statement,
+    options: QueryOptions,
+    times: Mapping[str, str],
+    filters: Sequence[Expr],
+    unique: tuple[tuple[str, frozenset[str]], ...],
+) -> GroupQuery:
+    """Compile the groups of one table.
+
+    Parameters
+    ----------
+    times : mapping of alias or table to column
+        The event time, if it is named.
+    filters : sequence of Expr
+        Members of WHERE.
+    unique : tuple of (side, columns)
+
+    Raises
+    ------
+    QueryError
+        The time column does not exist, or ROWS are given.
+    """
+    (source,), made = statement.sources, statement.aggregation
+    assert made is not None
+    if source.rows is not None or options.rows is not None:
+        raise QueryError(
+            f"ROWS are of a join, and {source.alias} is the only table; leave them out, and group "
+            "by window(...) for groups in time"
+        )
+    if options.within is not None:
+        raise QueryError(
+            f"within is the window of a join, and {source.alias} is the only table; leave it out, "
+            "and group by window(...) for groups in time"
+        )
+    time = event_time(statement, times, LEFT)
+    if not follows_time(statement, times, LEFT):
+        time = None
+    # Any other window leaves out what has no time, too.
+    others = [w.time for w in statement.windows if time is None or not _follows(w.start, time)]
+    conditions = (source.filter, *filters, *(ops.not_(ops.is_null(other)) for other in others))
+    side = Side(
+        LEFT,
+        source.alias,
+        source.table,
+        simplify(ops.and_(*conditions)),
+        None if time is None else as_integer(time),
+        "" if time is None else _unit(statement, time),
+    )
+    return GroupQuery(
+        text,
+        side,
+        made,
+        statement.scales,
+        unique,
+        options.time_zone,
+        windowed=len(others) < len(statement.windows),
+    )
+
+
+def group_lookup(
+    text: str, statement: Statement, lookup: JoinQuery, times: Mapping[str, str], outer: str
+) -> GroupQuery:
+    """Compile the groups of what a look-up gives.
+
+    Parameters
+    ----------
+    lookup : JoinQuery
+        The look-up; its SELECT list becomes what the groups need.
+    outer : str
+        Side of the stream, whose event time closes groups.
+    """
+    made = statement.aggregation
+    assert made is not None
+    time = event_time(statement, times, outer)
+    if not follows_time(statement, times, outer):
+        time = None
+    roots = [*made.keys, *(e for a in made.aggregates for e in (a.value, a.by) if e is not None)]
+    roots += [] if time is None else [time]
+    leaves = {leaf.attr: leaf for root in roots for leaf in walk(root) if leaf.op is Op.COLUMN}
+    needed = sorted(set().union(*map(columns, roots))) if roots else []
+    names = {own: f"{own[0]}.{own[1]}" for own in needed}
+
+    def flat(expr: Expr) -> Expr:
+        def rule(current: Expr, args: tuple[Expr, ...]) -> Expr:
+            if current.op is not Op.COLUMN:
+                return node(current.op, args, current.type, current.attr)
+            return ops.column(LEFT, names[current.attr], current.type)
+
+        return transform(expr, rule)
+
+    aggregates = tuple(
+        replace(
+            one,
+            value=None if one.value is None else flat(one.value),
+            by=None if one.by is None else flat(one.by),
+        )
+        for one in made.aggregates
+    )
+    select = tuple((names[own], leaves[own]) for own in needed) or ((_NO_COLUMN, ops.const(1)),)
+    others = [w.time for w in statement.windows if time is None or not _follows(w.start, time)]
+    side = Side(
+        LEFT,
+        lookup.side(outer).alias,
+        lookup.side(outer).table,
+        simplify(ops.and_(*(ops.not_(ops.is_null(flat(other))) for other in others))),
+        None if time is None else flat(as_integer(time)),
+        "" if time is None else _unit(statement, time),
+    )
+    return GroupQuery(
+        text,
+        side,
+        Aggregation(LEFT, tuple(map(flat, made.keys)), aggregates, made.select, made.having),
+        tuple(((LEFT, names[own]), digits) for own, digits in statement.scales if own in names),
+        (),
+        lookup.time_zone,
+        replace(lookup, select=select, aggregation=None),
+        windowed=len(others) < len(statement.windows),
+    )
+
+
+def follows_time(statement: Statement, times: Mapping[str, str], side: str) -> bool:
+    """Whether a key of the groups rises with the event time of a side."""
+    time = event_time(statement, times, side)
+    assert statement.aggregation is not None
+    return time is not None and any(_follows(key, time) for key in statement.aggregation.keys)
+
+
+def event_time(statement: Statement, times: Mapping[str, str], side: str) -> Expr | None:
+    """The event time of a side: the column named, that of a window, or the only timestamp."""
+    source = statement.sources[0 if side == LEFT else 1]
+    named = any(statement.scope.source(name) is source for name in times)
+    if not named:
+        for window in statement.windows:
+            leaves = [leaf for leaf in walk(window.time) if leaf.op is Op.COLUMN]
+            if len(leaves) == 1 and leaves[0].sides == {side}:
+                return leaves[0]
+    return time_of(source, statement.scope, times)
+
+
+def _follows(key: Expr, time: Expr) -> bool:
+    return key.sides == time.sides and nondecreasing(key, time_column(time))
+
+
+def _unit(statement: Statement, time: Expr) -> str:
+    return time.type.unit or statement.scope.unit_of(time) or ""

@@ -1,0 +1,167 @@
+"""Contenders of bench/workers give the same groups, and other groups are noticed."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+pytest.importorskip("duckdb", reason="a peer")
+pytest.importorskip("polars", reason="a peer")
+
+from bench.workers import __main__ as command
+from bench.workers import hand, one, pair, peers, report
+from bench.workers.jobs import Job, agree, answer, nb7, result, ysb
+from bench.workers.turns import Turn, in_steps, take_turns, timed
+from penstock.errors import PenstockError
+
+ROWS = 60_000
+JOBS = [
+    pytest.param(ysb(ROWS, ads=20_000), id="ysb"),
+    pytest.param(nb7(ROWS, auctions=5000), id="nb7"),
+]
+
+
+def expected(job: Job, rows: pa.Table) -> dict[tuple[int, int], int]:
+    """Values by key and window, row after row."""
+    found: dict[tuple[int, int], int] = {}
+    columns = [rows[name].cast(pa.int64()).to_pylist() for name in job.read]
+    for key, t, last in zip(*columns, strict=True):
+        group = key, t // job.window_ms * job.window_ms
+        if job.stream == "bids":
+            found[group] = max(last, found.get(group, 0))
+        elif last == 0:
+            found[group] = found.get(group, 0) + 1
+    return found
+
+
+@pytest.mark.parametrize("job", JOBS)
+def test_contenders_give_the_groups_of_a_plain_loop(job: Job):
+    batches = job.batches(0)
+    rows = pa.Table.from_batches(batches)
+    assert rows.schema == job.schema
+    assert rows.num_rows == ROWS
+    assert not rows.equals(pa.Table.from_batches(job.batches(1)))
+    wanted = expected(job, rows)
+    by_hand = job.by_hand(job.arrays(batches)).to_pydict()
+    keys = list(zip(by_hand["key"], by_hand["w"], strict=True))
+    assert len(set(keys)) == len(keys)
+    assert dict(zip(keys, by_hand["value"], strict=True)) == wanted
+    runs = {"by hand": lambda: job.by_hand(job.arrays(batches)), **peers.contenders(job, rows)}
+    assert len(runs) == 5
+    times = take_turns({name: timed(run) for name, run in runs.items()}, 1)
+    assert times.rows == len(wanted)
+    assert set(times.seconds) >= {*runs, *(f"{name}, CPU" for name in runs)}
+    assert all(len(own) == 1 for own in times.seconds.values())
+
+
+@pytest.mark.parametrize("job", JOBS)
+def test_a_worker_alone_gives_the_same_groups(job: Job):
+    batches = job.batches(0)
+    found = one.given(one.folded(job, batches))
+    assert answer(found) == answer(job.by_hand(job.arrays(batches)))
+
+
+def test_workers_that_make_their_own_input_give_the_groups_of_all_rows():
+    # Windows of 10 s in 25 s of each: they leave one after the other, as both promise.
+    job = replace(ysb(ROWS, window_s=10, ads=500), per_second=ROWS // 25, batch_rows=4000)
+    rows = pa.concat_tables([pa.Table.from_batches(job.batches(rank)) for rank in range(2)])
+    wanted = answer(peers.contenders(job, rows)["DuckDB"]())
+    assert wanted.rows == 3 * 500
+    with pair.started(job) as own:
+        for _ in range(2):
+            assert own.turn().answer == wanted
+        assert all(stint.epochs >= 3 and stint.sent_bytes > 0 for stint in own.stints)
+        assert sum(stint.answer.rows for stint in own.stints) == wanted.rows
+
+
+def test_peers_cut_windows():
+    # Windows of a second in 2.5 s: rows at both ends of each.
+    job = ysb(2_500_000, window_s=1, ads=50)
+    rows = pa.Table.from_batches(job.batches(0)).slice(900_000, 300_000)
+    tables = {name: run() for name, run in peers.contenders(job, rows).items()}
+    agree({name: answer(table) for name, table in tables.items()})
+    assert result(tables["DuckDB"]).num_rows == 2 * 50
+
+
+def test_the_loop_by_hand_has_one_window():
+    job = ysb(ROWS, ads=100)
+    arrays = job.arrays(job.batches(0))
+    begin = int(arrays[0][1][0])
+    with pytest.raises(PenstockError, match="outside of the loop's one window"):
+        hand.fold(hand.count_views, arrays, 100, begin, begin + 10)
+    # A table as full as it may be: each key is found again behind others.
+    keys = np.arange(8) * (1 << 40)
+    columns = (np.tile(keys, 3), np.zeros(24, np.int64), np.zeros(24, np.int8))
+    found = hand.give(hand.fold(hand.count_views, [columns], 8, 0, 1), 0).to_pydict()
+    assert sorted(found["key"]) == keys.tolist()
+    assert found["value"] == [3] * 8
+
+
+def test_answers():
+    table = pa.table({"k": [1, 2, 3], "w": [0, 0, 10], "n": [3, 1, 2]})
+    assert answer(table) == answer(table.take([2, 0, 1]))
+    assert answer(table) != answer(table[:2])
+    for name, values in (("k", [2, 1, 3]), ("w", [0, 10, 0]), ("n", [1, 3, 2])):
+        place = table.schema.get_field_index(name)
+        assert answer(table) != answer(table.set_column(place, name, pa.array(values)))
+    # However a contender calls its columns, and in whatever unit windows begin.
+    begins = pa.array([0, 0, 10_000], pa.timestamp("us", "UTC"))
+    other = pa.table({"ad": pa.array([1, 2, 3]), "w": begins, "n": pa.array([3, 1, 2])})
+    assert answer(other) == answer(table)
+
+
+def test_other_groups_are_an_error():
+    table = pa.table({"k": [1], "w": [0], "n": [2]})
+    other = pa.table({"k": [1], "w": [0], "n": [3]})
+    runs = {"a": timed(lambda: table), "b": timed(lambda: other)}
+    with pytest.raises(PenstockError, match="different groups"):
+        take_turns(runs, 1)
+    tables = iter([table, other])
+    with pytest.raises(PenstockError, match="different groups"):
+        take_turns({"a": timed(lambda: next(tables))}, 1)
+
+
+def test_nobody_follows_itself_and_the_first_round_does_not_count():
+    calls: list[str] = []
+    same = answer(pa.table({"k": [1], "w": [0], "n": [2]}))
+
+    def run(name: str) -> Turn:
+        calls.append(name)
+        return Turn(float(len(calls)), same, 1.0)
+
+    times = take_turns({name: lambda name=name: run(name) for name in "abc"}, 9)
+    assert all(one != other for one, other in pairwise(calls))
+    rounds = [calls[k : k + 3] for k in range(0, 30, 3)]
+    assert all(sorted(own) == ["a", "b", "c"] for own in rounds)
+    assert len({"".join(own) for own in rounds}) > 2
+    for name in "abc":
+        counted = [k + 1.0 for k, called in enumerate(calls) if called == name][1:]
+        assert times.seconds[name] == counted
+        assert times.seconds[f"{name}, CPU"] == [1.0] * 9
+
+
+def test_command(tmp_path, monkeypatch, capsys):
+    scale = replace(report.QUICK, rows=ROWS, rounds=1)
+    monkeypatch.setattr("bench.workers.__main__.QUICK", scale)
+    monkeypatch.setattr("bench.command.BUILD", tmp_path)
+    assert command.main(["--quick", "--only", "one"]) == 0
+    assert "a loop by hand" in capsys.readouterr().out
+    rows = json.loads((tmp_path / "quick" / "workers.json").read_text())
+    assert [row["values"]["job"] for row in rows] == ["YSB, 600 s", "NB7, 60 s"]
+    assert rows[0]["met"] == (rows[0]["values"]["over"] >= 0.7)
+    assert rows[1]["target"] == ""
+    with pytest.raises(SystemExit):
+        command.main(["--only", "nothing"])
+
+
+def test_folding_is_a_part_of_a_turn():
+    table = pa.table({"k": [1], "w": [0], "n": [2]})
+    times = take_turns({"a": in_steps(lambda: table, lambda own: own)}, 2)
+    assert set(times.seconds) == {"a", "a, CPU", "a, folding"}
+    pairs = zip(times.seconds["a, folding"], times.seconds["a"], strict=True)
+    assert all(0 <= folding <= whole for folding, whole in pairs)

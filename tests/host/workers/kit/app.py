@@ -1,0 +1,79 @@
+"""A program that groups a stream on workers, into a sink that keeps each number once.
+
+``python -m tests.host.workers.kit.app FOLDER SEED BATCHES WORKERS``. Started again after its end,
+it goes on from its checkpoint. It says ``workers PID ..`` once it runs, and ``done`` at the end.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.ipc
+
+from penstock import Checkpoint
+from penstock.host.rows.atomic import atomic
+from tests.host.workers.kit.groups import batches, comparable, opened
+
+#: Seconds between checkpoints.
+EVERY_S = 0.05
+#: Batches between two flushes: each makes a checkpoint.
+FLUSHED = 6
+
+
+def put(sink: Path, number: int, rows: pa.Table) -> None:
+    """Replace a number as a whole; what was given under it before must be the same rows."""
+    path = sink / f"{number:010d}.arrow"
+    if path.exists() and comparable(read(path)) != comparable(rows):
+        raise SystemExit(f"number {number} was given again with other rows")
+    with (
+        atomic(path) as partial,
+        pa.OSFile(str(partial), "wb") as file,
+        pyarrow.ipc.new_stream(file, rows.schema) as writer,
+    ):
+        writer.write_table(rows)
+
+
+def read(path: Path) -> pa.Table:
+    """Rows of a number."""
+    with pa.OSFile(str(path), "rb") as file:
+        return pyarrow.ipc.open_stream(file).read_all()
+
+
+def sunk(sink: Path) -> list[tuple[Any, ...]]:
+    """All rows of the sink."""
+    tables = [read(path) for path in sorted(sink.glob("*.arrow"))]
+    return comparable(pa.concat_tables(tables)) if tables else []
+
+
+def run(folder: Path, seed: int, count: int, workers: int) -> None:
+    """Push all rows from the checkpoint's position on."""
+    sink = folder / "sink"
+    sink.mkdir(exist_ok=True)
+
+    def drain() -> None:
+        while (polled := stream.poll()) is not None:
+            put(sink, *polled)
+
+    stream = opened(workers, checkpoint=Checkpoint(folder / "checkpoint", every_s=EVERY_S))
+    print("workers", *stream.processes, flush=True)  # noqa: T201
+    position = stream.position("a")
+    for place, batch in enumerate(batches(seed, count)):
+        if place % FLUSHED == FLUSHED - 1:
+            stream.flush()
+        skipped = min(position, batch.num_rows)
+        position -= skipped
+        if skipped < batch.num_rows:
+            stream.push("a", batch.slice(skipped))
+            drain()
+    last = stream.close()
+    if last is not None:
+        put(sink, *last)
+    drain()
+    print("done", flush=True)  # noqa: T201
+
+
+if __name__ == "__main__":
+    run(Path(sys.argv[1]), *map(int, sys.argv[2:]))

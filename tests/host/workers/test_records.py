@@ -1,0 +1,169 @@
+"""Checkpoints on disk: what is written comes back, and what is wrong is said with its remedy."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from penstock.errors import FileError, UsageError
+from penstock.host.workers.checkpoint import Checkpoint, checkpoint_of, release_of
+from penstock.host.workers.records.folder import CheckpointFolder
+from penstock.host.workers.records.parts import PartFile, read_part, write_part
+from penstock.host.workers.records.record import Record, name_of, write_record
+
+
+def record(number: int, states: list[PartFile], rows: dict[int, tuple[PartFile, ...]]) -> Record:
+    admission = {"feeds": {"": [5, None]}}
+    return Record(
+        number, 2, 1, "SELECT 1", "f", "t int64", {0: 1 << 64}, admission, 0, tuple(states), rows
+    )
+
+
+def some(folder: Path, number: int) -> Record:
+    """Write the parts of a record with one number of rows that nobody has acknowledged."""
+    blocks = [b"", b"abc", memoryview(b"x" * 100_000)]
+    states = [write_part(folder, f"p-{number}-{rank}.state", blocks) for rank in range(2)]
+    rows = write_part(folder, f"p-{number}-0.rows", [b"rows"], rows=3)
+    return record(number, states, {number: (rows,)})
+
+
+def test_arguments_are_checked(tmp_path: Path) -> None:
+    assert checkpoint_of(None) is None
+    assert checkpoint_of(tmp_path) == Checkpoint(tmp_path)
+    with pytest.raises(UsageError, match="path must be the path of a folder, not ''"):
+        Checkpoint("")
+    with pytest.raises(UsageError, match="every_s must be above 0, not 0"):
+        Checkpoint("x", every_s=0)
+    with pytest.raises(UsageError, match="checkpoint must be a path"):
+        checkpoint_of(5)  # pyright: ignore[reportArgumentType]
+    with pytest.raises(UsageError, match="release must be 'commit' or 'now', not 'later'"):
+        release_of("later")
+
+
+def test_a_record_and_its_parts_come_back(tmp_path: Path) -> None:
+    folder = CheckpointFolder(tmp_path / "new" / "one")
+    assert folder.newest() is None
+    written = some(folder.path, 7)
+    folder.commit(written)
+    found = folder.newest()
+    assert found == written
+    blocks = [bytes(block) for block in read_part(folder.path, found.states[1])]
+    assert blocks == [b"", b"abc", b"x" * 100_000]
+    folder.close()
+
+
+def test_a_commit_removes_what_it_does_not_need(tmp_path: Path) -> None:
+    folder = CheckpointFolder(tmp_path)
+    first = some(tmp_path, 1)
+    folder.commit(first)
+    (tmp_path / "mine.txt").touch()
+    second = some(tmp_path, 2)
+    second = replace(second, rows={**first.rows, **second.rows})  # 1 is not acknowledged
+    folder.commit(second)
+    kept = {part.name for part in second.parts} | {name_of(2), "lock", "mine.txt"}
+    assert {entry.name for entry in tmp_path.iterdir()} == kept
+    folder.close()
+
+
+def test_a_crash_between_parts_and_record_leaves_the_one_before(tmp_path: Path) -> None:
+    folder = CheckpointFolder(tmp_path)
+    first = some(tmp_path, 1)
+    folder.commit(first)
+    some(tmp_path, 2)  # and no record
+    found = folder.newest()
+    assert found == first
+    folder.tidy(found)
+    assert not [entry for entry in tmp_path.iterdir() if entry.name.startswith("p-2")]
+    folder.close()
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda path: path.unlink(), r"p-1-1\.state: it is missing"),
+        (lambda path: os.truncate(path, 50), r"p-1-1\.state: it has 50 bytes of 100,043"),
+        (
+            lambda path: path.write_bytes(bytes([1]) + path.read_bytes()[1:]),
+            r"p-1-1\.state: its checksum does not fit",
+        ),
+    ],
+)
+def test_a_damaged_part_is_an_error(tmp_path: Path, damage, message: str) -> None:
+    folder = CheckpointFolder(tmp_path)
+    folder.commit(some(tmp_path, 1))
+    damage(tmp_path / "p-1-1.state")
+    found = folder.newest()
+    assert found is not None
+    read_part(tmp_path, found.states[0])
+    with pytest.raises(FileError, match=message) as caught:
+        read_part(tmp_path, found.states[1])
+    assert "bring the folder back from a copy, or begin anew" in str(caught.value)
+    folder.close()
+
+
+def test_a_damaged_record_is_no_reason_to_go_back_to_the_one_before(tmp_path: Path) -> None:
+    folder = CheckpointFolder(tmp_path)
+    write_record(tmp_path, some(tmp_path, 1))
+    write_record(tmp_path, some(tmp_path, 2))
+    path = tmp_path / name_of(2)
+    path.write_text(path.read_text()[:-10])
+    with pytest.raises(FileError, match=f"is damaged: {name_of(2)}"):
+        folder.newest()
+    path.write_bytes((tmp_path / name_of(1)).read_bytes())
+    with pytest.raises(FileError, match=f"it is a copy of {name_of(1)}"):
+        folder.newest()
+    folder.close()
+
+
+def test_a_record_of_another_query_is_refused(tmp_path: Path) -> None:
+    folder = CheckpointFolder(tmp_path)
+    found = some(tmp_path, 1)
+    folder.require(found, "select  1", "f", "t int64")
+    with pytest.raises(FileError, match="is of the query 'SELECT 1', which computes something el"):
+        folder.require(found, "SELECT 2", "g", "t int64")
+    with pytest.raises(FileError, match="is of rows with t int64, not with t int32"):
+        folder.require(found, "SELECT 1", "f", "t int32")
+    folder.close()
+
+
+def test_one_stream_at_a_time(tmp_path: Path) -> None:
+    folder = CheckpointFolder(tmp_path)
+    with pytest.raises(FileError, match="another stream uses the checkpoint in"):
+        CheckpointFolder(tmp_path, lock_s=0.05)
+    # A worker that outlives its stream by a moment keeps others out.
+    command = [sys.executable, "-c", "input()"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, pass_fds=[folder.lock]) as child:
+        folder.close()
+        with pytest.raises(FileError, match="another stream uses"):
+            CheckpointFolder(tmp_path, lock_s=0.05)
+        child.kill()
+    CheckpointFolder(tmp_path).close()
+
+
+def test_a_full_disk_names_the_remedy() -> None:
+    if not os.path.exists("/dev/full"):
+        pytest.skip("needs /dev/full, a disk without room")
+    full = Path("/dev/full")
+    with (
+        pytest.raises(FileError, match=r"cannot write x in /d: No space left.*make room on that"),
+        _explained(Path("/d")),
+        full.open("wb", buffering=0) as file,
+    ):
+        file.write(b"x")
+
+
+def _explained(folder: Path):
+    from penstock.host.workers.records.parts import explained
+
+    return explained(folder, "write x")
+
+
+def test_a_folder_that_cannot_be_written_names_the_remedy(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(FileError, match="Not a directory; give a folder that this user may write"):
+        CheckpointFolder(tmp_path / "file" / "sub")
