@@ -214,9 +214,9 @@ class ChannelReport:
         """64 bytes there and back."""
         for name, job, most in (
             ("spinning", latency.Echo(64, self._scale.echoes, 1.0), SPINNING_US),
-            # After a pause of 1 ms; then the processor itself has gone to sleep, too.
-            ("asleep", latency.Echo(64, self._scale.sleeps, 0.0, 1e-3), ASLEEP_US),
-            ("asleep at once", latency.Echo(64, self._scale.sleeps, 0.0), None),
+            ("asleep", latency.Echo(64, self._scale.sleeps, 0.0), ASLEEP_US),
+            # After a pause the processor itself has gone to sleep, too.
+            ("asleep for 1 ms", latency.Echo(64, self._scale.sleeps, 0.0, 1e-3), None),
             ("spins 50 us", latency.Echo(64, self._scale.echoes, SPIN_S), None),
         ):
             seconds = latency.there_and_back(self._near, far, job)

@@ -20,7 +20,7 @@ from ..join.lookup.source import RelationTable
 from ..join.stream.flow import Flow
 from .checkpoint import Checkpoint
 from .driver import Driver
-from .local.job import Job
+from .job import Job
 from .members import fingerprint, schema_text
 from .points import arm
 from .records.folder import CheckpointFolder

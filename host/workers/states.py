@@ -21,7 +21,7 @@ from ..join.lookup.opening import open_lookup
 from ..relation.border import Relation
 from ..state import FoldedRows, GroupState
 from .dealt import dealt_schema
-from .local.job import Job
+from .job import Job
 from .output_order import with_keys
 
 #: Numbers that each row leaves to what it looks up, which are the rows that ``min_by`` takes the

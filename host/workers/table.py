@@ -17,7 +17,7 @@ from ..metrics import Report
 from ..metrics.report import GroupsReport
 from .dealt import packed, pieces, projected
 from .driver import SOURCE, Driver
-from .local.job import Job
+from .job import Job
 from .members import fingerprint, schema_text
 from .output_order import in_order
 from .reporting import counted, worker_reports
@@ -133,7 +133,7 @@ class WorkerTable:
         if now >= self._check_at:
             driver.check(now)
             self._check_at = now + _CHECK_S
-        if driver.step(True):
+        if driver.step(lambda: True):
             return
         try:
             self._bell.wait(lambda: driver.is_ready(True), _CHECK_S)

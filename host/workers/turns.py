@@ -178,7 +178,7 @@ class WorkerTurns(StreamCalls):
 
     def _work(self, goes_on: Callable[[], bool]) -> None:
         """Do all that can be done now."""
-        while self._driver.step(self._may_receive()):
+        while self._driver.step(self._may_receive):
             self._note_cuts()
             if not goes_on():
                 break

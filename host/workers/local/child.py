@@ -20,6 +20,7 @@ from penstock.plan.window import FOREVER
 from ...channel import GoneError
 from ...emit.groups.closing import Closing
 from ...wire.errors import error_header
+from ..job import WorkerStart
 from ..members import Workers, as_bytes, require_equal
 from ..points import arm, reached
 from ..protocol.border import LimitOf
@@ -28,7 +29,6 @@ from ..records.parts import read_part
 from ..states import OpenQuery
 from ..worker_loop import WorkerLoop
 from ..writing import PartWriter
-from .job import WorkerStart
 from .line import Line
 from .parent_link import ParentLink
 from .spawning import end_with_parent

@@ -195,3 +195,35 @@ def test_texts_of_groups_that_left_are_forgotten(size: int, monkeypatch: pytest.
         sizes.append(sum(state.nbytes for state in workers.states))
     assert max(sizes[30:]) <= 1.1 * max(sizes[:30])
     assert max(sizes) < 60 * 200 * 40
+
+
+@pytest.mark.parametrize("fast", [False, True], ids=["by tables", "compiled"])
+def test_ties_go_to_the_first_by_time_feed_and_row(fast: bool):
+    sql = (
+        "SELECT window(t, '10 seconds').start AS w, min_by(v, k % 2) AS a, max_by(v, k % 2) AS b "
+        "FROM s GROUP BY window(t, '10 seconds')"
+    )
+    query = query_of(sql, SMALL)
+    rng = np.random.default_rng(13)
+    rows = [
+        (int(t), feed, row, int(k), 1000 * feed + row)
+        for feed in range(4)
+        for row, (t, k) in enumerate(
+            zip(rng.integers(3, 6, 50), rng.integers(0, 2, 50), strict=True)
+        )
+    ]
+    expected = {"w": datetime(1970, 1, 1)}
+    expected["a"] = min(rows, key=lambda r: (r[3], *r[:3]))[4]
+    expected["b"] = min(rows, key=lambda r: (-r[3], *r[:3]))[4]
+    for _ in range(10):
+        states = [GroupState(query, SMALL, rank=r, size=3) for r in range(3)]
+        if fast:
+            states[0].compile()
+        for k in rng.permutation(len(rows)):
+            t, feed, row, by, value = rows[k]
+            states[rng.integers(3)].fold(small([t], [by], [value]), feed, row)
+        for rank in rng.permutation(3):
+            for to, blocks in enumerate(states[rank].seal()):
+                for block in blocks:
+                    states[to].merge(int(rank), block)
+        assert [row for state in states for row in state.finish().to_pylist()] == [expected]

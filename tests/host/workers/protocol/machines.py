@@ -55,7 +55,7 @@ class Machines:
             return self._worker(rank, parent.size, state, limit_of, **begins)
         begins |= {"number": record.number, "recorded": record.promises}
         worker = self._worker(rank, parent.size, state, limit_of, **begins)
-        for name in record.states:
+        for name in filter(None, record.states):
             worker.load(world.disk.content.files[name], record.size)
         return worker
 

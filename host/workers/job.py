@@ -11,9 +11,9 @@ import pyarrow as pa
 from penstock.plan.group_query import GroupQuery
 from penstock.query.options import QueryOptions
 
-from ...join.lookup.source import RelationTable
-from ..members import facts
-from ..records.parts import PartFile
+from ..join.lookup.source import RelationTable
+from .members import facts
+from .records.parts import PartFile
 
 
 @dataclass(frozen=True)
