@@ -165,8 +165,10 @@ def _aggregate(rng: Random, columns: list[Column], order: str) -> Output:
         choices += ["fsum", "favg", "min", "max", "min_by"]
     if summable:
         choices += ["sum", "sum"]
+    if integer or summable:
+        choices += ["avg"]
     if kind in ("int", "dec"):
-        choices += ["avg", "min", "max", "min_by", "max_by"]
+        choices += ["min", "max", "min_by", "max_by"]
     if kind in ("date", "ts", "dur"):
         choices += ["min", "max", "min_by", "max_by"]
     match rng.choice(choices):
