@@ -122,6 +122,10 @@ chaos: setup ## Kill processes of streaming joins and lookup nodes: no row is lo
 	$(BIN)/python -m tests.host.node.chaos
 	$(BIN)/python -m tests.spark_bridge.kit.chaos $(ARGS)
 
+.PHONY: chaos-workers
+chaos-workers: setup ## Kill workers and parents of grouped streams 100 times: no row is lost or doubled
+	$(BIN)/python -m tests.host.workers.kit.chaos $(ARGS)
+
 .PHONY: interrupts
 interrupts: setup ## Interrupt calls of streams and race them with close, 500 times in each way
 	$(BIN)/pytest tests/host/join/stream -m slow -k 'interrupts or push' $(ARGS)

@@ -29,6 +29,7 @@ from penstock.host.state import PARTITIONS
 from penstock.host.workers import Checkpoint
 from penstock.host.workers.checkpoint import checkpoint_of, release_of
 from penstock.host.workers.stream import WorkerStream, open_workers
+from penstock.host.workers.table import WorkerTable
 
 from . import arguments
 from .errors import UsageError, memory_explained
@@ -77,6 +78,7 @@ def sql(
     pruning: bool | Pruning = True,
     running: Running | None = None,
     memory_bytes: int | None = None,
+    workers: int | None = None,
 ) -> pa.Table:
     """Join two tables over a time or ROWS window, or a table with a relation, or group a table.
 
@@ -120,6 +122,8 @@ def sql(
     memory_bytes : int, optional
         With a relation: memory for its pages, the rows of it that are kept, and rows that wait;
         128 MiB by default. The table itself and the result are not counted.
+    workers : int, optional
+        Processes that group one table together; by default this process does.
 
     Returns
     -------
@@ -154,10 +158,12 @@ def sql(
     arguments.optional(arguments.instance(Running, "a penstock.Running"))("running", running)
     sizes = pruning_sizes(pruning)
     looked_up = relation_of(tables)
+    arguments.optional(_WORKERS)("workers", workers)
     if looked_up is None and memory_bytes is not None:
         raise UsageError("memory_bytes is for a query with a relation; leave it out")
     if looked_up is not None:
-        _refuse_windows({"disorder": disorder, "operator": None if operator == "range" else ""})
+        given = {"operator": None if operator == "range" else "", "workers": workers}
+        _refuse_windows({"disorder": disorder, **given})
         arguments.optional(arguments.whole)("memory_bytes", memory_bytes)
         lookup = looked_up[1].options(
             memory_bytes, ordered=running is not None and running.ordered, pruning=sizes
@@ -171,8 +177,25 @@ def sql(
         if isinstance(compiled, GroupQuery):
             given = {"disorder": disorder, "operator": None if operator == "range" else operator}
             _refuse_of_one_table(device, given)
-            groups = grouped_table(compiled, loaded[compiled.source.table])
+            table = loaded[compiled.source.table]
+            groups = (
+                grouped_table(compiled, table)
+                if workers is None
+                else WorkerTable(
+                    query,
+                    table,
+                    schemas,
+                    options,
+                    workers,
+                    ordered=running is not None and running.ordered,
+                )
+            )
             return pa.Table.from_batches(groups, groups.schema)
+        if workers is not None:
+            raise UsageError(
+                "workers is for groups of one table; leave it out, and give several devices, or "
+                "one with more lanes"
+            )
         with using(device) as opened:
             join = table_join(chosen)(
                 compiled, loaded, opened, disorder=disorder, pruning=sizes, running=running
@@ -257,8 +280,8 @@ def stream(
                 schemas,
                 options,
                 size,
-                checkpoint_of(checkpoint),
-                release,
+                checkpoint=checkpoint_of(checkpoint),
+                release=release,
                 disorder=disorder,
                 flow=chosen,
                 trace=trace,

@@ -12,15 +12,15 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute
 from rich.console import Console
 
-from bench.host import rss
+from bench.host import rss, soak_workers
 from bench.host.open_loop import Consumer
+from bench.host.soak_lines import LEAST_LINES, Line
 from bench.host.traffic import US_PER_S, Tick, Traffic
 from penstock.host.device.base import Device
 from penstock.host.device.registry import open_device
@@ -28,29 +28,9 @@ from penstock.host.join.stream import Flow, JoinStream
 
 #: What memory may grow by, as a share, from the second fifth of the run to the last.
 MOST_GROWTH = 0.02
-#: Lines of a run, at least: its first fifth is left out, and two fifths are compared.
-_LEAST_LINES = 10
 _TICK_S = 0.01
 #: Seconds of arrivals that come again and again, at later times.
 _PERIOD_S = 2.0
-
-
-@dataclass(frozen=True)
-class Line:
-    """A look at the process, and at the latency since the last one."""
-
-    at_s: float
-    rss_bytes: int
-    threads: int
-    files: int
-    results: int
-    p99_s: float
-
-    def __str__(self) -> str:
-        return (
-            f"{self.at_s:7.0f} s  {self.rss_bytes / 1e6:8.1f} MB  {self.threads} threads  "
-            f"{self.files} files  {self.results:,} results  p99 {self.p99_s * 1e3:.1f} ms"
-        )
 
 
 def verdict(lines: list[Line], most_growth: float = MOST_GROWTH) -> list[str]:
@@ -70,7 +50,7 @@ def verdict(lines: list[Line], most_growth: float = MOST_GROWTH) -> list[str]:
 
 def run(device: Device, traffic: Traffic, seconds: float, latency_s: float) -> Iterator[Line]:
     """Join the traffic for so long; a line every minute, or every tenth."""
-    every = min(60.0, seconds / _LEAST_LINES)
+    every = min(60.0, seconds / LEAST_LINES)
     wait, flow = threading.Event(), Flow(latency_s=latency_s)
     with JoinStream(traffic.query(), traffic.schemas, device, flow=flow) as stream:
         consumer = Consumer(stream, time.monotonic())
@@ -125,13 +105,21 @@ def main() -> int:
     parser.add_argument("--rate", type=float, default=10_000.0, help="tuples per second")
     parser.add_argument("--window", type=float, default=2.0, help="seconds")
     parser.add_argument("--latency", type=float, default=0.2, help="target in seconds")
+    parser.add_argument(
+        "--workers", type=int, help="group a stream on so many processes, instead of joining two"
+    )
     options = parser.parse_args()
     sys.stdout.reconfigure(line_buffering=True)
     traffic = Traffic(rate_per_s=options.rate, window_s=options.window, results_per_s=options.rate)
     console = Console() if sys.stdout.isatty() else Console(width=160)
-    lines = []
+    lines, seconds = [], options.minutes * 60
     with open_device("cpu") as device:
-        for line in run(device, traffic, options.minutes * 60, options.latency):
+        shown = (
+            run(device, traffic, seconds, options.latency)
+            if options.workers is None
+            else soak_workers.run(options.workers, seconds, options.rate, options.latency)
+        )
+        for line in shown:
             lines.append(line)
             console.print(str(line), highlight=False)
     grown = verdict(lines)

@@ -19,7 +19,7 @@ _WORD_BYTES = 8
 _WORD = ir.IntType(8 * _WORD_BYTES)
 
 
-def _intrinsic(function: Callable[..., Any]) -> Callable[..., Any]:
+def intrinsic(function: Callable[..., Any]) -> Callable[..., Any]:
     """Numba's decorator, with a type that drops the typing context from the parameters."""
     return extending.intrinsic(function)
 
@@ -29,8 +29,10 @@ def _pointer(context, builder, array_type, array, place):
     return builder.gep(data, [place], inbounds=True)
 
 
-@_intrinsic
-def _load_acquire(typingctx, words, place):
+@intrinsic
+def load_word(typingctx, words, place):
+    """:func:`load_acquire` for compiled code."""
+
     def codegen(context, builder, signature, args):
         pointer = _pointer(context, builder, signature.args[0], *args)
         return builder.load_atomic(pointer, "acquire", _WORD_BYTES)
@@ -38,8 +40,10 @@ def _load_acquire(typingctx, words, place):
     return types.uint64(words, types.int64), codegen
 
 
-@_intrinsic
-def _store_release(typingctx, words, place, value):
+@intrinsic
+def store_word(typingctx, words, place, value):
+    """:func:`store_release` for compiled code."""
+
     def codegen(context, builder, signature, args):
         pointer = _pointer(context, builder, signature.args[0], *args[:2])
         builder.store_atomic(args[2], pointer, "release", _WORD_BYTES)
@@ -48,7 +52,7 @@ def _store_release(typingctx, words, place, value):
     return types.void(words, types.int64, types.uint64), codegen
 
 
-@_intrinsic
+@intrinsic
 def _exchange(typingctx, words, place, value):
     def codegen(context, builder, signature, args):
         pointer = _pointer(context, builder, signature.args[0], *args[:2])
@@ -57,7 +61,7 @@ def _exchange(typingctx, words, place, value):
     return types.uint64(words, types.int64, types.uint64), codegen
 
 
-@_intrinsic
+@intrinsic
 def _fence(typingctx):
     def codegen(context, builder, signature, args):
         builder.fence("seq_cst")
@@ -85,7 +89,7 @@ def load_acquire(words, place):
     -------
     uint64
     """
-    return _load_acquire(words, place)
+    return load_word(words, place)
 
 
 @_kept
@@ -100,7 +104,7 @@ def store_release(words, place, value):
     value : int
         Not negative, below 2**64.
     """
-    _store_release(words, place, types.uint64(value))
+    store_word(words, place, types.uint64(value))
 
 
 @_kept
@@ -118,4 +122,4 @@ def take_announced(words, place):
     at what the other stores, one at least sees it.
     """
     _fence()
-    return _load_acquire(words, place) == 1 and _exchange(words, place, types.uint64(0)) == 1
+    return load_word(words, place) == 1 and _exchange(words, place, types.uint64(0)) == 1

@@ -8,6 +8,7 @@ from penstock.errors import UsageError
 
 from ..device.fields import MalformedError
 from .crc32c import crc32c
+from .cut import MOST_ROOM_BYTES, Cut
 from .message import (
     FOOTER_BYTES,
     KINDS,
@@ -45,6 +46,7 @@ class Consumer:
         "_processed",
         "_received",
         "_ring",
+        "_room",
         "_share",
         "_slot",
         "_wanted",
@@ -80,16 +82,23 @@ class Consumer:
         self._share = max(1, memory.slots // 2)
         # Numbers of slots that were processed before earlier ones.
         self._early: set[int] = set()
-        # A message that is cut over slots: its kind, and what has come of it.
-        self._cut: tuple[Kind, bytearray] | None = None
+        # What has come of a message that is cut over slots, and the size of the last one.
+        self._cut: Cut | None = None
+        self._room = 0
 
     @property
     def has_arrived(self) -> bool:
         """Whether :meth:`receive` has something to look at. If not, all credits are given."""
-        return self._look()
+        return not self._is_waiting(self.memory.sequence(self._slot))
 
-    def receive(self) -> Message | None:
+    def receive(self, *, whole: bool = True) -> Message | None:
         """Take the next message, if all of it is there.
+
+        Parameters
+        ----------
+        whole : bool
+            False to get a message that is cut part by part, as it comes and without a copy. Then
+            always, from the beginning of a message on.
 
         Returns
         -------
@@ -102,11 +111,41 @@ class Consumer:
         MalformedError
             The slot holds what no producer of this channel writes.
         """
-        while self._look():
-            message = self._take()
-            if message is not None:
-                return message
-        return None
+        memory = self.memory
+        while True:
+            slot, sequence = self._slot, self._wanted
+            found = memory.sequence(slot)
+            if found != sequence:
+                self._is_waiting(found)
+                return None
+            length, number, flags, channel, crc, reserved = memory.footer(slot)
+            if (
+                not 0 < number <= len(KINDS)
+                or length > self._capacity
+                or channel != memory.channel
+                or flags > MORE
+                or reserved
+            ):
+                raise self._malformed(
+                    f"a footer of length {length}, kind {number}, flags {flags}, "
+                    f"channel {channel:#x}"
+                )
+            if memory.has_crc and crc != self._sum():
+                raise self._malformed("its checksum does not fit its content")
+            kind, payload = KINDS[number - 1], memory.payload(slot, length)
+            content = None
+            if flags or self._cut is not None:
+                content = self._join(kind, payload, is_last=not flags, whole=whole)
+            self._step(1)
+            if kind is Kind.CLOSE and not flags:
+                self.closed = True
+            if content is None:
+                return Message(kind, payload, sequence, flags != 0)
+            # What was copied is processed.
+            self._finish(sequence)
+            if not flags:
+                return Message(kind, content, sequence, is_copy=True)
+            self._join_more(kind)
 
     def done(self, message: Message) -> None:
         """Say that a message was processed: its payload is not looked at any more.
@@ -118,9 +157,19 @@ class Consumer:
         UsageError
             It is done already.
         """
-        if type(message.payload) is bytearray:
-            return  # its slots were copied, and are free already
+        if message.is_copy:
+            return  # its slots are free already
         sequence = message.sequence
+        if (
+            sequence == (self._processed + 1) % self.modulus
+            and self._processed != self._received
+            and not self._early
+        ):
+            # The common case, in order.
+            self._processed = sequence
+            if (sequence - self._given) % self.modulus >= self._share:
+                self._give()
+            return
         if not self._is_open(sequence) or sequence in self._early:
             raise UsageError(f"{message!r} is done already: call done() once for each message")
         self._finish(sequence)
@@ -135,7 +184,7 @@ class Consumer:
         ------
         MalformedError
         """
-        if self._look():
+        if self.has_arrived:
             return
         following = (self._wanted + 1) % self.modulus
         place = (self._slot + 1) % self.slots
@@ -153,71 +202,62 @@ class Consumer:
         payload = crc32c(self.memory.payload(self._slot, length))
         return crc32c(checked_bytes(length, kind, flags, channel, self._wanted), payload)
 
-    def _look(self) -> bool:
-        """Whether the next slot has come; gives all credits if not, since the ring is empty."""
-        found = self.memory.sequence(self._slot)
+    def _is_waiting(self, found: int) -> bool:
+        """Whether a slot holds what it held before; gives all credits then: the ring is empty."""
         if found == self._wanted:
-            return True
+            return False
         before = (self._wanted - self.slots) % self.modulus if self._has_lapped else 0
         if found != before:
             raise self._malformed(f"sequence number {found} instead of {self._wanted} or {before}")
         if self._given != self._processed:
             self._give()
-        return False
+        return True
 
-    def _take(self) -> Message | None:
-        """Take the slot that has come; None if its message goes on in the next one."""
-        memory, slot, sequence = self.memory, self._slot, self._wanted
-        length, number, flags, channel, crc, reserved = memory.footer(slot)
-        kind = KINDS[number] if number < len(KINDS) else None
-        if (
-            kind is None
-            or length > self._capacity
-            or channel != memory.channel
-            or flags > MORE
-            or reserved
-        ):
-            raise self._malformed(
-                f"a footer of length {length}, kind {number}, flags {flags}, channel {channel:#x}"
-            )
-        if memory.has_crc and crc != self._sum():
-            raise self._malformed("its checksum does not fit its content")
-        payload = memory.payload(slot, length)
-        if not flags and self._cut is None:
-            whole = payload
-        else:
-            whole = self._join(kind, payload, is_last=not flags)
-        self._received = sequence
-        self._wanted = (sequence + 1) % self.modulus
-        self._slot = slot + 1
-        if self._slot == self.slots:
-            self._slot = 0
+    def _step(self, count: int) -> None:
+        """Go on behind slots that were taken."""
+        self._received = (self._received + count) % self.modulus
+        self._wanted = (self._received + 1) % self.modulus
+        slot = self._slot + count
         # The ring begins at place 1 (at 0 if that is all there is), so 0 is its last place.
-        if slot == 0:
+        if slot > self.slots or self._slot == 0:
             self._has_lapped = True
-        if whole is not payload:
-            self._finish(sequence)
-        if whole is None:
-            return None
-        if kind is Kind.CLOSE:
-            self.closed = True
-        return Message(kind, whole, sequence)
+        self._slot = slot if slot < self.slots else slot % self.slots
 
-    def _join(self, kind: Kind, payload: memoryview, *, is_last: bool) -> bytearray | None:
-        """Add a slot to a message that is cut; the message if that is all of it."""
-        if self._cut is None:
-            self._cut = (kind, bytearray())
-        first, content = self._cut
-        if kind is not first:
-            raise self._malformed(f"{kind.name} within a message of kind {first.name}")
+    def _join(
+        self, kind: Kind, payload: memoryview, *, is_last: bool, whole: bool
+    ) -> memoryview | None:
+        """Add a slot to a message that is cut; what has come of it, None if parts are wanted."""
+        cut = self._cut or Cut(kind, self._room if whole else 0)
+        if kind is not cut.kind:
+            raise self._malformed(f"{kind.name} within a message of kind {cut.kind.name}")
         is_full = len(payload) == self._capacity
-        if not (is_last or is_full) or len(content) + len(payload) > MOST_MESSAGE_BYTES:
+        if not (is_last or is_full) or cut.size + len(payload) > MOST_MESSAGE_BYTES:
             raise self._malformed("a part of a message that is not full, or one too many")
-        content += payload
-        if not is_last:
+        self._cut = None if is_last else cut
+        if not whole:
             return None
-        self._cut = None
-        return content
+        cut.add(payload)
+        # The next large message is as large, probably.
+        self._room = min(cut.size, MOST_ROOM_BYTES)
+        return cut.content()
+
+    def _join_more(self, kind: Kind) -> None:
+        """Copy further slots of a message that have come, up to half of the ring at once."""
+        cut = self._cut
+        while cut is not None and not self.memory.has_crc and not self._early:
+            room = (MOST_MESSAGE_BYTES - cut.size) // self._capacity
+            count = min(self._share, room, self.modulus - self._wanted)
+            if count < 1 or self._received != self._processed:
+                return
+            target = cut.reserve(count * self._capacity)
+            count = self.memory.join(self._slot, self._wanted, target, cut.size, count, kind)
+            if not count:
+                return
+            cut.size += count * self._capacity
+            self._step(count)
+            self._processed = self._received
+            if (self._processed - self._given) % self.modulus >= self._share:
+                self._give()
 
     def _is_open(self, sequence: int) -> bool:
         """Whether a slot was taken and is not processed."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Final, Protocol
 
+import numpy as np
+
 #: Bytes at the end of each slot: the footer of :data:`FOOTER`, and the sequence number last.
 FOOTER_BYTES: Final = 32
 #: Sequence numbers and counts of credits are taken modulo this, as 64 bits do.
@@ -34,8 +36,8 @@ class Kind(IntEnum):
     CLOSE = 7
 
 
-#: Kinds by number; None where there is none.
-KINDS: Final = (None, *Kind)
+#: Kinds, number 1 first.
+KINDS: Final = tuple(Kind)
 
 #: A footer without its sequence number: payload length, kind, flags, channel, CRC, reserved (0).
 Footer = tuple[int, int, int, int, int, int]
@@ -47,19 +49,33 @@ class Message:
     Parameters
     ----------
     kind : Kind
-    payload : memoryview or bytearray
-        A read-only view of the slot, which the producer fills again once the message is given to
-        :meth:`.Consumer.done`; a ``bytearray`` of its own if the message was cut over slots.
+    payload : memoryview
+        Bytes. The slot itself, to be read only, which the producer fills again once the message is
+        given to :meth:`.Consumer.done`; a copy if it was cut over slots. (A view that refuses
+        writes would cost each call of compiled code a microsecond.)
     sequence : int
         Of its last slot.
+    goes_on : bool
+        Whether this is a part of a message, and not its last one.
+    is_copy : bool
+        Whether the payload is no slot, and stays.
     """
 
-    __slots__ = ("kind", "payload", "sequence")
+    __slots__ = ("goes_on", "is_copy", "kind", "payload", "sequence")
 
-    def __init__(self, kind: Kind, payload: memoryview | bytearray, sequence: int) -> None:
+    def __init__(
+        self,
+        kind: Kind,
+        payload: memoryview,
+        sequence: int,
+        goes_on: bool = False,
+        is_copy: bool = False,
+    ) -> None:
         self.kind = kind
         self.payload = payload
         self.sequence = sequence
+        self.goes_on = goes_on
+        self.is_copy = is_copy
 
     def __repr__(self) -> str:
         return f"Message({self.kind.name}, {len(self.payload)} bytes, sequence {self.sequence})"
@@ -87,6 +103,24 @@ class ProducerMemory(Protocol):
         """Write the footer, and after all that was written before, the sequence number."""
         ...
 
+    def fill(
+        self, slot: int, sequence: int, part: memoryview, count: int, kind: int, *, is_last: bool
+    ) -> None:
+        """Fill slots one after another, each as by :meth:`write` and :meth:`publish`.
+
+        Parameters
+        ----------
+        slot, sequence : int
+            Of the first one; the numbers do not wrap, the slots may.
+        part : memoryview
+            ``count`` times as many bytes as a slot takes.
+        count : int
+        kind : int
+        is_last : bool
+            Whether the message ends with them; otherwise it goes on.
+        """
+        ...
+
     def processed(self) -> int:
         """The last count of processed slots that has come from the consumer (acquire)."""
         ...
@@ -109,7 +143,30 @@ class ConsumerMemory(Protocol):
         ...
 
     def payload(self, slot: int, length: int) -> memoryview:
-        """A read-only view of the first bytes of a slot."""
+        """A view of the first bytes of a slot, which must only be read."""
+        ...
+
+    def join(
+        self, slot: int, sequence: int, target: np.ndarray, at: int, count: int, kind: int
+    ) -> int:
+        """Copy the payloads of slots behind one another, as far as they have come.
+
+        Parameters
+        ----------
+        slot, sequence : int
+            Of the first one; the numbers do not wrap, the slots may.
+        target : array of uint8
+            Filled from byte ``at`` on; it has room for them.
+        count : int
+            Slots, at most.
+        kind : int
+            Of the message: a slot of another one, or the message's last, is not copied.
+
+        Returns
+        -------
+        int
+            Slots that were copied, 0 to ``count``.
+        """
         ...
 
     def give(self, processed: int) -> None:

@@ -37,7 +37,7 @@ class Producer:
     ----------
     memory : ProducerMemory
     ring : callable, optional
-        Called after slots were published, at most once per call: wakes the consumer's process.
+        Called after slots were published: wakes the consumer's process.
     modulus : int
         Sequence numbers are taken modulo this; above the number of slots. Tests let it be small.
     """
@@ -132,7 +132,7 @@ class Producer:
                 if self._rest is not None
                 else "the channel is closed: nothing can be sent behind CLOSE"
             )
-        if kind == Kind.CLOSE:
+        if kind is Kind.CLOSE:
             self.closed = True
         # The common case, one slot and a credit that is known of, without lists and views.
         if (
@@ -158,28 +158,51 @@ class Producer:
         """
         if self._rest is None:
             return True
-        filled = False
         while self._rest is not None and self._has_credit():
-            self._fill(self._rest)
-            filled = True
-        if filled and self._ring is not None:
-            self._ring()
+            if not self._fill_several(self._rest):
+                self._fill(self._rest)
+            if not self._rest:
+                self._rest = None
+            # At once, so that the consumer wakes while the next slots are filled.
+            if self._ring is not None:
+                self._ring()
         return self._rest is None
 
     def _fill(self, rest: list[memoryview]) -> None:
         """Fill the next slot with what is left of a message, and publish it."""
         room, parts = self._capacity, []
         while rest and room:
-            part = rest[0][:room]
-            if len(part) == len(rest[0]):
-                del rest[0]
-            else:
-                rest[0] = rest[0][len(part) :]
-            parts.append(part)
-            room -= len(part)
+            parts.append(self._cut(rest, room))
+            room -= len(parts[-1])
         self._put(parts, self._kind, MORE if rest else 0)
-        if not rest:
-            self._rest = None
+
+    def _fill_several(self, rest: list[memoryview]) -> bool:
+        """Fill slots from one large buffer, as many as there are known credits for.
+
+        False if that is less than two: :meth:`_fill` does it then.
+        """
+        if not rest or self.memory.has_crc:
+            return False
+        room = self.slots - (self._sent - self._processed) % self.modulus
+        # Numbers that wrap are left to the other way.
+        count = min(len(rest[0]) // self._capacity, room, self.modulus - 1 - self._sent)
+        if count < 2:
+            return False
+        part = self._cut(rest, count * self._capacity)
+        slot = self._slot + 1 if self._slot + 1 < self.slots else 0
+        self.memory.fill(slot, self._sent + 1, part, count, self._kind, is_last=not rest)
+        self._slot = (self._slot + count) % self.slots
+        self._sent += count
+        return True
+
+    @staticmethod
+    def _cut(rest: list[memoryview], most: int) -> memoryview:
+        """Take bytes from the first of several buffers, up to so many."""
+        first = rest[0]
+        if len(first) <= most:
+            return rest.pop(0)
+        rest[0] = first[most:]
+        return first[:most]
 
     def _put(self, parts: Sequence[bytes | memoryview], kind: int, flags: int) -> None:
         """Write a slot: first its payload, then its footer."""

@@ -19,6 +19,7 @@ from ..device.fields import MalformedError
 from ..wire.sealed import can_seal, create_sealed, map_memory, sealed_size
 from .atomics import load_acquire, store_release
 from .consumer import Consumer
+from .filling import fill_slots, join_slots
 from .message import FOOTER_BYTES, Footer
 from .producer import Producer
 
@@ -59,6 +60,7 @@ class ShmMemory:
 
     __slots__ = (
         "_bytes",
+        "_capacity",
         "_footers",
         "_sequences",
         "_starts",
@@ -84,6 +86,7 @@ class ShmMemory:
         self.channel: int = channel
         self.has_crc = bool(has_crc)
         self._bytes = memory
+        self._capacity = slot_bytes - FOOTER_BYTES
         self._view = memory.data
         self._words = memory.view(np.uint64)
         self._starts = [_HEAD_BYTES + slot * slot_bytes for slot in range(slots)]
@@ -107,6 +110,25 @@ class ShmMemory:
         _write_footer(self._view, self._footers[slot], length, kind, flags, self.channel, crc, 0)
         store_release(self._words, self._sequences[slot], sequence)
 
+    def fill(
+        self, slot: int, sequence: int, part: memoryview, count: int, kind: int, *, is_last: bool
+    ) -> None:
+        """Write and publish slots one after another, without the interpreter's lock."""
+        fill_slots(
+            self._bytes,
+            self._words,
+            _HEAD_BYTES,
+            self.slots,
+            self.slot_bytes,
+            slot,
+            sequence,
+            np.frombuffer(part, np.uint8),
+            count,
+            self._capacity | kind << 32,
+            self.channel,
+            is_last,
+        )
+
     def processed(self) -> int:
         """The consumer's count, by an acquire load."""
         return load_acquire(self._words, _CREDIT_WORD)
@@ -120,9 +142,28 @@ class ShmMemory:
         return _read_footer(self._view, self._footers[slot])
 
     def payload(self, slot: int, length: int) -> memoryview:
-        """A read-only view of the first bytes of a slot."""
+        """A view of the first bytes of a slot."""
         start = self._starts[slot]
-        return self._view[start : start + length].toreadonly()
+        return self._view[start : start + length]
+
+    def join(
+        self, slot: int, sequence: int, target: np.ndarray, at: int, count: int, kind: int
+    ) -> int:
+        """Copy the payloads of slots that have come, without the interpreter's lock."""
+        return join_slots(
+            self._bytes,
+            self._words,
+            _HEAD_BYTES,
+            self.slots,
+            self.slot_bytes,
+            slot,
+            sequence,
+            target,
+            at,
+            count,
+            self._capacity | kind << 32,
+            self.channel,
+        )
 
     def give(self, processed: int) -> None:
         """Write the count of credits by a release store."""

@@ -13,10 +13,12 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
+
 from penstock.errors import UsageError
 
 from .consumer import Consumer
-from .message import FOOTER_BYTES, Footer
+from .message import FOOTER_BYTES, MORE, Footer
 from .producer import Producer
 
 
@@ -107,6 +109,17 @@ class SimChannel:
         self.forward.append(Write("footer", slot, 0, footer))
         self.forward.append(Write("sequence", slot, 0, sequence))
 
+    def fill(
+        self, slot: int, sequence: int, part: memoryview, count: int, kind: int, *, is_last: bool
+    ) -> None:
+        """Write and publish slots one after another."""
+        size = self.slot_bytes - FOOTER_BYTES
+        for number in range(count):
+            flags = 0 if is_last and number == count - 1 else MORE
+            place = (slot + number) % self.slots
+            self.write(place, 0, part[number * size : (number + 1) * size])
+            self.publish(place, size, kind, flags, 0, sequence + number)
+
     def processed(self) -> int:
         """The count of credits that has arrived."""
         return self.credit
@@ -122,6 +135,20 @@ class SimChannel:
     def payload(self, slot: int, length: int) -> memoryview:
         """The payload that has arrived."""
         return memoryview(self.payloads[slot])[:length].toreadonly()
+
+    def join(
+        self, slot: int, sequence: int, target: np.ndarray, at: int, count: int, kind: int
+    ) -> int:
+        """Copy the payloads of slots that have come."""
+        size = self.slot_bytes - FOOTER_BYTES
+        for number in range(count):
+            place = (slot + number) % self.slots
+            footer = (size, kind, MORE, self.channel, 0, 0)
+            if self.sequence(place) != sequence + number or self.footer(place) != footer:
+                return number
+            start = at + number * size
+            target[start : start + size] = np.frombuffer(self.payload(place, size), np.uint8)
+        return count
 
     def give(self, processed: int) -> None:
         """Write the count of credits."""

@@ -14,7 +14,7 @@ from ..join.lookup.base import RelationJoin
 from ..state import GroupState
 
 
-class Folding:
+class GroupFolding:
     """Groups of rows, which are folded as they come.
 
     Parameters

@@ -11,11 +11,10 @@ import pyarrow as pa
 
 from penstock import arguments
 from penstock.errors import FileError, OverloadError
-from penstock.plan.closing import is_per_row, require_closing, time_key
 from penstock.plan.group_query import GroupQuery
 from penstock.plan.query import LEFT
 
-from ..emit.groups.closing import Closing, Limit
+from ..emit.groups.closing import Limit
 from ..emit.output import Rows
 from ..execute import promptness
 from ..execute.batcher import Batcher
@@ -26,15 +25,14 @@ from ..join.stream.calls import QUANTILES, StreamCalls
 from ..join.stream.flow import Flow
 from ..join.stream.outlet import Outlet
 from ..metrics import Latency, Report
-from ..metrics.report import GroupsReport
 from ..windows.source import Source, Span
-from .folding import Folding
+from .folding import GroupFolding
 from .intake import EventTimes, GroupIntake, read_times
+from .limits import GroupLimits
+from .report import report_of
 
 #: Seconds after which a relation that could not be read is tried again.
 _RETRY_S = 1.0
-#: Track of the trace.
-_TRACK = "groups"
 
 
 class GroupStream(StreamCalls):
@@ -64,7 +62,7 @@ class GroupStream(StreamCalls):
 
     Notes
     -----
-    Groups leave in the order of their time key, then of their other keys, for any cut into batches.
+    Groups leave in the order of their time key, then of the others, for any cut into batches.
     """
 
     def __init__(
@@ -78,16 +76,13 @@ class GroupStream(StreamCalls):
         lookup: RelationJoin | None = None,
         owned: Sequence[Callable[[], None]] = (),
     ) -> None:
-        require_closing(query)
+        self._limits = GroupLimits(query)
         self.query = query
         self.trace = Trace(trace)
         self.latency = Latency()
         self._owned = owned
-        key = time_key(query)
-        self._is_per_row = is_per_row(query)
-        self._closing = None if key is None else Closing(query, key)
         self._limit: Limit = -math.inf
-        self._folding = Folding(query, schema, lookup)
+        self._folding = GroupFolding(query, schema, lookup)
         chosen = flow or Flow()
         self._intake = GroupIntake(query, schema, disorder=disorder, idle_s=chosen.idle_s)
         budget = Budget(chosen.memory_bytes, rows_gather=chosen.latency_s > 0)
@@ -96,8 +91,7 @@ class GroupStream(StreamCalls):
         self._error: Exception | None = None
         #: The error of a relation that cannot be read now, while rows wait for it.
         self._trouble: FileError | None = None
-        #: Whether complete groups wait until results are polled.
-        self._held = False
+        self._held = False  # whether complete groups wait until results are polled
         self._changes = 0
         #: The first change whose rows may be in no group yet.
         self._since = 0
@@ -119,6 +113,27 @@ class GroupStream(StreamCalls):
         self.budget.bells.wait_for(lambda: condition() or self._error is not None, timeout_s)
         self._check()
         return condition()
+
+    def close(self) -> pa.Table:
+        """End the source, and return the groups not yet polled. A second call returns none.
+
+        Raises
+        ------
+        FileError
+            A relation cannot be read, and rows wait for it. The stream stays open; once it can be
+            read, another call ends it.
+        """
+        self._require_own_process()
+        if self.query.lookup is not None:
+            self._thread.call(self._cut_all)
+        return super().close()
+
+    def __exit__(self, *exc: object) -> None:
+        try:
+            self.close()
+        finally:
+            if not self._closed:
+                super().close()
 
     # -- in the stream's thread -------------------------------------------------------------------
 
@@ -179,12 +194,12 @@ class GroupStream(StreamCalls):
             if self._folding.is_settled:  # nothing of it was taken
                 self._intake.return_rows(batch, feed)
             raise
-        self.trace.add(_TRACK, "fold", began, time.monotonic(), rows=batch.num_rows)
+        self.trace.add("groups", "fold", began, time.monotonic(), rows=batch.num_rows)
 
     def _release(self) -> None:
         """Let out groups that have become complete, if results have room."""
         limit = self._limit_now()
-        if limit == self._limit and not self._is_per_row:
+        if limit == self._limit and not self._limits.is_per_row:
             return
         self._hold(is_full=self.budget.results_full and not self.budget.lifted)
         if self._held:
@@ -194,17 +209,14 @@ class GroupStream(StreamCalls):
         batch = self._folding.release(limit)
         if batch.num_rows:
             rows = batch.num_rows
-            self.trace.add(_TRACK, "release", began, time.monotonic(), rows=rows)
+            self.trace.add("groups", "release", began, time.monotonic(), rows=rows)
             self._rows_out += rows
             numbers = np.full(rows, min(self._since + 1, self._changes), np.int64)
             self._outlet.collect(Rows(batch, numbers, np.full(rows, -1, np.int64)))
         self._since = self._changes
 
     def _limit_now(self) -> Limit:
-        if self._is_per_row:  # whoever comes next is another group
-            return math.inf
-        assert self._closing is not None
-        return self._closing.limit(self._intake.watermarks())
+        return self._limits.limit(self._intake.watermarks())
 
     def _hold(self, *, is_full: bool) -> None:
         if self._held != is_full:
@@ -229,10 +241,10 @@ class GroupStream(StreamCalls):
             self._release()
             return now + LOOK_S if self._held else now
         due = self._batcher.due(idle=True)
-        if due is not None and due <= now:
+        if self._trouble is not None or (due is not None and due <= now):
             self._step()
             due = self._batcher.due(idle=True)
-        elif due is None and not self._is_per_row and self._limit_now() != self._limit:
+        elif due is None and not self._limits.is_per_row and self._limit_now() != self._limit:
             self._step()
         idle = self._intake.next_idle(now)
         return min([*idle, *([] if due is None else [due])], default=None)
@@ -266,8 +278,7 @@ class GroupStream(StreamCalls):
             )
 
     def _last_steps(self) -> list[Callable[[], None]]:
-        relax = [] if self._relax is None else [self._relax]
-        return [*relax, self._finish, *self._owned]
+        return [*([self._relax] if self._relax else []), self._finish, *self._owned]
 
     def _finish(self) -> None:
         """Fold the last rows; all groups are complete."""
@@ -278,18 +289,12 @@ class GroupStream(StreamCalls):
         self._step()
 
     def _report(self) -> Report:
-        folding = self._folding
-        return Report(
+        return report_of(
+            self._folding,
+            self._rows_out,
             arrived=dict(self._intake.arrived),
             late=dict(self._intake.late),
-            rows=self._rows_out,
-            evaluations=0,
-            pairs_pruned=0,
-            pairs_in_window=0,
-            window_rows=0,
             memory_bytes=self.budget.parts(),
             watermark_lag=self._intake.lag(),
             latency_s={share: self.latency.quantile(share) for share in QUANTILES},
-            lanes=(),
-            groups=GroupsReport(folding.entries, folding.timeless, folding.filtered),
         )

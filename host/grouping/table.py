@@ -11,8 +11,9 @@ from penstock.plan.group_query import GroupQuery
 
 from ..execute.trace import Trace
 from ..join.lookup.base import RelationJoin
-from ..metrics.report import GroupsReport, Report
-from .folding import Folding
+from ..metrics import Report
+from .folding import GroupFolding
+from .report import report_of
 
 
 class GroupedTable:
@@ -31,7 +32,7 @@ class GroupedTable:
     ----------
     rows_in, rows_out : int
         Rows so far that came, and groups that left.
-    folding : Folding
+    folding : GroupFolding
     trace : Trace
         Of what is folded when.
     """
@@ -45,7 +46,7 @@ class GroupedTable:
         lookup: RelationJoin | None = None,
     ) -> None:
         self._batches, self._alias = batches, query.source.alias
-        self.folding = Folding(query, schema, lookup)
+        self.folding = GroupFolding(query, schema, lookup)
         self.rows_in = self.rows_out = 0
         self.trace = Trace()
 
@@ -53,6 +54,16 @@ class GroupedTable:
     def schema(self) -> pa.Schema:
         """Schema of the output."""
         return self.folding.schema
+
+    @property
+    def timeless(self) -> int:
+        """Rows without an event time, which are in no window."""
+        return self.folding.timeless
+
+    @property
+    def filtered(self) -> int:
+        """Rows that did not pass WHERE."""
+        return self.folding.filtered
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         for batch in self._batches:
@@ -66,20 +77,12 @@ class GroupedTable:
 
     def report(self) -> Report:
         """Return counts and state, for people and for metrics; from any thread."""
-        folding = self.folding
-        return Report(
+        return report_of(
+            self.folding,
+            self.rows_out,
             arrived={self._alias: self.rows_in},
             late={self._alias: 0},
-            rows=self.rows_out,
-            evaluations=0,
-            pairs_pruned=0,
-            pairs_in_window=0,
-            window_rows=0,
-            memory_bytes={"groups": folding.nbytes},
-            watermark_lag={},
-            latency_s={},
-            lanes=(),
-            groups=GroupsReport(folding.entries, folding.timeless, folding.filtered),
+            memory_bytes={"groups": self.folding.nbytes},
         )
 
 

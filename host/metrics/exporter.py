@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from threading import Thread
 from wsgiref.simple_server import WSGIServer
@@ -13,7 +13,7 @@ from prometheus_client.registry import Collector
 
 from penstock.errors import UsageError
 
-from .report import GroupsReport, LookupReport, Report, RoutingReport
+from .report import GroupsReport, LookupReport, Report, RoutingReport, WorkerReport
 
 
 @dataclass(frozen=True)
@@ -133,6 +133,30 @@ def _series(report: Report) -> Iterator[Series]:
         yield from _routing_series(report.routing)
     if report.groups is not None:
         yield from _groups_series(report.groups)
+    yield from _workers_series(report.workers)
+
+
+def _workers_series(workers: Sequence[WorkerReport]) -> Iterator[Series]:
+    """Metrics of worker processes."""
+    for name, text, what, total in (
+        ("rows", "Rows that a worker has folded since it began.", "rows", True),
+        ("epochs", "Epochs that it has ended.", "epochs", True),
+        ("delta_bytes", "Bytes of changes that it has sent to others.", "delta_bytes", True),
+        ("entries", "Groups that it leads.", "entries", False),
+        ("credit_waits", "Times that changes waited for a credit.", "credit_waits", True),
+        (
+            "clock_lag",
+            "How far the last promise of all is behind its own, in the window's unit.",
+            "clock_lag",
+            False,
+        ),
+        ("checkpoint", "Number of its last part of a checkpoint.", "checkpoint", False),
+        ("checkpoint_age_seconds", "Since the last checkpoint.", "checkpoint_age_s", False),
+    ):
+        values = {(str(one.rank),): getattr(one, what) for one in workers}
+        known = {rank: float(value) for rank, value in values.items() if value is not None}
+        if known:
+            yield Series(f"penstock_worker_{name}", text, known, ("worker",), total)
 
 
 def _groups_series(groups: GroupsReport) -> Iterator[Series]:

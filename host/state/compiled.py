@@ -49,6 +49,7 @@ class CompiledContributions:
         self, query: GroupQuery, layout: EntryLayout, schema: pa.Schema, rows: int
     ) -> None:
         self._query, self._layout, self._rows = query, layout, rows
+        self._schema = schema
         source = entry_source(query, layout)
         self._leaves, self._bounds = source.leaves, source.bounds
         (self._loop,) = load_loops(source.text, "contribute")
@@ -58,6 +59,8 @@ class CompiledContributions:
         self._outcome = np.zeros(4, np.int64)
         # Valid everywhere, of a column without NULL.
         self._ones = np.zeros(0, np.uint8)
+        names = {e.attr[1] for leaf, _ in self._leaves for e in walk(leaf) if e.op is Op.COLUMN}
+        self._required = [name for name in sorted(names) if not schema.field(name).nullable]
         self._direct = [_is_direct(expr, schema, self._scales) for expr, _ in self._leaves]
         #: A part that is computed as a column may fail in rows that WHERE leaves out.
         self.is_safe = not any(
@@ -68,14 +71,19 @@ class CompiledContributions:
             list(self.of(empty[0], Texts(), 0, at_least=1))
 
     def fits(self, batch: pa.RecordBatch) -> bool:
-        """Whether the values of all columns are within the bounds of the loop."""
+        """Whether a batch has the schema of the loop, and its values are within the bounds."""
+        if not batch.schema.equals(self._schema):
+            return False
+        if any(batch.column(name).null_count for name in self._required):
+            return False
         for column, (low, high) in self._bounds.items():
             array = batch.column(column.attr[1])
             if not _is_plain(array.type):
                 continue
             whole = pa.int64() if array.type.bit_width == 64 else pa.int32()
-            ends = pc.min_max(array.view(whole)).as_py() if len(array) else {"min": None}
-            if ends["min"] is not None and not low <= ends["min"] <= ends["max"] <= high:
+            ends = pc.call_function("min_max", [array.view(whole)])
+            least, greatest = ends["min"].as_py(), ends["max"].as_py()
+            if least is not None and not (low <= least and greatest <= high):
                 return False
         return True
 
@@ -186,7 +194,7 @@ def _quick(expr: Expr, batch: pa.RecordBatch) -> tuple[np.ndarray, np.ndarray | 
     array = batch.column(column.attr[1])
     if pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()
-    found = pc.equal(array, pa.scalar(value.attr, array.type))
+    found = pc.call_function("equal", [array, pa.scalar(value.attr, array.type)])
     mask = None
     if found.null_count:
         mask = found.is_valid().to_numpy(zero_copy_only=False)

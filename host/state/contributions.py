@@ -20,7 +20,7 @@ from ..rows.gather import take
 from .folds import Merge
 from .layout import EntryLayout
 from .texts import Texts
-from .words import integer_words, key_words, order_words, plain_words
+from .words import integer_words, key_words, order_words, plain_words, sum_words
 
 #: Bits of a place that number the row; the feed has those above.
 ROW_BITS = 44
@@ -74,8 +74,6 @@ class ColumnContributions:
             )
         )
         self._scales = query.scale_of(side.side)
-        #: Whether a CAST may refuse a value.
-        self.may_fail = any(e.casts for e in (*self._exprs, side.filter))
         #: Columns that are computed with, and plain columns of text, which are only encoded.
         self.computed = tuple(
             sorted({c for e in (*self._exprs, side.filter) for _, c in columns(e)})
@@ -155,7 +153,7 @@ class ColumnContributions:
             v = vectors[folded]
             known = slice(None) if v.valid is None else v.valid
             if fold.merge is Merge.FLOAT_SUM:
-                words = plain_words(v, folded.type, 1)
+                words = sum_words(v)
             elif fold.merge is Merge.SUM:
                 words = integer_words(v, fold.words)
             else:

@@ -10,11 +10,10 @@ from penstock.expr.node import Expr, Op, walk
 from penstock.plan.group_query import GroupQuery
 from penstock.types import INT64, Kind
 
-from ..devices.cpu.operations import Steps
 from .folds import Merge
 from .layout import EntryLayout, Flag, FoldPlace, KeyPlace
 from .narrowing import Bounds, narrowed
-from .steps import RowSteps
+from .steps import LoopSteps, RowSteps
 
 _SOURCE = """
 @njit(nogil=True)
@@ -64,7 +63,7 @@ def entry_source(query: GroupQuery, layout: EntryLayout) -> EntrySource:
     roots += [] if side.time is None else [side.time]
     rewrite, bounds = narrowed(tuple(dict.fromkeys(roots)))
     leaves: dict[tuple[Expr, int], int] = {}
-    lines = Steps()
+    lines = LoopSteps()
     rows = RowSteps(lines, leaves)
     passed = "True" if side.filter is ops.TRUE else rows.true(rewrite(side.filter))
     admitted = passed
@@ -160,7 +159,7 @@ class _EntrySteps:
         folded = self._rewrite(folded)
         if fold.merge is Merge.FLOAT_SUM:
             v = rows.of(folded)
-            words, valid = [rows.add(f"word_of(np.float64({v.name}))")], v.valid
+            words, valid = [rows.add(f"word_of(np.float64({v.name}) + 0.0)")], v.valid
         elif folded.type.is_float:
             v = rows.of(folded)
             plain = rows.add(f"np.float64({v.name}) + 0.0")

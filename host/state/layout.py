@@ -201,14 +201,15 @@ class EntryLayout:
         ]
         return np.array(rows, np.int64).reshape(-1, 6)
 
+    @property
+    def hashed(self) -> tuple[KeyPlace, ...]:
+        """The keys that decide the leader: the time key only if there is no other."""
+        return tuple(p for k, p in enumerate(self.keys) if k != self.time) or self.keys
+
     @cached_property
     def key_table(self) -> np.ndarray:
-        """One row per hashed key for the compiled loops, int64 of shape (keys, 5).
-
-        The time key is hashed only where it is the only one, so that a key has one leader.
-        """
-        hashed = [p for k, p in enumerate(self.keys) if k != self.time] or list(self.keys)
-        rows = [(p.offset, p.words, *_flag_of(p.null), p.is_text) for p in hashed]
+        """One row per hashed key for the compiled loops, int64 of shape (keys, 5)."""
+        rows = [(p.offset, p.words, *_flag_of(p.null), p.is_text) for p in self.hashed]
         return np.array(rows, np.int64).reshape(-1, 5)
 
     @cached_property

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from .layout import EntryLayout
 from .merging import merge_source
-from .probing import index_all, merge_all
+from .probing import index_all, leaders, merge_all, scatter
 from .sources import load_loops
 
 
@@ -24,11 +25,12 @@ class EntryMerger:
         self.layout = layout
         self._merge: Any = None
         self._enter: Any = None
+        self._lead: Any = None
 
     def compile(self) -> None:
         """Compile the loops of the layout, or load them where they are kept; once."""
         if self._merge is None:
-            merge, enter = load_loops(merge_source(self.layout), "merge", "enter")
+            merge, enter, lead = load_loops(merge_source(self.layout), "merge", "enter", "lead")
             log, index, texts = (
                 np.zeros(1, np.int64),
                 np.zeros(1, np.uint64),
@@ -36,7 +38,8 @@ class EntryMerger:
             )
             merge(log, 0, 0, log, 0, index, 1, texts)
             enter(log, 0, index, 1, texts)
-            self._merge, self._enter = merge, enter
+            lead(log, 0, texts, 1, np.zeros(0, np.int16))
+            self._merge, self._enter, self._lead = merge, enter, lead
 
     def merge(
         self,
@@ -67,3 +70,35 @@ class EntryMerger:
             return
         own = self.layout
         index_all(log, count, own.words, index, epoch, own.key_table, own.second, texts)
+
+    def leaders(self, entries: np.ndarray, texts: np.ndarray, size: int) -> np.ndarray:
+        """The rank that leads each entry, int16 of shape (n,).
+
+        Parameters
+        ----------
+        entries : ndarray of int64, shape (n, words), contiguous
+        texts : ndarray of uint64
+            The hash of each text, by code.
+        size : int
+            Workers.
+        """
+        flat, last = entries.reshape(-1), len(entries)
+        ranks = np.empty(last, np.int16)
+        if self._lead is not None:
+            self._lead(flat, last, texts, size, ranks)
+        else:
+            own = self.layout
+            leaders(flat, last, own.words, own.key_table, texts, size, ranks)
+        return ranks
+
+    def by_leader(self, entries: np.ndarray, texts: np.ndarray, size: int) -> Iterator[np.ndarray]:
+        """The entries that each rank leads, as for :meth:`leaders`."""
+        ranks = self.leaders(entries, texts, size)
+        counts = np.bincount(ranks, minlength=size)
+        out, ends = np.empty_like(entries), np.cumsum(counts) - counts
+        flat = out.reshape(-1)
+        scatter(entries.reshape(-1), len(entries), self.layout.words, ranks, ends, flat)
+        start = 0
+        for end in ends.tolist():
+            yield out[start:end]
+            start = end

@@ -6,7 +6,7 @@ folds are constants of the source, and nothing is called.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from .folds import Merge
 from .layout import EntryLayout, FoldPlace, KeyPlace
@@ -65,18 +65,27 @@ def enter(entries, last, index, epoch, texts):
             while at(index, np.int64(place)) >> TAG == stamp:
                 place = (place + ONE) & mask
             put(index, np.int64(place), (tag << WORD) | np.uint64(block + k))
+
+
+@njit(nogil=True)
+def lead(entries, last, texts, size, ranks):
+    for k in range(last):
+        base, total = k * {words}, SEED
+{leader}
+        put(ranks, k, np.int16(((total >> PARTITION) * np.uint64(size)) >> PARTITION_BITS))
 """
 
 
 def merge_source(layout: EntryLayout) -> str:
-    """Source of functions ``merge`` and ``enter``.
+    """Source of functions ``merge``, ``enter`` and ``lead``.
 
-    They do what ``merge_all`` and ``index_all`` do, and have those of their arguments that are not
-    constants of the layout.
+    They do what ``merge_all``, ``index_all`` and ``leaders`` do, and have those of their arguments
+    that are not constants of the layout.
     """
     return _HEAD.format(
         words=layout.words,
-        hash=_indented(3, _hash(layout)),
+        hash=_indented(3, (*_key_hash(layout), *_time_hash(layout))),
+        leader=_indented(2, _key_hash(layout)),
         differs=_differs(layout),
         merge=_indented(6, _merges(layout)) or 24 * " " + "pass",
         copy=_indented(
@@ -85,14 +94,16 @@ def merge_source(layout: EntryLayout) -> str:
     )
 
 
-def _indented(depth: int, lines: Iterator[str]) -> str:
+def _indented(depth: int, lines: Iterable[str]) -> str:
     return "\n".join(4 * depth * " " + line for line in lines)
 
 
-def _hash(layout: EntryLayout) -> Iterator[str]:
-    hashed = [p for k, p in enumerate(layout.keys) if k != layout.time] or layout.keys
-    for place in hashed:
+def _key_hash(layout: EntryLayout) -> Iterator[str]:
+    for place in layout.hashed:
         yield from _hash_of(place)
+
+
+def _time_hash(layout: EntryLayout) -> Iterator[str]:
     if layout.second >= 0:
         yield _fold_in(f"np.uint64(at(entries, base + {layout.second}))")
 

@@ -17,7 +17,7 @@ from ..emit.groups.values import check_sum, group_vector, mean
 from ..rows.columns import to_arrow
 from .folds import Merge
 from .layout import EntryLayout, Flag, FoldPlace, Uses
-from .sorting import in_order
+from .sorting import by_column, in_order
 from .texts import Texts
 from .words import extremes, integers, plain_values
 
@@ -60,29 +60,27 @@ class GroupRows:
             A sum is beyond its type.
         """
         layout = self._layout
-        if layout.keys:
-            entries = entries[in_order(entries, layout, texts)]
-        arrays = {("key", str(k)): self._key(k, entries, texts) for k in range(len(layout.keys))}
+        rows = len(entries)
+        columns = by_column(entries, in_order(entries, layout, texts))
+        arrays = {("key", str(k)): self._key(k, columns, texts) for k in range(len(layout.keys))}
         vectors: dict[tuple[str, str], Vector] = {}
         uses = zip(self._query.aggregation.aggregates, layout.uses, strict=True)
         for k, (one, use) in enumerate(uses):
-            found = None if use.found is None else _flags(entries, use.found)
-            if is_empty:
-                found = np.zeros(len(entries), bool)
+            found = np.zeros(rows, bool) if is_empty else _where(columns, use.found)
             place = layout.folds[use.first]
             if one.by is None:
-                vectors["agg", str(k)] = self._value(one, use, place, entries, found)
+                vectors["agg", str(k)] = self._value(one, use, place, columns, found)
             else:
-                arrays["agg", str(k)] = self._nearest(k, one, place, entries, found, texts)
-        return self._select.batch(len(entries), arrays, vectors)
+                arrays["agg", str(k)] = self._nearest(k, one, place, columns, found, texts)
+        return self._select.batch(rows, arrays, vectors)
 
-    def _key(self, k: int, entries: np.ndarray, texts: Texts) -> pa.Array:
+    def _key(self, k: int, columns: np.ndarray, texts: Texts) -> pa.Array:
         place = self._layout.keys[k]
-        valid = None if place.null is None else ~_flags(entries, place.null)
+        valid = _where(columns, place.null, is_set=False)
         target = self._key_types[k]
         if place.is_text:
-            return texts.array(entries[:, place.offset], valid, target)
-        words = entries[:, place.offset : place.offset + place.words]
+            return texts.array(columns[place.offset], valid, target)
+        words = columns[place.offset : place.offset + place.words]
         return _array(plain_values(words, place.expr.type, valid), place.expr.type, target)
 
     def _value(
@@ -90,24 +88,24 @@ class GroupRows:
         one: Aggregate,
         use: Uses,
         place: FoldPlace,
-        entries: np.ndarray,
+        columns: np.ndarray,
         found: np.ndarray | None,
     ) -> Vector:
-        words = entries[:, place.offset : place.offset + place.fold.words]
+        words = columns[place.offset : place.offset + place.fold.words]
         if one.function == "count":
-            return int_vector(words[:, 0].copy())
+            return int_vector(words[0])
         assert one.value is not None
         dtype = one.value.type
         if one.function in ("min", "max"):
             return extremes(words, dtype, found)
-        known = np.ones(len(entries), bool) if found is None else found
+        known = np.ones(len(words[0]), bool) if found is None else found
         if place.fold.merge is Merge.FLOAT_SUM:
-            total = words[:, 0].copy().view(np.float64)
+            total = words[0].view(np.float64)
         else:
             total = integers(words, None).values
         if one.function == "avg":
             assert use.count is not None
-            counts = entries[:, self._layout.folds[use.count].offset].copy()
+            counts = columns[self._layout.folds[use.count].offset]
             return Vector(mean(dtype, total, counts), found)
         if one.type.is_integral:
             check_sum(one, total[known])
@@ -118,24 +116,28 @@ class GroupRows:
         k: int,
         one: Aggregate,
         place: FoldPlace,
-        entries: np.ndarray,
+        columns: np.ndarray,
         found: np.ndarray | None,
         texts: Texts,
     ) -> pa.Array:
         assert one.value is not None
-        valid = np.ones(len(entries), bool) if found is None else found
-        if place.null is not None:
-            valid = valid & ~_flags(entries, place.null)
+        valid = _where(columns, place.null, is_set=False)
+        if found is not None:
+            valid = found if valid is None else valid & found
         target = self._select.values[k].schema.field(0).type
         at = place.offset + place.fold.words + 2
         if one.value.type.is_text:
-            return texts.array(entries[:, at], valid, target)
-        v = plain_values(entries[:, at : at + place.fold.value_words], one.value.type, valid)
+            return texts.array(columns[at], valid, target)
+        v = plain_values(columns[at : at + place.fold.value_words], one.value.type, valid)
         return _array(v, one.value.type, target)
 
 
-def _flags(entries: np.ndarray, flag: Flag) -> np.ndarray:
-    return (entries[:, flag.word] & flag.mask) != 0
+def _where(columns: np.ndarray, flag: Flag | None, *, is_set: bool = True) -> np.ndarray | None:
+    """Where a flag is set, or is not; None if it is so everywhere, or if there is no flag."""
+    if flag is None:
+        return None
+    found = ((columns[flag.word] & flag.mask) != 0) == is_set
+    return None if found.all() else found
 
 
 def _array(v: Vector, dtype: Type, target: pa.DataType) -> pa.Array:

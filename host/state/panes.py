@@ -35,6 +35,7 @@ class Panes:
         self._panes: dict[int, LogStore] = {}
         #: A store whose pane has left, for the next one: its memory is there already.
         self._spare: LogStore | None = None
+        self._closed: list[LogStore] = []
 
     @property
     def entries(self) -> int:
@@ -63,6 +64,7 @@ class Panes:
         span : (int, int), optional
             The least and the greatest time key, where they are known.
         """
+        self.recycle()
         if not len(entries):
             return
         at = self._layout.time_offset
@@ -94,7 +96,8 @@ class Panes:
     def release(self, limit: Limit, texts: np.ndarray) -> np.ndarray:
         """Return the entries whose time key is below a limit, and forget them.
 
-        Without a time key all leave if the limit is infinite, none otherwise.
+        Without a time key all leave if the limit is infinite, none otherwise. The entries may be
+        views, until :meth:`recycle` or the next merge.
 
         Returns
         -------
@@ -118,13 +121,20 @@ class Panes:
                 if not len(kept):
                     del self._panes[bucket]
                 break
-            # Copied, since the next pane overwrites the log.
-            parts.append(pane.entries.copy())
+            parts.append(pane.entries)
             del self._panes[bucket]
-            self._retire(pane)
+            self._closed.append(pane)
         if not self._panes:
             self._shift = 0
         return parts[1] if len(parts) == 2 else np.concatenate(parts)
+
+    def recycle(self) -> None:
+        """Keep the largest of the panes that have closed, for the next one."""
+        for pane in self._closed:
+            if self._spare is None or pane.nbytes > self._spare.nbytes:
+                pane.clear()
+                self._spare = pane
+        self._closed = []
 
     def recode(self, codes: np.ndarray) -> None:
         """Rename the codes of texts: ``codes[c]`` instead of ``c``.
@@ -142,11 +152,6 @@ class Panes:
             self._spare = None
             self._panes[bucket] = pane
         return pane
-
-    def _retire(self, pane: LogStore) -> None:
-        if self._spare is None or pane.nbytes > self._spare.nbytes:
-            pane.clear()
-            self._spare = pane
 
     def _widen(self, more: np.ndarray, texts: np.ndarray) -> None:
         """Give each pane a longer span, so that few are left with these buckets."""

@@ -40,6 +40,9 @@ NULL = np.uint64(0x6A09E667F3BCC909)
 TAG = np.uint64(48)
 ENTRY = np.uint64(0xFFFF_FFFF)
 ONE = np.uint64(1)
+#: The partition of a key is the highest 12 bits of its hash; worker r of n leads the partitions p
+#: with ``(p * n) >> 12 == r``.
+PARTITION, PARTITION_BITS = np.uint64(52), np.uint64(12)
 _SUM, _FLOAT_SUM, _MIN, _MAX, _MIN_BY, _MAX_BY = range(6)
 
 
@@ -245,20 +248,24 @@ def index_all(log, count, words, index, epoch, keys, second, texts):
 
 
 @kept()
-def leaders(entries, first, last, words, keys, texts, size, ranks):
-    """Write the leader of each entry; returns nothing.
-
-    The partition is the highest 12 bits of the hash, and its leader ``partition * size // 4096``.
-    """
-    for e in range(first, last):
-        partition = key_hash(entries, e * words, keys, texts) >> np.uint64(52)
-        ranks[e - first] = np.int64(partition * np.uint64(size) >> np.uint64(12))
+def leaders(entries, last, words, keys, texts, size, ranks):
+    """Write the rank that leads each of the first entries, see :data:`PARTITION`."""
+    for e in range(last):
+        partition = key_hash(entries, e * words, keys, texts) >> PARTITION
+        ranks[e] = np.int16((partition * np.uint64(size)) >> PARTITION_BITS)
 
 
 @kept()
-def gather(entries, chosen, words, out):
-    """Copy the entries with these numbers, in this order."""
-    for k in range(len(chosen)):
-        base = chosen[k] * words
+def scatter(entries, last, words, ranks, ends, out):
+    """Copy the first entries, those of each rank together.
+
+    Parameters
+    ----------
+    ends : ndarray of int64, shape (size,)
+        Where each rank's entries begin in ``out``; afterwards, where they end.
+    """
+    for e in range(last):
+        target = ends[ranks[e]]
+        ends[ranks[e]] = target + 1
         for word in range(words):
-            out[k * words + word] = entries[base + word]
+            out[target * words + word] = entries[e * words + word]

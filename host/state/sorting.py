@@ -2,99 +2,147 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..emit.groups.floats import ordered
 from ..kept_code import kept
+from . import machine
 from .layout import EntryLayout, KeyPlace
+from .machine import prefetch
 from .texts import Texts
 
 _SIGN = np.int64(-(1 << 63))
+_ALL = np.uint64((1 << 64) - 1)
+#: Entries ahead of which memory is asked for.
+_AHEAD = 16
 
 
 def in_order(entries: np.ndarray, layout: EntryLayout, texts: Texts) -> np.ndarray:
-    """The numbers of entries by time key, then by the other keys in their order, int64.
+    """The numbers of entries by time key, then by the other keys in their order.
 
     Texts are in the order of their bytes, NaN is the greatest number, and NULL comes last.
 
     Parameters
     ----------
     entries : ndarray of int64, shape (n, words)
+
+    Returns
+    -------
+    ndarray of uint32 or int64, shape (n,)
     """
-    order = np.arange(len(entries))
-    if len(entries) < 2:
+    rows = len(entries)
+    order = np.arange(rows, dtype=np.uint32 if rows < 1 << 32 else np.int64)
+    if rows < 2:
         return order
     places = [p for k, p in enumerate(layout.keys) if k != layout.time]
     if layout.time is not None:
         places.insert(0, layout.keys[layout.time])
+    varying = np.zeros(layout.words, np.int64)
+    _vary(entries.reshape(-1), rows, layout.words, varying)
     for place in reversed(places):
-        for column in _columns(entries, place, texts):
-            order = _sorted(column[order], order)
+        for column, bits in _columns(entries, place, texts, varying):
+            # Sorted so far by less significant words; the first ones are in the order of the log.
+            order = _radix(np.ascontiguousarray(column).view(np.uint64), order, np.uint64(bits))
     return order
 
 
-def _columns(entries: np.ndarray, place: KeyPlace, texts: Texts) -> list[np.ndarray]:
-    """Words as uint64 whose order is that of a key, the least significant first."""
-    own = [entries[:, place.offset + k] for k in range(place.words)]
-    if place.is_text:
-        words = [_ranks(own[0], texts)]
-    elif place.expr.type.is_float:
-        # Through NaN the codes need the bits to be doubles again.
-        words = [ordered(np.ascontiguousarray(own[0]).view(np.float64)) ^ _SIGN]
-    else:
-        words = [*own[:-1], own[-1] ^ _SIGN]
-    if place.null is not None:
-        words.append((entries[:, place.null.word] >> place.null.bit) & 1)
-    return [np.ascontiguousarray(word).view(np.uint64) for word in words]
+def by_column(entries: np.ndarray, order: np.ndarray) -> np.ndarray:
+    """The entries in an order, word by word: int64 of shape (words, n)."""
+    rows, words = entries.shape
+    out = np.empty((words, rows), np.int64)
+    _transpose(entries.reshape(-1), words, order, out)
+    return out
+
+
+def _columns(
+    entries: np.ndarray, place: KeyPlace, texts: Texts, varying: np.ndarray
+) -> Iterator[tuple[np.ndarray, np.uint64]]:
+    """Words in whose order a key is, the least significant first, and the bits that vary."""
+    for word in range(place.offset, place.offset + place.words):
+        bits = varying[word]
+        if not bits:
+            continue
+        column = entries[:, word]
+        if place.is_text:
+            yield _ranks(column, texts), _ALL
+        elif place.expr.type.is_float:
+            yield ordered(np.ascontiguousarray(column).view(np.float64)) ^ _SIGN, _ALL
+        else:
+            is_top = word == place.offset + place.words - 1
+            yield column ^ _SIGN if is_top else column, np.uint64(int(bits) & (1 << 64) - 1)
+    if place.null is not None and (int(varying[place.null.word]) >> place.null.bit) & 1:
+        yield (entries[:, place.null.word] >> place.null.bit) & 1, np.uint64(1)
 
 
 def _ranks(codes: np.ndarray, texts: Texts) -> np.ndarray:
     """Where the text of each code is among all of them, in the order of bytes."""
     used = np.unique(codes)
-    order = pc.sort_indices(texts.values(used, pa.large_binary())).to_numpy()
-    ranks = np.zeros(int(used[-1]) + 1 if len(used) else 0, np.int64)
+    order = pc.call_function("sort_indices", [texts.values(used, pa.large_binary())]).to_numpy()
+    ranks = np.zeros(int(used[-1]) + 1, np.int64)
     ranks[used[order]] = np.arange(len(used))
     return ranks[codes]
 
 
-def _sorted(words: np.ndarray, order: np.ndarray) -> np.ndarray:
-    counts = np.zeros((8, 256), np.int64)
-    return _radix(words, order.copy(), np.empty_like(words), np.empty_like(order), counts)
+@kept()
+def _vary(entries, rows, words, varying):
+    """Write the bits of each word in which entries differ from the first."""
+    for e in range(rows):
+        for word in range(words):
+            varying[word] |= entries[e * words + word] ^ entries[word]
 
 
 @kept()
-def _radix(words, order, other_words, other_order, counts):
-    """Sort ``order`` by words, stably, a byte at a time; bytes that all words share cost nothing.
+def _radix(words, order, bits):
+    """Sort an order of rows by their words, stably, a byte at a time; returns the new order.
 
     Parameters
     ----------
-    words, other_words : ndarray of uint64
-    order, other_order : ndarray of int64
-    counts : ndarray of int64, shape (8, 256)
-        Zeros.
+    words : ndarray of uint64
+        By row.
+    order : ndarray of uint32 or int64
+    bits : uint64
+        In which words may differ: bytes without one are skipped.
     """
-    rows = len(words)
+    rows = len(order)
+    own, other = np.empty_like(words), np.empty_like(words)
     for k in range(rows):
-        word = words[k]
-        for byte in range(8):
-            counts[byte, np.int64((word >> np.uint64(8 * byte)) & np.uint64(255))] += 1
+        own[k] = words[order[k]]
+    next_order = np.empty_like(order)
+    counts = np.empty(256, np.int64)
     for byte in range(8):
         shift = np.uint64(8 * byte)
-        if counts[byte, np.int64((words[0] >> shift) & np.uint64(255))] == rows:
+        if (bits >> shift) & np.uint64(255) == 0:
             continue
+        counts[:] = 0
+        for k in range(rows):
+            counts[np.int64((own[k] >> shift) & np.uint64(255))] += 1
         total = 0
         for digit in range(256):
-            own = counts[byte, digit]
-            counts[byte, digit] = total
-            total += own
+            some = counts[digit]
+            counts[digit] = total
+            total += some
         for k in range(rows):
-            digit = np.int64((words[k] >> shift) & np.uint64(255))
-            target = counts[byte, digit]
-            counts[byte, digit] = target + 1
-            other_words[target] = words[k]
-            other_order[target] = order[k]
-        words, other_words = other_words, words
-        order, other_order = other_order, order
+            word = own[k]
+            digit = np.int64((word >> shift) & np.uint64(255))
+            target = counts[digit]
+            counts[digit] = target + 1
+            other[target] = word
+            next_order[target] = order[k]
+        own, other = other, own
+        order, next_order = next_order, order
     return order
+
+
+@kept(machine)
+def _transpose(entries, words, order, out):
+    """Write the words of entries in an order, each to a row of its own."""
+    rows = len(order)
+    for k in range(rows):
+        prefetch(entries, np.int64(order[min(k + _AHEAD, rows - 1)]) * words)
+        base = np.int64(order[k]) * words
+        for word in range(words):
+            out[word, k] = entries[base + word]

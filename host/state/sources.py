@@ -24,7 +24,8 @@ from numba import njit
 
 from penstock.host.devices.cpu.vector import select, truncated_remainder
 from penstock.host.state.machine import at, float_of, prefetch, put, word_of
-from penstock.host.state.probing import AHEAD, ENTRY, NULL, ONE, SEED, SPREAD, TAG, mix
+from penstock.host.state.probing import AHEAD, ENTRY, NULL, ONE, PARTITION, PARTITION_BITS, SEED
+from penstock.host.state.probing import SPREAD, TAG, mix
 
 HALF, WORD = np.uint64(16), np.uint64(32)
 '''

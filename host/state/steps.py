@@ -26,6 +26,22 @@ _log = logging.getLogger("penstock.state")
 MOST_MEMBERS = 16
 
 
+#: Most steps of a loop: each takes Numba a few milliseconds, and each row once, not each pair.
+MAX_STEPS = 512
+
+
+class LoopSteps(Steps):
+    """Assignments of a loop over rows."""
+
+    def add(self, text: str) -> str:
+        if self.count == MAX_STEPS:
+            raise NotCompilable(f"more than {MAX_STEPS} steps")
+        name = f"v{self.count}"
+        self.count += 1
+        self.body.append(f"{name} = {text}")
+        return name
+
+
 @dataclass(frozen=True)
 class Value:
     """A computed value: the names of its variable and of its validity, None if it is never NULL."""
@@ -39,13 +55,13 @@ class RowSteps:
 
     Parameters
     ----------
-    lines : Steps
+    lines : LoopSteps
         Where the assignments go.
     leaves : dict of (Expr, int) to int
         Numbers of the loop's columns, by what they hold and its words; grows.
     """
 
-    def __init__(self, lines: Steps, leaves: dict[tuple[Expr, int], int]) -> None:
+    def __init__(self, lines: LoopSteps, leaves: dict[tuple[Expr, int], int]) -> None:
         self.lines, self._leaves = lines, leaves
         self._done: dict[Expr, Value] = {}
 

@@ -8,8 +8,11 @@ from .merger import EntryMerger
 
 #: Entries for which a log has room at first.
 _FIRST_ENTRIES = 1 << 6
-#: Slots of the index per entry, at least: with linear probing, searches stay short.
-_SLOTS = 2
+#: At most two of three slots of the index are used: with linear probing, searches stay short.
+_USED, _SLOTS = 2, 3
+#: Slots and words below which an index and a log grow fourfold, since each growth costs as much as
+#: the entries that are there; larger ones are doubled, which wastes less.
+_FEW = 1 << 22
 #: Epochs that 16 bits tell apart; 0 is that of an index never used.
 _EPOCHS = 1 << 16
 #: Entries that one log may have: their numbers take 32 bits of a slot.
@@ -56,7 +59,7 @@ class LogStore:
             The hash of each text, by code.
         """
         self._reserve(last - first)
-        if 2 * (self.count + last - first) > len(self._index):
+        if _SLOTS * (self.count + last - first) > _USED * len(self._index):
             self._grow_index(self.count + last - first, texts)
         self.count = self._merger.merge(
             entries, first, last, self.log, self.count, self._index, self._epoch, texts
@@ -89,15 +92,20 @@ class LogStore:
             return
         if self.count + more > MOST_ENTRIES:
             raise MemoryError(f"a worker holds at most {MOST_ENTRIES} groups; add workers")
-        grown = np.empty(max(needed, 2 * len(self.log)), np.int64)
+        grown = np.empty(max(needed, _more(len(self.log))), np.int64)
         grown[: self.count * self.layout.words] = self.log[: self.count * self.layout.words]
         self.log = grown
 
     def _grow_index(self, entries: int, texts: np.ndarray) -> None:
-        self._index = np.zeros(_slots_for(entries), np.uint64)
+        self._index = np.zeros(max(_slots_for(entries), _more(len(self._index))), np.uint64)
         self._epoch = 1
         self._merger.enter(self.log, self.count, self._index, self._epoch, texts)
 
 
 def _slots_for(entries: int) -> int:
-    return 1 << (_SLOTS * max(entries, _FIRST_ENTRIES) - 1).bit_length()
+    least = -(-_SLOTS * max(entries, _FIRST_ENTRIES) // _USED)
+    return 1 << (least - 1).bit_length()
+
+
+def _more(size: int) -> int:
+    return size * (4 if size < _FEW else 2)

@@ -189,6 +189,17 @@ class Texts:
         place = np.arange(total) - np.repeat(target - lengths, lengths)
         return target, self._content[np.repeat(starts[codes], lengths) + place]
 
+    def bytes_of(self, codes: np.ndarray) -> int:
+        """Bytes of the texts with these codes."""
+        return int(np.diff(self._ends[1 : len(self) + 1], prepend=0)[codes].sum())
+
+    def only(self, codes: np.ndarray) -> Texts:
+        """A table of the texts with these codes, which get the codes 0, 1, ...; 0 is among them."""
+        table, (ends, content) = Texts(), self.parts(codes)
+        starts = np.concatenate([np.zeros(1, np.int64), ends[:-1]])
+        table.encode_parts(starts, ends, content, np.ones(len(codes), bool))
+        return table
+
     def array(self, codes: np.ndarray, valid: np.ndarray | None, dtype: pa.DataType) -> pa.Array:
         """A column of the texts with these codes."""
         used, index = np.unique(codes if valid is None else codes[valid], return_inverse=True)

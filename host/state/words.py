@@ -46,6 +46,11 @@ def plain_words(v: Vector, dtype: Type, words: int) -> np.ndarray:
     return integer_words(v, words)
 
 
+def sum_words(v: Vector) -> np.ndarray:
+    """Floats to add as words: doubles without a negative zero, so that zero adds nothing to any."""
+    return (v.values.astype(np.float64) + 0.0).view(np.int64)[:, None]
+
+
 def integer_words(v: Vector, words: int) -> np.ndarray:
     """Integers in two's complement, the lowest word first; 0 where NULL."""
     if v.values.dtype != object:
@@ -64,33 +69,32 @@ def integers(words: np.ndarray, valid: np.ndarray | None) -> Vector:
 
     Parameters
     ----------
-    words : ndarray of int64, shape (n, w)
+    words : ndarray of int64, shape (w, n)
     valid : ndarray of bool or None
     """
-    low = words[:, 0].copy()
     if valid is not None:
-        words = np.where(valid[:, None], words, 0)
-        low[~valid] = 0
-    if (words[:, 1:] == (low >> 63)[:, None]).all():
+        words = np.where(valid, words, 0)
+    low = words[0]
+    if all((word == low >> 63).all() for word in words[1:]):
         return int_vector(low, valid)
-    total = words[:, -1].astype(object)
-    for k in range(words.shape[1] - 2, -1, -1):
-        total = (total << 64) | np.ascontiguousarray(words[:, k]).view(np.uint64).astype(object)
+    total = words[-1].astype(object)
+    for word in words[-2::-1]:
+        total = (total << 64) | word.view(np.uint64).astype(object)
     return int_vector(total, valid)
 
 
 def extremes(words: np.ndarray, dtype: Type, valid: np.ndarray | None) -> Vector:
-    """The values of words from :func:`order_words`."""
+    """The values of words from :func:`order_words`, as for :func:`integers`."""
     if not dtype.is_float:
         return integers(words, valid)
-    found = unordered(np.ascontiguousarray(words[:, 0]), dtype)
+    found = unordered(words[0], dtype)
     return Vector(found if valid is None else np.where(valid, found, found.dtype.type(0)), valid)
 
 
 def plain_values(words: np.ndarray, dtype: Type, valid: np.ndarray | None) -> Vector:
-    """The values of words from :func:`key_words` and :func:`plain_words`."""
+    """The values of words from :func:`key_words` and :func:`plain_words`, as :func:`integers`."""
     if dtype.is_float:
-        found = np.ascontiguousarray(words[:, 0]).view(np.float64)
+        found = words[0].view(np.float64)
         return Vector(found.astype(np.float32) if dtype.kind is Kind.FLOAT32 else found, valid)
     v = integers(words, valid)
     return Vector(v.values.astype(bool), valid) if dtype.kind is Kind.BOOL else v

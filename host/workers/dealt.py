@@ -20,7 +20,8 @@ PIECE_BYTES = 1 << 18
 
 def dealt_schema(query: GroupQuery, schema: pa.Schema) -> pa.Schema:
     """Return the columns of a source that its groups need, with dictionaries as plain values."""
-    needed = query.columns_of(query.source.side)
+    # A batch without columns loses its number of rows.
+    needed = query.columns_of(query.source.side) or schema.names[:1]
     return pa.schema([_plain(field) for field in schema if field.name in needed])
 
 

@@ -7,7 +7,7 @@ processes, channels, files and clocks. All of it happens in the stream's thread.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -16,18 +16,17 @@ from penstock.errors import LostError, ProcessError
 
 from ..channel import Doorbell, GoneError
 from ..execute.trace import Trace
+from .commits import commit_of, parts_in, record_of
 from .dealt import unpacked
-from .local.crew import Crew
+from .local.crew import Crew, StartError
 from .local.job import Job, Start
 from .points import reached
-from .protocol.commit import Commit
 from .protocol.messages import Message, OutputRows, PartWritten
 from .protocol.parent import Parent
 from .records.folder import CheckpointFolder
-from .records.parts import Part, read_part
+from .records.parts import read_part
 from .records.record import Record
 from .upstream import Status
-from .writing import as_text, parts_of
 
 #: The one feed by whose number promises travel: the watermark of the source. Feeds and their
 #: lateness are the parent's alone.
@@ -101,7 +100,7 @@ class Driver:
         self.recorded_rows: dict[int, list[pa.RecordBatch]] = {}
         if folder is not None and last is not None:
             self.recorded_rows = self._rows_of(folder, last)
-        commit = None if last is None else _commit_of(last)
+        commit = None if last is None else commit_of(last)
         self.parent = Parent(
             job.size, saves=folder is not None, now=now, last=commit, rows=self.recorded_rows
         )
@@ -137,7 +136,7 @@ class Driver:
                 parent.incarnation,
                 parent.committed,
                 {} if last is None else last.promises,
-                () if last is None else _parts(last.states),
+                () if last is None else parts_in(last.states),
                 0 if last is None else last.size,
             )
             for rank in range(self.job.size)
@@ -250,7 +249,7 @@ class Driver:
             return False
         began = time.monotonic()
         reached("record")
-        self._folder.commit(self._record_of(commit))
+        self._folder.commit(record_of(commit, self.job.text, self._fingerprint, self._dealt))
         reached("committed")
         self.parent.commit(commit)
         self._passed.clear()
@@ -258,24 +257,6 @@ class Driver:
         self.committed_at = time.monotonic()
         self.trace.add("records", "record", began, self.committed_at, number=commit.number)
         return True
-
-    def _record_of(self, commit: Commit) -> Record:
-        return Record(
-            commit.number,
-            commit.size,
-            commit.incarnation,
-            self.job.text,
-            self._fingerprint,
-            self._dealt,
-            commit.promises,
-            commit.admission,
-            commit.acknowledged,
-            tuple(part for text in commit.states for part in parts_of(text)),
-            {
-                n: tuple(p for text in texts for p in parts_of(text))
-                for n, texts in commit.rows.items()
-            },
-        )
 
     # Losses.
 
@@ -316,22 +297,26 @@ class Driver:
     def _again(self, rank: int, how: str) -> bool:
         """Begin again from the last record, with new workers and new rings."""
         assert self._crew is not None
-        self.losses += 1
-        self._losses_in_a_row += 1
         self._crew.kill()
         self._crew = None
-        try:
-            self.parent.recover(rank)
-        except LostError as lost:
-            raise LostError(f"{how}; {lost}") from None
-        if self._losses_in_a_row > _MOST_LOSSES:
-            raise ProcessError(
-                f"{how}, as {_MOST_LOSSES} others before, without a record in between; look at "
-                "what ends them (memory, perhaps), and open the stream again"
-            )
-        reached("restart")
-        self._passed.clear()
-        self.start()
+        while self._crew is None:
+            self.losses += 1
+            self._losses_in_a_row += 1
+            try:
+                self.parent.recover(rank)
+            except LostError as lost:
+                raise LostError(f"{how}; {lost}") from None
+            if self._losses_in_a_row > _MOST_LOSSES:
+                raise ProcessError(
+                    f"{how}, as {_MOST_LOSSES} others before, without a record in between; look "
+                    "at what ends them (memory, perhaps), and open the stream again"
+                )
+            reached("restart")
+            self._passed.clear()
+            try:
+                self.start()
+            except StartError as error:
+                how = str(error)
         return True
 
     # Waiting.
@@ -346,25 +331,3 @@ class Driver:
         ):
             return True
         return crew.can_pump()
-
-
-def _commit_of(record: Record) -> Commit:
-    """Return a record as the protocol has it."""
-    return Commit(
-        record.number,
-        record.size,
-        record.incarnation,
-        dict(record.promises),
-        record.admission,
-        record.acknowledged,
-        tuple(_texts(record.states)),
-        {number: tuple(_texts(parts)) for number, parts in record.rows.items()},
-    )
-
-
-def _parts(texts: Sequence[bytes]) -> tuple[Part, ...]:
-    return tuple(part for text in texts for part in parts_of(text))
-
-
-def _texts(parts: Sequence[Part]) -> list[bytes]:
-    return [as_text([part]) for part in parts]

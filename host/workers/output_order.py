@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from penstock.expr import ops
 from penstock.plan.closing import time_key
@@ -47,8 +47,8 @@ def in_order(batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> pa.RecordB
     hidden = [name for name in table.schema.names if name.startswith(_HIDDEN)]
     if len(batches) > 1 and hidden:
         keys = {name: _comparable(table.column(name)) for name in hidden}
-        order = pc.sort_indices(pa.table(keys), sort_keys=[(name, "ascending") for name in hidden])
-        table = table.take(order)
+        places = pa.table({**keys, "place": np.arange(len(table))})
+        table = table.take(places.sort_by([(name, "ascending") for name in hidden])["place"])
     columns = [table.column(k).combine_chunks() for k in range(len(schema))]
     arrays = [c.chunk(0) if isinstance(c, pa.ChunkedArray) else c for c in columns]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)

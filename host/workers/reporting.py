@@ -1,11 +1,46 @@
-"""Reports of workers."""
+"""Reports of streams on workers."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 
-from ..metrics.report import WorkerReport
+from ..grouping.intake import GroupIntake
+from ..join.stream.calls import QUANTILES
+from ..metrics import Latency, Report
+from ..metrics.report import GroupsReport, WorkerReport
 from .driver import Driver
+
+
+def report_of(
+    driver: Driver, intake: GroupIntake, parts: Mapping[str, int], latency: Latency, rows: int
+) -> Report:
+    """Report a stream.
+
+    Parameters
+    ----------
+    parts : mapping of str to int
+        Bytes that this process holds, by purpose; workers come on top.
+    rows : int
+        Output rows so far.
+    """
+    return Report(
+        arrived=dict(intake.arrived),
+        late=dict(intake.late),
+        rows=rows,
+        evaluations=0,
+        pairs_pruned=0,
+        pairs_in_window=0,
+        window_rows=0,
+        memory_bytes={**parts, "workers": counted(driver, "state_bytes")},
+        watermark_lag=intake.lag(),
+        latency_s={share: latency.quantile(share) for share in QUANTILES},
+        lanes=(),
+        groups=GroupsReport(
+            counted(driver, "entries"), counted(driver, "timeless"), counted(driver, "filtered")
+        ),
+        workers=worker_reports(driver),
+    )
 
 
 def worker_reports(driver: Driver) -> tuple[WorkerReport, ...]:
@@ -25,3 +60,8 @@ def worker_reports(driver: Driver) -> tuple[WorkerReport, ...]:
         )
         for rank, counts in enumerate(driver.statuses)
     )
+
+
+def counted(driver: Driver, name: str) -> int:
+    """Return the sum of a count of all workers, as of their latest statuses."""
+    return round(sum(one.get(name, 0) for one in driver.statuses))

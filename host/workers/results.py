@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -54,6 +55,10 @@ class Tally:
         self._rows.pop(number, None)
         self._bytes.pop(number, None)
 
+    def rows_of(self, number: int) -> int:
+        """Return the rows of one number that wait."""
+        return self._rows[number]
+
     def rows(self, most: int | None = None) -> int:
         """Return the rows that wait, up to a number."""
         return sum(n for number, n in list(self._rows.items()) if most is None or number <= most)
@@ -99,6 +104,12 @@ class Gathering:
         if batches := self._held.pop(number, []):
             self._give(number, in_order(batches, self._schema))
         self._changes.pop(number, None)
+
+    def left(self, number: int, rows: int) -> None:
+        """Note for the latency that so many rows of a checkpoint can be polled."""
+        change = self._changes.pop(number, 0)
+        if rows:
+            self._outlet.latency.left(np.full(rows, change, np.int64), time.monotonic())
 
     def _give(self, number: int, batch: pa.RecordBatch) -> None:
         rows = batch.num_rows

@@ -1,16 +1,17 @@
-"""Runs one worker: one thread that folds, sends, merges and releases, and never waits for one of
-them while another can go on (paper 2, section 5.3)."""
+"""Runs one worker: one thread that folds, sends, merges and releases.
+
+It never waits for one of them while another can go on (paper 2, section 5.3).
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Protocol
 
 from ..channel import Consumer, Doorbell, Kind, Producer
+from .counts import Counts, EpochState
 from .points import reached
-from .protocol.border import FoldingState
 from .protocol.coding import decode, encode
 from .protocol.messages import DealtRows, DeltaBlock, Message, PartWritten
 from .protocol.worker import Worker
@@ -32,58 +33,12 @@ _STATUS_S = 0.2
 _LOOK_S = 1.0
 
 
-class EpochState(FoldingState, Protocol):
-    """A state that also says how much it holds."""
-
-    @property
-    def pending_bytes(self) -> int:
-        """Input bytes since the last seal."""
-        ...
-
-    @property
-    def entries(self) -> int: ...
-
-    @property
-    def nbytes(self) -> int: ...
-
-
 @dataclass(frozen=True)
 class Peer:
     """The channels to and from another worker."""
 
     producer: Producer
     consumer: Consumer
-
-
-@dataclass
-class Counts:
-    """What a worker has done.
-
-    Parameters
-    ----------
-    rows, epochs, merged : int
-        Rows folded, epochs ended, entries merged.
-    delta_bytes : int
-        Sent to leaders.
-    entries, state_bytes : int
-        Groups that it leads, and bytes of its state.
-    credit_waits : int
-        Times that it had something to send and no credit.
-    lag : int
-        How far the last worker's promise is behind its own, in the window's unit.
-    checkpoint : int
-        Number of its last part.
-    """
-
-    rows: int = 0
-    epochs: int = 0
-    merged: int = 0
-    delta_bytes: int = 0
-    entries: int = 0
-    state_bytes: int = 0
-    credit_waits: int = 0
-    lag: int = 0
-    checkpoint: int = 0
 
 
 class Runner:
@@ -280,7 +235,10 @@ class Runner:
         elif message.kind == "MARK":
             reached("mark")
             self._note_end(time.monotonic())
-        self.worker.dealt(message)
+        folded = self.worker.dealt(message)
+        if folded is not None:
+            self.counts.filtered += folded.filtered
+            self.counts.timeless += folded.without_time
         self._held = None
         self._upstream.done()
         self._is_news = True

@@ -34,11 +34,13 @@ class BellInbox:
         self._is_ready = is_ready
         self._on_gone = on_gone
         self._items: SimpleQueue[Any] = SimpleQueue()
+        self._is_closed = False
 
     def put(self, item: Any) -> None:
         """Add an item, and wake the reader."""
         self._items.put(item)
-        self._ringer.ring()
+        if not self._is_closed:
+            self._ringer.ring()
 
     def get(self, block: bool = True, timeout: float | None = None) -> Any:
         """Return the next item.
@@ -54,6 +56,8 @@ class BellInbox:
 
     def wait(self, timeout_s: float) -> None:
         """Wait until there is an item, or something else to look at."""
+        if self._is_closed:
+            return
         try:
             self._bell.wait(lambda: not self._items.empty() or self._is_ready(), timeout_s)
         except GoneError as gone:
@@ -66,3 +70,8 @@ class BellInbox:
     def qsize(self) -> int:
         """Return about how many items there are."""
         return self._items.qsize()
+
+    def close(self) -> None:
+        """Close what rings; items can still be put and taken."""
+        self._ringer.close()
+        self._is_closed = True

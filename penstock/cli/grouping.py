@@ -12,6 +12,7 @@ from penstock.host.execute.trace import Trace
 from penstock.host.grouping import GroupedTable, grouped_table
 from penstock.host.metrics import serve_metrics
 from penstock.host.rows.files import write_text
+from penstock.host.workers.table import WorkerTable
 
 from ..errors import UsageError
 from ..plan.group_query import GroupQuery
@@ -20,11 +21,21 @@ from .output import OutputArguments, run, show
 from .terminal import count, note
 
 
-def group_file(given: Inputs, output: OutputArguments, refused: dict[str, object]) -> None:
+def group_file(
+    given: Inputs,
+    output: OutputArguments,
+    refused: dict[str, object],
+    workers: int | None,
+    ordered: bool,
+) -> None:
     """Group the one file of a query.
 
     Parameters
     ----------
+    workers : int or None
+        Processes that share the work; None for this one.
+    ordered : bool
+        Whether groups are put in order.
     refused : dict of str to value
         Options of joins, with what was given; falsy where nothing was.
 
@@ -41,14 +52,24 @@ def group_file(given: Inputs, output: OutputArguments, refused: dict[str, object
                 f"{option} is about joins, and the query is over one table, whose groups this "
                 f"process folds itself; leave {option} out"
             )
-    (table,) = given.tables().values()
-    write_groups(grouped_table(query, table), output)
+    ((name, table),) = given.tables().items()
+    if workers is None:
+        write_groups(grouped_table(query, table), output)
+        return
+    schemas, trace = {name: table.schema}, Trace(output.trace is not None)
+    write_groups(
+        WorkerTable(
+            query.text, table, schemas, given.options, workers, ordered=ordered, trace=trace
+        ),
+        output,
+    )
 
 
-def write_groups(groups: GroupedTable, output: OutputArguments) -> None:
+def write_groups(groups: GroupedTable | WorkerTable, output: OutputArguments) -> None:
     """Write the groups, or print the first ones, and say what they were made of."""
-    trace = Trace(output.trace is not None)
-    groups.trace = trace
+    if isinstance(groups, GroupedTable):
+        groups.trace = Trace(output.trace is not None)
+    trace = groups.trace
     began = monotonic()
     with _serving(groups, output.metrics_port):
         first = run(groups, groups.schema, output, trace)
@@ -60,8 +81,8 @@ def write_groups(groups: GroupedTable, output: OutputArguments) -> None:
         counts = {
             "rows": groups.rows_out,
             "rows_in": groups.rows_in,
-            "timeless": groups.folding.timeless,
-            "filtered": groups.folding.filtered,
+            "timeless": groups.timeless,
+            "filtered": groups.filtered,
             "seconds": seconds,
         }
         write_text(output.stats, json.dumps(counts, indent=2) + "\n")
@@ -70,7 +91,7 @@ def write_groups(groups: GroupedTable, output: OutputArguments) -> None:
 
 
 @contextmanager
-def _serving(groups: GroupedTable, port: int | None) -> Iterator[None]:
+def _serving(groups: GroupedTable | WorkerTable, port: int | None) -> Iterator[None]:
     """Serve metrics of the groups, if a port is given."""
     if port is None:
         yield
@@ -83,10 +104,10 @@ def _serving(groups: GroupedTable, port: int | None) -> Iterator[None]:
         server.close()
 
 
-def _summarise(groups: GroupedTable, seconds: float, out: Path | None) -> None:
+def _summarise(groups: GroupedTable | WorkerTable, seconds: float, out: Path | None) -> None:
     where = "" if out is None else f" -> {out}"
     rate = groups.rows_in / seconds if seconds else 0.0
-    timeless = groups.folding.timeless
+    timeless = groups.timeless
     note(
         f"{count(groups.rows_out)} groups{where} of {count(groups.rows_in)} rows in {seconds:.3f} "
         f"s ({rate / 1e6:.3g} M/s)"

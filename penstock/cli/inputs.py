@@ -55,6 +55,7 @@ class Inputs:
 
     query: JoinQuery | GroupQuery
     files: dict[str, Path]
+    options: QueryOptions
 
     def tables(self) -> dict[str, pa.Table]:
         """Read the tables, only the columns that the query needs."""
@@ -103,7 +104,7 @@ class QueryArguments:
             scale=values.digits(self.scale or ()),
             time_zone=self.time_zone,
         )
-        return Inputs(compile_select(query, schemas, options), files)
+        return Inputs(compile_select(query, schemas, options), files, options)
 
 
 @group

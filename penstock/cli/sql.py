@@ -23,6 +23,7 @@ from penstock.host.metrics import serve_metrics
 from penstock.host.prune.sizes import pruning_sizes
 from penstock.host.rows.files import write_text
 
+from ..errors import UsageError
 from ..plan.group_query import GroupQuery
 from . import inputs, values
 from .grouping import group_file
@@ -84,6 +85,7 @@ class HowArguments:
         default=False,
     )
     progress: bool = option("Show a progress bar on a terminal.", default=True)
+    workers: int | None = option("Processes that group one table together.", min=1, max=4096)
 
     def of_joins(self) -> dict[str, object]:
         """Options that only joins have, with what was given."""
@@ -116,8 +118,11 @@ def command(
     given = asked.compiled()
     query = given.query
     if isinstance(query, GroupQuery):
-        group_file(given, output, {**device.given(), **how.of_joins()})
+        refused = {**device.given(), **how.of_joins()}
+        group_file(given, output, refused, how.workers, how.ordered)
         return
+    if how.workers is not None:
+        raise UsageError("--workers is for groups of one table; leave it out, or see --threads")
     trace = Trace(output.trace is not None)
     with device.open() as opened, meter(how.progress) as shown:
         join = table_join(device.operator)(

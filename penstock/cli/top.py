@@ -13,6 +13,7 @@ import typer
 from prometheus_client.parser import text_string_to_metric_families
 from rich.console import Group
 from rich.live import Live
+from rich.table import Table
 from rich.text import Text
 
 from ..errors import FileError, UsageError
@@ -141,7 +142,39 @@ def _join(before: Values, now: Values, seconds: float) -> Group:
     )
     more = [_lookup(now, rate)] if "lookup_version" in now else []
     more += [_routing(now, rate)] if "routing_busiest" in now else []
-    return Group(head, latency, memory, *more, sources, lanes)
+    more += [_groups(now)] if "groups_open" in now else []
+    shared = [_workers(now, rate)] if "worker_rows_total" in now else []
+    shared += [lanes] if now["lane_queue"] else []
+    return Group(head, latency, memory, *more, sources, *shared)
+
+
+def _workers(now: Values, rate: Callable[[str, str], float]) -> Table:
+    """Show worker processes."""
+    ages = now.get("worker_checkpoint_age_seconds", {})
+    columns = "worker", "rows/s", "epochs/s", "deltas", "groups", "credit waits", "clock lag"
+    shown = table(*columns, "checkpoint", right=NUMBERS)
+    for name, entries in now["worker_entries"].items():
+        number, age = now["worker_checkpoint"][name], ages.get(name)
+        shown.add_row(
+            name,
+            count(round(max(0.0, rate("worker_rows_total", name)))),  # it may have begun anew
+            f"{rate('worker_epochs_total', name):.1f}",
+            f"{rate('worker_delta_bytes_total', name) / 1e6:.1f} MB/s",
+            count(int(entries)),
+            count(int(now["worker_credit_waits_total"][name])),
+            count(int(now["worker_clock_lag"][name])),
+            "-" if age is None else f"{number:.0f}, {age:.0f} s ago",
+        )
+    return shown
+
+
+def _groups(now: Values) -> Text:
+    """Show the groups of one source."""
+    return Text.assemble(
+        "groups ", (count(int(now["groups_open"][""])), "bold"), " open   ",
+        (count(int(now["groups_timeless_rows_total"][""])), "bold"), " rows without a time   ",
+        (count(int(now["groups_filtered_rows_total"][""])), "bold"), " left out by WHERE",
+    )  # fmt: skip
 
 
 def _routing(now: Values, rate: Callable[[str, str], float]) -> Text:

@@ -105,7 +105,10 @@ class Query:
         return Report(
             arrived=dict(self._arrived),
             late=dict(self._late),
-            **self._sums,
+            rows=self._sums["rows"],
+            evaluations=self._sums["evaluations"],
+            pairs_pruned=self._sums["pairs_pruned"],
+            pairs_in_window=self._sums["pairs_in_window"],
             window_rows=latest.window_rows,
             memory_bytes={"windows" if latest.lookup is None else "relation": latest.window_bytes},
             watermark_lag=latest.watermark_lag,

@@ -35,7 +35,12 @@ ON = "FROM a JOIN b ON b.t BETWEEN a.t - 1 AND a.t + 1"
 REFUSED = {
     "unknown column": (f"SELECT a.nme {ON}", {}, QueryError, "did you mean name"),
     "no window": ("SELECT a.id FROM a JOIN b ON a.id < b.id", {}, QueryError, "no window"),
-    "one table": ("SELECT name, count(*) FROM a GROUP BY name", {}, QueryError, "in Spark itself"),
+    "one table": (
+        "SELECT name, count(*) FROM a GROUP BY name",
+        {"time": {"a": "t"}},
+        QueryError,
+        "the query has one: group it in Spark itself",
+    ),
     "not SQL": ("SELECT FROM WHERE", {}, QueryError, "not SQL"),
     "unknown table": ("SELECT c.id FROM a JOIN c ON a.t = c.t", {}, QueryError, "unknown table c"),
     "a list": (f"SELECT a.tags {ON}", {}, SchemaError, r"a.tags has Spark type array<int>"),

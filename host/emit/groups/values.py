@@ -16,6 +16,9 @@ from penstock.types import Type
 from ...device.base import Folds
 from .groups import Groups
 
+#: Integers up to this magnitude are exact in float64.
+_EXACT_FLOAT64 = 1 << 53
+
 
 class GroupValues:
     """One aggregate: a value per group, from the folds of matched rows.
@@ -87,11 +90,17 @@ def mean(dtype: Type, total: np.ndarray, count: np.ndarray) -> np.ndarray:
     divisor = np.maximum(count, 1)
     if total.dtype.kind == "f":
         return total / divisor
-    exact = total.astype(object)
     scale = 10**dtype.scale
-    return np.array(
-        [int(t) / (int(n) * scale) for t, n in zip(exact, divisor, strict=True)], np.float64
-    )
+    is_exact = np.zeros(len(total), bool)
+    if total.dtype != object and scale <= _EXACT_FLOAT64:
+        # Of two doubles that are exact, the quotient is rounded once.
+        is_small = (total >= -_EXACT_FLOAT64) & (total <= _EXACT_FLOAT64)
+        is_exact = is_small & (divisor <= _EXACT_FLOAT64 // scale)
+    out = np.empty(len(total), np.float64)
+    out[is_exact] = total[is_exact] / (divisor[is_exact] * scale)
+    for row in np.flatnonzero(~is_exact).tolist():
+        out[row] = int(total[row]) / (int(divisor[row]) * scale)
+    return out
 
 
 def check_sum(one: Aggregate, total: np.ndarray) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import socket
 import sys
@@ -14,9 +15,10 @@ from penstock.errors import PenstockError, ProcessError
 from penstock.plan.closing import time_key
 from penstock.plan.group_query import GroupQuery
 from penstock.plan.query import LEFT
+from penstock.plan.window import FOREVER
 
 from ...channel import GoneError
-from ...emit.groups.closing import Closing
+from ...emit.groups.closing import Closing, Limit
 from ...state import GroupState
 from ...wire.errors import error_header
 from ..dealt import dealt_schema
@@ -58,8 +60,18 @@ class LocalWorkers(Workers):
         return self._line.receive(START_S)[0]
 
 
-def limit_of(query: GroupQuery) -> LimitOf:
+class TableState(GroupState):
+    """The groups of a table: all leave at once, those of no row among them."""
+
+    def release(self, limit: Limit) -> pa.RecordBatch:
+        assert limit == math.inf
+        return self.finish()
+
+
+def limit_of(query: GroupQuery, is_table: bool) -> LimitOf:
     """Return what turns the clock's time into the time key below which groups are complete."""
+    if is_table:
+        return lambda time: math.inf if time == FOREVER else -math.inf
     key = time_key(query)
     assert key is not None
     closing = Closing(query, key)
@@ -74,12 +86,13 @@ def run(start: Start, files: Sequence[int], line: Line, parent: int) -> None:
     query = job.compiled()
     require_equal(workers.exchange(as_bytes(job.facts(query))))
     schema = dealt_schema(query, job.schemas[query.source.table])
-    state = GroupState(query, schema, rank=rank, size=job.size)
+    kind = TableState if job.is_table else GroupState
+    state = kind(query, schema, rank=rank, size=job.size)
     worker = Worker(
         rank,
         job.size,
         state,
-        limit_of(query),
+        limit_of(query, job.is_table),
         incarnation=start.incarnation,
         number=start.number,
         recorded=start.promises,

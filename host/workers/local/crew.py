@@ -29,6 +29,10 @@ from .wiring import Wiring
 _GRACE_S = 20.0
 
 
+class StartError(ProcessError):
+    """A worker has ended while it began; it may come up another time."""
+
+
 class Crew:
     """The processes of one incarnation and the channels to them.
 
@@ -119,7 +123,7 @@ class Crew:
             kind, what = process.line.receive(START_S)[0]
         except ProcessError:
             process.end(_GRACE_S)
-            raise ProcessError(
+            raise StartError(
                 f"worker {process.rank} {process.how_it_ended()} while it began, perhaps for want "
                 "of memory; use fewer workers"
             ) from None

@@ -36,6 +36,8 @@ class Job:
     folder : Path or None
         Of checkpoints.
     traces : bool
+    is_table : bool
+        Whether rows end, and groups with them: then any keys will do, and no row is late.
     """
 
     text: str
@@ -47,6 +49,7 @@ class Job:
     epoch_bytes: int
     folder: Path | None
     traces: bool
+    is_table: bool = False
 
     def compiled(self) -> GroupQuery:
         """Compile the query; workers run it.
@@ -58,8 +61,8 @@ class Job:
         found = compile_select(self.text, self.schemas, self.options)
         if not isinstance(found, GroupQuery):
             raise QueryError(
-                "workers group one stream, and this query joins two; leave workers out, or join "
-                "on lanes: device="
+                "workers group one table or stream, and this query joins two; leave workers out, "
+                "or join on the lanes of devices: device="
             )
         return with_keys(found) if self.ordered else found
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import select
 import signal
 import socket
 import subprocess
@@ -98,15 +99,17 @@ class WorkerProcess:
 
     def end(self, grace_s: float = 0.0) -> None:
         """Wait for the end; kill the process if it does not come in time."""
-        with suppress(subprocess.TimeoutExpired):
-            self._process.wait(grace_s)
-        if not self.has_ended:
+        if not self._ends_within(grace_s):
             self._process.kill()
-            self._process.wait(_GONE_S)
+            self._ends_within(_GONE_S)
+        self._process.poll()  # so that the system forgets it
         self.line.close()
         if self.pidfd >= 0:
             os.close(self.pidfd)
             self.pidfd = -1
+
+    def _ends_within(self, seconds: float) -> bool:
+        return self.has_ended or bool(select.select([self.pidfd], [], [], seconds)[0])
 
 
 def _search_path() -> str:

@@ -53,6 +53,6 @@ class FoldingState(Protocol):
         """What is led, as a copy that later merges do not change."""
         ...
 
-    def load(self, blocks: Iterable[Any], size_then: int) -> None:
+    def load(self, blocks: Iterable[Any], size_then: int) -> object:
         """Take back what this rank leads now out of what one of ``size_then`` workers saved."""
         ...

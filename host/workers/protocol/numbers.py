@@ -33,11 +33,11 @@ class NumberedRows:
         self._now = now
         self.committed = committed
         self.acknowledged = acknowledged
-        self._rows = {number: list(held) for number, held in sorted((rows or {}).items()) if held}
+        self._rows = {number: list(held) for number, held in (rows or {}).items() if held}
 
     def add(self, number: int, rows: Any) -> None:
-        """Hold rows of the record after the last one."""
-        assert number == self.committed + 1
+        """Hold rows that a later record will cover."""
+        assert number > self.committed
         self._rows.setdefault(number, []).append(rows)
 
     def commit(self, number: int) -> None:
@@ -47,7 +47,7 @@ class NumberedRows:
 
     def drop(self) -> None:
         """Forget rows that no record covers, since they will be computed again."""
-        self._rows.pop(self.committed + 1, None)
+        self._rows = {n: held for n, held in self._rows.items() if n <= self.committed}
 
     def poll(self) -> tuple[int, list[Any]] | None:
         """Return the next number and its rows, and acknowledge those of the call before.
@@ -55,7 +55,7 @@ class NumberedRows:
         Released by commits, a number is given once and as a whole; at once, in as many pieces as
         there are polls.
         """
-        number = next(iter(self._rows), self.committed + 1)
+        number = min(self._rows, default=self.committed + 1)
         self.acknowledged = min(number - 1, self.committed)
         if number > self.committed and not (self._now and number in self._rows):
             return None

@@ -63,7 +63,7 @@ class Parent:
         self._promises = {} if last is None else dict(last.promises)
         #: Feeds in the record that nobody has named since; they hold the clock.
         self.unnamed = {feed for feed, time in self._promises.items() if time < FOREVER}
-        self._cut: tuple[dict[int, int], Any] | None = None
+        self._cut: tuple[tuple[tuple[int, int], ...], Any] | None = None
         self._parts: dict[int, PartWritten] = {}
         if last is None:
             self._numbers = NumberedRows(now or not saves)
@@ -168,7 +168,7 @@ class Parent:
         """
         assert self._cut is None
         number = self.committed + 1
-        self._cut = dict(self._promises), admission
+        self._cut = tuple(self._promises.items()), admission
         self._ledger.add(Mark(0, number))
         self._pass_on()
         return number
@@ -187,8 +187,10 @@ class Parent:
             self.refused += 1
             return False
         number = self.committed + 1
-        if isinstance(message, OutputRows) and message.number == number:
-            self._numbers.add(number, message.body)
+        # A worker goes on while its part, or that of another, is being written.
+        numbers = (number,) if self._cut is None else (number, number + 1)
+        if isinstance(message, OutputRows) and message.number in numbers:
+            self._numbers.add(message.number, message.body)
         elif isinstance(message, PartWritten) and self._awaits(rank, message):
             self._parts[rank] = message
             if not self.saves and len(self._parts) == self.size:
@@ -223,7 +225,7 @@ class Parent:
             number,
             self.size,
             self.incarnation,
-            promises,
+            dict(promises),
             admission,
             acknowledged,
             tuple(part.state for part in parts),

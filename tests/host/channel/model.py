@@ -11,19 +11,18 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from penstock.host.channel import FOOTER_BYTES, Consumer, Kind, Producer
+from penstock.host.channel.cut import Cut
 from penstock.host.channel.sim import SimChannel
 from tests.kit.explorer import Step
 
 
 def copied(machine: Any, **others: Any) -> Any:
-    """A copy of a machine with slots; its lists, sets and byte arrays are copied, too."""
+    """A copy of a machine with slots; its lists, sets and messages are copied, too."""
     twin = object.__new__(type(machine))
     for name in machine.__slots__:
         value = getattr(machine, name)
-        if isinstance(value, list | set | bytearray):
+        if isinstance(value, list | set | Cut):
             value = value.copy()
-        elif isinstance(value, tuple):
-            value = tuple(part.copy() if isinstance(part, bytearray) else part for part in value)
         setattr(twin, name, value)
     for name, value in others.items():
         setattr(twin, name, value)
@@ -45,7 +44,7 @@ def content(machine: Any) -> Hashable:
     return tuple(
         _frozen(getattr(machine, name))
         for name in machine.__slots__
-        if name not in ("memory", "_ring")
+        if name not in ("memory", "_ring", "_room")
     )
 
 
@@ -62,9 +61,11 @@ def channel_content(channel: SimChannel) -> Hashable:
 
 
 def _frozen(value: Any) -> Hashable:
-    if isinstance(value, bytearray | memoryview):
+    if isinstance(value, Cut):
+        return value.kind, bytes(value.content())
+    if isinstance(value, memoryview):
         return bytes(value)
-    if isinstance(value, list | tuple):
+    if isinstance(value, list):
         return tuple(_frozen(part) for part in value)
     return frozenset(value) if isinstance(value, set) else value
 
@@ -193,7 +194,7 @@ class ChannelModel:
         got = bytes(message.payload)
         if got != self.messages[number]:
             raise AssertionError(f"I2: message {number} arrives as {got!r}")
-        if isinstance(message.payload, bytearray):
+        if message.is_copy:
             # Cut messages are copied: there is nothing to hold.
             after.consumer.done(message)
             return replace(after, open=(*after.open, (number, None)))
@@ -259,6 +260,7 @@ class _Held:
 
     payload: memoryview
     sequence: int
+    is_copy: bool = False
 
 
 def _arrive(state: State, place: int, way: int) -> State:

@@ -227,3 +227,24 @@ def test_both_sides_ring():
     assert producer.pump()
     assert rung[-1] == "consumer"
     assert len(rung) == 4
+
+
+@pytest.mark.parametrize("crc", [False, True])
+def test_parts_of_a_message_can_be_taken_as_they_come(crc: bool):
+    producer, consumer = ends(2, crc=crc)
+    payload = os.urandom(3 * CAPACITY + 5)
+    assert not producer.send(Kind.DELTA, payload)
+    parts, goes_on = [], []
+    while not goes_on or goes_on[-1]:
+        message = consumer.receive(whole=False)
+        if message is None:
+            producer.pump()
+            continue
+        assert message.kind is Kind.DELTA
+        parts.append(bytes(message.payload))
+        goes_on.append(message.goes_on)
+        consumer.done(message)
+    assert b"".join(parts) == payload
+    assert goes_on == [True, True, True, False]
+    assert producer.send(Kind.ROWS, b"next")
+    assert take(consumer) == (Kind.ROWS, b"next")

@@ -98,8 +98,11 @@ MUTANTS = {
     "credit before reading": (
         consumer_module,
         [
-            ("        if whole is not payload:\n", "        if True:\n"),
-            ("        if type(message.payload) is bytearray:\n", "        if True:\n"),
+            (
+                "            if content is None:\n",
+                "            if content is None:\n                self._finish(sequence)\n",
+            ),
+            ("        if message.is_copy:\n", "        if True:\n"),
         ],
         "I3",
     ),
@@ -115,13 +118,23 @@ MUTANTS = {
     ),
     "any other sequence number taken": (
         consumer_module,
-        [("        if found == self._wanted:\n", "        if found:\n")],
+        [("            if found != sequence:\n", "            if not found:\n")],
         "I2|Malformed",
     ),
     "cut not marked": (
         producer_module,
-        [("MORE if rest else 0)\n        if", "0)\n        if")],
+        [("self._put(parts, self._kind, MORE if rest else 0)", "self._put(parts, self._kind, 0)")],
         "I2",
+    ),
+    "several slots without credits": (
+        producer_module,
+        [("self._capacity, room, self", "self._capacity, self.slots, self")],
+        "I[134]",
+    ),
+    "several slots numbered as one": (
+        producer_module,
+        [("        self._sent += count\n", "        self._sent += 1\n")],
+        "I[1234]|Malformed",
     ),
 }
 
@@ -137,10 +150,13 @@ def test_a_mistake_is_found(name: str):
     }
     argument, class_name = classes[module]
     model = ChannelModel(
-        2, [b"cut", *numbered(6)], modulus=WORD, **{argument: getattr(mutant, class_name)}
+        2,
+        [b"cut", *numbered(3), b"longer"],
+        modulus=WORD,
+        **{argument: getattr(mutant, class_name)},
     )
     with pytest.raises(ViolationError, match=problem):
-        explore(model, model.first)
+        explore(model, model.first, most_states=20_000)
 
 
 def test_no_service_while_waiting_is_a_deadlock():

@@ -17,8 +17,8 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-#: Nanoseconds of each unit of time.
-NS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
+#: Nanoseconds of each unit of time; D is that of dates.
+NS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1, "D": 86_400 * 10**9}
 #: Relative error of a sum of floats, over the sum of their magnitudes.
 TOLERANCE = 1e-12
 
@@ -102,9 +102,7 @@ class Case:
     def expected(self, rows: pa.Table | None = None) -> list[tuple]:
         """The groups of the rows by DuckDB."""
         table = self.table if rows is None else rows
-        plain = table.set_column(
-            table.schema.get_field_index("t"), "t", table["t"].cast(pa.int64())
-        )
+        plain = table.set_column(table.schema.get_field_index("t"), "t", as_integers(table["t"]))
         with duckdb.connect() as connection:
             connection.register("g", plain)
             return _rows(connection.sql(self.oracle).to_arrow_table(), len(self.keys))
@@ -131,11 +129,18 @@ class Case:
         assert abs(float(own) - float(other)) <= allowed + 1e-300, (self.text, own, other)
 
 
+def as_integers(times: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Event times as integers of their unit."""
+    if pa.types.is_date32(times.type):
+        times = times.cast(pa.int32())
+    return times.cast(pa.int64())
+
+
 def _rows(table: pa.Table, keys: int) -> list[tuple]:
     columns = []
     for column in table.columns:
         if pa.types.is_timestamp(column.type):
-            column = column.cast(pa.int64())
+            column = column.cast(pa.timestamp("ns", column.type.tz)).cast(pa.int64())
         columns.append([_plain(v) for v in column.to_pylist()])
     return sorted(zip(*columns, strict=True), key=lambda row: repr(row[:keys]))
 
@@ -176,29 +181,32 @@ class Maker:
     def table(self, rows: int) -> tuple[pa.Table, str, dict[str, str]]:
         """Rows in disorder, with the unit of their time, and how it is declared."""
         rng, unit = self.rng, self.one_of(list(NS))
-        base = self.one_of([0, -3_000, 1_700_000_000 * (NS["s"] // NS[unit])])
+        base = self.one_of([0, -3_000, 1_700_000_000 * NS["s"] // NS[unit]])
         times = base + np.arange(rows) * 3 + rng.integers(-20, 21, rows)
         missing = rng.random(rows) < 0.05
-        if self.chance(0.5):
-            time = pa.array(times, pa.timestamp(unit), mask=missing)
-            declared = {}
+        declared = {}
+        if unit == "D":
+            time = pa.array(times.astype(np.int32), pa.int32(), mask=missing).cast(pa.date32())
+            declared = {"g": "t"} if self.chance(0.5) else {}
+        elif self.chance(0.5):
+            zone = self.one_of([None, "UTC", "America/New_York"])
+            time = pa.array(times, pa.timestamp(unit, zone), mask=missing)
         else:
             time = pa.array(times, pa.int64(), mask=missing)
             declared = {"g": "t" if self.chance(0.5) else f"t:{unit}"}
         columns = {name: make(rng, rows) for name, make in _MAKERS.items()}
         return (
             pa.table({"n": np.arange(rows), "t": time, **columns}),
-            unit if not declared or ":" in declared["g"] else "",
+            unit if not pa.types.is_int64(time.type) or ":" in declared["g"] else "",
             declared,
         )
 
     def case(self, rows: int) -> Case:
         table, unit, declared = self.table(rows)
-        is_instant = pa.types.is_timestamp(table.schema.field("t").type)
         keys: list[tuple[str, str]] = []
         is_windowed = False
         if self.timed or self.chance(0.5):
-            is_windowed, *key = self.time_key(unit, is_instant)
+            is_windowed, *key = self.time_key(unit, table.schema.field("t").type)
             keys.append((key[0], key[1]))
         wanted = self.rng.integers(0 if keys else -1, 3)
         keys += [(k, k) for k in self.rng.choice(_KEYS, max(0, wanted), replace=False).tolist()]
@@ -214,6 +222,8 @@ class Maker:
         names = [f"k{k}" for k in range(len(keys))]
         items = [f"{own} AS {name}" for (own, _), name in zip(keys, names, strict=True)]
         asked = [f"{other} AS {name}" for (_, other), name in zip(keys, names, strict=True)]
+        if follows and not pa.types.is_int64(table.schema.field("t").type):
+            asked[0] = f"({keys[0][1]}) * {NS[unit]} AS k0"
         if keys and not is_windowed and self.chance(0.15):
             text = f"SELECT DISTINCT {', '.join(items)} FROM {source}{text_where}"
             oracle = f"SELECT DISTINCT {', '.join(asked)} FROM {source}{oracle_where}"
@@ -235,24 +245,25 @@ class Maker:
         )
         return Case(text, table, oracle, names, floats, declared, unit)
 
-    def time_key(self, unit: str, is_instant: bool) -> tuple[bool, str, str]:
-        """A key of the event time: whether it is a window, its text, and DuckDB's."""
-        size = int(self.one_of([7, 60, 1000]))
-        form = self.rng.integers(0, 3)
-        if form == 0:
-            return False, "t + 0" if not is_instant else "t", "CAST(t AS BIGINT)"
-        offset = int(self.one_of([0, 3]))
+    def time_key(self, unit: str, dtype: pa.DataType) -> tuple[bool, str, str]:
+        """A key of the event time: whether it is a window, its text, and DuckDB's in integers."""
+        form = self.rng.integers(0, 4)
+        if form == 0 and not pa.types.is_date32(dtype):
+            return False, "t + 0" if pa.types.is_int64(dtype) else "t", "CAST(t AS BIGINT)"
+        if form == 1 and pa.types.is_timestamp(dtype):
+            word, seconds = self.one_of([("minute", 60), ("HOUR", 3600), ("week", 7 * 86_400)])
+            size, since = seconds * NS["s"] // NS[unit], 4 * 86_400 * NS["s"] // NS[unit]
+            return False, f"date_trunc('{word}', t)", _start(size, since if word == "week" else 0)
+        size, offset = int(self.one_of([7, 60, 1000])), int(self.one_of([0, 3]))
         if unit == "ns":
             size, offset = size * 1000, offset * 1000  # INTERVAL has microseconds
-        if unit:
-            words = [f"{size * NS[unit] // 1000} MICROSECONDS"]
-            shift = f"{offset * NS[unit] // 1000} MICROSECONDS"
-            args = [f"'{w}'" for w in (words * 2 + [shift] if offset else words)]
-        else:
-            args = [str(size)] * 2 + [str(offset)] if offset else [str(size)]
-        field_name = self.one_of(["start", "end"])
+        args = [str(size)] + ([str(size), str(offset)] if offset else [])
+        if unit == "D":
+            args = [f"'{own} days'" for own in args]
+        elif unit:
+            args = [f"'{int(own) * NS[unit] // 1000} MICROSECONDS'" for own in args]
+        field_name, start = self.one_of(["start", "end"]), _start(size, offset)
         text = f"window(t, {', '.join(args)}).{field_name}"
-        start = f"(t - (((t - {offset}) % {size}) + {size}) % {size})"
         return True, text, start if field_name == "start" else f"({start} + {size})"
 
     def aggregate(self, *, in_order: bool) -> tuple[str, str, str | None]:
@@ -279,6 +290,11 @@ class Maker:
         order = f"{by} {'DESC' if name == 'max_by' else 'ASC'}, {'t, ' if in_order else ''}n"
         first = f"first({value} ORDER BY {order}) FILTER (WHERE ({by}) IS NOT NULL)"
         return f"{name}({value}, {by})", first, None
+
+
+def _start(size: int, offset: int) -> str:
+    """Start of the window of a time, in integers."""
+    return f"(t - (((t - {offset}) % {size}) + {size}) % {size})"
 
 
 def make_case(seed: int, rows: int, *, timed: bool = False) -> Case:

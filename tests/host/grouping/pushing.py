@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from tests.host.grouping.kit import Case
+from tests.host.grouping.kit import Case, as_integers
 
 
 @dataclass
@@ -71,7 +71,7 @@ def pushed(stream, case: Case, rng: np.random.Generator, disorder: int) -> tuple
     pyarrow.Table
         All that was polled, in order.
     """
-    times = case.table["t"].cast(pa.int64()).to_pylist()
+    times = as_integers(case.table["t"]).to_pylist()
     names = [""] if rng.random() < 0.5 else ["a", "b", "c"][: rng.integers(1, 4)]
     for name in names:
         if name:

@@ -187,3 +187,22 @@ def test_refusals_name_the_remedy(place, name):
     schemas = {"e": events(0).schema, "c": penstock.relation(place)}
     with pytest.raises(kind, match=message):
         penstock.stream(text, schemas, **options)
+
+
+def test_rows_that_wait_are_folded_once_the_relation_is_back(place, tmp_path):
+    away, rows = tmp_path / "away", events(2)
+    text = QUERIES["by columns of the stream"].format(window=WINDOW, key=KEY)
+    stream = penstock.stream(
+        text, {"e": rows.schema, "c": penstock.relation(place)}, disorder=10**6
+    )
+    shutil.move(place, away)
+    with pytest.raises(FileError):
+        stream.push("e", rows)
+    is_in = stream.pushed("e") == 1
+    with pytest.raises(FileError):
+        stream.close()  # and it stays open
+    shutil.move(away, place)
+    stream.wait_for(lambda: stream.report().groups.open > 0 or not is_in, timeout_s=30)
+    if not is_in:
+        stream.push("e", rows)
+    assert plain(stream.close()) == expected(QUERIES["by columns of the stream"], rows)

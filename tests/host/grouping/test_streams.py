@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+import io
+import json
 import multiprocessing
+import os
 import threading
 import urllib.request
 from datetime import datetime
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from rich.console import Console
 
 import penstock
 from penstock import Flow
+from penstock.cli.top import read, screen
 from penstock.errors import DataError, OverloadError, QueryError, SchemaError, UsageError
 from penstock.host.grouping import GroupStream
 from tests.host.grouping.kit import make_case
 from tests.host.grouping.pushing import pushed
-from tests.kit.effort import examples
+from tests.kit.effort import effort
 
 SCHEMA = pa.schema([("k", pa.int64()), ("x", pa.int64()), ("t", pa.timestamp("s"))])
 QUERY = (
@@ -83,7 +90,7 @@ def test_bad_calls_leave_the_stream_as_it_is():
 
 
 @pytest.mark.parametrize("latency_s", [0.0, 0.02])
-@pytest.mark.parametrize("seed", range(examples(80)))
+@pytest.mark.parametrize("seed", range(effort(400, 20)))
 def test_random_pushes(seed, latency_s):
     case = make_case(seed + 10_000, (300, 60, 5, 0)[seed % 4], timed=True)
     rng = np.random.default_rng(seed)
@@ -295,3 +302,41 @@ def test_a_forked_process_is_refused():
         child.start()
         child.join(60)
         assert "forked" in answers.get()
+
+
+def test_recorded_jobs_by_the_minute():
+    folder = os.environ.get("PENSTOCK_DATA")
+    if folder is None:
+        pytest.skip("PENSTOCK_DATA names no folder with the real streams")
+    wanted = json.loads((Path(folder) / "expected.json").read_text(encoding="utf-8"))["G2"]
+    jobs = pq.read_table(Path(folder) / "gjobs.parquet")
+    query = (
+        "SELECT event, sched_class, window(t_us, '60 seconds').start AS w, count(*) AS n FROM g "
+        "GROUP BY event, sched_class, window(t_us, '60 seconds')"
+    )
+    found = []
+    with penstock.stream(query, {"g": jobs.schema}, time={"g": "t_us:us"}) as stream:
+        for batch in jobs.to_batches(max_chunksize=10_000):
+            stream.push("g", batch)
+            found.append(stream.poll())
+        assert stream.late()["g"].num_rows == 0
+        found.append(stream.close())
+    groups = pa.concat_tables(found)
+    assert groups.num_rows == wanted["matches"]
+    assert max(groups["n"].to_pylist()) == wanted["max_count"]
+    assert sum(groups["n"].to_pylist()) == wanted["R"]
+
+
+def test_penstock_top_shows_groups():
+    with opened() as stream:
+        stream.push("a", rows((1, 1, 0), (1, 1, None)))
+        server = stream.serve_metrics()
+        try:
+            joins = read(f"http://127.0.0.1:{server.port}/metrics")
+        finally:
+            server.close()
+    console = Console(width=200, record=True, file=io.StringIO())
+    console.print(screen(joins, joins, 1.0))
+    text = console.export_text()
+    assert "groups 1 open   1 rows without a time   0 left out by WHERE" in text
+    assert "lane" not in text

@@ -14,7 +14,7 @@ import pytest
 import penstock
 from penstock.errors import DataError, QueryError, SchemaError, UsageError
 from tests.host.grouping.kit import make_case
-from tests.kit.effort import examples
+from tests.kit.effort import effort
 
 TABLE = pa.table({"k": [1, 1, 2], "x": [10, 20, 30], "t": pa.array([0, 5, 12], pa.timestamp("s"))})
 COUNT = "SELECT k, count(*) AS n FROM a GROUP BY k"
@@ -64,11 +64,11 @@ def test_values_that_break_a_promise():
         penstock.sql(
             "SELECT sum(x) AS s FROM a", {"a": pa.table({"x": [0.5, 0.25]})}, scale={"a.x": 1}
         )
-    with pytest.raises((QueryError, SchemaError), match="list"):
+    with pytest.raises((QueryError, SchemaError), match="GROUP BY a column of type"):
         penstock.sql("SELECT x FROM a GROUP BY x", {"a": pa.table({"x": [[1], [2]]})})
 
 
-@pytest.mark.parametrize("seed", range(examples(160)))
+@pytest.mark.parametrize("seed", range(effort(1000, 40)))
 def test_random_queries(seed):
     case = make_case(seed, (200, 30, 1, 0)[seed % 4])
     case.check(penstock.sql(case.text, {"g": case.table}, time=case.time or None))

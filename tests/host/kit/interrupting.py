@@ -24,12 +24,18 @@ import pyarrow as pa
 
 from penstock.host.device.base import Device
 from penstock.host.devices.cpu import CpuDevice
+from penstock.host.grouping import GroupStream
 from penstock.host.join.stream import Flow, JoinStream
-from penstock.query import compile_query
+from penstock.plan.group_query import GroupQuery
+from penstock.query.compiler import compile_query, compile_select
 from tests.host.kit.streams import SCHEMA, Feed, Row, batch_of, rows_join, time_join
 
 SCHEMAS = {"a": SCHEMA, "b": SCHEMA}
 SELECT = "SELECT a.n AS a, b.n AS b FROM a JOIN b ON a.x = b.x"
+#: Groups of one source; times are integers.
+GROUPS = "SELECT x, window(t, 5).start AS w, count(*) AS n FROM a GROUP BY x, window(t, 5)"
+#: What a stream does: a join over windows of time or of ROWS, or groups.
+KINDS = ("time", "rows", "groups")
 #: Sizes of the ROWS window.
 ROWS = {"a": 40, "b": 30}
 #: Calls of one stream.
@@ -133,7 +139,7 @@ class Outcome:
 
 
 def run(
-    interrupter: Interrupter, device: Device, seed: int, count: int, latency_s: float, rows: bool
+    interrupter: Interrupter, device: Device, seed: int, count: int, latency_s: float, kind: str
 ) -> Outcome:
     """Interrupt so many calls, on as many streams as that takes.
 
@@ -144,7 +150,7 @@ def run(
     """
     rng, outcome = Random(seed), Outcome()
     while outcome.hits.total() < count:
-        _Stream(interrupter, device, rng, outcome, latency_s, rows).run()
+        _Stream(interrupter, device, rng, outcome, latency_s, kind).run()
     return outcome
 
 
@@ -158,19 +164,16 @@ class _Stream:
         rng: Random,
         outcome: Outcome,
         latency_s: float,
-        rows: bool,
+        kind: str,
     ) -> None:
         self.interrupter, self.rng, self.outcome = interrupter, rng, outcome
-        time_of = {} if rows else {"a": "t", "b": "t"}
-        on = "" if rows else " AND abs(a.t - b.t) <= 4"
-        query = compile_query(SELECT + on, SCHEMAS, time=time_of, rows=ROWS if rows else None)
-        self.by_rows = rows
-        self.stream = JoinStream(query, SCHEMAS, device, flow=Flow(latency_s=latency_s))
+        self.kind, self.names = kind, "a" if kind == "groups" else "ab"
+        self.stream = _opened(kind, device, Flow(latency_s=latency_s))
         self.arrivals: list[tuple[int, Row]] = []
         self.clock = {"a": 0, "b": 0}
         self.numbers = {"a": 0, "b": 0}
         self.taken = {"a": 0, "b": 0}
-        self.found: list[tuple[int, int]] = []
+        self.found: list[tuple[int, ...]] = []
 
     def run(self) -> None:
         for _ in range(CALLS):
@@ -204,12 +207,12 @@ class _Stream:
         self.tried("wait", lambda: self.stream.wait(1, 0.002))
 
     def advance(self) -> None:
-        if not self.by_rows:
-            name = self.rng.choice("ab")
+        if self.kind != "rows":
+            name = self.rng.choice(self.names)
             self.tried("advance", lambda: self.stream.advance(name, self.clock[name]))
 
     def push(self) -> None:
-        name = self.rng.choice("ab")
+        name = self.rng.choice(self.names)
         rows: list[Row] = []
         for _ in range(self.rng.randint(1, 20)):
             self.clock[name] += self.rng.random() < 0.4
@@ -250,14 +253,29 @@ class _Stream:
             self.outcome.hits[what] += 1
         return bool(steps)
 
-    def expected(self) -> list[tuple[int, int]]:
-        if self.by_rows:
+    def expected(self) -> list[tuple[int, ...]]:
+        if self.kind == "groups":
+            counts = Counter((x, time - time % 5) for _, (_, time, x) in self.arrivals)
+            return sorted((*key, count) for key, count in counts.items())
+        if self.kind == "rows":
             return rows_join(self.arrivals, (ROWS["a"], ROWS["b"]), lambda x, y: x == y)
         sides = [Feed([row for place, row in self.arrivals if place == k], [], 0) for k in (0, 1)]
         return time_join(*sides, 4, 4, lambda x, y: x == y)
 
 
-def _pairs(table: pa.Table) -> list[tuple[int, int]]:
+def _opened(kind: str, device: Device, flow: Flow) -> JoinStream | GroupStream:
+    if kind == "groups":
+        found = compile_select(GROUPS, SCHEMAS, time={"a": "t"})
+        assert isinstance(found, GroupQuery)
+        return GroupStream(found, SCHEMA, flow=flow)
+    by_rows = kind == "rows"
+    time_of = {} if by_rows else {"a": "t", "b": "t"}
+    on = "" if by_rows else " AND abs(a.t - b.t) <= 4"
+    query = compile_query(SELECT + on, SCHEMAS, time=time_of, rows=ROWS if by_rows else None)
+    return JoinStream(query, SCHEMAS, device, flow=flow)
+
+
+def _pairs(table: pa.Table) -> list[tuple[int, ...]]:
     return list(zip(*(column.to_pylist() for column in table.columns), strict=True))
 
 
@@ -278,16 +296,16 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=500)
     parser.add_argument("--way", choices=("signal", "thread"), default="signal")
     parser.add_argument("--latency", type=float, default=0.0, help="target in seconds")
-    parser.add_argument("--rows", action="store_true", help="ROWS windows in order of arrival")
+    parser.add_argument("--kind", choices=KINDS, default="time", help="what the stream does")
     options = parser.parse_args()
     with CpuDevice(threads=2) as device, interrupting(options.way) as interrupter:
         outcome = run(
-            interrupter, device, options.seed, options.count, options.latency, options.rows
+            interrupter, device, options.seed, options.count, options.latency, options.kind
         )
     hits = ", ".join(f"{what} {count}" for what, count in sorted(outcome.hits.items()))
     sys.stdout.write(
         f"seed {options.seed}, {options.way}, latency {options.latency:g} s, "
-        f"{'ROWS' if options.rows else 'time'}: {outcome.hits.total()} interrupts ({hits}); "
+        f"{options.kind}: {outcome.hits.total()} interrupts ({hits}); "
         f"{outcome.taken} interrupted batches were in; {outcome.rows} rows, all right; the "
         f"longest call took {outcome.longest_s:.3f} s\n"
     )

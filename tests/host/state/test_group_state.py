@@ -387,3 +387,29 @@ def test_saved_groups_stay_as_they_were():
     copy.load(saved, 1)
     expected.fold(batch_of(rows))
     assert copy.finish().equals(expected.finish())
+
+
+@pytest.mark.parametrize("size", [1, 2])
+def test_texts_of_groups_that_left_are_forgotten(size: int, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("penstock.host.state.exchange.LEAST_ADDED_BYTES", 1 << 12)
+    sql = (
+        "SELECT name, window(t, '1 second').start AS w, count(*) AS n, max_by(code, k) AS c FROM s "
+        "GROUP BY name, window(t, '1 second')"
+    )
+    workers = Workers(query_of(sql), size, np.random.default_rng(12), False)
+    row = rows_by_hand.random_rows(np.random.default_rng(1), 1, 0, 1)[0] | {"k": 1, "feed": 0}
+    sizes = []
+    for second in range(60):
+        names = [f"a name of some length {second} {n % 100}" for n in range(200)]
+        t = EPOCH + timedelta(seconds=second)
+        rows = [row | {"t": t, "name": n, "code": n + "!", "row": 0} for n in names]
+        for some in (rows[:100], rows[100:]):
+            workers.fold(some)
+        workers.settle()
+        if second:
+            found = pa.Table.from_batches(workers.release(1000 * second)).to_pylist()
+            assert len(found) == 100
+            assert all(one["n"] == 2 and one["c"] == one["name"] + "!" for one in found)
+        sizes.append(sum(state.nbytes for state in workers.states))
+    assert max(sizes[30:]) <= 1.1 * max(sizes[:30])
+    assert max(sizes) < 60 * 200 * 40

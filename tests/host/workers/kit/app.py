@@ -19,6 +19,8 @@ from tests.host.workers.kit.groups import batches, comparable, opened
 
 #: Seconds between checkpoints.
 EVERY_S = 0.05
+#: Batches between two flushes: each makes a checkpoint.
+FLUSHED = 6
 
 
 def put(sink: Path, number: int, rows: pa.Table) -> None:
@@ -58,7 +60,9 @@ def run(folder: Path, seed: int, count: int, workers: int) -> None:
     stream = opened(workers, checkpoint=Checkpoint(folder / "checkpoint", every_s=EVERY_S))
     print("workers", *stream.processes, flush=True)  # noqa: T201
     position = stream.position("a")
-    for batch in batches(seed, count):
+    for place, batch in enumerate(batches(seed, count)):
+        if place % FLUSHED == FLUSHED - 1:
+            stream.flush()
         skipped = min(position, batch.num_rows)
         position -= skipped
         if skipped < batch.num_rows:

@@ -1,0 +1,114 @@
+"""Fills and empties several slots of a ring in compiled code, without the interpreter's lock."""
+
+from __future__ import annotations
+
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+
+from ..kept_code import kept
+from . import atomics
+from .atomics import intrinsic, load_word, store_word
+from .message import FOOTER_BYTES, MORE
+
+_FOOTER_WORDS = FOOTER_BYTES // 8
+_MORE = MORE << 48
+
+
+@intrinsic
+def copy_bytes(typingctx, to, at, source, start, nbytes):
+    """The C library's memcpy between arrays of uint8; nothing is checked."""
+
+    def codegen(context, builder, signature, args):
+        there, here = (
+            builder.gep(
+                context.make_array(signature.args[k])(context, builder, args[k]).data,
+                [args[k + 1]],
+            )
+            for k in (0, 2)
+        )
+        cgutils.raw_memcpy(builder, there, here, args[4], ir.Constant(ir.IntType(64), 1))
+        return context.get_dummy_value()
+
+    return types.void(to, types.int64, source, types.int64, types.int64), codegen
+
+
+@kept(atomics)
+def fill_slots(
+    memory, words, begin, slots, slot_bytes, slot, sequence, source, count, first, channel, is_last
+):
+    """Copy parts of a buffer into slots, and publish each by a release store.
+
+    Parameters
+    ----------
+    memory : array of uint8, shape (n,)
+        The ring's.
+    words : array of uint64, shape (n / 8,)
+        The same memory.
+    begin, slots, slot_bytes : int
+        Byte at which the slots begin, their number, and bytes of each.
+    slot, sequence : int
+        Of the first one to fill.
+    source : array of uint8
+        ``count`` times as many bytes as a slot takes.
+    count : int
+    first, channel : int
+        The first two words of all footers, but for the flag.
+    is_last : bool
+        Whether the last slot ends the message.
+    """
+    size = slot_bytes - FOOTER_BYTES
+    for number in range(count):
+        start = begin + slot * slot_bytes
+        copy_bytes(memory, start, source, number * size, size)
+        at = (start + size) // 8
+        goes_on = not (is_last and number == count - 1)
+        words[at] = first | (_MORE if goes_on else 0)
+        words[at + 1] = channel
+        words[at + 2] = 0
+        store_word(words, at + _FOOTER_WORDS - 1, types.uint64(sequence + number))
+        slot += 1
+        if slot == slots:
+            slot = 0
+
+
+@kept(atomics)
+def join_slots(
+    memory, words, begin, slots, slot_bytes, slot, sequence, target, at, count, first, channel
+):
+    """Copy the payloads of slots that have come behind one another.
+
+    It stops before the first slot that has not come, or that is anything but a full part of a
+    message that goes on.
+
+    Parameters
+    ----------
+    memory, words, begin, slots, slot_bytes, slot, sequence, first, channel
+        Those of :func:`fill_slots`; acquire loads.
+    target : array of uint8
+    at : int
+        Where the first payload goes; the others follow.
+    count : int
+        Slots, at most; the target has room for them.
+
+    Returns
+    -------
+    int
+        Slots that were copied.
+    """
+    size = slot_bytes - FOOTER_BYTES
+    for number in range(count):
+        start = begin + slot * slot_bytes
+        footer = (start + size) // 8
+        if (
+            load_word(words, footer + _FOOTER_WORDS - 1) != types.uint64(sequence + number)
+            or types.int64(words[footer]) != first | _MORE
+            or types.int64(words[footer + 1]) != channel
+            or words[footer + 2]
+        ):
+            return number
+        copy_bytes(target, at + number * size, memory, start, size)
+        slot += 1
+        if slot == slots:
+            slot = 0
+    return count

@@ -1,0 +1,86 @@
+"""Chooses how contributions of rows are made: column by column, or by a loop of the query."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+
+import pyarrow as pa
+
+from penstock.plan.group_query import GroupQuery
+
+from ..devices.cpu.operations import NotCompilable
+from .compiled import CompiledContributions
+from .contributions import ColumnContributions, Contributions
+from .layout import EntryLayout
+from .texts import Texts
+
+_log = logging.getLogger("penstock.state")
+
+#: Rows whose contributions are made together: their entries fit the second cache.
+CHUNK_ROWS = 1 << 14
+#: Rows after which the loops of the query are compiled: so many take NumPy and the loops that work
+#: by tables a third of a second, and compiling takes two, once; then the machine code is kept.
+COMPILED_FROM_ROWS = 1 << 20
+
+
+class ChosenContributions:
+    """Makes contributions by the compiled loop, once there is one and the values fit it.
+
+    Parameters
+    ----------
+    query : GroupQuery
+    layout : EntryLayout
+    schema : pyarrow.Schema
+        Of the batches.
+    """
+
+    def __init__(self, query: GroupQuery, layout: EntryLayout, schema: pa.Schema) -> None:
+        self._query, self._layout, self._schema = query, layout, schema
+        self._columns = ColumnContributions(query, layout)
+        self._loop: CompiledContributions | None = None
+        self._is_open = True
+        self._rows = 0
+
+    @property
+    def is_due(self) -> bool:
+        """Whether so many rows have come that compiling is worth its time."""
+        return self._is_open and self._rows >= COMPILED_FROM_ROWS
+
+    def compile(self) -> None:
+        """Compile the loop, or load it where it is kept; once."""
+        if not self._is_open:
+            return
+        self._is_open = False
+        try:
+            loop = CompiledContributions(self._query, self._layout, self._schema, CHUNK_ROWS)
+        except NotCompilable as cause:
+            _log.info("contributions are computed column by column: %s", cause)
+            return
+        if loop.is_safe:
+            self._loop = loop
+
+    def of(self, batch: pa.RecordBatch, texts: Texts, place: int) -> Iterable[Contributions]:
+        """The contributions of a batch, each valid until the next; a failure comes before all.
+
+        Parameters
+        ----------
+        texts : Texts
+            Gets the texts that are new.
+        place : int
+            Of the batch's first row.
+
+        Raises
+        ------
+        DataError
+            A CAST met a value that does not fit, or a time exceeds 64 bits.
+        SchemaError
+            The batch lacks a column.
+        """
+        self._rows += batch.num_rows
+        if self._loop is not None and self._loop.fits(batch):
+            return self._loop.of(batch, texts, place)
+        return [
+            self._columns.of(batch.slice(start, CHUNK_ROWS), texts, place + start)
+            for start in range(0, batch.num_rows, CHUNK_ROWS)
+        ]

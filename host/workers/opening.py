@@ -1,0 +1,149 @@
+"""Makes what a stream on workers consists of, before any process is started."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from penstock.errors import QueryError, UsageError
+from penstock.plan.closing import require_closing, time_key
+from penstock.plan.group_query import GroupQuery
+from penstock.query.options import QueryOptions
+
+from ..channel import Doorbell
+from ..emit.groups.closing import Closing
+from ..execute.trace import Trace
+from ..join.stream.flow import Flow
+from ..state import GroupState
+from .checkpoint import Checkpoint
+from .dealt import dealt_schema
+from .driver import Driver
+from .local.job import Job
+from .members import fingerprint, schema_text
+from .points import arm
+from .records.folder import CheckpointFolder
+from .runner import EPOCH_BYTES
+
+
+@dataclass(frozen=True)
+class Opened:
+    """The parts of a stream.
+
+    Parameters
+    ----------
+    query : GroupQuery
+    closing : Closing
+    pushed, dealt, output : pyarrow.Schema
+        Of what callers push, of what workers get, of what callers get.
+    flow : Flow
+    checkpoint : Checkpoint or None
+    now : bool
+        Whether rows leave before the checkpoint that covers them.
+    folder : CheckpointFolder or None
+    bell : Doorbell
+    driver : Driver
+    trace : Trace
+    """
+
+    query: GroupQuery
+    closing: Closing
+    pushed: pa.Schema
+    dealt: pa.Schema
+    output: pa.Schema
+    flow: Flow
+    checkpoint: Checkpoint | None
+    now: bool
+    folder: CheckpointFolder | None
+    bell: Doorbell
+    driver: Driver
+    trace: Trace
+
+    def close(self) -> None:
+        """Close what is no process."""
+        self.bell.close()
+        if self.folder is not None:
+            self.folder.close()
+
+
+def open_parts(
+    text: str,
+    schemas: Mapping[str, pa.Schema],
+    options: QueryOptions,
+    size: int,
+    flow: Flow,
+    checkpoint: Checkpoint | None,
+    release: str,
+    trace: bool,
+) -> Opened:
+    """Compile the query, lock the checkpoint and read its record.
+
+    Raises
+    ------
+    QueryError
+        It would never be known that a group is complete.
+    UsageError
+        An order is asked of rows that leave at once.
+    FileError
+        The checkpoint is another query's, damaged, or cannot be written.
+    """
+    ordered, now = flow.running.ordered, checkpoint is not None and release == "now"
+    if ordered and now:
+        raise UsageError(
+            "release='now' gives rows as workers complete them, in no order; leave ordered out, "
+            "or let rows leave by commits"
+        )
+    folder = None if checkpoint is None else checkpoint.folder.absolute()
+    job = Job(
+        text, schemas, options, size, ordered, flow.latency_s, EPOCH_BYTES, folder, trace
+    )  # fmt: skip
+    query = job.compiled()
+    closing = _closing_of(query)
+    pushed = schemas[query.source.table]
+    dealt = dealt_schema(query, pushed)
+    hidden = GroupState(query, dealt, size=size).schema
+    output = pa.schema(list(hidden)[: len(hidden) - ordered * len(query.aggregation.keys)])
+    arm("parent")
+    kept = None if folder is None else CheckpointFolder(folder)
+    bell = Doorbell.create()
+    traced = Trace(trace)
+    try:
+        driver = Driver(
+            job,
+            job.facts(query),
+            hidden,
+            schema_text(dealt),
+            fingerprint(query),
+            kept,
+            now=now,
+            lease_s=flow.running.timeout_s,
+            bell=bell,
+            trace=traced,
+        )
+    except BaseException:
+        bell.close()
+        if kept is not None:
+            kept.close()
+        raise
+    return Opened(
+        query, closing, pushed, dealt, output, flow, checkpoint, now, kept, bell, driver, traced
+    )  # fmt: skip
+
+
+def _closing_of(query: GroupQuery) -> Closing:
+    """Return what tells when groups are complete.
+
+    Raises
+    ------
+    QueryError
+        They never are, or their rows' own arrival completes them.
+    """
+    require_closing(query)
+    key = time_key(query)
+    if key is None:
+        raise QueryError(
+            "workers need groups that follow the event time, and these are complete with each "
+            f"row; leave workers out, or add window({query.source.alias}.t, ...) to GROUP BY"
+        )
+    return Closing(query, key)

@@ -1,0 +1,177 @@
+"""Groups of a whole table, on several processes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+
+import pyarrow as pa
+
+from penstock.errors import QueryError
+from penstock.plan.window import FOREVER
+from penstock.query.options import QueryOptions
+
+from ..channel import Doorbell, GoneError
+from ..execute.trace import Trace
+from ..metrics import Report
+from ..metrics.report import GroupsReport
+from ..state import GroupState
+from .dealt import dealt_schema, packed, pieces, projected
+from .driver import SOURCE, Driver
+from .local.job import Job
+from .members import fingerprint, schema_text
+from .output_order import in_order
+from .reporting import counted, worker_reports
+from .runner import EPOCH_BYTES
+
+#: Pieces that may wait per worker: enough that none is without.
+_MOST_WAITING = 2
+#: Seconds between looks at whether all workers are there.
+_CHECK_S = 0.25
+#: Seconds for which a worker may take nothing.
+_LEASE_S = 600.0
+
+
+class WorkerTable:
+    """Groups of rows that end, folded by worker processes; iterate to get them, once.
+
+    Parameters
+    ----------
+    text : str
+        The query.
+    table : pyarrow.Table
+    schemas : mapping of table name to pyarrow.Schema
+    options : QueryOptions
+    size : int
+        Workers.
+    ordered : bool
+        Whether groups come by the key that follows the time, if there is one, and then by the
+        others. Otherwise each worker's do.
+    trace : Trace, optional
+
+    Attributes
+    ----------
+    rows_in, rows_out : int
+        Rows so far that came, and groups that left.
+    """
+
+    def __init__(
+        self,
+        text: str,
+        table: pa.Table,
+        schemas: Mapping[str, pa.Schema],
+        options: QueryOptions,
+        size: int,
+        *,
+        ordered: bool = False,
+        trace: Trace | None = None,
+    ) -> None:
+        self.trace = Trace() if trace is None else trace
+        job = Job(
+            text, schemas, options, size, ordered, 0.0, EPOCH_BYTES, None, self.trace.on, True
+        )  # fmt: skip
+        query = job.compiled()
+        if query.lookup is not None:
+            raise QueryError(
+                "workers group rows as they come, and this query looks them up; leave workers out"
+            )
+        self._alias = query.source.alias
+        self._table, self._ordered = table, ordered
+        self._dealt = dealt_schema(query, table.schema)
+        hidden = GroupState(query, self._dealt, size=size).schema
+        self.schema = pa.schema(list(hidden)[: len(hidden) - ordered * len(query.aggregation.keys)])
+        self._bell = Doorbell.create()
+        self._driver = Driver(
+            job,
+            job.facts(query),
+            hidden,
+            schema_text(self._dealt),
+            fingerprint(query),
+            None,
+            now=True,
+            lease_s=_LEASE_S,
+            bell=self._bell,
+            trace=self.trace,
+        )
+        self._driver.on_rows = self._on_rows
+        self._found: list[pa.RecordBatch] = []
+        self._check_at = 0.0
+        self.rows_in = self.rows_out = 0
+
+    @property
+    def timeless(self) -> int:
+        """Rows without an event time, which are in no window."""
+        return counted(self._driver, "timeless")
+
+    @property
+    def filtered(self) -> int:
+        """Rows that did not pass WHERE."""
+        return counted(self._driver, "filtered")
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        driver, parent = self._driver, self._driver.parent
+        try:
+            driver.start()
+            for batch in self._table.select(self._dealt.names).to_batches():
+                for piece in pieces(projected(batch, self._dealt)):
+                    body = packed(piece)
+                    parent.push(SOURCE, self.rows_in, body, body.size)
+                    self.rows_in += piece.num_rows
+                    while parent.waiting > _MOST_WAITING * driver.job.size:
+                        self._turn()
+            parent.promise(SOURCE, FOREVER)
+            parent.cut()
+            while not parent.committed:
+                self._turn()
+                yield from self._taken()
+            yield from self._taken(is_last=True)
+            driver.close()
+        finally:
+            driver.kill()
+            self._bell.close()
+
+    def _turn(self) -> None:
+        """Do what can be done, or wait until something can."""
+        driver = self._driver
+        now = time.monotonic()
+        if now >= self._check_at:
+            driver.check(now)
+            self._check_at = now + _CHECK_S
+        if driver.step(True):
+            return
+        try:
+            self._bell.wait(lambda: driver.is_ready(True), _CHECK_S)
+        except GoneError:
+            self._check_at = 0.0
+
+    def _on_rows(self, number: int, batch: pa.RecordBatch) -> None:
+        self._driver.parent.poll()
+        self._found.append(batch)
+
+    def _taken(self, *, is_last: bool = False) -> Iterator[pa.RecordBatch]:
+        """Give what workers have given; all of it at the end if it is to be in order."""
+        if self._ordered and not is_last:
+            return
+        found, self._found = self._found, []
+        for batch in [in_order(found, self.schema)] if self._ordered and found else found:
+            self.rows_out += batch.num_rows
+            yield batch
+
+    def report(self) -> Report:
+        """Return counts and state, for people and for metrics; from any thread."""
+        driver = self._driver
+        return Report(
+            arrived={self._alias: self.rows_in},
+            late={self._alias: 0},
+            rows=self.rows_out,
+            evaluations=0,
+            pairs_pruned=0,
+            pairs_in_window=0,
+            window_rows=0,
+            memory_bytes={"workers": counted(driver, "state_bytes")},
+            watermark_lag={},
+            latency_s={},
+            lanes=(),
+            groups=GroupsReport(counted(driver, "entries"), self.timeless, self.filtered),
+            workers=worker_reports(driver),
+        )

@@ -1,0 +1,284 @@
+"""A stream on workers, as its own thread sees it: what comes in, what is due, what ends."""
+
+from __future__ import annotations
+
+import math
+import time
+from abc import abstractmethod
+from collections import Counter
+from collections.abc import Callable, Mapping
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.errors import OverloadError
+from penstock.plan.query import LEFT
+
+from ..emit.groups.closing import Limit
+from ..execute import promptness
+from ..execute.budget import LOOK_S, RESULTS, Budget
+from ..grouping.intake import EventTimes, GroupIntake, read_times
+from ..join.stream.calls import StreamCalls
+from ..join.stream.outlet import Outlet
+from ..metrics import Latency, Report
+from ..windows.source import Source, Span
+from .cut_clock import CutClock
+from .dealt import packed, pieces, projected
+from .driver import SOURCE
+from .opening import Opened
+from .points import reached
+from .reporting import report_of
+from .results import Gathering, Tally
+from .waiting import BellInbox
+
+#: Bytes that this process may hold of batches and results where no budget is given.
+_MEMORY_BYTES = 1 << 30
+#: Seconds between looks at whether all workers are there; their ends are noticed at once.
+_CHECK_S = 0.25
+
+
+class WorkerTurns(StreamCalls):
+    """What happens in the thread of a stream on workers.
+
+    Parameters
+    ----------
+    opened : Opened
+        Owned.
+    disorder : int, timedelta, or mapping of source to either
+    """
+
+    def __init__(self, opened: Opened, disorder: Span | Mapping[str, Span]) -> None:
+        flow = opened.flow
+        self.query, self.trace = opened.query, opened.trace
+        self.latency = Latency()
+        self._opened, self._driver = opened, opened.driver
+        self._parent = opened.driver.parent
+        self._ordered = flow.running.ordered
+        self._intake = GroupIntake(
+            opened.query, opened.pushed, disorder=disorder, idle_s=flow.idle_s
+        )
+        limit = flow.memory_bytes or _MEMORY_BYTES
+        budget = Budget(limit, rows_gather=flow.latency_s > 0)
+        outlet = Outlet(budget, self.latency, opened.output)
+        self._gathering = Gathering(outlet, opened.output, self._ordered)
+        self._tally = Tally()
+        budget.watch(RESULTS, self._tally.nbytes)
+        self._cuts = CutClock(self._parent, self._tally, opened.checkpoint, flow.latency_s, limit)
+        # Rows dealt of each feed, by its number.
+        self._firsts: Counter[int] = Counter()
+        self._limit: Limit = -math.inf
+        self._error: Exception | None = None
+        self._changes = 0
+        #: Number of the last cut whose end callers have been told of.
+        self._seen = self._parent.committed
+        self._check_at = 0.0
+        self._is_stopped = self._is_started = False
+        self._relax = promptness.hold(flow.latency_s) if flow.latency_s else None
+        self._restore()
+        driver = self._driver
+        driver.on_rows = self._on_rows
+        self._inbox = BellInbox(
+            opened.bell,
+            lambda: self._is_started and driver.is_ready(self._may_receive()),
+            self._look_soon,
+        )
+        super().__init__(
+            {LEFT: opened.pushed}, flow, budget, self._intake, outlet, self._tick, self._inbox
+        )
+
+    def _restore(self) -> None:
+        """Take over what the record has of the intake and of rows that wait."""
+        admission = self._driver.admission
+        if admission is None:
+            return
+        self._intake.restore(admission["intake"])
+        self._firsts.update({int(feed): n for feed, n in admission["firsts"].items()})
+        self._limit = self._limit_now()
+        for number, batches in self._driver.recorded_rows.items():
+            for batch in batches:
+                self._tally.add(number, batch)
+
+    def _start(self) -> None:
+        self._driver.start()
+        self._is_started = True
+
+    # -- what comes in ----------------------------------------------------------------------------
+
+    def _read(self, own: Source, batch: pa.RecordBatch) -> EventTimes:
+        return read_times(own.side, batch)
+
+    def _need_not_wait(self, own: Source, batch: pa.RecordBatch, feed: str) -> bool:
+        return False  # the call is short: workers fold
+
+    def _take(self, own: Source, batch: pa.RecordBatch, read: EventTimes, feed: str) -> None:
+        reached("push")
+        self._intake.take_in(self._intake.judge(own, batch, read, feed))
+        try:
+            while self._intake.waits:
+                rows, number = self._intake.next_rows()
+                for piece in pieces(projected(rows, self._opened.dealt)):
+                    body = packed(piece)
+                    self._parent.push(number, self._firsts[number], body, body.size)
+                    self._firsts[number] += piece.num_rows
+            self._advanced()
+        except Exception as error:
+            self._fail(error)
+            raise
+
+    def _advanced(self) -> None:
+        """Number a change, for latency, and tell workers what it promises."""
+        self._changes += 1
+        self._cuts.changed()
+        self.latency.arrived(np.array([self._changes]), time.monotonic())
+        self._promise()
+        self.budget.set("waiting", self._parent.held_bytes)
+
+    def _promise(self) -> None:
+        """Tell workers of a watermark that completes groups."""
+        limit = self._limit_now()
+        if limit > self._limit:
+            self._limit = limit
+            self._parent.promise(SOURCE, self._intake.watermarks()[LEFT])
+            self._gathering.note(self._cuts.raised(), self._changes)
+
+    def _limit_now(self) -> Limit:
+        return self._opened.closing.limit(self._intake.watermarks())
+
+    # -- what is due ------------------------------------------------------------------------------
+
+    def _tick(self, now: float) -> float | None:
+        if self._error is not None or self._closed or not self._is_started:
+            return None
+        try:
+            return self._tick_at(now)
+        except Exception as error:  # raised at the next call
+            self._fail(error)
+            return None
+
+    def _tick_at(self, now: float) -> float | None:
+        if now >= self._check_at:
+            self._check_at = now + _CHECK_S
+            self._look(now)
+        self._promise()
+        self._cut_if_due(now)
+        self._work(self._inbox.empty)
+        due = [self._check_at, *self._intake.next_idle(now)]
+        due += [] if self._cuts.due is None else [self._cuts.due]
+        due += [] if self._may_receive() else [now + LOOK_S]
+        return min(due)
+
+    def _look(self, now: float) -> None:
+        """See whether all workers are there; rows of lost ones will be computed again."""
+        if self._driver.check(now):
+            self._tally.drop(self._parent.committed + 1)
+
+    def _look_soon(self, name: str) -> None:
+        """Look at workers next, since a process has ended."""
+        self._check_at = 0.0
+
+    def _work(self, goes_on: Callable[[], bool]) -> None:
+        """Do all that can be done now."""
+        while self._driver.step(self._may_receive()):
+            self._note_cuts()
+            if not goes_on():
+                break
+        self.budget.set("waiting", self._parent.held_bytes)
+
+    def _on_rows(self, number: int, batch: pa.RecordBatch) -> None:
+        """Take rows of a worker."""
+        self._tally.add(number, batch)
+        if self._opened.checkpoint is None:
+            found = self._parent.poll()
+            assert found is not None
+            self._gathering.add(*found)
+            if not self._ordered:
+                self._tally.drop(number)
+
+    def _note_cuts(self) -> None:
+        """See whether a cut is over."""
+        while self._seen < self._parent.committed:
+            number = self._seen + 1
+            if self._opened.checkpoint is None:
+                self._gathering.over(number)
+                self._tally.drop(number)
+            else:
+                self._gathering.left(
+                    number, self._tally.rows(number) - self._tally.rows(number - 1)
+                )
+            self._cuts.ended()
+            self._seen = number
+            self.budget.bells.ring()
+
+    def _may_receive(self) -> bool:
+        """Whether there is room for results, or nobody could make it by polling."""
+        if self.budget.lifted or not self.budget.results_full:
+            return True
+        return not (self._outlet.rows or self._pollable_rows())
+
+    def _pollable_rows(self) -> int:
+        """Rows of checkpoints that can be polled."""
+        if self._opened.checkpoint is None:
+            return 0
+        return self._tally.rows(None if self._opened.now else self._parent.committed)
+
+    def _cut_if_due(self, now: float) -> None:
+        due = self._cuts.due
+        if due is not None and due <= now:
+            self._cuts.began()
+            firsts = {str(feed): n for feed, n in self._firsts.items()}
+            self._parent.cut({"intake": self._intake.state(), "firsts": firsts})
+
+    @abstractmethod
+    def _check(self) -> None: ...
+
+    def _fail(self, error: Exception) -> None:
+        self._error = self._error or error
+        self._driver.kill()
+        self.budget.bells.ring()
+
+    # -- the end ----------------------------------------------------------------------------------
+
+    def _last_steps(self) -> list[Callable[[], None]]:
+        return [self._finish, self._driver.close, self._end_all]
+
+    def _finish(self) -> None:
+        """End the feeds, and wait for all rows, under a last number."""
+        if self._error is not None:
+            raise self._error
+        if not self._is_stopped:
+            self._intake.end()
+            self._promise()
+        target = self._cuts.want()
+        deadline = time.monotonic() + self.flow.running.timeout_s
+        while self._seen < target:
+            now = time.monotonic()
+            if now > deadline:
+                raise OverloadError(
+                    f"workers have not ended within {self.flow.running.timeout_s:g} s; some of "
+                    "the last rows are missing"
+                )
+            self._look(now)
+            self._cut_if_due(now)
+            self._work(lambda: True)
+            if self._seen < target:
+                self._inbox.wait(_CHECK_S)
+
+    def _abandon(self) -> None:
+        """End everything, after a start that failed."""
+        self._closed = True
+        self._end_all()
+        self._thread.end()
+
+    def _end_all(self) -> None:
+        self._driver.kill()
+        if self._relax is not None:
+            self._relax()
+            self._relax = None
+        self._inbox.close()
+        self._opened.close()
+        self.budget.bells.ring()
+
+    def _report(self) -> Report:
+        return report_of(
+            self._driver, self._intake, self.budget.parts(), self.latency, self._tally.given
+        )

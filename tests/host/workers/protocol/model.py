@@ -1,0 +1,344 @@
+"""Parent, workers, disk and reader as one system, every step of which may come at any time.
+
+The machines are the real ones. What is modelled is the world around them: queues in order between
+any two of them, a disk that keeps what was renamed, a reader that outlives crashes, deaths.
+
+Checked in every step:
+
+P1  No group leaves before every row of it is merged: its count is that of the whole input.
+P2  What the reader has is what a run in one place gives: each group once, under one number, and
+    the same rows whenever a number is given again.
+
+The explorer adds that some step always leads on, and that an end can be reached from everywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+from penstock.host.device.fields import MalformedError
+from penstock.host.workers.protocol.commit import Commit, WorkerPart
+from penstock.host.workers.protocol.messages import DeltaBlock, Mark, Message, PartWritten
+from penstock.host.workers.protocol.parent import Parent
+from penstock.host.workers.protocol.worker import Worker
+from penstock.plan.window import FOREVER
+from tests.host.workers.protocol.cells import Cells
+from tests.host.workers.protocol.tally import Rows, Tally, limit_of
+from tests.host.workers.protocol.world import Disk, Setting, World
+
+Steps = Iterable[tuple[str, Callable[[], World]]]
+
+
+class System:
+    """The model: which steps there are, and what must hold.
+
+    Parameters
+    ----------
+    setting : Setting
+    worker, parent, state : type
+        The real machines, or mutants of them.
+    """
+
+    def __init__(
+        self,
+        setting: Setting,
+        worker: type[Worker] = Worker,
+        parent: type[Parent] = Parent,
+        state: type[Tally] = Tally,
+    ) -> None:
+        self.setting = setting
+        self.cells = Cells()
+        self._worker, self._parent, self._state = worker, parent, state
+        self._expected = setting.expected
+        self._over = len(setting.items)
+
+    # The explorer's border.
+
+    def first(self) -> World:
+        given = self.setting
+        parent = self.cells.of(self._parent(given.size, saves=given.saves, now=given.now))
+        return self._begun(World(parent, (), (), self.cells.of(Disk())), None)
+
+    def steps(self, world: World) -> Steps:
+        parent: Parent = world.parent.content
+        yield from self._steps_of_parent(world, parent)
+        for rank, cell in enumerate(world.workers):
+            yield from self._steps_of_worker(world, parent, rank, cell.content)
+            if world.above[rank]:
+                yield f"parent reads {rank}", partial(self._read_up, world, rank)
+        if world.deaths < self.setting.deaths:
+            for rank in range(len(world.workers)):
+                yield f"kill {rank}", partial(self._kill, world, rank)
+        if world.restarts < len(self.setting.restarts):
+            yield "kill all, and start again", partial(self._restart, world)
+
+    def problem(self, world: World) -> str | None:
+        given = [group for _, groups in world.read for group, _ in groups]
+        if len(set(given)) < len(given):
+            return f"P2: a group was given twice: {world.read}"
+        return None
+
+    def is_end(self, world: World) -> bool:
+        if world.pushed <= self._over or not self._covers(world):
+            return False
+        return {group: n for _, groups in world.read for group, n in groups} == self._expected
+
+    def key(self, world: World) -> Hashable:
+        workers = tuple([cell.number for cell in world.workers])
+        return world.parent.number, workers, world.disk.number, *world[2:3], *world[4:]
+
+    # The parent.
+
+    def _steps_of_parent(self, world: World, parent: Parent) -> Steps:
+        is_over = world.pushed > self._over
+        if parent.waiting or self._is_rows(world):
+            for rank in range(len(world.workers)):
+                yield f"deal to {rank}", partial(self._deal, world, rank)
+        elif world.pushed < self._over:
+            yield "promise", partial(self._promise, world, self.setting.items[world.pushed])
+        elif not is_over:
+            feeds = sorted({feed for feed, _ in self.setting.items})
+            yield "feeds end", partial(self._promise, world, *[(f, FOREVER) for f in feeds])
+        if parent.may_cut:
+            if is_over and not self._covers(world):
+                yield "cut at the end", partial(self._cut, world, 0)
+            elif not is_over and world.pushed and world.cuts < self.setting.cuts:
+                yield "cut", partial(self._cut, world, 1)
+        if parent.ready is not None:
+            yield "commit", partial(self._commit, world)
+        yield "poll", partial(self._poll, world)
+
+    def _is_rows(self, world: World) -> bool:
+        """Whether rows are next in the input."""
+        items = self.setting.items
+        return world.pushed < len(items) and not isinstance(items[world.pushed][1], int)
+
+    def _covers(self, world: World) -> bool:
+        """Whether a record, or a cut, covers all input."""
+        parent: Parent = world.parent.content
+        if not self.setting.saves:
+            return parent.may_cut and parent.committed > world.cuts
+        return parent.last is not None and parent.last.admission > self._over
+
+    def _told(self, world: World, act: Callable[..., Any], *args: Hashable) -> tuple[World, Any]:
+        """Let the parent act."""
+        cell, result = self.cells.act(world.parent, act, *args)
+        return world._replace(parent=cell), result
+
+    def _deal(self, world: World, rank: int) -> World:
+        if not world.parent.content.waiting:
+            feed, rows = self.setting.items[world.pushed]
+            world, _ = self._told(world, self._parent.push, feed, world.pushed, Rows(rows), 1)
+            world = world._replace(pushed=world.pushed + 1)
+        return self._settled(self._told(world, self._parent.deal, rank)[0])
+
+    def _promise(self, world: World, *promises: tuple[int, int]) -> World:
+        for feed, time in promises:
+            world, _ = self._told(world, self._parent.promise, feed, time)
+        return self._settled(world._replace(pushed=world.pushed + 1))
+
+    def _cut(self, world: World, counts: int) -> World:
+        world, _ = self._told(world, self._parent.cut, world.pushed)
+        return self._settled(world._replace(cuts=world.cuts + counts))
+
+    def _read_up(self, world: World, rank: int) -> World:
+        message, *rest = world.above[rank]
+        world, _ = self._told(world, self._parent.arrived, rank, message)
+        return world._replace(above=_with(world.above, rank, tuple(rest)))
+
+    def _commit(self, world: World) -> World:
+        record = world.parent.content.ready
+        kept = (*record.states, *(name for names in record.rows.values() for name in names))
+        disk = Disk(dict(world.disk.content.files))
+        disk.commit(record, kept)
+        world, _ = self._told(world, _commit)
+        return world._replace(disk=self.cells.of(disk))
+
+    def _poll(self, world: World) -> World:
+        world, polled = self._told(world, self._parent.poll)
+        if polled is None:
+            return world
+        number, batches = polled
+        groups = tuple(sorted(group for batch in batches for group in batch.groups))
+        read = dict(world.read)
+        if self.setting.saves and not self.setting.now:
+            before = read.setdefault(number, groups)
+            assert before == groups, f"P2: number {number} had {before}, then {groups}"
+        else:
+            read[number] = tuple(sorted({*read.get(number, ()), *groups}))
+        return world._replace(read=tuple(sorted(read.items())))
+
+    # Workers.
+
+    def _steps_of_worker(self, world: World, parent: Parent, rank: int, worker: Worker) -> Steps:
+        queue = parent.outgoing[rank]
+        if queue and worker.may_take(queue[0]):
+            yield f"{rank} takes {queue[0].kind}", partial(self._take, world, rank)
+        state: Any = worker.state
+        if worker.may_end:
+            if worker.can_close:
+                yield f"{rank} ends its epoch", partial(self._end_epoch, world, rank, 0)
+            elif state.changed and world.epochs < self.setting.epochs:
+                yield f"{rank} ends its epoch early", partial(self._end_epoch, world, rank, 1)
+        for sender, cell in enumerate(world.workers):
+            if (queue := cell.content.outgoing[rank]) and worker.may_read(sender):
+                label = f"{rank} reads {queue[0].kind} of {sender}"
+                yield label, partial(self._read, world, rank, sender)
+        if worker.parts:
+            yield f"{rank} writes its part", partial(self._write, world, rank)
+
+    def _worked(
+        self, world: World, rank: int, act: Callable[..., Any], *args: Hashable
+    ) -> tuple[World, Any]:
+        """Let a worker act, and send what it computes to the parent."""
+        cell, result = self.cells.act(world.workers[rank], act, *args)
+        if cell.content.results:
+            cell, results = self.cells.act(cell, _take_results)
+            for output in results:
+                self._require_whole(output.body.groups)
+            world = self._sent_up(world, rank, results)
+        return world._replace(workers=_with(world.workers, rank, cell)), result
+
+    def _sent_up(self, world: World, rank: int, messages: tuple[Message, ...]) -> World:
+        above = world.above[rank] + messages
+        return world._replace(above=_with(world.above, rank, above))
+
+    def _require_whole(self, groups: Iterable[tuple[Any, int]]) -> None:
+        for group, count in groups:
+            expected = self._expected.get(group, 0)
+            assert count >= expected, f"P1: {group} left with {count} of {expected} rows"
+            assert count <= expected, f"P2: {group} left with {count} rows, but has {expected}"
+
+    def _take(self, world: World, rank: int) -> World:
+        world, message = self._told(world, _pop, rank)
+        return self._settled(self._worked(world, rank, self._worker.dealt, message)[0])
+
+    def _end_epoch(self, world: World, rank: int, counts: int) -> World:
+        world, _ = self._worked(world, rank, self._worker.end_epoch)
+        return self._settled(world._replace(epochs=world.epochs + counts))
+
+    def _read(self, world: World, rank: int, sender: int) -> World:
+        """Read the blocks of an epoch and its end; or a mark.
+
+        Between blocks nothing else is tried: what comes early can only hide that it came late.
+        """
+        while True:
+            other, message = self.cells.act(world.workers[sender], _pop, rank)
+            world = world._replace(workers=_with(world.workers, sender, other))
+            world, _ = self._worked(world, rank, _arrived, sender, message)
+            if self.setting.is_lazy or not isinstance(message, DeltaBlock):
+                return self._settled(world)
+
+    def _write(self, world: World, rank: int) -> World:
+        world, part = self._worked(world, rank, _take_part)
+        message = _written(part)
+        disk = world.disk
+        if message.state:
+            disk, _ = self.cells.act(disk, Disk.write, message.state, part.state)
+        if message.rows:
+            disk, _ = self.cells.act(disk, Disk.write, message.rows, part.rows)
+        return self._settled(self._sent_up(world._replace(disk=disk), rank, (message,)))
+
+    def _settled(self, world: World) -> World:
+        """Let workers and parent take all that is there for them, unless that has steps."""
+        if self.setting.is_lazy:
+            return world
+        for rank, above in enumerate(world.above):
+            for _ in above:
+                world = self._read_up(world, rank)
+        for rank in range(len(world.workers)):
+            while (queue := world.parent.content.outgoing[rank]) and not isinstance(queue[0], Mark):
+                world, message = self._told(world, _pop, rank)
+                world, _ = self._worked(world, rank, self._worker.dealt, message)
+        return world
+
+    # Deaths.
+
+    def _kill(self, world: World, rank: int) -> World:
+        """Kill one worker, and let all begin again, while messages of before are on their way.
+
+        What the others do before they are stopped they might as well have done before the death.
+        """
+        old = [cell.content for cell in world.workers]
+        world, record = self._told(world, self._parent.recover, rank)
+        world = self._begun(world._replace(deaths=world.deaths + 1), record)
+        for sender, worker in enumerate(old):
+            for part in worker.parts:
+                world, _ = self._told(world, self._parent.arrived, sender, _written(part))
+            for receiver, queue in enumerate(worker.outgoing):
+                for message in list(queue)[:1]:
+                    world, _ = self._worked(world, receiver, _arrived, sender, message)
+        return self._settled(world)
+
+    def _restart(self, world: World) -> World:
+        given, record = self.setting, world.disk.content.record
+        size = given.restarts[world.restarts]
+        rows = world.disk.content.rows()
+        parent = self._parent(size, saves=given.saves, now=given.now, last=record, rows=rows)
+        world = world._replace(
+            parent=self.cells.of(parent),
+            pushed=0 if record is None else record.admission,
+            restarts=world.restarts + 1,
+        )
+        return self._settled(self._begun(world, record))
+
+    def _begun(self, world: World, record: Commit | None) -> World:
+        """All workers, as they begin from a record."""
+        size = world.parent.content.size
+        workers = tuple(self.cells.of(self._new(world, rank, record)) for rank in range(size))
+        return world._replace(workers=workers, above=((),) * size)
+
+    def _new(self, world: World, rank: int, record: Commit | None) -> Worker:
+        parent: Parent = world.parent.content
+        state = self._state(rank, parent.size, self.setting.keys)
+        begins: dict[str, Any] = {"incarnation": parent.incarnation, "saves": self.setting.saves}
+        if record is None:
+            return self._worker(rank, parent.size, state, limit_of, **begins)
+        begins |= {"number": record.number, "recorded": record.promises}
+        worker = self._worker(rank, parent.size, state, limit_of, **begins)
+        for name in record.states:
+            worker.load(world.disk.content.files[name], record.size)
+        return worker
+
+
+def _pop(machine: Any, receiver: int) -> Message:
+    return machine.outgoing[receiver].popleft()
+
+
+def _arrived(worker: Worker, sender: int, message: Message) -> None:
+    worker.arrived(sender, message)
+    if isinstance(message, DeltaBlock):
+        # It comes again, as over a network that repeats what it holds for lost.
+        with suppress(MalformedError):
+            worker.arrived(sender, message)
+
+
+def _commit(parent: Parent) -> None:
+    record = parent.ready
+    assert record is not None
+    parent.commit(record)
+
+
+def _take_results(worker: Worker) -> tuple[Message, ...]:
+    results = tuple(worker.results)
+    worker.results.clear()
+    return results
+
+
+def _take_part(worker: Worker) -> WorkerPart:
+    return worker.parts.popleft()
+
+
+def _written(part: WorkerPart) -> PartWritten:
+    """What a worker tells the parent once its part is written."""
+    name = f"{part.number}.{part.rank}.{part.incarnation}"
+    state = f"{name}.state".encode() if part.state else b""
+    rows = f"{name}.rows".encode() if part.rows else b""
+    return PartWritten(part.incarnation, part.number, state, rows)
+
+
+def _with(values: tuple[Any, ...], place: int, value: Any) -> tuple[Any, ...]:
+    return (*values[:place], value, *values[place + 1 :])
