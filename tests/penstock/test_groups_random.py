@@ -64,7 +64,9 @@ def check_stream(seed: int, workers: int | None = None) -> None:
         check(asked, data, promises.accepted, rows, seed)
         runs.append(exact(asked, rows))
     # Groups of unique keys leave with the batch of their row.
-    assert runs[0] == runs[1] or not asked.timed, f"seed {seed}: the order of groups follows the cut\n{asked.text}"
+    assert runs[0] == runs[1] or not asked.timed, (
+        f"seed {seed}: the order of groups follows the cut\n{asked.text}"
+    )
 
 
 @pytest.mark.parametrize("seed", range(12))
