@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from multiprocessing.connection import Connection
 from multiprocessing.reduction import recv_handle, send_handle
 from typing import Any
@@ -33,6 +34,19 @@ class Near:
             if not producer.send(Kind.ROWS, message):
                 self.wait(producer.pump)
 
+    def one_by_one(self, far: Far, job: Job, source: Source) -> None:
+        """Send each message by itself, and keep when it was begun."""
+        ends = shm.create(job.slots, job.message_bytes + FOOTER_BYTES)
+        producer = ends.producer(self.ringer.ring)
+        self.hand_over(far, ends.file)
+        ends.close()
+        times, clock = [], time.perf_counter_ns
+        for message in source.messages(job):
+            times.append(clock())
+            if not producer.send(Kind.ROWS, message):
+                self.wait(producer.pump)
+        self.sent_ns = times
+
     def hand_over(self, far: Far, *files: int) -> None:
         """Pass descriptors to the far process and wait until it is ready."""
         passed = (*self.bell.files, *self._theirs.files, *files)
@@ -62,12 +76,12 @@ def attach(link: Connection) -> tuple[Doorbell, Consumer, Producer | None]:
 
 
 def consume(link: Connection, job: Job) -> Done:
-    """Take all messages of a transfer, each part as it comes."""
+    """Take all messages of a transfer."""
     bell, consumer, _ = attach(link)
     toucher = Toucher(job)
     receive, done, take = consumer.receive, consumer.done, toucher.take
     while toucher.left:
-        message = receive(whole=False)
+        message = receive()
         if message is None:
             if not bell.wait(lambda: consumer.has_arrived, PATIENCE_S):
                 raise ProcessError("the producer of a benchmark does nothing")

@@ -211,7 +211,4 @@ def consume_iceoryx(link: Connection, job: Job) -> Done:
 
 
 #: Every peer, by its name.
-PEERS: dict[str, Callable[[], Any]] = {
-    peer.name: peer for peer in (Iceoryx, Zmq, Pipe, Flight)
-}
-
+PEERS: dict[str, Callable[[], Any]] = {peer.name: peer for peer in (Iceoryx, Zmq, Pipe, Flight)}

@@ -242,22 +242,29 @@ class Consumer:
         return cut.content()
 
     def _join_more(self, kind: Kind) -> None:
-        """Copy further slots of a message that have come, up to half of the ring at once."""
+        """Copy further slots of a message that is cut, as they come."""
         cut = self._cut
-        while cut is not None and not self.memory.has_crc and not self._early:
-            room = (MOST_MESSAGE_BYTES - cut.size) // self._capacity
-            count = min(self._share, room, self.modulus - self._wanted)
-            if count < 1 or self._received != self._processed:
-                return
-            target = cut.reserve(count * self._capacity)
-            count = self.memory.join(self._slot, self._wanted, target, cut.size, count, kind)
-            if not count:
-                return
-            cut.size += count * self._capacity
-            self._step(count)
-            self._processed = self._received
-            if (self._processed - self._given) % self.modulus >= self._share:
-                self._give()
+        # Checksums are left to the other way, and so are numbers that wrap, and credits that wait
+        # for an earlier message to be done.
+        if cut is None or self.memory.has_crc or self._received != self._processed:
+            return
+        count = max(self.slots, (self._room - cut.size) // self._capacity)
+        most = (MOST_MESSAGE_BYTES - cut.size) // self._capacity
+        count = min(count, most, self.modulus - 1 - self._received)
+        if count < 1:
+            return
+        target = cut.reserve(count * self._capacity)
+        count = self.memory.join(
+            self._slot, self._received, target, cut.size, count, kind, self._share
+        )
+        cut.size += count * self._capacity
+        before = self._received
+        self._step(count)
+        self._processed = self._received
+        if count >= self._share:
+            self._given = before + count - count % self._share
+            if self._ring is not None:
+                self._ring()
 
     def _is_open(self, sequence: int) -> bool:
         """Whether a slot was taken and is not processed."""

@@ -35,9 +35,10 @@ def copy_bytes(typingctx, to, at, source, start, nbytes):
 
 @kept(atomics)
 def fill_slots(
-    memory, words, begin, slots, slot_bytes, slot, sequence, source, count, first, channel, is_last
-):
-    """Copy parts of a buffer into slots, and publish each by a release store.
+    memory, words, begin, slots, slot_bytes, slot, sent, source, count, first, channel, is_last,
+    credit, spins,
+):  # fmt: skip
+    """Copy parts of a buffer into slots as credits come, and publish each by a release store.
 
     Parameters
     ----------
@@ -47,8 +48,8 @@ def fill_slots(
         The same memory.
     begin, slots, slot_bytes : int
         Byte at which the slots begin, their number, and bytes of each.
-    slot, sequence : int
-        Of the first one to fill.
+    slot, sent : int
+        The first one to fill, and the sequence number before its own.
     source : array of uint8
         ``count`` times as many bytes as a slot takes.
     count : int
@@ -56,9 +57,26 @@ def fill_slots(
         The first two words of all footers, but for the flag.
     is_last : bool
         Whether the last slot ends the message.
+    credit : int
+        Word of the consumer's count.
+    spins : int
+        Looks at that word without a credit, in all, before it returns.
+
+    Returns
+    -------
+    int
+        Slots that were filled, 0 to ``count``. Fewer if no credit came, or an impossible count.
     """
     size = slot_bytes - FOOTER_BYTES
+    processed = types.int64(load_word(words, credit))
     for number in range(count):
+        while sent + number - processed >= slots:
+            spins -= 1
+            if spins < 0:
+                return number
+            processed = types.int64(load_word(words, credit))
+        if processed > sent + number:
+            return number
         start = begin + slot * slot_bytes
         copy_bytes(memory, start, source, number * size, size)
         at = (start + size) // 8
@@ -66,48 +84,61 @@ def fill_slots(
         words[at] = first | (_MORE if goes_on else 0)
         words[at + 1] = channel
         words[at + 2] = 0
-        store_word(words, at + _FOOTER_WORDS - 1, types.uint64(sequence + number))
+        store_word(words, at + _FOOTER_WORDS - 1, types.uint64(sent + number + 1))
         slot += 1
         if slot == slots:
             slot = 0
+    return count
 
 
 @kept(atomics)
 def join_slots(
-    memory, words, begin, slots, slot_bytes, slot, sequence, target, at, count, first, channel
-):
-    """Copy the payloads of slots that have come behind one another.
+    memory, words, begin, slots, slot_bytes, slot, received, target, at, count, first, channel,
+    credit, share, spins,
+):  # fmt: skip
+    """Copy the payloads of slots as they come, and give their credits by release stores.
 
-    It stops before the first slot that has not come, or that is anything but a full part of a
+    It stops before the first slot that does not come, or that is anything but a full part of a
     message that goes on.
 
     Parameters
     ----------
-    memory, words, begin, slots, slot_bytes, slot, sequence, first, channel
-        Those of :func:`fill_slots`; acquire loads.
+    memory, words, begin, slots, slot_bytes, slot, first, channel, credit
+        Those of :func:`fill_slots`.
+    received : int
+        The sequence number before the first slot's; all up to it are processed.
     target : array of uint8
     at : int
         Where the first payload goes; the others follow.
     count : int
         Slots, at most; the target has room for them.
+    share : int
+        Slots after which credits are given.
+    spins : int
+        Looks at a slot that has not come, in all, before it returns.
 
     Returns
     -------
     int
-        Slots that were copied.
+        Slots that were copied. Credits of the last ones may not be given yet.
     """
     size = slot_bytes - FOOTER_BYTES
     for number in range(count):
         start = begin + slot * slot_bytes
         footer = (start + size) // 8
+        while load_word(words, footer + _FOOTER_WORDS - 1) != types.uint64(received + number + 1):
+            spins -= 1
+            if spins < 0:
+                return number
         if (
-            load_word(words, footer + _FOOTER_WORDS - 1) != types.uint64(sequence + number)
-            or types.int64(words[footer]) != first | _MORE
+            types.int64(words[footer]) != first | _MORE
             or types.int64(words[footer + 1]) != channel
             or words[footer + 2]
         ):
             return number
         copy_bytes(target, at + number * size, memory, start, size)
+        if (number + 1) % share == 0:
+            store_word(words, credit, types.uint64(received + number + 1))
         slot += 1
         if slot == slots:
             slot = 0

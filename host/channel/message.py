@@ -104,20 +104,27 @@ class ProducerMemory(Protocol):
         ...
 
     def fill(
-        self, slot: int, sequence: int, part: memoryview, count: int, kind: int, *, is_last: bool
-    ) -> None:
-        """Fill slots one after another, each as by :meth:`write` and :meth:`publish`.
+        self, slot: int, sent: int, part: memoryview, count: int, kind: int, *, is_last: bool
+    ) -> int:
+        """Fill slots one after another as far as credits go, each as by the calls above.
+
+        It may wait for credits as long as a doorbell spins.
 
         Parameters
         ----------
-        slot, sequence : int
-            Of the first one; the numbers do not wrap, the slots may.
+        slot, sent : int
+            The first one, and the sequence number before its own; the numbers do not wrap.
         part : memoryview
             ``count`` times as many bytes as a slot takes.
         count : int
         kind : int
         is_last : bool
             Whether the message ends with them; otherwise it goes on.
+
+        Returns
+        -------
+        int
+            Slots filled; where it stopped there was no credit, or an impossible count.
         """
         ...
 
@@ -147,25 +154,37 @@ class ConsumerMemory(Protocol):
         ...
 
     def join(
-        self, slot: int, sequence: int, target: np.ndarray, at: int, count: int, kind: int
+        self,
+        slot: int,
+        received: int,
+        target: np.ndarray,
+        at: int,
+        count: int,
+        kind: int,
+        share: int,
     ) -> int:
-        """Copy the payloads of slots behind one another, as far as they have come.
+        """Copy the payloads of slots behind one another as they come, and give their credits.
+
+        It may wait for them as long as a doorbell spins.
 
         Parameters
         ----------
-        slot, sequence : int
-            Of the first one; the numbers do not wrap, the slots may.
+        slot, received : int
+            The first one, and the sequence number before its own, up to which all are processed;
+            the numbers do not wrap.
         target : array of uint8
             Filled from byte ``at`` on; it has room for them.
         count : int
             Slots, at most.
         kind : int
             Of the message: a slot of another one, or the message's last, is not copied.
+        share : int
+            Slots after which credits are given.
 
         Returns
         -------
         int
-            Slots that were copied, 0 to ``count``.
+            Slots copied. The credits of the last ones may not be given yet.
         """
         ...
 

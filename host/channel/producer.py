@@ -177,22 +177,24 @@ class Producer:
         self._put(parts, self._kind, MORE if rest else 0)
 
     def _fill_several(self, rest: list[memoryview]) -> bool:
-        """Fill slots from one large buffer, as many as there are known credits for.
-
-        False if that is less than two: :meth:`_fill` does it then.
-        """
+        """Fill slots from one large buffer, as far as credits go; whether any was filled."""
+        # Numbers that wrap are left to the other way, and so are checksums.
         if not rest or self.memory.has_crc:
             return False
-        room = self.slots - (self._sent - self._processed) % self.modulus
-        # Numbers that wrap are left to the other way.
-        count = min(len(rest[0]) // self._capacity, room, self.modulus - 1 - self._sent)
+        count = min(len(rest[0]) // self._capacity, self.modulus - 1 - self._sent)
         if count < 2:
             return False
-        part = self._cut(rest, count * self._capacity)
+        part = rest[0][: count * self._capacity]
+        is_last = len(part) == len(rest[0]) and len(rest) == 1
         slot = self._slot + 1 if self._slot + 1 < self.slots else 0
-        self.memory.fill(slot, self._sent + 1, part, count, self._kind, is_last=not rest)
+        count = self.memory.fill(slot, self._sent, part, count, self._kind, is_last=is_last)
+        if not count:
+            return False
+        self._cut(rest, count * self._capacity)
         self._slot = (self._slot + count) % self.slots
         self._sent += count
+        # The credits that were used may have come meanwhile.
+        self._in_flight()
         return True
 
     @staticmethod

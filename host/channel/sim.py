@@ -110,15 +110,18 @@ class SimChannel:
         self.forward.append(Write("sequence", slot, 0, sequence))
 
     def fill(
-        self, slot: int, sequence: int, part: memoryview, count: int, kind: int, *, is_last: bool
-    ) -> None:
-        """Write and publish slots one after another."""
+        self, slot: int, sent: int, part: memoryview, count: int, kind: int, *, is_last: bool
+    ) -> int:
+        """Write and publish slots one after another, as far as credits have come."""
         size = self.slot_bytes - FOOTER_BYTES
         for number in range(count):
+            if not 0 <= sent + number - self.processed() < self.slots:
+                return number
             flags = 0 if is_last and number == count - 1 else MORE
             place = (slot + number) % self.slots
             self.write(place, 0, part[number * size : (number + 1) * size])
-            self.publish(place, size, kind, flags, 0, sequence + number)
+            self.publish(place, size, kind, flags, 0, sent + number + 1)
+        return count
 
     def processed(self) -> int:
         """The count of credits that has arrived."""
@@ -137,17 +140,26 @@ class SimChannel:
         return memoryview(self.payloads[slot])[:length].toreadonly()
 
     def join(
-        self, slot: int, sequence: int, target: np.ndarray, at: int, count: int, kind: int
+        self,
+        slot: int,
+        received: int,
+        target: np.ndarray,
+        at: int,
+        count: int,
+        kind: int,
+        share: int,
     ) -> int:
-        """Copy the payloads of slots that have come."""
+        """Copy the payloads of slots that have come, and give their credits."""
         size = self.slot_bytes - FOOTER_BYTES
         for number in range(count):
-            place = (slot + number) % self.slots
+            place, sequence = (slot + number) % self.slots, received + number + 1
             footer = (size, kind, MORE, self.channel, 0, 0)
-            if self.sequence(place) != sequence + number or self.footer(place) != footer:
+            if self.sequence(place) != sequence or self.footer(place) != footer:
                 return number
             start = at + number * size
             target[start : start + size] = np.frombuffer(self.payload(place, size), np.uint8)
+            if (number + 1) % share == 0:
+                self.give(sequence)
         return count
 
     def give(self, processed: int) -> None:

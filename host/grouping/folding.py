@@ -112,6 +112,10 @@ class GroupFolding:
         """
         return self._state.release(limit)
 
+    def trim(self) -> None:
+        """Give back memory of groups that have left."""
+        self._state.trim()
+
     def finish(self) -> Iterator[pa.RecordBatch]:
         """Give all groups.
 

@@ -4,25 +4,23 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from penstock.errors import DataError
-from penstock.expr.columns import Columns, evaluate_columns
-from penstock.expr.node import Expr
+from penstock.expr.columns import evaluate_columns
 from penstock.plan.group_query import GroupQuery
 from penstock.plan.query import Side, columns
 
 from ..join.stream.sources import Admitted, Sources
-from ..keys.prepare import check_casts
 from ..rows.batch_bytes import byte_counter
 from ..rows.columns import load
-from ..rows.sides import SideRows, filtered
 from ..windows.feeds import ONLY
 from ..windows.source import Source, Span
+from .checking import RowChecks
 
 #: Rows, at most, of neighbouring batches of a feed that are folded as one: a fold costs some tens
 #: of microseconds beside its rows.
@@ -39,10 +37,13 @@ class EventTimes:
         Of the rows that have one.
     rows : ndarray of int64, shape (n,), or None
         Which rows these are; None for all.
+    are_checked : bool
+        Whether all that can fail of the rows has been computed.
     """
 
     times: np.ndarray
     rows: np.ndarray | None
+    are_checked: bool = False
 
 
 def read_times(side: Side, batch: pa.RecordBatch) -> EventTimes:
@@ -116,7 +117,7 @@ class GroupIntake(Sources):
         self.query = query
         self.entry = entry
         self._bytes = byte_counter(schema)
-        self._checked = [] if query.lookup is not None else _failing(query)
+        self._checks = RowChecks(query)
         self._waiting: deque[tuple[pa.RecordBatch, int]] = deque()
         #: Numbers of feeds in the order in which they were registered.
         self._numbers = {ONLY: 0}
@@ -131,7 +132,18 @@ class GroupIntake(Sources):
         return self._bytes(batch)
 
     def cannot_fail(self, own: Source, feed: str) -> bool:
-        return not self._checked and self.has_feed(own, feed)
+        return self.has_feed(own, feed)
+
+    def read(self, batch: pa.RecordBatch) -> EventTimes:
+        """Read event times, and raise any error that rows can cause; in any thread.
+
+        Raises
+        ------
+        DataError
+        """
+        times = read_times(self.entry, batch)
+        self._checks.check(batch, times.times)
+        return replace(times, are_checked=True)
 
     @property
     def waits(self) -> bool:
@@ -152,24 +164,9 @@ class GroupIntake(Sources):
         late = np.flatnonzero(~admitted.on_time)
         if times.rows is not None and len(late):
             late = times.rows[late]
-        self._check(batch)
+        if not times.are_checked:
+            self._checks.check(batch, times.times)
         return JudgedRows(own, feed, batch, admitted, late)
-
-    def _check(self, batch: pa.RecordBatch) -> None:
-        """Compute what can fail of rows, for its error."""
-        if not self._checked:
-            return
-        query, rows = self.query, batch.num_rows
-        loaded = load(
-            batch,
-            query.columns_of(query.source.side),
-            query.scale_of(query.source.side),
-            self.entry.alias,
-        )
-        known: Columns = {(query.source.side, name): v for name, v in loaded.items()}
-        everything = np.arange(rows)
-        kept = filtered(query.source, SideRows(everything, everything, known))
-        check_casts(self._checked, kept.columns, len(kept))
 
     def take_in(self, judged: JudgedRows) -> int:
         """Take a batch, and let its rows wait; return their number."""
@@ -212,13 +209,3 @@ class GroupIntake(Sources):
         """Let rows wait again, before all others."""
         self._waiting.appendleft((batch, feed))
         self.nbytes += self._bytes(batch)
-
-
-def _failing(query: GroupQuery) -> list[Expr]:
-    """Expressions of single rows that can fail, and declared scales, which a value can be off."""
-    made = query.aggregation
-    exprs = [query.source.filter, *made.keys]
-    exprs += [e for one in made.aggregates for e in (one.value, one.by) if e is not None]
-    if query.scale_of(query.source.side):
-        return exprs
-    return [expr for expr in exprs if expr.casts]

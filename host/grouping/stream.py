@@ -27,10 +27,12 @@ from ..join.stream.outlet import Outlet
 from ..metrics import Latency, Report
 from ..windows.source import Source, Span
 from .folding import GroupFolding
-from .intake import EventTimes, GroupIntake, read_times
+from .intake import EventTimes, GroupIntake
 from .limits import GroupLimits
 from .report import report_of
 
+#: Share of a memory budget up to which memory of groups that have left is kept for the next ones.
+_SPARE = 0.125
 #: Seconds after which a relation that could not be read is tried again.
 _RETRY_S = 1.0
 
@@ -99,14 +101,6 @@ class GroupStream(StreamCalls):
         outlet = Outlet(budget, self.latency, self._folding.schema)
         super().__init__({LEFT: schema}, chosen, budget, self._intake, outlet, self._tick)
 
-    def failures(self) -> dict[str, int]:
-        """Failed tasks per lane: none, since groups need no lane."""
-        return {}
-
-    def parked(self) -> list[str]:
-        """Lanes that are out of service: none, since groups need no lane."""
-        return []
-
     def wait_for(self, condition: Callable[[], bool], timeout_s: float) -> bool:
         self._require_own_process()
         arguments.seconds("timeout_s", timeout_s)
@@ -138,7 +132,7 @@ class GroupStream(StreamCalls):
     # -- in the stream's thread -------------------------------------------------------------------
 
     def _read(self, own: Source, batch: pa.RecordBatch) -> EventTimes:
-        return read_times(own.side, batch)
+        return self._intake.read(batch)
 
     def _take(self, own: Source, batch: pa.RecordBatch, read: EventTimes, feed: str) -> None:
         count = self._intake.take_in(self._intake.judge(own, batch, read, feed))
@@ -181,9 +175,14 @@ class GroupStream(StreamCalls):
             self._fail(error)
             raise
         finally:
-            self.budget.set("waiting", self._intake.nbytes)
-            self.budget.set("groups", self._folding.nbytes)
+            self._count_bytes()
         self._batcher.took(time.monotonic() - began)
+
+    def _count_bytes(self) -> None:
+        if self.budget.limit is not None and self._folding.nbytes > _SPARE * self.budget.limit:
+            self._folding.trim()
+        self.budget.set("waiting", self._intake.nbytes)
+        self.budget.set("groups", self._folding.nbytes)
 
     def _fold_next(self) -> None:
         batch, feed = self._intake.next_rows()

@@ -1,5 +1,6 @@
 """Groups as state: a log store of folds, changes for other workers, and saved copies."""
 
-from .group_state import APPENDING_EPOCHS, PARTITIONS, FoldedRows, GroupState
+from .contributions import FoldedRows
+from .group_state import APPENDING_EPOCHS, PARTITIONS, GroupState
 
 __all__ = ["APPENDING_EPOCHS", "PARTITIONS", "FoldedRows", "GroupState"]

@@ -18,10 +18,12 @@ from .texts import Texts
 _log = logging.getLogger("penstock.state")
 
 #: Rows whose contributions are made together: their entries fit the second cache.
-CHUNK_ROWS = 1 << 14
+CHUNK_ROWS = 1 << 15
 #: Rows after which the loops of the query are compiled: so many take NumPy and the loops that work
 #: by tables a third of a second, and compiling takes two, once; then the machine code is kept.
 COMPILED_FROM_ROWS = 1 << 20
+#: Rows after which machine code is loaded where it is kept, which takes a tenth of a second.
+LOADED_FROM_ROWS = 1 << 13
 
 
 class ChosenContributions:
@@ -39,7 +41,7 @@ class ChosenContributions:
         self._query, self._layout, self._schema = query, layout, schema
         self._columns = ColumnContributions(query, layout)
         self._loop: CompiledContributions | None = None
-        self._is_open = True
+        self._is_open, self._is_sought = True, False
         self._rows = 0
 
     @property
@@ -47,18 +49,23 @@ class ChosenContributions:
         """Whether so many rows have come that compiling is worth its time."""
         return self._is_open and self._rows >= COMPILED_FROM_ROWS
 
+    def is_load_due(self) -> bool:
+        """Whether to look for machine code that is kept; once."""
+        is_due = self._is_open and not self._is_sought and self._rows >= LOADED_FROM_ROWS
+        self._is_sought |= is_due
+        return is_due
+
     def compile(self) -> None:
         """Compile the loop, or load it where it is kept; once."""
         if not self._is_open:
             return
-        self._is_open = False
         try:
             loop = CompiledContributions(self._query, self._layout, self._schema, CHUNK_ROWS)
         except NotCompilable as cause:
             _log.info("contributions are computed column by column: %s", cause)
-            return
-        if loop.is_safe:
-            self._loop = loop
+        else:
+            self._loop = loop if loop.is_safe else None
+        self._is_open = False
 
     def of(self, batch: pa.RecordBatch, texts: Texts, place: int) -> Iterable[Contributions]:
         """The contributions of a batch, each valid until the next; a failure comes before all.

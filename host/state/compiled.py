@@ -16,6 +16,7 @@ from penstock.types import Kind
 
 from ..rows import gather
 from ..rows.columns import load
+from .coded import as_bytes, is_coded, is_coded_column
 from .contributions import Contributions
 from .entry_source import entry_source
 from .layout import EntryLayout
@@ -23,6 +24,8 @@ from .sources import load_loops
 from .texts import Texts
 from .words import integer_words
 
+#: The values of a column of which only the validity is asked for.
+_NOTHING = np.zeros(0, np.int64)
 #: Columns of the loop's outcome.
 _COUNT, _WITHOUT_TIME, _LOW, _HIGH = range(4)
 
@@ -134,12 +137,11 @@ class CompiledContributions:
         self, expr: Expr, words: int, batch: pa.RecordBatch, texts: Texts
     ) -> tuple[np.ndarray, np.ndarray | None]:
         """A leaf that is computed as a column: its words, and where it is not NULL."""
-        if expr.type.is_text and expr.op is Op.COLUMN:
+        if is_coded_column(expr):
             column = batch.column(expr.attr[1])
-            if pa.types.is_dictionary(column.type) and column.dictionary.null_count:
-                column = column.dictionary_decode()
+            column = as_bytes(column) if words else _decoded(column)
             mask = column.is_valid().to_numpy(zero_copy_only=False) if column.null_count else None
-            return texts.encode(column), mask
+            return texts.encode(column) if words else _NOTHING, mask
         side = self._query.source
         names = sorted({leaf.attr[1] for leaf in walk(expr) if leaf.op is Op.COLUMN})
         quick = _quick(expr, batch)
@@ -159,7 +161,7 @@ class CompiledContributions:
 
 def _is_direct(expr: Expr, schema: pa.Schema, scales: dict[str, int]) -> bool:
     """Whether a leaf is a column whose buffer the loop reads itself."""
-    if expr.op is not Op.COLUMN or expr.attr[1] in scales:
+    if expr.op is not Op.COLUMN or is_coded(expr.type) or expr.attr[1] in scales:
         return False
     return _is_plain(schema.field(expr.attr[1]).type)
 
@@ -200,6 +202,12 @@ def _quick(expr: Expr, batch: pa.RecordBatch) -> tuple[np.ndarray, np.ndarray | 
         mask = found.is_valid().to_numpy(zero_copy_only=False)
         found = found.fill_null(False)
     return found.to_numpy(zero_copy_only=False), mask
+
+
+def _decoded(column: pa.Array) -> pa.Array:
+    """A column whose NULLs are its own, not those of a dictionary."""
+    is_dictionary = pa.types.is_dictionary(column.type)
+    return column.dictionary_decode() if is_dictionary else column
 
 
 def _read_only(values: np.ndarray) -> np.ndarray:

@@ -10,13 +10,14 @@ import pyarrow as pa
 from penstock.errors import DataError
 from penstock.expr import ops
 from penstock.expr.columns import Vector, evaluate_all, evaluate_columns
-from penstock.expr.node import Expr, Op
+from penstock.expr.node import Expr
 from penstock.plan.group_query import GroupQuery
 from penstock.plan.query import columns
 from penstock.types import INT64, Kind
 
 from ..rows.columns import load
 from ..rows.gather import take
+from .coded import as_bytes, is_coded, is_coded_column
 from .folds import Merge
 from .layout import EntryLayout
 from .texts import Texts
@@ -26,6 +27,25 @@ from .words import integer_words, key_words, order_words, plain_words, sum_words
 ROW_BITS = 44
 #: Feeds that a place tells apart.
 MOST_FEEDS = 1 << (63 - ROW_BITS)
+
+
+@dataclass(frozen=True)
+class FoldedRows:
+    """What became of a batch's rows.
+
+    Parameters
+    ----------
+    rows : int
+        Folded into groups.
+    filtered : int
+        Left out by WHERE.
+    without_time : int
+        In no window, since their time is NULL.
+    """
+
+    rows: int
+    filtered: int
+    without_time: int
 
 
 @dataclass(frozen=True)
@@ -70,7 +90,7 @@ class ColumnContributions:
                     *(x for p in layout.folds for x in (p.fold.value, p.fold.by) if x is not None),
                     *(() if side.time is None else (side.time,)),
                 )
-                if not _is_plain_text(e)
+                if not is_coded_column(e)
             )
         )
         self._scales = query.scale_of(side.side)
@@ -121,7 +141,7 @@ class ColumnContributions:
         out[:] = layout.zero
         for k, key in enumerate(layout.keys):
             v = vectors.get(key.expr)
-            if key.is_text:
+            if key.is_coded:
                 codes, valid = base.codes(key.expr, v)
                 out[:, key.offset] = codes
             else:
@@ -137,15 +157,15 @@ class ColumnContributions:
             if key.null is not None and valid is not None:
                 out[~valid, key.null.word] |= key.null.mask
         for expr, flag in layout.exists.items():
-            valid = base.valid(expr) if _is_plain_text(expr) else vectors[expr].valid
+            valid = base.valid(expr) if is_coded_column(expr) else vectors[expr].valid
             out[slice(None) if valid is None else valid, flag.word] |= flag.mask
         for fold_place in layout.folds:
             fold, at = fold_place.fold, fold_place.offset
             if fold.is_count:
                 valid = None
                 if fold.value is not None:
-                    is_text = _is_plain_text(fold.value)
-                    valid = base.valid(fold.value) if is_text else vectors[fold.value].valid
+                    is_column = is_coded_column(fold.value)
+                    valid = base.valid(fold.value) if is_column else vectors[fold.value].valid
                 out[:, at] = 1 if valid is None else valid
                 continue
             folded = fold.by if fold.by is not None else fold.value
@@ -174,7 +194,7 @@ class ColumnContributions:
             out[known, at + 1] = places[known]
             value, valid = fold.value, None
             assert value is not None
-            if value.type.is_text:
+            if is_coded(value.type):
                 codes, valid = base.codes(value, vectors.get(value))
                 out[known, at + 2] = codes[known]
             elif value.type.kind is Kind.NULL:
@@ -200,7 +220,10 @@ class _Texts:
         """Codes, and where they are not NULL: of a column, or else of computed values."""
         if expr not in self._done:
             if v is None:
-                self._done[expr] = self._texts.encode(self._column(expr)), self.valid(expr)
+                self._done[expr] = (
+                    self._texts.encode(as_bytes(self._column(expr))),
+                    self.valid(expr),
+                )
             else:
                 array = pa.array(list(v.values), mask=None if v.valid is None else ~v.valid)
                 if pa.types.is_null(array.type):
@@ -216,13 +239,9 @@ class _Texts:
 
     def _column(self, expr: Expr) -> pa.Array:
         column = self._batch.column(expr.attr[1])
-        if pa.types.is_dictionary(column.type) and column.dictionary.null_count:
+        if pa.types.is_dictionary(column.type):
             column = column.dictionary_decode()
         return column if self._rows is None else take(column, self._rows)
-
-
-def _is_plain_text(expr: Expr) -> bool:
-    return expr.op is Op.COLUMN and expr.type.is_text
 
 
 def _picked(own: dict[tuple[str, str], Vector], rows: np.ndarray) -> dict[tuple[str, str], Vector]:

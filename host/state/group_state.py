@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from contextlib import suppress
 
 import numpy as np
 import pyarrow as pa
@@ -14,8 +14,9 @@ from penstock.plan.closing import time_key
 from penstock.plan.group_query import GroupQuery
 
 from ..emit.groups.closing import Limit
+from ..kept_code import NotKeptError, only_kept
 from .chosen import ChosenContributions
-from .contributions import MOST_FEEDS, ROW_BITS, Contributions
+from .contributions import MOST_FEEDS, ROW_BITS, Contributions, FoldedRows
 from .exchange import Exchange
 from .layout import EntryLayout
 from .merger import EntryMerger
@@ -30,25 +31,6 @@ PARTITIONS = 1 << 12
 USEFUL_ENTRIES_PER_ROW = 0.8
 #: Epochs after one of those that append contributions without looking for equal keys.
 APPENDING_EPOCHS = 16
-
-
-@dataclass(frozen=True)
-class FoldedRows:
-    """What became of a batch's rows.
-
-    Parameters
-    ----------
-    rows : int
-        Folded into groups.
-    filtered : int
-        Left out by WHERE.
-    without_time : int
-        In no window, since their time is NULL.
-    """
-
-    rows: int
-    filtered: int
-    without_time: int
 
 
 class GroupState:
@@ -85,7 +67,10 @@ class GroupState:
         aggregation = query.aggregation
         found = None if query.source.time is None else time_key(query)
         layout = EntryLayout(
-            aggregation.keys, None if found is None else found.index, aggregation.aggregates
+            aggregation.keys,
+            None if found is None else found.index,
+            aggregation.aggregates,
+            schema,
         )
         self._layout = layout
         self._output = GroupRows(query, layout, {query.source.side: schema})
@@ -144,6 +129,9 @@ class GroupState:
         """
         if self._contributions.is_due:
             self.compile()
+        elif self._contributions.is_load_due():
+            with only_kept(), suppress(NotKeptError):
+                self.compile()
         if not 0 <= feed < MOST_FEEDS or not 0 <= first < (1 << ROW_BITS) - batch.num_rows:
             raise UsageError(f"row {first} of feed {feed} has no number; count both from 0")
         made = self._contributions.of(batch, self._texts, (feed << ROW_BITS) + first)
@@ -157,6 +145,10 @@ class GroupState:
         self._rows += rows
         self.pending_bytes += batch.nbytes
         return FoldedRows(rows, filtered, without_time)
+
+    def trim(self) -> None:
+        """Give back memory of groups that have left; it is kept for the next ones otherwise."""
+        self._led.trim()
 
     def seal(self) -> list[list[memoryview]]:
         """End the epoch: the changes of each leader as blocks; those led here are merged at once.
@@ -264,9 +256,9 @@ class GroupState:
         return taken
 
     def compile(self) -> None:
-        """Compile the loops now rather than after :data:`~.chosen.COMPILED_FROM_ROWS` rows."""
-        self._contributions.compile()
+        """Compile the loops now, not in a fold: see :data:`~.chosen.COMPILED_FROM_ROWS`."""
         self._merger.compile()
+        self._contributions.compile()
 
     def _add(self, part: Contributions) -> None:
         entries = part.entries

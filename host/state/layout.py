@@ -20,6 +20,7 @@ from penstock.plan.query import Aggregate
 from penstock.types import Kind
 
 from ..emit.groups.groups import ungroupable
+from .coded import has_bytes, is_coded, is_coded_column
 from .folds import MORE_BITS, GroupFold, Merge, words_for, words_of
 
 #: Columns of :attr:`EntryLayout.fold_table`.
@@ -61,9 +62,8 @@ class KeyPlace:
     null: Flag | None
 
     @property
-    def is_text(self) -> bool:
-        """Whether the word is a code of a text."""
-        return self.expr.type.is_text
+    def is_coded(self) -> bool:
+        return is_coded(self.expr.type)
 
 
 @dataclass(frozen=True)
@@ -101,6 +101,8 @@ class EntryLayout:
     time : int or None
         Number of the time key.
     aggregates : sequence of Aggregate
+    schema : pyarrow.Schema
+        Of the source's rows.
 
     Raises
     ------
@@ -109,11 +111,15 @@ class EntryLayout:
     """
 
     def __init__(
-        self, keys: tuple[Expr, ...], time: int | None, aggregates: tuple[Aggregate, ...]
+        self,
+        keys: tuple[Expr, ...],
+        time: int | None,
+        aggregates: tuple[Aggregate, ...],
+        schema: pa.Schema,
     ) -> None:
         for key in keys:
-            if key.type.kind is Kind.OTHER:
-                raise ungroupable("without values that compare")
+            if key.type.kind is Kind.OTHER and not _has_bytes(key, schema):
+                raise ungroupable(str(schema.field(key.attr[1]).type))
         self.time = time
         self._bits = 0
         nulls = [self._flag() if key.type.nullable else None for key in keys]
@@ -123,7 +129,7 @@ class EntryLayout:
         exists: dict[Expr, Flag] = {}
         uses = []
         for one in aggregates:
-            first, *more = (_number(folds, fold) for fold in _folds_of(one))
+            first, *more = (_number(folds, fold) for fold in _folds_of(one, schema))
             watched = one.by if one.by is not None else one.value
             found = None
             if one.function != "count" and watched is not None and watched.type.nullable:
@@ -209,7 +215,7 @@ class EntryLayout:
     @cached_property
     def key_table(self) -> np.ndarray:
         """One row per hashed key for the compiled loops, int64 of shape (keys, 5)."""
-        rows = [(p.offset, p.words, *_flag_of(p.null), p.is_text) for p in self.hashed]
+        rows = [(p.offset, p.words, *_flag_of(p.null), p.is_coded) for p in self.hashed]
         return np.array(rows, np.int64).reshape(-1, 5)
 
     @cached_property
@@ -220,9 +226,9 @@ class EntryLayout:
     @cached_property
     def text_words(self) -> np.ndarray:
         """The words that are codes of texts, int64 of shape (n,)."""
-        words = [p.offset for p in self.keys if p.is_text]
+        words = [p.offset for p in self.keys if p.is_coded]
         for p in self.folds:
-            if p.fold.has_nearest and p.fold.value is not None and p.fold.value.type.is_text:
+            if p.fold.has_nearest and p.fold.value is not None and is_coded(p.fold.value.type):
                 words.append(p.offset + p.fold.words + 2)
         return np.array(words, np.int64)
 
@@ -233,17 +239,9 @@ class EntryLayout:
 
     def digest(self, schema: pa.Schema) -> bytes:
         """Eight bytes that tell this layout and this schema of output from others."""
-        text = repr(
-            (
-                self.time,
-                self.compared,
-                self.words,
-                [(p.offset, p.words, p.null, str(p.expr.type)) for p in self.keys],
-                self.fold_table.tolist(),
-                [str(p.fold) for p in self.folds],
-                [str(field) for field in schema],
-            )
-        )
+        keys = [(p.offset, p.words, p.null, str(p.expr.type)) for p in self.keys]
+        folds = self.fold_table.tolist(), [str(p.fold) for p in self.folds]
+        text = repr((self.time, self.compared, self.words, keys, folds, list(map(str, schema))))
         return hashlib.sha256(text.encode()).digest()[:8]
 
     def _flag(self) -> Flag:
@@ -264,7 +262,11 @@ def _number(folds: dict[GroupFold, None], fold: GroupFold) -> int:
     return list(folds).index(fold)
 
 
-def _folds_of(one: Aggregate) -> Iterable[GroupFold]:
+def _has_bytes(expr: Expr, schema: pa.Schema) -> bool:
+    return is_coded_column(expr) and has_bytes(schema.field(expr.attr[1]).type)
+
+
+def _folds_of(one: Aggregate, schema: pa.Schema) -> Iterable[GroupFold]:
     """The folds that an aggregate is made from: its own, and for ``avg`` the count."""
     value = one.value
     if one.function == "count":
@@ -272,7 +274,7 @@ def _folds_of(one: Aggregate) -> Iterable[GroupFold]:
         return
     assert value is not None
     if one.by is not None:
-        if value.type.kind is Kind.OTHER:
+        if value.type.kind is Kind.OTHER and not _has_bytes(value, schema):
             raise QueryError(
                 f"{one.text} of lists, structs and the like is not supported over one table; take "
                 "a field of it"

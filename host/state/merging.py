@@ -109,7 +109,7 @@ def _time_hash(layout: EntryLayout) -> Iterator[str]:
 
 
 def _hash_of(place: KeyPlace) -> Iterator[str]:
-    if place.is_text:
+    if place.is_coded:
         word = f"at(texts, at(entries, base + {place.offset}))"
     else:
         word = f"np.uint64(at(entries, base + {place.offset}))"

@@ -30,7 +30,9 @@ def narrowed(roots: Sequence[Expr]) -> tuple[Callable[[Expr], Expr], Bounds]:
     """
     wide = {
         leaf
-        for leaf in walk(*roots)
+        for root in roots
+        if any(map(_is_wide, walk(root)))
+        for leaf in walk(root)
         if leaf.op is Op.COLUMN and leaf.type.is_integral and 32 < leaf.type.signed_bits <= 64
     }
     best: tuple[Callable[[Expr], Expr], Bounds] | None = None
@@ -42,11 +44,7 @@ def narrowed(roots: Sequence[Expr]) -> tuple[Callable[[Expr], Expr], Bounds]:
             bounds = {c: (max(c.type.lo, ends[0]), min(c.type.hi, ends[1])) for c in wide}
         rewrite = _rewriting(bounds)
         try:
-            beyond = sum(
-                1
-                for n in walk(*map(rewrite, roots))
-                if n.type.is_integral and n.args and _is_wide(n)
-            )
+            beyond = sum(bool(n.args) and _is_wide(n) for n in walk(*map(rewrite, roots)))
         except ops.ExprTypeError:
             continue
         if best is None or beyond < fewest:
@@ -71,4 +69,4 @@ def _rewriting(bounds: Bounds) -> Callable[[Expr], Expr]:
 
 
 def _is_wide(expr: Expr) -> bool:
-    return expr.type.signed_bits > 64
+    return expr.type.is_integral and expr.type.signed_bits > 64

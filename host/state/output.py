@@ -15,6 +15,7 @@ from penstock.types import Kind, Type
 from ..emit.groups.select import GroupSelect
 from ..emit.groups.values import check_sum, group_vector, mean
 from ..rows.columns import to_arrow
+from .coded import is_coded
 from .folds import Merge
 from .layout import EntryLayout, Flag, FoldPlace, Uses
 from .sorting import by_column, in_order
@@ -78,7 +79,7 @@ class GroupRows:
         place = self._layout.keys[k]
         valid = _where(columns, place.null, is_set=False)
         target = self._key_types[k]
-        if place.is_text:
+        if place.is_coded:
             return texts.array(columns[place.offset], valid, target)
         words = columns[place.offset : place.offset + place.words]
         return _array(plain_values(words, place.expr.type, valid), place.expr.type, target)
@@ -126,7 +127,7 @@ class GroupRows:
             valid = found if valid is None else valid & found
         target = self._select.values[k].schema.field(0).type
         at = place.offset + place.fold.words + 2
-        if one.value.type.is_text:
+        if is_coded(one.value.type):
             return texts.array(columns[at], valid, target)
         v = plain_values(columns[at : at + place.fold.value_words], one.value.type, valid)
         return _array(v, one.value.type, target)

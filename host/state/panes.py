@@ -136,6 +136,11 @@ class Panes:
                 self._spare = pane
         self._closed = []
 
+    def trim(self) -> None:
+        """Give back the memory that is kept for the next pane."""
+        self.recycle()
+        self._spare = None
+
     def recode(self, codes: np.ndarray) -> None:
         """Rename the codes of texts: ``codes[c]`` instead of ``c``.
 

@@ -28,7 +28,7 @@ from .layout import (
 from .machine import float_of, prefetch, word_of
 
 #: Entries whose memory is asked for together: enough to overlap misses, few enough to stay in L1.
-AHEAD = 64
+AHEAD = 128
 
 #: The hash before the first key, and the factor between two words, as in
 #: :mod:`~penstock.host.keys.hashing`.

@@ -67,7 +67,7 @@ def _columns(
         if not bits:
             continue
         column = entries[:, word]
-        if place.is_text:
+        if place.is_coded:
             yield _ranks(column, texts), _ALL
         elif place.expr.type.is_float:
             yield ordered(np.ascontiguousarray(column).view(np.float64)) ^ _SIGN, _ALL

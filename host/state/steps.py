@@ -18,6 +18,7 @@ from penstock.types import TIMESTAMPS, UNIT_NS, Kind
 
 from ..devices.cpu.operations import RULES, NotCompilable, Steps
 from ..devices.cpu.operations import leaf as constant
+from .coded import is_coded, is_coded_column
 from .folds import words_of
 
 _log = logging.getLogger("penstock.state")
@@ -93,7 +94,7 @@ class RowSteps:
             return Value(self.add("np.int64(0)"), self.add("np.bool_(False)"))
         if expr.is_const and not expr.type.is_text:
             return Value(self.add(constant(expr)), None)
-        if expr.args and expr.op in _COMPILED and not any(a.type.is_text for a in expr.args):
+        if expr.args and expr.op in _COMPILED and not any(is_coded(a.type) for a in expr.args):
             try:
                 return self._node(expr)
             except NotCompilable as cause:
@@ -118,8 +119,8 @@ class RowSteps:
 
     def validity(self, expr: Expr) -> str | None:
         """Name of the validity of an expression, None if it is never NULL."""
-        if expr.type.is_text and expr.op is Op.COLUMN:
-            return self._valid(self._number(expr, 1), expr)
+        if is_coded_column(expr):
+            return self._valid(self._number(expr, 0), expr)
         try:
             return self.of(expr).valid
         except NotCompilable:
@@ -254,7 +255,7 @@ def type_of(expr: Expr) -> str:
         return "np.bool_"
     if expr.type.is_float:
         return f"np.{expr.type.kind.value}"
-    if expr.type.is_text:
+    if is_coded(expr.type):
         return "np.int64"  # its code
     if not expr.type.is_integral or expr.type.signed_bits > 64:
         raise NotCompilable(f"a value of type {expr.type}")

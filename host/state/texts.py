@@ -8,6 +8,7 @@ from numba import njit
 
 from ..kept_code import kept
 from . import probing
+from .coded import from_bytes
 from .probing import mix
 
 _SEED = np.uint64(0x9E3779B97F4A7C15)
@@ -215,7 +216,7 @@ class Texts:
         is_text = pa.types.is_string(dtype) or pa.types.is_large_string(dtype)
         large = pa.large_string() if is_text else pa.large_binary()
         made = pa.Array.from_buffers(large, len(codes), [None, offsets, pa.py_buffer(content)])
-        return made.cast(dtype)
+        return from_bytes(made, dtype)
 
     def _grow(self, count: int, needed: int) -> None:
         """Make room for twice as many texts, or bytes; at least for one of so many bytes."""

@@ -4,8 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import pyarrow as pa
+
+from .dealt import unpacked
+from .local.job import Job, WorkerStart
 from .protocol.commit import Commit
-from .records.parts import Part
+from .protocol.parent import Parent
+from .records.folder import CheckpointFolder
+from .records.parts import PartFile, read_part
 from .records.record import Record
 from .writing import as_text, parts_of
 
@@ -47,10 +53,42 @@ def commit_of(record: Record) -> Commit:
     )
 
 
-def parts_in(texts: Sequence[bytes]) -> tuple[Part, ...]:
+def start_of(job: Job, rank: int, parent: Parent) -> WorkerStart:
+    """Return how a worker begins from the last record."""
+    last = parent.last
+    return WorkerStart(
+        job,
+        rank,
+        parent.incarnation,
+        parent.committed,
+        {} if last is None else last.promises,
+        () if last is None else parts_in(last.states),
+        0 if last is None else last.size,
+    )
+
+
+def rows_in(
+    folder: CheckpointFolder, record: Record, schema: pa.Schema
+) -> dict[int, list[pa.RecordBatch]]:
+    """Read the output of a record that was not acknowledged, by number.
+
+    Raises
+    ------
+    FileError
+        A part is missing or damaged.
+    """
+    return {
+        number: [
+            unpacked(block, schema) for part in parts for block in read_part(folder.path, part)
+        ]
+        for number, parts in record.rows.items()
+    }
+
+
+def parts_in(texts: Sequence[bytes]) -> tuple[PartFile, ...]:
     """Return the parts that a commit describes."""
     return tuple(part for text in texts for part in parts_of(text))
 
 
-def _texts(parts: Sequence[Part]) -> tuple[bytes, ...]:
+def _texts(parts: Sequence[PartFile]) -> tuple[bytes, ...]:
     return tuple(as_text([part]) for part in parts)

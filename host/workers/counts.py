@@ -24,7 +24,7 @@ class EpochState(FoldingState, Protocol):
 
 
 @dataclass
-class Counts:
+class WorkerCounts:
     """What a worker has done.
 
     Parameters

@@ -16,16 +16,13 @@ from penstock.errors import LostError, ProcessError
 
 from ..channel import Doorbell, GoneError
 from ..execute.trace import Trace
-from .commits import commit_of, parts_in, record_of
-from .dealt import unpacked
+from .commits import commit_of, record_of, rows_in, start_of
 from .local.crew import Crew, StartError
-from .local.job import Job, Start
+from .local.job import Job
 from .points import reached
 from .protocol.messages import Message, OutputRows, PartWritten
 from .protocol.parent import Parent
 from .records.folder import CheckpointFolder
-from .records.parts import read_part
-from .records.record import Record
 from .upstream import Status
 
 #: The one feed by whose number promises travel: the watermark of the source. Feeds and their
@@ -49,10 +46,8 @@ class Driver:
         What members must have in common.
     schema : pyarrow.Schema
         Of output rows, with further columns that the order needs.
-    dealt : str
-        Columns of dealt rows, as a text that a record keeps.
-    fingerprint : str
-        Of the query.
+    dealt, fingerprint : str
+        Columns of dealt rows, and checksum of the query, that a record keeps.
     folder : CheckpointFolder or None
     now : bool
         Whether rows leave before the record that covers them.
@@ -99,24 +94,13 @@ class Driver:
         #: Output of the record to go on from, by number, that was not acknowledged.
         self.recorded_rows: dict[int, list[pa.RecordBatch]] = {}
         if folder is not None and last is not None:
-            self.recorded_rows = self._rows_of(folder, last)
+            self.recorded_rows = rows_in(folder, last, schema)
         commit = None if last is None else commit_of(last)
         self.parent = Parent(
             job.size, saves=folder is not None, now=now, last=commit, rows=self.recorded_rows
         )
         if folder is not None:
             folder.tidy(last)
-
-    def _rows_of(self, folder: CheckpointFolder, last: Record) -> dict[int, list[pa.RecordBatch]]:
-        """Read the output of a record that was not acknowledged."""
-        return {
-            number: [
-                unpacked(block, self._schema)
-                for part in parts
-                for block in read_part(folder.path, part)
-            ]
-            for number, parts in last.rows.items()
-        }
 
     # Processes.
 
@@ -126,21 +110,8 @@ class Driver:
         Raises
         ------
         PenstockError
-            They do not come up, or cannot go on from the record.
         """
-        parent, last = self.parent, self.parent.last
-        starts = [
-            Start(
-                self.job,
-                rank,
-                parent.incarnation,
-                parent.committed,
-                {} if last is None else last.promises,
-                () if last is None else parts_in(last.states),
-                0 if last is None else last.size,
-            )
-            for rank in range(self.job.size)
-        ]
+        starts = [start_of(self.job, rank, self.parent) for rank in range(self.job.size)]
         lock = None if self._folder is None else self._folder.lock
         is_first = not self.losses
         self._crew = Crew(starts, self._facts, self._schema, self._bell, lock, is_first)
@@ -151,7 +122,7 @@ class Driver:
         return [] if self._crew is None else self._crew.pids
 
     def close(self) -> None:
-        """End the workers, in order if nothing has failed before."""
+        """End the workers, in order."""
         if self._crew is not None:
             self._crew.close()
             self._crew = None
@@ -261,19 +232,13 @@ class Driver:
     # Losses.
 
     def check(self, now: float) -> bool:
-        """Look whether all workers are there; begin again with new ones if one is not.
-
-        Returns
-        -------
-        bool
-            Whether they have begun again.
+        """Look whether all workers are there; returns whether all have begun again without one.
 
         Raises
         ------
         LostError
             One is lost, and there is no checkpoint.
         PenstockError
-            One has ended with an error.
         """
         crew = self._crew
         if crew is None:

@@ -78,22 +78,29 @@ def as_bytes(of_member: Mapping[str, str]) -> bytes:
     return json.dumps(dict(of_member), sort_keys=True).encode()
 
 
-def require_equal(given: Sequence[bytes]) -> None:
-    """Compare the facts of all members, in the order of ranks.
+def require_equal(given: Sequence[bytes], own: bytes | None = None) -> None:
+    """Compare the facts of all workers, in the order of ranks.
+
+    Parameters
+    ----------
+    own : bytes, optional
+        Those of the process that has started them, to be compared with first.
 
     Raises
     ------
     ProcessError
         They differ; the message has both values.
     """
-    first = json.loads(given[0])
+    expected = given[0] if own is None else own
+    who = "worker 0" if own is None else "the stream's process"
+    first = json.loads(expected)
     for rank, one in enumerate(given):
-        if one == given[0]:
+        if one == expected:
             continue
         other = json.loads(one)
         name = next(n for n in {**first, **other} if first.get(n) != other.get(n))
         raise ProcessError(
-            f"the workers do not run the same: {name} is {_shown(first.get(name))} on worker 0, "
+            f"the workers do not run the same: {name} is {_shown(first.get(name))} on {who}, "
             f"but {_shown(other.get(name))} on worker {rank}; start all of them with the same "
             "query, schemas, settings and versions"
         )

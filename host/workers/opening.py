@@ -24,7 +24,7 @@ from .local.job import Job
 from .members import fingerprint, schema_text
 from .points import arm
 from .records.folder import CheckpointFolder
-from .runner import EPOCH_BYTES
+from .worker_loop import EPOCH_BYTES
 
 
 @dataclass(frozen=True)

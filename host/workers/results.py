@@ -31,7 +31,7 @@ class Polled(NamedTuple):
 
 
 class Tally:
-    """Counts rows and bytes that wait, by the number of the cut that covers them.
+    """WorkerCounts rows and bytes that wait, by the number of the cut that covers them.
 
     Attributes
     ----------

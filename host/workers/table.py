@@ -22,7 +22,7 @@ from .local.job import Job
 from .members import fingerprint, schema_text
 from .output_order import in_order
 from .reporting import counted, worker_reports
-from .runner import EPOCH_BYTES
+from .worker_loop import EPOCH_BYTES
 
 #: Pieces that may wait per worker: enough that none is without.
 _MOST_WAITING = 2

@@ -17,7 +17,7 @@ class Status:
     Parameters
     ----------
     counts : mapping of str to number
-        Those of :class:`~.runner.Counts`.
+        Those of :class:`~.counts.WorkerCounts`.
     spans : sequence of (name, began, ended, numbers)
         For the trace, in monotonic seconds.
     """

@@ -14,7 +14,7 @@ from .dealt import packed
 from .points import reached
 from .protocol.commit import WorkerPart
 from .protocol.messages import PartWritten
-from .records.parts import Part, write_part
+from .records.parts import PartFile, write_part
 
 
 class PartWriter:
@@ -78,7 +78,7 @@ class PartWriter:
         reached("part")
         state = write_part(self._folder, f"{name}.state", part.state)
         rows = sum(batch.num_rows for batch in part.rows)
-        files: list[Part] = []
+        files: list[PartFile] = []
         if rows:
             blocks = [packed(batch) for batch in part.rows]
             files.append(write_part(self._folder, f"{name}.rows", blocks, rows))
@@ -91,11 +91,11 @@ class PartWriter:
         )
 
 
-def as_text(parts: Sequence[Part]) -> bytes:
+def as_text(parts: Sequence[PartFile]) -> bytes:
     """Return descriptions of parts; empty without parts."""
     return json.dumps([asdict(part) for part in parts]).encode() if parts else b""
 
 
-def parts_of(text: bytes) -> list[Part]:
+def parts_of(text: bytes) -> list[PartFile]:
     """Return the parts of :func:`as_text`."""
-    return [Part(**one) for one in json.loads(text)] if text else []
+    return [PartFile(**one) for one in json.loads(text)] if text else []

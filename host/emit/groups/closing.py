@@ -55,7 +55,7 @@ class Closing:
 
     def _limit_from(self, first: int) -> Limit:
         """Return the time key below which no group has a row at a time or later."""
-        return math.inf if first == FOREVER else self._key_at(first)
+        return math.inf if first == FOREVER else self.key_at(first)
 
     def limit_after(self, columns: Columns, rows: int, watermarks: Watermarks) -> Limit:
         """Return the limit for ROWS, after these rows, the last in order of time, were probed."""
@@ -65,7 +65,7 @@ class Closing:
             return -math.inf
         return int(evaluate_columns(self._floor, columns, rows).values.max())
 
-    def _key_at(self, time: int) -> Limit:
+    def key_at(self, time: int) -> Limit:
         """Return the least time key of rows at a time or later."""
         value = -((self._constant - time) // self._factor)
         dtype = self._column.type

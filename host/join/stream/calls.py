@@ -192,6 +192,14 @@ class StreamCalls(SerialStream):
         """
         return serve_metrics(self.report, arguments.whole("port", port, most=65_535))
 
+    def failures(self) -> dict[str, int]:
+        """Failed tasks per lane; each was run again. Empty where nothing runs on lanes."""
+        return {}
+
+    def parked(self) -> list[str]:
+        """Lanes that are out of service because they failed too often, or hang."""
+        return []
+
     def flush(self) -> None:
         """Let all pushed rows have their effect, and wait until the output rows can be polled."""
         self._require_own_process()

@@ -27,9 +27,9 @@ from ..points import arm, reached
 from ..protocol.border import LimitOf
 from ..protocol.worker import Worker
 from ..records.parts import read_part
-from ..runner import Runner
+from ..worker_loop import WorkerLoop
 from ..writing import PartWriter
-from .job import Job, Start
+from .job import Job, WorkerStart
 from .line import Line
 from .parent_link import ParentLink
 from .spawning import end_with_parent
@@ -63,8 +63,12 @@ class LocalWorkers(Workers):
 class TableState(GroupState):
     """The groups of a table: all leave at once, those of no row among them."""
 
+    _is_over = False
+
     def release(self, limit: Limit) -> pa.RecordBatch:
-        assert limit == math.inf
+        if self._is_over:  # called by finish()
+            return super().release(limit)
+        self._is_over = True
         return self.finish()
 
 
@@ -78,7 +82,7 @@ def limit_of(query: GroupQuery, is_table: bool) -> LimitOf:
     return lambda time: closing.limit({LEFT: time})
 
 
-def run(start: Start, files: Sequence[int], line: Line, parent: int) -> None:
+def run(start: WorkerStart, files: Sequence[int], line: Line, parent: int) -> None:
     """Work for a stream until it closes."""
     job, rank = start.job, start.rank
     ends = child_ends(rank, job.size, files[: len(files) - (job.folder is not None)])
@@ -107,7 +111,7 @@ def run(start: Start, files: Sequence[int], line: Line, parent: int) -> None:
     watched = os.pidfd_open(parent)
     ends.bell.watch(watched, "the stream")
     line.send(("ready", None), START_S)
-    runner = Runner(
+    runner = WorkerLoop(
         worker,
         state,
         ends.peers,

@@ -21,7 +21,7 @@ from ..protocol.coding import decode, encode
 from ..protocol.messages import Message, OutputRows
 from ..upstream import Status, status_from
 from .child import START_S
-from .job import Start
+from .job import WorkerStart
 from .spawning import WorkerProcess
 from .wiring import Wiring
 
@@ -38,7 +38,7 @@ class Crew:
 
     Parameters
     ----------
-    starts : sequence of Start
+    starts : sequence of WorkerStart
         By rank.
     facts : mapping
         What must be the same on all members, as the stream has it.
@@ -61,7 +61,7 @@ class Crew:
 
     def __init__(
         self,
-        starts: Sequence[Start],
+        starts: Sequence[WorkerStart],
         facts: dict[str, str],
         schema: pa.Schema,
         bell: Doorbell,
@@ -98,7 +98,7 @@ class Crew:
         said = [what for _, what in self._await("exchange")]
         for process in self._processes:
             process.line.send(said, START_S)
-        require_equal([mine, *said])
+        require_equal(said, mine)
 
     def _await(self, wanted: str) -> list[tuple[str, bytes]]:
         """Wait until each worker has said something of a kind; returns what, by rank."""

@@ -15,7 +15,7 @@ from penstock.query.options import QueryOptions
 
 from ..members import facts
 from ..output_order import with_keys
-from ..records.parts import Part
+from ..records.parts import PartFile
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class Job:
 
 
 @dataclass(frozen=True)
-class Start:
+class WorkerStart:
     """How a worker begins.
 
     Parameters
@@ -90,7 +90,7 @@ class Start:
         Of the last record, 0 without one.
     promises : mapping of feed to time
         Of that record.
-    states : tuple of Part
+    states : tuple of PartFile
         Of that record, whose ``size_then`` workers wrote them.
     size_then : int
     """
@@ -100,5 +100,5 @@ class Start:
     incarnation: int
     number: int
     promises: Mapping[int, int]
-    states: tuple[Part, ...]
+    states: tuple[PartFile, ...]
     size_then: int

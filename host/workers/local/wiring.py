@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from ...channel import Consumer, Doorbell, Producer, Ringer
 from ...channel.shm import attach_consumer, attach_producer, create
-from ..runner import Peer
+from ..peers import PeerChannels
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class ChildEnds:
     own: Ringer
     consumer: Consumer
     producer: Producer
-    peers: list[Peer | None]
+    peers: list[PeerChannels | None]
 
 
 class Wiring:
@@ -91,13 +91,13 @@ def child_ends(rank: int, size: int, files: Sequence[int]) -> ChildEnds:
     pairs = [(files[k], files[k + 1]) for k in range(0, len(files), 2)]
     bell = Doorbell.attach(pairs[0])
     ringers = [Ringer(pair) for pair in pairs[1 : 2 + len(others)]]
-    peers: list[Peer | None] = [None] * size
+    peers: list[PeerChannels | None] = [None] * size
     ends = [
         (attach_consumer(inward, ringer.ring), attach_producer(outward, ringer.ring))
         for (inward, outward), ringer in zip(pairs[2 + len(others) :], ringers, strict=True)
     ]
     for other, (consumer, producer) in zip(others, ends[1:], strict=True):
-        peers[other] = Peer(producer, consumer)
+        peers[other] = PeerChannels(producer, consumer)
     # Mapped memory stays; of a doorbell that is rung, the event is used.
     for file in (*(pair[1] for pair in pairs[1 : 2 + len(others)]), *files[4 + 2 * len(others) :]):
         os.close(file)

@@ -154,6 +154,11 @@ class Parent:
         return self._numbers.committed
 
     @property
+    def acknowledged(self) -> int:
+        """Number up to which the caller has taken all rows."""
+        return self._numbers.acknowledged
+
+    @property
     def may_cut(self) -> bool:
         """Whether no cut is under way."""
         return self._cut is None
@@ -220,21 +225,20 @@ class Parent:
         promises, admission = self._cut
         rows = {} if self.last is None else dict(self.last.rows)
         rows[number] = tuple(part.rows for part in parts if part.rows)
-        acknowledged = self._numbers.acknowledged
         return Commit(
             number,
             self.size,
             self.incarnation,
             dict(promises),
             admission,
-            acknowledged,
+            self.acknowledged,
             tuple(part.state for part in parts),
             {n: files for n, files in rows.items() if files and self._needs(n)},
         )
 
     def _needs(self, number: int) -> bool:
         """Whether rows of a number have to stay in files: they would be given again."""
-        return number > self._numbers.acknowledged
+        return number > self.acknowledged
 
     def commit(self, commit: Commit) -> None:
         """Count a record as committed: its file is on the disk, under its name.

@@ -193,15 +193,17 @@ class Worker:
         self.epoch += 1
         blocks = self.state.seal()
         promises = self.promises.in_order()
-        for receiver, queue in enumerate(self.outgoing):
+        for receiver in range(self.size):
             if receiver != self.rank:
-                self._send(queue, blocks[receiver], promises)
+                self._send(receiver, blocks[receiver], promises)
         self._floor = self.promises.floor(self._floor)
         self._move(self.rank, promises)
 
-    def _send(self, queue: deque[Message], blocks: Iterable[Any], promises: Any) -> None:
-        """Send one leader its blocks, and the end behind them."""
-        count = 0
+    def _send(
+        self, receiver: int, blocks: Iterable[Any], promises: tuple[tuple[int, int], ...]
+    ) -> None:
+        """Send a leader its blocks, and the end behind them."""
+        queue, count = self.outgoing[receiver], 0
         for block in blocks:
             queue.append(DeltaBlock(self.incarnation, self.epoch, count, block))
             count += 1

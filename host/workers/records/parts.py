@@ -1,4 +1,4 @@
-"""Part files: blocks of bytes, written once, as a whole or not at all."""
+"""PartFile files: blocks of bytes, written once, as a whole or not at all."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Buffer = bytes | bytearray | memoryview | Any
 
 
 @dataclass(frozen=True)
-class Part:
+class PartFile:
     """A part file as its record knows it.
 
     Parameters
@@ -75,7 +75,7 @@ def _remedy(cause: OSError) -> str:
     return "look at that disk, and open the stream again, to go on from its last checkpoint"
 
 
-def write_part(folder: Path, name: str, blocks: Iterable[Buffer], rows: int = 0) -> Part:
+def write_part(folder: Path, name: str, blocks: Iterable[Buffer], rows: int = 0) -> PartFile:
     """Write blocks to a file, flush it to the disk, and then give it its name.
 
     Raises
@@ -97,10 +97,10 @@ def write_part(folder: Path, name: str, blocks: Iterable[Buffer], rows: int = 0)
                 sums.update(piece)
                 file.write(piece)
             size += len(head) + len(bytes_of)
-    return Part(name, size, sums.hexdigest()[:_DIGITS], rows)
+    return PartFile(name, size, sums.hexdigest()[:_DIGITS], rows)
 
 
-def read_part(folder: Path, part: Part) -> Sequence[memoryview]:
+def read_part(folder: Path, part: PartFile) -> Sequence[memoryview]:
     """Return the blocks of a part, which lie in memory that follows the file.
 
     Raises

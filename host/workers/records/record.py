@@ -12,7 +12,7 @@ from penstock.errors import FileError
 
 from ...rows.atomic import atomic
 from ...rows.checksums import sealed, unsealed
-from .parts import Part, explained
+from .parts import PartFile, explained
 
 #: Of the form of records and parts.
 FORM = 1
@@ -38,9 +38,9 @@ class Record:
         State of the parent's intake at the cut, for JSON.
     acknowledged : int
         Rows up to this number were taken by the caller.
-    states : tuple of Part
+    states : tuple of PartFile
         By rank.
-    rows : mapping of int to tuple of Part
+    rows : mapping of int to tuple of PartFile
         Output by the number under which it is given, as far as it was not acknowledged.
     """
 
@@ -53,11 +53,11 @@ class Record:
     promises: Mapping[int, int]
     admission: Mapping[str, Any]
     acknowledged: int
-    states: tuple[Part, ...]
-    rows: Mapping[int, tuple[Part, ...]]
+    states: tuple[PartFile, ...]
+    rows: Mapping[int, tuple[PartFile, ...]]
 
     @property
-    def parts(self) -> list[Part]:
+    def parts(self) -> list[PartFile]:
         """All files that the record needs."""
         return [*self.states, *(part for parts in self.rows.values() for part in parts)]
 
@@ -107,10 +107,10 @@ def read_record(folder: Path, number: int) -> Record:
                 f"the checkpoint in {folder} was written by another version of Penstock; finish "
                 "that stream with it, or begin anew in an empty folder"
             )
-        values["states"] = tuple(Part(**part) for part in values["states"])
+        values["states"] = tuple(PartFile(**part) for part in values["states"])
         values["promises"] = {int(feed): time for feed, time in values["promises"].items()}
         values["rows"] = {
-            int(number): tuple(Part(**part) for part in parts)
+            int(number): tuple(PartFile(**part) for part in parts)
             for number, parts in values["rows"].items()
         }
         return Record(**values)

@@ -127,9 +127,14 @@ MUTANTS = {
         "I2",
     ),
     "several slots without credits": (
-        producer_module,
-        [("self._capacity, room, self", "self._capacity, self.slots, self")],
-        "I[134]",
+        sim_module,
+        [("self.processed() < self.slots", "self.processed() <= self.slots")],
+        "I[134]|Malformed",
+    ),
+    "several slots credited one by one ahead": (
+        sim_module,
+        [("                self.give(sequence)\n", "                self.give(sequence + 1)\n")],
+        "I[134]|Malformed",
     ),
     "several slots numbered as one": (
         producer_module,

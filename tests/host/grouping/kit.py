@@ -74,7 +74,7 @@ _CONDITIONS = (
 _NUMBERS = ("i8", "i32", "d", "g64", "i8 * i32", "i32 - 7", "wide")
 _ORDERED = (*_NUMBERS, "day", "f64", "u64")
 _PICKED = ("i64", "s", "d", "day", "i8 + i32", "bin", "f64")
-_BY = ("i8", "i32 % 5", "d", "day")
+_BY = ("i8", "i32 % 3", "0 * n", "d", "day")
 _HAVING = ("count(*) > 1", "min(i32) < 0", "sum(i8) > -2 OR count(*) = 1", "max(d) IS NOT NULL")
 
 
@@ -183,6 +183,8 @@ class Maker:
         rng, unit = self.rng, self.one_of(list(NS))
         base = self.one_of([0, -3_000, 1_700_000_000 * NS["s"] // NS[unit]])
         times = base + np.arange(rows) * 3 + rng.integers(-20, 21, rows)
+        if self.chance(0.4):
+            times -= times % self.one_of([25, 300])  # so that rows have equal times
         missing = rng.random(rows) < 0.05
         declared = {}
         if unit == "D":
@@ -268,7 +270,9 @@ class Maker:
 
     def aggregate(self, *, in_order: bool) -> tuple[str, str, str | None]:
         """Text, DuckDB's text, and what is summed as floats."""
-        kind = self.one_of(["*", "count", "count_if", "sum", "avg", "extreme", "best", "spread"])
+        kind = self.one_of(
+            ["*", "count", "count_if", "sum", "avg", "extreme", "best", "best", "spread"]
+        )
         if kind == "*":
             return "count(*)", "count(*)", None
         if kind == "count":

@@ -340,3 +340,54 @@ def test_penstock_top_shows_groups():
     text = console.export_text()
     assert "groups 1 open   1 rows without a time   0 left out by WHERE" in text
     assert "lane" not in text
+
+
+def test_times_at_the_ends_of_64_bits_are_refused_where_their_group_ends_beyond():
+    schema = pa.schema([("t", pa.int64()), ("x", pa.int64())])
+    for where, taken in (("", False), (" WHERE x > 0", True)):
+        query = f"SELECT window.start AS w, count(*) AS n FROM a{where} GROUP BY window(t, 10)"
+        stream = penstock.stream(query, {"a": schema})
+        batch = pa.record_batch([[-(2**63), -(2**63) + 20], [0, 1]], schema=schema)
+        if taken:
+            stream.push("a", batch)
+        else:
+            with pytest.raises(DataError, match="leave such rows out with WHERE"):
+                stream.push("a", batch)
+        assert stream.pushed("a") == taken
+        stream.push("a", pa.record_batch([[2**62], [1]], schema=schema))
+        assert stream.close()["n"].to_pylist() == [1] * (1 + taken)
+
+
+@pytest.mark.parametrize("unit", ["hour", "day", "week"])
+def test_clocks_that_are_put_back(unit):
+    """In autumn an hour comes twice: groups of a stream are those of a table even so."""
+    rng = np.random.default_rng(3)
+    begin = int(datetime(2024, 11, 2).timestamp()) // 3600 * 3600
+    times = begin + np.sort(rng.integers(0, 3 * 86_400, 400)) + rng.integers(0, 300, 400)
+    table = pa.table({"k": times % 3, "t": pa.array(times, pa.timestamp("s", "UTC"))})
+    query = f"SELECT k, date_trunc('{unit}', t) AS w, count(*) AS n FROM a GROUP BY 1, 2"
+    zone = "America/New_York"
+    wanted = penstock.sql(query, {"a": table}, time_zone=zone)
+    with penstock.stream(query, {"a": table.schema}, time_zone=zone, disorder=300) as stream:
+        for batch in table.to_batches(max_chunksize=30):
+            stream.push("a", batch)
+        assert stream.report().rows > 0 or unit == "week"
+        found = pa.concat_tables([stream.poll(), stream.close()])
+        assert stream.late()["a"].num_rows == 0
+    keys = [(name, "ascending") for name in ("w", "k")]
+    assert found.sort_by(keys).equals(wanted.sort_by(keys))
+    assert sum(found["n"].to_pylist()) == table.num_rows
+
+
+def test_equal_rows_of_min_by_go_by_time_then_feed_then_row():
+    query = QUERY.replace("sum(x) AS s", "min_by(x, 0 * k) AS s, max_by(x, 0 * k) AS m")
+    for latency_s in (0.0, 60.0):
+        with opened(query, flow=Flow(latency_s=latency_s), disorder=9) as stream:
+            stream.register("a", "first")
+            stream.register("a", "second")
+            stream.push("a", rows((1, 1, 3), (1, 2, 1)), feed="second")
+            stream.push("a", rows((1, 3, 1)), feed="second")
+            stream.push("a", rows((1, 4, 2), (1, 5, 1)), feed="first")
+            stream.push("a", rows((1, 6, 1)), feed="first")
+            found = stream.close()
+        assert found["s"].to_pylist() == found["m"].to_pylist() == [5]

@@ -112,18 +112,18 @@ def test_a_batch_beyond_the_bounds_does_not_fit():
 
 def test_a_part_that_may_fail_is_not_computed_before_where():
     query = query_of("SELECT CAST(f AS SMALLINT) AS n FROM s WHERE flag GROUP BY 1")
-    layout = EntryLayout(query.aggregation.keys, None, ())
+    layout = EntryLayout(query.aggregation.keys, None, (), SCHEMA)
     assert not CompiledContributions(query, layout, SCHEMA, 64).is_safe
 
 
-@pytest.mark.parametrize("fast", [False, True], ids=["by tables", "compiled"])
 @pytest.mark.parametrize(
-    ("column", "values"),
+    ("column", "values", "fast"),
     [
-        ("k", np.arange(-500, 500) * (1 << 40)),
-        ("f", np.arange(1000) / 7),
-        ("small", np.arange(-100, 100)),
-        ("day", np.arange(10_000, 10_900)),
+        ("k", np.arange(-500, 500) * (1 << 40), False),
+        ("k", np.arange(-500, 500) * (1 << 40), True),
+        ("f", np.arange(1000) / 7, True),
+        ("small", np.arange(-100, 100), False),
+        ("day", np.arange(10_000, 10_900), False),
     ],
 )
 def test_leaders_follow_the_hash_of_the_house(column: str, values: np.ndarray, fast: bool):
@@ -156,6 +156,6 @@ def test_leaders_follow_the_hash_of_the_house(column: str, values: np.ndarray, f
 def test_a_loop_of_too_many_steps_is_not_compiled():
     shown = ", ".join(f"min(small + {k}) AS m{k}" for k in range(200))
     query = query_of(f"SELECT {shown} FROM s GROUP BY k")
-    layout = EntryLayout(query.aggregation.keys, None, query.aggregation.aggregates)
+    layout = EntryLayout(query.aggregation.keys, None, query.aggregation.aggregates, SCHEMA)
     with pytest.raises(NotCompilable, match="more than 512 steps"):
         CompiledContributions(query, layout, SCHEMA, 64)

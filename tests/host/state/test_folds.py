@@ -72,7 +72,7 @@ class Folding:
     def __init__(self, aggregate: str, *, compiled: bool) -> None:
         query = compile_select(f"SELECT {aggregate} AS a FROM s", {"s": SCHEMA}, time={"s": "t"})
         assert isinstance(query, GroupQuery)
-        self.layout = EntryLayout((), None, query.aggregation.aggregates)
+        self.layout = EntryLayout((), None, query.aggregation.aggregates, SCHEMA)
         self.columns = ColumnContributions(query, self.layout)
         self.merger = EntryMerger(self.layout)
         if compiled:

@@ -18,7 +18,8 @@ import pyarrow as pa
 import pytest
 
 from penstock import Checkpoint
-from penstock.errors import FileError, LostError, OverloadError, UsageError
+from penstock.errors import FileError, LostError, OverloadError, ProcessError, UsageError
+from penstock.host.workers.local.job import Job
 from penstock.host.workers.points import WORKER_POINTS
 from tests.host.workers.kit.app import sunk
 from tests.host.workers.kit.chaos import ROOT, Round, targets_of
@@ -128,6 +129,69 @@ def test_a_checkpoint_goes_on_with_another_number_of_workers(tmp_path: Path) -> 
     assert without_first(rows) == without_first(wanted(given))
 
 
+def test_batches_that_no_record_covers_force_a_checkpoint(tmp_path: Path) -> None:
+    query = "SELECT k % 7 AS g, t - t % 10 AS w, count(*) AS n FROM a GROUP BY k % 7, t - t % 10"
+    flow = {"memory_bytes": 4 << 20, "push_timeout_s": TIMEOUT_S}
+    checkpoint = Checkpoint(tmp_path, every_s=600)
+    given = distinct(60, 8000)
+    with opened(2, checkpoint=checkpoint, flow=flow, query=query) as stream:
+        for batch in given:
+            stream.push("a", batch)
+        assert list(tmp_path.glob("record-*"))
+        assert stream.budget.highest <= 4 << 20
+        rows = [rows for _, rows in numbered(stream)]
+        last = stream.close()
+        rows += [] if last is None else [last.rows]
+        rows += [rows for _, rows in numbered(stream)]
+    assert sum(pa.concat_tables(rows)["n"].to_pylist()) == 60 * 8000
+
+
+@pytest.mark.slow
+def test_commits_that_nobody_polls_hold_the_caller_back(tmp_path: Path) -> None:
+    flow = {"memory_bytes": 4 << 20, "push_timeout_s": 1.0}
+    given = distinct(200, 8000)
+    stream = opened(2, checkpoint=Checkpoint(tmp_path, every_s=0.1), flow=flow)
+
+    def push_all() -> None:
+        for batch in given:
+            stream.push("a", batch)
+
+    with pytest.raises(OverloadError, match="poll the results"):
+        push_all()
+    rows = [rows for _, rows in numbered(stream)]
+    last = stream.close()
+    rows += [] if last is None else [last.rows]
+    rows += [rows for _, rows in numbered(stream)]
+    assert sum(pa.concat_tables(rows)["n"].to_pylist()) == 8000 * stream.pushed("a")
+
+
+def test_an_interrupted_poll_gives_its_number_again(tmp_path: Path, monkeypatch) -> None:
+    with opened(1, checkpoint=tmp_path) as stream:
+        for batch in batches(1, 6):
+            stream.push("a", batch)
+        stream.flush()
+        call = stream._thread.call
+
+        def interrupted(do: Any) -> Any:
+            call(do)
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(stream._thread, "call", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            stream.poll()
+        monkeypatch.undo()
+        (only,) = numbered(stream)
+        assert only[0] == 1
+        assert only[1].num_rows > 0
+
+
+def test_members_that_differ_do_not_begin(monkeypatch) -> None:
+    facts = Job.facts
+    monkeypatch.setattr(Job, "facts", lambda job, query: {**facts(job, query), "numpy": "1.0"})
+    with pytest.raises(ProcessError, match=r"numpy is 1\.0 on the stream's process, but \d"):
+        opened(2)
+
+
 def test_release_now_gives_rows_at_once_and_perhaps_again(tmp_path: Path) -> None:
     given = batches(4, 12)
     found: Counter[Any] = Counter()
@@ -180,8 +244,9 @@ def test_a_stopped_worker_holds_the_caller_back_and_is_lost_beyond_its_lease() -
     os.kill(stream.processes[0], signal.SIGCONT)
     assert stream.wait_for(lambda: flushed(stream), TIMEOUT_S)
     os.kill(stream.processes[0], signal.SIGSTOP)
+    stream.push("a", given[taken])
     with pytest.raises(LostError, match=r"longer than its lease of 3 s: it is stopped, or hangs"):
-        stream.wait_for(lambda: bool(push_some(stream, given)), TIMEOUT_S)
+        stream.wait_for(lambda: False, TIMEOUT_S)
 
 
 def wait_long(stream: Any) -> None:
@@ -198,15 +263,6 @@ def flushed(stream: Any) -> bool:
     except OverloadError:
         return False
     return True
-
-
-def push_some(stream: Any, given: list[pa.RecordBatch]) -> bool:
-    """Push the next batch if there is room."""
-    try:
-        stream.push("a", given[stream.pushed("a")])
-    except OverloadError:
-        return False
-    return False
 
 
 def test_nothing_is_left_behind_after_a_kill_of_the_parent(tmp_path: Path) -> None:

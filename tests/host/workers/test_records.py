@@ -13,11 +13,11 @@ import pytest
 from penstock.errors import FileError, UsageError
 from penstock.host.workers.checkpoint import Checkpoint, checkpoint_of, release_of
 from penstock.host.workers.records.folder import CheckpointFolder
-from penstock.host.workers.records.parts import Part, read_part, write_part
+from penstock.host.workers.records.parts import PartFile, read_part, write_part
 from penstock.host.workers.records.record import Record, name_of, write_record
 
 
-def record(number: int, states: list[Part], rows: dict[int, tuple[Part, ...]]) -> Record:
+def record(number: int, states: list[PartFile], rows: dict[int, tuple[PartFile, ...]]) -> Record:
     admission = {"feeds": {"": [5, None]}}
     return Record(
         number, 2, 1, "SELECT 1", "f", "t int64", {0: 1 << 64}, admission, 0, tuple(states), rows

@@ -7,7 +7,7 @@ Checked in every step:
 
 P1  No group leaves before every row of it is merged: its count is that of the whole input.
 P2  What the reader has is what a run in one place gives: each group once, under one number, and
-    the same rows whenever a number is given again.
+    the same rows whenever a number is given again. A record covers the input before its cut.
 
 The explorer adds that some step always leads on, and that an end can be reached from everywhere.
 """
@@ -42,6 +42,9 @@ class System:
         The real machines, or mutants of them.
     """
 
+    #: Whether blocks come twice, as over a network that repeats what it holds for lost.
+    repeats = True
+
     def __init__(
         self,
         setting: Setting,
@@ -52,7 +55,7 @@ class System:
         self.setting = setting
         self.cells = Cells()
         self._worker, self._parent, self._state = worker, parent, state
-        self._expected = setting.expected
+        self._expected = setting.counted()
         self._over = len(setting.items)
 
     # The explorer's border.
@@ -60,7 +63,10 @@ class System:
     def first(self) -> World:
         given = self.setting
         parent = self.cells.of(self._parent(given.size, saves=given.saves, now=given.now))
-        return self._begun(World(parent, (), (), self.cells.of(Disk())), None)
+        world = self._begun(World(parent, (), (), self.cells.of(Disk())), None)
+        for label in given.begins:
+            world = dict(self.steps(world))[label]()
+        return world
 
     def steps(self, world: World) -> Steps:
         parent: Parent = world.parent.content
@@ -79,12 +85,21 @@ class System:
         given = [group for _, groups in world.read for group, _ in groups]
         if len(set(given)) < len(given):
             return f"P2: a group was given twice: {world.read}"
+        if self._is_given(world) and len(given) < len(self._expected):
+            return f"P2: all is acknowledged, but groups are missing: {world.read}"
         return None
 
+    def _is_given(self, world: World) -> bool:
+        """Whether all input is covered, and its rows have left."""
+        parent: Parent = world.parent.content
+        return (
+            world.pushed > self._over
+            and self._covers(world)
+            and parent.acknowledged == parent.committed
+        )
+
     def is_end(self, world: World) -> bool:
-        if world.pushed <= self._over or not self._covers(world):
-            return False
-        return {group: n for _, groups in world.read for group, n in groups} == self._expected
+        return self._is_given(world)
 
     def key(self, world: World) -> Hashable:
         workers = tuple([cell.number for cell in world.workers])
@@ -153,7 +168,11 @@ class System:
         record = world.parent.content.ready
         kept = (*record.states, *(name for names in record.rows.values() for name in names))
         disk = Disk(dict(world.disk.content.files))
+        missing = [name for name in kept if name not in disk.files]
+        assert not missing, f"P2: the record names {missing}, which nobody has written"
         disk.commit(record, kept)
+        covered, expected = disk.covered(world.read), self.setting.counted(record.admission)
+        assert covered == expected, f"P2: the record covers {covered}, but it should {expected}"
         world, _ = self._told(world, _commit)
         return world._replace(disk=self.cells.of(disk))
 
@@ -178,11 +197,9 @@ class System:
         if queue and worker.may_take(queue[0]):
             yield f"{rank} takes {queue[0].kind}", partial(self._take, world, rank)
         state: Any = worker.state
-        if worker.may_end:
-            if worker.can_close:
-                yield f"{rank} ends its epoch", partial(self._end_epoch, world, rank, 0)
-            elif state.changed and world.epochs < self.setting.epochs:
-                yield f"{rank} ends its epoch early", partial(self._end_epoch, world, rank, 1)
+        is_due = state.changed or worker.can_close
+        if worker.may_end and is_due and world.epochs < self.setting.epochs:
+            yield f"{rank} ends its epoch", partial(self._end_epoch, world, rank)
         for sender, cell in enumerate(world.workers):
             if (queue := cell.content.outgoing[rank]) and worker.may_read(sender):
                 label = f"{rank} reads {queue[0].kind} of {sender}"
@@ -216,9 +233,9 @@ class System:
         world, message = self._told(world, _pop, rank)
         return self._settled(self._worked(world, rank, self._worker.dealt, message)[0])
 
-    def _end_epoch(self, world: World, rank: int, counts: int) -> World:
+    def _end_epoch(self, world: World, rank: int) -> World:
         world, _ = self._worked(world, rank, self._worker.end_epoch)
-        return self._settled(world._replace(epochs=world.epochs + counts))
+        return self._settled(world._replace(epochs=world.epochs + 1))
 
     def _read(self, world: World, rank: int, sender: int) -> World:
         """Read the blocks of an epoch and its end; or a mark.
@@ -228,7 +245,8 @@ class System:
         while True:
             other, message = self.cells.act(world.workers[sender], _pop, rank)
             world = world._replace(workers=_with(world.workers, sender, other))
-            world, _ = self._worked(world, rank, _arrived, sender, message)
+            act = _arrived_twice if self.repeats else self._worker.arrived
+            world, _ = self._worked(world, rank, act, sender, message)
             if self.setting.is_lazy or not isinstance(message, DeltaBlock):
                 return self._settled(world)
 
@@ -270,7 +288,8 @@ class System:
                 world, _ = self._told(world, self._parent.arrived, sender, _written(part))
             for receiver, queue in enumerate(worker.outgoing):
                 for message in list(queue)[:1]:
-                    world, _ = self._worked(world, receiver, _arrived, sender, message)
+                    act = self._worker.arrived
+                    world, _ = self._worked(world, receiver, act, sender, message)
         return self._settled(world)
 
     def _restart(self, world: World) -> World:
@@ -308,10 +327,9 @@ def _pop(machine: Any, receiver: int) -> Message:
     return machine.outgoing[receiver].popleft()
 
 
-def _arrived(worker: Worker, sender: int, message: Message) -> None:
+def _arrived_twice(worker: Worker, sender: int, message: Message) -> None:
     worker.arrived(sender, message)
     if isinstance(message, DeltaBlock):
-        # It comes again, as over a network that repeats what it holds for lost.
         with suppress(MalformedError):
             worker.arrived(sender, message)
 

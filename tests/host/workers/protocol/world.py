@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -29,7 +30,7 @@ class Setting:
     cuts : int
         Cuts, besides those behind all input.
     epochs : int
-        Epochs that end although no window can close, of all workers together.
+        Epochs that end before a mark, of all workers together.
     deaths : int
         Workers that are killed.
     restarts : tuple of int
@@ -40,24 +41,26 @@ class Setting:
         Whether messages between parent and workers, and each block, wait for a step of their own.
         Otherwise they are taken when they are sent, but for marks: that commutes with all other
         steps, so it hides no mistake and leaves far fewer states.
+    begins : tuple of str
+        The first steps, where not all are to be tried.
     """
 
     size: int = 2
     keys: int = 2
     items: tuple[Item, ...]
     cuts: int = 0
-    epochs: int = 9
+    epochs: int = 3
     deaths: int = 0
     restarts: tuple[int, ...] = ()
     saves: bool = True
     now: bool = False
     is_lazy: bool = False
+    begins: tuple[str, ...] = ()
 
-    @property
-    def expected(self) -> dict[Group, int]:
-        """What a run in one place gives."""
-        batches = [given for _, given in self.items if not isinstance(given, int)]
-        return dict(counted(row for rows in batches for row in rows))
+    def counted(self, items: int | None = None) -> Counter[Group]:
+        """What a run in one place counts of the first items; of all by default."""
+        batches = [given for _, given in self.items[:items] if not isinstance(given, int)]
+        return counted(row for rows in batches for row in rows)
 
 
 class World(NamedTuple):
@@ -105,6 +108,21 @@ class Disk:
         self.record = record
         names = frozenset(kept)
         self.files = {name: held for name, held in self.files.items() if name in names}
+
+    def covered(self, read: tuple[tuple[int, tuple[Any, ...]], ...]) -> Counter[Group]:
+        """What the record says that was counted: what is held, or has left up to its number."""
+        record = self.record
+        assert record is not None
+        left = dict(read)
+        left |= {n: [g for b in batches for g in b.groups] for n, batches in self.rows().items()}
+        total: Counter[Group] = Counter()
+        for name in record.states:
+            for block in self.files[name]:
+                total.update(dict(block))
+        for number, groups in left.items():
+            if number <= record.number:
+                total.update(dict(groups))
+        return total
 
     def rows(self) -> dict[int, list[Any]]:
         """Rows that the record says were not acknowledged.

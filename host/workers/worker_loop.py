@@ -7,21 +7,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 
-from ..channel import Consumer, Doorbell, Kind, Producer
-from .counts import Counts, EpochState
+from ..channel import Doorbell
+from .counts import EpochState, WorkerCounts
+from .peers import PeerChannels, PeerLinks
 from .points import reached
-from .protocol.coding import decode, encode
-from .protocol.messages import DealtRows, DeltaBlock, Message, PartWritten
+from .protocol.messages import DealtRows, Message, PartWritten
 from .protocol.worker import Worker
 from .upstream import Status, Upstream
 from .writing import PartWriter
 
 #: Input bytes after which an epoch ends (paper 2, section 7.2).
 EPOCH_BYTES = 64 << 20
-#: Messages of one worker that are merged before others get their turn.
-_TURN = 8
 #: Bytes of results that wait for room; above, a worker takes no further rows.
 _MOST_WAITING = 64 << 20
 #: Seconds after which an epoch may end for a window to close although more rows lie ready: each end
@@ -33,22 +31,14 @@ _STATUS_S = 0.2
 _LOOK_S = 1.0
 
 
-@dataclass(frozen=True)
-class Peer:
-    """The channels to and from another worker."""
-
-    producer: Producer
-    consumer: Consumer
-
-
-class Runner:
+class WorkerLoop:
     """The loop of one worker.
 
     Parameters
     ----------
     worker : Worker
         Its state is an :class:`EpochState`.
-    peers : sequence of Peer or None
+    peers : sequence of PeerChannels or None
         By rank; None for its own.
     upstream : Upstream
     bell : Doorbell
@@ -68,7 +58,7 @@ class Runner:
         self,
         worker: Worker,
         state: EpochState,
-        peers: Sequence[Peer | None],
+        peers: Sequence[PeerChannels | None],
         upstream: Upstream,
         bell: Doorbell,
         *,
@@ -80,8 +70,8 @@ class Runner:
     ) -> None:
         self.worker = worker
         self.state = state
-        self.counts = Counts()
-        self._peers = peers
+        self.counts = WorkerCounts()
+        self._peers = PeerLinks(peers)
         self._upstream = upstream
         self._bell = bell
         self._writer = writer
@@ -97,7 +87,6 @@ class Runner:
         #: Number of the results that may be given: they lie behind the part of the number before.
         self._number = number + 1
         self._parts: list[PartWritten] = []
-        self._waits = [False] * len(peers)
 
     def run(self) -> None:
         """Work until nothing follows upstream.
@@ -115,63 +104,11 @@ class Runner:
 
     def step(self) -> bool:
         """Do what can be done now, without waiting; returns whether anything was."""
-        moved = self._send()
-        moved |= self._serve()
+        moved = self._peers.send(self.worker)
+        moved |= self._peers.serve(self.worker, self._merged)
         moved |= self._give()
         moved |= self._take()
         moved |= self._end_epoch()
-        return moved
-
-    # What goes to other workers.
-
-    def _send(self) -> bool:
-        moved = False
-        for rank, peer in enumerate(self._peers):
-            if peer is None:
-                continue
-            queue, producer = self.worker.outgoing[rank], peer.producer
-            if producer.pending:
-                before = producer.credits
-                if not producer.pump():
-                    moved |= before > 0
-                    continue
-                queue.popleft()
-                moved = True
-            while queue:
-                message = queue[0]
-                parts = encode(message)
-                if isinstance(message, DeltaBlock):
-                    self.counts.delta_bytes += sum(memoryview(part).nbytes for part in parts)
-                moved = True
-                if not producer.send(Kind[message.kind], parts):
-                    reached("between slots")
-                    if not self._waits[rank]:
-                        self.counts.credit_waits += 1
-                    break
-                queue.popleft()
-            self._waits[rank] = producer.pending
-        return moved
-
-    # What comes from them.
-
-    def _serve(self) -> bool:
-        moved = False
-        for rank, peer in enumerate(self._peers):
-            if peer is None:
-                continue
-            for _ in range(_TURN):
-                if not self.worker.may_read(rank):
-                    break
-                message = peer.consumer.receive()
-                if message is None:
-                    break
-                began, merged = time.monotonic(), self.worker.merged
-                self.worker.arrived(rank, decode(message.kind.name, message.payload))
-                peer.consumer.done(message)
-                reached("merge")
-                if self._traces and self.worker.merged > merged:
-                    self._span("merge", began, entries=self.worker.merged - merged)
-                moved = True
         return moved
 
     # What goes to the parent.
@@ -211,6 +148,8 @@ class Runner:
     def _tell(self, now: float) -> None:
         counts, worker = self.counts, self.worker
         counts.rows, counts.epochs, counts.merged = worker.rows, worker.epoch, worker.merged
+        counts.delta_bytes = self._peers.delta_bytes
+        counts.credit_waits = self._peers.credit_waits
         counts.entries, counts.state_bytes = self.state.entries, self.state.nbytes
         counts.lag = worker.clock.lag(worker.rank)
         spans, self._spans = tuple(self._spans), []
@@ -277,20 +216,18 @@ class Runner:
         is_idle = self._held is None and not self._upstream.has_arrived
         return (is_idle or now - self._ended >= _CLOSE_S) and self.worker.can_close
 
+    def _merged(self, began: float, entries: int) -> None:
+        if self._traces:
+            self._span("merge", began, entries=entries)
+
     def _span(self, name: str, began: float, **numbers: float) -> None:
         self._spans.append((name, began, time.monotonic(), numbers))
 
     # When there is nothing to do.
 
     def _is_ready(self) -> bool:
-        worker = self.worker
-        for rank, peer in enumerate(self._peers):
-            if peer is None:
-                continue
-            if worker.may_read(rank) and peer.consumer.has_arrived:
-                return True
-            if peer.producer.pending and peer.producer.credits:
-                return True
+        if self._peers.is_ready(self.worker):
+            return True
         if self._writer is not None and self._writer.has_written:
             return True
         if self._upstream.pump():

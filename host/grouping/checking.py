@@ -1,0 +1,94 @@
+"""Computes what can fail of rows before they are taken."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.errors import DataError
+from penstock.expr.columns import Columns, evaluate_columns
+from penstock.expr.node import Expr
+from penstock.plan.closing import time_key
+from penstock.plan.group_query import GroupQuery
+
+from ..emit.groups.closing import Closing
+from ..keys.prepare import check_casts
+from ..rows.columns import load
+from ..rows.sides import SideRows, filtered
+
+#: Range of time keys.
+_LEAST, _MOST = -(1 << 63), (1 << 63) - 1
+
+
+class RowChecks:
+    """Finds rows that cannot be folded: casts, declared scales, time keys beyond 64 bits.
+
+    With a look-up only its output could tell, so nothing is checked.
+    """
+
+    def __init__(self, query: GroupQuery) -> None:
+        self._query = query
+        self._checked = [] if query.lookup is not None else _failing(query)
+        self._closing: Closing | None = None
+        key = None if query.lookup is not None else time_key(query)
+        if key is not None:
+            dtype = query.aggregation.keys[key.index].type
+            if dtype.lo < _LEAST or dtype.hi > _MOST:
+                self._closing = Closing(query, key)
+
+    def check(self, batch: pa.RecordBatch, times: np.ndarray) -> None:
+        """Refuse a batch with such rows.
+
+        Parameters
+        ----------
+        times : ndarray of int64
+            Event times of its rows.
+
+        Raises
+        ------
+        DataError
+        """
+        is_near_end = self._is_near_end(times)
+        if not self._checked and not is_near_end:
+            return
+        side, rows = self._query.source, np.arange(batch.num_rows)
+        loaded = load(
+            batch, self._query.columns_of(side.side), self._query.scale_of(side.side), side.alias
+        )
+        known: Columns = {(side.side, name): v for name, v in loaded.items()}
+        kept = filtered(side, SideRows(rows, rows, known))
+        check_casts(self._checked, kept.columns, len(kept))
+        if is_near_end:
+            self._check_keys(kept)
+
+    def _is_near_end(self, times: np.ndarray) -> bool:
+        """Whether the time key of some row, which WHERE may leave out, needs more than 64 bits."""
+        if self._closing is None or not len(times):
+            return False
+        ends = (self._closing.key_at(int(time)) for time in (times.min(), times.max()))
+        return any(isinstance(end, float) or not _LEAST <= end <= _MOST for end in ends)
+
+    def _check_keys(self, kept: SideRows) -> None:
+        assert self._closing is not None
+        found = evaluate_columns(self._closing.expr, kept.columns, len(kept))
+        values = found.values if found.valid is None else found.values[found.valid]
+        if values.dtype != object or not len(values):
+            return
+        if values.min() < _LEAST or values.max() > _MOST:
+            raise DataError(
+                f"a time of {self._query.source.alias} lies so near the end of 64 bits that its "
+                "group begins or ends beyond; leave such rows out with WHERE"
+            )
+
+
+def _failing(query: GroupQuery) -> list[Expr]:
+    """Expressions of single rows that can fail; with a declared scale, which a value can be off.
+
+    Then any will do, since it is loading that fails.
+    """
+    made = query.aggregation
+    exprs = [query.source.filter, *made.keys]
+    exprs += [e for one in made.aggregates for e in (one.value, one.by) if e is not None]
+    if query.scale_of(query.source.side):
+        return exprs
+    return [expr for expr in exprs if expr.casts]

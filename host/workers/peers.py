@@ -1,0 +1,104 @@
+"""The channels between a worker and the others."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from ..channel import Consumer, Kind, Producer
+from .points import reached
+from .protocol.coding import decode, encode
+from .protocol.messages import DeltaBlock
+from .protocol.worker import Worker
+
+#: Messages of one worker that are merged before others get their turn.
+_TURN = 8
+
+
+@dataclass(frozen=True)
+class PeerChannels:
+    """The channels to and from another worker."""
+
+    producer: Producer
+    consumer: Consumer
+
+
+class PeerLinks:
+    """Sends what a worker has for others, and hands it what they send; never waits.
+
+    Parameters
+    ----------
+    channels : sequence of PeerChannels or None
+        By rank; None for the worker's own.
+
+    Attributes
+    ----------
+    delta_bytes : int
+        Sent to leaders.
+    credit_waits : int
+        Times that there was something to send and no credit.
+    """
+
+    def __init__(self, channels: Sequence[PeerChannels | None]) -> None:
+        self._channels = [(rank, one) for rank, one in enumerate(channels) if one is not None]
+        self.delta_bytes = self.credit_waits = 0
+
+    def send(self, worker: Worker) -> bool:
+        """Send what there are credits for; returns whether anything was."""
+        moved = False
+        for rank, channels in self._channels:
+            moved |= self._send_to(worker, rank, channels.producer)
+        return moved
+
+    def _send_to(self, worker: Worker, rank: int, producer: Producer) -> bool:
+        queue, moved = worker.outgoing[rank], False
+        if producer.pending:
+            moved = producer.credits > 0
+            if not producer.pump():
+                return moved
+            queue.popleft()
+        while queue:
+            message = queue[0]
+            parts = encode(message)
+            if isinstance(message, DeltaBlock):
+                self.delta_bytes += sum(memoryview(part).nbytes for part in parts)
+            moved = True
+            # It stays in the queue until all of it is sent: blocks are the memory of logs.
+            if not producer.send(Kind[message.kind], parts):
+                reached("between slots")
+                self.credit_waits += 1
+                break
+            queue.popleft()
+        return moved
+
+    def serve(self, worker: Worker, merged: Callable[[float, int], None]) -> bool:
+        """Hand over what has arrived and may be read; returns whether anything was.
+
+        Parameters
+        ----------
+        merged : callable
+            Told when each merge began, and of how many entries.
+        """
+        moved = False
+        for rank, channels in self._channels:
+            for _ in range(_TURN):
+                message = channels.consumer.receive() if worker.may_read(rank) else None
+                if message is None:
+                    break
+                began, before = time.monotonic(), worker.merged
+                worker.arrived(rank, decode(message.kind.name, message.payload))
+                channels.consumer.done(message)
+                reached("merge")
+                if worker.merged > before:
+                    merged(began, worker.merged - before)
+                moved = True
+        return moved
+
+    def is_ready(self, worker: Worker) -> bool:
+        """Whether something has arrived, or credits for what waits."""
+        return any(
+            (worker.may_read(rank) and one.consumer.has_arrived)
+            or (one.producer.pending and one.producer.credits)
+            for rank, one in self._channels
+        )
