@@ -8,11 +8,21 @@ import pyarrow as pa
 import pytest
 
 import penstock
-from penstock import Flow, Running
+from penstock import Flow, PenstockError, Running
+from penstock.host.state import chosen
 from tests.penstock.kit.groups.answers import answer, difference, exact
 from tests.penstock.kit.groups.columns import Table, table
 from tests.penstock.kit.groups.feeding import Promises, calls, drive, recut, span
-from tests.penstock.kit.groups.query import Query, query
+from tests.penstock.kit.groups.query import Query, garbled, query
+
+#: Texts that once ended with an error of a library.
+MALFORMED = [
+    "SELECT count() AS n FROM e",
+    "SELECT min_by(v) AS n FROM e",
+    "SELECT min_by(v, , ) AS n FROM e",
+    "SELECT max_by(v, v, v) AS n FROM e",
+    "SELECT count(*) AS n FROM e GROUP BY date_trunc()",
+]
 
 
 def case(seed: int, *, streamed: bool, workers: int | None = None) -> tuple[Random, Table, Query]:
@@ -31,11 +41,11 @@ def check(query_: Query, data: Table, accepted: list[bool], have: pa.Table, seed
     assert not wrong, f"seed {seed}: {wrong}\n{query_.text}\n{data.rows.schema}"
 
 
-def check_table(seed: int) -> None:
+def check_table(seed: int, workers: int | None = None) -> None:
     rng, data, asked = case(seed, streamed=False)
     cut = rng.randrange(data.rows.num_rows + 1)
     rows = pa.concat_tables([data.rows.slice(0, cut), data.rows.slice(cut)])
-    have = penstock.sql(asked.text, {"e": rows}, time={"e": "t"})
+    have = penstock.sql(asked.text, {"e": rows}, time={"e": "t"}, workers=workers)
     check(asked, data, [True] * rows.num_rows, have, seed)
 
 
@@ -80,8 +90,19 @@ def test_streams(seed: int) -> None:
 
 
 @pytest.mark.parametrize("workers", [2, 3, 5, 8])
-def test_workers(workers: int) -> None:
+def test_streams_on_workers(workers: int) -> None:
     check_stream(100 + workers, workers)
+
+
+@pytest.mark.parametrize("workers", [2])
+def test_tables_on_workers(workers: int) -> None:
+    check_table(100 + workers, workers)
+
+
+@pytest.mark.parametrize("text", MALFORMED)
+def test_a_query_that_is_none_is_an_error_of_ours(text: str) -> None:
+    with pytest.raises(PenstockError):
+        penstock.sql(text, {"e": pa.table({"t": [1], "v": [1]})}, time={"e": "t"})
 
 
 @pytest.mark.slow
@@ -93,6 +114,33 @@ def test_many_tables_and_streams(first: int) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("first", range(1_500, 1_600, 10))
+def test_many_in_compiled_loops(first: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Loops are compiled from a million rows on, and such tables would take DuckDB too long.
+    monkeypatch.setattr(chosen, "COMPILED_FROM_ROWS", 0)
+    for seed in range(first, first + 10):
+        check_table(seed)
+        check_stream(seed)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2_000, 2_024))
-def test_many_workers(seed: int) -> None:
-    check_stream(seed, (1, 2, 3, 5, 8)[seed % 5])
+def test_many_on_workers(seed: int) -> None:
+    workers = (1, 2, 3, 5, 8)[seed % 5]
+    check_table(seed, workers)
+    check_stream(seed, workers)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(0, 5_000, 500))
+def test_many_texts(first: int) -> None:
+    """Queries with a few words more, fewer, or others run or are errors of ours."""
+    for seed in range(first, first + 500):
+        rng, data, asked = case(seed, streamed=seed % 2 == 0)
+        text = garbled(rng, asked.text)
+        try:
+            penstock.sql(text, {"e": data.rows.slice(0, 5)}, time={"e": "t"})
+        except PenstockError:
+            pass
+        except Exception as error:
+            raise AssertionError(f"seed {seed}: {text}") from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from random import Random
 
@@ -12,6 +13,11 @@ from .columns import Clock, Column, Table
 #: DuckDB's order of rows for min_by and max_by of equal values, by time and without.
 BY_TIME = "__t NULLS LAST, __row"
 BY_ROW = "__row"
+_WORDS = """
+    * ( ) , NULL NOT count sum window t u '10' 10 -1 0.5 DISTINCT GROUP BY HAVING WHERE AS x min_by
+    max avg e e.t window.start INTERVAL CASE WHEN THEN END CAST date_trunc = % IN IS 'a' true first
+    u.v `t` 1e400 99999999999999999999999999999999999999999
+"""
 
 
 @dataclass
@@ -226,3 +232,12 @@ def query(rng: Random, table: Table, *, streamed: bool) -> Query:
     if rng.random() < 0.15:
         result.source = "(SELECT * FROM e) e"
     return result
+
+
+def garbled(rng: Random, text: str) -> str:
+    """The text with a few words more, fewer, or others."""
+    words = re.findall(r"'[^']*'|\w+(?:\.\w+)*|[<>=!]+|\S", text)
+    for _ in range(rng.randint(1, 3)):
+        at, word = rng.randrange(len(words)), rng.choice([*_WORDS.split(), *words])
+        words[at : at + rng.randrange(2)] = rng.choice([[], [word]])
+    return " ".join(words or ["SELECT"])
