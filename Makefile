@@ -152,6 +152,10 @@ bench-routing: setup ## Measure lanes by key: plans, streams, and the key-splitt
 	$(BIN)/python -m bench.routing.streams $(ARGS)
 	$(BIN)/python -m bench.routing.figures $(ARGS)
 
+.PHONY: bench-channel
+bench-channel: setup ## Measure channels between processes beside memcpy and peers; needs ".[bench]"
+	$(BIN)/python -m bench.channel $(ARGS)
+
 .PHONY: bench-boards
 bench-boards: setup ## Write what fits on each board into docs/resources.md
 	$(BIN)/python -m bench.boards $(ARGS)

@@ -32,7 +32,7 @@ class Near:
     name = "bare ring"
     module, consume = __name__, "consume"
 
-    def __call__(self, far: Far, job: Job, source: Source) -> None:
+    def __call__(self, far: Far, job: Job, source: Source) -> float:
         file = create_sealed("penstock-bench", _HEAD_BYTES + job.slots * _stride(job))
         send_handle(far.link, file, far.pid)
         memory = map_memory(file, sealed_size(file))
@@ -41,7 +41,10 @@ class Near:
             raise ProcessError("the consumer of a benchmark is not ready")
         starts = np.array(source.starts(job), np.int64)
         ring = (_HEAD_BYTES, job.slots, _stride(job), job.message_bytes)
+        _fill(memory, memory.view(np.uint64), ring, source.memory, starts[:0])
+        began = time.perf_counter()
         _fill(memory, memory.view(np.uint64), ring, source.memory, starts)
+        return began
 
 
 def consume(link: Connection, job: Job) -> Done:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import multiprocessing
-import time
 from collections.abc import Callable
 from multiprocessing.connection import Connection
 from typing import Any, Protocol
@@ -20,8 +19,8 @@ Consume = Callable[[Connection, Any], Any]
 class Producing(Protocol):
     """The near side of a contender."""
 
-    def __call__(self, far: Far, job: Job, source: Source) -> None:
-        """Send all messages of a transfer to a consumer that is ready."""
+    def __call__(self, far: Far, job: Job, source: Source) -> float:
+        """Connect, then send all messages of a transfer; when the first one was begun."""
         ...
 
 
@@ -64,8 +63,7 @@ class Far:
     def transfer(self, produce: Producing, job: Job, source: Source) -> tuple[float, Done]:
         """Run a transfer: seconds from the first byte filled to the last one touched."""
         self.ask(job)
-        began = time.perf_counter()
-        produce(self, job, source)
+        began = produce(self, job, source)
         done = self.tell()
         return (int(done.times_ns[-1]) / 1e9) - began, done
 

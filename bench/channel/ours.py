@@ -25,16 +25,18 @@ class Near:
         self.ringer = Ringer(self._theirs.files)
         self.sent_ns: list[int] = []
 
-    def __call__(self, far: Far, job: Job, source: Source) -> None:
+    def __call__(self, far: Far, job: Job, source: Source) -> float:
         ends = shm.create(job.slots, job.message_bytes + FOOTER_BYTES)
         producer = ends.producer(self.ringer.ring)
         self.hand_over(far, ends.file)
         ends.close()
+        began = time.perf_counter()
         for message in source.runs(job):
             if not producer.send(Kind.ROWS, message):
                 self.wait(producer.pump)
+        return began
 
-    def one_by_one(self, far: Far, job: Job, source: Source) -> None:
+    def one_by_one(self, far: Far, job: Job, source: Source) -> float:
         """Send each message by itself, and keep when it was begun."""
         ends = shm.create(job.slots, job.message_bytes + FOOTER_BYTES)
         producer = ends.producer(self.ringer.ring)
@@ -46,6 +48,7 @@ class Near:
             if not producer.send(Kind.ROWS, message):
                 self.wait(producer.pump)
         self.sent_ns = times
+        return times[0] / 1e9
 
     def hand_over(self, far: Far, *files: int) -> None:
         """Pass descriptors to the far process and wait until it is ready."""

@@ -10,6 +10,7 @@ import ctypes
 import importlib.util
 import os
 import tempfile
+import time
 from collections.abc import Callable
 from multiprocessing.connection import Client, Connection, Listener
 from typing import Any
@@ -20,7 +21,7 @@ import pyarrow.flight as flight
 
 from bench.channel.far import Far
 from bench.channel.work import PATIENCE_S, Done, Job, Source, Toucher
-from penstock.errors import MissingToolError
+from penstock.errors import MissingToolError, ProcessError
 
 
 def needs(package: str) -> None:
@@ -40,11 +41,13 @@ class Pipe:
     name, package = "multiprocessing.Pipe", "multiprocessing"
     module, consume = __name__, "consume_pipe"
 
-    def __call__(self, far: Far, job: Job, source: Source) -> None:
+    def __call__(self, far: Far, job: Job, source: Source) -> float:
         with Client(far.tell(), "AF_UNIX") as connection:
+            began = time.perf_counter()
             for message in source.messages(job):
                 connection.send_bytes(message)
             connection.recv_bytes()
+        return began
 
 
 def consume_pipe(link: Connection, job: Job) -> Done:
@@ -66,15 +69,17 @@ class Zmq:
     name, package = "ZeroMQ ipc", "zmq"
     module, consume = __name__, "consume_zmq"
 
-    def __call__(self, far: Far, job: Job, source: Source) -> None:
+    def __call__(self, far: Far, job: Job, source: Source) -> float:
         import zmq
 
         with zmq.Context() as context, context.socket(zmq.PUSH) as socket:
             socket.set_hwm(job.slots)
             socket.setsockopt(zmq.SNDTIMEO, int(PATIENCE_S * 1e3))
             socket.connect(far.tell())
+            began = time.perf_counter()
             for message in source.messages(job):
                 socket.send(message, copy=False)
+        return began
 
 
 def consume_zmq(link: Connection, job: Job) -> Done:
@@ -106,15 +111,17 @@ class Flight:
     name, package = "Arrow Flight", "pyarrow.flight"
     module, consume = __name__, "consume_flight"
 
-    def __call__(self, far: Far, job: Job, source: Source) -> None:
+    def __call__(self, far: Far, job: Job, source: Source) -> float:
         with flight.connect(far.tell()) as client:
             writer, _ = client.do_put(flight.FlightDescriptor.for_path("bench"), _SCHEMA)
+            began = time.perf_counter()
             with writer:
                 for message in source.messages(job):
                     column = pa.Array.from_buffers(
                         pa.uint8(), len(message), [None, pa.py_buffer(message)]
                     )
                     writer.write_batch(pa.record_batch([column], schema=_SCHEMA))
+        return began
 
 
 class _Server(flight.FlightServerBase):
@@ -147,7 +154,7 @@ class Iceoryx:
     name, package = "iceoryx2", "iceoryx2"
     module, consume = __name__, "consume_iceoryx"
 
-    def __call__(self, far: Far, job: Job, source: Source) -> None:
+    def __call__(self, far: Far, job: Job, source: Source) -> float:
         import iceoryx2 as iox2
 
         node = iox2.NodeBuilder.new().create(iox2.ServiceType.Ipc)
@@ -164,12 +171,15 @@ class Iceoryx:
         publisher.update_connections()
         first = source.memory.ctypes.data
         size, copy, loan = job.message_bytes, ctypes.memmove, publisher.loan_slice_uninit
-        for start in source.starts(job):
+        starts = source.starts(job)
+        began = time.perf_counter()
+        for start in starts:
             sample = loan(size)
             copy(sample.payload_ptr, first + start, size)
             sample.assume_init().send()
         far.link.send("sent")
         far.tell()
+        return began
 
 
 def _service(node: Any, name: str, job: Job) -> Any:
@@ -199,9 +209,12 @@ def consume_iceoryx(link: Connection, job: Job) -> Done:
     link.send("ready")
     toucher, receive, size = Toucher(job), subscriber.receive, job.message_bytes
     view = ctypes.c_uint8 * size
+    deadline = time.monotonic() + PATIENCE_S
     while toucher.left:
         sample = receive()
         if sample is None:
+            if time.monotonic() > deadline:
+                raise ProcessError("iceoryx2's subscriber has not received all samples")
             continue
         toucher.take(view.from_address(sample.payload_ptr))
         sample.delete()

@@ -214,11 +214,13 @@ class ChannelReport:
         """64 bytes there and back."""
         for name, job, most in (
             ("spinning", latency.Echo(64, self._scale.echoes, 1.0), SPINNING_US),
-            ("asleep", latency.Echo(64, self._scale.sleeps, 0.0, 1e-3), ASLEEP_US),
+            ("asleep", latency.Echo(64, self._scale.sleeps, 0.0), ASLEEP_US),
+            # After a pause the processor itself has gone to sleep, too.
+            ("asleep for 1 ms", latency.Echo(64, self._scale.sleeps, 0.0, 1e-3), None),
             ("spins 50 us", latency.Echo(64, self._scale.echoes, SPIN_S), None),
         ):
             seconds = latency.there_and_back(self._near, far, job)
-            p50, p99 = np.quantile(seconds, [0.5, 0.99]) * _MICRO
+            p50, p99 = (float(value) * _MICRO for value in np.quantile(seconds, [0.5, 0.99]))
             self._add(
                 Row(
                     f"64 bytes there and back, {name}, p50",

@@ -16,7 +16,7 @@ from penstock.host.channel.filling import copy_bytes
 #: Bytes of a line of the cache: the consumer reads one word of each.
 LINE_BYTES = 64
 #: Bytes that a worker's deltas and batches have, about: what is sent by one call.
-RUN_BYTES = 1 << 20
+RUN_BYTES = 1 << 19
 #: Seconds that any side waits for the other before the benchmark fails.
 PATIENCE_S = 60.0
 
@@ -82,7 +82,7 @@ class Source:
             yield view[start : start + job.message_bytes]
 
     def runs(self, job: Job) -> Iterator[memoryview]:
-        """Neighbouring messages together, each run about a MiB."""
+        """Neighbouring messages together, each run about half a MiB."""
         view, size = self.memory.data, job.message_bytes
         places, many = len(self.memory) // size, max(1, RUN_BYTES // size)
         number = 0

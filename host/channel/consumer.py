@@ -145,6 +145,9 @@ class Consumer:
             self._finish(sequence)
             if not flags:
                 return Message(kind, content, sequence, is_copy=True)
+            if self._given != self._processed:
+                # The producer may sleep with the ring full of what is joined now.
+                self._give()
             self._join_more(kind)
 
     def done(self, message: Message) -> None:
@@ -254,15 +257,11 @@ class Consumer:
         if count < 1:
             return
         target = cut.reserve(count * self._capacity)
-        count = self.memory.join(
-            self._slot, self._received, target, cut.size, count, kind, self._share
-        )
+        count = self.memory.join(self._slot, self._received, target, cut.size, count, kind)
         cut.size += count * self._capacity
-        before = self._received
-        self._step(count)
-        self._processed = self._received
-        if count >= self._share:
-            self._given = before + count - count % self._share
+        if count:
+            self._step(count)
+            self._processed = self._given = self._received
             if self._ring is not None:
                 self._ring()
 

@@ -94,7 +94,7 @@ def fill_slots(
 @kept(atomics)
 def join_slots(
     memory, words, begin, slots, slot_bytes, slot, received, target, at, count, first, channel,
-    credit, share, spins,
+    credit, spins,
 ):  # fmt: skip
     """Copy the payloads of slots as they come, and give their credits by release stores.
 
@@ -112,15 +112,13 @@ def join_slots(
         Where the first payload goes; the others follow.
     count : int
         Slots, at most; the target has room for them.
-    share : int
-        Slots after which credits are given.
     spins : int
         Looks at a slot that has not come, in all, before it returns.
 
     Returns
     -------
     int
-        Slots that were copied. Credits of the last ones may not be given yet.
+        Slots that were copied.
     """
     size = slot_bytes - FOOTER_BYTES
     for number in range(count):
@@ -137,8 +135,8 @@ def join_slots(
         ):
             return number
         copy_bytes(target, at + number * size, memory, start, size)
-        if (number + 1) % share == 0:
-            store_word(words, credit, types.uint64(received + number + 1))
+        # At once: no call of Python is spent on it, and the producer waits in compiled code, too.
+        store_word(words, credit, types.uint64(received + number + 1))
         slot += 1
         if slot == slots:
             slot = 0

@@ -161,7 +161,6 @@ class ConsumerMemory(Protocol):
         at: int,
         count: int,
         kind: int,
-        share: int,
     ) -> int:
         """Copy the payloads of slots behind one another as they come, and give their credits.
 
@@ -178,13 +177,11 @@ class ConsumerMemory(Protocol):
             Slots, at most.
         kind : int
             Of the message: a slot of another one, or the message's last, is not copied.
-        share : int
-            Slots after which credits are given.
 
         Returns
         -------
         int
-            Slots copied. The credits of the last ones may not be given yet.
+            Slots copied.
         """
         ...
 

@@ -158,12 +158,14 @@ class Producer:
         """
         if self._rest is None:
             return True
+        # One slot by itself, so that the consumer wakes while the others are filled.
+        is_first = True
         while self._rest is not None and self._has_credit():
-            if not self._fill_several(self._rest):
+            if is_first or not self._fill_several(self._rest):
                 self._fill(self._rest)
+            is_first = False
             if not self._rest:
                 self._rest = None
-            # At once, so that the consumer wakes while the next slots are filled.
             if self._ring is not None:
                 self._ring()
         return self._rest is None

@@ -140,7 +140,6 @@ class ShmMemory:
         at: int,
         count: int,
         kind: int,
-        share: int,
     ) -> int:
         """Copy the payloads of slots as they come, without the interpreter's lock."""
         return join_slots(
@@ -157,7 +156,6 @@ class ShmMemory:
             self._capacity | kind << 32,
             self.channel,
             _CREDIT_WORD,
-            share,
             _SPINS,
         )
 

@@ -147,7 +147,6 @@ class SimChannel:
         at: int,
         count: int,
         kind: int,
-        share: int,
     ) -> int:
         """Copy the payloads of slots that have come, and give their credits."""
         size = self.slot_bytes - FOOTER_BYTES
@@ -158,8 +157,7 @@ class SimChannel:
                 return number
             start = at + number * size
             target[start : start + size] = np.frombuffer(self.payload(place, size), np.uint8)
-            if (number + 1) % share == 0:
-                self.give(sequence)
+            self.give(sequence)
         return count
 
     def give(self, processed: int) -> None:

@@ -49,6 +49,7 @@ class GroupedTable:
         self.folding = GroupFolding(query, schema, lookup)
         self.rows_in = self.rows_out = 0
         self.trace = Trace()
+        self._report = self._made_report()
 
     @property
     def schema(self) -> pa.Schema:
@@ -71,12 +72,17 @@ class GroupedTable:
             self.folding.fold(batch)
             self.trace.add("groups", "fold", began, time.monotonic(), rows=batch.num_rows)
             self.rows_in += batch.num_rows
+            self._report = self._made_report()
         for groups in self.folding.finish():
             self.rows_out += groups.num_rows
+            self._report = self._made_report()
             yield groups
 
     def report(self) -> Report:
-        """Return counts and state, for people and for metrics; from any thread."""
+        """Return counts and state after the last batch, from any thread."""
+        return self._report
+
+    def _made_report(self) -> Report:
         return report_of(
             self.folding,
             self.rows_out,

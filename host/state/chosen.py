@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import pyarrow as pa
 
@@ -13,6 +13,7 @@ from ..devices.cpu.operations import NotCompilable
 from .compiled import CompiledContributions
 from .contributions import ColumnContributions, Contributions
 from .layout import EntryLayout
+from .store import Target
 from .texts import Texts
 
 _log = logging.getLogger("penstock.state")
@@ -67,7 +68,13 @@ class ChosenContributions:
             self._loop = loop if loop.is_safe else None
         self._is_open = False
 
-    def of(self, batch: pa.RecordBatch, texts: Texts, place: int) -> Iterable[Contributions]:
+    def of(
+        self,
+        batch: pa.RecordBatch,
+        texts: Texts,
+        place: int,
+        target: Callable[[], Target] | None,
+    ) -> Iterable[Contributions]:
         """The contributions of a batch, each valid until the next; a failure comes before all.
 
         Parameters
@@ -76,6 +83,8 @@ class ChosenContributions:
             Gets the texts that are new.
         place : int
             Of the batch's first row.
+        target : callable or None
+            Gives what rows may be merged into at once; None if they may not.
 
         Raises
         ------
@@ -86,7 +95,7 @@ class ChosenContributions:
         """
         self._rows += batch.num_rows
         if self._loop is not None and self._loop.fits(batch):
-            return self._loop.of(batch, texts, place)
+            return self._loop.of(batch, texts, place, target)
         return [
             self._columns.of(batch.slice(start, CHUNK_ROWS), texts, place + start)
             for start in range(0, batch.num_rows, CHUNK_ROWS)

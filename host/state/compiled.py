@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -20,14 +20,14 @@ from .coded import as_bytes, is_coded, is_coded_column
 from .contributions import Contributions
 from .entry_source import entry_source
 from .layout import EntryLayout
+from .merger import EntryMerger
 from .sources import load_loops
+from .store import LogStore, Target
 from .texts import Texts
 from .words import integer_words
 
 #: The values of a column of which only the validity is asked for.
 _NOTHING = np.zeros(0, np.int64)
-#: Columns of the loop's outcome.
-_COUNT, _WITHOUT_TIME, _LOW, _HIGH = range(4)
 
 
 class CompiledContributions:
@@ -55,7 +55,9 @@ class CompiledContributions:
         self._schema = schema
         source = entry_source(query, layout)
         self._leaves, self._bounds = source.leaves, source.bounds
-        (self._loop,) = load_loops(source.text, "contribute")
+        self._contribute, self._fold, *_ = load_loops(
+            source.text, "contribute", "fold", "merge", "enter", "lead"
+        )
         self._scales = query.scale_of(query.source.side)
         self._chosen = np.empty(rows, np.int64)
         self._out = np.empty(rows * layout.words, np.int64)
@@ -71,7 +73,8 @@ class CompiledContributions:
         )
         if self.is_safe:
             empty = schema.empty_table().to_batches() or [pa.RecordBatch.from_pylist([], schema)]
-            list(self.of(empty[0], Texts(), 0, at_least=1))
+            store = LogStore(EntryMerger(layout))
+            list(self.of(empty[0], Texts(), 0, lambda: Target(store), at_least=1))
 
     def fits(self, batch: pa.RecordBatch) -> bool:
         """Whether a batch has the schema of the loop, and its values are within the bounds."""
@@ -91,9 +94,18 @@ class CompiledContributions:
         return True
 
     def of(
-        self, batch: pa.RecordBatch, texts: Texts, place: int, *, at_least: int = 0
+        self,
+        batch: pa.RecordBatch,
+        texts: Texts,
+        place: int,
+        target: Callable[[], Target] | None,
+        *,
+        at_least: int = 0,
     ) -> Iterator[Contributions]:
         """The contributions of a batch that fits, chunk by chunk; each is valid until the next.
+
+        Rows of a chunk are merged into the target until some are of another pane: those after
+        them are contributions.
 
         Parameters
         ----------
@@ -101,18 +113,41 @@ class CompiledContributions:
             Gets the texts that are new.
         place : int
             Of the batch's first row.
+        target : callable or None
+            Gives what a chunk's rows are merged into; with None they are not.
         at_least : int
-            Chunks, of no rows if need be: to compile the loop.
+            Chunks, of no rows if need be: to compile the loops.
         """
         columns = self._columns(batch, texts)
-        rows, words = batch.num_rows, self._layout.words
-        for first in range(0, max(rows, at_least), self._rows):
-            last = min(first + self._rows, rows)
-            self._loop(*columns, place, first, last, self._chosen, self._out, self._outcome)
-            count, without, low, high = self._outcome.tolist()
-            entries = self._out[: count * words].reshape(count, words)
-            filtered = last - first - count - without
-            yield Contributions(entries, filtered, without, (low, high))
+        for start in range(0, max(batch.num_rows, at_least), self._rows):
+            first, last = start, min(start + self._rows, batch.num_rows)
+            if target is not None:
+                first, part = self._merged(columns, place, first, last, target(), texts)
+                yield part
+            if first < last or at_least:
+                yield self._made(columns, place, first, last)
+
+    def _merged(
+        self, columns: list[Any], place: int, first: int, last: int, own: Target, texts: Texts
+    ) -> tuple[int, Contributions]:
+        """Merge rows until some are of another pane; returns the first that are not merged."""
+        store = own.store
+        store.make_room(last - first, texts.hashes)
+        self._fold(
+            *columns, place, first, last, self._chosen, self._out, self._outcome, own.low, own.high,
+            store.log, store.count, store.index, store.epoch, texts.hashes,
+        )  # fmt: skip
+        merged, without, end, store.count = self._outcome.tolist()
+        nothing = self._out.reshape(-1, self._layout.words)[:0]
+        filtered = end - first - merged - without
+        return end, Contributions(nothing, filtered, without, merged=merged)
+
+    def _made(self, columns: list[Any], place: int, first: int, last: int) -> Contributions:
+        self._contribute(*columns, place, first, last, self._chosen, self._out, self._outcome)
+        count, without, low, high = self._outcome.tolist()
+        words = self._layout.words
+        entries = self._out[: count * words].reshape(count, words)
+        return Contributions(entries, last - first - count - without, without, (low, high))
 
     def _columns(self, batch: pa.RecordBatch, texts: Texts) -> list[Any]:
         """Arguments of the loop: for each leaf its values, and where they are not NULL."""

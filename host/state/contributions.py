@@ -61,12 +61,15 @@ class Contributions:
         Rows that it admits, but whose time is NULL.
     times : (int, int) or None
         The least and the greatest time key, if they are known.
+    merged : int
+        Rows that are merged already, and not among the entries.
     """
 
     entries: np.ndarray
     filtered: int
     without_time: int
     times: tuple[int, int] | None = None
+    merged: int = 0
 
 
 class ColumnContributions:

@@ -1,4 +1,4 @@
-"""Source of the compiled loop that makes entries of rows: filter, window, keys and folds."""
+"""Source of the compiled loop that folds rows: filter, window, keys, hash, probe and folds."""
 
 from __future__ import annotations
 
@@ -12,8 +12,11 @@ from penstock.types import INT64, Kind
 
 from .folds import Merge
 from .layout import EntryLayout, Flag, FoldPlace, KeyPlace
+from .loop_steps import LoopSteps
+from .merging import merge_source
 from .narrowing import Bounds, narrowed
-from .steps import LoopSteps, RowSteps
+from .probing import AHEAD
+from .steps import RowSteps
 
 _SOURCE = """
 @njit(nogil=True)
@@ -26,14 +29,31 @@ def contribute({columns}place, first, last, chosen, out, outcome):
         i, base = at(chosen, k), k * {words}
 {steps}
     outcome[0], outcome[1], outcome[2], outcome[3] = count, without, low, high
+
+
+@njit(nogil=True)
+def fold({columns}place, first, last, chosen, out, outcome, low, high, log, held, index, epoch,
+         texts):
+    rows, without = 0, 0
+    while first < last:
+        stop = min(first + {block}, last)
+        contribute({columns}place, first, stop, chosen, out, outcome)
+        count = outcome[0]
+        if count and (outcome[2] < low or outcome[3] > high):
+            break
+        held = merge(out, 0, count, log, held, index, epoch, texts)
+        rows, without, first = rows + count, without + outcome[1], stop
+    outcome[0], outcome[1], outcome[2], outcome[3] = rows, without, first, held
 """
+#: Bytes of entries that are made before they are merged: they fit the first cache.
+_BLOCK_BYTES = 1 << 14
 _NAN = 0x7FF8000000000000
 _LEAST = -(1 << 63)
 
 
 @dataclass(frozen=True)
 class EntrySource:
-    """The source of a function ``contribute``.
+    """The source of functions ``contribute`` and ``fold``, which merges what the former makes.
 
     Parameters
     ----------
@@ -90,7 +110,9 @@ def entry_source(query: GroupQuery, layout: EntryLayout) -> EntrySource:
         steps="\n".join(8 * " " + line for line in lines.body),
         words=layout.words,
         most=INT64[1],
+        block=max(AHEAD, _BLOCK_BYTES // layout.entry_bytes),
     )
+    text += merge_source(layout)
     used = {leaf.attr for expr, _ in leaves for leaf in _columns(expr)}
     return EntrySource(
         text, tuple(leaves), {c: ends for c, ends in bounds.items() if c.attr in used}

@@ -22,7 +22,7 @@ from .layout import EntryLayout
 from .merger import EntryMerger
 from .output import GroupRows
 from .panes import Panes
-from .store import LogStore
+from .store import LogStore, Target
 from .texts import Texts
 
 #: Partitions of the keys; worker r of n leads those with ``p * n // PARTITIONS == r``.
@@ -134,11 +134,12 @@ class GroupState:
                 self.compile()
         if not 0 <= feed < MOST_FEEDS or not 0 <= first < (1 << ROW_BITS) - batch.num_rows:
             raise UsageError(f"row {first} of feed {feed} has no number; count both from 0")
-        made = self._contributions.of(batch, self._texts, (feed << ROW_BITS) + first)
+        place, target = (feed << ROW_BITS) + first, None if self._appending else self._target
+        made = self._contributions.of(batch, self._texts, place, target)
         rows = filtered = without_time = 0
         for part in made:
             self._add(part)
-            rows += len(part.entries)
+            rows += len(part.entries) + part.merged
             filtered += part.filtered
             without_time += part.without_time
         self._tidy()
@@ -259,6 +260,9 @@ class GroupState:
         """Compile the loops now, not in a fold: see :data:`~.chosen.COMPILED_FROM_ROWS`."""
         self._merger.compile()
         self._contributions.compile()
+
+    def _target(self) -> Target:
+        return Target(self._changes[0]) if self._changes else self._led.target()
 
     def _add(self, part: Contributions) -> None:
         entries = part.entries

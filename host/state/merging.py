@@ -105,7 +105,7 @@ def _key_hash(layout: EntryLayout) -> Iterator[str]:
 
 def _time_hash(layout: EntryLayout) -> Iterator[str]:
     if layout.second >= 0:
-        yield _fold_in(f"np.uint64(at(entries, base + {layout.second}))")
+        yield f"total += np.uint64(at(entries, base + {layout.second})) * SPREAD"
 
 
 def _hash_of(place: KeyPlace) -> Iterator[str]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..emit.groups.closing import Limit, below
 from .merger import EntryMerger
-from .store import LogStore
+from .store import LogStore, Target
 
 #: Most panes: beyond, each gets twice the span, and neighbours are merged.
 MOST_PANES = 256
@@ -36,6 +36,7 @@ class Panes:
         #: A store whose pane has left, for the next one: its memory is there already.
         self._spare: LogStore | None = None
         self._closed: list[LogStore] = []
+        self._latest = 0
 
     @property
     def entries(self) -> int:
@@ -92,6 +93,15 @@ class Panes:
         for end in ends:
             self._pane(int(buckets[start])).merge(sorted_entries, start, int(end), texts)
             start = int(end)
+
+    def target(self) -> Target:
+        """The pane that was used last."""
+        if self._layout.time_offset < 0:
+            return Target(self._pane(0))
+        if self._latest not in self._panes:
+            return Target(LogStore(self._merger), 0, -1)  # takes none
+        low = self._latest << self._shift
+        return Target(self._pane(self._latest), low, low + (1 << self._shift) - 1)
 
     def release(self, limit: Limit, texts: np.ndarray) -> np.ndarray:
         """Return the entries whose time key is below a limit, and forget them.
@@ -151,6 +161,7 @@ class Panes:
                 pane.entries[:, word] = codes[pane.entries[:, word]]
 
     def _pane(self, bucket: int) -> LogStore:
+        self._latest = bucket
         pane = self._panes.get(bucket)
         if pane is None:
             pane = self._spare if self._spare is not None else LogStore(self._merger)

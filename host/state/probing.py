@@ -90,7 +90,7 @@ def _entry_hash(entries, base, keys, second, texts):
     """The hash of an entry in the index: of its keys, and of the time key among several."""
     total = key_hash(entries, base, keys, texts)
     if second >= 0:
-        total = mix(total * SPREAD + np.uint64(entries[base + second]))
+        total += np.uint64(entries[base + second]) * SPREAD
     return total
 
 

@@ -11,44 +11,20 @@ of decimals, booleans, unsigned 64-bit integers and dictionaries.
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
 
 from penstock.expr.node import Expr, Op
 from penstock.types import TIMESTAMPS, UNIT_NS, Kind
 
-from ..devices.cpu.operations import RULES, NotCompilable, Steps
+from ..devices.cpu.operations import RULES, NotCompilable
 from ..devices.cpu.operations import leaf as constant
 from .coded import is_coded, is_coded_column
 from .folds import words_of
+from .loop_steps import LoopSteps, Value, type_of
 
 _log = logging.getLogger("penstock.state")
 
 #: Values of an IN list up to which each is compared.
 MOST_MEMBERS = 16
-
-
-#: Most steps of a loop: each takes Numba a few milliseconds, and each row once, not each pair.
-MAX_STEPS = 512
-
-
-class LoopSteps(Steps):
-    """Assignments of a loop over rows."""
-
-    def add(self, text: str) -> str:
-        if self.count == MAX_STEPS:
-            raise NotCompilable(f"more than {MAX_STEPS} steps")
-        name = f"v{self.count}"
-        self.count += 1
-        self.body.append(f"{name} = {text}")
-        return name
-
-
-@dataclass(frozen=True)
-class Value:
-    """A computed value: the names of its variable and of its validity, None if it is never NULL."""
-
-    name: str
-    valid: str | None
 
 
 class RowSteps:
@@ -142,6 +118,8 @@ class RowSteps:
             return special(self, expr, args)
         if expr.op is Op.IN:
             return self._in(expr, args[0])
+        if expr.op is Op.MOD and (floored := _floored(expr)) is not None:
+            return self._floor_remainder(expr, self.of(floored))
         if expr.op is Op.CAST and _coarsens(expr):
             return self._coarser(expr, args[0])
         text = RULES[expr.op](expr, [a.name for a in args], self.lines)
@@ -182,6 +160,13 @@ class RowSteps:
         inside = self.add(f"truncated_remainder({wide}, {size})")
         down = self.add(f"{wide} - {inside} - select({inside} < 0, {size}, np.int64(0))")
         return Value(self.add(f"{type_of(expr)}({down} // {size})"), arg.valid)
+
+    def _floor_remainder(self, expr: Expr, arg: Value) -> Value:
+        """The remainder of a division rounded down, as windows need it, with one division."""
+        wide, size = f"np.int64({arg.name})", f"np.int64({expr.args[1].attr})"
+        rest = self.add(f"truncated_remainder({wide}, {size})")
+        added = self.add(f"{rest} + select({rest} < 0, {size}, np.int64(0))")
+        return Value(self.add(f"{type_of(expr)}({added})"), arg.valid)
 
     def _not(self, expr: Expr, args: list[Value]) -> Value:
         return Value(self.add(f"not {args[0].name}"), args[0].valid)
@@ -243,25 +228,6 @@ class RowSteps:
         return args[0]
 
 
-def type_of(expr: Expr) -> str:
-    """NumPy name of a node's values.
-
-    Raises
-    ------
-    NotCompilable
-        They are not of one word.
-    """
-    if expr.type.kind is Kind.BOOL:
-        return "np.bool_"
-    if expr.type.is_float:
-        return f"np.{expr.type.kind.value}"
-    if is_coded(expr.type):
-        return "np.int64"  # its code
-    if not expr.type.is_integral or expr.type.signed_bits > 64:
-        raise NotCompilable(f"a value of type {expr.type}")
-    return "np.int32" if expr.type.signed_bits <= 32 else "np.int64"
-
-
 def _coarsens(expr: Expr) -> bool:
     source, target = expr.args[0].type, expr.type
     if source.kind not in TIMESTAMPS or not target.is_integral:
@@ -270,6 +236,18 @@ def _coarsens(expr: Expr) -> bool:
         return False
     step, rest = divmod(UNIT_NS[target.unit or "s"], UNIT_NS[source.unit])
     return not rest and target.lo <= source.lo // step and source.hi // step <= target.hi
+
+
+def _floored(expr: Expr) -> Expr | None:
+    """The ``x`` of ``((x % n) + n) % n`` for a positive n; None for other remainders."""
+    outer, size = expr.args
+    if not size.is_const or not size.type.is_integral or not size.attr or size.attr < 0:
+        return None
+    if outer.op is not Op.ADD or outer.args[1] is not size or outer.args[0].op is not Op.MOD:
+        return None
+    value, inner = outer.args[0].args
+    type_of(value)
+    return value if inner is size else None
 
 
 def _is_nonzero(expr: Expr) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from .merger import EntryMerger
@@ -19,6 +21,15 @@ _EPOCHS = 1 << 16
 MOST_ENTRIES = 1 << 32
 
 
+@dataclass(frozen=True)
+class Target:
+    """Where rows are folded: a log store, and the least and the greatest time key that it takes."""
+
+    store: LogStore
+    low: int = -(1 << 63)
+    high: int = (1 << 63) - 1
+
+
 class LogStore:
     """A log of entries, one per group, and its index.
 
@@ -32,12 +43,11 @@ class LogStore:
     def __init__(self, merger: EntryMerger, entries: int = 0) -> None:
         layout = merger.layout
         self.layout, self._merger = layout, merger
-        #: Entries in the log.
-        self.count = 0
+        #: Entries in the log, and the epoch of the slots of the index that are used.
+        self.count, self.epoch = 0, 1
         room = max(entries, _FIRST_ENTRIES)
         self.log = np.empty(room * layout.words, np.int64)
-        self._index = np.zeros(_slots_for(room), np.uint64)
-        self._epoch = 1
+        self.index = np.zeros(_slots_for(room), np.uint64)
 
     @property
     def entries(self) -> np.ndarray:
@@ -47,7 +57,7 @@ class LogStore:
 
     @property
     def nbytes(self) -> int:
-        return self.log.nbytes + self._index.nbytes
+        return self.log.nbytes + self.index.nbytes
 
     def merge(self, entries: np.ndarray, first: int, last: int, texts: np.ndarray) -> None:
         """Merge the entries ``[first, last)`` of an array of them.
@@ -58,12 +68,16 @@ class LogStore:
         texts : ndarray of uint64
             The hash of each text, by code.
         """
-        self._reserve(last - first)
-        if _SLOTS * (self.count + last - first) > _USED * len(self._index):
-            self._grow_index(self.count + last - first, texts)
+        self.make_room(last - first, texts)
         self.count = self._merger.merge(
-            entries, first, last, self.log, self.count, self._index, self._epoch, texts
+            entries, first, last, self.log, self.count, self.index, self.epoch, texts
         )
+
+    def make_room(self, more: int, texts: np.ndarray) -> None:
+        """Let the log and the index grow, so that so many more entries can be merged."""
+        self._reserve(more)
+        if _SLOTS * (self.count + more) > _USED * len(self.index):
+            self._grow_index(self.count + more, texts)
 
     def append(self, entries: np.ndarray) -> None:
         """Add entries without looking for equal keys; the index does not know them.
@@ -80,10 +94,10 @@ class LogStore:
     def clear(self) -> None:
         """Forget all entries, in no time: the index is of the next epoch."""
         self.count = 0
-        self._epoch += 1
-        if self._epoch == _EPOCHS:
-            self._index[:] = 0
-            self._epoch = 1
+        self.epoch += 1
+        if self.epoch == _EPOCHS:
+            self.index[:] = 0
+            self.epoch = 1
 
     def _reserve(self, more: int) -> None:
         """Make room for more entries in the log."""
@@ -97,9 +111,9 @@ class LogStore:
         self.log = grown
 
     def _grow_index(self, entries: int, texts: np.ndarray) -> None:
-        self._index = np.zeros(max(_slots_for(entries), _more(len(self._index))), np.uint64)
-        self._epoch = 1
-        self._merger.enter(self.log, self.count, self._index, self._epoch, texts)
+        self.index = np.zeros(max(_slots_for(entries), _more(len(self.index))), np.uint64)
+        self.epoch = 1
+        self._merger.enter(self.log, self.count, self.index, self.epoch, texts)
 
 
 def _slots_for(entries: int) -> int:

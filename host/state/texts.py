@@ -14,6 +14,8 @@ from .probing import mix
 _SEED = np.uint64(0x9E3779B97F4A7C15)
 _SPREAD = np.uint64(0xD1342543DE82EF95)
 _ONE = np.uint64(1)
+#: The hash of the empty text.
+_EMPTY = np.uint64(0xE868698BA209F922)
 #: Texts and bytes for which there is room at first.
 _FIRST_TEXTS, _FIRST_BYTES = 1 << 6, 1 << 10
 
@@ -118,8 +120,10 @@ class Texts:
         self._hashes = np.zeros(_FIRST_TEXTS, np.uint64)
         self._ends = np.zeros(_FIRST_TEXTS + 1, np.int64)
         self._index = np.zeros(2 * _FIRST_TEXTS, np.int64)
-        # Code 0 is there from the start: entries have it where they have no text.
-        self.encode(pa.array([""]))
+        # Code 0 is there from the start: entries have it where they have no text. It is entered by
+        # hand, since most queries have no other text, for which nothing need be compiled.
+        self._ends[0], self._hashes[0] = 1, _EMPTY
+        self._index[int(_EMPTY) % len(self._index)] = 1
 
     def __len__(self) -> int:
         return int(self._ends[0])

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from .dealt import unpacked
-from .local.job import Job, WorkerStart
+from .job import Job, WorkerStart
 from .protocol.commit import Commit
 from .protocol.parent import Parent
 from .records.folder import CheckpointFolder

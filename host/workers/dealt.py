@@ -18,10 +18,20 @@ from ..device.fields import MalformedError
 PIECE_BYTES = 1 << 18
 
 
-def dealt_schema(query: GroupQuery, schema: pa.Schema) -> pa.Schema:
-    """Return the columns of a source that its groups need, with dictionaries as plain values."""
+def dealt_schema(query: GroupQuery, schema: pa.Schema, outer: str | None = None) -> pa.Schema:
+    """Return the columns of a source that its groups need, with dictionaries as plain values.
+
+    Parameters
+    ----------
+    outer : str, optional
+        Side of the look-up below the groups that the source is.
+    """
     # A batch without columns loses its number of rows.
-    needed = query.columns_of(query.source.side) or schema.names[:1]
+    if outer is not None and query.lookup is not None:
+        needed = query.lookup.columns_of(outer)
+    else:
+        needed = query.columns_of(query.source.side)
+    needed = needed or schema.names[:1]
     return pa.schema([_plain(field) for field in schema if field.name in needed])
 
 

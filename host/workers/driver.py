@@ -7,7 +7,7 @@ processes, channels, files and clocks. All of it happens in the stream's thread.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -17,8 +17,8 @@ from penstock.errors import LostError, ProcessError
 from ..channel import Doorbell, GoneError
 from ..execute.trace import Trace
 from .commits import commit_of, record_of, rows_in, start_of
+from .job import Job
 from .local.crew import Crew, StartError
-from .local.job import Job
 from .points import reached
 from .protocol.messages import Message, OutputRows, PartWritten
 from .protocol.parent import Parent
@@ -32,6 +32,8 @@ SOURCE = 0
 _MOST_QUEUED = 64
 #: Losses in a row, without a record in between, after which the stream ends.
 _MOST_LOSSES = 5
+#: Starts that are tried where a worker ends while it begins: nothing is lost by that.
+_MOST_STARTS = 3
 #: Messages of one worker that are taken before others get their turn.
 _TURN = 16
 
@@ -105,16 +107,17 @@ class Driver:
     # Processes.
 
     def start(self) -> None:
-        """Start the workers from the last record; call it in a thread that lives as long as they.
-
-        Raises
-        ------
-        PenstockError
-        """
+        """Start the workers from the last record, in a thread that lives as long as they."""
         starts = [start_of(self.job, rank, self.parent) for rank in range(self.job.size)]
         lock = None if self._folder is None else self._folder.lock
-        is_first = not self.losses
-        self._crew = Crew(starts, self._facts, self._schema, self._bell, lock, is_first)
+        for attempt in range(1, _MOST_STARTS + 1):
+            is_first = attempt == 1 and not self.losses
+            try:
+                self._crew = Crew(starts, self._facts, self._schema, self._bell, lock, is_first)
+                return
+            except StartError:
+                if attempt == _MOST_STARTS:
+                    raise
 
     @property
     def pids(self) -> list[int]:
@@ -135,12 +138,12 @@ class Driver:
 
     # One turn.
 
-    def step(self, may_receive: bool) -> bool:
+    def step(self, may_receive: Callable[[], bool]) -> bool:
         """Do what can be done now, without waiting; returns whether anything was.
 
         Parameters
         ----------
-        may_receive : bool
+        may_receive : callable
             Whether there is room for results. If not, no rows are dealt either: they would become
             results that wait in the workers.
 
@@ -157,9 +160,9 @@ class Driver:
         try:
             moved = crew.pump()
             moved |= self._send(crew)
-            if may_receive:
+            if may_receive():
                 moved |= self._deal(crew)
-                moved |= self._receive(crew)
+                moved |= self._receive(crew, may_receive)
             return moved | self._commit()
         except GoneError:  # seen on a channel: looked at by check()
             return False
@@ -183,13 +186,14 @@ class Driver:
                 moved = True
         return moved
 
-    def _receive(self, crew: Crew) -> bool:
+    def _receive(self, crew: Crew, may_receive: Callable[[], bool]) -> bool:
         moved = False
         for rank in range(self.job.size):
             for _ in range(_TURN):
                 # What follows a worker's part is of the next number: it waits for the record.
-                message = None if rank in self._passed else crew.receive(rank)
-                if message is None:
+                if rank in self._passed or not may_receive():
+                    break
+                if (message := crew.receive(rank)) is None:
                     break
                 self._arrived(rank, message)
                 moved = True
@@ -236,8 +240,6 @@ class Driver:
 
         Raises
         ------
-        LostError
-            One is lost, and there is no checkpoint.
         PenstockError
         """
         crew = self._crew

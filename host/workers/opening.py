@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -15,15 +16,15 @@ from penstock.query.options import QueryOptions
 from ..channel import Doorbell
 from ..emit.groups.closing import Closing
 from ..execute.trace import Trace
+from ..join.lookup.source import RelationTable
 from ..join.stream.flow import Flow
-from ..state import GroupState
 from .checkpoint import Checkpoint
-from .dealt import dealt_schema
 from .driver import Driver
-from .local.job import Job
+from .job import Job
 from .members import fingerprint, schema_text
 from .points import arm
 from .records.folder import CheckpointFolder
+from .states import OpenQuery, output_of
 from .worker_loop import EPOCH_BYTES
 
 
@@ -76,6 +77,7 @@ def open_parts(
     checkpoint: Checkpoint | None,
     release: str,
     trace: bool,
+    relation: tuple[str, RelationTable] | None = None,
 ) -> Opened:
     """Compile the query, lock the checkpoint and read its record.
 
@@ -96,14 +98,13 @@ def open_parts(
         )
     folder = None if checkpoint is None else checkpoint.folder.absolute()
     job = Job(
-        text, schemas, options, size, ordered, flow.latency_s, EPOCH_BYTES, folder, trace
+        text, schemas, options, size, ordered, flow.latency_s, EPOCH_BYTES, folder, trace,
+        relation=relation,
     )  # fmt: skip
-    query = job.compiled()
-    closing = _closing_of(query)
-    pushed = schemas[query.source.table]
-    dealt = dealt_schema(query, pushed)
-    hidden = GroupState(query, dealt, size=size).schema
-    output = pa.schema(list(hidden)[: len(hidden) - ordered * len(query.aggregation.keys)])
+    with closing(OpenQuery(job)) as compiled:
+        query, dealt, hidden = compiled.query, compiled.dealt, compiled.state(0).schema
+    rule, pushed = _closing_of(query), schemas[query.source.table]
+    output = output_of(query, hidden, ordered)
     arm("parent")
     kept = None if folder is None else CheckpointFolder(folder)
     bell = Doorbell.create()
@@ -127,7 +128,7 @@ def open_parts(
             kept.close()
         raise
     return Opened(
-        query, closing, pushed, dealt, output, flow, checkpoint, now, kept, bell, driver, traced
+        query, rule, pushed, dealt, output, flow, checkpoint, now, kept, bell, driver, traced
     )  # fmt: skip
 
 

@@ -11,6 +11,7 @@ from penstock import arguments
 from penstock.errors import OverloadError, UsageError
 from penstock.query.options import QueryOptions
 
+from ..join.lookup.source import RelationTable
 from ..join.stream.flow import Flow
 from ..windows.feeds import ONLY
 from ..windows.source import Span
@@ -220,6 +221,7 @@ def open_workers(
     disorder: Span | Mapping[str, Span] = 0,
     flow: Flow | None = None,
     trace: bool = False,
+    relation: tuple[str, RelationTable] | None = None,
 ) -> WorkerStream:
     """Open a stream on workers.
 
@@ -236,6 +238,8 @@ def open_workers(
         "commit" or "now".
     disorder, flow, trace
         As for :class:`~penstock.host.grouping.GroupStream`.
+    relation : (str, RelationTable), optional
+        Name and place of what rows are looked up in before they are grouped.
 
     Returns
     -------
@@ -252,7 +256,7 @@ def open_workers(
         A worker does not come up, or differs from the others.
     """
     opened = open_parts(
-        text, schemas, options, size, flow or Flow(), checkpoint, release, trace
+        text, schemas, options, size, flow or Flow(), checkpoint, release, trace, relation
     )  # fmt: skip
     is_numbered = checkpoint is not None and not opened.now
     return (NumberedStream if is_numbered else WorkerStream)(opened, disorder)

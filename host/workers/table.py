@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 
 import pyarrow as pa
 
-from penstock.errors import QueryError
 from penstock.plan.window import FOREVER
 from penstock.query.options import QueryOptions
 
@@ -15,13 +15,13 @@ from ..channel import Doorbell, GoneError
 from ..execute.trace import Trace
 from ..metrics import Report
 from ..metrics.report import GroupsReport
-from ..state import GroupState
-from .dealt import dealt_schema, packed, pieces, projected
+from .dealt import packed, pieces, projected
 from .driver import SOURCE, Driver
-from .local.job import Job
+from .job import Job
 from .members import fingerprint, schema_text
 from .output_order import in_order
 from .reporting import counted, worker_reports
+from .states import OpenQuery, output_of
 from .worker_loop import EPOCH_BYTES
 
 #: Pieces that may wait per worker: enough that none is without.
@@ -70,16 +70,12 @@ class WorkerTable:
         job = Job(
             text, schemas, options, size, ordered, 0.0, EPOCH_BYTES, None, self.trace.on, True
         )  # fmt: skip
-        query = job.compiled()
-        if query.lookup is not None:
-            raise QueryError(
-                "workers group rows as they come, and this query looks them up; leave workers out"
-            )
+        with closing(OpenQuery(job)) as compiled:
+            query, self._dealt = compiled.query, compiled.dealt
+            hidden = compiled.state(0).schema
         self._alias = query.source.alias
         self._table, self._ordered = table, ordered
-        self._dealt = dealt_schema(query, table.schema)
-        hidden = GroupState(query, self._dealt, size=size).schema
-        self.schema = pa.schema(list(hidden)[: len(hidden) - ordered * len(query.aggregation.keys)])
+        self.schema = output_of(query, hidden, ordered)
         self._bell = Doorbell.create()
         self._driver = Driver(
             job,
@@ -137,7 +133,7 @@ class WorkerTable:
         if now >= self._check_at:
             driver.check(now)
             self._check_at = now + _CHECK_S
-        if driver.step(True):
+        if driver.step(lambda: True):
             return
         try:
             self._bell.wait(lambda: driver.is_ready(True), _CHECK_S)

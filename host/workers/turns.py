@@ -181,7 +181,7 @@ class WorkerTurns(StreamCalls):
     def _work(self, goes_on: Callable[[], bool]) -> bool:
         """Do all that can be done now; returns whether there was anything."""
         moved = False
-        while self._driver.step(self._may_receive()):
+        while self._driver.step(self._may_receive):
             moved = True
             self._note_cuts()
             if not goes_on():

@@ -15,9 +15,12 @@ import pytest
 from penstock.host.device.base import Device
 from penstock.host.devices.cpu import CpuDevice
 from penstock.host.execute.running import Running
+from penstock.host.grouping import GroupStream
 from penstock.host.join.stream import Flow, JoinStream
 from penstock.host.join.table.table_join import TableJoin
-from penstock.query import JoinQuery, compile_query
+from penstock.plan.group_query import GroupQuery
+from penstock.plan.query import JoinQuery
+from penstock.query.compiler import compile_query, compile_select
 from tests.host.kit.faulty import FaultyDevice
 
 SCHEMA = pa.schema([("t", pa.int64()), ("x", pa.int32())])
@@ -55,6 +58,20 @@ def as_table(number: int, device: Device) -> int:
     return sum(b.num_rows for b in TableJoin(made, {"a": ROWS, "b": ROWS}, device))
 
 
+def as_groups(number: int, device: Device) -> int:
+    """Open a stream of groups, some of them with a latency target, push and close; groups."""
+    flow = Flow(latency_s=0.001 if number % 10 == 0 else 0.0)
+    text = (
+        f"SELECT x % {1 + number % 7} AS k, count(*) AS n, sum(x + {number}) AS s FROM a "
+        f"GROUP BY 1, window(t, {1 + number})"
+    )
+    made = compile_select(text, SCHEMAS)
+    assert isinstance(made, GroupQuery)
+    with GroupStream(made, SCHEMA, flow=flow) as stream:
+        stream.push("a", ROWS)
+        return stream.close().num_rows
+
+
 def held() -> tuple[int, int, int]:
     """Resident bytes, threads, open files."""
     gc.collect()
@@ -68,7 +85,7 @@ def held() -> tuple[int, int, int]:
     )
 
 
-@pytest.mark.parametrize("join", [as_stream, as_table])
+@pytest.mark.parametrize("join", [as_stream, as_table, as_groups])
 @pytest.mark.parametrize("count", [200, pytest.param(10_000, marks=pytest.mark.slow)])
 def test_nothing_is_left_of_many_queries(device: FaultyDevice, join, count: int) -> None:
     for number in range(count // 4):

@@ -18,18 +18,17 @@ from penstock.plan.query import LEFT
 from penstock.plan.window import FOREVER
 
 from ...channel import GoneError
-from ...emit.groups.closing import Closing, Limit
-from ...state import GroupState
+from ...emit.groups.closing import Closing
 from ...wire.errors import error_header
-from ..dealt import dealt_schema
+from ..job import WorkerStart
 from ..members import Workers, as_bytes, require_equal
 from ..points import arm, reached
 from ..protocol.border import LimitOf
 from ..protocol.worker import Worker
 from ..records.parts import read_part
+from ..states import OpenQuery
 from ..worker_loop import WorkerLoop
 from ..writing import PartWriter
-from .job import Job, WorkerStart
 from .line import Line
 from .parent_link import ParentLink
 from .spawning import end_with_parent
@@ -60,18 +59,6 @@ class LocalWorkers(Workers):
         return self._line.receive(START_S)[0]
 
 
-class TableState(GroupState):
-    """The groups of a table: all leave at once, those of no row among them."""
-
-    _is_over = False
-
-    def release(self, limit: Limit) -> pa.RecordBatch:
-        if self._is_over:  # called by finish()
-            return super().release(limit)
-        self._is_over = True
-        return self.finish()
-
-
 def limit_of(query: GroupQuery, is_table: bool) -> LimitOf:
     """Return what turns the clock's time into the time key below which groups are complete."""
     if is_table:
@@ -87,11 +74,10 @@ def run(start: WorkerStart, files: Sequence[int], line: Line, parent: int) -> No
     job, rank = start.job, start.rank
     ends = child_ends(rank, job.size, files[: len(files) - (job.folder is not None)])
     workers = LocalWorkers(rank, job.size, line)
-    query = job.compiled()
+    opened = OpenQuery(job)
+    query, schema = opened.query, opened.dealt
     require_equal(workers.exchange(as_bytes(job.facts(query))))
-    schema = dealt_schema(query, job.schemas[query.source.table])
-    kind = TableState if job.is_table else GroupState
-    state = kind(query, schema, rank=rank, size=job.size)
+    state = opened.state(rank)
     worker = Worker(
         rank,
         job.size,
@@ -102,7 +88,7 @@ def run(start: WorkerStart, files: Sequence[int], line: Line, parent: int) -> No
         recorded=start.promises,
         saves=job.folder is not None,
     )
-    _warm(query, schema, job)
+    _warm(opened)
     if job.folder is not None:
         for part in start.states:
             reached("restore")
@@ -128,12 +114,11 @@ def run(start: WorkerStart, files: Sequence[int], line: Line, parent: int) -> No
         writer.close(_LAST_PART_S)
 
 
-def _warm(query: GroupQuery, schema: pa.Schema, job: Job) -> None:
+def _warm(opened: OpenQuery) -> None:
     """Compile what the first rows would wait for, on a state that is thrown away."""
-    state = GroupState(query, schema, rank=0, size=job.size)
-    nothing = pa.RecordBatch.from_arrays(
-        [pa.array([], field.type) for field in schema], schema=schema
-    )
+    state = opened.state(0)
+    arrays = [pa.array([], field.type) for field in opened.dealt]
+    nothing = pa.RecordBatch.from_arrays(arrays, schema=opened.dealt)
     state.fold(nothing)
     for block in (block for blocks in state.seal() for block in blocks):
         state.merge(0, block)

@@ -16,12 +16,12 @@ from penstock.errors import PenstockError, ProcessError
 from ...channel import Doorbell, Kind
 from ...wire.errors import error_from
 from ..dealt import unpacked
+from ..job import WorkerStart
 from ..members import as_bytes, require_equal
 from ..protocol.coding import decode, encode
 from ..protocol.messages import Message, OutputRows
 from ..upstream import Status, status_from
 from .child import START_S
-from .job import WorkerStart
 from .spawning import WorkerProcess
 from .wiring import Wiring
 

@@ -33,12 +33,17 @@ class Promises:
         """Forget a feed that sends no more, without an end of its source."""
         self.feeds.pop(feed, None)
 
-    def floor(self, before: int) -> int:
+    def floor(self, before: int, held: int = FOREVER) -> int:
         """Return the time below which no feed sends, given what this was ``before``.
 
         Without feeds it stays, since one may begin that may send from there on.
+
+        Parameters
+        ----------
+        held : int
+            What else it may not pass.
         """
-        return max(before, min(self.feeds.values())) if self.feeds else before
+        return max(before, min(*self.feeds.values(), held)) if self.feeds else before
 
     def in_order(self) -> tuple[tuple[int, int], ...]:
         """Return pairs of feed and promise, by feed."""
@@ -62,27 +67,30 @@ class Clock:
         self.unnamed: dict[int, int] = dict(recorded or {})
         begins = min(self.unnamed.values(), default=NEVER)
         self._floors = [begins] * size
-        self._entries: list[Promises] = [Promises() for _ in range(size)]
+        self._entries: list[Promises | None] = [None] * size
 
     def move(self, worker: int, promises: Iterable[tuple[int, int]]) -> None:
         """Take over what a worker promised at the end of an epoch that has been merged."""
-        entry = Promises(dict(promises))
-        self._entries[worker] = entry
-        self._floors[worker] = entry.floor(self._floors[worker])
+        entry = self._entries[worker] = Promises(dict(promises))
         for feed in entry.feeds:
             self.unnamed.pop(feed, None)
+        # Any worker may be the one that gets the rows of a feed that nobody has named.
+        held = min(self.unnamed.values(), default=FOREVER)
+        for place, one in enumerate(self._entries):
+            if one is not None:
+                self._floors[place] = one.floor(self._floors[place], held)
 
     @property
     def time(self) -> int:
         """Time below which all rows of all workers are merged; ``FOREVER`` at the end."""
-        return min(*self._floors, *self.unnamed.values(), FOREVER)
+        return min(self._floors)
 
     @property
     def promises(self) -> dict[int, int]:
         """What all workers promise of each feed."""
         least = dict(self.unnamed)
         for entry in self._entries:
-            for feed, time in entry.feeds.items():
+            for feed, time in () if entry is None else entry.feeds.items():
                 least[feed] = min(time, least.get(feed, FOREVER))
         return least
 

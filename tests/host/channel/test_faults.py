@@ -230,3 +230,46 @@ def test_checksums_are_those_of_the_standard(data: bytes, expected: int):
     assert crc32c(data) == expected
     for cut in range(len(data) + 1):
         assert crc32c(data[cut:], crc32c(data[:cut])) == expected
+
+
+@pytest.mark.parametrize("field", FIELDS)
+@pytest.mark.parametrize("number", [1, 2, 4, 6])
+def test_damage_within_a_large_message_is_an_error(field: str, number: int):
+    """Compiled code joins the slots, and leaves what it does not know to the plain way."""
+    rig = Rig(8, crc=False)
+    assert rig.producer.send(Kind.DELTA, bytes(5 * CAPACITY + 7))
+    at, form, value = FIELDS[field]
+    # The values are those of slot 1: the next lap's and another slot's numbers are others here.
+    value = {4: number + 8, 2: number + 1}.get(value, value) if at == 24 else value
+    rig.put(number, at, form, value)
+    with pytest.raises(MalformedError, match=f"slot {number}: "):
+        rig.consumer.receive()
+
+
+def test_an_impossible_count_of_credits_ends_a_large_message():
+    rig = Rig(4, crc=False)
+    assert not rig.producer.send(Kind.DELTA, bytes(6 * CAPACITY))
+    struct.pack_into("<Q", rig.head.data, 2048, 7)
+    with pytest.raises(MalformedError, match="says that 7 slots are processed"):
+        rig.producer.pump()
+
+
+@pytest.mark.parametrize("slots", [2, 3, 8])
+def test_compiled_and_plain_ways_do_the_same(slots: int):
+    """With checksums no slot is filled or joined by compiled code."""
+    draw = random.Random(slots)
+    rigs = [Rig(slots, crc=crc) for crc in (False, True)]
+    for size in (0, CAPACITY, 2 * CAPACITY, 7 * CAPACITY + 3, 40 * CAPACITY, 3 * CAPACITY + 1):
+        payload = draw.randbytes(size)
+        got = []
+        for rig in rigs:
+            is_sent = rig.producer.send(Kind.ROWS, payload)
+            while (message := rig.consumer.receive()) is None:
+                assert not is_sent
+                is_sent = rig.producer.pump()
+            got.append((message.kind, bytes(message.payload), message.sequence, rig.producer.sent))
+            rig.consumer.done(message)
+            assert rig.consumer.receive() is None
+            assert rig.producer.credits == slots
+        assert got[0] == got[1]
+        assert got[0][1] == payload

@@ -13,6 +13,9 @@ import pytest
 
 import penstock
 from penstock.errors import DataError, QueryError, SchemaError, UsageError
+from penstock.host.grouping import GroupedTable
+from penstock.plan.group_query import GroupQuery
+from penstock.query.compiler import compile_select
 from tests.host.grouping.kit import make_case
 from tests.kit.effort import effort
 
@@ -147,3 +150,15 @@ def test_recorded_jobs_by_the_minute():
         ).to_arrow_table()
     keys = [(name, "ascending") for name in ("event", "sched_class", "w")]
     assert found.sort_by(keys).to_pydict() == other.sort_by(keys).to_pydict()
+
+
+def test_reports_come_from_any_thread_while_rows_are_folded():
+    query = compile_select("SELECT k, count(*) AS n FROM a GROUP BY k", {"a": TABLE.schema})
+    assert isinstance(query, GroupQuery)
+    groups = GroupedTable(query, TABLE.schema, TABLE.to_batches(max_chunksize=1))
+    before = groups.report()
+    found = pa.Table.from_batches(groups, groups.schema)
+    after = groups.report()
+    assert (before.arrived, before.rows) == ({"a": 0}, 0)
+    assert (after.arrived, after.rows) == ({"a": 3}, found.num_rows)
+    assert after.groups is not None

@@ -141,7 +141,8 @@ def random_rows(
     floats = [0.0, -0.0, float("nan"), float("inf"), 1.5, -2.25, 3.0]
     rows = []
     for _ in range(count):
-        ms = int((first_s + rng.random() * span_s) * 1000)
+        # Few times, so that rows are alike but for their feed and number.
+        ms = int((first_s + rng.random() * span_s) * 2) * 500
         rows.append(
             {
                 "t": some(lambda ms=ms: EPOCH + timedelta(milliseconds=ms), 0.05),

@@ -91,7 +91,7 @@ def test_compiled_entries_are_those_of_columns(keys: str, values: tuple[str, ...
         batch = batch_of(rows).slice(seed * 3)
         expected = columns.of(batch, texts, 100)
         assert compiled.fits(batch)
-        found = [(c.entries.copy(), c) for c in compiled.of(batch, texts, 100)]
+        found = [(c.entries.copy(), c) for c in compiled.of(batch, texts, 100, None)]
         entries = np.concatenate([entries for entries, _ in found])
         wrong = np.flatnonzero((entries != expected.entries).any(axis=0))
         assert not len(wrong), [p for p in layout.folds if p.offset in wrong]

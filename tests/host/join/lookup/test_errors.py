@@ -78,7 +78,7 @@ def test_the_relation_cannot_be_preserved_on_the_left(location):
 
 
 def test_groups_of_the_relation(location):
-    with pytest.raises(QueryError, match="group by columns of o only"):
+    with pytest.raises(QueryError, match="add the event time to GROUP BY"):
         opened(location, query=f"SELECT c.rid, count(*) FROM o JOIN c ON {ON} GROUP BY c.rid")
 
 

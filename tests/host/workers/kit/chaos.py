@@ -88,7 +88,7 @@ class Round:
             finally:
                 watchdog.cancel()
         is_over = app.returncode == 0 and "done" in rest
-        if not is_over and app.returncode != -signal.SIGKILL:
+        if not is_over and app.returncode != -signal.SIGKILL:  # an error, which a kill is not
             raise AssertionError(f"the app ended with {app.returncode} after {target}")
         if target not in ("", "random") and (not is_over or self._losses() > before):
             self.killed.append(target)

@@ -29,6 +29,15 @@ TWO_FEEDS = (
     (0, 10),
     (1, 10),
 )
+#: Only of three workers one may have all marks while another has that one's and waits for more.
+MARKS = Setting(
+    size=3,
+    keys=1,
+    items=((0, 0), rows((0, 1))),
+    cuts=1,
+    epochs=1,
+    begins=("promise", "cut", "0 takes MARK", "1 takes MARK", "2 takes MARK"),
+)
 #: One key for three workers.
 ONE_KEY = (rows((0, 1)), rows((0, 2)))
 
@@ -38,9 +47,10 @@ SHORT = {
     "2 workers, a cut, 1 after a restart": Setting(
         items=TWO_WINDOWS, cuts=1, epochs=1, restarts=(1,)
     ),
-    "2 workers, rows at once": Setting(items=TWO_WINDOWS, cuts=1, epochs=2, now=True),
-    "2 workers, no checkpoints": Setting(items=TWO_WINDOWS, cuts=1, epochs=3, saves=False),
+    "2 workers, rows at once": Setting(items=TWO_WINDOWS, cuts=1, epochs=1, now=True),
+    "2 workers, no checkpoints": Setting(items=TWO_WINDOWS, cuts=1, epochs=2, saves=False),
     "2 workers, each message by itself": Setting(items=TWO_WINDOWS, epochs=1, is_lazy=True),
+    "3 workers, 1 key, behind a mark": MARKS,
     "3 workers, 1 key": Setting(size=3, keys=1, items=ONE_KEY, epochs=0),
     "3 workers, 1 key, one dies": Setting(size=3, keys=1, items=ONE_KEY[:1], epochs=0, deaths=1),
 }
@@ -71,16 +81,6 @@ ONE_GROUP = Setting(items=(rows((1, 1)), rows((1, 2)), (0, 10)))
 EPOCHS = Setting(items=(rows((0, 1)), rows((0, 2)), rows((0, 3))), epochs=4)
 DEATH = Setting(items=(rows((0, 1), (1, 1)), (0, 10)), cuts=1, deaths=1)
 RESTART = Setting(size=1, items=(rows((0, 1)), (0, 10), rows((0, 12))), cuts=1, restarts=(1,))
-#: Only of three workers one may have all marks while another has that one's and waits for more.
-MARKS = Setting(
-    size=3,
-    keys=1,
-    items=((0, 0), rows((0, 1))),
-    cuts=1,
-    epochs=1,
-    begins=("promise", "cut", "0 takes MARK", "1 takes MARK", "2 takes MARK"),
-)
-
 #: Name of a mistake: what makes the system, in which setting, and how the finding begins.
 MUTANTS: dict[str, tuple[Callable[[Setting], System], Setting, str]] = {
     "trigger on own clock": (lambda s: System(s, worker=mutants.OwnClock), ONE_GROUP, "P1"),

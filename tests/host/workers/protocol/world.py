@@ -116,7 +116,7 @@ class Disk:
         left = dict(read)
         left |= {n: [g for b in batches for g in b.groups] for n, batches in self.rows().items()}
         total: Counter[Group] = Counter()
-        for name in record.states:
+        for name in filter(None, record.states):
             for block in self.files[name]:
                 total.update(dict(block))
         for number, groups in left.items():

@@ -2,41 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from functools import partial
 from os import PathLike
 from typing import Any
 
 import pyarrow as pa
 
-from penstock.host.device.base import Device, device_list
+from penstock.host.device.base import Device
 from penstock.host.device.operator import Operator
 from penstock.host.device.registry import open_device
 from penstock.host.execute.running import Running
 from penstock.host.grouping import GroupStream, grouped_table
-from penstock.host.join.lookup.base import LookupOptions
-from penstock.host.join.lookup.opening import open_lookup
-from penstock.host.join.lookup.source import RelationTable, lookup_table, relation, relation_of
+from penstock.host.join.lookup.source import RelationTable, relation, relation_of
 from penstock.host.join.lookup.stream import LookupStream
 from penstock.host.join.stream import Flow, JoinStream, Span
 from penstock.host.join.table.operators import table_join
 from penstock.host.prune.sizes import Pruning, pruning_sizes
-from penstock.host.relation.border import Relation
-from penstock.host.rows.files import read_table
 from penstock.host.state import PARTITIONS
 from penstock.host.workers import Checkpoint
 from penstock.host.workers.checkpoint import checkpoint_of, release_of
 from penstock.host.workers.stream import WorkerStream, open_workers
 from penstock.host.workers.table import WorkerTable
 
-from . import arguments
-from .errors import UsageError, memory_explained
-from .plan.group_query import GroupQuery
-from .plan.lookup import LookupPlan
-from .query.compiler import compile_select
-from .query.options import QueryOptions, Rows, Within
+from .. import arguments
+from ..errors import UsageError, memory_explained
+from ..plan.group_query import GroupQuery
+from ..query.compiler import compile_select
+from ..query.options import QueryOptions, Rows, Within
+from .given import TableLike, as_table, check_devices, using
+from .lookups import refuse_windows, stream_with_relation, table_with_relation
 
 __all__ = [
     "Checkpoint",
@@ -53,10 +48,6 @@ __all__ = [
     "stream",
     "using",
 ]
-
-#: A table: Arrow data, a path, or anything with the Arrow C stream interface (pandas and Polars
-#: frames, DuckDB relations).
-TableLike = pa.Table | pa.RecordBatch | str | PathLike | Any
 
 #: A worker leads one partition of the keys at least.
 _WORKERS = partial(arguments.whole, least=1, most=PARTITIONS)
@@ -154,7 +145,7 @@ def sql(
     chosen = _operator(operator)
     arguments.mapping()("tables", tables)
     arguments.optional(arguments.one_or_each(arguments.span))("disorder", disorder)
-    _check_devices(device)
+    check_devices(device)
     arguments.optional(arguments.instance(Running, "a penstock.Running"))("running", running)
     sizes = pruning_sizes(pruning)
     looked_up = relation_of(tables)
@@ -163,13 +154,13 @@ def sql(
         raise UsageError("memory_bytes is for a query with a relation; leave it out")
     if looked_up is not None:
         given = {"operator": None if operator == "range" else "", "workers": workers}
-        _refuse_windows({"disorder": disorder, **given})
+        refuse_windows({"disorder": disorder, **given})
         arguments.optional(arguments.whole)("memory_bytes", memory_bytes)
         lookup = looked_up[1].options(
             memory_bytes, ordered=running is not None and running.ordered, pruning=sizes
         )
         with memory_explained():
-            return _with_relation(query, tables, looked_up, options, device, lookup)
+            return table_with_relation(query, tables, looked_up, options, device, lookup)
     with memory_explained():
         loaded = {name: as_table(name, table) for name, table in tables.items()}
         schemas = {name: table.schema for name, table in loaded.items()}
@@ -266,18 +257,18 @@ def stream(
         time_zone=time_zone,
     )
     arguments.one_or_each(arguments.span)("disorder", disorder)
-    _check_devices(device)
+    check_devices(device)
     arguments.optional(arguments.instance(Flow, "a penstock.Flow"))("flow", flow)
     arguments.flag("trace", trace)
     looked_up = relation_of(arguments.mapping()("schemas", schemas))
     chosen = flow or Flow()
-    size = _workers(workers, checkpoint, release, looked_up is not None)
+    size = _workers(workers, checkpoint, release)
     if size is not None:
         _refuse_of_one_table(device, {})
         with memory_explained():
             return open_workers(
                 query,
-                schemas,
+                {name: one for name, one in schemas.items() if isinstance(one, pa.Schema)},
                 options,
                 size,
                 checkpoint=checkpoint_of(checkpoint),
@@ -285,10 +276,11 @@ def stream(
                 disorder=disorder,
                 flow=chosen,
                 trace=trace,
+                relation=looked_up,
             )
     if looked_up is not None:
         with memory_explained():
-            return _lookup_stream(
+            return stream_with_relation(
                 query, schemas, looked_up, options, device, chosen, disorder, trace
             )
     with memory_explained():
@@ -313,7 +305,6 @@ def _workers(
     workers: int | None,
     checkpoint: str | PathLike[str] | Checkpoint | None,
     release: str,
-    looks_up: bool,
 ) -> int | None:
     """Return how many workers there are; None for none.
 
@@ -325,94 +316,7 @@ def _workers(
     release_of(release)
     if checkpoint_of(checkpoint) is None and workers is None:
         return None
-    if looks_up:
-        raise UsageError(
-            "workers and checkpoints are for a stream alone, and this query looks rows of a "
-            "relation up; leave workers and checkpoint out, or look up before the stream"
-        )
     return workers or 1
-
-
-def _with_relation(
-    query: str,
-    tables: Mapping[str, TableLike],
-    looked_up: tuple[str, RelationTable],
-    options: QueryOptions,
-    device: str | Device | Sequence[Device],
-    lookup: LookupOptions,
-) -> pa.Table:
-    name, given = looked_up
-    loaded = {one: as_table(one, table) for one, table in tables.items() if one != name}
-    schemas = {one: table.schema for one, table in loaded.items()}
-    with closing(given.open()) as stored, using(device) as opened:
-        compiled, plan = _lookup_plan(query, schemas, name, stored, options)
-        if compiled is None:
-            return lookup_table(plan, loaded, stored, device_list(opened), lookup)
-        table, once = loaded[plan.outer.table], replace(lookup, refresh=False, ordered=True)
-        join = open_lookup(plan, table.schema, stored, device_list(opened), once)
-        groups = grouped_table(compiled, table, join)
-        return pa.Table.from_batches(groups, groups.schema)
-
-
-def _lookup_stream(
-    query: str,
-    schemas: Mapping[str, Any],
-    looked_up: tuple[str, RelationTable],
-    options: QueryOptions,
-    device: str | Device | Sequence[Device],
-    flow: Flow,
-    disorder: Span | Mapping[str, Span],
-    trace: bool,
-) -> LookupStream | GroupStream:
-    name, given = looked_up
-    own = {one: schema for one, schema in schemas.items() if one != name}
-    lookup = given.options(
-        flow.memory_bytes, ordered=flow.running.ordered, pruning=flow.running.sizes
-    )
-    with ExitStack() as opened:  # the stream closes it all, once there is one
-        stored = opened.enter_context(closing(given.open()))
-        compiled, plan = _lookup_plan(query, own, name, stored, options)
-        if compiled is None:
-            _refuse_windows({"disorder": disorder or None, "trace": trace or None})
-        is_named = isinstance(device, str)
-        devices = device_list(opened.enter_context(open_device(device)) if is_named else device)
-        schema = own[plan.outer.table]
-        if compiled is None:
-            made = LookupStream(plan, schema, stored, devices, lookup, flow, close_device=is_named)
-            opened.pop_all()
-            return made
-        join = open_lookup(plan, schema, stored, devices, replace(lookup, ordered=True))
-        owned = ExitStack()
-        groups = GroupStream(
-            compiled,
-            schema,
-            disorder=disorder,
-            flow=flow,
-            trace=trace,
-            lookup=join,
-            owned=[owned.close],
-        )
-        owned.push(opened.pop_all())
-        return groups
-
-
-def _lookup_plan(
-    query: str,
-    schemas: Mapping[str, pa.Schema],
-    name: str,
-    stored: Relation,
-    options: QueryOptions,
-) -> tuple[GroupQuery | None, LookupPlan]:
-    """Compile a query of a table, or a stream, and the relation of this name.
-
-    Groups of looked-up pairs are a query of their own, above the look-up.
-    """
-    options = replace(options, relation=name)
-    compiled = compile_select(query, {**schemas, name: stored.schema}, options)
-    if not isinstance(compiled, GroupQuery):
-        return None, LookupPlan(compiled, name, stored.found_by)
-    assert compiled.lookup is not None
-    return compiled, LookupPlan(compiled.lookup, name, stored.found_by)
 
 
 def _refuse_of_one_table(device: str | Device | Sequence[Device], given: Mapping[str, Any]) -> None:
@@ -435,23 +339,6 @@ def _refuse_of_one_table(device: str | Device | Sequence[Device], given: Mapping
             )
 
 
-def _refuse_windows(given: Mapping[str, Any]) -> None:
-    """Refuse arguments that are about windows, of a query with a relation."""
-    for argument, value in given.items():
-        if value is not None:
-            raise UsageError(
-                f"{argument} is given, but a join with a relation has no window; leave it out"
-            )
-
-
-def _check_devices(device: Any) -> None:
-    if isinstance(device, Sequence) and not isinstance(device, str):
-        for one in device:
-            arguments.instance(Device, "an open device")("each of device", one)
-    elif not isinstance(device, str | Device):
-        raise arguments.refuse("device", "the name of a device, or an open one", device)
-
-
 def _operator(name: str) -> Operator:
     arguments.text("operator", name)
     try:
@@ -459,42 +346,3 @@ def _operator(name: str) -> Operator:
     except ValueError:
         known = " or ".join(repr(operator.value) for operator in Operator)
         raise UsageError(f"operator must be {known}, not {name!r}") from None
-
-
-@contextmanager
-def using(device: str | Device | Sequence[Device]) -> Iterator[Device | Sequence[Device]]:
-    """Give open devices; one that is given by name is closed at the end."""
-    if not isinstance(device, str):
-        yield device
-        return
-    with open_device(device) as opened:
-        yield opened
-
-
-def as_table(name: str, table: TableLike) -> pa.Table:
-    """Read a table that a caller gave.
-
-    Raises
-    ------
-    UsageError
-        It cannot be read as a table.
-    """
-    if isinstance(table, pa.Table):
-        return table
-    if isinstance(table, pa.RecordBatch):
-        return pa.Table.from_batches([table])
-    if isinstance(table, str | PathLike):
-        return read_table(table)
-    if hasattr(table, "__arrow_c_stream__"):
-        try:
-            return pa.table(table)
-        except MemoryError:
-            raise
-        except Exception as cause:  # whatever a foreign object raises
-            raise UsageError(
-                f"table {name}, a {type(table).__name__}, gives no Arrow data: {cause}"
-            ) from cause
-    raise UsageError(
-        f"table {name} is a {type(table).__name__}; give Arrow data, a path, or an object with "
-        "__arrow_c_stream__ (a pandas or Polars frame)"
-    )

@@ -8,14 +8,12 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from penstock.errors import QueryError
 from penstock.plan.group_query import GroupQuery
-from penstock.query.compiler import compile_select
 from penstock.query.options import QueryOptions
 
-from ..members import facts
-from ..output_order import with_keys
-from ..records.parts import PartFile
+from ..join.lookup.source import RelationTable
+from .members import facts
+from .records.parts import PartFile
 
 
 @dataclass(frozen=True)
@@ -38,6 +36,8 @@ class Job:
     traces : bool
     is_table : bool
         Whether rows end, and groups with them: then any keys will do, and no row is late.
+    relation : (str, RelationTable), optional
+        Name and place of what rows are looked up in.
     """
 
     text: str
@@ -50,21 +50,7 @@ class Job:
     folder: Path | None
     traces: bool
     is_table: bool = False
-
-    def compiled(self) -> GroupQuery:
-        """Compile the query; workers run it.
-
-        Raises
-        ------
-        QueryError
-        """
-        found = compile_select(self.text, self.schemas, self.options)
-        if not isinstance(found, GroupQuery):
-            raise QueryError(
-                "workers group one table or stream, and this query joins two; leave workers out, "
-                "or join on the lanes of devices: device="
-            )
-        return with_keys(found) if self.ordered else found
+    relation: tuple[str, RelationTable] | None = None
 
     def facts(self, query: GroupQuery) -> dict[str, str]:
         """Return what must be the same on all members."""
@@ -74,6 +60,7 @@ class Job:
             "latency_s": self.latency_s,
             "epoch_bytes": self.epoch_bytes,
             "checkpoint": self.folder,
+            "relation": None if self.relation is None else self.relation[1].shown,
         }
         return facts(query, self.schemas, settings)
 

@@ -1,0 +1,74 @@
+"""Tables and devices as callers give them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from os import PathLike
+from typing import Any
+
+import pyarrow as pa
+
+from penstock.host.device.base import Device
+from penstock.host.device.registry import open_device
+from penstock.host.rows.files import read_table
+
+from .. import arguments
+from ..errors import UsageError
+
+#: A table: Arrow data, a path, or anything with the Arrow C stream interface (pandas and Polars
+#: frames, DuckDB relations).
+TableLike = pa.Table | pa.RecordBatch | str | PathLike | Any
+
+
+def check_devices(device: Any) -> None:
+    """Refuse what is neither the name of a device nor one or more open ones.
+
+    Raises
+    ------
+    UsageError
+    """
+    if isinstance(device, Sequence) and not isinstance(device, str):
+        for one in device:
+            arguments.instance(Device, "an open device")("each of device", one)
+    elif not isinstance(device, str | Device):
+        raise arguments.refuse("device", "the name of a device, or an open one", device)
+
+
+@contextmanager
+def using(device: str | Device | Sequence[Device]) -> Iterator[Device | Sequence[Device]]:
+    """Give open devices; one that is given by name is closed at the end."""
+    if not isinstance(device, str):
+        yield device
+        return
+    with open_device(device) as opened:
+        yield opened
+
+
+def as_table(name: str, table: TableLike) -> pa.Table:
+    """Read a table that a caller gave.
+
+    Raises
+    ------
+    UsageError
+        It cannot be read as a table.
+    """
+    if isinstance(table, pa.Table):
+        return table
+    if isinstance(table, pa.RecordBatch):
+        return pa.Table.from_batches([table])
+    if isinstance(table, str | PathLike):
+        return read_table(table)
+    if hasattr(table, "__arrow_c_stream__"):
+        try:
+            return pa.table(table)
+        except MemoryError:
+            raise
+        except Exception as cause:  # whatever a foreign object raises
+            raise UsageError(
+                f"table {name}, a {type(table).__name__}, gives no Arrow data: {cause}"
+            ) from cause
+    raise UsageError(
+        f"table {name} is a {type(table).__name__}; give Arrow data, a path, or an object with "
+        "__arrow_c_stream__ (a pandas or Polars frame)"
+    )

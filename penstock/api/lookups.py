@@ -1,0 +1,142 @@
+"""Queries of a table, or a stream, and a relation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+
+from penstock.host.device.base import Device, device_list
+from penstock.host.device.registry import open_device
+from penstock.host.grouping import GroupStream, grouped_table
+from penstock.host.join.lookup.base import LookupOptions
+from penstock.host.join.lookup.opening import open_lookup
+from penstock.host.join.lookup.source import RelationTable, lookup_table
+from penstock.host.join.lookup.stream import LookupStream
+from penstock.host.join.stream import Flow, Span
+from penstock.host.relation.border import Relation
+
+from ..errors import UsageError
+from ..plan.group_query import GroupQuery
+from ..plan.lookup import LookupPlan
+from ..query.compiler import compile_select
+from ..query.options import QueryOptions
+from .given import TableLike, as_table, using
+
+
+def table_with_relation(
+    query: str,
+    tables: Mapping[str, TableLike],
+    looked_up: tuple[str, RelationTable],
+    options: QueryOptions,
+    device: str | Device | Sequence[Device],
+    lookup: LookupOptions,
+) -> pa.Table:
+    """Join a table with a relation, or group what its rows look up.
+
+    Parameters
+    ----------
+    looked_up : (str, RelationTable)
+        The relation among the tables, and its name in the query.
+
+    Raises
+    ------
+    PenstockError
+        As for :func:`penstock.sql`.
+    """
+    name, given = looked_up
+    loaded = {one: as_table(one, table) for one, table in tables.items() if one != name}
+    schemas = {one: table.schema for one, table in loaded.items()}
+    with closing(given.open()) as stored, using(device) as opened:
+        compiled, plan = _plan(query, schemas, name, stored, options)
+        if compiled is None:
+            return lookup_table(plan, loaded, stored, device_list(opened), lookup)
+        table, once = loaded[plan.outer.table], replace(lookup, refresh=False, ordered=True)
+        join = open_lookup(plan, table.schema, stored, device_list(opened), once)
+        groups = grouped_table(compiled, table, join)
+        return pa.Table.from_batches(groups, groups.schema)
+
+
+def stream_with_relation(
+    query: str,
+    schemas: Mapping[str, Any],
+    looked_up: tuple[str, RelationTable],
+    options: QueryOptions,
+    device: str | Device | Sequence[Device],
+    flow: Flow,
+    disorder: Span | Mapping[str, Span],
+    trace: bool,
+) -> LookupStream | GroupStream:
+    """Open a running join with a relation, or groups of what a stream looks up.
+
+    Parameters
+    ----------
+    looked_up : (str, RelationTable)
+        The relation among the schemas, and its name in the query.
+
+    Raises
+    ------
+    PenstockError
+        As for :func:`penstock.stream`.
+    """
+    name, given = looked_up
+    own = {one: schema for one, schema in schemas.items() if one != name}
+    lookup = given.options(
+        flow.memory_bytes, ordered=flow.running.ordered, pruning=flow.running.sizes
+    )
+    with ExitStack() as opened:  # the stream closes it all, once there is one
+        stored = opened.enter_context(closing(given.open()))
+        compiled, plan = _plan(query, own, name, stored, options)
+        if compiled is None:
+            refuse_windows({"disorder": disorder or None, "trace": trace or None})
+        is_named = isinstance(device, str)
+        devices = device_list(opened.enter_context(open_device(device)) if is_named else device)
+        schema = own[plan.outer.table]
+        if compiled is None:
+            made = LookupStream(plan, schema, stored, devices, lookup, flow, close_device=is_named)
+            opened.pop_all()
+            return made
+        join = open_lookup(plan, schema, stored, devices, replace(lookup, ordered=True))
+        owned = ExitStack()
+        groups = GroupStream(
+            compiled,
+            schema,
+            disorder=disorder,
+            flow=flow,
+            trace=trace,
+            lookup=join,
+            owned=[owned.close],
+        )
+        owned.push(opened.pop_all())
+        return groups
+
+
+def _plan(
+    query: str,
+    schemas: Mapping[str, pa.Schema],
+    name: str,
+    stored: Relation,
+    options: QueryOptions,
+) -> tuple[GroupQuery | None, LookupPlan]:
+    """Compile a query of a table, or a stream, and the relation of this name.
+
+    Groups of looked-up pairs are a query of their own, above the look-up.
+    """
+    options = replace(options, relation=name)
+    compiled = compile_select(query, {**schemas, name: stored.schema}, options)
+    if not isinstance(compiled, GroupQuery):
+        return None, LookupPlan(compiled, name, stored.found_by)
+    assert compiled.lookup is not None
+    return compiled, LookupPlan(compiled.lookup, name, stored.found_by)
+
+
+def refuse_windows(given: Mapping[str, Any]) -> None:
+    """Refuse arguments that are about windows, of a query with a relation."""
+    for argument, value in given.items():
+        if value is not None:
+            raise UsageError(
+                f"{argument} is given, but a join with a relation has no window; leave it out"
+            )
