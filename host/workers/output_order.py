@@ -57,4 +57,7 @@ def in_order(batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> pa.RecordB
 def _comparable(column: pa.ChunkedArray) -> pa.ChunkedArray:
     if pa.types.is_dictionary(column.type):
         return column.cast(column.type.value_type)
+    if pa.types.is_decimal32(column.type) or pa.types.is_decimal64(column.type):
+        # Arrow sorts these as if they had no sign.
+        return column.cast(pa.decimal128(column.type.precision, column.type.scale))
     return column

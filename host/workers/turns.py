@@ -167,22 +167,27 @@ class WorkerTurns(StreamCalls):
         due += [] if self._may_receive() else [now + LOOK_S]
         return min(due)
 
-    def _look(self, now: float) -> None:
-        """See whether all workers are there; rows of lost ones will be computed again."""
-        if self._driver.check(now):
-            self._tally.drop(self._parent.committed + 1)
+    def _look(self, now: float) -> bool:
+        """Begin again if a worker is lost: its rows will be computed again; returns whether so."""
+        if not self._driver.check(now):
+            return False
+        self._tally.drop(self._parent.committed + 1)
+        return True
 
     def _look_soon(self, name: str) -> None:
         """Look at workers next, since a process has ended."""
         self._check_at = 0.0
 
-    def _work(self, goes_on: Callable[[], bool]) -> None:
-        """Do all that can be done now."""
+    def _work(self, goes_on: Callable[[], bool]) -> bool:
+        """Do all that can be done now; returns whether there was anything."""
+        moved = False
         while self._driver.step(self._may_receive):
+            moved = True
             self._note_cuts()
             if not goes_on():
                 break
         self.budget.set("waiting", self._parent.held_bytes)
+        return moved
 
     def _on_rows(self, number: int, batch: pa.RecordBatch) -> None:
         """Take rows of a worker."""
@@ -249,17 +254,19 @@ class WorkerTurns(StreamCalls):
             self._intake.end()
             self._promise()
         target = self._cuts.want()
-        deadline = time.monotonic() + self.flow.running.timeout_s
+        timeout_s = self.flow.running.timeout_s
+        moved_at = time.monotonic()
         while self._seen < target:
             now = time.monotonic()
-            if now > deadline:
+            if now > moved_at + timeout_s:
                 raise OverloadError(
-                    f"workers have not ended within {self.flow.running.timeout_s:g} s; some of "
+                    f"workers have done nothing for {timeout_s:g} s and have not ended; some of "
                     "the last rows are missing"
                 )
-            self._look(now)
+            moved = self._look(now)
             self._cut_if_due(now)
-            self._work(lambda: True)
+            if self._work(lambda: True) or moved:
+                moved_at = time.monotonic()
             if self._seen < target:
                 self._inbox.wait(_CHECK_S)
 

@@ -23,6 +23,7 @@ _FUNCTIONS: dict[type[exp.Expr], str] = {
     exp.ArgMin: "min_by",
     exp.ArgMax: "max_by",
 }
+_BY = ("min_by", "max_by")
 _COUNT = int_of(64).within(0, (1 << 63) - 1).as_nullable(False)
 #: Digits of Spark's widest decimal, and how many more than its terms a sum of decimals has.
 _MOST_DIGITS, _MORE_DIGITS = 38, 10
@@ -61,6 +62,13 @@ def _read(
 ) -> tuple[str, Expr | None, Expr | None, Type]:
     """Function, value, order value and type of an aggregate."""
     argument = tree.this
+    if argument is None or (name in _BY and tree.args.get("expression") is None):
+        raise refused(f"{name} lacks an argument", tree)
+    # Others belong to functions of this name in other dialects.
+    if name != "count" and any(v for k, v in tree.args.items() if k not in ("this", "expression")):
+        raise refused(
+            f"{name} takes {'two expressions' if name in _BY else 'one expression'}", tree
+        )
     if isinstance(argument, exp.Distinct):
         raise refused(f"DISTINCT inside an aggregate is not supported: {WHAT_INSTEAD}", tree)
     if name == "count" and tree.expressions:
@@ -70,7 +78,7 @@ def _read(
     if name == "count_if":
         one = ops.case([(plain.condition(argument), ops.const(1))], None)
         return "count", one, None, _COUNT
-    if name in ("min_by", "max_by"):
+    if name in _BY:
         by = _ordered(name, _argument(tree.expression, plain), tree)
         is_column = isinstance(argument, exp.Column)
         value = plain.column(argument) if is_column else _argument(argument, plain)

@@ -60,6 +60,8 @@ def parse(text: str) -> exp.Expr:
         where = f" (line {details['line']}, column {details['col']})" if details else ""
         reason = details.get("description") or str(error).splitlines()[0]
         raise QueryError(f"this is not SQL: {reason.rstrip('.')}{where}") from None
+    except ValueError as error:  # a function's builder that lacks an argument
+        raise QueryError(f"this is not SQL: {str(error).rstrip('.')}") from None
     # A comment behind the semicolon stands alone.
     found = [t for t in trees if t is not None and not isinstance(t, exp.Semicolon)]
     if len(found) != 1:

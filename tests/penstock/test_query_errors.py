@@ -128,6 +128,7 @@ def test_the_place_is_where_the_construct_starts() -> None:
     [
         ("SELECT a.x FROM", "this is not SQL: "),
         ("SELECT 'a", "this is not SQL: "),
+        ("SELECT date_trunc() FROM a, b", "this is not SQL: "),
         ("", "one SELECT statement is needed, not 0"),
         ("SELECT 1; SELECT 2", "one SELECT statement is needed, not 2"),
         ("SELECT 1 FROM a [ROWS x], b", "this is not SQL: ROWS needs a number of rows"),

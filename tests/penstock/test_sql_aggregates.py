@@ -271,6 +271,10 @@ def test_a_sum_beyond_bigint_is_an_error(device) -> None:
         ("l.id, sum(r.m)", "GROUP BY l.id", "sum needs a number, not timestamp"),
         ("l.id, sum(max(r.x))", "GROUP BY l.id", "an aggregate inside an aggregate"),
         ("l.id, max_by(r.id, r.f)", "GROUP BY l.id", "NaN is above"),
+        ("l.id, count()", "GROUP BY l.id", "count lacks an argument"),
+        ("l.id, min_by(r.x)", "GROUP BY l.id", "min_by lacks an argument"),
+        ("l.id, min(r.x, r.y)", "GROUP BY l.id", "min takes one expression"),
+        ("l.id, count_if(r.x > 1, r.y)", "GROUP BY l.id", "count_if takes one expression"),
         ("l.id, count(*)", "GROUP BY 3", "there are 2 output columns"),
     ],
 )
