@@ -16,6 +16,8 @@ from ..keys.prepare import check_casts
 from ..rows.columns import load
 from ..rows.sides import SideRows, filtered
 
+#: A time far from the ends of 64 bits, in any unit.
+_FAR = 1 << 62
 #: Range of time keys.
 _LEAST, _MOST = -(1 << 63), (1 << 63) - 1
 
@@ -30,11 +32,15 @@ class RowChecks:
         self._query = query
         self._checked = [] if query.lookup is not None else _failing(query)
         self._closing: Closing | None = None
+        #: Times whose keys certainly fit.
+        self._safe = (_MOST, _LEAST)
         key = None if query.lookup is not None else time_key(query)
         if key is not None:
             dtype = query.aggregation.keys[key.index].type
             if dtype.lo < _LEAST or dtype.hi > _MOST:
                 self._closing = Closing(query, key)
+                if not self._is_beyond(-_FAR) and not self._is_beyond(_FAR):
+                    self._safe = (-_FAR, _FAR)
 
     def check(self, batch: pa.RecordBatch, times: np.ndarray) -> None:
         """Refuse a batch with such rows.
@@ -65,8 +71,16 @@ class RowChecks:
         """Whether the time key of some row, which WHERE may leave out, needs more than 64 bits."""
         if self._closing is None or not len(times):
             return False
-        ends = (self._closing.key_at(int(time)) for time in (times.min(), times.max()))
-        return any(isinstance(end, float) or not _LEAST <= end <= _MOST for end in ends)
+        first, last = int(times.min()), int(times.max())
+        if self._safe[0] <= first and last <= self._safe[1]:
+            return False
+        return self._is_beyond(first) or self._is_beyond(last)
+
+    def _is_beyond(self, time: int) -> bool:
+        """Whether the key of a time needs more than 64 bits; keys never fall as times rise."""
+        assert self._closing is not None
+        key = self._closing.key_at(time)
+        return isinstance(key, float) or not _LEAST <= key <= _MOST
 
     def _check_keys(self, kept: SideRows) -> None:
         assert self._closing is not None

@@ -62,8 +62,8 @@ class GroupFolding:
         """Whether every row that was taken is in its group."""
         return self._unanswered is None
 
-    def fold(self, batch: pa.RecordBatch, feed: int = 0) -> bool:
-        """Fold the next rows of a feed; return whether they were taken.
+    def fold(self, batch: pa.RecordBatch, feed: int = 0) -> None:
+        """Fold the next rows of a feed.
 
         Raises
         ------
@@ -75,7 +75,7 @@ class GroupFolding:
         """
         if self._lookup is None:
             self._add(batch, feed)
-            return True
+            return
         before = self._lookup.batches_in
         answers = self._lookup.push(batch)
         try:
@@ -86,7 +86,6 @@ class GroupFolding:
             if self._lookup.batches_in > before:
                 self._unanswered = feed
         self.settle()
-        return True
 
     def settle(self) -> None:
         """Fold what a look-up still has of earlier rows."""

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 from ..channel import Doorbell
 from .counts import EpochState, WorkerCounts
 from .peers import PeerChannels, PeerLinks
 from .points import reached
-from .protocol.messages import DealtRows, Message, PartWritten
+from .protocol.messages import DealtRows, Message, OutputRows, PartWritten
 from .protocol.worker import Worker
 from .upstream import Status, Upstream
 from .writing import PartWriter
@@ -22,6 +22,8 @@ from .writing import PartWriter
 EPOCH_BYTES = 64 << 20
 #: Bytes of results that wait for room; above, a worker takes no further rows.
 _MOST_WAITING = 64 << 20
+#: Bytes of results in one message: the parent looks for room before each.
+_MESSAGE_BYTES = 4 << 20
 #: Seconds after which an epoch may end for a window to close although more rows lie ready: each end
 #: costs a message per worker.
 _CLOSE_S = 0.005
@@ -128,7 +130,7 @@ class WorkerLoop:
         while self._upstream.may_give:
             # Rows of a number go before its part, and none of the next one.
             if worker.results and worker.results[0].number == self._number:
-                self._upstream.give(worker.results.popleft())
+                self._upstream.give(self._next_results())
             elif self._parts:
                 self.counts.checkpoint = self._parts[0].number
                 self._tell(time.monotonic())
@@ -144,6 +146,17 @@ class WorkerLoop:
         if self._is_news and now - self._told >= _STATUS_S and self._upstream.may_give:
             self._tell(now)
         return moved
+
+    def _next_results(self) -> OutputRows:
+        """Take the next results; many rows go in several messages."""
+        results = self.worker.results
+        message = results.popleft()
+        body = message.body
+        most = max(1, body.num_rows * _MESSAGE_BYTES // max(body.nbytes, 1))
+        if body.num_rows > most:
+            results.appendleft(replace(message, body=body.slice(most)))
+            message = replace(message, body=body.slice(0, most))
+        return message
 
     def _tell(self, now: float) -> None:
         counts, worker = self.counts, self.worker

@@ -17,7 +17,7 @@ _INTERRUPTED = 130
 
 #: Modules of the commands, and the first lines of their help: `penstock --help` loads none.
 COMMANDS = {
-    "sql": "Join two tables over a time or ROWS window, or aggregate what joins.",
+    "sql": "Join two tables over a time or ROWS window, aggregate what joins, or group one table.",
     "explain": "Show windows, widths, prepared keys, band tests or pipeline stages, and devices.",
     "devices": "List the devices here, or those of a server, and what is missing where one cannot "
     "be used.",
