@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from importlib import import_module
 from typing import Annotated, Any
@@ -14,6 +15,8 @@ from ..errors import PenstockError, memory_explained
 
 #: What a shell reports for a program ended by Ctrl-C.
 _INTERRUPTED = 130
+#: Seconds after which an interrupt that was lost in a callback comes again.
+_AGAIN_S = 0.01
 
 #: Modules of the commands, and the first lines of their help: `penstock --help` loads none.
 COMMANDS = {
@@ -79,12 +82,25 @@ def _options(
 
 def run() -> None:
     """Run the command line: the entry point of the console script."""
+    sys.unraisablehook = _unraisable
     status = _status()
     try:
         sys.stdout.flush()
     except BrokenPipeError:
         status = _unread()
     sys.exit(status)
+
+
+def _unraisable(lost: Any) -> None:
+    """Let Ctrl-C come again that Python dropped, since it fell into a callback of a weak reference.
+
+    Raised here it would be dropped, too.
+    """
+    if lost.exc_type is KeyboardInterrupt:
+        signal.signal(signal.SIGALRM, signal.default_int_handler)
+        signal.setitimer(signal.ITIMER_REAL, _AGAIN_S)
+    else:
+        sys.__unraisablehook__(lost)
 
 
 def _status() -> int:

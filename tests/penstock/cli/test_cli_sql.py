@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
+import sys
 import time
 from datetime import UTC, datetime
 from pathlib import Path
@@ -302,6 +304,31 @@ def test_interrupt_leaves_nothing_behind(program, tmp_path):
     assert err.strip().splitlines()[-1] == "penstock: interrupted; nothing was written"
     assert "Traceback" not in err
     assert sorted(p.name for p in tmp_path.iterdir()) == ["a.parquet", "b.parquet"]
+
+
+def test_an_interrupt_that_falls_into_a_callback_comes_again():
+    """Python prints what a weak reference's callback raises, and goes on."""
+    interrupted = """
+import signal, weakref
+from penstock.cli import main
+
+class Held: pass
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a background shell ignores it
+
+def waits():
+    held = Held()
+    reference = weakref.ref(held, lambda _: signal.raise_signal(signal.SIGINT))
+    del held
+    signal.pause()
+
+main.app = lambda **_: waits()
+main.run()
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", interrupted], capture_output=True, text=True, timeout=60
+    )
+    assert (done.stderr, done.returncode) == ("penstock: interrupted; nothing was written\n", 130)
 
 
 def test_as_a_program(program, tables):
