@@ -69,7 +69,7 @@ class Scale:
 
 def _keyed(rows: int) -> tuple[Keyed, ...]:
     """Joins of equal keys, of so few rows that Spark can still join the skewed ones in minutes."""
-    return Keyed(rows, 3, 0), Keyed(rows, 3, 0.8), Keyed(rows // 6, 3, 1.2, is_near=True)
+    return Keyed(rows, 3, 0), Keyed(rows, 3, 0.8), Keyed(rows // 2, 3, 1.2, is_near=True)
 
 
 FULL = Scale(
