@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from penstock.errors import DataError
+from penstock.errors import DataError, UsageError
 from penstock.expr.columns import evaluate_columns
 from penstock.plan.group_query import GroupQuery
 from penstock.plan.query import Side, columns
@@ -19,7 +19,7 @@ from ..join.stream.sources import Admitted, Sources
 from ..rows.batch_bytes import byte_counter
 from ..rows.columns import load
 from ..windows.feeds import ONLY
-from ..windows.source import Source, Span
+from ..windows.source import Moment, Source, Span
 from .checking import RowChecks
 
 #: Rows, at most, of neighbouring batches of a feed that are folded as one: a fold costs some tens
@@ -110,12 +110,13 @@ class GroupIntake(Sources):
         disorder: Span | Mapping[str, Span],
         idle_s: float | None,
     ) -> None:
-        entry = query.entry
+        self.entry = entry = query.entry
+        if any(disorder.values() if isinstance(disorder, Mapping) else (disorder,)):
+            self._require_time("rows cannot be out of order; leave disorder out")
         super().__init__(
             (entry,), {entry.side: schema}, query.time_zone, disorder=disorder, idle_s=idle_s
         )
         self.query = query
-        self.entry = entry
         self._bytes = byte_counter(schema)
         self._checks = RowChecks(query)
         self._waiting: deque[tuple[pa.RecordBatch, int]] = deque()
@@ -125,8 +126,28 @@ class GroupIntake(Sources):
         self.nbytes = 0
 
     def register(self, own: Source, feed: str, disorder: Span | None) -> None:
+        if disorder:
+            self._require_time("rows cannot be out of order; leave disorder out")
         super().register(own, feed, disorder)
         self._numbers.setdefault(feed, len(self._numbers))
+
+    def signal(self, own: Source, feed: str, moment: Moment) -> None:
+        self._require_time("nothing waits for it to advance; leave advance out")
+        super().signal(own, feed, moment)
+
+    def _require_time(self, so: str) -> None:
+        """Refuse what is about event times where the groups follow none.
+
+        Raises
+        ------
+        UsageError
+        """
+        if self.entry.time is None:
+            alias = self.entry.alias
+            raise UsageError(
+                f"no key of GROUP BY follows the time of {alias}, and each row completes its "
+                f"group, so {so}, or add window({alias}.TIME, ...) to GROUP BY"
+            )
 
     def bytes_of(self, own: Source, batch: pa.RecordBatch) -> int:
         return self._bytes(batch)

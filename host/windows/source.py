@@ -68,6 +68,11 @@ class Source:
     def span(self, span: Span) -> int:
         """Convert a span to the window's unit."""
         if isinstance(span, datetime.timedelta):
+            if span and self.side.time is None:
+                raise UsageError(
+                    f"{self.side.alias} has no time column, so its rows cannot be out of order; "
+                    "leave disorder out, or name its time column"
+                )
             # Rounded up: rows may lie as far out of order as the whole span.
             span = -self._counted(-(span // datetime.timedelta(microseconds=1)), "disorder")
         if span < 0:

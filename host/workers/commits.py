@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
@@ -16,12 +16,14 @@ from .records.record import Record
 from .writing import as_text, parts_of
 
 
-def record_of(commit: Commit, query: str, fingerprint: str, schema: str) -> Record:
+def record_of(
+    commit: Commit, query: str, fingerprint: str, schema: str, counts: Mapping[str, int]
+) -> Record:
     """Return what is written of a commit.
 
     Parameters
     ----------
-    query, fingerprint, schema : str
+    query, fingerprint, schema, counts
         Those of :class:`~.records.record.Record`.
     """
     return Record(
@@ -36,6 +38,7 @@ def record_of(commit: Commit, query: str, fingerprint: str, schema: str) -> Reco
         commit.acknowledged,
         parts_in(commit.states),
         {number: parts_in(texts) for number, texts in commit.rows.items()},
+        dict(counts),
     )
 
 

@@ -1,7 +1,8 @@
-"""What a worker counts of itself, and asks of its state."""
+"""What a worker counts of itself and asks of its state, and what its parent keeps of that."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -31,6 +32,8 @@ class WorkerCounts:
     ----------
     rows, filtered, timeless : int
         Rows that it was dealt; those that WHERE left out, and those without an event time.
+    filtered_covered, timeless_covered : int
+        The same up to the last mark: what the next record keeps.
     epochs, merged : int
         Epochs ended, entries merged.
     delta_bytes : int
@@ -48,6 +51,8 @@ class WorkerCounts:
     rows: int = 0
     filtered: int = 0
     timeless: int = 0
+    filtered_covered: int = 0
+    timeless_covered: int = 0
     epochs: int = 0
     merged: int = 0
     delta_bytes: int = 0
@@ -56,3 +61,49 @@ class WorkerCounts:
     credit_waits: int = 0
     lag: int = 0
     checkpoint: int = 0
+
+    def cover(self) -> None:
+        """Note that a mark has come."""
+        self.filtered_covered, self.timeless_covered = self.filtered, self.timeless
+
+
+#: Counts that records keep, since callers see them grow as long as the stream lives.
+_KEPT = ("filtered", "timeless")
+
+
+class Statuses:
+    """The latest counts of all workers, and what records keep of them.
+
+    Parameters
+    ----------
+    size : int
+        Workers.
+    kept : mapping of str to int
+        Of the record to go on from.
+    """
+
+    def __init__(self, size: int, kept: Mapping[str, int]) -> None:
+        #: By rank.
+        self.latest: list[Mapping[str, float]] = [{} for _ in range(size)]
+        self._kept = {name: kept.get(name, 0) for name in _KEPT}
+        self._before = dict(self._kept)  # what workers of before this incarnation have counted
+
+    def sum(self, name: str) -> int:
+        """Return the sum of a count of all workers, those before a loss or a restart among them."""
+        return self._before.get(name, 0) + self._sum(name)
+
+    def _sum(self, name: str) -> int:
+        return round(sum(one.get(name, 0) for one in self.latest))
+
+    def covered(self) -> dict[str, int]:
+        """Return what the next record keeps, once all workers have given their parts."""
+        return {name: self._before[name] + self._sum(f"{name}_covered") for name in _KEPT}
+
+    def committed(self, kept: Mapping[str, int]) -> None:
+        """Note what the last record keeps."""
+        self._kept = dict(kept)
+
+    def begin_again(self) -> None:
+        """Go back to the last record: what it does not cover is dealt and counted again."""
+        self.latest = [{} for _ in self.latest]
+        self._before = dict(self._kept)

@@ -17,6 +17,7 @@ from penstock.errors import LostError, ProcessError
 from ..channel import Doorbell, GoneError
 from ..execute.trace import Trace
 from .commits import commit_of, record_of, rows_in, start_of
+from .counts import Statuses
 from .job import Job
 from .local.crew import Crew, StartError
 from .points import reached
@@ -78,8 +79,6 @@ class Driver:
         self.trace = trace
         self.lease_s = lease_s
         self.admission: Mapping[str, Any] | None = None
-        #: The latest status of each worker.
-        self.statuses: list[Mapping[str, float]] = [{} for _ in range(job.size)]
         self.losses = 0
         self.committed_at = time.monotonic()
         self._facts, self._schema, self._dealt = facts, schema, dealt
@@ -90,13 +89,13 @@ class Driver:
         self._passed: set[int] = set()
         self._crew: Crew | None = None
         last = None if folder is None else folder.newest()
-        if folder is not None and last is not None:
-            folder.require(last, job.text, fingerprint, dealt)
-            self.admission = last.admission
         #: Output of the record to go on from, by number, that was not acknowledged.
         self.recorded_rows: dict[int, list[pa.RecordBatch]] = {}
         if folder is not None and last is not None:
+            folder.require(last, job.text, fingerprint, dealt)
+            self.admission = last.admission
             self.recorded_rows = rows_in(folder, last, schema)
+        self.statuses = Statuses(job.size, {} if last is None else last.counts)
         commit = None if last is None else commit_of(last)
         self.parent = Parent(
             job.size, saves=folder is not None, now=now, last=commit, rows=self.recorded_rows
@@ -201,7 +200,7 @@ class Driver:
 
     def _arrived(self, rank: int, message: Message | Status) -> None:
         if isinstance(message, Status):
-            self.statuses[rank] = message.counts
+            self.statuses.latest[rank] = message.counts
             for name, began, ended, numbers in message.spans:
                 self.trace.add(f"worker {rank}", name, began, ended, **numbers)
             return
@@ -224,9 +223,11 @@ class Driver:
             return False
         began = time.monotonic()
         reached("record")
-        self._folder.commit(record_of(commit, self.job.text, self._fingerprint, self._dealt))
+        job, counts = self.job, self.statuses.covered()
+        self._folder.commit(record_of(commit, job.text, self._fingerprint, self._dealt, counts))
         reached("committed")
         self.parent.commit(commit)
+        self.statuses.committed(counts)
         self._passed.clear()
         self._losses_in_a_row = 0
         self.committed_at = time.monotonic()
@@ -263,9 +264,7 @@ class Driver:
 
     def _again(self, rank: int, how: str) -> bool:
         """Begin again from the last record, with new workers and new rings."""
-        assert self._crew is not None
-        self._crew.kill()
-        self._crew = None
+        self.kill()
         while self._crew is None:
             self.losses += 1
             self._losses_in_a_row += 1
@@ -278,6 +277,7 @@ class Driver:
                     f"{how}, as {_MOST_LOSSES} others before, without a record in between; look "
                     "at what ends them (memory, perhaps), and open the stream again"
                 )
+            self.statuses.begin_again()
             reached("restart")
             self._passed.clear()
             try:

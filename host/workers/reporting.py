@@ -32,15 +32,19 @@ def report_of(
         pairs_pruned=0,
         pairs_in_window=0,
         window_rows=0,
-        memory_bytes={**parts, "workers": counted(driver, "state_bytes")},
+        memory_bytes={**parts, "workers": driver.statuses.sum("state_bytes")},
         watermark_lag=intake.lag(),
         latency_s={share: latency.quantile(share) for share in QUANTILES},
         lanes=(),
-        groups=GroupsReport(
-            counted(driver, "entries"), counted(driver, "timeless"), counted(driver, "filtered")
-        ),
+        groups=groups_report(driver),
         workers=worker_reports(driver),
     )
+
+
+def groups_report(driver: Driver) -> GroupsReport:
+    """Report groups and rows that are in none, as of the latest statuses."""
+    counts = driver.statuses
+    return GroupsReport(counts.sum("entries"), counts.sum("timeless"), counts.sum("filtered"))
 
 
 def worker_reports(driver: Driver) -> tuple[WorkerReport, ...]:
@@ -58,10 +62,5 @@ def worker_reports(driver: Driver) -> tuple[WorkerReport, ...]:
             checkpoint=round(counts.get("checkpoint", 0)),
             checkpoint_age_s=age,
         )
-        for rank, counts in enumerate(driver.statuses)
+        for rank, counts in enumerate(driver.statuses.latest)
     )
-
-
-def counted(driver: Driver, name: str) -> int:
-    """Return the sum of a count of all workers, as of their latest statuses."""
-    return round(sum(one.get(name, 0) for one in driver.statuses))

@@ -14,13 +14,12 @@ from penstock.query.options import QueryOptions
 from ..channel import Doorbell, GoneError
 from ..execute.trace import Trace
 from ..metrics import Report
-from ..metrics.report import GroupsReport
 from .dealt import packed, pieces, projected
 from .driver import SOURCE, Driver
 from .job import Job
 from .members import fingerprint, schema_text
 from .output_order import in_order
-from .reporting import counted, worker_reports
+from .reporting import groups_report, worker_reports
 from .states import OpenQuery, output_of
 from .worker_loop import EPOCH_BYTES
 
@@ -97,12 +96,12 @@ class WorkerTable:
     @property
     def timeless(self) -> int:
         """Rows without an event time, which are in no window."""
-        return counted(self._driver, "timeless")
+        return self._driver.statuses.sum("timeless")
 
     @property
     def filtered(self) -> int:
         """Rows that did not pass WHERE."""
-        return counted(self._driver, "filtered")
+        return self._driver.statuses.sum("filtered")
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         driver, parent = self._driver, self._driver.parent
@@ -164,10 +163,10 @@ class WorkerTable:
             pairs_pruned=0,
             pairs_in_window=0,
             window_rows=0,
-            memory_bytes={"workers": counted(driver, "state_bytes")},
+            memory_bytes={"workers": driver.statuses.sum("state_bytes")},
             watermark_lag={},
             latency_s={},
             lanes=(),
-            groups=GroupsReport(counted(driver, "entries"), self.timeless, self.filtered),
+            groups=groups_report(driver),
             workers=worker_reports(driver),
         )

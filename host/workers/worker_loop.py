@@ -13,7 +13,7 @@ from ..channel import Doorbell
 from .counts import EpochState, WorkerCounts
 from .peers import PeerChannels, PeerLinks
 from .points import reached
-from .protocol.messages import DealtRows, Message, OutputRows, PartWritten
+from .protocol.messages import DealtRows, Mark, Message, OutputRows, PartWritten
 from .protocol.worker import Worker
 from .upstream import Status, Upstream
 from .writing import PartWriter
@@ -184,13 +184,15 @@ class WorkerLoop:
             reached("fold")
             if self._since is None:
                 self._since = time.monotonic()
-        elif message.kind == "MARK":
+        elif isinstance(message, Mark):
             reached("mark")
             self._note_end(time.monotonic())
         folded = self.worker.dealt(message)
         if folded is not None:
             self.counts.filtered += folded.filtered
             self.counts.timeless += folded.without_time
+        if isinstance(message, Mark):
+            self.counts.cover()
         self._held = None
         self._upstream.done()
         self._is_news = True

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +42,8 @@ class Record:
         By rank.
     rows : mapping of int to tuple of PartFile
         Output by the number under which it is given, as far as it was not acknowledged.
+    counts : mapping of str to int
+        What workers had counted at the cut and callers may ask for.
     """
 
     number: int
@@ -55,6 +57,7 @@ class Record:
     acknowledged: int
     states: tuple[PartFile, ...]
     rows: Mapping[int, tuple[PartFile, ...]]
+    counts: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def parts(self) -> list[PartFile]:

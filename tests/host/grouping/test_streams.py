@@ -8,7 +8,7 @@ import multiprocessing
 import os
 import threading
 import urllib.request
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import numpy as np
@@ -164,8 +164,25 @@ def test_declared_ids_are_groups_that_leave_at_once():
     with opened("SELECT k, sum(x) AS n FROM a GROUP BY k", unique={"a": "k"}) as stream:
         stream.push("a", rows((1, 5, None), (2, 6, 3)))
         assert counts(stream.poll()) == [(1, 5), (2, 6)]
-        with pytest.raises(UsageError, match="no time column"):
+
+
+def test_groups_that_follow_no_time_have_neither_disorder_nor_advances():
+    query, how = "SELECT k, sum(x) AS n FROM a GROUP BY k", {"time": {"a": "t"}}
+    second = timedelta(seconds=1)
+    wanted = (
+        "no key of GROUP BY follows the time of a, .* so rows cannot be out of order; leave dis"
+    )
+    for disorder in (5, second, {"a": second}):
+        with pytest.raises(UsageError, match=wanted):
+            opened(query, unique={"a": "k"}, disorder=disorder, **how)
+    with opened(query, unique={"a": "k"}, disorder=0, **how) as stream:
+        with pytest.raises(UsageError, match=wanted):
+            stream.register("a", "x", second)
+        with pytest.raises(UsageError, match="so nothing waits for it to advance; leave advance o"):
             stream.advance("a", 5)
+        stream.register("a", "x")
+        stream.push("a", rows((1, 3, None)), feed="x")
+        assert counts(stream.poll()) == [(1, 3)]
 
 
 def test_the_slowest_feed_holds_the_groups_until_it_is_silent():

@@ -20,7 +20,18 @@ from penstock.host.workers.records.record import Record, name_of, write_record
 def record(number: int, states: list[PartFile], rows: dict[int, tuple[PartFile, ...]]) -> Record:
     admission = {"feeds": {"": [5, None]}}
     return Record(
-        number, 2, 1, "SELECT 1", "f", "t int64", {0: 1 << 64}, admission, 0, tuple(states), rows
+        number,
+        2,
+        1,
+        "SELECT 1",
+        "f",
+        "t int64",
+        {0: 1 << 64},
+        admission,
+        0,
+        tuple(states),
+        rows,
+        {"filtered": 3},
     )
 
 
