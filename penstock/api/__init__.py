@@ -314,8 +314,14 @@ def _workers(
     """
     arguments.optional(_WORKERS)("workers", workers)
     release_of(release)
-    if checkpoint_of(checkpoint) is None and workers is None:
-        return None
+    if checkpoint_of(checkpoint) is None:
+        if release != "commit":
+            raise UsageError(
+                f"release={release!r} is about rows that a checkpoint covers; give "
+                "checkpoint=FOLDER, or leave release out"
+            )
+        if workers is None:
+            return None
     return workers or 1
 
 

@@ -103,9 +103,9 @@ def require_closing(query: Grouped) -> None:
                 f"unique={{'{alias}': 'COLUMN'}}"
             )
         )
-        what = "these groups" if made.keys else "the one group of a query without GROUP BY"
+        what = "these groups are" if made.keys else "the one group of a query without GROUP BY is"
         raise QueryError(
-            f"a stream never knows that {what} are complete, since rows with the same keys may "
+            f"a stream never knows that {what} complete, since rows with the same keys may "
             f"always follow: add the event time to GROUP BY, as window({alias}.{time}, "
             f"'10 seconds') or {alias}.{time}{unique}"
         )

@@ -89,6 +89,8 @@ def _key_trees(tree: exp.Select, plain: Lowering) -> list[exp.Expr]:
             raise refused("DISTINCT beside aggregates is not supported", tree)
         if distinct.args.get("on"):
             raise refused("DISTINCT ON is not supported", tree)
+        for item in filter(is_star, tree.expressions):
+            raise refused("* cannot be grouped; list the columns", item)
         return [item.unalias() for item in tree.expressions]
     if group is None:
         return []

@@ -153,6 +153,7 @@ def test_a_kept_query_is_that_of_its_relation():
         ("SELECT * FROM ads GROUP BY ad", {}, r"\* cannot be grouped"),
         ("SELECT count(*) FROM ads GROUP BY window(i, '1 second')", {}, "declare the unit"),
         ("SELECT ads.*, count(*) FROM ads", {}, "cannot be grouped"),
+        ("SELECT DISTINCT * FROM ads", {}, r"\* cannot be grouped; list the columns"),
         ("SELECT count(*) FROM ads", {"unique": {"ads": "x"}}, "unique: unknown column x"),
         ("SELECT count(*) FROM ads HAVING ad > 1", {}, "ad is neither a key"),
         ("SELECT count(*) FROM (SELECT ad FROM ads)", {}, "needs an alias"),

@@ -40,6 +40,11 @@ class CheckpointFolder:
 
     def __init__(self, path: Path, lock_s: float = _LOCKED_S) -> None:
         self.path = path
+        if path.is_file():
+            raise FileError(
+                f"cannot keep checkpoints in {path}, which is a file; give a folder, or a path "
+                "where one can be made"
+            )
         with explained(path, "keep checkpoints"):
             path.mkdir(parents=True, exist_ok=True)
             self.lock = os.open(path / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)

@@ -178,3 +178,9 @@ def test_a_folder_that_cannot_be_written_names_the_remedy(tmp_path: Path) -> Non
     (tmp_path / "file").touch()
     with pytest.raises(FileError, match="Not a directory; give a folder that this user may write"):
         CheckpointFolder(tmp_path / "file" / "sub")
+
+
+def test_a_file_is_no_folder(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(FileError, match="is a file; give a folder"):
+        CheckpointFolder(tmp_path / "file")

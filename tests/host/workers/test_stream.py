@@ -119,6 +119,8 @@ def test_arguments_and_rows_are_checked_and_nothing_is_taken() -> None:
         opened(0)
     with pytest.raises(UsageError, match="release must be 'commit' or 'now', not 'soon'"):
         opened(2, release="soon")
+    with pytest.raises(UsageError, match="give checkpoint=FOLDER, or leave release out"):
+        opened(2, release="now")
     with pytest.raises(QueryError, match="a stream never knows that these groups are complete"):
         opened(2, query="SELECT k, count(*) AS n FROM a GROUP BY k")
     with pytest.raises(UsageError, match="device is given, but the query is over one"):
