@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from .consumer import Consumer
 from .doorbell import Doorbell, ProcessGoneError, Ringer
-from .doorbell import ProcessGoneError as GoneError
 from .message import FOOTER_BYTES, Kind, Message
 from .producer import Producer
 from .serving import Advance, advance, send_serving
@@ -20,7 +19,6 @@ __all__ = [
     "Advance",
     "Consumer",
     "Doorbell",
-    "GoneError",
     "Kind",
     "Message",
     "ProcessGoneError",

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from penstock.errors import LostError, ProcessError
 
-from ..channel import Doorbell, GoneError
+from ..channel import Doorbell, ProcessGoneError
 from ..execute.trace import Trace
 from .commits import commit_of, record_of, rows_in, start_of
 from .counts import Statuses
@@ -163,7 +163,7 @@ class Driver:
                 moved |= self._deal(crew)
                 moved |= self._receive(crew, may_receive)
             return moved | self._commit()
-        except GoneError:  # seen on a channel: looked at by check()
+        except ProcessGoneError:  # seen on a channel: looked at by check()
             return False
 
     def _deal(self, crew: Crew) -> bool:

@@ -11,7 +11,7 @@ import pyarrow as pa
 from penstock.plan.window import FOREVER
 from penstock.query.options import QueryOptions
 
-from ..channel import Doorbell, GoneError
+from ..channel import Doorbell, ProcessGoneError
 from ..execute.trace import Trace
 from ..metrics import Report
 from .dealt import packed, pieces, projected
@@ -136,7 +136,7 @@ class WorkerTable:
             return
         try:
             self._bell.wait(lambda: driver.is_ready(True), _CHECK_S)
-        except GoneError:
+        except ProcessGoneError:
             self._check_at = 0.0
 
     def _on_rows(self, number: int, batch: pa.RecordBatch) -> None:

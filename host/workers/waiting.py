@@ -6,7 +6,7 @@ from collections.abc import Callable
 from queue import SimpleQueue
 from typing import Any
 
-from ..channel import Doorbell, GoneError
+from ..channel import Doorbell, ProcessGoneError
 from .local.wiring import ringer_of
 
 #: Seconds after which a waiting thread looks again.
@@ -60,7 +60,7 @@ class BellInbox:
             return
         try:
             self._bell.wait(lambda: not self._items.empty() or self._is_ready(), timeout_s)
-        except GoneError as gone:
+        except ProcessGoneError as gone:
             self._on_gone(gone.name)
 
     def empty(self) -> bool:

@@ -97,7 +97,7 @@ class WorkerLoop:
         ------
         PenstockError
             The worker cannot go on.
-        GoneError
+        ProcessGoneError
             A process that the doorbell watches has ended.
         """
         while not self._upstream.closed:

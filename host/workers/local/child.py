@@ -17,7 +17,7 @@ from penstock.plan.group_query import GroupQuery
 from penstock.plan.query import LEFT
 from penstock.plan.window import FOREVER
 
-from ...channel import GoneError
+from ...channel import ProcessGoneError
 from ...emit.groups.closing import Closing
 from ...wire.errors import error_header
 from ..job import WorkerStart
@@ -133,7 +133,7 @@ def main(arguments: Sequence[str]) -> int:
         start, files = line.receive(START_S)
         arm(str(start.rank))
         run(start, files, line, parent)
-    except GoneError:
+    except ProcessGoneError:
         return 1  # nobody is there to be told
     except BaseException as error:  # the stream is told, whatever it is
         if not isinstance(error, PenstockError):
