@@ -29,6 +29,7 @@ from .opening import Opened
 from .points import reached
 from .reporting import report_of
 from .results import Gathering, Tally
+from .slabs import Slabs
 from .waiting import BellInbox
 
 #: Bytes that this process may hold of batches and results where no budget is given.
@@ -64,6 +65,8 @@ class WorkerTurns(StreamCalls):
         self._tally = Tally()
         budget.watch(RESULTS, self._tally.nbytes)
         self._cuts = CutClock(self._parent, self._tally, opened.checkpoint, flow.latency_s, limit)
+        #: For rows that stay until a record covers them; others go as soon as they are dealt.
+        self._slabs = None if opened.checkpoint is None else Slabs()
         # Rows dealt of each feed, by its number.
         self._firsts: Counter[int] = Counter()
         self._limit: Limit = -math.inf
@@ -118,7 +121,8 @@ class WorkerTurns(StreamCalls):
                 rows, number = self._intake.next_rows()
                 for piece in pieces(projected(rows, self._opened.dealt)):
                     body = packed(piece)
-                    self._parent.push(number, self._firsts[number], body, body.size)
+                    kept = body if self._slabs is None else self._slabs.put(body)
+                    self._parent.push(number, self._firsts[number], kept, body.size)
                     self._firsts[number] += piece.num_rows
             self._advanced()
         except Exception as error:
