@@ -9,7 +9,7 @@ channels, and :mod:`.serving` lets it serve what arrives while it waits for cred
 from __future__ import annotations
 
 from .consumer import Consumer
-from .doorbell import Doorbell, ProcessGoneError, Ringer
+from .doorbell import Doorbell, ProcessGoneError, Ringer, spin_seconds
 from .message import FOOTER_BYTES, Kind, Message
 from .producer import Producer
 from .serving import Advance, advance, send_serving
@@ -26,4 +26,5 @@ __all__ = [
     "Ringer",
     "advance",
     "send_serving",
+    "spin_seconds",
 ]

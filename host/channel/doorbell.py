@@ -28,6 +28,14 @@ SPIN_S = 50e-6
 _ASLEEP = 0
 
 
+def spin_seconds(processes: int) -> float:
+    """Seconds that each of several processes may spin: 0 where cores are fewer than they.
+
+    Who spins then keeps the one that it waits for from its core.
+    """
+    return SPIN_S if processes <= len(os.sched_getaffinity(0)) else 0.0
+
+
 class ProcessGoneError(ProcessError):
     """The process at the other end of a channel has ended.
 
@@ -50,9 +58,13 @@ class Doorbell:
     ----------
     event, file : int
         Descriptors of an eventfd and of a page of sealed memory, owned by this object.
+    spin_s : float
+        Seconds that waits spin before they sleep; see :func:`spin_seconds`.
     """
 
-    def __init__(self, event: int, file: int) -> None:
+    def __init__(self, event: int, file: int, spin_s: float = SPIN_S) -> None:
+        #: Seconds that waits spin before they sleep.
+        self.spin_s = spin_s
         #: Descriptors that another process needs to ring: pass both (:class:`Ringer`).
         self.files = (event, file)
         self._words = _mapped(file)
@@ -61,7 +73,7 @@ class Doorbell:
         self._watched: dict[int, str] = {}
 
     @classmethod
-    def create(cls) -> Doorbell:
+    def create(cls, spin_s: float = SPIN_S) -> Doorbell:
         """Make a doorbell for this process.
 
         Raises
@@ -80,12 +92,12 @@ class Doorbell:
         except OSError as cause:
             os.close(event)
             raise DeviceError(f"no doorbell: {cause.strerror}; raise ulimit -n") from cause
-        return cls(event, file)
+        return cls(event, file, spin_s)
 
     @classmethod
-    def attach(cls, files: tuple[int, int]) -> Doorbell:
+    def attach(cls, files: tuple[int, int], spin_s: float = SPIN_S) -> Doorbell:
         """The doorbell that a parent has made for this process, from the descriptors it passed."""
-        return cls(*files)
+        return cls(*files, spin_s)
 
     def watch(self, process: int, name: str) -> None:
         """End every wait when a process ends.
@@ -105,7 +117,9 @@ class Doorbell:
         if self._watched.pop(process, None) is not None:
             self._poll.unregister(process)
 
-    def wait(self, ready: Callable[[], bool], timeout_s: float, *, spin_s: float = SPIN_S) -> bool:
+    def wait(
+        self, ready: Callable[[], bool], timeout_s: float, *, spin_s: float | None = None
+    ) -> bool:
         """Wait until something is ready; whether it is.
 
         Parameters
@@ -113,8 +127,8 @@ class Doorbell:
         ready : callable
             Looks at channels, e.g. at :attr:`.Consumer.has_arrived`; must not wait.
         timeout_s : float
-        spin_s : float
-            Seconds of asking again and again before it sleeps.
+        spin_s : float, optional
+            Seconds of asking again and again before it sleeps; those of the doorbell if None.
 
         Raises
         ------
@@ -125,7 +139,7 @@ class Doorbell:
             return True
         began = now = time.perf_counter()
         deadline = began + timeout_s
-        spin_until = min(began + spin_s, deadline)
+        spin_until = min(began + (self.spin_s if spin_s is None else spin_s), deadline)
         while now < spin_until:
             if ready():
                 return True

@@ -35,6 +35,8 @@ class ShmMemory:
     ----------
     memory : array of uint8, shape (n,)
         A head and the slots.
+    spins : bool
+        Whether compiled loops look at a word again and again before they return.
 
     Raises
     ------
@@ -47,6 +49,7 @@ class ShmMemory:
         "_capacity",
         "_footers",
         "_sequences",
+        "_spins",
         "_starts",
         "_view",
         "_words",
@@ -56,7 +59,7 @@ class ShmMemory:
         "slots",
     )
 
-    def __init__(self, memory: np.ndarray) -> None:
+    def __init__(self, memory: np.ndarray, *, spins: bool = True) -> None:
         if len(memory) < _HEAD_BYTES:
             raise MalformedError(f"a ring of {len(memory)} bytes has no place for a head")
         magic, version, slots, slot_bytes, has_crc, channel = _HEAD.unpack_from(memory.data)
@@ -70,6 +73,7 @@ class ShmMemory:
         self.channel: int = channel
         self.has_crc = bool(has_crc)
         self._bytes = memory
+        self._spins = _SPINS if spins else 0
         self._capacity = slot_bytes - FOOTER_BYTES
         self._view = memory.data
         self._words = memory.view(np.uint64)
@@ -112,7 +116,7 @@ class ShmMemory:
             self.channel,
             is_last,
             _CREDIT_WORD,
-            _SPINS,
+            self._spins,
         )
 
     def processed(self) -> int:
@@ -156,7 +160,7 @@ class ShmMemory:
             self._capacity | kind << 32,
             self.channel,
             _CREDIT_WORD,
-            _SPINS,
+            self._spins,
         )
 
     def give(self, processed: int) -> None:

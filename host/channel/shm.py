@@ -109,7 +109,9 @@ def create(
     return Ends(file)
 
 
-def attach_producer(file: int, ring: Callable[[], None] | None = None) -> Producer:
+def attach_producer(
+    file: int, ring: Callable[[], None] | None = None, *, spins: bool = True
+) -> Producer:
     """The producer of a channel that another process has made.
 
     Parameters
@@ -118,6 +120,8 @@ def attach_producer(file: int, ring: Callable[[], None] | None = None) -> Produc
         Its descriptor, which may be closed afterwards.
     ring : callable, optional
         Wakes the consumer's process: :meth:`.Ringer.ring`.
+    spins : bool
+        Whether compiled loops look for credits again and again before they return.
 
     Raises
     ------
@@ -126,19 +130,21 @@ def attach_producer(file: int, ring: Callable[[], None] | None = None) -> Produc
     DeviceError
         It cannot be mapped.
     """
-    return Producer(_attach(file), ring=ring)
+    return Producer(_attach(file, spins), ring=ring)
 
 
-def attach_consumer(file: int, ring: Callable[[], None] | None = None) -> Consumer:
+def attach_consumer(
+    file: int, ring: Callable[[], None] | None = None, *, spins: bool = True
+) -> Consumer:
     """The consumer; the parameters and errors are those of :func:`attach_producer`.
 
     ``ring`` wakes the producer's process, which may wait for credits.
     """
-    return Consumer(_attach(file), ring=ring)
+    return Consumer(_attach(file, spins), ring=ring)
 
 
-def _attach(file: int) -> ShmMemory:
+def _attach(file: int, spins: bool) -> ShmMemory:
     try:
-        return ShmMemory(map_memory(file, sealed_size(file)))
+        return ShmMemory(map_memory(file, sealed_size(file)), spins=spins)
     except (OSError, ValueError) as cause:
         raise DeviceError(f"a channel's memory cannot be mapped: {cause}") from cause

@@ -13,7 +13,7 @@ from penstock.plan.closing import require_closing, time_key
 from penstock.plan.group_query import GroupQuery
 from penstock.query.options import QueryOptions
 
-from ..channel import Doorbell
+from ..channel import Doorbell, spin_seconds
 from ..emit.groups.closing import Closing
 from ..execute.trace import Trace
 from ..join.lookup.source import RelationTable
@@ -107,7 +107,7 @@ def open_parts(
     output = output_of(query, hidden, ordered)
     arm("parent")
     kept = None if folder is None else CheckpointFolder(folder)
-    bell = Doorbell.create()
+    bell = Doorbell.create(spin_seconds(size))
     traced = Trace(trace)
     try:
         driver = Driver(

@@ -11,7 +11,7 @@ import pyarrow as pa
 from penstock.plan.window import FOREVER
 from penstock.query.options import QueryOptions
 
-from ..channel import Doorbell, ProcessGoneError
+from ..channel import Doorbell, ProcessGoneError, spin_seconds
 from ..execute.trace import Trace
 from ..metrics import Report
 from .dealt import packed, pieces, projected
@@ -75,7 +75,7 @@ class WorkerTable:
         self._alias = query.source.alias
         self._table, self._ordered = table, ordered
         self.schema = output_of(query, hidden, ordered)
-        self._bell = Doorbell.create()
+        self._bell = Doorbell.create(spin_seconds(job.size))
         self._driver = Driver(
             job,
             job.facts(query),

@@ -10,7 +10,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ...channel import Consumer, Doorbell, Producer, Ringer
+from ...channel import Consumer, Doorbell, Producer, Ringer, spin_seconds
 from ...channel.shm import attach_consumer, attach_producer, create
 from ..peers import PeerChannels
 
@@ -53,11 +53,14 @@ class Wiring:
                 if sender != receiver:
                     self._rings[sender, receiver] = create(crc=crc).file
         #: The parent's ends, by rank.
+        spins = spin_seconds(size) > 0
         self.producers = [
-            attach_producer(self._rings[-1, rank], self._ringers[rank].ring) for rank in range(size)
+            attach_producer(self._rings[-1, rank], self._ringers[rank].ring, spins=spins)
+            for rank in range(size)
         ]
         self.consumers = [
-            attach_consumer(self._rings[rank, -1], self._ringers[rank].ring) for rank in range(size)
+            attach_consumer(self._rings[rank, -1], self._ringers[rank].ring, spins=spins)
+            for rank in range(size)
         ]
 
     def files_for(self, rank: int) -> list[int]:
@@ -89,11 +92,16 @@ def child_ends(rank: int, size: int, files: Sequence[int]) -> ChildEnds:
     """Attach to the descriptors of :meth:`Wiring.files_for`, which are this process' own now."""
     others = [other for other in range(size) if other != rank]
     pairs = [(files[k], files[k + 1]) for k in range(0, len(files), 2)]
-    bell = Doorbell.attach(pairs[0])
+    spin_s = spin_seconds(size)
+    spins = spin_s > 0
+    bell = Doorbell.attach(pairs[0], spin_s)
     ringers = [Ringer(pair) for pair in pairs[1 : 2 + len(others)]]
     peers: list[PeerChannels | None] = [None] * size
     ends = [
-        (attach_consumer(inward, ringer.ring), attach_producer(outward, ringer.ring))
+        (
+            attach_consumer(inward, ringer.ring, spins=spins),
+            attach_producer(outward, ringer.ring, spins=spins),
+        )
         for (inward, outward), ringer in zip(pairs[2 + len(others) :], ringers, strict=True)
     ]
     for other, (consumer, producer) in zip(others, ends[1:], strict=True):

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from penstock.host.channel import Doorbell, ProcessGoneError, Ringer
+from penstock.host.channel import Doorbell, ProcessGoneError, Ringer, spin_seconds
 from penstock.host.device.fields import MalformedError
 
 
@@ -121,3 +121,17 @@ def test_a_closed_doorbell_leaves_no_descriptors():
     # Memory that is mapped has a descriptor of its own.
     del bell, ringer
     assert len(os.listdir("/proc/self/fd")) == before
+
+
+@pytest.mark.parametrize(("processes", "spins"), [(1, True), (2, True), (3, False)])
+def test_who_outnumbers_the_cores_does_not_spin(
+    processes: int, spins: bool, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: {0, 1})
+    bell, asked = Doorbell.create(spin_seconds(processes)), []
+    try:
+        assert not bell.wait(lambda: bool(asked.append(1)), 0.002)
+    finally:
+        bell.close()
+    # Before it sleeps, when it says that it does, and afterwards.
+    assert (len(asked) > 5) is spins

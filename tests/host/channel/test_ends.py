@@ -16,10 +16,15 @@ SLOT = 128
 CAPACITY = SLOT - FOOTER_BYTES
 
 
-def ends(slots: int = 3, slot_bytes: int = SLOT, crc: bool = False) -> tuple[Producer, Consumer]:
+def ends(
+    slots: int = 3, slot_bytes: int = SLOT, *, crc: bool = False, spins: bool = True
+) -> tuple[Producer, Consumer]:
     made = shm.create(slots, slot_bytes, crc=crc)
     try:
-        return made.producer(), made.consumer()
+        return (
+            shm.attach_producer(made.file, spins=spins),
+            shm.attach_consumer(made.file, spins=spins),
+        )
     finally:
         made.close()
 
@@ -171,9 +176,9 @@ def test_credits_return_at_the_latest_after_half_of_the_slots():
 
 
 @pytest.mark.parametrize("slots", [1, 2, 3])
-@pytest.mark.parametrize("crc", [False, True])
-def test_large_messages_are_cut(slots: int, crc: bool):
-    producer, consumer = ends(slots, crc=crc)
+@pytest.mark.parametrize(("crc", "spins"), [(False, True), (False, False), (True, True)])
+def test_large_messages_are_cut(slots: int, crc: bool, spins: bool):
+    producer, consumer = ends(slots, crc=crc, spins=spins)
     draw = random.Random(slots)
     for size in (CAPACITY + 1, 2 * CAPACITY, 10 * CAPACITY + 7):
         payload = draw.randbytes(size)
