@@ -18,12 +18,11 @@ from bench.workers.jobs import Job, answer, result
 from bench.workers.one import compiled
 from penstock.errors import PenstockError
 from penstock.host.channel import Consumer, Doorbell, Kind, Producer
-from penstock.host.emit.groups.closing import Closing
 from penstock.host.state import GroupState
+from penstock.host.workers.local.child import limit_of
 from penstock.host.workers.protocol.coding import decode, encode
 from penstock.host.workers.protocol.messages import DealtRows, Promise
 from penstock.host.workers.protocol.worker import Worker
-from penstock.plan.closing import time_key
 from penstock.plan.window import FOREVER
 
 #: Bytes of input after which an epoch ends (§7.1.2).
@@ -93,7 +92,6 @@ class Mate:
     def group(self, job: Job, batches: list[pa.RecordBatch]) -> Stint:
         """Fold rows, and give all groups that this worker leads."""
         query = compiled(job)
-        closing = Closing(query, time_key(query))
         self._incarnation += 1
         self._sent_bytes = 0
         began, cpu = time.perf_counter(), time.process_time()
@@ -102,7 +100,7 @@ class Mate:
             self.rank,
             self.size,
             state,
-            lambda time: closing.limit({"l": time}),
+            limit_of(query, is_table=False),
             incarnation=self._incarnation,
         )
         self._fold(worker, batches)
@@ -134,7 +132,10 @@ class Mate:
         worker.dealt(Promise(self._incarnation, self.rank, FOREVER))
         self._until(worker, lambda: worker.may_end)
         worker.end_epoch()
-        self._until(worker, lambda: worker.may_end and worker.clock.time == FOREVER)
+        self._until(
+            worker,
+            lambda: worker.may_end and worker.clock.time == FOREVER and not worker.can_release,
+        )
 
     def _until(self, worker: Worker, is_so: Callable[[], bool]) -> None:
         """Send and serve until something is so; waits while neither can go on."""
@@ -145,7 +146,10 @@ class Mate:
                     raise PenstockError(f"no worker sent or took anything for {_QUIET_S:g} s")
 
     def _step(self, worker: Worker) -> bool:
-        """Send what credits allow, and merge what has arrived; whether there was any."""
+        """Send what credits allow, and merge what has arrived; whether there was any.
+
+        Complete groups leave when there was none: other workers wait for the rest.
+        """
         has_moved = False
         for receiver, producer in enumerate(self._producers):
             has_moved |= producer is not None and self._send(worker, receiver, producer)
@@ -154,6 +158,9 @@ class Mate:
                 worker.arrived(sender, decode(message.kind.name, message.payload))
                 consumer.done(message)
                 has_moved = True
+        if not has_moved and worker.can_release:
+            worker.release()
+            has_moved = True
         return has_moved
 
     def _send(self, worker: Worker, receiver: int, producer: Producer) -> bool:

@@ -108,6 +108,9 @@ class WorkerLoop:
         """Do what can be done now, without waiting; returns whether anything was."""
         moved = self._peers.send(self.worker)
         moved |= self._peers.serve(self.worker, self._merged)
+        if not moved and self.worker.can_release:
+            self.worker.release()
+            moved = True
         moved |= self._give()
         moved |= self._take()
         moved |= self._end_epoch()

@@ -33,9 +33,10 @@ class Worker:
     """The machine of one worker.
 
     Whoever runs it hands it the parent's messages (:meth:`dealt`) and those of other workers
-    (:meth:`arrived`), calls :meth:`end_epoch` when an epoch is over, and sends what lies in
-    ``outgoing``, ``results`` and ``parts``. What must wait is told by :attr:`may_end`,
-    :meth:`may_take` and :meth:`may_read`; while it waits, a worker goes on serving its arrivals.
+    (:meth:`arrived`), calls :meth:`end_epoch` when an epoch is over and :meth:`release` when it
+    has nothing more urgent to do, and sends what lies in ``outgoing``, ``results`` and ``parts``.
+    What must wait is told by :attr:`may_end`, :meth:`may_take` and :meth:`may_read`; while it
+    waits, a worker goes on serving its arrivals.
 
     Parameters
     ----------
@@ -103,16 +104,11 @@ class Worker:
         self._marks = Marks(size, number + 1)
         self._unsaved: list[SomeRows] = []
         self._floor = NEVER
-        self._limit = limit_of(self.clock.time)
+        #: Below these time keys groups have left, and may leave.
+        self._limit = self._due = limit_of(self.clock.time)
 
     def load(self, blocks: Iterable[Buffer], size_then: int) -> None:
-        """Take back what one worker of the last checkpoint saved, before anything else happens.
-
-        Parameters
-        ----------
-        size_then : int
-            Workers there were; any number may go on.
-        """
+        """Take back what one of ``size_then`` workers saved, before anything else happens."""
         assert not self.epoch
         self.state.load(blocks, size_then)
 
@@ -122,19 +118,25 @@ class Worker:
     def may_end(self) -> bool:
         """Whether an epoch may end.
 
-        Not while the blocks of the last one are on their way, since two logs alternate. Not
-        between this worker's mark and the last of the others: what it seals is merged at once into
-        what it leads, and would be in the checkpoint that the mark was to keep it out of.
+        Not while the blocks of the last one are on their way, since two logs alternate. Not between
+        this worker's mark and the last one: what it seals is merged at once into what it leads, and
+        would be in the checkpoint that the mark was to keep it out of.
         """
         return self.rank not in self._marks and not any(self.outgoing)
 
     @property
     def can_close(self) -> bool:
         """Whether this worker's promises let groups go that those of its last epoch did not."""
-        if not self.promises.feeds:
-            return False
         floor = self.promises.floor(self._floor)
         return floor > self._floor and self._limit_of(floor) > self._limit_of(self._floor)
+
+    @property
+    def can_release(self) -> bool:
+        """Whether complete groups wait for :meth:`release`; the next end of an epoch calls it too.
+
+        Until then others get what they wait for: what the last end has put into ``outgoing``.
+        """
+        return self._due > self._limit
 
     def may_take(self, message: Message) -> bool:
         """Whether the next message of the parent may be handed in; later ones wait behind it."""
@@ -190,6 +192,7 @@ class Worker:
     def end_epoch(self) -> None:
         """Seal what was folded, send it to its leaders, and behind it what is promised now."""
         assert self.may_end
+        self.release()
         self.epoch += 1
         blocks = self.state.seal()
         promises = self.promises.in_order()
@@ -222,10 +225,7 @@ class Worker:
     def arrived(self, sender: int, message: Message) -> bool:
         """Take the next message of another worker, for which :meth:`may_read` holds.
 
-        Returns
-        -------
-        bool
-            False if it is of an older incarnation, and was refused.
+        Returns False if it is of an older incarnation, and was refused.
 
         Raises
         ------
@@ -269,19 +269,19 @@ class Worker:
         return is_current
 
     def _move(self, worker: int, promises: Iterable[tuple[int, int]]) -> None:
-        """Move the clock, after the merge."""
+        """Move the clock, after the merge, and note which groups are complete."""
         self.clock.move(worker, promises)
-        self._trigger(self.clock.time)
+        self._due = max(self._due, self._limit_of(self.clock.time))
 
-    def _trigger(self, time: int) -> None:
-        """Let the groups go that are complete once all rows below a time are merged."""
-        limit = self._limit_of(time)
-        if limit <= self._limit:
+    def release(self, number: int | None = None) -> None:
+        """Let complete groups go, under the number of a cut: of the next one if None."""
+        if not self.can_release:
             return
-        self._limit = limit
-        rows = self.state.release(limit)
+        self._limit = self._due
+        rows = self.state.release(self._limit)
         if rows.num_rows:
-            self.results.append(OutputRows(self.incarnation, self._marks.number, rows))
+            number = number or self._marks.number
+            self.results.append(OutputRows(self.incarnation, number, rows))
             if self.saves:
                 self._unsaved.append(rows)
 
@@ -289,6 +289,8 @@ class Worker:
         """Count a mark; behind the last one this worker's part is as the cut has it."""
         if not self._marks.add(worker, number):
             return
+        # A restored worker takes for given what the promises in the record complete.
+        self.release(number)
         state = tuple(self.state.save()) if self.saves else ()
         rows, self._unsaved = tuple(self._unsaved), []
         self.parts.append(

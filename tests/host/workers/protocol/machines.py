@@ -92,7 +92,11 @@ class Machines:
         return world._replace(above=acts.replaced(world.above, rank, tuple(rest)))
 
     def _settled(self, world: World) -> World:
-        """Let workers and parent take all that is there for them, unless that has steps."""
+        """Let workers and parent do what has no step of its own in this setting."""
+        if self.setting.is_prompt:
+            for rank, cell in enumerate(world.workers):
+                if cell.content.can_release:
+                    world, _ = self._worked(world, rank, self._worker.release)
         if self.setting.is_lazy:
             return world
         for rank, above in enumerate(world.above):

@@ -176,6 +176,8 @@ class System(Machines):
             if (queue := cell.content.outgoing[rank]) and worker.may_read(sender):
                 label = f"{rank} reads {queue[0].kind} of {sender}"
                 yield label, partial(self._read, world, rank, sender)
+        if worker.can_release:
+            yield f"{rank} lets groups go", partial(self._let_go, world, rank)
         if worker.parts:
             yield f"{rank} writes its part", partial(self._write, world, rank)
 
@@ -186,6 +188,9 @@ class System(Machines):
     def _end_epoch(self, world: World, rank: int) -> World:
         world, _ = self._worked(world, rank, self._worker.end_epoch)
         return self._settled(world._replace(epochs=world.epochs + 1))
+
+    def _let_go(self, world: World, rank: int) -> World:
+        return self._settled(self._worked(world, rank, self._worker.release)[0])
 
     def _read(self, world: World, rank: int, sender: int) -> World:
         """Read the blocks of an epoch and its end; or a mark.

@@ -19,8 +19,9 @@ from tests.host.workers.protocol.world import World
 class OwnClock(Worker):
     """Triggers on what it promises itself, not on what all do."""
 
-    def _trigger(self, time: int) -> None:
-        super()._trigger(self.promises.floor(NEVER))
+    def _move(self, worker: int, promises: Iterable[tuple[int, int]]) -> None:
+        super()._move(worker, promises)
+        self._due = max(self._due, self._limit_of(self.promises.floor(NEVER)))
 
 
 class TriggerFirst(Worker):
@@ -37,10 +38,19 @@ class TriggerFirst(Worker):
             return True
         is_current = super().arrived(sender, message)
         if isinstance(message, EpochEnd):
+            self.release()
             for merged, body in self.postponed:
                 self.state.merge(merged, body)
             self.postponed.clear()
         return is_current
+
+
+class Stranding(Worker):
+    """Takes a part with groups in it that the record's promises complete."""
+
+    def release(self, number: int | None = None) -> None:
+        if number is None:
+            super().release()
 
 
 class PromiseFirst(Worker):

@@ -36,6 +36,7 @@ MARKS = Setting(
     items=((0, 0), rows((0, 1))),
     cuts=1,
     epochs=1,
+    is_prompt=True,
     begins=("promise", "cut", "0 takes MARK", "1 takes MARK", "2 takes MARK"),
 )
 #: One key for three workers.
@@ -51,8 +52,10 @@ SHORT = {
     "2 workers, no checkpoints": Setting(items=TWO_WINDOWS, cuts=1, epochs=2, saves=False),
     "2 workers, each message by itself": Setting(items=TWO_WINDOWS, epochs=1, is_lazy=True),
     "3 workers, 1 key, behind a mark": MARKS,
-    "3 workers, 1 key": Setting(size=3, keys=1, items=ONE_KEY, epochs=0),
-    "3 workers, 1 key, one dies": Setting(size=3, keys=1, items=ONE_KEY[:1], epochs=0, deaths=1),
+    "3 workers, 1 key": Setting(size=3, keys=1, items=ONE_KEY, epochs=0, is_prompt=True),
+    "3 workers, 1 key, one dies": Setting(
+        size=3, keys=1, items=ONE_KEY[:1], epochs=0, deaths=1, is_prompt=True
+    ),
 }
 FULL = {
     "2 workers, a cut, one dies, more epochs": Setting(
@@ -73,18 +76,25 @@ FULL = {
     "2 workers, rows at once, one dies": Setting(
         items=TWO_WINDOWS, cuts=1, epochs=1, deaths=1, now=True
     ),
-    "3 workers, 1 key, early epochs": Setting(size=3, keys=1, items=ONE_KEY, epochs=2, saves=False),
+    "3 workers, 1 key, early epochs": Setting(
+        size=3, keys=1, items=ONE_KEY, epochs=2, saves=False, is_prompt=True
+    ),
 }
 
 #: Rows of one group on both workers.
 ONE_GROUP = Setting(items=(rows((1, 1)), rows((1, 2)), (0, 10)))
 EPOCHS = Setting(items=(rows((0, 1)), rows((0, 2)), rows((0, 3))), epochs=4)
-DEATH = Setting(items=(rows((0, 1), (1, 1)), (0, 10)), cuts=1, deaths=1)
+DEATH = Setting(items=(rows((0, 1), (1, 1)), (0, 10)), cuts=1, deaths=1, is_prompt=True)
 RESTART = Setting(size=1, items=(rows((0, 1)), (0, 10), rows((0, 12))), cuts=1, restarts=(1,))
 #: Name of a mistake: what makes the system, in which setting, and how the finding begins.
 MUTANTS: dict[str, tuple[Callable[[Setting], System], Setting, str]] = {
     "trigger on own clock": (lambda s: System(s, worker=mutants.OwnClock), ONE_GROUP, "P1"),
     "trigger before merge": (lambda s: System(s, worker=mutants.TriggerFirst), ONE_GROUP, "P1"),
+    "a part before complete groups leave": (
+        lambda s: System(s, worker=mutants.Stranding),
+        ONE_GROUP,
+        "P2",
+    ),
     "clear not from zero": (lambda s: System(s, state=mutants.NotFromZero), EPOCHS, "P2"),
     "index not redirected at seal": (
         lambda s: System(s, state=mutants.StaleIndex),

@@ -59,6 +59,10 @@ def test_a_promise_travels_behind_its_rows():
     leader.arrived(0, block)
     assert not leader.results
     leader.arrived(0, end)
+    assert leader.can_release
+    assert not leader.results
+    leader.release()
+    assert not leader.can_release
     assert [output.body.groups for output in leader.results] == [(((0, 1), 1),)]
     assert leader.counts[0] == (1, 0)
     assert leader.merged == 1

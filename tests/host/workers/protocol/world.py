@@ -41,6 +41,9 @@ class Setting:
         Whether messages between parent and workers, and each block, wait for a step of their own.
         Otherwise they are taken when they are sent, but for marks: that commutes with all other
         steps, so it hides no mistake and leaves far fewer states.
+    is_prompt : bool
+        Whether complete groups leave at once. Otherwise that is a step of its own, which may come
+        late.
     begins : tuple of str
         The first steps, where not all are to be tried.
     """
@@ -55,6 +58,7 @@ class Setting:
     saves: bool = True
     now: bool = False
     is_lazy: bool = False
+    is_prompt: bool = False
     begins: tuple[str, ...] = ()
 
     def counted(self, items: int | None = None) -> Counter[Group]:
