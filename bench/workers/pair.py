@@ -17,8 +17,13 @@ from bench.workers.mate import Mate, Stint
 from bench.workers.turns import Turn
 from penstock.errors import PenstockError
 from penstock.host.channel import Doorbell, Ringer, shm
+from penstock.host.workers.local.memory import keep_memory
 
 WORKERS = 2
+
+#: Slots of 64 KiB of a channel: they hold the changes of an epoch, so that a worker that folds or
+#: gives groups does not stop the other.
+_SLOTS = 256
 
 #: Seconds that a process may need for its rows, or for a job.
 _PATIENCE_S = 600.0
@@ -43,7 +48,7 @@ class Wiring:
         """Make channels from each worker to each other, and a doorbell for each."""
         pairs = [(a, b) for a in range(size) for b in range(size) if a != b]
         return cls(
-            {pair: shm.create().file for pair in pairs},
+            {pair: shm.create(_SLOTS).file for pair in pairs},
             [Doorbell.create().files for _ in range(size)],
         )
 
@@ -86,6 +91,7 @@ class Wiring:
 
 def main(rank: int, line: Connection, wiring: Wiring, job: Job) -> None:
     """A worker's process: makes its rows, and groups them each time it is told to."""
+    keep_memory()
     mate = wiring.attach(rank)
     batches = job.batches(rank)
     line.send(None)
