@@ -86,13 +86,15 @@ class Panes:
         if len(own) + len(self._panes) > MOST_PANES:
             self._widen(own, texts)
             buckets = times >> self._shift
-        order = np.argsort(buckets, kind="stable")
-        sorted_entries, buckets = entries[order].reshape(-1), buckets[order]
-        ends = [*np.flatnonzero(np.diff(buckets)) + 1, len(buckets)]
+        steps = np.diff(buckets)
+        if steps.min() < 0:  # entries of rows in order of time need no copy
+            order = np.argsort(buckets, kind="stable")
+            entries, buckets = entries[order], buckets[order]
+            steps = np.diff(buckets)
         start = 0
-        for end in ends:
-            self._pane(int(buckets[start])).merge(sorted_entries, start, int(end), texts)
-            start = int(end)
+        for end in [*(np.flatnonzero(steps) + 1).tolist(), len(buckets)]:
+            self._pane(int(buckets[start])).merge(entries.reshape(-1), start, end, texts)
+            start = end
 
     def target(self) -> Target:
         """The pane that was used last."""
