@@ -15,6 +15,7 @@ import sys
 
 from bench.command import Titles, run
 from bench.workers.report import FULL, PARTS, QUICK, Report
+from penstock.host.workers.local.memory import keep_memory
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -38,4 +39,5 @@ def main(argv: list[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
+    keep_memory()  # as workers do, for all that is measured in this process
     sys.exit(main())
