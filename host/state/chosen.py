@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
+from functools import partial
 
 import pyarrow as pa
 
 from penstock.plan.group_query import GroupQuery
 
 from ..devices.cpu.operations import NotCompilable
-from .compiled import CompiledContributions
+from .compiled import CompiledContributions, has_null
 from .contributions import ColumnContributions, Contributions
 from .layout import EntryLayout
 from .store import Target
@@ -27,8 +28,51 @@ COMPILED_FROM_ROWS = 1 << 20
 LOADED_FROM_ROWS = 1 << 13
 
 
+class _Loop:
+    """A compiled loop, once there is one: for batches without NULL, or for all.
+
+    Parameters
+    ----------
+    make : callable
+        Compiles it.
+    """
+
+    def __init__(self, make: Callable[[], CompiledContributions]) -> None:
+        self._make = make
+        self._is_open, self._is_sought = True, False
+        self.found: CompiledContributions | None = None
+        #: Rows that it would have been for.
+        self.rows = 0
+
+    @property
+    def is_due(self) -> bool:
+        """Whether so many rows have come that compiling is worth its time."""
+        return self._is_open and self.rows >= COMPILED_FROM_ROWS
+
+    @property
+    def is_load_due(self) -> bool:
+        """Whether to look for machine code that is kept."""
+        return self._is_open and not self._is_sought and self.rows >= LOADED_FROM_ROWS
+
+    def compile(self) -> None:
+        """Compile it, or load it where it is kept; once."""
+        if not self._is_open:
+            return
+        self._is_sought = True
+        try:
+            loop = self._make()
+        except NotCompilable as cause:
+            _log.info("contributions are computed column by column: %s", cause)
+        else:
+            self.found = loop if loop.is_safe else None
+        self._is_open = False
+
+
 class ChosenContributions:
-    """Makes contributions by the compiled loop, once there is one and the values fit it.
+    """Makes contributions by a compiled loop, once there is one and the values fit it.
+
+    A loop for columns without NULL is compiled first. Only where many rows come in batches with
+    NULLs there is a second one, which takes longer for each row.
 
     Parameters
     ----------
@@ -39,34 +83,33 @@ class ChosenContributions:
     """
 
     def __init__(self, query: GroupQuery, layout: EntryLayout, schema: pa.Schema) -> None:
-        self._query, self._layout, self._schema = query, layout, schema
         self._columns = ColumnContributions(query, layout)
-        self._loop: CompiledContributions | None = None
-        self._is_open, self._is_sought = True, False
-        self._rows = 0
+        self._names = [name for name in self._columns.computed if schema.field(name).nullable]
+        self._without_null, self._general = (
+            _Loop(partial(CompiledContributions, query, layout, schema, CHUNK_ROWS, without_null=w))
+            for w in (True, False)
+        )
 
     @property
     def is_due(self) -> bool:
         """Whether so many rows have come that compiling is worth its time."""
-        return self._is_open and self._rows >= COMPILED_FROM_ROWS
+        return self._without_null.is_due or self._general.is_due
 
+    @property
     def is_load_due(self) -> bool:
-        """Whether to look for machine code that is kept; once."""
-        is_due = self._is_open and not self._is_sought and self._rows >= LOADED_FROM_ROWS
-        self._is_sought |= is_due
-        return is_due
+        """Whether to look for machine code that is kept."""
+        return self._without_null.is_load_due or self._general.is_load_due
 
     def compile(self) -> None:
-        """Compile the loop, or load it where it is kept; once."""
-        if not self._is_open:
-            return
-        try:
-            loop = CompiledContributions(self._query, self._layout, self._schema, CHUNK_ROWS)
-        except NotCompilable as cause:
-            _log.info("contributions are computed column by column: %s", cause)
-        else:
-            self._loop = loop if loop.is_safe else None
-        self._is_open = False
+        """Compile all loops, or load them where they are kept; once."""
+        self._without_null.compile()
+        self._general.compile()
+
+    def compile_due(self) -> None:
+        """Compile the loops that are due, or load them; once."""
+        for loop in (self._without_null, self._general):
+            if loop.is_due or loop.is_load_due:
+                loop.compile()
 
     def of(
         self,
@@ -93,9 +136,12 @@ class ChosenContributions:
         SchemaError
             The batch lacks a column.
         """
-        self._rows += batch.num_rows
-        if self._loop is not None and self._loop.fits(batch):
-            return self._loop.of(batch, texts, place, target)
+        for own in (self._without_null, self._general):
+            if own.found is not None and own.found.fits(batch):
+                return own.found.of(batch, texts, place, target)
+        is_general = any(has_null(batch.column(n)) for n in self._names if n in batch.schema.names)
+        own = self._general if is_general else self._without_null
+        own.rows += batch.num_rows
         return [
             self._columns.of(batch.slice(start, CHUNK_ROWS), texts, place + start)
             for start in range(0, batch.num_rows, CHUNK_ROWS)

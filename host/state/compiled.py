@@ -26,6 +26,9 @@ from .store import LogStore, Target
 from .texts import Texts
 from .words import integer_words
 
+#: Rows that are merged by one call, for which there must be room as if each were a group.
+MERGED_ROWS = 1 << 16
+
 #: The values of a column of which only the validity is asked for.
 _NOTHING = np.zeros(0, np.int64)
 
@@ -41,6 +44,8 @@ class CompiledContributions:
         Of the batches.
     rows : int
         Most rows of a chunk.
+    without_null : bool
+        Whether it is for batches whose columns have no NULL.
 
     Raises
     ------
@@ -49,11 +54,17 @@ class CompiledContributions:
     """
 
     def __init__(
-        self, query: GroupQuery, layout: EntryLayout, schema: pa.Schema, rows: int
+        self,
+        query: GroupQuery,
+        layout: EntryLayout,
+        schema: pa.Schema,
+        rows: int,
+        *,
+        without_null: bool = False,
     ) -> None:
         self._query, self._layout, self._rows = query, layout, rows
         self._schema = schema
-        source = entry_source(query, layout)
+        source = entry_source(query, layout, without_null=without_null)
         self._leaves, self._bounds = source.leaves, source.bounds
         self._contribute, self._fold, *_ = load_loops(
             source.text, "contribute", "fold", "merge", "enter", "lead"
@@ -64,8 +75,7 @@ class CompiledContributions:
         self._outcome = np.zeros(4, np.int64)
         # Valid everywhere, of a column without NULL.
         self._ones = np.zeros(0, np.uint8)
-        names = {e.attr[1] for leaf, _ in self._leaves for e in walk(leaf) if e.op is Op.COLUMN}
-        self._required = [name for name in sorted(names) if not schema.field(name).nullable]
+        self._required = [n for n in source.names if without_null or not schema.field(n).nullable]
         self._direct = [_is_direct(expr, schema, self._scales) for expr, _ in self._leaves]
         #: A part that is computed as a column may fail in rows that WHERE leaves out.
         self.is_safe = not any(
@@ -74,13 +84,13 @@ class CompiledContributions:
         if self.is_safe:
             empty = schema.empty_table().to_batches() or [pa.RecordBatch.from_pylist([], schema)]
             store = LogStore(EntryMerger(layout))
-            list(self.of(empty[0], Texts(), 0, lambda: Target(store), at_least=1))
+            list(self.of(empty[0], Texts(), 0, lambda: Target(store), compiles=True))
 
     def fits(self, batch: pa.RecordBatch) -> bool:
         """Whether a batch has the schema of the loop, and its values are within the bounds."""
         if not batch.schema.equals(self._schema):
             return False
-        if any(batch.column(name).null_count for name in self._required):
+        if any(has_null(batch.column(name)) for name in self._required):
             return False
         for column, (low, high) in self._bounds.items():
             array = batch.column(column.attr[1])
@@ -100,7 +110,7 @@ class CompiledContributions:
         place: int,
         target: Callable[[], Target] | None,
         *,
-        at_least: int = 0,
+        compiles: bool = False,
     ) -> Iterator[Contributions]:
         """The contributions of a batch that fits, chunk by chunk; each is valid until the next.
 
@@ -115,17 +125,21 @@ class CompiledContributions:
             Of the batch's first row.
         target : callable or None
             Gives what a chunk's rows are merged into; with None they are not.
-        at_least : int
-            Chunks, of no rows if need be: to compile the loops.
+        compiles : bool
+            Whether to call all loops, for no rows if need be.
         """
         columns = self._columns(batch, texts)
-        for start in range(0, max(batch.num_rows, at_least), self._rows):
-            first, last = start, min(start + self._rows, batch.num_rows)
+        first, rows = 0, batch.num_rows
+        while first < rows or compiles:
             if target is not None:
+                last = min(first + MERGED_ROWS, rows)
                 first, part = self._merged(columns, place, first, last, target(), texts)
                 yield part
-            if first < last or at_least:
-                yield self._made(columns, place, first, last)
+                if first == last and not compiles:
+                    continue
+            last = min(first + self._rows, rows)
+            yield self._made(columns, place, first, last)
+            first, compiles = last, False
 
     def _merged(
         self, columns: list[Any], place: int, first: int, last: int, own: Target, texts: Texts
@@ -192,6 +206,13 @@ class CompiledContributions:
         if expr.type.is_integral:
             return np.ascontiguousarray(integer_words(v, words).reshape(-1)), v.valid
         return np.ascontiguousarray(v.values), v.valid
+
+
+def has_null(array: pa.Array) -> bool:
+    """Whether a column may have a NULL, of its own or of its dictionary."""
+    if isinstance(array, pa.DictionaryArray) and array.dictionary.null_count:
+        return True
+    return array.null_count > 0
 
 
 def _is_direct(expr: Expr, schema: pa.Schema, scales: dict[str, int]) -> bool:

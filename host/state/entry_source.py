@@ -46,7 +46,7 @@ def fold({columns}place, first, last, chosen, out, outcome, low, high, log, held
     outcome[0], outcome[1], outcome[2], outcome[3] = rows, without, first, held
 """
 #: Bytes of entries that are made before they are merged: they fit the first cache.
-_BLOCK_BYTES = 1 << 14
+_BLOCK_BYTES = 1 << 15
 _NAN = 0x7FF8000000000000
 _LEAST = -(1 << 63)
 
@@ -62,15 +62,25 @@ class EntrySource:
         Its columns: what each holds, and in how many words.
     bounds : dict of column to (int, int)
         Within which the values of columns must be.
+    names : tuple of str
+        Of all columns that the query reads, also of those of which the loop reads nothing.
     """
 
     text: str
     leaves: tuple[tuple[Expr, int], ...]
     bounds: Bounds
+    names: tuple[str, ...]
 
 
-def entry_source(query: GroupQuery, layout: EntryLayout) -> EntrySource:
+def entry_source(
+    query: GroupQuery, layout: EntryLayout, *, without_null: bool = False
+) -> EntrySource:
     """Make the source for a query.
+
+    Parameters
+    ----------
+    without_null : bool
+        Whether it is for batches whose columns have no NULL.
 
     Raises
     ------
@@ -81,7 +91,7 @@ def entry_source(query: GroupQuery, layout: EntryLayout) -> EntrySource:
     roots = [side.filter, *query.aggregation.keys]
     roots += [x for p in layout.folds for x in (p.fold.value, p.fold.by) if x is not None]
     roots += [] if side.time is None else [side.time]
-    rewrite, bounds = narrowed(tuple(dict.fromkeys(roots)))
+    rewrite, bounds = narrowed(tuple(dict.fromkeys(roots)), without_null=without_null)
     leaves: dict[tuple[Expr, int], int] = {}
     lines = LoopSteps()
     rows = RowSteps(lines, leaves)
@@ -114,8 +124,12 @@ def entry_source(query: GroupQuery, layout: EntryLayout) -> EntrySource:
     )
     text += merge_source(layout)
     used = {leaf.attr for expr, _ in leaves for leaf in _columns(expr)}
+    names = {leaf.attr[1] for expr in (*roots, *layout.exists) for leaf in _columns(expr)}
     return EntrySource(
-        text, tuple(leaves), {c: ends for c, ends in bounds.items() if c.attr in used}
+        text,
+        tuple(leaves),
+        {c: ends for c, ends in bounds.items() if c.attr in used},
+        tuple(sorted(names)),
     )
 
 

@@ -128,10 +128,10 @@ class GroupState:
             The batch lacks a column.
         """
         if self._contributions.is_due:
-            self.compile()
-        elif self._contributions.is_load_due():
+            self._compile_due()
+        elif self._contributions.is_load_due:
             with only_kept(), suppress(NotKeptError):
-                self.compile()
+                self._compile_due()
         if not 0 <= feed < MOST_FEEDS or not 0 <= first < (1 << ROW_BITS) - batch.num_rows:
             raise UsageError(f"row {first} of feed {feed} has no number; count both from 0")
         place, target = (feed << ROW_BITS) + first, None if self._appending else self._target
@@ -260,6 +260,10 @@ class GroupState:
         """Compile the loops now, not in a fold: see :data:`~.chosen.COMPILED_FROM_ROWS`."""
         self._merger.compile()
         self._contributions.compile()
+
+    def _compile_due(self) -> None:
+        self._merger.compile()
+        self._contributions.compile_due()
 
     def _target(self) -> Target:
         return Target(self._changes[0]) if self._changes else self._led.target()

@@ -1,7 +1,8 @@
 """Narrower types of columns, with which more expressions fit machine integers.
 
 The start of a window of an int64 may lie beyond int64, by its type; by its values it never does.
-So a loop is compiled for columns within bounds, and a batch beyond them is computed otherwise.
+So a loop is compiled for columns within bounds, and a batch beyond them is computed otherwise. And
+a loop for columns without NULL has nothing to do with validity.
 """
 
 from __future__ import annotations
@@ -18,8 +19,15 @@ _BITS: tuple[int | None, ...] = (None, 62, 53, 47, 40, 31)
 Bounds = dict[Expr, tuple[int, int]]
 
 
-def narrowed(roots: Sequence[Expr]) -> tuple[Callable[[Expr], Expr], Bounds]:
+def narrowed(
+    roots: Sequence[Expr], *, without_null: bool = False
+) -> tuple[Callable[[Expr], Expr], Bounds]:
     """Choose the widest bounds of columns for which most of the expressions fit int64.
+
+    Parameters
+    ----------
+    without_null : bool
+        Whether columns have no NULL, whatever their types say.
 
     Returns
     -------
@@ -42,7 +50,7 @@ def narrowed(roots: Sequence[Expr]) -> tuple[Callable[[Expr], Expr], Bounds]:
         if bits is not None:
             ends = -(1 << (bits - 1)), (1 << (bits - 1)) - 1
             bounds = {c: (max(c.type.lo, ends[0]), min(c.type.hi, ends[1])) for c in wide}
-        rewrite = _rewriting(bounds)
+        rewrite = _rewriting(bounds, without_null)
         try:
             beyond = sum(bool(n.args) and _is_wide(n) for n in walk(*map(rewrite, roots)))
         except ops.ExprTypeError:
@@ -55,15 +63,17 @@ def narrowed(roots: Sequence[Expr]) -> tuple[Callable[[Expr], Expr], Bounds]:
     return best
 
 
-def _rewriting(bounds: Bounds) -> Callable[[Expr], Expr]:
-    if not bounds:
+def _rewriting(bounds: Bounds, without_null: bool) -> Callable[[Expr], Expr]:
+    if not bounds and not without_null:
         return lambda expr: expr
 
     def rule(current: Expr, args: tuple[Expr, ...]) -> Expr:
-        if current in bounds:
-            dtype = current.type.within(*bounds[current])
-            return node(Op.COLUMN, (), dtype, current.attr)
-        return remake(current, args)
+        if current.op is not Op.COLUMN:
+            return remake(current, args)
+        dtype = current.type.within(*bounds[current]) if current in bounds else current.type
+        if without_null:
+            dtype = dtype.as_nullable(False)
+        return current if dtype == current.type else node(Op.COLUMN, (), dtype, current.attr)
 
     return lambda expr: transform(expr, rule)
 

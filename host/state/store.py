@@ -12,9 +12,13 @@ from .merger import EntryMerger
 _FIRST_ENTRIES = 1 << 6
 #: At most two of three slots of the index are used: with linear probing, searches stay short.
 _USED, _SLOTS = 2, 3
-#: Slots and words below which an index and a log grow fourfold, since each growth costs as much as
-#: the entries that are there; larger ones are doubled, which wastes less.
+#: Slots below which an index grows fourfold, since each growth costs as much as the entries that
+#: are there; a larger one is doubled, which wastes less.
 _FEW = 1 << 22
+#: Words up to which a log grows eightfold. What lies behind its entries is not touched, so it takes
+#: addresses and no memory; a larger one is doubled, since systems refuse addresses far beyond their
+#: memory.
+_FAR = 1 << 27
 #: Epochs that 16 bits tell apart; 0 is that of an index never used.
 _EPOCHS = 1 << 16
 #: Entries that one log may have: their numbers take 32 bits of a slot.
@@ -45,6 +49,8 @@ class LogStore:
         self.layout, self._merger = layout, merger
         #: Entries in the log, and the epoch of the slots of the index that are used.
         self.count, self.epoch = 0, 1
+        # The most entries there were when it was cleared.
+        self._most = 0
         room = max(entries, _FIRST_ENTRIES)
         self.log = np.empty(room * layout.words, np.int64)
         self.index = np.zeros(_slots_for(room), np.uint64)
@@ -57,7 +63,9 @@ class LogStore:
 
     @property
     def nbytes(self) -> int:
-        return self.log.nbytes + self.index.nbytes
+        """Bytes of the index, and of the log as far as it was ever written."""
+        most = max(self._most, self.count)
+        return most * self.layout.entry_bytes + self.index.nbytes
 
     def merge(self, entries: np.ndarray, first: int, last: int, texts: np.ndarray) -> None:
         """Merge the entries ``[first, last)`` of an array of them.
@@ -93,6 +101,7 @@ class LogStore:
 
     def clear(self) -> None:
         """Forget all entries, in no time: the index is of the next epoch."""
+        self._most = max(self._most, self.count)
         self.count = 0
         self.epoch += 1
         if self.epoch == _EPOCHS:
@@ -106,12 +115,14 @@ class LogStore:
             return
         if self.count + more > MOST_ENTRIES:
             raise MemoryError(f"a worker holds at most {MOST_ENTRIES} groups; add workers")
-        grown = np.empty(max(needed, _more(len(self.log))), np.int64)
+        times = 8 if len(self.log) < _FAR else 2
+        grown = np.empty(max(needed, times * len(self.log)), np.int64)
         grown[: self.count * self.layout.words] = self.log[: self.count * self.layout.words]
         self.log = grown
 
     def _grow_index(self, entries: int, texts: np.ndarray) -> None:
-        self.index = np.zeros(max(_slots_for(entries), _more(len(self.index))), np.uint64)
+        times = 4 if len(self.index) < _FEW else 2
+        self.index = np.zeros(max(_slots_for(entries), times * len(self.index)), np.uint64)
         self.epoch = 1
         self._merger.enter(self.log, self.count, self.index, self.epoch, texts)
 
@@ -119,7 +130,3 @@ class LogStore:
 def _slots_for(entries: int) -> int:
     least = -(-_SLOTS * max(entries, _FIRST_ENTRIES) // _USED)
     return 1 << (least - 1).bit_length()
-
-
-def _more(size: int) -> int:
-    return size * (4 if size < _FEW else 2)

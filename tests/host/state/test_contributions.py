@@ -74,7 +74,10 @@ def query_of(sql: str) -> GroupQuery:
     ],
     ids=["a window", "no window"],
 )
-def test_compiled_entries_are_those_of_columns(keys: str, values: tuple[str, ...]):
+@pytest.mark.parametrize("without_null", [False, True], ids=["NULLs", "no NULL"])
+def test_compiled_entries_are_those_of_columns(
+    keys: str, values: tuple[str, ...], without_null: bool
+):
     shown = ", ".join(f"min({value}) AS m{k}" for k, value in enumerate(values))
     where = "WHERE small > -90 OR f IS NULL OR code = 'a'"
     sql = f"SELECT {shown}, min_by(raw, k) AS r, max_by(g, t) AS g FROM s {where} GROUP BY {keys}"
@@ -82,10 +85,12 @@ def test_compiled_entries_are_those_of_columns(keys: str, values: tuple[str, ...
     state = GroupState(query, SCHEMA)
     layout = state._layout
     columns = ColumnContributions(query, layout)
-    compiled = CompiledContributions(query, layout, SCHEMA, 64)
+    compiled = CompiledContributions(query, layout, SCHEMA, 64, without_null=without_null)
     texts = Texts()
     for seed in range(3):
-        rows = random_rows(np.random.default_rng(seed), 300, -40, 100)
+        rows = random_rows(np.random.default_rng(seed), 2000 if without_null else 300, -40, 100)
+        if without_null:
+            rows = [row for row in rows if None not in row.values()]
         for row in rows:
             row["v"] = None if row["v"] is None else row["v"] >> 20
         batch = batch_of(rows).slice(seed * 3)
@@ -95,7 +100,8 @@ def test_compiled_entries_are_those_of_columns(keys: str, values: tuple[str, ...
         entries = np.concatenate([entries for entries, _ in found])
         wrong = np.flatnonzero((entries != expected.entries).any(axis=0))
         assert not len(wrong), [p for p in layout.folds if p.offset in wrong]
-        assert sum(c.filtered for _, c in found) == expected.filtered > 0
+        assert sum(c.filtered for _, c in found) == expected.filtered
+        assert without_null or expected.filtered > 0
         assert sum(c.without_time for _, c in found) == expected.without_time
 
 
@@ -108,6 +114,19 @@ def test_a_batch_beyond_the_bounds_does_not_fit():
     assert compiled.fits(batch_of([row | {"v": None}]))
     narrow = batch_of([row | {"v": 1}]).select(["k", "v"])
     assert not compiled.fits(narrow)
+
+
+@pytest.mark.parametrize("used", ["count(small)", "max(small)", "count_if(small > 0)"])
+def test_a_null_anywhere_does_not_fit_a_loop_without(used: str):
+    query = query_of(f"SELECT name, {used} AS m FROM s WHERE flag GROUP BY name")
+    layout = GroupState(query, SCHEMA)._layout
+    compiled = CompiledContributions(query, layout, SCHEMA, 64, without_null=True)
+    rows = random_rows(np.random.default_rng(0), 2000, 0, 1)
+    whole = next(row for row in rows if None not in row.values())
+    assert compiled.fits(batch_of([whole]))
+    assert compiled.fits(batch_of([whole | {"f": None}]))  # which is not read
+    for name in ("name", "small", "flag"):
+        assert not compiled.fits(batch_of([whole, whole | {name: None}]))
 
 
 def test_a_part_that_may_fail_is_not_computed_before_where():
