@@ -10,8 +10,8 @@ from .merger import EntryMerger
 
 #: Entries for which a log has room at first.
 _FIRST_ENTRIES = 1 << 6
-#: Slots of an index for each entry, at least: with linear probing, searches stay short. With three for
-#: two entries, folding takes a quarter longer.
+#: Slots of an index for each entry, at least: with linear probing, searches stay short. With three
+#: for two entries, folding takes a quarter longer.
 _SPACE = 2
 #: Slots below which an index grows fourfold, since each growth costs as much as the entries that
 #: are there; a larger one is doubled, which wastes less.
