@@ -26,12 +26,44 @@ _WORDS = {
     "locks": "FOR UPDATE",
 }
 
+_OTHER = "leave it out"
+_BEFORE = "do that before, and give its result as the table"
+_AFTER = "leave it out, and do that with the rows that the query gives"
+_GROUPS = "group in a query of its own, and give its result as the table"
+#: What to write instead.
+_INSTEAD = {
+    "group": _GROUPS,
+    "having": _GROUPS,
+    "distinct": _GROUPS,
+    "with_": "write each of its queries as a subquery in FROM",
+    "order": _AFTER,
+    "limit": _AFTER,
+    "offset": _AFTER,
+    "sort": _AFTER,
+    "qualify": _AFTER,
+    "windows": _AFTER,
+    "laterals": _BEFORE,
+    "sample": _BEFORE,
+    "pivots": _BEFORE,
+}
 
-def check(tree: exp.Expr, read: frozenset[str], within: str = "a join query yet") -> None:
-    """Refuse clauses that would be ignored."""
+
+def check(tree: exp.Expr, read: frozenset[str], within: str) -> None:
+    """Refuse clauses that would be ignored.
+
+    Parameters
+    ----------
+    within : str
+        What the tree is, for messages.
+
+    Raises
+    ------
+    QueryError
+    """
     for key, part in tree.args.items():
         if part and key not in read:
             node = part[0] if isinstance(part, list) else part
             words = _WORDS.get(key, key.upper().replace("_", " "))
             where = node if isinstance(node, exp.Expr) else tree
-            raise refused(f"{words} is not supported in {within}", where)
+            instead = _INSTEAD.get(key, _OTHER)
+            raise refused(f"{words} is not supported in {within}: {instead}", where)

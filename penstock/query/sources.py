@@ -60,7 +60,7 @@ class SourceReader:
         return Lowering(scope, self.params, self.rules)
 
     def _table(self, tree: exp.Table, side: str) -> Source:
-        clauses.check(tree, clauses.OF_TABLE)
+        clauses.check(tree, clauses.OF_TABLE, "FROM yet")
         name = tree.name
         alias = tree.alias or name
         found = [t for t in self.schemas if t.lower() in (name.lower(), alias.lower())]
@@ -126,7 +126,7 @@ class SourceReader:
         if not isinstance(select, exp.Select) or select.args.get("joins"):
             raise refused("a subquery in FROM filters and projects one table", tree)
         clauses.check(select, clauses.OF_SELECT, "a subquery in FROM")
-        clauses.check(tree, clauses.OF_TABLE)
+        clauses.check(tree, clauses.OF_TABLE, "FROM yet")
         inner_from = select.args.get("from_")
         if inner_from is None:
             raise refused("a subquery needs FROM", tree)

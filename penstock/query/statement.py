@@ -70,7 +70,8 @@ def read_statement(
     """
     if not isinstance(tree, exp.Select):
         raise refused(f"a SELECT is needed, not {type(tree).__name__.upper()}", tree)
-    clauses.check(tree, clauses.OF_SELECT | clauses.GROUPING)
+    what = "a join query yet" if tree.args.get("joins") else "a query over one table yet"
+    clauses.check(tree, clauses.OF_SELECT | clauses.GROUPING, what)
     trees, kind = _tables(tree)
     groups = has_groups(tree)
     if len(trees) == 1 and not groups:
@@ -152,5 +153,5 @@ def _tables(tree: exp.Select) -> tuple[tuple[exp.Expr, ...], JoinKind]:
         )
     if join.args.get("using"):
         raise refused("USING is not supported; write the condition in ON", join)
-    clauses.check(join, clauses.OF_JOIN)
+    clauses.check(join, clauses.OF_JOIN, "a JOIN yet")
     return (source.this, join.this), _KINDS[name]
