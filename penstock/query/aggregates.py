@@ -28,10 +28,19 @@ _COUNT = int_of(64).within(0, (1 << 63) - 1).as_nullable(False)
 #: Digits of Spark's widest decimal, and how many more than its terms a sum of decimals has.
 _MOST_DIGITS, _MORE_DIGITS = 38, 10
 
-WHAT_INSTEAD = (
+#: What to write instead of an aggregate that there is not, over two tables.
+OF_PAIRS_INSTEAD = (
     "group by columns of one table, or write a query without GROUP BY, which gives the pairs, and "
     "aggregate its result"
 )
+
+
+def _instead(of: list[exp.Expr], plain: Lowering) -> str:
+    """What to write instead of an aggregate of some expressions, by the number of tables."""
+    if len(plain.scope.sources) > 1:
+        return OF_PAIRS_INSTEAD
+    keys = ", ".join(map(snippet, of))
+    return f"add {keys} to GROUP BY, and aggregate the rows that the query gives"
 
 
 def has_aggregate(tree: exp.Expr) -> bool:
@@ -70,7 +79,8 @@ def _read(
             f"{name} takes {'two expressions' if name in _BY else 'one expression'}", tree
         )
     if isinstance(argument, exp.Distinct):
-        raise refused(f"DISTINCT inside an aggregate is not supported: {WHAT_INSTEAD}", tree)
+        instead = _instead(argument.expressions, plain)
+        raise refused(f"DISTINCT inside an aggregate is not supported: {instead}", tree)
     if name == "count" and tree.expressions:
         raise refused("count takes * or one expression", tree)
     if name == "count" and isinstance(argument, exp.Star):
@@ -79,16 +89,17 @@ def _read(
         one = ops.case([(plain.condition(argument), ops.const(1))], None)
         return "count", one, None, _COUNT
     if name in _BY:
-        by = _ordered(name, _argument(tree.expression, plain), tree)
+        by = _ordered(name, tree.expression, plain, tree)
         is_column = isinstance(argument, exp.Column)
         value = plain.column(argument) if is_column else _argument(argument, plain)
         return name, value, by, value.type.as_nullable(True)
+    if name in ("min", "max"):
+        value = _ordered(name, argument, plain, tree)
+        return name, value, None, value.type.as_nullable(True)
     value = _argument(argument, plain)
     if name == "count":
         is_never_null = value.is_const and not value.is_null_const
         return name, None if is_never_null else value, None, _COUNT
-    if name in ("min", "max"):
-        return name, _ordered(name, value, tree), None, value.type.as_nullable(True)
     if value.type.kind not in NUMBERS:
         raise refused(f"{name} needs a number, not {value.type}", tree)
     is_float = name == "avg" or value.type.is_float
@@ -101,12 +112,12 @@ def _argument(tree: exp.Expr, plain: Lowering) -> Expr:
     return plain.lower(tree)
 
 
-def _ordered(name: str, value: Expr, tree: exp.Expr) -> Expr:
-    """Check that an aggregate can order a value."""
+def _ordered(name: str, of: exp.Expr, plain: Lowering, tree: exp.Expr) -> Expr:
+    """Lower a value that an aggregate orders."""
+    value = _argument(of, plain)
     if not value.type.is_integral and not value.type.is_float:
-        raise refused(
-            f"{name} orders numbers, dates and times, not {value.type}: {WHAT_INSTEAD}", tree
-        )
+        instead = _instead([of], plain)
+        raise refused(f"{name} orders numbers, dates and times, not {value.type}: {instead}", tree)
     if name == "max_by" and value.type.is_float:
         raise refused(
             "max_by over a floating-point value is not supported, since NaN is above all "

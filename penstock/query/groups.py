@@ -15,7 +15,7 @@ from ..expr.node import Expr, Op
 from ..expr.ops import ExprTypeError
 from ..expr.tumbling import Tumbling
 from ..plan.query import Aggregate, Aggregation
-from .aggregates import WHAT_INSTEAD, has_aggregate, read_aggregate
+from .aggregates import OF_PAIRS_INSTEAD, has_aggregate, read_aggregate
 from .dialect import refused, snippet
 from .expressions import Lowering
 from .output import check_output, is_star, output_name
@@ -76,7 +76,7 @@ def check_joined(made: Aggregation, tree: exp.Select) -> None:
         if made.side is None and one.by is not None:
             raise refused(
                 f"{one.text} over groups of columns of both tables is not supported: "
-                f"{WHAT_INSTEAD}",
+                f"{OF_PAIRS_INSTEAD}",
                 tree.args["group"],
             )
 

@@ -157,6 +157,9 @@ def test_a_kept_query_is_that_of_its_relation():
         ("SELECT count(*) FROM ads", {"unique": {"ads": "x"}}, "unique: unknown column x"),
         ("SELECT count(*) FROM ads HAVING ad > 1", {}, "ad is neither a key"),
         ("SELECT count(*) FROM (SELECT ad FROM ads)", {}, "needs an alias"),
+        ("SELECT count(DISTINCT ad, i) FROM ads", {}, "supported: add ad, i to GROUP BY, and"),
+        ("SELECT min_by(ad, campaign) FROM c", {}, "not string: add campaign to GROUP BY, and"),
+        (f"SELECT min(c.campaign) {JOIN}", {"relation": "c"}, "gives the pairs, and aggregate"),
     ],
 )  # fmt: skip
 def test_refusals(text, options, message):
