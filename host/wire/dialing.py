@@ -53,7 +53,7 @@ def connect(
     try:
         answer = greet(frames, token, wants)
         if "error" in answer:
-            raise error_from(answer["error"], str(address))
+            raise error_from(answer["error"], f"the server at {address}")
         return frames, answer
     except GoneError as cause:
         frames.close()

@@ -1,4 +1,4 @@
-"""Carries a server's errors to its client: class and message, and nothing else."""
+"""Carries errors to another process: class and message, and nothing else."""
 
 from __future__ import annotations
 
@@ -36,13 +36,19 @@ def error_header(error: BaseException) -> dict[str, Any]:
     return {"kind": "", "message": f"an error that it did not expect, incident {incident}"}
 
 
-def error_from(header: Any, address: str) -> PenstockError:
-    """The error that a server reported."""
+def error_from(header: Any, who: str) -> PenstockError:
+    """The error that another process reported.
+
+    Parameters
+    ----------
+    who : str
+        That process, for messages: "the server at ADDRESS".
+    """
     given = header if isinstance(header, dict) else {}
     kind = _CLASSES.get(str(given.get("kind")))
     message = str(given.get("message", "it did not say why"))[:MOST_MESSAGE]
     if kind is not None:
         error = kind(message)
-        error.add_note(f"from the server at {address}")
+        error.add_note(f"from {who}")
         return error
-    return DeviceError(f"the server at {address} failed: {message}; its log has more")
+    return DeviceError(f"{who} failed: {message}; its log has more")

@@ -272,7 +272,7 @@ class Question:
             except GoneError as again:
                 raise self._peer.failed(again) from again
         if rows is None:
-            raise error_from(header["error"], str(self._peer.address))
+            raise error_from(header["error"], f"the server at {self._peer.address}")
         return rows, count_field(header, "ring")
 
     def _received(self) -> tuple[Header, KeyRows | None]:

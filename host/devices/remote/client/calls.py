@@ -85,7 +85,7 @@ class CallStream:
         if "over" in answer:
             raise EndedSessionError(str(answer["over"])[:MOST_REASON])
         if "error" in answer:
-            raise error_from(answer["error"], str(self._session.address))
+            raise error_from(answer["error"], f"the server at {self._session.address}")
         return answer, body
 
     def _share(self, direction: str, size: int) -> None:

@@ -190,7 +190,7 @@ class RemoteSession:
                 if "over" in header:
                     why = str(header["over"])[:MOST_REASON]
                 elif "error" in header:
-                    why = str(error_from(header["error"], str(self.address)))
+                    why = str(error_from(header["error"], f"the server at {self.address}"))
         except PenstockError as cause:
             why = str(cause)
         except GoneError as cause:

@@ -170,7 +170,7 @@ class Compiler:
                 f"{process.returncode}), perhaps for want of memory; simplify the predicate"
             ) from cause
         if "error" in answer:
-            raise error_from(answer["error"], "this machine")
+            raise error_from(answer["error"], "the process that compiles")
 
 
 def _if_kept(act: Callable[[], Kernel]) -> Kernel | None:

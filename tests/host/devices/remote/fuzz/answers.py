@@ -204,7 +204,7 @@ def _greet(rng: Random) -> None:
         theirs.shutdown(socket.SHUT_WR)
         answer = greet(frames, token, {"stream": "session"})
         if "error" in answer:
-            raise error_from(answer["error"], "false")
+            raise error_from(answer["error"], "the false server")
         assert token is None, "a server that does not know the token was believed"
         got = Welcome.parsed(answer)
         assert got.lease_s > 0
