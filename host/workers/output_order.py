@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-import numpy as np
 import pyarrow as pa
 
 from penstock.expr import ops
 from penstock.plan.closing import time_key
 from penstock.plan.group_query import GroupQuery
+
+from ..rows.ordering import order_by
 
 #: Beginning of the names of such columns; no name in SQL has it.
 _HIDDEN = "\0key"
@@ -46,18 +47,7 @@ def in_order(batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> pa.RecordB
     table = pa.Table.from_batches(batches).combine_chunks()
     hidden = [name for name in table.schema.names if name.startswith(_HIDDEN)]
     if len(batches) > 1 and hidden:
-        keys = {name: _comparable(table.column(name)) for name in hidden}
-        places = pa.table({**keys, "place": np.arange(len(table))})
-        table = table.take(places.sort_by([(name, "ascending") for name in hidden])["place"])
+        table = table.take(order_by([table.column(name) for name in hidden]))
     columns = [table.column(k).combine_chunks() for k in range(len(schema))]
     arrays = [c.chunk(0) if isinstance(c, pa.ChunkedArray) else c for c in columns]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
-
-
-def _comparable(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    if pa.types.is_dictionary(column.type):
-        return column.cast(column.type.value_type)
-    if pa.types.is_decimal32(column.type) or pa.types.is_decimal64(column.type):
-        # Arrow sorts these as if they had no sign.
-        return column.cast(pa.decimal128(column.type.precision, column.type.scale))
-    return column

@@ -12,6 +12,7 @@ from penstock.plan.closing import Grouped
 from penstock.plan.query import Aggregate
 
 from ...rows.columns import vector
+from ...rows.ordering import order_by
 from .closing import Limit, below
 from .floats import unordered
 from .groups import ungroupable
@@ -102,8 +103,9 @@ class PartialGroups:
             if not closed.all():
                 rest.append(groups.filter(pa.array(~closed)) if closed.any() else groups)
         self._state = rest
-        order = [(column, "ascending") for column in dict.fromkeys([name, *self.keys])]
-        return self._output(self._merged(pa.concat_tables(leaving)).sort_by(order))
+        groups = self._merged(pa.concat_tables(leaving))
+        order = order_by([groups.column(own) for own in dict.fromkeys([name, *self.keys])])
+        return self._output(groups.take(order))
 
     def held(self) -> pa.Table:
         """Return the partial aggregates of all groups, and forget them."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
@@ -25,6 +26,8 @@ SCHEMA = pa.schema(
         ("i", pa.int64()),
         ("s", pa.string()),
         ("l", pa.list_(pa.int8())),
+        ("d", pa.decimal32(5, 2)),
+        ("e", pa.decimal64(15, 3)),
     ]
 )
 
@@ -53,6 +56,14 @@ def test_a_key_that_cannot_be_grouped() -> None:
     groups = groups_of("count(*) AS n", "a.l, b.t")
     with pytest.raises(QueryError, match=r"GROUP BY a column of type list<item: int8>, int64"):
         groups.partial(batch(groups, [[1]], [1]))
+
+
+@pytest.mark.parametrize("key", ["d", "e"])
+def test_groups_of_decimals_leave_in_order(key: str) -> None:
+    groups = groups_of(f"a.{key} AS k", f"a.t, b.t, a.{key}")
+    values = [None, Decimal(2), Decimal(-1), Decimal(0), Decimal(-3)]
+    groups.add(groups.partial(batch(groups, [1] * 5, [2] * 5, values)))
+    assert groups.leave(0, 2)["k"].to_pylist() == [-3, -1, 0, 2, None]
 
 
 def test_a_sum_beyond_its_type_though_its_parts_are_not() -> None:
