@@ -145,6 +145,7 @@ def _closing_of(query: GroupQuery) -> Closing:
     if key is None:
         raise QueryError(
             "workers need groups that follow the event time, and these are complete with each "
-            f"row; leave workers out, or add window({query.source.alias}.t, ...) to GROUP BY"
+            "row: leave workers and checkpoint out, and one process gives them at once, or add "
+            f"window({query.source.alias}.t, ...) to GROUP BY"
         )
     return Closing(query, key)

@@ -140,7 +140,8 @@ class OpenQuery:
             if not isinstance(found, GroupQuery):
                 raise QueryError(
                     "workers group what they are dealt, and this query has no groups of one table "
-                    "or stream; leave workers out, or join on the lanes of devices: device="
+                    "or stream; leave workers and checkpoint out, and join on the lanes of "
+                    "devices: device="
                 )
             if job.relation is not None and self._stored is not None:
                 assert found.lookup is not None

@@ -317,8 +317,8 @@ def _workers(
     if checkpoint_of(checkpoint) is None:
         if release != "commit":
             raise UsageError(
-                f"release={release!r} is about rows that a checkpoint covers; give "
-                "checkpoint=FOLDER, or leave release out"
+                f"release={release!r} is about groups of one stream that a checkpoint covers; give "
+                "checkpoint=FOLDER with such a query, or leave release out"
             )
         if workers is None:
             return None
