@@ -61,11 +61,11 @@ def take(polled) -> bool:
 
 for first in range(0, len(bids), BATCH):
     if first == len(bids) // 2:
-        os.kill(stream.processes[1], signal.SIGKILL)  # pyright: ignore[reportAttributeAccessIssue]
+        os.kill(stream.processes[1], signal.SIGKILL)
     stream.push("bids", bids.slice(first, BATCH))
     take(stream.poll())
 stream.flush()
-lost = stream.failures()["workers"]  # pyright: ignore[reportAttributeAccessIssue]
+lost = stream.failures()["workers"]
 print(f"workers lost: {lost}")
 take(stream.close())
 while take(stream.poll()):

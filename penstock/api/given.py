@@ -1,9 +1,10 @@
-"""Tables and devices as callers give them."""
+"""Tables, devices and workers as callers give them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from os import PathLike
 from typing import Any
 
@@ -12,6 +13,7 @@ import pyarrow as pa
 from penstock.host.device.base import Device
 from penstock.host.device.registry import open_device
 from penstock.host.rows.files import read_table
+from penstock.host.state import PARTITIONS
 
 from .. import arguments
 from ..errors import UsageError
@@ -19,6 +21,9 @@ from ..errors import UsageError
 #: A table: Arrow data, a path, or anything with the Arrow C stream interface (pandas and Polars
 #: frames, DuckDB relations).
 TableLike = pa.Table | pa.RecordBatch | str | PathLike | Any
+
+#: A worker leads one partition of the keys at least.
+_WORKERS = partial(arguments.whole, least=1, most=PARTITIONS)
 
 
 def check_devices(device: Any) -> None:
@@ -72,3 +77,33 @@ def as_table(name: str, table: TableLike) -> pa.Table:
         f"table {name} is a {type(table).__name__}; give Arrow data, a path, or an object with "
         "__arrow_c_stream__ (a pandas or Polars frame)"
     )
+
+
+def check_workers(workers: Any) -> None:
+    """Refuse what is no number of workers; None is for none.
+
+    Raises
+    ------
+    UsageError
+    """
+    arguments.optional(_WORKERS)("workers", workers)
+
+
+def refuse_of_one_table(device: str | Device | Sequence[Device], given: Mapping[str, Any]) -> None:
+    """Refuse arguments that are about joins, of a query over one table.
+
+    Raises
+    ------
+    UsageError
+    """
+    reasons = {
+        "device": "its groups are folded by this process itself, and take no device",
+        "disorder": "its groups do not depend on the order of its rows",
+        "operator": "operators join two tables",
+    }
+    for argument, value in {"device": None if device == "cpu" else device, **given}.items():
+        if value is not None:
+            raise UsageError(
+                f"{argument} is given, but the query is over one table: {reasons[argument]}; "
+                f"leave {argument} out"
+            )

@@ -1,0 +1,224 @@
+"""``penstock.stream``: running queries over streams."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from os import PathLike
+from typing import Any, Literal, TypedDict, Unpack, overload
+
+import pyarrow as pa
+
+from penstock.host.device.base import Device
+from penstock.host.device.registry import open_device
+from penstock.host.grouping import GroupStream
+from penstock.host.join.lookup.source import RelationTable, relation_of
+from penstock.host.join.lookup.stream import LookupStream
+from penstock.host.join.stream import Flow, JoinStream, Span
+from penstock.host.workers import Checkpoint
+from penstock.host.workers.checkpoint import checkpoint_of, release_of
+from penstock.host.workers.stream import NumberedStream, WorkerStream, open_workers
+
+from .. import arguments
+from ..errors import UsageError, memory_explained
+from ..plan.group_query import GroupQuery
+from ..query.compiler import compile_select
+from ..query.options import QueryOptions, Rows, Within
+from .given import check_devices, check_workers, refuse_of_one_table
+from .lookups import stream_with_relation
+
+#: The path of a folder of checkpoints, or more about it.
+_Checkpoint = str | PathLike[str] | Checkpoint
+
+
+class _Options(TypedDict, total=False):
+    """Arguments of :func:`stream` that do not decide what it returns."""
+
+    time: Mapping[str, str] | None
+    rows: Rows | None
+    within: Within | None
+    params: Mapping[str, Any] | None
+    scale: Mapping[str, int] | None
+    time_zone: str | None
+    unique: Mapping[str, str | Sequence[str]] | None
+    disorder: Span | Mapping[str, Span]
+    device: str | Device | Sequence[Device]
+    flow: Flow | None
+    trace: bool
+
+
+_Schemas = Mapping[str, pa.Schema | RelationTable]
+
+
+@overload
+def stream(
+    query: str,
+    schemas: _Schemas,
+    *,
+    workers: None = None,
+    checkpoint: None = None,
+    release: str = "commit",
+    **options: Unpack[_Options],
+) -> JoinStream | LookupStream | GroupStream: ...
+
+
+@overload
+def stream(
+    query: str,
+    schemas: _Schemas,
+    *,
+    workers: int,
+    checkpoint: None = None,
+    release: str = "commit",
+    **options: Unpack[_Options],
+) -> WorkerStream: ...
+
+
+@overload
+def stream(
+    query: str,
+    schemas: _Schemas,
+    *,
+    workers: int | None = None,
+    checkpoint: _Checkpoint,
+    release: Literal["commit"] = "commit",
+    **options: Unpack[_Options],
+) -> NumberedStream: ...
+
+
+@overload
+def stream(
+    query: str,
+    schemas: _Schemas,
+    *,
+    workers: int | None = None,
+    checkpoint: _Checkpoint,
+    release: Literal["now"],
+    **options: Unpack[_Options],
+) -> WorkerStream: ...
+
+
+def stream(
+    query: str,
+    schemas: _Schemas,
+    *,
+    time: Mapping[str, str] | None = None,
+    rows: Rows | None = None,
+    within: Within | None = None,
+    params: Mapping[str, Any] | None = None,
+    scale: Mapping[str, int] | None = None,
+    time_zone: str | None = None,
+    unique: Mapping[str, str | Sequence[str]] | None = None,
+    disorder: Span | Mapping[str, Span] = 0,
+    device: str | Device | Sequence[Device] = "cpu",
+    flow: Flow | None = None,
+    trace: bool = False,
+    workers: int | None = None,
+    checkpoint: _Checkpoint | None = None,
+    release: str = "commit",
+) -> JoinStream | LookupStream | GroupStream | WorkerStream:
+    """Open a running query: a join of two streams or of a stream and a relation, or groups of one.
+
+    Parameters
+    ----------
+    schemas : mapping of table name to pyarrow.Schema
+        Schemas of the batches; one of them may be a :func:`penstock.relation` instead.
+    unique : mapping of alias to column or columns, optional
+        Columns whose values no two rows of a source share. A group by them is complete with its
+        row; other groups need the event time among their keys, see docs/streams.md.
+    disorder : int, timedelta or mapping of source to either
+        How far out of order rows may be; later ones go to ``late()``. 0 by default: in order.
+    device : str, Device or sequence of Device
+        All lanes of all devices share the work. A device given by name is closed with the stream.
+    flow : Flow, optional
+        Latency target, memory, order, scheduling; see docs/streams.md.
+    trace : bool
+        Whether ``stream.trace`` records what each lane did when.
+    workers : int, optional
+        Processes that group one stream together; see docs/workers.md. By default this one does, or
+        one process where there is a checkpoint.
+    checkpoint : path or Checkpoint, optional
+        Folder of checkpoints, by which groups outlive processes. ``poll`` then gives the rows of
+        one checkpoint, with its number, or None.
+    release : str
+        With a checkpoint: "commit" lets rows leave once it covers them, each under one number;
+        "now" at once, and perhaps again after a loss.
+    query, time, rows, within, params, scale, time_zone
+        As for :func:`sql`.
+
+    Returns
+    -------
+    JoinStream, LookupStream, GroupStream or WorkerStream
+        With ``push``, ``advance``, ``poll``, ``flush``, ``late`` and ``close``.
+    """
+    options = QueryOptions(
+        time=time,
+        rows=rows,
+        within=within,
+        params=params,
+        scale=scale,
+        unique=unique,
+        time_zone=time_zone,
+    )
+    arguments.one_or_each(arguments.span)("disorder", disorder)
+    check_devices(device)
+    arguments.optional(arguments.instance(Flow, "a penstock.Flow"))("flow", flow)
+    arguments.flag("trace", trace)
+    looked_up = relation_of(arguments.mapping()("schemas", schemas))
+    chosen = flow or Flow()
+    size = _workers(workers, checkpoint, release)
+    if size is not None:
+        refuse_of_one_table(device, {})
+        with memory_explained():
+            return open_workers(
+                query,
+                {name: one for name, one in schemas.items() if isinstance(one, pa.Schema)},
+                options,
+                size,
+                checkpoint=checkpoint_of(checkpoint),
+                release=release,
+                disorder=disorder,
+                flow=chosen,
+                trace=trace,
+                relation=looked_up,
+            )
+    if looked_up is not None:
+        with memory_explained():
+            return stream_with_relation(
+                query, schemas, looked_up, options, device, chosen, disorder, trace
+            )
+    with memory_explained():
+        compiled = compile_select(query, schemas, options)
+        if isinstance(compiled, GroupQuery):
+            refuse_of_one_table(device, {})
+            schema = schemas[compiled.source.table]
+            return GroupStream(compiled, schema, disorder=disorder, flow=chosen, trace=trace)
+        is_named = isinstance(device, str)
+        return JoinStream(
+            compiled,
+            schemas,
+            open_device(device) if is_named else device,
+            disorder=disorder,
+            close_device=is_named,
+            flow=flow,
+            trace=trace,
+        )
+
+
+def _workers(workers: int | None, checkpoint: _Checkpoint | None, release: str) -> int | None:
+    """Return how many workers there are; None for none.
+
+    Raises
+    ------
+    UsageError
+    """
+    check_workers(workers)
+    release_of(release)
+    if checkpoint_of(checkpoint) is None:
+        if release != "commit":
+            raise UsageError(
+                f"release={release!r} is about groups of one stream that a checkpoint covers; give "
+                "checkpoint=FOLDER with such a query, or leave release out"
+            )
+        if workers is None:
+            return None
+    return workers or 1

@@ -1,0 +1,176 @@
+"""``penstock.sql``: queries over tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from penstock.host.device.base import Device
+from penstock.host.device.operator import Operator
+from penstock.host.execute.running import Running
+from penstock.host.grouping import grouped_table
+from penstock.host.join.lookup.source import relation_of
+from penstock.host.join.stream import Span
+from penstock.host.join.table.operators import table_join
+from penstock.host.prune.sizes import Pruning, pruning_sizes
+from penstock.host.workers.table import WorkerTable
+
+from .. import arguments
+from ..errors import UsageError, memory_explained
+from ..plan.group_query import GroupQuery
+from ..query.compiler import compile_select
+from ..query.options import QueryOptions, Rows, Within
+from .given import TableLike, as_table, check_devices, check_workers, refuse_of_one_table, using
+from .lookups import refuse_windows, table_with_relation
+
+
+def sql(
+    query: str,
+    tables: Mapping[str, TableLike],
+    *,
+    time: Mapping[str, str] | None = None,
+    rows: Rows | None = None,
+    within: Within | None = None,
+    params: Mapping[str, Any] | None = None,
+    scale: Mapping[str, int] | None = None,
+    time_zone: str | None = None,
+    disorder: Span | Mapping[str, Span] | None = None,
+    device: str | Device | Sequence[Device] = "cpu",
+    operator: str = "range",
+    pruning: bool | Pruning = True,
+    running: Running | None = None,
+    memory_bytes: int | None = None,
+    workers: int | None = None,
+) -> pa.Table:
+    """Join two tables over a time or ROWS window, or a table with a relation, or group a table.
+
+    Parameters
+    ----------
+    query : str
+        ``SELECT ... FROM a JOIN b ON ...``, or ``SELECT ... FROM a GROUP BY ...``, in Spark's SQL;
+        see docs/sql.md.
+    tables : mapping of name to table
+        Arrow data, a path to a Parquet, CSV or Arrow file, or any object with
+        ``__arrow_c_stream__``; one of them may be a :func:`penstock.relation`, which needs no
+        window.
+    time : mapping of alias to column, optional
+        Event-time column of each side; ``"column:unit"`` gives an integer column a unit.
+    rows : int or mapping of alias to int, optional
+        ROWS window.
+    within : int or timedelta, optional
+        Time window of this size before and after.
+    params : mapping, optional
+        Values of the names in the query that are not columns.
+    scale : mapping of "table.column" to int, optional
+        Decimal digits of float columns that hold fixed-point numbers.
+    time_zone : str, optional
+        Zone of the session, as Spark's ``spark.sql.session.timeZone``. Literals and timestamps
+        without a zone are read in it, days begin in it, and computed instants are given in it. By
+        default UTC, and computed instants are given as timestamps without a zone.
+    disorder : int, timedelta or mapping of alias to either, optional
+        How far out of order rows may be; a row further behind is an error. By default tables may
+        be in any order.
+    device : str, Device or sequence of Device
+        "cpu", "amaranth", or an open device. All lanes of all devices share the work, and what
+        fails on one is tried on another. Groups of one table need none.
+    operator : str
+        "range", or "window" for the window-join operator: ROWS windows and band form; see
+        docs/window-operator.md.
+    pruning : bool or Pruning
+        Whether the host leaves out pairs that cannot match, before the device sees
+        them (range joins only). The result is the same.
+    running : Running, optional
+        Order of the rows, policy and limits of tasks; its ``pruning`` is not used.
+    memory_bytes : int, optional
+        With a relation: memory for its pages, the rows of it that are kept, and rows that wait;
+        128 MiB by default. The table itself and the result are not counted.
+    workers : int, optional
+        Processes that group one table together; by default this process does.
+
+    Returns
+    -------
+    pyarrow.Table
+        The joined rows, or the groups of a query with aggregates; in no particular order, unless
+        ``running`` asks for one.
+
+    Raises
+    ------
+    PenstockError
+        One of its leaves; the message says what is wrong, where, and what to do.
+
+    Examples
+    --------
+    >>> import penstock, pyarrow as pa
+    >>> rides = pa.table({"id": [1, 2], "t": [10, 50], "x": [0, 9]})
+    >>> cabs = pa.table({"cab": [7, 8], "t": [12, 90], "x": [2, 9]})
+    >>> penstock.sql(
+    ...     "SELECT id, cab FROM rides r JOIN cabs c ON abs(r.x - c.x) < 5 "
+    ...     "AND c.t BETWEEN r.t - 5 AND r.t + 5",
+    ...     {"rides": rides, "cabs": cabs}, time={"r": "t", "c": "t"},
+    ... ).to_pylist()
+    [{'id': 1, 'cab': 7}]
+    """
+    options = QueryOptions(
+        time=time, rows=rows, within=within, params=params, scale=scale, time_zone=time_zone
+    )
+    chosen = _operator(operator)
+    arguments.mapping()("tables", tables)
+    arguments.optional(arguments.one_or_each(arguments.span))("disorder", disorder)
+    check_devices(device)
+    arguments.optional(arguments.instance(Running, "a penstock.Running"))("running", running)
+    sizes = pruning_sizes(pruning)
+    looked_up = relation_of(tables)
+    check_workers(workers)
+    if looked_up is None and memory_bytes is not None:
+        raise UsageError("memory_bytes is for a query with a relation; leave it out")
+    if looked_up is not None:
+        given = {"operator": None if operator == "range" else "", "workers": workers}
+        refuse_windows({"disorder": disorder, **given})
+        arguments.optional(arguments.whole)("memory_bytes", memory_bytes)
+        lookup = looked_up[1].options(
+            memory_bytes, ordered=running is not None and running.ordered, pruning=sizes
+        )
+        with memory_explained():
+            return table_with_relation(query, tables, looked_up, options, device, lookup)
+    with memory_explained():
+        loaded = {name: as_table(name, table) for name, table in tables.items()}
+        schemas = {name: table.schema for name, table in loaded.items()}
+        compiled = compile_select(query, schemas, options)
+        if isinstance(compiled, GroupQuery):
+            given = {"disorder": disorder, "operator": None if operator == "range" else operator}
+            refuse_of_one_table(device, given)
+            table = loaded[compiled.source.table]
+            groups = (
+                grouped_table(compiled, table)
+                if workers is None
+                else WorkerTable(
+                    query,
+                    table,
+                    schemas,
+                    options,
+                    workers,
+                    ordered=running is not None and running.ordered,
+                )
+            )
+            return pa.Table.from_batches(groups, groups.schema)
+        if workers is not None:
+            raise UsageError(
+                "workers is for groups of one table; leave it out, and give several devices, or "
+                "one with more lanes"
+            )
+        with using(device) as opened:
+            join = table_join(chosen)(
+                compiled, loaded, opened, disorder=disorder, pruning=sizes, running=running
+            )
+            return pa.Table.from_batches(join, join.schema)
+
+
+def _operator(name: str) -> Operator:
+    arguments.text("operator", name)
+    try:
+        return Operator(name)
+    except ValueError:
+        known = " or ".join(repr(operator.value) for operator in Operator)
+        raise UsageError(f"operator must be {known}, not {name!r}") from None
