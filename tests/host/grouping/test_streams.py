@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import io
-import json
 import multiprocessing
-import os
 import threading
 import urllib.request
 from datetime import datetime, timedelta
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from rich.console import Console
 
@@ -24,6 +20,7 @@ from penstock.errors import DataError, OverloadError, QueryError, SchemaError, U
 from penstock.host.grouping import GroupStream
 from tests.host.grouping.kit import make_case
 from tests.host.grouping.pushing import pushed
+from tests.host.grouping.recorded import check_jobs_by_the_minute
 from tests.kit.effort import effort
 
 SCHEMA = pa.schema([("k", pa.int64()), ("x", pa.int64()), ("t", pa.timestamp("s"))])
@@ -322,26 +319,7 @@ def test_a_forked_process_is_refused():
 
 
 def test_recorded_jobs_by_the_minute():
-    folder = os.environ.get("PENSTOCK_DATA")
-    if folder is None:
-        pytest.skip("PENSTOCK_DATA names no folder with the real streams")
-    wanted = json.loads((Path(folder) / "expected.json").read_text(encoding="utf-8"))["G2"]
-    jobs = pq.read_table(Path(folder) / "gjobs.parquet")
-    query = (
-        "SELECT event, sched_class, window(t_us, '60 seconds').start AS w, count(*) AS n FROM g "
-        "GROUP BY event, sched_class, window(t_us, '60 seconds')"
-    )
-    found = []
-    with penstock.stream(query, {"g": jobs.schema}, time={"g": "t_us:us"}) as stream:
-        for batch in jobs.to_batches(max_chunksize=10_000):
-            stream.push("g", batch)
-            found.append(stream.poll())
-        assert stream.late()["g"].num_rows == 0
-        found.append(stream.close())
-    groups = pa.concat_tables(found)
-    assert groups.num_rows == wanted["matches"]
-    assert max(groups["n"].to_pylist()) == wanted["max_count"]
-    assert sum(groups["n"].to_pylist()) == wanted["R"]
+    check_jobs_by_the_minute()
 
 
 def test_penstock_top_shows_groups():

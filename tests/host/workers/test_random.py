@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import os
-from pathlib import Path
-
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 import penstock
 from penstock import Flow
 from tests.host.grouping.kit import make_case
 from tests.host.grouping.pushing import pushed
+from tests.host.grouping.recorded import check_jobs_by_the_minute
 
 
 def _cases(short: list[tuple[int, int]], full: list[tuple[int, int]]) -> list:
@@ -55,26 +50,4 @@ def test_tables(seed: int, workers: int) -> None:
 
 @pytest.mark.parametrize("workers", [pytest.param(1, marks=pytest.mark.slow), 4])
 def test_recorded_jobs_by_the_minute(workers: int) -> None:
-    folder = os.environ.get("PENSTOCK_DATA")
-    if folder is None:
-        pytest.skip("PENSTOCK_DATA names no folder with the real streams")
-    wanted = json.loads((Path(folder) / "expected.json").read_text(encoding="utf-8"))["G2"]
-    jobs = pq.read_table(Path(folder) / "gjobs.parquet")
-    query = (
-        "SELECT event, sched_class, window(t_us, '60 seconds').start AS w, count(*) AS n FROM g "
-        "GROUP BY event, sched_class, window(t_us, '60 seconds')"
-    )
-    found = []
-    flow = Flow(latency_s=0.05)
-    with penstock.stream(
-        query, {"g": jobs.schema}, time={"g": "t_us:us"}, workers=workers, flow=flow
-    ) as stream:
-        for batch in jobs.to_batches(max_chunksize=10_000):
-            stream.push("g", batch)
-            found.append(stream.poll())
-        assert stream.late()["g"].num_rows == 0
-        found.append(stream.close())
-    groups = pa.concat_tables(found)
-    assert groups.num_rows == wanted["matches"]
-    assert max(groups["n"].to_pylist()) == wanted["max_count"]
-    assert sum(groups["n"].to_pylist()) == wanted["R"]
+    check_jobs_by_the_minute(workers=workers, flow=Flow(latency_s=0.05))
