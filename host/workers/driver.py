@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from penstock.errors import LostError, ProcessError
 
-from ..channel import Doorbell, ProcessGoneError
+from ..channel import Doorbell
 from ..execute.trace import Trace
 from .commits import commit_of, record_of, rows_in, start_of
 from .counts import Statuses
@@ -156,15 +156,12 @@ class Driver:
         crew = self._crew
         if crew is None:
             return False
-        try:
-            moved = crew.pump()
-            moved |= self._send(crew)
-            if may_receive():
-                moved |= self._deal(crew)
-                moved |= self._receive(crew, may_receive)
-            return moved | self._commit()
-        except ProcessGoneError:  # seen on a channel: looked at by check()
-            return False
+        moved = crew.pump()
+        moved |= self._send(crew)
+        if may_receive():
+            moved |= self._deal(crew)
+            moved |= self._receive(crew, may_receive)
+        return moved | self._commit()
 
     def _deal(self, crew: Crew) -> bool:
         moved, queues = False, self.parent.outgoing
