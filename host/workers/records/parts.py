@@ -70,6 +70,8 @@ def _remedy(cause: OSError) -> str:
             "make room on that disk and open the stream again, and it goes on from its last "
             "checkpoint"
         )
+    if cause.errno == errno.EFBIG:
+        return "raise the limit of what a process may write to one file (ulimit -f)"
     if cause.errno in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR):
         return "give a folder that this user may write in"
     return "look at that disk, and open the stream again, to go on from its last checkpoint"

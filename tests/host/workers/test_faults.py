@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import time
 from collections import Counter
 from pathlib import Path
 from random import Random
@@ -17,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from bench.host.rss import resident_bytes
 from penstock import Checkpoint
 from penstock.errors import FileError, LostError, OverloadError, ProcessError, UsageError
 from penstock.host.workers.job import Job
@@ -228,11 +230,16 @@ def test_without_a_checkpoint_a_lost_worker_ends_the_stream() -> None:
         stream.close()
 
 
-def test_a_stopped_worker_holds_the_caller_back_and_is_lost_beyond_its_lease() -> None:
+@pytest.mark.parametrize("seconds", [0.0, pytest.param(5.0, marks=pytest.mark.slow)])
+def test_a_stopped_worker_holds_the_caller_back_and_is_lost_beyond_its_lease(
+    seconds: float,
+) -> None:
+    lease_s = 3.0 + 2 * seconds
     flow = {"memory_bytes": 4 << 20, "push_timeout_s": 0.2, "latency_s": 0.01}
-    stream = opened(2, flow=flow, lease_s=3.0)
+    stream = opened(2, flow=flow, lease_s=lease_s)
     given = batches(8, 300, rows=2000, keys=50)
     os.kill(stream.processes[0], signal.SIGSTOP)
+    stopped = time.monotonic()
 
     def push_all() -> None:
         for batch in given[stream.pushed("a") :]:
@@ -240,14 +247,19 @@ def test_a_stopped_worker_holds_the_caller_back_and_is_lost_beyond_its_lease() -
 
     with pytest.raises(OverloadError, match="waiting"):
         push_all()
-    taken = stream.pushed("a")
+    taken, memory = stream.pushed("a"), resident_bytes()
     assert 0 < taken < 300
+    while time.monotonic() < stopped + seconds:  # each push waits for its timeout
+        with pytest.raises(OverloadError, match="waiting"):
+            push_all()
+    assert stream.pushed("a") == taken
     assert stream.budget.highest < 4 << 20
+    assert resident_bytes() < memory + (4 << 20)
     os.kill(stream.processes[0], signal.SIGCONT)
     assert stream.wait_for(lambda: flushed(stream), TIMEOUT_S)
     os.kill(stream.processes[0], signal.SIGSTOP)
     stream.push("a", given[taken])
-    with pytest.raises(LostError, match=r"longer than its lease of 3 s: it is stopped, or hangs"):
+    with pytest.raises(LostError, match=rf"its lease of {lease_s:g} s: it is stopped, or hangs"):
         stream.wait_for(lambda: False, TIMEOUT_S)
 
 
