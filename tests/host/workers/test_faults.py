@@ -100,7 +100,7 @@ def test_chaos(kills: int, tmp_path: Path) -> None:
 def test_a_checkpoint_goes_on_with_another_number_of_workers(tmp_path: Path) -> None:
     given = batches(9, 18)
     found: dict[int, pa.Table] = {}
-    with opened(1, checkpoint=tmp_path / "c", ordered=True) as stream:
+    with opened(2, checkpoint=tmp_path / "c", ordered=True) as stream:
         stream.register("a", "x")
         for batch in given[:8]:
             stream.push("a", batch, feed="x")
