@@ -18,6 +18,8 @@ RESULTS, RESULTS_SHARE = "results", 0.25
 TASKS = "tasks"
 #: Share of the limit that each of several batches in flight may take uncounted.
 LITTLE = 1 / 4096
+#: Share of the limit up to which memory of groups that have left is kept for the next ones.
+SPARE = 0.125
 #: Seconds between two looks for room: a caller that takes rows makes room without a signal.
 LOOK_S = 0.01
 

@@ -18,7 +18,7 @@ from ..emit.groups.closing import Limit
 from ..emit.output import Rows
 from ..execute import promptness
 from ..execute.batcher import Batcher
-from ..execute.budget import LOOK_S, Budget
+from ..execute.budget import LOOK_S, SPARE, Budget
 from ..execute.trace import Trace
 from ..join.lookup.base import RelationJoin
 from ..join.stream.calls import QUANTILES, StreamCalls
@@ -31,8 +31,6 @@ from .intake import EventTimes, GroupIntake
 from .limits import GroupLimits
 from .report import report_of
 
-#: Share of a memory budget up to which memory of groups that have left is kept for the next ones.
-_SPARE = 0.125
 #: Seconds after which a relation that could not be read is tried again.
 _RETRY_S = 1.0
 
@@ -179,7 +177,7 @@ class GroupStream(StreamCalls):
         self._batcher.took(time.monotonic() - began)
 
     def _count_bytes(self) -> None:
-        if self.budget.limit is not None and self._folding.nbytes > _SPARE * self.budget.limit:
+        if self.budget.limit is not None and self._folding.nbytes > SPARE * self.budget.limit:
             self._folding.trim()
         self.budget.set("waiting", self._intake.nbytes)
         self.budget.set("groups", self._folding.nbytes)

@@ -23,6 +23,10 @@ class EpochState(FoldingState, Protocol):
     @property
     def nbytes(self) -> int: ...
 
+    def trim(self) -> None:
+        """Give back memory of groups that have left."""
+        ...
+
 
 @dataclass
 class WorkerCounts:

@@ -38,6 +38,8 @@ class Job:
         Whether rows end, and groups with them: then any keys will do, and no row is late.
     relation : (str, RelationTable), optional
         Name and place of what rows are looked up in.
+    spare_bytes : int, optional
+        Bytes of a worker's state beyond which it keeps no memory of groups that have left.
     """
 
     text: str
@@ -51,6 +53,7 @@ class Job:
     traces: bool
     is_table: bool = False
     relation: tuple[str, RelationTable] | None = None
+    spare_bytes: int | None = None
 
     def facts(self, query: GroupQuery) -> dict[str, str]:
         """Return what must be the same on all members."""

@@ -15,6 +15,7 @@ from penstock.query.options import QueryOptions
 
 from ..channel import Doorbell, spin_seconds
 from ..emit.groups.closing import Closing
+from ..execute.budget import SPARE
 from ..execute.trace import Trace
 from ..join.lookup.source import RelationTable
 from ..join.stream.flow import Flow
@@ -100,6 +101,7 @@ def open_parts(
     job = Job(
         text, schemas, options, size, ordered, flow.latency_s, EPOCH_BYTES, folder, trace,
         relation=relation,
+        spare_bytes=None if flow.memory_bytes is None else int(SPARE * flow.memory_bytes / size),
     )  # fmt: skip
     with closing(OpenQuery(job)) as compiled:
         query, dealt, hidden = compiled.query, compiled.dealt, compiled.state(0).schema

@@ -86,6 +86,9 @@ class LookupState:
     def load(self, blocks: Iterable[Any], size_then: int) -> int:
         return self._groups.load(blocks, size_then)
 
+    def trim(self) -> None:
+        self._groups.trim()
+
     @property
     def pending_bytes(self) -> int:
         return max(self._pending_bytes, self._groups.pending_bytes)

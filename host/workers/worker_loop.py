@@ -54,6 +54,8 @@ class WorkerLoop:
     epoch_bytes : int
     traces : bool
         Whether statuses tell when epochs and merges began and ended.
+    spare_bytes : int, optional
+        Bytes of the state beyond which no memory of groups that have left is kept.
     """
 
     def __init__(
@@ -69,6 +71,7 @@ class WorkerLoop:
         latency_s: float = 0.0,
         epoch_bytes: int = EPOCH_BYTES,
         traces: bool = False,
+        spare_bytes: int | None = None,
     ) -> None:
         self.worker = worker
         self.state = state
@@ -80,6 +83,7 @@ class WorkerLoop:
         self._latency_s = latency_s
         self._epoch_bytes = epoch_bytes
         self._traces = traces
+        self._spare_bytes = spare_bytes
         self._spans: list[tuple[str, float, float, dict[str, float]]] = []
         self._held: Message | None = None
         self._since: float | None = None  # when the first row of the epoch came
@@ -163,6 +167,8 @@ class WorkerLoop:
 
     def _tell(self, now: float) -> None:
         counts, worker = self.counts, self.worker
+        if self._spare_bytes is not None and self.state.nbytes > self._spare_bytes:
+            self.state.trim()
         counts.rows, counts.epochs, counts.merged = worker.rows, worker.epoch, worker.merged
         counts.delta_bytes = self._peers.delta_bytes
         counts.credit_waits = self._peers.credit_waits

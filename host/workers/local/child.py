@@ -111,6 +111,7 @@ def run(start: WorkerStart, files: Sequence[int], line: Line, parent: int) -> No
         latency_s=job.latency_s,
         epoch_bytes=job.epoch_bytes,
         traces=job.traces,
+        spare_bytes=job.spare_bytes,
     )
     runner.run()
     if writer is not None:

@@ -6,6 +6,7 @@ import os
 import signal
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -14,6 +15,7 @@ import penstock
 from penstock import Checkpoint, Flow, Running
 from penstock.host.workers.output_order import in_order
 
+TIMEOUT_S = 60.0
 QUERY = "SELECT k, t, count(*) AS n FROM e GROUP BY k, t"
 SCHEMA = pa.schema([("t", pa.int64()), ("k", pa.int64())])
 
@@ -42,3 +44,34 @@ def test_a_stream_may_close_right_after_a_loss(tmp_path: Path) -> None:
     os.kill(stream.processes[0], signal.SIGKILL)
     rows = stream.close().rows.to_pylist()
     assert sorted(tuple(row.values()) for row in rows) == [(7, 1, 2), (8, 2, 1)]
+
+
+def test_with_a_budget_the_memory_of_groups_that_have_left_is_given_back() -> None:
+    budget, rows = 2 << 20, 100_000
+    flow = Flow(latency_s=0.01, memory_bytes=budget)
+    with penstock.stream(
+        "SELECT k, t - t % 10 AS w, count(*) AS n FROM e GROUP BY k, t - t % 10",
+        {"e": SCHEMA}, time={"e": "t"}, flow=flow, workers=1,
+    ) as stream:  # fmt: skip
+        for first in range(0, rows, 10_000):
+            keys = list(range(first, first + 10_000))
+            stream.push("e", pa.record_batch([[1] * 10_000, keys], schema=SCHEMA))
+        assert stream.wait_for(lambda: open_groups(stream) == rows, TIMEOUT_S)
+        assert state_bytes(stream) > budget
+        stream.push("e", pa.record_batch([[20], [1]], schema=SCHEMA))
+        found = 0
+        while found < rows:
+            assert stream.wait(1, TIMEOUT_S)
+            found += stream.poll().num_rows
+        # Without a budget it is kept for groups that follow.
+        assert stream.wait_for(lambda: state_bytes(stream) < budget / 8, TIMEOUT_S)
+        assert open_groups(stream) == 1
+
+
+def open_groups(stream: Any) -> int:
+    return stream.report().groups.open
+
+
+def state_bytes(stream: Any) -> int:
+    """Of all workers, as of their latest statuses."""
+    return stream.report().memory_bytes["workers"]
