@@ -262,8 +262,9 @@ class GroupState:
         self._contributions.compile()
 
     def _compile_due(self) -> None:
-        self._merger.compile()
+        # The loops first: they know that they were sought, and are not sought with each batch.
         self._contributions.compile_due()
+        self._merger.compile()
 
     def _target(self) -> Target:
         return Target(self._changes[0]) if self._changes else self._led.target()
