@@ -16,9 +16,9 @@ _SPACE = 2
 #: Slots below which an index grows fourfold, since each growth costs as much as the entries that
 #: are there; a larger one is doubled, which wastes less.
 _FEW = 1 << 22
-#: Words up to which a log grows eightfold. What lies behind its entries is not touched, so it takes
-#: addresses and no memory; a larger one is doubled, since systems refuse addresses far beyond their
-#: memory.
+#: Words up to which a log grows eightfold: a gibibyte. What lies behind its entries is not touched,
+#: so it takes addresses and no memory; beyond, it is doubled, since systems refuse addresses far
+#: beyond their memory.
 _FAR = 1 << 27
 #: Epochs that 16 bits tell apart; 0 is that of an index never used.
 _EPOCHS = 1 << 16
@@ -116,10 +116,10 @@ class LogStore:
             return
         if self.count + more > MOST_ENTRIES:
             raise MemoryError(f"a worker holds at most {MOST_ENTRIES} groups; add workers")
-        times = 8 if len(self.log) < _FAR else 2
-        grown = np.empty(max(needed, times * len(self.log)), np.int64)
+        size = len(self.log)
+        grown = np.empty(max(needed, 2 * size, min(8 * size, _FAR)), np.int64)
         grown[: self.count * self.layout.words] = self.log[: self.count * self.layout.words]
-        self.log = grown
+        self.log, self._most = grown, self.count
 
     def _grow_index(self, entries: int, texts: np.ndarray) -> None:
         times = 4 if len(self.index) < _FEW else 2

@@ -68,7 +68,8 @@ _SHORT = ("seal", "between slots", "written")
 def test_a_killed_worker_costs_no_row(point: str, tmp_path: Path, monkeypatch) -> None:
     # More than its channels hold goes to the other worker: some of it waits for credits.
     given = distinct(12, 8000) if point == "between slots" else batches(3, 12)
-    count = 1 if point in ("between slots", "written") else 3
+    # How often epochs end by themselves depends on the machine.
+    count = 1 if point in ("seal", "between slots", "written") else 3
     monkeypatch.setenv("PENSTOCK_KILL", f"{point}:1:{count}")
     found: list[tuple[int, pa.Table]] = []
     with opened(2, checkpoint=Checkpoint(tmp_path, every_s=0.1)) as stream:
