@@ -27,6 +27,10 @@ run: setup ## Run the demo
 examples: setup ## Run the examples and write their pages into docs/examples
 	$(BIN)/python examples/pages.py $(ARGS)
 
+# Where the shell forbids to keep bytecode, each of the many interpreters that tests start would
+# compile all of Penstock again, and each worker all tests.
+test test-full: export PYTHONDONTWRITEBYTECODE :=
+
 .PHONY: test
 test: setup ## Run the tests, without the slow ones
 	$(BIN)/pytest -n auto --dist loadgroup -m 'not slow' $(ARGS)
