@@ -95,7 +95,7 @@ class Mate:
         self._incarnation += 1
         self._sent_bytes = 0
         began, cpu = time.perf_counter(), time.process_time()
-        state = GroupState(query, job.schema, rank=self.rank, size=self.size)
+        state = GroupState(query, job.schema, rank=self.rank, size=self.size, ordered=False)
         worker = Worker(
             self.rank,
             self.size,

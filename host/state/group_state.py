@@ -46,6 +46,8 @@ class GroupState:
         Of the source's batches.
     rank, size : int
         This worker, and how many there are.
+    ordered : bool
+        Whether groups that leave together are in the order of their keys.
 
     Raises
     ------
@@ -56,7 +58,13 @@ class GroupState:
     """
 
     def __init__(
-        self, query: GroupQuery, schema: pa.Schema, *, rank: int = 0, size: int = 1
+        self,
+        query: GroupQuery,
+        schema: pa.Schema,
+        *,
+        rank: int = 0,
+        size: int = 1,
+        ordered: bool = True,
     ) -> None:
         if not 1 <= size <= PARTITIONS or not 0 <= rank < size:
             raise UsageError(
@@ -73,7 +81,7 @@ class GroupState:
             schema,
         )
         self._layout = layout
-        self._output = GroupRows(query, layout, {query.source.side: schema})
+        self._output = GroupRows(query, layout, {query.source.side: schema}, ordered=ordered)
         self._contributions = ChosenContributions(query, layout, schema)
         self._merger = EntryMerger(layout)
         self._led = Panes(self._merger)
@@ -197,8 +205,8 @@ class GroupState:
     def release(self, limit: Limit) -> pa.RecordBatch:
         """Return output rows of the groups whose time key is below a limit, and forget them.
 
-        They are in the order of the time key, then of the other keys. A sum beyond its type is a
-        DataError.
+        If ordered, they are in the order of the time key, then of the other keys. A sum beyond its
+        type is a DataError.
         """
         entries = self._led.release(limit, self._texts.hashes)
         try:

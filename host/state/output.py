@@ -32,12 +32,19 @@ class GroupRows:
     layout : EntryLayout
     schemas : mapping of side to pyarrow.Schema
         Of the source's rows.
+    ordered : bool
+        Whether rows are put in the order of their keys.
     """
 
     def __init__(
-        self, query: GroupQuery, layout: EntryLayout, schemas: Mapping[str, pa.Schema]
+        self,
+        query: GroupQuery,
+        layout: EntryLayout,
+        schemas: Mapping[str, pa.Schema],
+        *,
+        ordered: bool,
     ) -> None:
-        self._layout, self._query = layout, query
+        self._layout, self._query, self._ordered = layout, query, ordered
         self._select = GroupSelect(query, query.aggregation, schemas)
         self._key_types = self._select.keys.schema.types
         self._scales = query.scale_of(query.source.side)
@@ -47,7 +54,7 @@ class GroupRows:
         return self._select.schema
 
     def rows(self, entries: np.ndarray, texts: Texts, *, is_empty: bool = False) -> pa.RecordBatch:
-        """Make output rows, in the order of the time key, then of the other keys.
+        """Make output rows: if ordered, by the time key, then by the other keys.
 
         Parameters
         ----------
@@ -62,7 +69,7 @@ class GroupRows:
         """
         layout = self._layout
         rows = len(entries)
-        columns = by_column(entries, in_order(entries, layout, texts))
+        columns = by_column(entries, in_order(entries, layout, texts) if self._ordered else None)
         arrays = {("key", str(k)): self._key(k, columns, texts) for k in range(len(layout.keys))}
         vectors: dict[tuple[str, str], Vector] = {}
         uses = zip(self._query.aggregation.aggregates, layout.uses, strict=True)

@@ -50,10 +50,12 @@ def in_order(entries: np.ndarray, layout: EntryLayout, texts: Texts) -> np.ndarr
     return order
 
 
-def by_column(entries: np.ndarray, order: np.ndarray) -> np.ndarray:
-    """The entries in an order, word by word: int64 of shape (words, n)."""
+def by_column(entries: np.ndarray, order: np.ndarray | None) -> np.ndarray:
+    """The entries in an order, their own if None, word by word: int64 of shape (words, n)."""
     rows, words = entries.shape
     out = np.empty((words, rows), np.int64)
+    if order is None:
+        order = np.arange(rows, dtype=np.uint32 if rows < 1 << 32 else np.int64)
     _transpose(entries.reshape(-1), words, order, out)
     return out
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from contextlib import ExitStack, closing
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -163,13 +164,19 @@ class OpenQuery:
         QueryError
             A key cannot be grouped.
         """
-        kind, size = TableState if self._job.is_table else GroupState, self._job.size
+        made = partial(
+            TableState if self._job.is_table else GroupState,
+            self.query,
+            rank=rank,
+            size=self._job.size,
+            ordered=self._job.ordered,
+        )
         if self._plan is None or self._stored is None or self._job.relation is None:
-            return kind(self.query, self.dealt, rank=rank, size=size)
+            return made(self.dealt)
         options = self._job.relation[1].options(None, ordered=True, pruning=None)
         device = self._owned.enter_context(open_device("cpu", threads=1))
         lookup = open_lookup(self._plan, self.dealt, self._stored, [device], options)
-        return LookupState(kind(self.query, lookup.schema, rank=rank, size=size), lookup)
+        return LookupState(made(lookup.schema), lookup)
 
     def close(self) -> None:
         """Close the relation."""

@@ -227,3 +227,15 @@ def test_ties_go_to_the_first_by_time_feed_and_row(fast: bool):
                 for block in blocks:
                     states[to].merge(int(rank), block)
         assert [row for state in states for row in state.finish().to_pylist()] == [expected]
+
+
+def test_groups_that_need_no_order_are_the_same():
+    rng = np.random.default_rng(5)
+    batch = small(rng.integers(0, 4000, 500), rng.integers(0, 90, 500))
+    given = []
+    for ordered in (True, False):
+        state = GroupState(query_of(COUNTS, SMALL), SMALL, ordered=ordered)
+        state.fold(batch)
+        given.append([tuple(row.values()) for row in state.finish().to_pylist()])
+    assert given[0] != given[1]
+    assert given[0] == sorted(given[1], key=lambda row: (row[1], row[0]))
