@@ -29,6 +29,9 @@ _BEGIN_MS = 1_699_999_800_000
 _MOST_WAITING_ROWS, _LOOK_BATCHES, _LOOK_S = 4_000_000, 16, 0.01
 _PATIENCE_S = 120.0
 
+#: Seconds of pushing that do not count.
+_WARM_S = 10.0
+
 #: Bytes that waiting rows, and those that a checkpoint has yet to cover, may take. Those of ten
 #: seconds are 3 GB, and at a quarter of the budget a checkpoint does not wait for its time.
 _MEMORY_BYTES = 16 << 30
@@ -75,6 +78,9 @@ class Kept:
 def kept(keys: int, seconds: float, every_s: float | None) -> Kept:
     """Group for some seconds when each of so many keys is in the state already.
 
+    What goes before does not count: ten seconds in which memory comes to be that is used again
+    from then on, for rows that a checkpoint has yet to cover.
+
     Parameters
     ----------
     every_s : float or None
@@ -93,17 +99,24 @@ def kept(keys: int, seconds: float, every_s: float | None) -> Kept:
             for first in range(0, keys, BATCH_ROWS):
                 stream.push("ads", _batch(np.arange(first, min(keys, first + BATCH_ROWS))))
             stream.flush()
-            before, rows = _checkpoints(stream), 0
-            began = time.perf_counter()
-            for number, batch in enumerate(cycle(drawn)):
-                stream.push("ads", batch)
-                rows += batch.num_rows
-                if number % _LOOK_BATCHES == 0:
-                    _wait_for_workers(stream, keys + rows)
-                if time.perf_counter() - began > seconds:
-                    break
-            stream.flush()
-            return Kept(rows, time.perf_counter() - began, _checkpoints(stream) - before)
+            rows = keys + _pushed(stream, drawn, keys, min(_WARM_S, seconds))
+            before, began = _checkpoints(stream), time.perf_counter()
+            counted = _pushed(stream, drawn, rows, seconds)
+            return Kept(counted, time.perf_counter() - began, _checkpoints(stream) - before)
+
+
+def _pushed(stream, drawn: list[pa.RecordBatch], before: int, seconds: float) -> int:
+    """Push rows for some seconds, and wait for all; how many."""
+    rows, began = 0, time.perf_counter()
+    for number, batch in enumerate(cycle(drawn)):
+        stream.push("ads", batch)
+        rows += batch.num_rows
+        if number % _LOOK_BATCHES == 0:
+            _wait_for_workers(stream, before + rows)
+        if time.perf_counter() - began > seconds:
+            break
+    stream.flush()
+    return rows
 
 
 def _wait_for_workers(stream, rows: int) -> None:
