@@ -11,6 +11,9 @@ from .atomics import load_acquire, store_release
 from .filling import fill_slots, join_slots
 from .message import FOOTER_BYTES, Footer
 
+MOST_SLOTS, MOST_SLOT_BYTES = 1 << 16, 1 << 26
+#: Slots begin at multiples of this: a line of the cache, so that no two share one.
+ALIGNMENT = 64
 #: Bytes before the slots: a page.
 _HEAD_BYTES = 4096
 _HEAD = struct.Struct("<8sIIIIQ")
@@ -63,7 +66,8 @@ class ShmMemory:
         if len(memory) < _HEAD_BYTES:
             raise MalformedError(f"a ring of {len(memory)} bytes has no place for a head")
         magic, version, slots, slot_bytes, has_crc, channel = _HEAD.unpack_from(memory.data)
-        if (magic, version) != (_MAGIC, _VERSION) or len(memory) != ring_bytes(slots, slot_bytes):
+        is_ring = (magic, version) == (_MAGIC, _VERSION) and can_be(slots, slot_bytes)
+        if not is_ring or len(memory) != ring_bytes(slots, slot_bytes):
             raise MalformedError(
                 f"the shared memory offered is no ring of version {_VERSION}: start all processes "
                 "with one version of Penstock"
@@ -166,6 +170,15 @@ class ShmMemory:
     def give(self, processed: int) -> None:
         """Write the count of credits by a release store."""
         store_release(self._words, _CREDIT_WORD, processed)
+
+
+def can_be(slots: int, slot_bytes: int) -> bool:
+    """Whether a ring can have so many slots of so many bytes."""
+    return (
+        1 <= slots <= MOST_SLOTS
+        and slot_bytes % ALIGNMENT == 0
+        and ALIGNMENT <= slot_bytes <= MOST_SLOT_BYTES
+    )
 
 
 def ring_bytes(slots: int, slot_bytes: int) -> int:

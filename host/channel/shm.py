@@ -15,14 +15,18 @@ from penstock.errors import DeviceError, UsageError
 from ..wire.sealed import can_seal, create_sealed, map_memory, sealed_size
 from .consumer import Consumer
 from .producer import Producer
-from .ring_memory import ShmMemory, ring_bytes, write_head
+from .ring_memory import (
+    ALIGNMENT,
+    MOST_SLOT_BYTES,
+    MOST_SLOTS,
+    ShmMemory,
+    ring_bytes,
+    write_head,
+)
 
 #: Slots of a ring and bytes of each: enough for one to be filled while others are read, and
 #: small enough for all to stay in a processor's cache (figures 10a, 10b of the paper).
 SLOTS, SLOT_BYTES = 8, 1 << 16
-MOST_SLOTS, MOST_SLOT_BYTES = 1 << 16, 1 << 26
-#: Slots begin at multiples of this: a line of the cache, so that no two share one.
-ALIGNMENT = 64
 
 
 class Ends:

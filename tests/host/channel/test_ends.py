@@ -10,6 +10,7 @@ import pytest
 
 from penstock.errors import DeviceError, UsageError
 from penstock.host.channel import FOOTER_BYTES, Consumer, Kind, Producer, shm
+from penstock.host.channel.ring_memory import ShmMemory, ring_bytes, write_head
 from penstock.host.device.fields import MalformedError
 
 SLOT = 128
@@ -58,6 +59,14 @@ def test_a_file_that_is_no_memory_is_refused(tmp_path):
         os.close(file)
     with pytest.raises(DeviceError, match="cannot be mapped"):
         shm.attach_consumer(file)
+
+
+@pytest.mark.parametrize(("slots", "slot_bytes"), [(0, SLOT), (2_000_000, 0), (2, 100)])
+def test_a_ring_of_impossible_slots_is_refused(slots: int, slot_bytes: int):
+    memory = np.zeros(ring_bytes(slots, slot_bytes), np.uint8)
+    write_head(memory, slots, slot_bytes, has_crc=False, channel=1)
+    with pytest.raises(MalformedError, match="no ring of version"):
+        ShmMemory(memory)
 
 
 @pytest.mark.parametrize("place", [0, 8, 12, 16])
