@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import os
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 
@@ -20,12 +19,6 @@ _LONG = ("tests/spark_bridge/", "tests/hw/", "tests/examples/", "tests/sim/")
 
 def pytest_configure(config: pytest.Config) -> None:
     effort.set_full("not slow" not in config.option.markexpr)
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """One worker more than cores, since tests wait for processes a quarter of their time."""
-    return len(os.sched_getaffinity(0)) + 1
 
 
 @pytest.hookimpl(tryfirst=True)  # xdist reads the marks in its own
