@@ -26,14 +26,10 @@ class GroupLimits:
         self.is_per_row = is_per_row(query)
         key = time_key(query)
         self._closing = None if key is None else Closing(query, key)
-        # The last answer: most calls ask again after rows that raised nothing.
-        self._last: tuple[Watermarks, Limit] = ({}, -math.inf)
 
     def limit(self, watermarks: Watermarks) -> Limit:
         """Return the time key below which no group gets a further row."""
         if self.is_per_row:
             return math.inf
-        if self._last[0] != watermarks:
-            assert self._closing is not None
-            self._last = watermarks, self._closing.limit(watermarks)
-        return self._last[1]
+        assert self._closing is not None
+        return self._closing.limit(watermarks)

@@ -52,8 +52,8 @@ class Wiring:
             for receiver in members:
                 if sender != receiver:
                     self._rings[sender, receiver] = create(crc=crc).file
-        #: The parent's ends, by rank.
         spins = spin_seconds(size) > 0
+        #: The parent's ends, by rank.
         self.producers = [
             attach_producer(self._rings[-1, rank], self._ringers[rank].ring, spins=spins)
             for rank in range(size)
