@@ -62,7 +62,9 @@ def _exchange(typingctx, words, place, value):
 
 
 @intrinsic
-def _fence(typingctx):
+def fence_all(typingctx):
+    """Let all loads and stores before be done before any behind; for compiled code."""
+
     def codegen(context, builder, signature, args):
         builder.fence("seq_cst")
         return context.get_dummy_value()
@@ -111,7 +113,7 @@ def store_release(words, place, value):
 def announce(words, place):
     """Set word ``place`` to 1; loads that follow are done after everyone can see it."""
     _exchange(words, place, types.uint64(1))
-    _fence()
+    fence_all()
 
 
 @_kept
@@ -121,5 +123,5 @@ def take_announced(words, place):
     With :func:`announce` that is the rule of Dekker: of two processes that each store and then look
     at what the other stores, one at least sees it.
     """
-    _fence()
+    fence_all()
     return load_word(words, place) == 1 and _exchange(words, place, types.uint64(0)) == 1

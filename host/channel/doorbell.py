@@ -13,6 +13,7 @@ import select
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from typing import Protocol
 
 import numpy as np
 
@@ -24,6 +25,8 @@ from .atomics import announce, store_release, take_announced
 
 #: Seconds that a wait spins before it sleeps: about as long as it takes to sleep and wake again.
 SPIN_S = 50e-6
+#: Seconds that a wait beside a network sleeps at most: it looks for silent peers only when asked.
+_LOOK_S = 0.25
 
 _ASLEEP = 0
 
@@ -34,6 +37,26 @@ def spin_seconds(processes: int) -> float:
     Who spins then keeps the one that it waits for from its core.
     """
     return SPIN_S if processes <= len(os.sched_getaffinity(0)) else 0.0
+
+
+class Served(Protocol):
+    """Something beside a doorbell that moves only while someone waits: a network."""
+
+    def fileno(self) -> int:
+        """Descriptor that can be read when something has come, after :meth:`arm`."""
+        ...
+
+    def progress(self) -> None:
+        """Let it move on; must not wait."""
+        ...
+
+    def arm(self) -> bool:
+        """Make ready to sleep; False if something has come."""
+        ...
+
+    def gone(self) -> str | None:
+        """Whose end has failed; None if all live."""
+        ...
 
 
 class ProcessGoneError(ProcessError):
@@ -71,6 +94,7 @@ class Doorbell:
         self._poll = select.epoll()
         self._poll.register(event, select.EPOLLIN)
         self._watched: dict[int, str] = {}
+        self._served: list[Served] = []
 
     @classmethod
     def create(cls, spin_s: float = SPIN_S) -> Doorbell:
@@ -117,6 +141,17 @@ class Doorbell:
         if self._watched.pop(process, None) is not None:
             self._poll.unregister(process)
 
+    def serve(self, served: Served) -> None:
+        """Let something move in every wait, and wake when something has come there."""
+        self._poll.register(served.fileno(), select.EPOLLIN)
+        self._served.append(served)
+
+    def leave(self, served: Served) -> None:
+        """Forget it; call it before its descriptor is closed."""
+        self._served.remove(served)
+        if not self._poll.closed:
+            self._poll.unregister(served.fileno())
+
     def wait(
         self, ready: Callable[[], bool], timeout_s: float, *, spin_s: float | None = None
     ) -> bool:
@@ -137,12 +172,14 @@ class Doorbell:
         """
         if ready():
             return True
+        self._progress()
         began = now = time.perf_counter()
         deadline = began + timeout_s
         spin_until = min(began + (self.spin_s if spin_s is None else spin_s), deadline)
         while now < spin_until:
             if ready():
                 return True
+            self._progress()
             now = time.perf_counter()
         while True:
             ended = self._sleep(ready, deadline)
@@ -159,17 +196,24 @@ class Doorbell:
         try:
             # Who published before it could see the announcement did not ring, but is seen here.
             left = 0.0 if ready() else max(0.0, deadline - time.perf_counter())
+            for served in self._served:
+                left = min(left, _LOOK_S) if served.arm() else 0.0
             # Up to the next whole ms, in which epoll counts: it would return too early.
             events = self._poll.poll(math.ceil(left * 1e3) / 1e3)
         finally:
             store_release(self._words, _ASLEEP, 0)
-        ended = None
+        self._progress()
+        ended = next((name for one in self._served if (name := one.gone()) is not None), None)
         for file, _ in events:
             if file in self._watched:
                 ended = self._watched[file]
             elif file == self.files[0]:
                 self._clear()
         return ended
+
+    def _progress(self) -> None:
+        for served in self._served:
+            served.progress()
 
     def _clear(self) -> None:
         with suppress(BlockingIOError):  # it was read before

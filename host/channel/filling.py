@@ -34,6 +34,24 @@ def copy_bytes(typingctx, to, at, source, start, nbytes):
 
 
 @kept(atomics)
+def has_part(words, footer, first, channel):
+    """Whether the footer at a word is that of a full part of a message that goes on.
+
+    Parameters
+    ----------
+    words : array of uint64
+    footer : int
+    first, channel : int
+        Those of :func:`fill_slots`.
+    """
+    return (
+        types.int64(words[footer]) == first | _MORE
+        and types.int64(words[footer + 1]) == channel
+        and words[footer + 2] == 0
+    )
+
+
+@kept(atomics)
 def fill_slots(
     memory, words, begin, slots, slot_bytes, slot, sent, source, count, first, channel, is_last,
     credit, spins,
@@ -128,11 +146,7 @@ def join_slots(
             spins -= 1
             if spins < 0:
                 return number
-        if (
-            types.int64(words[footer]) != first | _MORE
-            or types.int64(words[footer + 1]) != channel
-            or words[footer + 2]
-        ):
+        if not has_part(words, footer, first, channel):
             return number
         copy_bytes(target, at + number * size, memory, start, size)
         # At once: no call of Python is spent on it, and the producer waits in compiled code, too.

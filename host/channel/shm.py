@@ -87,12 +87,7 @@ def create(
     DeviceError
         There is no memory for it, or the system is not Linux.
     """
-    if not 1 <= slots <= MOST_SLOTS:
-        raise UsageError(f"a ring has 1 to {MOST_SLOTS} slots, not {slots!r}")
-    if slot_bytes % ALIGNMENT or not ALIGNMENT <= slot_bytes <= MOST_SLOT_BYTES:
-        raise UsageError(
-            f"a slot has a multiple of {ALIGNMENT} bytes up to {MOST_SLOT_BYTES}, not {slot_bytes}"
-        )
+    check_sizes(slots, slot_bytes)
     number = secrets.randbits(63) if channel is None else channel
     size = ring_bytes(slots, slot_bytes)
     if not can_seal():
@@ -111,6 +106,21 @@ def create(
         raise DeviceError(f"{size} bytes for a channel cannot be mapped: {cause}") from cause
     write_head(memory, slots, slot_bytes, has_crc=crc, channel=number)
     return Ends(file)
+
+
+def check_sizes(slots: int, slot_bytes: int) -> None:
+    """Check what a ring shall be like.
+
+    Raises
+    ------
+    UsageError
+    """
+    if not 1 <= slots <= MOST_SLOTS:
+        raise UsageError(f"a ring has 1 to {MOST_SLOTS} slots, not {slots!r}")
+    if slot_bytes % ALIGNMENT or not ALIGNMENT <= slot_bytes <= MOST_SLOT_BYTES:
+        raise UsageError(
+            f"a slot has a multiple of {ALIGNMENT} bytes up to {MOST_SLOT_BYTES}, not {slot_bytes}"
+        )
 
 
 def attach_producer(

@@ -1,4 +1,4 @@
-"""What every provider of channels must do: one suite, on shared and on simulated memory."""
+"""What every provider of channels must do: on shared and simulated memory, and through UCX."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def providers() -> Iterator[dict[str, Make]]:
         yield makers(stack)
 
 
-@pytest.fixture(params=["shm", "sim"])
+@pytest.fixture(params=["shm", "sim", "ucx tcp", "ucx memory"])
 def make(request: pytest.FixtureRequest, providers: dict[str, Make]) -> Make:
     return providers[request.param]
 
@@ -102,9 +102,10 @@ def test_what_came_before_a_death_can_be_read(make: Make):
         caller.subject.until(lambda: consumer.has_arrived)
 
 
-def test_no_wake_up_is_lost(providers: dict[str, Make]):
+@pytest.mark.parametrize("provider", ["shm", "ucx tcp", "ucx memory"])
+def test_no_wake_up_is_lost(providers: dict[str, Make], provider: str):
     # Without spinning, every message finds the other side asleep or about to be.
-    caller = Caller(providers["shm"]("echo", 2, SLOT, spin_s=0.0))
+    caller = Caller(providers[provider]("echo", 2, SLOT, spin_s=0.0))
     for number in range(effort(20_000, 1_000)):
         caller.send(Kind.ROWS, number.to_bytes(4, "little"))
         assert caller.take(1) == [(Kind.ROWS, number.to_bytes(4, "little"))]

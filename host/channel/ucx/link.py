@@ -1,0 +1,182 @@
+"""A channel each way between two processes that may be on two machines."""
+
+from __future__ import annotations
+
+import secrets
+import struct
+import time
+from collections.abc import Callable
+
+from penstock.errors import ProcessError, UsageError
+
+from ...device.fields import MalformedError
+from ..consumer import Consumer
+from ..doorbell import Doorbell
+from ..producer import Producer
+from ..shm import SLOT_BYTES, SLOTS, check_sizes
+from .memory import UcxConsumerMemory, UcxProducerMemory
+from .network import End, Network
+
+_MAGIC = b"penstuc1"
+#: Magic, slots, bytes of a slot, whether they have checksums, channel, where the ring and the word
+#: for counts begin, and bytes of the address and of the two keys behind.
+_OFFER = struct.Struct("<8sIIIQQQIII")
+#: Bytes of the memory of a count: a page, so that nothing else is in it.
+_COUNT_BYTES = 4096
+#: Seconds that an end may take to be closed by force.
+_CLOSE_S = 5.0
+
+
+class UcxLink:
+    """A channel each way to one other process.
+
+    Parameters
+    ----------
+    network : Network
+        Of the thread that sends and receives.
+    bell : Doorbell
+        The same thread's.
+    name : str
+        What errors call the other process.
+    slots, slot_bytes : int
+        Of the ring towards this process.
+    crc : bool
+        Whether slots towards this process have checksums.
+
+    Raises
+    ------
+    UsageError
+        A size is out of range.
+    DeviceError
+        There is no memory for the ring.
+    """
+
+    def __init__(
+        self,
+        network: Network,
+        bell: Doorbell,
+        name: str,
+        *,
+        slots: int = SLOTS,
+        slot_bytes: int = SLOT_BYTES,
+        crc: bool = False,
+    ) -> None:
+        check_sizes(slots, slot_bytes)
+        self._network, self._bell, self._name = network, bell, name
+        self._slots, self._slot_bytes, self._crc = slots, slot_bytes, crc
+        self._channel = secrets.randbits(63)
+        self._ring = network.map(slots * slot_bytes)
+        self._count = network.map(_COUNT_BYTES)
+        self._end: End | None = None
+        self._memories: list[UcxProducerMemory | UcxConsumerMemory] = []
+
+    @property
+    def transports(self) -> tuple[str, ...]:
+        """Names of what carries the channels, as UCX has chosen; none before they are connected."""
+        return () if self._end is None else self._end.transports
+
+    def offer(self) -> bytes:
+        """Return what the other process needs, for :meth:`connect` there.
+
+        Whoever knows it can write into the rings: pass it on by ways that can be trusted.
+        """
+        address = self._network.address()
+        ring, count = self._ring, self._count
+        head = _OFFER.pack(
+            _MAGIC,
+            self._slots,
+            self._slot_bytes,
+            self._crc,
+            self._channel,
+            ring.address,
+            count.address,
+            len(address),
+            len(ring.key),
+            len(count.key),
+        )
+        return b"".join((head, address, ring.key, count.key))
+
+    def connect(self, peer_offer: bytes) -> tuple[Producer, Consumer]:
+        """Make the channels, once; both processes call it, each with the other's offer.
+
+        Raises
+        ------
+        MalformedError
+            It is no offer of this version.
+        DeviceError
+            The other cannot be reached.
+        """
+        if len(peer_offer) < _OFFER.size:
+            raise MalformedError(f"an offer of {len(peer_offer)} bytes is too short")
+        magic, slots, slot_bytes, crc, channel, ring_at, count_at, *sizes = _OFFER.unpack_from(
+            peer_offer
+        )
+        if magic != _MAGIC or len(peer_offer) != _OFFER.size + sum(sizes):
+            raise MalformedError(
+                f"what {self._name} offers is no channel of this version: start all processes with "
+                "one version of Penstock"
+            )
+        try:
+            check_sizes(slots, slot_bytes)
+        except UsageError as cause:
+            raise MalformedError(f"{self._name} offers no ring: {cause}") from cause
+        parts, at = [], _OFFER.size
+        for size in sizes:
+            parts.append(peer_offer[at : at + size])
+            at += size
+        address, ring_key, count_key = parts
+        self._end = end = self._network.connect(address, self._name)
+        there = UcxProducerMemory(
+            end,
+            end.unpack(ring_key),
+            ring_at,
+            self._count,
+            slots=slots,
+            slot_bytes=slot_bytes,
+            channel=channel,
+            has_crc=bool(crc),
+        )
+        here = UcxConsumerMemory(
+            end,
+            end.unpack(count_key),
+            count_at,
+            self._ring,
+            slots=self._slots,
+            slot_bytes=self._slot_bytes,
+            channel=self._channel,
+            has_crc=self._crc,
+        )
+        self._memories = [there, here]
+        return Producer(there, ring=end.wake), Consumer(here, ring=end.wake)
+
+    def flush(self, timeout_s: float) -> None:
+        """Wait until all that was sent has come to the other process' memory.
+
+        Raises
+        ------
+        ProcessError
+            It has not, for so long, or the other has ended.
+        """
+        end = self._end
+        if end is not None and not end.flush(lambda ready: self._bell.wait(ready, timeout_s)):
+            raise ProcessError(
+                f"{self._name} has not taken what was sent within {timeout_s:g} s: look whether it "
+                "runs and can be reached"
+            )
+
+    def close(self) -> None:
+        """Stop, at once: what is under way is lost. What has come can still be read."""
+        for memory in self._memories:
+            memory.close()
+        if self._end is not None:
+            self._end.close(_wait)
+            self._end = None
+
+
+def _wait(ready: Callable[[], bool]) -> bool:
+    """Wait for an end to be closed by force, which is a matter of this process alone."""
+    deadline = time.monotonic() + _CLOSE_S
+    while not ready():
+        if time.monotonic() > deadline:
+            return False
+    return True
