@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.channel import bare, latency, ours, paper
+from bench.channel import bare, latency, networks, ours, paper
 from bench.channel.far import Far
 from bench.channel.peers import PEERS, needs
 from bench.channel.work import Job, Memcpy, Source
@@ -28,6 +28,12 @@ TARGETS = {
     "multiprocessing.Pipe": 3.0,
     "Arrow Flight": 5.0,
 }
+#: What the channel through UCX is compared with: its name, the other's, and the least ratio.
+NETWORK_TARGETS = [
+    (networks.ON_SHM, "memcpy", 0.6),
+    (networks.ON_TCP, "one TCP stream", 0.9),
+    (networks.ON_TCP, "Arrow Flight", 5.0),
+]
 #: Most microseconds there and back, spinning and asleep.
 SPINNING_US, ASLEEP_US = 5.0, 60.0
 SLOT_BYTES = 1 << 16
@@ -131,6 +137,8 @@ class ChannelReport:
                 self._add(Row(f"64 KiB, over {name}", str(error)))
                 continue
             nears.append(make())
+        nears += [networks.Near(name) for name in networks.TRANSPORTS]
+        nears.append(networks.Stream())
         fars = {near.name: _far(near, stack) for near in nears}
         memcpy = Memcpy(source)
         seconds: dict[str, list[float]] = {name: [] for name in ("memcpy", *fars)}
@@ -145,6 +153,21 @@ class ChannelReport:
                     raise ProcessError(f"{near.name} has brought other bytes than were sent")
                 seconds[near.name].append(time_s)
         self._compare(seconds, job)
+        for name, other, least in NETWORK_TARGETS:
+            if other not in seconds:
+                continue
+            pairs = zip(seconds[name], seconds[other], strict=True)
+            ratio = median(theirs / own for own, theirs in pairs)
+            self._add(
+                Row(
+                    f"64 KiB slots, {name}, over {other}",
+                    f"{ratio:.2f}",
+                    f">= {least:g}",
+                    ratio >= least,
+                    _gbs(job.nbytes / median(seconds[name])),
+                    {"ratio": ratio, "seconds": [seconds[name], seconds[other]]},
+                )
+            )
 
     def _compare(self, seconds: dict[str, list[float]], job: Job) -> None:
         own = seconds[self._near.name]

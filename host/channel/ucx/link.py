@@ -14,8 +14,9 @@ from ..consumer import Consumer
 from ..doorbell import Doorbell
 from ..producer import Producer
 from ..shm import SLOT_BYTES, SLOTS, check_sizes
+from .end import End
 from .memory import UcxConsumerMemory, UcxProducerMemory
-from .network import End, Network
+from .network import Network
 
 _MAGIC = b"penstuc1"
 #: Magic, slots, bytes of a slot, whether they have checksums, channel, where the ring and the word

@@ -9,7 +9,8 @@ import numpy as np
 
 from ..message import FOOTER_BYTES, Footer
 from . import calls, library
-from .network import End, Region
+from .end import End
+from .network import Region
 
 _FOOTER = struct.Struct("<IHHQII")
 #: Looks at a word that does not change, in all, before compiled code returns: about 50 us.
