@@ -97,8 +97,14 @@ class Doorbell:
         self._served: list[Served] = []
 
     @classmethod
-    def create(cls, spin_s: float = SPIN_S) -> Doorbell:
+    def create(cls, spin_s: float = SPIN_S, *, is_offered: bool = False) -> Doorbell:
         """Make a doorbell for this process.
+
+        Parameters
+        ----------
+        is_offered : bool
+            Whether processes that are no children open it through ``/proc``, which an eventfd
+            does not allow and a pipe does.
 
         Raises
         ------
@@ -108,7 +114,7 @@ class Doorbell:
         if not can_seal():
             raise DeviceError("doorbells need Linux: run with one worker")
         try:
-            event = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+            event = _pipe() if is_offered else os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         except OSError as cause:
             raise DeviceError(f"no doorbell: {cause.strerror}; raise ulimit -n") from cause
         try:
@@ -259,6 +265,16 @@ class Ringer:
         if self._event >= 0:
             os.close(self._event)
             self._event = -1
+
+
+def _pipe() -> int:
+    """Make a pipe with one descriptor for both ends, read and written like an eventfd."""
+    ends = os.pipe2(os.O_CLOEXEC)
+    try:
+        return os.open(f"/proc/self/fd/{ends[0]}", os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+    finally:
+        for end in ends:
+            os.close(end)
 
 
 def _mapped(file: int) -> np.ndarray:

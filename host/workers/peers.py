@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from ..channel import Consumer, Kind, Producer
 from .points import reached
 from .protocol.coding import decode, encode
-from .protocol.messages import DeltaBlock
+from .protocol.messages import DeltaBlock, Note
 from .protocol.worker import Worker
 
 #: Messages of one worker that are merged before others get their turn.
@@ -31,6 +31,8 @@ class PeerLinks:
     ----------
     channels : sequence of PeerChannels or None
         By rank; None for the worker's own.
+    on_note : callable, optional
+        Told the rank that a note comes from, and the note.
 
     Attributes
     ----------
@@ -40,7 +42,12 @@ class PeerLinks:
         Times that there was something to send and no credit.
     """
 
-    def __init__(self, channels: Sequence[PeerChannels | None]) -> None:
+    def __init__(
+        self,
+        channels: Sequence[PeerChannels | None],
+        on_note: Callable[[int, Note], None] | None = None,
+    ) -> None:
+        self._on_note = on_note
         self._channels = [(rank, one) for rank, one in enumerate(channels) if one is not None]
         self.delta_bytes = self.credit_waits = 0
 
@@ -87,7 +94,11 @@ class PeerLinks:
                 if message is None:
                     break
                 began, before = time.monotonic(), worker.merged
-                worker.arrived(rank, decode(message.kind.name, message.payload))
+                content = decode(message.kind.name, message.payload)
+                if isinstance(content, Note) and self._on_note is not None:
+                    self._on_note(rank, content)
+                else:
+                    worker.arrived(rank, content)
                 channels.consumer.done(message)
                 reached("merge")
                 if worker.merged > before:

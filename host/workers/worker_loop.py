@@ -6,14 +6,14 @@ It never waits for one of them while another can go on (paper 2, section 5.3).
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 
 from ..channel import Doorbell
 from .counts import EpochState, WorkerCounts
 from .peers import PeerChannels, PeerLinks
 from .points import reached
-from .protocol.messages import DealtRows, Mark, Message, OutputRows, PartWritten
+from .protocol.messages import DealtRows, Mark, Message, Note, OutputRows, PartWritten
 from .protocol.worker import Worker
 from .upstream import Status, Upstream
 from .writing import PartWriter
@@ -56,6 +56,8 @@ class WorkerLoop:
         Whether statuses tell when epochs and merges began and ended.
     spare_bytes : int, optional
         Bytes of the state beyond which no memory of groups that have left is kept.
+    on_note : callable, optional
+        As for :class:`~.peers.PeerLinks`.
     """
 
     def __init__(
@@ -72,11 +74,12 @@ class WorkerLoop:
         epoch_bytes: int = EPOCH_BYTES,
         traces: bool = False,
         spare_bytes: int | None = None,
+        on_note: Callable[[int, Note], None] | None = None,
     ) -> None:
         self.worker = worker
         self.state = state
         self.counts = WorkerCounts()
-        self._peers = PeerLinks(peers)
+        self._peers = PeerLinks(peers, on_note)
         self._upstream = upstream
         self._bell = bell
         self._writer = writer
@@ -106,7 +109,7 @@ class WorkerLoop:
         """
         while not self._upstream.closed:
             if not self.step():
-                self._bell.wait(self._is_ready, self._sleep_s())
+                self._bell.wait(self.is_ready, self.sleep_s())
 
     def step(self) -> bool:
         """Do what can be done now, without waiting; returns whether anything was."""
@@ -249,7 +252,8 @@ class WorkerLoop:
 
     # When there is nothing to do.
 
-    def _is_ready(self) -> bool:
+    def is_ready(self) -> bool:
+        """Whether :meth:`step` can do something."""
         if self._peers.is_ready(self.worker):
             return True
         if self._writer is not None and self._writer.has_written:
@@ -258,7 +262,8 @@ class WorkerLoop:
             return True
         return self._held is None and self._can_take() and self._upstream.has_arrived
 
-    def _sleep_s(self) -> float:
+    def sleep_s(self) -> float:
+        """Return for how many seconds nothing will be due."""
         now, left = time.monotonic(), _LOOK_S
         if self._latency_s and self._since is not None:
             left = min(left, self._since + self._latency_s / 2 - now)

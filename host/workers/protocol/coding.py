@@ -21,6 +21,7 @@ from .messages import (
     EpochEnd,
     Mark,
     Message,
+    Note,
     OutputRows,
     PartWritten,
     Promise,
@@ -50,7 +51,11 @@ MOST_FEEDS = _ENDED - 1
 
 _CODES: dict[int, type] = dict(
     enumerate(
-        (DeltaBlock, EpochEnd, Mark, DealtRows, Promise, Withdrawal, OutputRows, PartWritten), 1
+        (
+            DeltaBlock, EpochEnd, Mark, DealtRows, Promise, Withdrawal, OutputRows, PartWritten,
+            Note,
+        ),
+        1,
     )
 )
 _CODE_OF = {form: code for code, form in _CODES.items()}
@@ -79,6 +84,8 @@ def encode(message: Message) -> list[Buffer]:
         case PartWritten():
             sizes = _PART.pack(message.number, len(message.state))
             return [head + sizes, message.state, message.rows]
+        case Note():
+            return [head, message.body]
 
 
 def decode(kind: str, payload: Buffer) -> Message:
@@ -211,4 +218,5 @@ _BODIES: dict[type, Callable[[int, _Reader], Message]] = {
     Withdrawal: _withdrawal,
     OutputRows: _output,
     PartWritten: _part,
+    Note: lambda incarnation, reader: Note(incarnation, bytes(reader.body())),
 }

@@ -146,4 +146,21 @@ class PartWritten:
     rows: bytes
 
 
-Message = DeltaBlock | EpochEnd | Mark | DealtRows | Promise | Withdrawal | OutputRows | PartWritten
+@dataclass(frozen=True)
+class Note:
+    """What ranks without a parent tell each other about cuts, feeds and their ends.
+
+    Parameters
+    ----------
+    body : bytes
+        Means nothing to :class:`~.worker.Worker`: whoever runs it reads it.
+    """
+
+    kind: ClassVar[str] = "CONTROL"
+    incarnation: int
+    body: bytes
+
+
+Message = (
+    DeltaBlock | EpochEnd | Mark | DealtRows | Promise | Withdrawal | OutputRows | PartWritten | Note
+)

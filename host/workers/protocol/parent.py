@@ -33,6 +33,9 @@ class Parent:
         at once, and a worker's death is the stream's end.
     now : bool
         Whether rows leave before they are covered.
+    keeps : bool, optional
+        Whether what was dealt stays to be dealt again after a loss; by default where cuts are
+        checkpoints.
     last : Commit, optional
         The record to go on from.
     rows : mapping of number to rows, optional
@@ -50,6 +53,7 @@ class Parent:
         *,
         saves: bool,
         now: bool = False,
+        keeps: bool | None = None,
         last: Commit | None = None,
         rows: Mapping[int, Sequence[Any]] | None = None,
     ) -> None:
@@ -59,7 +63,7 @@ class Parent:
         self.incarnation = 1 if last is None else last.incarnation + 1
         self.batches = self.refused = 0
         self.outgoing: list[deque[Message]] = [deque() for _ in range(size)]
-        self._ledger = Ledger(saves)
+        self._ledger = Ledger(saves if keeps is None else keeps)
         self._promises = {} if last is None else dict(last.promises)
         #: Feeds in the record that nobody has named since; they hold the clock.
         self.unnamed = {feed for feed, time in self._promises.items() if time < FOREVER}

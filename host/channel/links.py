@@ -1,0 +1,126 @@
+"""Channels between processes that no common parent has started.
+
+Each makes an offer for the other, something else carries the offers to and fro, and each connects to
+what it was offered.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from abc import ABC, abstractmethod
+from contextlib import suppress
+
+from penstock.errors import DeviceError, ProcessError
+
+from .consumer import Consumer
+from .doorbell import Doorbell, Ringer
+from .producer import Producer
+from .shm import attach_consumer, attach_producer, create
+
+
+class Link(ABC):
+    """A channel each way between this process and another one, before both have an end of it."""
+
+    @abstractmethod
+    def offer(self) -> bytes:
+        """Return what the other process needs to connect."""
+
+    @abstractmethod
+    def connect(self, offered: bytes) -> tuple[Producer, Consumer]:
+        """Return this process' ends of both channels.
+
+        Parameters
+        ----------
+        offered : bytes
+            The other process' offer to this one.
+
+        Raises
+        ------
+        ProcessError
+            It cannot be reached in this way.
+        """
+
+    @abstractmethod
+    def connected(self) -> None:
+        """Give back what only connecting needs, once the other process has connected, too."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Give everything back that is no memory of the channels."""
+
+
+def place() -> str:
+    """Return a text that processes share that see each other's descriptors in ``/proc``."""
+    with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+        boot = file.read().strip()
+    return f"{boot} {os.readlink('/proc/self/ns/pid')}"
+
+
+class ShmLink(Link):
+    """A link in shared memory: each process makes the ring that it reads, and offers that.
+
+    The ring and the doorbell have no names. The other process, of the same user, opens them as files
+    of this one in ``/proc``.
+
+    Parameters
+    ----------
+    bell : Doorbell
+        Of this process, made with ``is_offered``.
+    spins : bool
+        As for :func:`~.shm.attach_producer`.
+    """
+
+    def __init__(self, bell: Doorbell, *, spins: bool = True) -> None:
+        self._bell = bell
+        self._spins = spins
+        self._ring = create()
+        self._ringer: Ringer | None = None
+
+    def offer(self) -> bytes:
+        files = [self._ring.file, *self._bell.files]
+        about = {"place": place(), "process": os.getpid(), "files": files}
+        return json.dumps(about).encode()
+
+    def connect(self, offered: bytes) -> tuple[Producer, Consumer]:
+        about = json.loads(offered)
+        if about["place"] != place():
+            raise ProcessError(
+                "shared memory does not reach a process on another host or in another container; "
+                "workers on several hosts need the extra rdma"
+            )
+        process = about["process"]
+        ring, *bell = (_opened(process, file) for file in about["files"])
+        try:
+            self._ringer = ringer = Ringer((bell[0], bell[1]))
+            producer = attach_producer(ring, ringer.ring, spins=self._spins)
+            consumer = attach_consumer(self._ring.file, ringer.ring, spins=self._spins)
+        finally:
+            os.close(ring)
+            os.close(bell[1])
+        return producer, consumer
+
+    def connected(self) -> None:
+        self._ring.close()
+
+    def close(self) -> None:
+        self._ring.close()
+        if self._ringer is not None:
+            self._ringer.close()
+            self._ringer = None
+
+
+def _opened(process: int, file: int) -> int:
+    """Open a file of another process."""
+    try:
+        return os.open(f"/proc/{process}/fd/{file}", os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+    except PermissionError as cause:
+        raise ProcessError(
+            f"process {process} belongs to another user, or may not be looked into; start all "
+            "ranks of one host as the same user"
+        ) from cause
+    except OSError as cause:
+        raise ProcessError(
+            f"process {process} cannot be reached: {cause.strerror}; it may have ended, so look "
+            "at what it said and start all ranks again"
+        ) from cause
