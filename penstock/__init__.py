@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from .errors import PenstockError
 
 if TYPE_CHECKING:
+    from . import workers
     from .api import Checkpoint, Flow, Pruning, Running, relation, sql, stream
 
-__all__ = ["Checkpoint", "Flow", "PenstockError", "Pruning", "Running", "relation", "sql", "stream"]
+__all__ = [
+    "Checkpoint",
+    "Flow",
+    "PenstockError",
+    "Pruning",
+    "Running",
+    "relation",
+    "sql",
+    "stream",
+    "workers",
+]
 
 
 def __getattr__(name: str) -> object:
@@ -18,4 +30,6 @@ def __getattr__(name: str) -> object:
         from . import api
 
         return getattr(api, name)
+    if name == "workers":
+        return import_module(".workers", __name__)
     raise AttributeError(f"module 'penstock' has no attribute {name!r}")

@@ -1,7 +1,7 @@
 """Channels between processes that no common parent has started.
 
-Each makes an offer for the other, something else carries the offers to and fro, and each connects to
-what it was offered.
+Each makes an offer for the other, something else carries the offers to and fro, and each connects
+to what it was offered.
 """
 
 from __future__ import annotations
@@ -9,9 +9,8 @@ from __future__ import annotations
 import json
 import os
 from abc import ABC, abstractmethod
-from contextlib import suppress
 
-from penstock.errors import DeviceError, ProcessError
+from penstock.errors import ProcessError
 
 from .consumer import Consumer
 from .doorbell import Doorbell, Ringer
@@ -60,8 +59,8 @@ def place() -> str:
 class ShmLink(Link):
     """A link in shared memory: each process makes the ring that it reads, and offers that.
 
-    The ring and the doorbell have no names. The other process, of the same user, opens them as files
-    of this one in ``/proc``.
+    The ring and the doorbell have no names. The other process, of the same user, opens them as
+    files of this one in ``/proc``.
 
     Parameters
     ----------

@@ -122,6 +122,7 @@ class GroupIntake(Sources):
         self._waiting: deque[tuple[pa.RecordBatch, int]] = deque()
         #: Numbers of feeds in the order in which they were registered.
         self._numbers = {ONLY: 0}
+        self._next_number, self._step = 1, 1
         #: Bytes of the rows that wait.
         self.nbytes = 0
 
@@ -129,7 +130,21 @@ class GroupIntake(Sources):
         if disorder:
             self._require_time("rows cannot be out of order; leave disorder out")
         super().register(own, feed, disorder)
-        self._numbers.setdefault(feed, len(self._numbers))
+        if feed not in self._numbers:
+            self._numbers[feed] = self._next_number
+            self._next_number += self._step
+
+    def number_feeds(self, rank: int, size: int) -> None:
+        """Number feeds so that no two of several processes have the same number.
+
+        Parameters
+        ----------
+        rank, size : int
+            This process is ``rank`` of ``size``.
+        """
+        free = max(self._numbers.values(), default=0) + 1
+        self._numbers[ONLY] = free + rank
+        self._next_number, self._step = free + size + rank, size
 
     def signal(self, own: Source, feed: str, moment: Moment) -> None:
         self._require_time("nothing waits for it to advance; leave advance out")
@@ -210,6 +225,7 @@ class GroupIntake(Sources):
     def restore(self, state: Mapping[str, Any]) -> None:
         super().restore(state["sources"])
         self._numbers = dict(state["numbers"])
+        self._next_number = max(self._numbers.values(), default=0) + 1
 
     def next_rows(self) -> tuple[pa.RecordBatch, int]:
         """Take the oldest waiting rows of one feed, whose number follows."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
 import pyarrow as pa
 
@@ -86,6 +87,29 @@ def rows_in(
         ]
         for number, parts in record.rows.items()
     }
+
+
+def rows_by_rank(
+    folder: Path, record: Record, schema: pa.Schema, own: Callable[[int], bool]
+) -> list[tuple[int, int, list[pa.RecordBatch]]]:
+    """Read output of some ranks that was not acknowledged: number, rank and rows, by number.
+
+    Parameters
+    ----------
+    own : callable
+        Whether a rank's rows are wanted.
+
+    Raises
+    ------
+    FileError
+        A part is missing or damaged.
+    """
+    return [
+        (number, part.rank, [unpacked(block, schema) for block in read_part(folder, part)])
+        for number, parts in sorted(record.rows.items())
+        for part in parts
+        if own(part.rank)
+    ]
 
 
 def parts_in(texts: Sequence[bytes]) -> tuple[PartFile, ...]:

@@ -7,8 +7,7 @@ processes, channels, files and clocks. All of it happens in the stream's thread.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 
 import pyarrow as pa
 
@@ -18,6 +17,7 @@ from ..channel import Doorbell
 from ..execute.trace import Trace
 from .commits import commit_of, record_of, rows_in, start_of
 from .counts import Statuses
+from .driving import StreamDriver
 from .job import Job
 from .local.crew import Crew, StartError
 from .points import reached
@@ -26,9 +26,6 @@ from .protocol.parent import Parent
 from .records.folder import CheckpointFolder
 from .upstream import Status
 
-#: The one feed by whose number promises travel: the watermark of the source. Feeds and their
-#: lateness are the parent's alone.
-SOURCE = 0
 #: Messages that may wait for one worker while others are dealt rows: a stopped one holds back all.
 _MOST_QUEUED = 64
 #: Losses in a row, without a record in between, after which the stream ends.
@@ -39,7 +36,7 @@ _MOST_STARTS = 3
 _TURN = 16
 
 
-class Driver:
+class Driver(StreamDriver):
     """The workers of a stream, and what it knows of them.
 
     Parameters
@@ -78,7 +75,6 @@ class Driver:
         self.job = job
         self.trace = trace
         self.lease_s = lease_s
-        self.admission: Mapping[str, Any] | None = None
         self.losses = 0
         self.committed_at = time.monotonic()
         self._facts, self._schema, self._dealt = facts, schema, dealt
@@ -89,8 +85,7 @@ class Driver:
         self._passed: set[int] = set()
         self._crew: Crew | None = None
         last = None if folder is None else folder.newest()
-        #: Output of the record to go on from, by number, that was not acknowledged.
-        self.recorded_rows: dict[int, list[pa.RecordBatch]] = {}
+        self.recorded_rows = {}
         if folder is not None and last is not None:
             folder.require(last, job.text, fingerprint, dealt)
             self.admission = last.admission
@@ -210,9 +205,6 @@ class Driver:
                 self._passed.clear()
         elif isinstance(message, OutputRows):
             self.on_rows(message.number, message.body)
-
-    def on_rows(self, number: int, batch: pa.RecordBatch) -> None:
-        """Take rows as they come, before :attr:`parent` gives them; for whoever counts them."""
 
     def _commit(self) -> bool:
         commit = self.parent.ready

@@ -21,6 +21,7 @@ from ..join.lookup.source import RelationTable
 from ..join.stream.flow import Flow
 from .checkpoint import Checkpoint
 from .driver import Driver
+from .driving import StreamDriver
 from .job import Job
 from .members import fingerprint, schema_text
 from .points import arm
@@ -45,7 +46,7 @@ class Opened:
         Whether rows leave before the checkpoint that covers them.
     folder : CheckpointFolder or None
     bell : Doorbell
-    driver : Driver
+    driver : StreamDriver
     trace : Trace
     """
 
@@ -59,7 +60,7 @@ class Opened:
     now: bool
     folder: CheckpointFolder | None
     bell: Doorbell
-    driver: Driver
+    driver: StreamDriver
     trace: Trace
 
     def close(self) -> None:
@@ -91,24 +92,14 @@ def open_parts(
     FileError
         The checkpoint is another query's, damaged, or cannot be written.
     """
-    ordered, now = flow.running.ordered, checkpoint is not None and release == "now"
-    if ordered and now:
-        raise UsageError(
-            "release='now' gives rows as workers complete them, in no order; leave ordered out, "
-            "or let rows leave by commits"
-        )
-    folder = None if checkpoint is None else checkpoint.folder.absolute()
-    job = Job(
-        text, schemas, options, size, ordered, flow.latency_s, EPOCH_BYTES, folder, trace,
-        relation=relation,
-        spare_bytes=None if flow.memory_bytes is None else int(SPARE * flow.memory_bytes / size),
-    )  # fmt: skip
+    now = checkpoint is not None and release == "now"
+    job = job_of(text, schemas, options, size, flow, checkpoint, now, trace, relation)
     with closing(OpenQuery(job)) as compiled:
         query, dealt, hidden = compiled.query, compiled.dealt, compiled.state(0).schema
-    rule, pushed = _closing_of(query), schemas[query.source.table]
-    output = output_of(query, hidden, ordered)
+    rule, pushed = closing_of(query), schemas[query.source.table]
+    output = output_of(query, hidden, job.ordered)
     arm("parent")
-    kept = None if folder is None else CheckpointFolder(folder)
+    kept = None if job.folder is None else CheckpointFolder(job.folder)
     bell = Doorbell.create(spin_seconds(size))
     traced = Trace(trace)
     try:
@@ -134,7 +125,39 @@ def open_parts(
     )  # fmt: skip
 
 
-def _closing_of(query: GroupQuery) -> Closing:
+def job_of(
+    text: str,
+    schemas: Mapping[str, pa.Schema],
+    options: QueryOptions,
+    size: int,
+    flow: Flow,
+    checkpoint: Checkpoint | None,
+    now: bool,
+    trace: bool,
+    relation: tuple[str, RelationTable] | None,
+) -> Job:
+    """Return what each worker is to do.
+
+    Raises
+    ------
+    UsageError
+        An order is asked of rows that leave at once.
+    """
+    ordered = flow.running.ordered
+    if ordered and now:
+        raise UsageError(
+            "release='now' gives rows as workers complete them, in no order; leave ordered out, "
+            "or let rows leave by commits"
+        )
+    folder = None if checkpoint is None else checkpoint.folder.absolute()
+    return Job(
+        text, schemas, options, size, ordered, flow.latency_s, EPOCH_BYTES, folder, trace,
+        relation=relation,
+        spare_bytes=None if flow.memory_bytes is None else int(SPARE * flow.memory_bytes / size),
+    )  # fmt: skip
+
+
+def closing_of(query: GroupQuery) -> Closing:
     """Return what tells when groups are complete.
 
     Raises

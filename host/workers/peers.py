@@ -106,6 +106,10 @@ class PeerLinks:
                 moved = True
         return moved
 
+    def can_send(self) -> bool:
+        """Whether credits have come for a message that waits."""
+        return any(one.producer.pending and one.producer.credits for _, one in self._channels)
+
     def is_ready(self, worker: Worker) -> bool:
         """Whether something has arrived, or credits for what waits."""
         return any(

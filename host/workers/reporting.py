@@ -9,11 +9,11 @@ from ..grouping.intake import GroupIntake
 from ..join.stream.calls import QUANTILES
 from ..metrics import Latency, Report
 from ..metrics.report import GroupsReport, WorkerReport
-from .driver import Driver
+from .driving import StreamDriver
 
 
 def report_of(
-    driver: Driver, intake: GroupIntake, parts: Mapping[str, int], latency: Latency, rows: int
+    driver: StreamDriver, intake: GroupIntake, parts: Mapping[str, int], latency: Latency, rows: int
 ) -> Report:
     """Report a stream.
 
@@ -41,13 +41,13 @@ def report_of(
     )
 
 
-def groups_report(driver: Driver) -> GroupsReport:
+def groups_report(driver: StreamDriver) -> GroupsReport:
     """Report groups and rows that are in none, as of the latest statuses."""
     counts = driver.statuses
     return GroupsReport(counts.sum("entries"), counts.sum("timeless"), counts.sum("filtered"))
 
 
-def worker_reports(driver: Driver) -> tuple[WorkerReport, ...]:
+def worker_reports(driver: StreamDriver) -> tuple[WorkerReport, ...]:
     """Report each worker, as of its latest status."""
     age = time.monotonic() - driver.committed_at if driver.job.folder is not None else None
     return tuple(

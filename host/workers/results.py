@@ -30,6 +30,24 @@ class Polled(NamedTuple):
     rows: pa.Table
 
 
+class PolledPart(NamedTuple):
+    """Rows of one checkpoint that one rank has computed.
+
+    Parameters
+    ----------
+    number : int
+        Of the checkpoint that covers them.
+    rank : int
+        That has computed them. After a restart another rank may give them: a sink replaces what it
+        has of this number and rank.
+    rows : pyarrow.Table
+    """
+
+    number: int
+    rank: int
+    rows: pa.Table
+
+
 class Tally:
     """WorkerCounts rows and bytes that wait, by the number of the cut that covers them.
 

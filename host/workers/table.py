@@ -15,7 +15,8 @@ from ..channel import Doorbell, ProcessGoneError, spin_seconds
 from ..execute.trace import Trace
 from ..metrics import Report
 from .dealt import packed, pieces, projected
-from .driver import SOURCE, Driver
+from .driver import Driver
+from .driving import SOURCE
 from .job import Job
 from .members import fingerprint, schema_text
 from .output_order import in_order

@@ -24,7 +24,6 @@ from ..metrics import Latency, Report
 from ..windows.source import Source, Span
 from .cut_clock import CutClock
 from .dealt import packed, pieces, projected
-from .driver import SOURCE
 from .opening import Opened
 from .points import reached
 from .reporting import report_of
@@ -118,16 +117,19 @@ class WorkerTurns(StreamCalls):
         self._intake.take_in(self._intake.judge(own, batch, read, feed))
         try:
             while self._intake.waits:
-                rows, number = self._intake.next_rows()
-                for piece in pieces(projected(rows, self._opened.dealt)):
-                    body = packed(piece)
-                    kept = body if self._slabs is None else self._slabs.put(body)
-                    self._parent.push(number, self._firsts[number], kept, body.size)
-                    self._firsts[number] += piece.num_rows
+                self._deal(*self._intake.next_rows())
             self._advanced()
         except Exception as error:
             self._fail(error)
             raise
+
+    def _deal(self, rows: pa.RecordBatch, number: int) -> None:
+        """Deal admitted rows of the feed with a number."""
+        for piece in pieces(projected(rows, self._opened.dealt)):
+            body = packed(piece)
+            kept = body if self._slabs is None else self._slabs.put(body)
+            self._parent.push(number, self._firsts[number], kept, body.size)
+            self._firsts[number] += piece.num_rows
 
     def _advanced(self) -> None:
         """Number a change, for latency, and tell workers what it promises."""
@@ -142,7 +144,7 @@ class WorkerTurns(StreamCalls):
         limit = self._limit_now()
         if limit > self._limit:
             self._limit = limit
-            self._parent.promise(SOURCE, self._intake.watermarks()[LEFT])
+            self._parent.promise(self._driver.feed, self._intake.watermarks()[LEFT])
             self._gathering.note(self._cuts.raised(), self._changes)
 
     def _limit_now(self) -> Limit:
@@ -166,7 +168,7 @@ class WorkerTurns(StreamCalls):
         self._promise()
         self._cut_if_due(now)
         self._work(self._inbox.empty)
-        due = [self._check_at, *self._intake.next_idle(now)]
+        due = [self._check_at, now + self._driver.sleep_s(), *self._intake.next_idle(now)]
         due += [] if self._cuts.due is None else [self._cuts.due]
         due += [] if self._may_receive() else [now + LOOK_S]
         return min(due)
@@ -233,9 +235,13 @@ class WorkerTurns(StreamCalls):
     def _cut_if_due(self, now: float) -> None:
         due = self._cuts.due
         if due is not None and due <= now:
-            self._cuts.began()
-            firsts = {str(feed): n for feed, n in self._firsts.items()}
-            self._parent.cut({"intake": self._intake.state(), "firsts": firsts})
+            self._cut()
+
+    def _cut(self) -> None:
+        """Cut behind all that was taken."""
+        self._cuts.began()
+        firsts = {str(feed): n for feed, n in self._firsts.items()}
+        self._parent.cut({"intake": self._intake.state(), "firsts": firsts})
 
     @abstractmethod
     def _check(self) -> None: ...

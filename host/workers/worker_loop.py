@@ -123,6 +123,14 @@ class WorkerLoop:
         moved |= self._end_epoch()
         return moved
 
+    def send(self) -> bool:
+        """Send what others are still to be told; returns whether anything was."""
+        return self._peers.send(self.worker)
+
+    def can_send(self) -> bool:
+        """Whether credits have come for what waits."""
+        return self._peers.can_send()
+
     # What goes to the parent.
 
     def _give(self) -> bool:

@@ -6,7 +6,7 @@ import json
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from queue import SimpleQueue
 
@@ -76,12 +76,14 @@ class PartWriter:
     def _to_disk(self, part: WorkerPart) -> PartWritten:
         name = f"part-{part.number:010d}-{part.rank:04d}"
         reached("part")
-        state = write_part(self._folder, f"{name}.state", part.state)
+        written = write_part(self._folder, f"{name}.state", part.state)
+        state = replace(written, rank=part.rank)
         rows = sum(batch.num_rows for batch in part.rows)
         files: list[PartFile] = []
         if rows:
             blocks = [packed(batch) for batch in part.rows]
-            files.append(write_part(self._folder, f"{name}.rows", blocks, rows))
+            written = write_part(self._folder, f"{name}.rows", blocks, rows)
+            files.append(replace(written, rank=part.rank))
         reached("written")
         return PartWritten(
             part.incarnation,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from os import PathLike
 from typing import Any, Literal, TypedDict, Unpack, overload
 
@@ -16,6 +17,8 @@ from penstock.host.join.lookup.stream import LookupStream
 from penstock.host.join.stream import Flow, JoinStream, Span
 from penstock.host.workers import Checkpoint
 from penstock.host.workers.checkpoint import checkpoint_of, release_of
+from penstock.host.workers.members import Workers
+from penstock.host.workers.ranks.stream import NumberedRankStream, RankStream, open_ranks
 from penstock.host.workers.stream import NumberedStream, WorkerStream, open_workers
 
 from .. import arguments
@@ -78,6 +81,42 @@ def stream(
     query: str,
     schemas: _Schemas,
     *,
+    workers: Workers,
+    checkpoint: None = None,
+    release: str = "commit",
+    **options: Unpack[_Options],
+) -> RankStream: ...
+
+
+@overload
+def stream(
+    query: str,
+    schemas: _Schemas,
+    *,
+    workers: Workers,
+    checkpoint: _Checkpoint,
+    release: Literal["commit"] = "commit",
+    **options: Unpack[_Options],
+) -> NumberedRankStream: ...
+
+
+@overload
+def stream(
+    query: str,
+    schemas: _Schemas,
+    *,
+    workers: Workers,
+    checkpoint: _Checkpoint,
+    release: Literal["now"],
+    **options: Unpack[_Options],
+) -> RankStream: ...
+
+
+@overload
+def stream(
+    query: str,
+    schemas: _Schemas,
+    *,
     workers: int | None = None,
     checkpoint: _Checkpoint,
     release: Literal["commit"] = "commit",
@@ -112,7 +151,7 @@ def stream(
     device: str | Device | Sequence[Device] = "cpu",
     flow: Flow | None = None,
     trace: bool = False,
-    workers: int | None = None,
+    workers: int | Workers | None = None,
     checkpoint: _Checkpoint | None = None,
     release: str = "commit",
 ) -> JoinStream | LookupStream | GroupStream | WorkerStream:
@@ -133,9 +172,10 @@ def stream(
         Latency target, memory, order, scheduling; see docs/streams.md.
     trace : bool
         Whether ``stream.trace`` records what each lane did when.
-    workers : int, optional
+    workers : int or Workers, optional
         Processes that group one stream together; see docs/workers.md. By default this one does, or
-        one process where there is a checkpoint.
+        one process where there is a checkpoint. With :func:`penstock.workers.mpi` all ranks make
+        this call, push what they read, and poll the groups that they lead.
     checkpoint : path or Checkpoint, optional
         Folder of checkpoints, by which groups outlive processes. ``poll`` then gives the rows of
         one checkpoint, with its number, or None.
@@ -168,12 +208,12 @@ def stream(
     size = _workers(workers, checkpoint, release)
     if size is not None:
         refuse_of_one_table(device, {})
+        plain = {name: one for name, one in schemas.items() if isinstance(one, pa.Schema)}
+        open_ = partial(open_workers, query, plain, options, size)
+        if isinstance(workers, Workers):
+            open_ = partial(open_ranks, query, plain, options, workers)
         with memory_explained():
-            return open_workers(
-                query,
-                {name: one for name, one in schemas.items() if isinstance(one, pa.Schema)},
-                options,
-                size,
+            return open_(
                 checkpoint=checkpoint_of(checkpoint),
                 release=release,
                 disorder=disorder,
@@ -204,13 +244,16 @@ def stream(
         )
 
 
-def _workers(workers: int | None, checkpoint: _Checkpoint | None, release: str) -> int | None:
+def _workers(
+    workers: int | Workers | None, checkpoint: _Checkpoint | None, release: str
+) -> int | None:
     """Return how many workers there are; None for none.
 
     Raises
     ------
     UsageError
     """
+    workers = workers.size if isinstance(workers, Workers) else workers
     check_workers(workers)
     release_of(release)
     if checkpoint_of(checkpoint) is None:

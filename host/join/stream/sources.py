@@ -120,6 +120,23 @@ class Sources(ABC):
         """End a feed of a source."""
         self._feeds[own.side.side].deregister(feed)
 
+    def begun_elsewhere(self, own: Source, feed: str) -> None:
+        """Forget a recorded feed that another process has begun, and that holds us up there.
+
+        Raises
+        ------
+        UsageError
+            It was begun here, too.
+        """
+        feeds = self._feeds[own.side.side]
+        if feed in feeds.recorded:
+            feeds.deregister(feed)
+        elif feed in feeds.names:
+            raise UsageError(
+                f"feed {feed!r} of {own.side.alias} was registered by two ranks; give each feed a "
+                "name of its own"
+            )
+
     def signal(self, own: Source, feed: str, moment: Moment) -> None:
         """Promise that no later row of a feed has a time below ``moment``."""
         self._feeds[own.side.side].signal(feed, own.moment(moment), time.monotonic())

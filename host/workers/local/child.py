@@ -89,7 +89,7 @@ def run(start: WorkerStart, files: Sequence[int], line: Line, parent: int) -> No
         recorded=start.promises,
         saves=job.folder is not None,
     )
-    _warm(opened)
+    warm(opened)
     if job.folder is not None:
         for part in start.states:
             reached("restore")
@@ -116,7 +116,7 @@ def run(start: WorkerStart, files: Sequence[int], line: Line, parent: int) -> No
         writer.close(_LAST_PART_S)
 
 
-def _warm(opened: OpenQuery) -> None:
+def warm(opened: OpenQuery) -> None:
     """Compile what the first rows would wait for, on a state that is thrown away."""
     state = opened.state(0)
     arrays = [pa.array([], field.type) for field in opened.dealt]

@@ -162,5 +162,13 @@ class Note:
 
 
 Message = (
-    DeltaBlock | EpochEnd | Mark | DealtRows | Promise | Withdrawal | OutputRows | PartWritten | Note
+    DeltaBlock
+    | EpochEnd
+    | Mark
+    | DealtRows
+    | Promise
+    | Withdrawal
+    | OutputRows
+    | PartWritten
+    | Note
 )

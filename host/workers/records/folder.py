@@ -15,6 +15,8 @@ from .parts import explained
 from .record import Record, number_of, read_record, write_record
 
 _LOCK = "lock"
+#: Held by all ranks of a stream that write parts without holding the lock itself.
+_SHARED = "ranks"
 #: Seconds to wait for processes that hold the lock and have been killed.
 _LOCKED_S = 10.0
 _LOOK_S = 0.02
@@ -47,18 +49,31 @@ class CheckpointFolder:
             )
         with explained(path, "keep checkpoints"):
             path.mkdir(parents=True, exist_ok=True)
-            self.lock = os.open(path / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        deadline, pause = time.monotonic() + lock_s, Event()
+            self.lock = _opened(path, _LOCK)
+        deadline = time.monotonic() + lock_s
+        try:
+            self._await(self.lock, deadline)
+            shared = _opened(path, _SHARED)
+            try:
+                self._await(shared, deadline)
+            finally:
+                os.close(shared)
+        except FileError:
+            self.close()
+            raise
+
+    def _await(self, lock: int, deadline: float) -> None:
+        """Wait until nobody else holds a lock, and take it."""
+        pause = Event()
         while True:
             try:
-                fcntl.flock(self.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 return
             except OSError:
                 if time.monotonic() > deadline:
-                    self.close()
                     raise FileError(
-                        f"another stream uses the checkpoint in {path}; close it, or give each "
-                        "stream a folder of its own"
+                        f"another stream uses the checkpoint in {self.path}; close it, or give "
+                        "each stream a folder of its own"
                     ) from None
                 pause.wait(_LOOK_S)
 
@@ -122,3 +137,22 @@ class CheckpointFolder:
         if self.lock >= 0:
             os.close(self.lock)
             self.lock = -1
+
+
+def shared(path: Path) -> int:
+    """Keep other streams out of a folder as long as the descriptor that is returned is open.
+
+    For ranks that write parts into a folder which rank 0 has locked.
+
+    Raises
+    ------
+    FileError
+    """
+    with explained(path, "keep checkpoints"):
+        file = _opened(path, _SHARED)
+    fcntl.flock(file, fcntl.LOCK_SH)
+    return file
+
+
+def _opened(path: Path, name: str) -> int:
+    return os.open(path / name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)

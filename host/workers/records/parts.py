@@ -38,12 +38,15 @@ class PartFile:
     checksum : str
     rows : int
         Of output, 0 in parts of state.
+    rank : int
+        Of the worker that wrote it.
     """
 
     name: str
     nbytes: int
     checksum: str
     rows: int = 0
+    rank: int = 0
 
 
 @contextmanager

@@ -1,0 +1,419 @@
+"""Drives the worker of a rank, and the cuts that all ranks make together.
+
+A rank is a stream's process and a worker at once, in one thread: what is pushed here is folded
+here. The machines are those of local workers. Each rank has a :class:`Parent` of one worker, and
+rank 0 the :class:`Chair`. They speak by notes on the channels between workers.
+"""
+
+from __future__ import annotations
+
+import json
+import select
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from penstock.errors import LostError, PenstockError
+
+from ...channel import Doorbell
+from ...execute.trace import Trace
+from ..counts import EpochState, Statuses
+from ..driving import StreamDriver
+from ..job import Job
+from ..peers import PeerChannels
+from ..points import reached
+from ..protocol.commit import Commit
+from ..protocol.messages import Note, OutputRows, PartWritten
+from ..protocol.parent import Parent
+from ..protocol.worker import Worker
+from ..records.record import Record
+from ..upstream import Status
+from ..worker_loop import WorkerLoop
+from ..writing import PartWriter
+from .chair import Begin, Chair, Over
+from .recorder import Recorder
+from .upstream import RankUpstream
+
+#: Seconds for which a rank that ends tries to tell the others.
+_LEAVE_S = 20.0
+#: Seconds that a part may take to be written when the stream ends.
+_LAST_PART_S = 600.0
+
+
+@dataclass
+class Peer:
+    """Another rank.
+
+    Parameters
+    ----------
+    process, pidfd : int
+        ``pidfd`` is watched by the doorbell.
+    has_left : bool
+        Whether it has said that it ends, and nothing more comes of it.
+    """
+
+    process: int
+    pidfd: int
+    has_left: bool = False
+
+
+class RankDriver(StreamDriver):
+    """One rank of a stream.
+
+    Parameters
+    ----------
+    job : Job
+    worker : Worker
+        With what it loaded of the last record.
+    state : EpochState
+        The worker's.
+    channels : sequence of PeerChannels or None
+        By rank; None for its own.
+    peers : sequence of Peer or None
+        By rank.
+    bell : Doorbell
+        Of this process.
+    last : Record or None
+        To go on from.
+    recorder : Recorder or None
+        At rank 0 with a checkpoint.
+    wake : callable
+        Rings ``bell``, from any thread.
+    now : bool
+        Whether rows leave before the record that covers them.
+    lease_s : float
+        Seconds for which another rank may take nothing of what it was sent.
+    trace : Trace
+    """
+
+    def __init__(
+        self,
+        job: Job,
+        worker: Worker,
+        state: EpochState,
+        channels: Sequence[PeerChannels | None],
+        peers: Sequence[Peer | None],
+        bell: Doorbell,
+        last: Record | None,
+        recorder: Recorder | None,
+        *,
+        wake: Callable[[], None],
+        now: bool,
+        lease_s: float,
+        trace: Trace,
+    ) -> None:
+        self.job, self.trace = job, trace
+        self.rank = self.feed = worker.rank
+        self.recorded_rows = {}
+        self.admission = None if last is None else last.admission
+        self.committed_at = time.monotonic()
+        #: Whether the last cut is over, and rows are all that is left.
+        self.is_over = False
+        self.statuses = Statuses(job.size, {} if last is None or self.rank else last.counts)
+        number = 0 if last is None else last.number
+        self.parent = Parent(1, saves=job.folder is not None, now=now, keeps=False, last=_own(last))
+        self._worker = worker
+        self._channels, self._peers, self._bell = channels, peers, bell
+        self._recorder = recorder
+        self._lease_s = lease_s
+        self._chair = Chair(job.size, number) if self.rank == 0 else None
+        self._writer = None if job.folder is None else PartWriter(job.folder, wake)
+        self._may_receive: Callable[[], bool] = lambda: True
+        self._own_notes: deque[dict[str, Any]] = deque()
+        self._asked = number
+        #: Cuts whose part this rank has told rank 0.
+        self._told = number
+        self._has_part = self._has_ended = self._is_gone = False
+        self._moved = [time.monotonic()] * job.size
+        self._credits = [0] * job.size
+        self._loop = WorkerLoop(
+            worker,
+            state,
+            channels,
+            RankUpstream(self.parent, self._arrived, self._may_give),
+            bell,
+            number=number,
+            writer=self._writer,
+            latency_s=job.latency_s,
+            epoch_bytes=job.epoch_bytes,
+            traces=job.traces,
+            spare_bytes=job.spare_bytes,
+            on_note=lambda rank, note: self._heard(rank, json.loads(note.body)),
+        )
+
+    # What the stream is told.
+
+    def on_begin(self) -> None:
+        """Cut here: the stream hands its intake's state to :attr:`parent`."""
+
+    def on_begun_feed(self, rank: int, feed: str) -> None:
+        """Hear that another rank has begun a feed."""
+
+    def acknowledged(self) -> int:
+        """Return up to which number the caller has taken all rows of this rank."""
+        return self.parent.acknowledged
+
+    # What the stream says.
+
+    def ask_cut(self) -> None:
+        """Ask rank 0 for a cut behind all that was pushed so far."""
+        number = self.parent.committed + (1 if self.parent.may_cut else 2)
+        if self._asked < number:
+            self._asked = number
+            self._say(0, say="want")
+
+    def begin_feed(self, feed: str) -> None:
+        """Tell the others that a feed is this rank's."""
+        for rank in self._others():
+            self._say(rank, say="feed", feed=feed)
+
+    def end(self) -> None:
+        """Say that this rank takes no more rows; it goes on to serve."""
+        if not self._has_ended:
+            self._has_ended = True
+            self._say(0, say="ended")
+
+    # Notes.
+
+    def _others(self) -> list[int]:
+        return [rank for rank in range(self.job.size) if rank != self.rank]
+
+    def _say(self, rank: int, **note: Any) -> None:
+        if rank == self.rank:
+            self._own_notes.append(note)
+        else:
+            body = json.dumps(note).encode()
+            self._worker.outgoing[rank].append(Note(self._worker.incarnation, body))
+
+    def _say_all(self, **note: Any) -> None:
+        for rank in range(self.job.size):
+            self._say(rank, **note)
+
+    def _heard(self, rank: int, note: dict[str, Any]) -> None:
+        chair = self._chair
+        match note["say"]:
+            case "want" if chair is not None:
+                chair.want()
+            case "ended" if chair is not None:
+                chair.end(rank)
+            case "part" if chair is not None:
+                chair.part(rank, note["number"], note)
+            case "begin":
+                self.on_begin()
+            case "over":
+                self._over(note["number"], note["is_last"])
+            case "feed":
+                self.on_begun_feed(rank, note["feed"])
+            case "left":
+                self._left(rank, note["why"])
+
+    def _over(self, number: int, is_last: bool) -> None:
+        commit = self.parent.ready
+        if commit is not None and self.parent.committed < number:
+            self.parent.commit(commit)
+            self.statuses.committed(self.statuses.covered())
+            self.committed_at = time.monotonic()
+        self._has_part = False
+        self.is_over = is_last
+
+    def _left(self, rank: int, why: str) -> None:
+        peer = self._peers[rank]
+        assert peer is not None
+        peer.has_left = True
+        self._bell.unwatch(peer.pidfd)
+        if why:
+            raise LostError(_lost(rank, self.job, f"has ended its stream: {why}"))
+
+    # One turn.
+
+    def start(self) -> None:
+        """Begin: nothing is left to be done."""
+
+    def step(self, may_receive: Callable[[], bool]) -> bool:
+        if self._is_gone:
+            return False
+        self._may_receive = may_receive
+        moved = self._loop.step()
+        moved |= self._give_part()
+        while self._own_notes:
+            self._heard(self.rank, self._own_notes.popleft())
+            moved = True
+        if self._chair is not None and (turn := self._chair.turn()) is not None:
+            self._preside(turn)
+            moved = True
+        return moved
+
+    def _preside(self, turn: Begin | Over) -> None:
+        if isinstance(turn, Begin):
+            self._say_all(say="begin")
+            return
+        if self._recorder is not None:
+            began = time.monotonic()
+            reached("record")
+            self._recorder.commit(turn)
+            reached("committed")
+            self.trace.add("records", "record", began, time.monotonic(), number=turn.number)
+        self._say_all(say="over", number=turn.number, is_last=turn.is_last)
+
+    def _may_give(self) -> bool:
+        # What follows this rank's part is of the next number: it waits for the record.
+        return not self._has_part and self._may_receive()
+
+    def _arrived(self, message: OutputRows | PartWritten | Status) -> None:
+        if isinstance(message, Status):
+            self.statuses.latest[self.rank] = message.counts
+            for name, began, ended, numbers in message.spans:
+                self.trace.add(f"worker {self.rank}", name, began, ended, **numbers)
+            return
+        self.parent.arrived(0, message)
+        if isinstance(message, OutputRows):
+            self.on_rows(message.number, message.body)
+        else:
+            self._has_part = True
+
+    def _give_part(self) -> bool:
+        """Tell rank 0 of this rank's part of a cut."""
+        if not self._has_part or self._told > self.parent.committed:
+            return False
+        commit = self.parent.ready
+        if commit is None:  # without a checkpoint the cut is over here
+            self._told = self.parent.committed
+            self._say(0, say="part", number=self._told)
+            self._has_part = False
+            return True
+        self._told = commit.number
+        texts = {"state": commit.states[0].decode()}
+        texts["rows"] = b"".join(commit.rows.get(commit.number, ())).decode()
+        self._say(
+            0,
+            say="part",
+            number=commit.number,
+            **texts,
+            admission=commit.admission,
+            acknowledged=self.acknowledged(),
+            counts=self.statuses.covered(),
+        )
+        return True
+
+    # Losses and the end.
+
+    def check(self, now: float) -> bool:
+        """Look whether all ranks are there.
+
+        Raises
+        ------
+        LostError
+            One is not.
+        """
+        if self.is_over or self._is_gone:
+            return False
+        for rank in self._others():
+            peer = self._peers[rank]
+            if peer is None or peer.has_left:
+                continue
+            if _has_ended(peer.pidfd):
+                self._hear_last(rank)
+                if not peer.has_left:
+                    raise LostError(_lost(rank, self.job, f"(process {peer.process}) has ended"))
+            elif (silent_s := self._silent_s(rank, now)) > self._lease_s:
+                how = (
+                    f"(process {peer.process}) has taken nothing for {silent_s:.3g} s, longer than "
+                    f"its lease of {self._lease_s:g} s: it is stopped, or hangs; end it"
+                )
+                raise LostError(_lost(rank, self.job, how))
+        return False
+
+    def _hear_last(self, rank: int) -> None:
+        """Take what a rank that has ended said before."""
+        channels, worker = self._channels[rank], self._worker
+        while channels is not None and worker.may_read(rank) and channels.consumer.has_arrived:
+            self._loop.step()
+
+    def _silent_s(self, rank: int, now: float) -> float:
+        """Return for how long a rank has not taken what it was sent."""
+        channels = self._channels[rank]
+        assert channels is not None
+        credits = channels.producer.credits
+        if credits == channels.producer.slots or credits != self._credits[rank]:
+            self._moved[rank] = now
+        self._credits[rank] = credits
+        return now - self._moved[rank]
+
+    def close(self) -> None:
+        """Tell the others that this rank ends in order, and end."""
+        self._leave("", _LEAVE_S)
+        if self._writer is not None:
+            self._writer.close(_LAST_PART_S)
+            self._writer = None
+
+    def kill(self) -> None:
+        """End at once; the others are told if they take it at once."""
+        self._leave("look at what it said", 0.0)
+
+    def abandon(self, error: Exception) -> None:
+        """End with an error, of which the others are told."""
+        self._leave(str(error), 0.0)
+
+    def _leave(self, why: str, timeout_s: float) -> None:
+        if self._is_gone:
+            return
+        self._is_gone = True
+        why = why if not self.is_over else ""
+        for rank in self._others():
+            self._say(rank, say="left", why=why)
+        deadline = time.monotonic() + timeout_s
+        with suppress(PenstockError):
+            while any(self._worker.outgoing[rank] for rank in self._staying()):
+                if self._loop.send():
+                    continue
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    break
+                self._bell.wait(self._loop.can_send, left)
+        for peer in self._peers:
+            if peer is not None:
+                self._bell.unwatch(peer.pidfd)
+
+    def _staying(self) -> list[int]:
+        """Return the other ranks that have not left."""
+        return [r for r in self._others() if (p := self._peers[r]) is not None and not p.has_left]
+
+    @property
+    def pids(self) -> list[int]:
+        """Nothing: other ranks' processes are the engine's."""
+        return []
+
+    # Waiting.
+
+    def is_ready(self, may_receive: bool) -> bool:
+        return not self._is_gone and (bool(self._own_notes) or self._loop.is_ready())
+
+    def sleep_s(self) -> float:
+        return self._loop.sleep_s()
+
+
+def _own(last: Record | None) -> Commit | None:
+    """Return a record as far as it concerns one rank: how far it goes."""
+    if last is None:
+        return None
+    return Commit(last.number, 1, last.incarnation, {}, None, last.number, (), {})
+
+
+def _has_ended(pidfd: int) -> bool:
+    poll = select.poll()
+    poll.register(pidfd, select.POLLIN)
+    return bool(poll.poll(0))
+
+
+def _lost(rank: int, job: Job, how: str) -> str:
+    follows = (
+        "start all ranks again and push everything again, or give checkpoint=FOLDER to go on "
+        "from its last record"
+        if job.folder is None
+        else "start all ranks again, any number of them: they go on from the last record, and "
+        "senders from position()"
+    )
+    return f"rank {rank} of {job.size} {how}; {follows}"

@@ -1,0 +1,253 @@
+"""Opens a stream in a rank, together with all others."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from penstock.query.options import QueryOptions
+
+from ...channel import Doorbell, spin_seconds
+from ...channel.links import Link, ShmLink, place
+from ...execute.trace import Trace
+from ...join.lookup.source import RelationTable
+from ...join.stream.flow import Flow
+from ..checkpoint import Checkpoint
+from ..commits import commit_of, parts_in, rows_by_rank
+from ..job import Job
+from ..local.child import limit_of, warm
+from ..local.wiring import ringer_of
+from ..members import Workers, as_bytes, fingerprint, require_equal, schema_text
+from ..opening import Opened, closing_of, job_of
+from ..peers import PeerChannels
+from ..points import arm, reached
+from ..protocol.worker import Worker
+from ..records.folder import CheckpointFolder, shared
+from ..records.parts import read_part
+from ..records.record import Record, read_record
+from ..results import PolledPart, table_of
+from ..states import OpenQuery, output_of
+from .driver import Peer, RankDriver
+from .meeting import Meeting
+from .recorder import Recorder
+
+
+@dataclass(frozen=True)
+class OpenedRank(Opened):
+    """The parts of a stream in one rank.
+
+    Parameters
+    ----------
+    recorded : sequence of PolledPart
+        Rows of the record that were not acknowledged, and that this rank gives again.
+    owned : ExitStack
+        Whatever else is to be closed.
+    """
+
+    recorded: Sequence[PolledPart]
+    owned: ExitStack
+
+    def close(self) -> None:
+        super().close()
+        self.owned.close()
+
+
+class _Opening:
+    """What a rank does to open a stream, step by step, each of which all ranks do.
+
+    Parameters
+    ----------
+    workers : Workers
+    owned : ExitStack
+        Closed if a step fails, or with the stream.
+    """
+
+    def __init__(self, workers: Workers, owned: ExitStack) -> None:
+        self.workers, self.owned = workers, owned
+        self.job: Job
+        self.folder: CheckpointFolder | None = None
+        self.last: Record | None = None
+        self.bell: Doorbell
+        self.peers: list[Peer | None] = [None] * workers.size
+        self.channels: list[PeerChannels | None] = [None] * workers.size
+        self._links: dict[int, Link] = {}
+
+    def compile(self, job: Job) -> dict[str, Any]:
+        """Compile the query; rank 0 locks the checkpoint and looks for its last record."""
+        self.job = job
+        arm(str(self.workers.rank))
+        self.opened = self.owned.enter_context(closing(OpenQuery(job)))
+        query = self.opened.query
+        self.closing = closing_of(query)
+        self.dealt_text, self.fingerprint = schema_text(self.opened.dealt), fingerprint(query)
+        number = 0
+        if job.folder is not None and self.workers.rank == 0:
+            self.folder = folder = CheckpointFolder(job.folder)
+            self.owned.callback(folder.close)
+            last = folder.newest()
+            if last is not None:
+                folder.require(last, job.text, self.fingerprint, self.dealt_text)
+                number = last.number
+            folder.tidy(last)
+        return {"facts": as_bytes(job.facts(query)).decode(), "number": number, "place": place()}
+
+    def compare(self, said: Sequence[Mapping[str, Any]]) -> None:
+        """Refuse ranks that do not run the same."""
+        require_equal([one["facts"].encode() for one in said])
+        self._number = said[0]["number"]
+        here = sum(one["place"] == place() for one in said)
+        self._spin_s = spin_seconds(here)
+
+    def offer(self) -> list[str | None]:
+        """Read the record, and make this rank's end of all channels."""
+        if self.job.folder is not None:
+            self.owned.callback(os.close, shared(self.job.folder))
+            if self._number:
+                self.last = read_record(self.job.folder, self._number)
+        self.bell = Doorbell.create(self._spin_s, is_offered=True)
+        self.owned.callback(self.bell.close)
+        offers: list[str | None] = []
+        for rank in range(self.workers.size):
+            if rank == self.workers.rank:
+                offers.append(None)
+                continue
+            link = self._links[rank] = ShmLink(self.bell, spins=self._spin_s > 0)
+            self.owned.callback(link.close)
+            offers.append(link.offer().decode())
+        return offers
+
+    def connect(self, offers: Sequence[Sequence[str]]) -> None:
+        """Connect to all others, and load this rank's share of the record."""
+        for rank, link in self._links.items():
+            offered = offers[rank][self.workers.rank]
+            self.channels[rank] = PeerChannels(*link.connect(offered.encode()))
+            process = json.loads(offered)["process"]
+            pidfd = os.pidfd_open(process)
+            self.owned.callback(os.close, pidfd)
+            self.peers[rank] = Peer(process, pidfd)
+            self.bell.watch(pidfd, f"rank {rank}")
+        self._load()
+        query, state = self.opened.query, self.state
+        self.output = output_of(query, state.schema, self.job.ordered)
+        self.recorded = self._recorded()
+
+    def _load(self) -> None:
+        job, rank, last = self.job, self.workers.rank, self.last
+        self.state = self.opened.state(rank)
+        self.worker = Worker(
+            rank,
+            job.size,
+            self.state,
+            limit_of(self.opened.query, False),
+            incarnation=1 if last is None else last.incarnation + 1,
+            number=self._number,
+            saves=job.folder is not None,
+        )
+        warm(self.opened)
+        if last is not None and job.folder is not None:
+            for part in parts_in(commit_of(last).states):
+                reached("restore")
+                self.worker.load(read_part(job.folder, part), last.size)
+
+    def _recorded(self) -> list[PolledPart]:
+        """Read what this rank gives again of the record."""
+        job, workers = self.job, self.workers
+        if self.last is None or job.folder is None:
+            return []
+        is_own = lambda rank: rank % workers.size == workers.rank  # noqa: E731
+        found = rows_by_rank(job.folder, self.last, self.state.schema, is_own)
+        return [
+            PolledPart(number, rank, table_of(rows, self.output, job.ordered))
+            for number, rank, rows in found
+        ]
+
+    def connected(self) -> None:
+        """Give back what only connecting needed."""
+        for link in self._links.values():
+            link.connected()
+
+    def recorder(self) -> Recorder | None:
+        """Return what writes records, at rank 0."""
+        if self.folder is None:
+            return None
+        last = self.last
+        return Recorder(
+            self.folder,
+            self.job.text,
+            self.fingerprint,
+            self.dealt_text,
+            self.worker.incarnation,
+            {} if last is None else dict(commit_of(last).rows),
+        )
+
+
+def open_rank(
+    text: str,
+    schemas: Mapping[str, pa.Schema],
+    options: QueryOptions,
+    workers: Workers,
+    flow: Flow,
+    checkpoint: Checkpoint | None,
+    release: str,
+    trace: bool,
+    relation: tuple[str, RelationTable] | None,
+) -> OpenedRank:
+    """Open the parts of a stream in this rank, while all others do the same.
+
+    Raises
+    ------
+    PenstockError
+        This rank cannot begin.
+    ProcessError
+        Another one cannot, or runs something else.
+    """
+    now = checkpoint is not None and release == "now"
+    meeting = Meeting(workers)
+    with ExitStack() as owned:
+        # Whatever fails here fails in all ranks: none waits for one that has given up.
+        opening = _Opening(workers, owned)
+        given = text, schemas, options, workers.size, flow, checkpoint, now, trace, relation
+        opening.compare(meeting.agree(lambda: opening.compile(job_of(*given))))
+        offers = meeting.agree(opening.offer)
+        meeting.agree(lambda: opening.connect(offers))
+        opening.connected()
+        job, query = opening.job, opening.opened.query
+        ringer = ringer_of(opening.bell)
+        owned.callback(ringer.close)
+        traced = Trace(trace)
+        driver = RankDriver(
+            job,
+            opening.worker,
+            opening.state,
+            opening.channels,
+            opening.peers,
+            opening.bell,
+            opening.last,
+            opening.recorder(),
+            wake=ringer.ring,
+            now=now,
+            lease_s=flow.running.timeout_s,
+            trace=traced,
+        )
+        return OpenedRank(
+            query,
+            opening.closing,
+            schemas[query.source.table],
+            opening.opened.dealt,
+            opening.output,
+            flow,
+            checkpoint,
+            now,
+            None,
+            opening.bell,
+            driver,
+            traced,
+            opening.recorded,
+            owned.pop_all(),
+        )

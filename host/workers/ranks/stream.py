@@ -1,0 +1,252 @@
+"""A running query over one source on ranks: the calls of streams, made in every rank."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from typing import cast
+
+import pyarrow as pa
+
+from penstock import arguments
+from penstock.errors import LostError, UsageError
+from penstock.plan.query import LEFT
+from penstock.query.options import QueryOptions
+
+from ...join.lookup.source import RelationTable
+from ...join.stream.flow import Flow
+from ...windows.feeds import ONLY
+from ...windows.source import Source, Span
+from ..checkpoint import Checkpoint
+from ..dealt import projected
+from ..members import Workers
+from ..points import reached
+from ..results import Polled, PolledPart
+from ..stream import NumberedStream, WorkerStream
+from .driver import RankDriver
+from .opening import OpenedRank, open_rank
+
+#: Seconds between looks at whether the last cut is over.
+_LOOK_S = 1.0
+
+
+class RankStream(WorkerStream):
+    """A running query over one source, on ranks that an engine has placed.
+
+    Each rank pushes what it reads, under feeds of its own name, and polls the groups whose keys it
+    leads.
+
+    Parameters
+    ----------
+    opened : OpenedRank
+        Owned.
+    disorder : int, timedelta, or mapping of source to either
+    """
+
+    _driver: RankDriver
+    _opened: OpenedRank
+
+    def __init__(self, opened: OpenedRank, disorder: Span | Mapping[str, Span]) -> None:
+        #: Feeds that this rank has registered.
+        self._begun: list[str] = []
+        #: Rows of the record that were not acknowledged and that this rank gives: the oldest first.
+        self._recorded = deque(opened.recorded)
+        #: The one of these that was given last, and is not acknowledged.
+        self._again: PolledPart | None = None
+        super().__init__(opened, disorder)
+
+    def _restore(self) -> None:
+        super()._restore()
+        driver = self._driver
+        self._intake.number_feeds(driver.rank, driver.job.size)
+        driver.on_begin = self._cut
+        driver.on_begun_feed = self._begun_elsewhere
+        driver.acknowledged = self._acknowledged
+
+    # -- feeds ------------------------------------------------------------------------------------
+
+    def register(self, source: str, feed: str, disorder: Span | None = None) -> None:
+        own = self._source(source)
+        arguments.text("feed", feed)
+        arguments.optional(arguments.span)("disorder", disorder)
+
+        def register() -> None:
+            self._intake.register(own, feed, disorder)
+            self._begun.append(feed)
+            self._driver.begin_feed(feed)
+
+        self._change(register)
+
+    def _begun_elsewhere(self, rank: int, feed: str) -> None:
+        self._intake.begun_elsewhere(self._intake.sources[LEFT], feed)
+        self._promise()
+
+    def _push(self, own: Source, source: str, batch: pa.RecordBatch | pa.Table, feed: str) -> None:
+        if feed == ONLY and self._opened.checkpoint is not None:
+            raise UsageError(
+                f"with a checkpoint each rank pushes under names of its own, by which it reads on "
+                f"after a restart; register a feed of {source}, and push with feed="
+            )
+        super()._push(own, source, batch, feed)
+
+    def _deal(self, rows: pa.RecordBatch, number: int) -> None:
+        dealt = projected(rows, self._opened.dealt)
+        self._parent.push(number, self._firsts[number], dealt, dealt.nbytes)
+        self._firsts[number] += dealt.num_rows
+
+    def _settle(self) -> None:
+        """Wait for nothing: what this rank pushes completes groups only with all others."""
+
+    # -- cuts -------------------------------------------------------------------------------------
+
+    def _cut_if_due(self, now: float) -> None:
+        due = self._cuts.due
+        if due is not None and due <= now:
+            self._driver.ask_cut()
+
+    def _cut(self) -> None:
+        self._cuts.began()
+        firsts = {str(feed): n for feed, n in self._firsts.items()}
+        state = {"intake": self._intake.state(), "begun": self._begun, "firsts": firsts}
+        self._parent.cut(state)
+
+    def _acknowledged(self) -> int:
+        """Return up to which number all rows that this rank gives were taken."""
+        waits = [part.number - 1 for part in (self._again, *self._recorded) if part is not None]
+        return min([self._parent.acknowledged, *waits])
+
+    # -- what is given ----------------------------------------------------------------------------
+
+    def _offer(self) -> Polled | PolledPart | None:
+        """Return rows of the record first, each rank's by themselves, and then this rank's own."""
+        if self._offered is not None and self._offered is not self._returned:
+            return self._offered
+        self._again = self._recorded.popleft() if self._recorded else None
+        if self._again is not None:
+            self._offered = self._again
+            reached("release")
+        elif (offered := super()._offer()) is not None:
+            self._offered = PolledPart(offered.number, self._driver.rank, offered.rows)
+        return self._offered
+
+    def _pollable_rows(self) -> int:
+        return super()._pollable_rows() + sum(part.rows.num_rows for part in self._recorded)
+
+    # -- the end ----------------------------------------------------------------------------------
+
+    def close(self) -> pa.Table:
+        """End this rank's feeds, and serve the others until all ranks have ended.
+
+        Meanwhile other threads may poll.
+        """
+        self._end(stops=False)
+        return super().close()
+
+    def stop(self) -> None:
+        """Make a last checkpoint once all ranks have stopped or closed, and end."""
+        if self._opened.checkpoint is not None:
+            self._end(stops=True)
+        super().stop()
+
+    def _end(self, *, stops: bool) -> None:
+        self._require_own_process()
+
+        def end() -> None:
+            if self._closed or self._error is not None:
+                return
+            if not stops:
+                self._intake.end()
+                self._advanced()
+            self.budget.lifted = True  # others need what this rank leads, whoever polls
+            self._driver.end()
+
+        self._thread.call(end)
+        while not (self._closed or self._driver.is_over or self._error is not None):
+            self.budget.bells.wait_for(
+                lambda: self._driver.is_over or self._error is not None, _LOOK_S
+            )
+
+    def _finish(self) -> None:
+        if self._error is not None:
+            raise self._error
+
+    def __exit__(self, *exc: object) -> None:
+        if exc and exc[0] is not None and not self._closed:
+            # The others must not wait for rows that do not come.
+            self._thread.call(lambda: self._abandon_with(exc[1]))
+            return
+        self.close()
+
+    def _abandon_with(self, cause: object) -> None:
+        error = LostError(f"this rank was left by an error: {type(cause).__name__}: {cause}")
+        if self._error is None:
+            self._driver.abandon(error)
+        self._fail(error)
+        self._abandon()
+
+    def _fail(self, error: Exception) -> None:
+        if self._error is None:
+            self._driver.abandon(error)
+        super()._fail(error)
+
+
+class NumberedRankStream(NumberedStream, RankStream):
+    """A running query whose rows leave under the number of the checkpoint that covers them."""
+
+    def poll(self) -> PolledPart | None:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Return the next rows of a checkpoint and the rank that has computed them.
+
+        They acknowledge those of the call before. After a restart rows that were not acknowledged
+        are given again under the same number and rank, perhaps by another rank.
+
+        Returns
+        -------
+        PolledPart or None
+            None if no further checkpoint has rows.
+        """
+        return cast("PolledPart | None", super().poll())
+
+    def close(self) -> PolledPart | None:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """End this rank's feeds, and serve until all ranks have ended; returns what `poll` does."""
+        return cast("PolledPart | None", super().close())
+
+
+def open_ranks(
+    text: str,
+    schemas: Mapping[str, pa.Schema],
+    options: QueryOptions,
+    workers: Workers,
+    *,
+    checkpoint: Checkpoint | None = None,
+    release: str = "commit",
+    disorder: Span | Mapping[str, Span] = 0,
+    flow: Flow | None = None,
+    trace: bool = False,
+    relation: tuple[str, RelationTable] | None = None,
+) -> RankStream:
+    """Open a stream in this rank; all ranks call it.
+
+    Parameters
+    ----------
+    workers : Workers
+        This rank, as its engine has it.
+    text, schemas, options, checkpoint, release, disorder, flow, trace, relation
+        As for :func:`~..stream.open_workers`.
+
+    Returns
+    -------
+    RankStream or NumberedRankStream
+        The latter if commits release rows.
+
+    Raises
+    ------
+    PenstockError
+        This rank cannot begin.
+    ProcessError
+        Another one cannot, or runs something else.
+    """
+    opened = open_rank(
+        text, schemas, options, workers, flow or Flow(), checkpoint, release, trace, relation
+    )  # fmt: skip
+    is_numbered = checkpoint is not None and not opened.now
+    return (NumberedRankStream if is_numbered else RankStream)(opened, disorder)

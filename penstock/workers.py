@@ -1,0 +1,8 @@
+"""Engines that place the workers of a stream: ``penstock.stream(..., workers=...)``."""
+
+from __future__ import annotations
+
+from penstock.host.workers.members import Workers
+from penstock.host.workers.mpi import MpiWorkers, mpi
+
+__all__ = ["MpiWorkers", "Workers", "mpi"]
