@@ -13,6 +13,8 @@ import signal
 #: Where processes can be killed; those of the parent, and those of workers.
 PARENT_POINTS = ("push", "deal", "record", "committed", "release", "restart")
 WORKER_POINTS = ("fold", "seal", "between slots", "merge", "mark", "part", "written", "restore")
+#: A rank is both.
+RANK_POINTS = tuple(p for p in PARENT_POINTS + WORKER_POINTS if p != "restart")
 
 _VARIABLE = "PENSTOCK_KILL"
 #: Point at which this process ends, and how often it still may come there.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from typing import cast
 
 import pyarrow as pa
 
@@ -18,7 +19,7 @@ from ..windows.source import Span
 from .checkpoint import Checkpoint
 from .opening import Opened, open_parts
 from .points import reached
-from .results import Polled, table_of
+from .results import Polled, PolledPart, table_of
 from .turns import WorkerTurns
 
 
@@ -42,8 +43,8 @@ class WorkerStream(WorkerTurns):
     def __init__(self, opened: Opened, disorder: Span | Mapping[str, Span]) -> None:
         self._began = time.monotonic()
         self._target = 0
-        self._offered: Polled | None = None
-        self._returned: Polled | None = None
+        self._offered: Polled | PolledPart | None = None
+        self._returned: Polled | PolledPart | None = None
         super().__init__(opened, disorder)
         try:
             # In the stream's thread: children are told of the end of the thread that made them.
@@ -169,7 +170,7 @@ class WorkerStream(WorkerTurns):
             "wait, use more workers, or give a longer push_timeout_s"
         )
 
-    def _offer(self) -> Polled | None:
+    def _offer(self) -> Polled | PolledPart | None:
         """Return the next rows of a checkpoint, or again those that did not reach the caller."""
         if self._offered is None or self._offered is self._returned:
             found = self._parent.poll()
@@ -184,6 +185,12 @@ class WorkerStream(WorkerTurns):
         reached("release")
         return self._offered
 
+    def _numbered(self) -> Polled | PolledPart | None:
+        self._require_own_process()
+        offered = self._thread.call(self._offer)
+        self._returned = offered
+        return offered
+
 
 class NumberedStream(WorkerStream):
     """A running query whose rows leave under the number of the checkpoint that covers them."""
@@ -196,18 +203,12 @@ class NumberedStream(WorkerStream):
         Polled or None
             None if no further checkpoint has rows.
         """
-        self._require_own_process()
-        return self._numbered()
-
-    def _numbered(self) -> Polled | None:
-        offered = self._thread.call(self._offer)
-        self._returned = offered
-        return offered
+        return cast("Polled | None", self._numbered())
 
     def close(self) -> Polled | None:  # pyright: ignore[reportIncompatibleMethodOverride]
         """End the source; returns what :meth:`poll` does, which gives the rest of the numbers."""
         super().close()
-        return self._offered
+        return cast("Polled | None", self._offered)
 
 
 def open_workers(

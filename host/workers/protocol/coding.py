@@ -52,7 +52,14 @@ MOST_FEEDS = _ENDED - 1
 _CODES: dict[int, type] = dict(
     enumerate(
         (
-            DeltaBlock, EpochEnd, Mark, DealtRows, Promise, Withdrawal, OutputRows, PartWritten,
+            DeltaBlock,
+            EpochEnd,
+            Mark,
+            DealtRows,
+            Promise,
+            Withdrawal,
+            OutputRows,
+            PartWritten,
             Note,
         ),
         1,

@@ -22,7 +22,7 @@ from ..dealt import projected
 from ..members import Workers
 from ..points import reached
 from ..results import Polled, PolledPart
-from ..stream import NumberedStream, WorkerStream
+from ..stream import WorkerStream
 from .driver import RankDriver
 from .opening import OpenedRank, open_rank
 
@@ -190,7 +190,7 @@ class RankStream(WorkerStream):
         super()._fail(error)
 
 
-class NumberedRankStream(NumberedStream, RankStream):
+class NumberedRankStream(RankStream):
     """A running query whose rows leave under the number of the checkpoint that covers them."""
 
     def poll(self) -> PolledPart | None:  # pyright: ignore[reportIncompatibleMethodOverride]
@@ -204,11 +204,12 @@ class NumberedRankStream(NumberedStream, RankStream):
         PolledPart or None
             None if no further checkpoint has rows.
         """
-        return cast("PolledPart | None", super().poll())
+        return cast("PolledPart | None", self._numbered())
 
     def close(self) -> PolledPart | None:  # pyright: ignore[reportIncompatibleMethodOverride]
         """End this rank's feeds, and serve until all ranks have ended; returns what `poll` does."""
-        return cast("PolledPart | None", super().close())
+        super().close()
+        return cast("PolledPart | None", self._offered)
 
 
 def open_ranks(

@@ -25,9 +25,13 @@ FLUSHED = 6
 
 def put(sink: Path, number: int, rows: pa.Table) -> None:
     """Replace a number as a whole; what was given under it before must be the same rows."""
-    path = sink / f"{number:010d}.arrow"
+    put_file(sink / f"{number:010d}.arrow", rows)
+
+
+def put_file(path: Path, rows: pa.Table) -> None:
+    """Replace a file of rows; what was in it before must be the same rows."""
     if path.exists() and comparable(read(path)) != comparable(rows):
-        raise SystemExit(f"number {number} was given again with other rows")
+        raise SystemExit(f"{path.stem} was given again with other rows")
     with (
         atomic(path) as partial,
         pa.OSFile(str(partial), "wb") as file,

@@ -23,6 +23,7 @@ from threading import Timer
 from penstock.host.workers.points import PARENT_POINTS, WORKER_POINTS
 from tests.host.workers.kit.app import sunk
 from tests.host.workers.kit.groups import batches, wanted
+from tests.host.workers.kit.rank_chaos import RankRound, rank_targets
 
 ROOT = Path(__file__).resolve().parents[4]
 #: Seconds for one start of the app.
@@ -130,14 +131,16 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kills", type=int, default=100)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--ranks", action="store_true", help="kill ranks without a parent")
     given = parser.parse_args()
     killed, failed, seed = Counter[str](), 0, given.seed
-    targets = targets_of(2 * given.kills, Random(given.seed))
+    choose, rounds = (rank_targets, RankRound) if given.ranks else (targets_of, Round)
+    targets = choose(2 * given.kills, Random(given.seed))
     while killed.total() < given.kills and targets:
         began, some = time.monotonic(), targets[:10]
         del targets[:10]
         with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-            one = Round(Path(folder), seed)
+            one = rounds(Path(folder), seed)
             one.run(some[: given.kills - killed.total()])
             rows, lost, doubled = one.outcome()
         kinds = [target.partition(":")[0] for target in one.killed]
