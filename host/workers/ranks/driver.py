@@ -8,12 +8,10 @@ rank 0 the :class:`Chair`. They speak by notes on the channels between workers.
 from __future__ import annotations
 
 import json
-import select
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 from penstock.errors import LostError, PenstockError
@@ -23,7 +21,6 @@ from ...execute.trace import Trace
 from ..counts import EpochState, Statuses
 from ..driving import StreamDriver
 from ..job import Job
-from ..peers import PeerChannels
 from ..points import reached
 from ..protocol.commit import Commit
 from ..protocol.messages import Note, OutputRows, PartWritten
@@ -34,6 +31,7 @@ from ..upstream import Status
 from ..worker_loop import WorkerLoop
 from ..writing import PartWriter
 from .chair import Begin, Chair, Over
+from .peer import Peer
 from .recorder import Recorder
 from .upstream import RankUpstream
 
@@ -41,23 +39,6 @@ from .upstream import RankUpstream
 _LEAVE_S = 20.0
 #: Seconds that a part may take to be written when the stream ends.
 _LAST_PART_S = 600.0
-
-
-@dataclass
-class Peer:
-    """Another rank.
-
-    Parameters
-    ----------
-    process, pidfd : int
-        ``pidfd`` is watched by the doorbell.
-    has_left : bool
-        Whether it has said that it ends, and nothing more comes of it.
-    """
-
-    process: int
-    pidfd: int
-    has_left: bool = False
 
 
 class RankDriver(StreamDriver):
@@ -70,10 +51,8 @@ class RankDriver(StreamDriver):
         With what it loaded of the last record.
     state : EpochState
         The worker's.
-    channels : sequence of PeerChannels or None
-        By rank; None for its own.
     peers : sequence of Peer or None
-        By rank.
+        By rank; None for itself.
     bell : Doorbell
         Of this process.
     last : Record or None
@@ -94,7 +73,6 @@ class RankDriver(StreamDriver):
         job: Job,
         worker: Worker,
         state: EpochState,
-        channels: Sequence[PeerChannels | None],
         peers: Sequence[Peer | None],
         bell: Doorbell,
         last: Record | None,
@@ -116,7 +94,7 @@ class RankDriver(StreamDriver):
         number = 0 if last is None else last.number
         self.parent = Parent(1, saves=job.folder is not None, now=now, keeps=False, last=_own(last))
         self._worker = worker
-        self._channels, self._peers, self._bell = channels, peers, bell
+        self._peers, self._bell = peers, bell
         self._recorder = recorder
         self._lease_s = lease_s
         self._chair = Chair(job.size, number) if self.rank == 0 else None
@@ -127,12 +105,10 @@ class RankDriver(StreamDriver):
         #: Cuts whose part this rank has told rank 0.
         self._told = number
         self._has_part = self._has_ended = self._is_gone = False
-        self._moved = [time.monotonic()] * job.size
-        self._credits = [0] * job.size
         self._loop = WorkerLoop(
             worker,
             state,
-            channels,
+            [None if peer is None else peer.channels for peer in peers],
             RankUpstream(self.parent, self._arrived, self._may_give),
             bell,
             number=number,
@@ -308,39 +284,15 @@ class RankDriver(StreamDriver):
         LostError
             One is not.
         """
-        if self.is_over or self._is_gone:
-            return False
-        for rank in self._others():
+        for rank in self._staying() if not (self.is_over or self._is_gone) else ():
             peer = self._peers[rank]
-            if peer is None or peer.has_left:
-                continue
-            if _has_ended(peer.pidfd):
-                self._hear_last(rank)
-                if not peer.has_left:
-                    raise LostError(_lost(rank, self.job, f"(process {peer.process}) has ended"))
-            elif (silent_s := self._silent_s(rank, now)) > self._lease_s:
-                how = (
-                    f"(process {peer.process}) has taken nothing for {silent_s:.3g} s, longer than "
-                    f"its lease of {self._lease_s:g} s: it is stopped, or hangs; end it"
-                )
+            assert peer is not None
+            if peer.has_ended:
+                while self._worker.may_read(rank) and peer.channels.consumer.has_arrived:
+                    self._loop.step()  # what it said before
+            if not peer.has_left and (how := peer.how_it_is_lost(now, self._lease_s)):
                 raise LostError(_lost(rank, self.job, how))
         return False
-
-    def _hear_last(self, rank: int) -> None:
-        """Take what a rank that has ended said before."""
-        channels, worker = self._channels[rank], self._worker
-        while channels is not None and worker.may_read(rank) and channels.consumer.has_arrived:
-            self._loop.step()
-
-    def _silent_s(self, rank: int, now: float) -> float:
-        """Return for how long a rank has not taken what it was sent."""
-        channels = self._channels[rank]
-        assert channels is not None
-        credits = channels.producer.credits
-        if credits == channels.producer.slots or credits != self._credits[rank]:
-            self._moved[rank] = now
-        self._credits[rank] = credits
-        return now - self._moved[rank]
 
     def close(self) -> None:
         """Tell the others that this rank ends in order, and end."""
@@ -400,12 +352,6 @@ def _own(last: Record | None) -> Commit | None:
     if last is None:
         return None
     return Commit(last.number, 1, last.incarnation, {}, None, last.number, (), {})
-
-
-def _has_ended(pidfd: int) -> bool:
-    poll = select.poll()
-    poll.register(pidfd, select.POLLIN)
-    return bool(poll.poll(0))
 
 
 def _lost(rank: int, job: Job, how: str) -> str:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from penstock.errors import PenstockError, ProcessError
+from penstock.errors import ProcessError
 
 from ..members import Workers
 
@@ -45,8 +45,3 @@ class Meeting:
             if "error" in answer:
                 raise ProcessError(f"rank {rank} cannot begin: {answer['error']}")
         return [answer["value"] for answer in answers]
-
-
-def own_error(error: Exception) -> str:
-    """Return what other ranks are told of an error."""
-    return str(error) if isinstance(error, PenstockError) else f"{type(error).__name__}: {error}"

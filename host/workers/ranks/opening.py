@@ -33,8 +33,9 @@ from ..records.parts import read_part
 from ..records.record import Record, read_record
 from ..results import PolledPart, table_of
 from ..states import OpenQuery, output_of
-from .driver import Peer, RankDriver
+from .driver import RankDriver
 from .meeting import Meeting
+from .peer import Peer
 from .recorder import Recorder
 
 
@@ -75,7 +76,6 @@ class _Opening:
         self.last: Record | None = None
         self.bell: Doorbell
         self.peers: list[Peer | None] = [None] * workers.size
-        self.channels: list[PeerChannels | None] = [None] * workers.size
         self._links: dict[int, Link] = {}
 
     def compile(self, job: Job) -> dict[str, Any]:
@@ -126,11 +126,11 @@ class _Opening:
         """Connect to all others, and load this rank's share of the record."""
         for rank, link in self._links.items():
             offered = offers[rank][self.workers.rank]
-            self.channels[rank] = PeerChannels(*link.connect(offered.encode()))
+            channels = PeerChannels(*link.connect(offered.encode()))
             process = json.loads(offered)["process"]
             pidfd = os.pidfd_open(process)
             self.owned.callback(os.close, pidfd)
-            self.peers[rank] = Peer(process, pidfd)
+            self.peers[rank] = Peer(process, pidfd, channels)
             self.bell.watch(pidfd, f"rank {rank}")
         self._load()
         query, state = self.opened.query, self.state
@@ -225,7 +225,6 @@ def open_rank(
             job,
             opening.worker,
             opening.state,
-            opening.channels,
             opening.peers,
             opening.bell,
             opening.last,

@@ -1,9 +1,8 @@
 """Kills ranks of a stream at points named in the code, and sees that no row is lost.
 
-``python -m tests.host.workers.kit.chaos --ranks --kills 100`` (``make chaos-workers ARGS=--ranks``).
-A round is a stream of :mod:`.rank_app`, which is started again with another number of ranks until
-it has ended by itself. Whenever a rank is killed, each other must say that it was lost, or must
-have ended already.
+``python -m tests.host.workers.kit.chaos --ranks`` (``make chaos-workers ARGS=--ranks``). A round is
+a stream of :mod:`.rank_app`, which is started again with another number of ranks until it has ended
+by itself. Whenever a rank is killed, each other must say that it was lost, or have ended already.
 """
 
 from __future__ import annotations

@@ -1,0 +1,56 @@
+"""Another rank, as this one sees it."""
+
+from __future__ import annotations
+
+import select
+import time
+from dataclasses import dataclass, field
+
+from ..peers import PeerChannels
+
+
+@dataclass
+class Peer:
+    """Another rank: its channels, and whether it is there.
+
+    Parameters
+    ----------
+    process : int
+    pidfd : int
+        Of that process; the doorbell watches it.
+    channels : PeerChannels
+    has_left : bool
+        Whether it has said that it ends, and nothing more comes of it.
+    """
+
+    process: int
+    pidfd: int
+    channels: PeerChannels
+    has_left: bool = False
+    _credits: int = 0
+    #: When it last took something, or had nothing to take.
+    _moved: float = field(default_factory=time.monotonic)
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether its process has ended."""
+        poll = select.poll()
+        poll.register(self.pidfd, select.POLLIN)
+        return bool(poll.poll(0))
+
+    def how_it_is_lost(self, now: float, lease_s: float) -> str:
+        """Return what has become of a rank that is lost; empty if it is there."""
+        if self.has_ended:
+            return f"(process {self.process}) has ended"
+        producer = self.channels.producer
+        credits = producer.credits
+        if credits == producer.slots or credits != self._credits:
+            self._moved = now
+        self._credits = credits
+        silent_s = now - self._moved
+        if silent_s <= lease_s:
+            return ""
+        return (
+            f"(process {self.process}) has taken nothing for {silent_s:.3g} s, longer than its "
+            f"lease of {lease_s:g} s: it is stopped, or hangs; end it"
+        )
