@@ -124,7 +124,6 @@ class WorkerTurns(StreamCalls):
             raise
 
     def _deal(self, rows: pa.RecordBatch, number: int) -> None:
-        """Deal admitted rows of the feed with a number."""
         for piece in pieces(projected(rows, self._opened.dealt)):
             body = packed(piece)
             kept = body if self._slabs is None else self._slabs.put(body)
@@ -169,9 +168,8 @@ class WorkerTurns(StreamCalls):
         self._cut_if_due(now)
         self._work(self._inbox.empty)
         due = [self._check_at, now + self._driver.sleep_s(), *self._intake.next_idle(now)]
-        due += [] if self._cuts.due is None else [self._cuts.due]
         due += [] if self._may_receive() else [now + LOOK_S]
-        return min(due)
+        return min([*due, math.inf if (cut := self._next_cut()) is None else cut])
 
     def _look(self, now: float) -> bool:
         """Begin again if a worker is lost: its rows will be computed again; returns whether so."""
@@ -232,13 +230,14 @@ class WorkerTurns(StreamCalls):
             return 0
         return self._tally.rows(None if self._opened.now else self._parent.committed)
 
+    def _next_cut(self) -> float | None:
+        return self._cuts.due
+
     def _cut_if_due(self, now: float) -> None:
-        due = self._cuts.due
-        if due is not None and due <= now:
+        if (due := self._next_cut()) is not None and due <= now:
             self._cut()
 
     def _cut(self) -> None:
-        """Cut behind all that was taken."""
         self._cuts.began()
         firsts = {str(feed): n for feed, n in self._firsts.items()}
         self._parent.cut({"intake": self._intake.state(), "firsts": firsts})

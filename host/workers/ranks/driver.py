@@ -14,15 +14,13 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
-from penstock.errors import LostError, PenstockError
+from penstock.errors import PenstockError
 
 from ...channel import Doorbell
 from ...execute.trace import Trace
 from ..counts import EpochState, Statuses
 from ..driving import StreamDriver
 from ..job import Job
-from ..points import reached
-from ..protocol.commit import Commit
 from ..protocol.messages import Note, OutputRows, PartWritten
 from ..protocol.parent import Parent
 from ..protocol.worker import Worker
@@ -30,13 +28,13 @@ from ..records.record import Record
 from ..upstream import Status
 from ..worker_loop import WorkerLoop
 from ..writing import PartWriter
-from .chair import Begin, Chair, Over
-from .peer import Peer
-from .recorder import Recorder
+from .chair import Chair
+from .peer import Peer, lost
+from .recorder import Recorder, own_commit, part_note, turn_note
 from .upstream import RankUpstream
 
-#: Seconds for which a rank that ends tries to tell the others.
-_LEAVE_S = 20.0
+#: Seconds for which a rank that ends tries to tell the others, in order and with an error.
+_LEAVE_S, _ABANDON_S = 20.0, 1.0
 #: Seconds that a part may take to be written when the stream ends.
 _LAST_PART_S = 600.0
 
@@ -88,11 +86,10 @@ class RankDriver(StreamDriver):
         self.recorded_rows = {}
         self.admission = None if last is None else last.admission
         self.committed_at = time.monotonic()
-        #: Whether the last cut is over, and rows are all that is left.
-        self.is_over = False
         self.statuses = Statuses(job.size, {} if last is None or self.rank else last.counts)
         number = 0 if last is None else last.number
-        self.parent = Parent(1, saves=job.folder is not None, now=now, keeps=False, last=_own(last))
+        saves, commit = job.folder is not None, own_commit(last)
+        self.parent = Parent(1, saves=saves, now=now, keeps=False, last=commit)
         self._worker = worker
         self._peers, self._bell = peers, bell
         self._recorder = recorder
@@ -104,7 +101,9 @@ class RankDriver(StreamDriver):
         self._asked = number
         #: Cuts whose part this rank has told rank 0.
         self._told = number
-        self._has_part = self._has_ended = self._is_gone = False
+        self._has_part = self._is_gone = False
+        #: Whether the last cut is over, and rows are all that is left.
+        self.is_over = False
         self._loop = WorkerLoop(
             worker,
             state,
@@ -120,8 +119,6 @@ class RankDriver(StreamDriver):
             on_note=lambda rank, note: self._heard(rank, json.loads(note.body)),
         )
 
-    # What the stream is told.
-
     def on_begin(self) -> None:
         """Cut here: the stream hands its intake's state to :attr:`parent`."""
 
@@ -132,30 +129,23 @@ class RankDriver(StreamDriver):
         """Return up to which number the caller has taken all rows of this rank."""
         return self.parent.acknowledged
 
-    # What the stream says.
-
     def ask_cut(self) -> None:
         """Ask rank 0 for a cut behind all that was pushed so far."""
-        number = self.parent.committed + (1 if self.parent.may_cut else 2)
-        if self._asked < number:
-            self._asked = number
-            self._say(0, say="want")
+        self._asked = self.parent.committed + 1
+        self._say(0, say="want")
+
+    @property
+    def has_asked(self) -> bool:
+        """Whether rank 0 is asked for the next cut."""
+        return self._asked > self.parent.committed
 
     def begin_feed(self, feed: str) -> None:
         """Tell the others that a feed is this rank's."""
-        for rank in self._others():
-            self._say(rank, say="feed", feed=feed)
+        self._say_others(say="feed", feed=feed)
 
     def end(self) -> None:
         """Say that this rank takes no more rows; it goes on to serve."""
-        if not self._has_ended:
-            self._has_ended = True
-            self._say(0, say="ended")
-
-    # Notes.
-
-    def _others(self) -> list[int]:
-        return [rank for rank in range(self.job.size) if rank != self.rank]
+        self._say(0, say="ended")
 
     def _say(self, rank: int, **note: Any) -> None:
         if rank == self.rank:
@@ -164,9 +154,14 @@ class RankDriver(StreamDriver):
             body = json.dumps(note).encode()
             self._worker.outgoing[rank].append(Note(self._worker.incarnation, body))
 
-    def _say_all(self, **note: Any) -> None:
-        for rank in range(self.job.size):
+    def _say_others(self, **note: Any) -> None:
+        for rank, _ in self._others():
             self._say(rank, **note)
+
+    def _others(self) -> list[tuple[int, Peer]]:
+        """Return the other ranks that have not left."""
+        peers = enumerate(self._peers)
+        return [(rank, peer) for rank, peer in peers if peer is not None and not peer.has_left]
 
     def _heard(self, rank: int, note: dict[str, Any]) -> None:
         chair = self._chair
@@ -190,10 +185,8 @@ class RankDriver(StreamDriver):
         commit = self.parent.ready
         if commit is not None and self.parent.committed < number:
             self.parent.commit(commit)
-            self.statuses.committed(self.statuses.covered())
             self.committed_at = time.monotonic()
-        self._has_part = False
-        self.is_over = is_last
+        self._has_part, self.is_over = False, is_last
 
     def _left(self, rank: int, why: str) -> None:
         peer = self._peers[rank]
@@ -201,12 +194,12 @@ class RankDriver(StreamDriver):
         peer.has_left = True
         self._bell.unwatch(peer.pidfd)
         if why:
-            raise LostError(_lost(rank, self.job, f"has ended its stream: {why}"))
+            raise lost(rank, self.job, f"has ended its stream: {why}")
 
     # One turn.
 
     def start(self) -> None:
-        """Begin: nothing is left to be done."""
+        pass  # all that can fail is done while ranks open the stream together
 
     def step(self, may_receive: Callable[[], bool]) -> bool:
         if self._is_gone:
@@ -218,21 +211,11 @@ class RankDriver(StreamDriver):
             self._heard(self.rank, self._own_notes.popleft())
             moved = True
         if self._chair is not None and (turn := self._chair.turn()) is not None:
-            self._preside(turn)
+            note = turn_note(turn, self._recorder, self.trace)
+            self._own_notes.append(note)
+            self._say_others(**note)
             moved = True
         return moved
-
-    def _preside(self, turn: Begin | Over) -> None:
-        if isinstance(turn, Begin):
-            self._say_all(say="begin")
-            return
-        if self._recorder is not None:
-            began = time.monotonic()
-            reached("record")
-            self._recorder.commit(turn)
-            reached("committed")
-            self.trace.add("records", "record", began, time.monotonic(), number=turn.number)
-        self._say_all(say="over", number=turn.number, is_last=turn.is_last)
 
     def _may_give(self) -> bool:
         # What follows this rank's part is of the next number: it waits for the record.
@@ -261,105 +244,56 @@ class RankDriver(StreamDriver):
             self._has_part = False
             return True
         self._told = commit.number
-        texts = {"state": commit.states[0].decode()}
-        texts["rows"] = b"".join(commit.rows.get(commit.number, ())).decode()
-        self._say(
-            0,
-            say="part",
-            number=commit.number,
-            **texts,
-            admission=commit.admission,
-            acknowledged=self.acknowledged(),
-            counts=self.statuses.covered(),
-        )
+        self._say(0, **part_note(commit, self.acknowledged(), self.statuses.covered()))
         return True
 
     # Losses and the end.
 
     def check(self, now: float) -> bool:
-        """Look whether all ranks are there.
-
-        Raises
-        ------
-        LostError
-            One is not.
-        """
-        for rank in self._staying() if not (self.is_over or self._is_gone) else ():
-            peer = self._peers[rank]
-            assert peer is not None
+        for rank, peer in [] if self.is_over or self._is_gone else self._others():
             if peer.has_ended:
                 while self._worker.may_read(rank) and peer.channels.consumer.has_arrived:
                     self._loop.step()  # what it said before
             if not peer.has_left and (how := peer.how_it_is_lost(now, self._lease_s)):
-                raise LostError(_lost(rank, self.job, how))
+                raise lost(rank, self.job, how)
         return False
 
     def close(self) -> None:
-        """Tell the others that this rank ends in order, and end."""
         self._leave("", _LEAVE_S)
-        if self._writer is not None:
-            self._writer.close(_LAST_PART_S)
-            self._writer = None
 
     def kill(self) -> None:
-        """End at once; the others are told if they take it at once."""
         self._leave("look at what it said", 0.0)
 
     def abandon(self, error: Exception) -> None:
-        """End with an error, of which the others are told."""
-        self._leave(str(error), 0.0)
+        """Tell the others of an error, and end."""
+        self._leave(str(error), _ABANDON_S)
 
     def _leave(self, why: str, timeout_s: float) -> None:
         if self._is_gone:
             return
         self._is_gone = True
         why = why if not self.is_over else ""
-        for rank in self._others():
-            self._say(rank, say="left", why=why)
+        self._say_others(say="left", why=why)
         deadline = time.monotonic() + timeout_s
         with suppress(PenstockError):
-            while any(self._worker.outgoing[rank] for rank in self._staying()):
+            while any(self._worker.outgoing[rank] for rank, _ in self._others()):
                 if self._loop.send():
                     continue
                 left = deadline - time.monotonic()
                 if left <= 0:
                     break
                 self._bell.wait(self._loop.can_send, left)
-        for peer in self._peers:
-            if peer is not None:
-                self._bell.unwatch(peer.pidfd)
-
-    def _staying(self) -> list[int]:
-        """Return the other ranks that have not left."""
-        return [r for r in self._others() if (p := self._peers[r]) is not None and not p.has_left]
+        for _, peer in self._others():
+            self._bell.unwatch(peer.pidfd)
+        if self._writer is not None:  # nobody else may use the folder before
+            self._writer.close(_LAST_PART_S)
 
     @property
     def pids(self) -> list[int]:
-        """Nothing: other ranks' processes are the engine's."""
-        return []
-
-    # Waiting.
+        return []  # they are the engine's
 
     def is_ready(self, may_receive: bool) -> bool:
         return not self._is_gone and (bool(self._own_notes) or self._loop.is_ready())
 
     def sleep_s(self) -> float:
         return self._loop.sleep_s()
-
-
-def _own(last: Record | None) -> Commit | None:
-    """Return a record as far as it concerns one rank: how far it goes."""
-    if last is None:
-        return None
-    return Commit(last.number, 1, last.incarnation, {}, None, last.number, (), {})
-
-
-def _lost(rank: int, job: Job, how: str) -> str:
-    follows = (
-        "start all ranks again and push everything again, or give checkpoint=FOLDER to go on "
-        "from its last record"
-        if job.folder is None
-        else "start all ranks again, any number of them: they go on from the last record, and "
-        "senders from position()"
-    )
-    return f"rank {rank} of {job.size} {how}; {follows}"

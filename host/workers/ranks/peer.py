@@ -6,6 +6,9 @@ import select
 import time
 from dataclasses import dataclass, field
 
+from penstock.errors import LostError
+
+from ..job import Job
 from ..peers import PeerChannels
 
 
@@ -54,3 +57,15 @@ class Peer:
             f"(process {self.process}) has taken nothing for {silent_s:.3g} s, longer than its "
             f"lease of {lease_s:g} s: it is stopped, or hangs; end it"
         )
+
+
+def lost(rank: int, job: Job, how: str) -> LostError:
+    """Return the error of a rank that is lost, which says what follows."""
+    follows = (
+        "start all ranks again and push everything again, or give checkpoint=FOLDER to go on "
+        "from its last record"
+        if job.folder is None
+        else "start all ranks again, any number of them: they go on from the last record, and "
+        "senders from position()"
+    )
+    return LostError(f"rank {rank} of {job.size} {how}; {follows}")

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
+from ...execute.trace import Trace
 from ..commits import record_of
+from ..points import reached
 from ..protocol.commit import Commit
 from ..records.folder import CheckpointFolder
+from ..records.record import Record
 from .admission import merged
-from .chair import Over
+from .chair import Begin, Over
 
 
 @dataclass(frozen=True)
@@ -57,3 +63,51 @@ class Recorder:
         )
         counts = {name: sum(part["counts"][name] for part in parts) for name in parts[0]["counts"]}
         self.folder.commit(record_of(commit, self.query, self.fingerprint, self.dealt, counts))
+
+
+def part_note(commit: Commit, acknowledged: int, counts: Mapping[str, int]) -> dict[str, Any]:
+    """Return what a rank tells rank 0 of its part of a checkpoint.
+
+    Parameters
+    ----------
+    commit : Commit
+        Of this rank alone.
+    acknowledged : int
+        Up to which number the caller has taken all rows of the rank.
+    counts : mapping of str to int
+        What the record keeps.
+    """
+    return {
+        "say": "part",
+        "number": commit.number,
+        "state": commit.states[0].decode(),
+        "rows": b"".join(commit.rows.get(commit.number, ())).decode(),
+        "admission": commit.admission,
+        "acknowledged": acknowledged,
+        "counts": dict(counts),
+    }
+
+
+def turn_note(turn: Begin | Over, recorder: Recorder | None, trace: Trace) -> dict[str, Any]:
+    """Return what all ranks are told; commits what is over before.
+
+    Raises
+    ------
+    FileError
+    """
+    if isinstance(turn, Begin):
+        return {"say": "begin"}
+    if recorder is not None:
+        began = time.monotonic()
+        reached("record")
+        recorder.commit(turn)
+        reached("committed")
+        trace.add("records", "record", began, time.monotonic(), number=turn.number)
+    return {"say": "over", "number": turn.number, "is_last": turn.is_last}
+
+
+def own_commit(last: Record | None) -> Commit | None:
+    """Return a record as far as it concerns one rank: how far it goes."""
+    if last is None:
+        return None
+    return Commit(last.number, 1, last.incarnation, {}, None, last.number, (), {})

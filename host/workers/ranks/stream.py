@@ -59,7 +59,7 @@ class RankStream(WorkerStream):
         super()._restore()
         driver = self._driver
         self._intake.number_feeds(driver.rank, driver.job.size)
-        driver.on_begin = self._cut
+        driver.on_begin = self._begin_cut
         driver.on_begun_feed = self._begun_elsewhere
         driver.acknowledged = self._acknowledged
 
@@ -99,12 +99,17 @@ class RankStream(WorkerStream):
 
     # -- cuts -------------------------------------------------------------------------------------
 
-    def _cut_if_due(self, now: float) -> None:
+    def _next_cut(self) -> float | None:
         due = self._cuts.due
-        if due is not None and due <= now:
-            self._driver.ask_cut()
+        # Without a checkpoint cuts only tell when an order is complete, or what was asked for.
+        is_needed = self._opened.checkpoint is not None or self._ordered or due == 0.0
+        return due if is_needed and not self._driver.has_asked else None
 
     def _cut(self) -> None:
+        self._driver.ask_cut()
+
+    def _begin_cut(self) -> None:
+        """Cut, as all ranks do."""
         self._cuts.began()
         firsts = {str(feed): n for feed, n in self._firsts.items()}
         state = {"intake": self._intake.state(), "begun": self._begun, "firsts": firsts}
