@@ -35,6 +35,7 @@ MAY_IMPORT = {
 FACE = {
     "penstock.cli": {"constraints", "hw", "host", "sim", "spark_bridge"},
     "penstock.api": {"host"},
+    "penstock.workers": {"host"},
     "penstock": {"host"},  # the package itself, which passes on what api offers
 }
 

@@ -29,7 +29,7 @@ from ..upstream import Status
 from ..worker_loop import WorkerLoop
 from ..writing import PartWriter
 from .chair import Chair
-from .peer import Peer, lost
+from .other import OtherRank, lost
 from .recorder import Recorder, own_commit, part_note, turn_note
 from .upstream import RankUpstream
 
@@ -49,7 +49,7 @@ class RankDriver(StreamDriver):
         With what it loaded of the last record.
     state : EpochState
         The worker's.
-    peers : sequence of Peer or None
+    peers : sequence of OtherRank or None
         By rank; None for itself.
     bell : Doorbell
         Of this process.
@@ -71,7 +71,7 @@ class RankDriver(StreamDriver):
         job: Job,
         worker: Worker,
         state: EpochState,
-        peers: Sequence[Peer | None],
+        peers: Sequence[OtherRank | None],
         bell: Doorbell,
         last: Record | None,
         recorder: Recorder | None,
@@ -158,7 +158,7 @@ class RankDriver(StreamDriver):
         for rank, _ in self._others():
             self._say(rank, **note)
 
-    def _others(self) -> list[tuple[int, Peer]]:
+    def _others(self) -> list[tuple[int, OtherRank]]:
         """Return the other ranks that have not left."""
         peers = enumerate(self._peers)
         return [(rank, peer) for rank, peer in peers if peer is not None and not peer.has_left]

@@ -35,7 +35,7 @@ from ..results import PolledPart, table_of
 from ..states import OpenQuery, output_of
 from .driver import RankDriver
 from .meeting import Meeting
-from .peer import Peer
+from .other import OtherRank
 from .recorder import Recorder
 
 
@@ -75,7 +75,7 @@ class _Opening:
         self.folder: CheckpointFolder | None = None
         self.last: Record | None = None
         self.bell: Doorbell
-        self.peers: list[Peer | None] = [None] * workers.size
+        self.peers: list[OtherRank | None] = [None] * workers.size
         self._links: dict[int, Link] = {}
 
     def compile(self, job: Job) -> dict[str, Any]:
@@ -130,7 +130,7 @@ class _Opening:
             process = json.loads(offered)["process"]
             pidfd = os.pidfd_open(process)
             self.owned.callback(os.close, pidfd)
-            self.peers[rank] = Peer(process, pidfd, channels)
+            self.peers[rank] = OtherRank(process, pidfd, channels)
             self.bell.watch(pidfd, f"rank {rank}")
         self._load()
         query, state = self.opened.query, self.state

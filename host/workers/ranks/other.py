@@ -13,7 +13,7 @@ from ..peers import PeerChannels
 
 
 @dataclass
-class Peer:
+class OtherRank:
     """Another rank: its channels, and whether it is there.
 
     Parameters

@@ -1,0 +1,85 @@
+"""What rank 0 decides, and what a record keeps of all ranks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from penstock.host.windows.feeds import ONLY
+from penstock.host.workers.ranks.admission import merged
+from penstock.host.workers.ranks.chair import Begin, Chair, Over
+from penstock.plan.window import FOREVER
+
+
+def test_a_cut_is_over_with_the_last_part() -> None:
+    chair = Chair(2, 4)
+    assert chair.turn() is None
+    chair.want()
+    assert chair.turn() == Begin(5, is_last=False)
+    chair.want()  # behind the cut that is under way
+    chair.part(1, 5, {"of": 1})
+    assert chair.turn() is None
+    chair.part(0, 5, {"of": 0})
+    assert chair.turn() == Over(5, ({"of": 0}, {"of": 1}), is_last=False)
+    assert chair.turn() == Begin(6, is_last=False)
+
+
+def test_the_last_cut_begins_when_all_have_ended() -> None:
+    chair = Chair(2, 0)
+    chair.end(1)
+    chair.want()
+    assert chair.turn() == Begin(1, is_last=False)
+    chair.end(0)
+    for rank in (0, 1):
+        chair.part(rank, 1, {})
+    assert chair.turn() == Over(1, ({}, {}), is_last=False)
+    assert chair.turn() == Begin(2, is_last=True)
+    for rank in (0, 1):
+        chair.part(rank, 2, {})
+    assert chair.turn() == Over(2, ({}, {}), is_last=True)
+    chair.want()
+    assert chair.turn() is None
+
+
+def state(
+    feeds: dict[str, int], begun: list[str], *, watermark: int, closed: bool = False, **rows: int
+) -> dict[str, Any]:
+    """State of a rank: feeds with their watermarks, and rows taken."""
+    source = {
+        "feeds": {
+            "feeds": {name: [0, at, 0, False] for name, at in feeds.items()},
+            "watermark": FOREVER if closed else watermark,
+            "closed": closed,
+        },
+        "largest": watermark,
+        "late": 1,
+        "taken": dict(rows),
+        "rows": dict(rows),
+    }
+    numbers = {ONLY: 0, **{name: len(name) for name in feeds}}
+    return {"intake": {"sources": {"a": source}, "numbers": numbers}, "firsts": {}, "begun": begun}
+
+
+def test_a_feed_is_as_the_rank_that_begun_it_has_it() -> None:
+    # Rank 1 has not heard yet that rank 0 has begun "old", and nobody has begun "left".
+    first = state({ONLY: 0, "old": 50, "left": 7}, ["old"], watermark=7, old=9, left=2)
+    second = state({"old": 10, "left": 7, "new": 90}, ["new"], watermark=8, old=3, new=4, left=2)
+    found = merged([first, second])["intake"]
+    source = found["sources"]["a"]
+    assert {name: feed[1] for name, feed in source["feeds"]["feeds"].items()} == {
+        "old": 50,
+        "left": 7,
+        "new": 90,
+    }
+    assert source["feeds"]["watermark"] == 7
+    assert source["rows"] == {"old": 9, "left": 2, "new": 4}
+    assert source["late"] == 2
+    assert ONLY not in found["numbers"]
+
+
+def test_feeds_of_a_rank_that_has_ended_hold_nobody() -> None:
+    first = state({"over": 50}, ["over"], watermark=50, closed=True, over=9)
+    second = state({"goes on": 60}, ["goes on"], watermark=60, **{"goes on": 3})
+    source = merged([first, second])["intake"]["sources"]["a"]
+    assert list(source["feeds"]["feeds"]) == ["goes on"]
+    assert source["feeds"]["watermark"] == 60
+    assert source["rows"] == {"over": 9, "goes on": 3}
