@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from penstock.host.workers import Workers
 from tests.host.workers.kit.groups import SCHEMA, batches, comparable, opened, wanted
 from tests.host.workers.kit.together import all_of, together
 
+TIMEOUT_S = 60.0
 #: Feeds that the ranks share.
 FEEDS = 5
 
@@ -132,6 +134,42 @@ def test_rows_at_once_with_a_checkpoint(tmp_path: Path) -> None:
 
     rows = comparable(pa.concat_tables(all_of(together(2, rank))))
     assert without_first(rows) == without_first(wanted(given))
+
+
+def test_rows_of_a_rank_come_in_order_if_so_asked() -> None:
+    given = batches(10, 15)
+
+    def rank(workers: Workers) -> tuple[list[Any], pa.Table]:
+        with opened(workers, ordered=True) as stream:
+            push_all(stream, feeds_of(workers, given))
+            stream.flush()
+            found = pa.concat_tables([stream.poll(), stream.close()])
+        return found["w"].to_pylist(), found
+
+    found = all_of(together(2, rank))
+    for windows, _ in found:
+        assert windows == sorted(windows)
+    rows = comparable(pa.concat_tables([rows for _, rows in found]))
+    assert without_first(rows) == without_first(wanted(given))
+
+
+def test_a_flush_needs_no_call_of_another_rank() -> None:
+    """Feeds of both ranks have passed a window; one of them asks for it, the other does nothing."""
+    pushed, flushed = threading.Barrier(2), threading.Barrier(2)
+    schema = pa.schema([("t", pa.int64())])
+    query = "SELECT count(*) AS n, t - t % 10 AS w FROM a GROUP BY t - t % 10"
+
+    def rank(workers: Workers) -> int:
+        with penstock.stream(query, {"a": schema}, time={"a": "t"}, workers=workers) as stream:
+            stream.push("a", pa.table({"t": [1, 11, 21]}, schema))
+            pushed.wait(TIMEOUT_S)
+            if workers.rank == 0:
+                stream.flush()
+            flushed.wait(TIMEOUT_S)
+            found = stream.poll()
+            return sum(found["n"].to_pylist())
+
+    assert sum(all_of(together(2, rank))) == 4, "two windows of two rows"
 
 
 def test_ranks_that_differ_say_how() -> None:
