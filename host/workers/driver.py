@@ -86,6 +86,7 @@ class Driver(StreamDriver):
         self._crew: Crew | None = None
         last = None if folder is None else folder.newest()
         self.recorded_rows = {}
+        self.reported = range(job.size)
         if folder is not None and last is not None:
             folder.require(last, job.text, fingerprint, dealt)
             self.admission = last.admission

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -37,6 +37,8 @@ class StreamDriver(ABC):
         How often workers had to begin again.
     committed_at : float
         When the last record was committed, in monotonic seconds.
+    reported : collection of int
+        Ranks of the workers whose statuses come here.
     feed : int
         Number of the feed by which promises travel.
     """
@@ -47,6 +49,7 @@ class StreamDriver(ABC):
     trace: Trace
     recorded_rows: dict[int, list[pa.RecordBatch]]
     committed_at: float
+    reported: Collection[int]
     admission: Mapping[str, Any] | None = None
     losses = 0
     feed = SOURCE

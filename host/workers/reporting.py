@@ -48,7 +48,7 @@ def groups_report(driver: StreamDriver) -> GroupsReport:
 
 
 def worker_reports(driver: StreamDriver) -> tuple[WorkerReport, ...]:
-    """Report each worker, as of its latest status."""
+    """Report each worker that this process knows of, as of its latest status."""
     age = time.monotonic() - driver.committed_at if driver.job.folder is not None else None
     return tuple(
         WorkerReport(
@@ -63,4 +63,5 @@ def worker_reports(driver: StreamDriver) -> tuple[WorkerReport, ...]:
             checkpoint_age_s=age,
         )
         for rank, counts in enumerate(driver.statuses.latest)
+        if rank in driver.reported
     )

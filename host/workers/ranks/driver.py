@@ -83,7 +83,7 @@ class RankDriver(StreamDriver):
     ) -> None:
         self.job, self.trace = job, trace
         self.rank = self.feed = worker.rank
-        self.recorded_rows = {}
+        self.recorded_rows, self.reported = {}, (self.rank,)
         self.admission = None if last is None else last.admission
         self.committed_at = time.monotonic()
         self.statuses = Statuses(job.size, {} if last is None or self.rank else last.counts)
