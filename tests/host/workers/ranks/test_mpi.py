@@ -13,6 +13,7 @@ from collections import Counter
 from importlib.util import find_spec
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 import penstock
@@ -82,3 +83,16 @@ def test_without_mpi4py_the_remedy_is_said(monkeypatch) -> None:
     monkeypatch.setitem(sys.modules, "mpi4py", None)
     with pytest.raises(UsageError, match=r"pip install 'penstock\[mpi\]'"):
         penstock.workers.mpi()
+
+
+@needs_mpi
+@pytest.mark.slow
+def test_the_example_groups_all_bids(tmp_path: Path) -> None:
+    assert MPIEXEC is not None
+    command = [MPIEXEC, "-n", "3", sys.executable, "examples/ranks.py", str(tmp_path)]
+    subprocess.run(
+        command, cwd=ROOT, env={**os.environ, **_VARIABLES}, timeout=TIMEOUT_S, check=True
+    )
+    groups = pq.read_table(tmp_path / "groups")
+    assert groups.num_rows == 1_000 * 4, "each auction has bids in each of four windows"
+    assert sum(groups["bids"].to_pylist()) == 6 * 40 * 5_000
