@@ -19,6 +19,10 @@ from .admission import Admission
 
 #: Name of the feed of rows pushed without a feed's name.
 ONLY = ""
+#: Name of a feed without rows that a restored state may have. It keeps the watermark where it is
+#: until the first rows or promises come, while feeds are registered one after the other: the first
+#: may be far ahead of those that follow.
+HOLD = "\0hold"
 
 
 @dataclass
@@ -160,7 +164,7 @@ class Feeds:
             own = Admission(disorder)
             own.watermark, own.late = watermark, late
             self._feeds[name] = _Feed(own, now, idle)
-        self.recorded = {name for name in self._feeds if name != ONLY}
+        self.recorded = {name for name in self._feeds if name not in (ONLY, HOLD)}
 
     def watermark(self, now: float) -> int:
         """Return the time below which no later row of the side comes; it never falls."""

@@ -16,7 +16,7 @@ from penstock.errors import SchemaError, UsageError
 from penstock.plan.query import Side
 from penstock.plan.window import FOREVER, NEVER
 
-from ...windows.feeds import ONLY, Feeds
+from ...windows.feeds import HOLD, ONLY, Feeds
 from ...windows.probe import Watermarks
 from ...windows.source import Moment, Source, Span, check_names
 from .handover import Handover
@@ -120,6 +120,10 @@ class Sources(ABC):
         """End a feed of a source."""
         self._feeds[own.side.side].deregister(feed)
 
+    def _let_go(self, side: str) -> None:
+        if HOLD in self._feeds[side].names:
+            self._feeds[side].deregister(HOLD)
+
     def begun_elsewhere(self, own: Source, feed: str) -> None:
         """Forget a recorded feed that another process has begun, and that holds us up there.
 
@@ -139,6 +143,7 @@ class Sources(ABC):
 
     def signal(self, own: Source, feed: str, moment: Moment) -> None:
         """Promise that no later row of a feed has a time below ``moment``."""
+        self._let_go(own.side.side)
         self._feeds[own.side.side].signal(feed, own.moment(moment), time.monotonic())
 
     def end(self) -> None:
@@ -179,6 +184,7 @@ class Sources(ABC):
         """Note that a batch has been taken, except its ``late`` rows, which are handed out."""
         side, alias = own.side.side, own.side.alias
         self._feeds[side] = admitted.feeds
+        self._let_go(side)
         self.arrived[alias] += batch.num_rows
         self._taken[alias, feed] += 1
         self._rows[alias, feed] += batch.num_rows

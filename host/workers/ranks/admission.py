@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ...windows.feeds import ONLY
+from penstock.plan.window import NEVER
+
+from ...windows.feeds import HOLD, ONLY
 
 
 def merged(states: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -49,7 +51,7 @@ def _source(states: Sequence[Mapping[str, Any]], begun: Sequence[set[str]]) -> d
     for is_own in (False, True):
         for state, is_open, own in zip(states, open_, begun, strict=True):
             for name, feed in state["feeds"]["feeds"].items():
-                if name != ONLY and is_own == (name in own):
+                if name not in (ONLY, HOLD) and is_own == (name in own):
                     feeds[name] = feed if is_open or not is_own else None
     largest = [state["largest"] for state in states if state["largest"] is not None]
     taken: dict[str, int] = {}
@@ -59,7 +61,10 @@ def _source(states: Sequence[Mapping[str, Any]], begun: Sequence[set[str]]) -> d
         _raise(rows, state["rows"])
     return {
         "feeds": {
-            "feeds": {name: feed for name, feed in feeds.items() if feed is not None},
+            "feeds": {
+                HOLD: [0, NEVER, 0, False],
+                **{name: feed for name, feed in feeds.items() if feed is not None},
+            },
             "watermark": min(state["feeds"]["watermark"] for state in states),
             # Ranks that begin again after the end register their feeds, to learn where they are.
             "closed": False,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock.host.windows.feeds import ONLY
+from penstock.host.windows.feeds import HOLD, ONLY
 from penstock.host.workers.ranks.admission import merged
 from penstock.host.workers.ranks.chair import Begin, Chair, Over
-from penstock.plan.window import FOREVER
+from penstock.plan.window import FOREVER, NEVER
 
 
 def test_a_cut_is_over_with_the_last_part() -> None:
@@ -69,6 +69,7 @@ def test_a_feed_is_as_the_rank_that_begun_it_has_it() -> None:
         "old": 50,
         "left": 7,
         "new": 90,
+        HOLD: NEVER,
     }
     assert source["feeds"]["watermark"] == 7
     assert source["rows"] == {"old": 9, "left": 2, "new": 4}
@@ -80,6 +81,6 @@ def test_feeds_of_a_rank_that_has_ended_hold_nobody() -> None:
     first = state({"over": 50}, ["over"], watermark=50, closed=True, over=9)
     second = state({"goes on": 60}, ["goes on"], watermark=60, **{"goes on": 3})
     source = merged([first, second])["intake"]["sources"]["a"]
-    assert list(source["feeds"]["feeds"]) == ["goes on"]
+    assert list(source["feeds"]["feeds"]) == [HOLD, "goes on"]
     assert source["feeds"]["watermark"] == 60
     assert source["rows"] == {"over": 9, "goes on": 3}

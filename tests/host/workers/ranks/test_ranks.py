@@ -120,6 +120,37 @@ def test_another_number_of_ranks_goes_on(before: int, after: int, tmp_path: Path
     assert without_first(rows) == without_first(wanted(given))
 
 
+def test_a_feed_that_no_record_has_may_begin_behind_those_that_it_has(tmp_path: Path) -> None:
+    """A rank was slow to register its feed when all had to start again."""
+    schema = pa.schema([("t", pa.int64())])
+    query = "SELECT count(*) AS n, t - t % 10 AS w FROM a GROUP BY t - t % 10"
+
+    def open_(workers: Workers) -> Any:
+        how = {"workers": workers, "checkpoint": tmp_path}
+        return penstock.stream(query, {"a": schema}, time={"a": "t"}, **how)
+
+    def first(workers: Workers) -> None:
+        with open_(workers) as stream:
+            if workers.rank == 0:
+                stream.register("a", "fast")
+                stream.push("a", pa.table({"t": [5, 500]}, schema), feed="fast")
+            stream.stop()
+
+    def second(workers: Workers) -> tuple[dict[str, pa.Table], list[int]]:
+        with open_(workers) as stream:
+            stream.register("a", "fast")
+            stream.report()  # looks at watermarks
+            stream.register("a", "slow")
+            stream.push("a", pa.table({"t": [3, 20]}, schema), feed="slow")
+            last = stream.close()
+            return stream.late(), sorted(last.rows["n"].to_pylist())
+
+    all_of(together(2, first))
+    ((late, counts),) = all_of(together(1, second))
+    assert late["a"].num_rows == 0
+    assert counts == [1, 1, 2]
+
+
 def test_rows_at_once_with_a_checkpoint(tmp_path: Path) -> None:
     given = batches(8, 15)
 
