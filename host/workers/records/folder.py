@@ -53,11 +53,12 @@ class CheckpointFolder:
         deadline = time.monotonic() + lock_s
         try:
             self._await(self.lock, deadline)
-            shared = _opened(path, _SHARED)
-            try:
-                self._await(shared, deadline)
-            finally:
-                os.close(shared)
+            if (path / _SHARED).exists():  # ranks of an earlier start may still write
+                shared = _opened(path, _SHARED)
+                try:
+                    self._await(shared, deadline)
+                finally:
+                    os.close(shared)
         except FileError:
             self.close()
             raise

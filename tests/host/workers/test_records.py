@@ -12,7 +12,7 @@ import pytest
 
 from penstock.errors import FileError, UsageError
 from penstock.host.workers.checkpoint import Checkpoint, checkpoint_of, release_of
-from penstock.host.workers.records.folder import CheckpointFolder
+from penstock.host.workers.records.folder import CheckpointFolder, shared
 from penstock.host.workers.records.parts import PartFile, read_part, write_part
 from penstock.host.workers.records.record import Record, name_of, write_record
 
@@ -184,3 +184,13 @@ def test_a_file_is_no_folder(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(FileError, match="is a file; give a folder"):
         CheckpointFolder(tmp_path / "file")
+
+
+def test_ranks_of_an_earlier_start_keep_others_out_while_they_write(tmp_path: Path) -> None:
+    CheckpointFolder(tmp_path).close()
+    ranks = [shared(tmp_path), shared(tmp_path)]
+    os.close(ranks.pop())
+    with pytest.raises(FileError, match="another stream uses the checkpoint in"):
+        CheckpointFolder(tmp_path, lock_s=0.05)
+    os.close(ranks.pop())
+    CheckpointFolder(tmp_path, lock_s=0.05).close()
