@@ -13,6 +13,7 @@ from penstock.errors import LostError, UsageError
 from penstock.plan.query import LEFT
 from penstock.query.options import QueryOptions
 
+from ...grouping.intake import GATHERED_ROWS
 from ...join.lookup.source import RelationTable
 from ...join.stream.flow import Flow
 from ...windows.feeds import ONLY
@@ -91,8 +92,11 @@ class RankStream(WorkerStream):
 
     def _deal(self, rows: pa.RecordBatch, number: int) -> None:
         dealt = projected(rows, self._opened.dealt)
-        self._parent.push(number, self._firsts[number], dealt, dealt.nbytes)
-        self._firsts[number] += dealt.num_rows
+        # Between two pieces others are served.
+        for first in range(0, dealt.num_rows, GATHERED_ROWS):
+            piece = dealt.slice(first, GATHERED_ROWS)
+            self._parent.push(number, self._firsts[number], piece, piece.nbytes)
+            self._firsts[number] += piece.num_rows
 
     def _settle(self) -> None:
         """Wait for nothing: what this rank pushes completes groups only with all others."""

@@ -6,6 +6,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -201,6 +202,19 @@ def test_a_flush_needs_no_call_of_another_rank() -> None:
             return sum(found["n"].to_pylist())
 
     assert sum(all_of(together(2, rank))) == 4, "two windows of two rows"
+
+
+def test_a_large_batch_is_folded_piece_by_piece() -> None:
+    schema = pa.schema([("t", pa.int64())])
+    query = "SELECT count(*) AS n, t - t % 10 AS w FROM a GROUP BY t - t % 10"
+    rows = 200_000
+
+    def rank(workers: Workers) -> int:
+        with penstock.stream(query, {"a": schema}, time={"a": "t"}, workers=workers) as stream:
+            stream.push("a", pa.table({"t": np.arange(rows) // 1000}, schema))
+            return sum(stream.close()["n"].to_pylist())
+
+    assert sum(all_of(together(2, rank))) == 2 * rows
 
 
 def test_ranks_that_differ_say_how() -> None:
