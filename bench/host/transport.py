@@ -1,8 +1,8 @@
 """How data travels to a server of devices: ``python -m bench.host.transport``.
 
-The same windows and the same results, through a Unix socket and through shared
-memory, in turns within one run; the ratio stands beside them, and the device without a server as
-the bound. The server is a process of its own, as ``penstock serve`` is.
+The same windows and the same results, through a Unix socket and through a channel in shared memory,
+in turns within one run; the ratio stands beside them, and the device without a server as the bound.
+The server is a process of its own, as ``penstock serve`` is.
 """
 
 from __future__ import annotations
@@ -52,10 +52,10 @@ def main() -> int:
             address = server.stdout.readline().split()[-1]
             with (
                 RemoteDevice(address, transport="socket") as socket,
-                RemoteDevice(address, transport="shared") as shared,
+                RemoteDevice(address, transport="channel") as channel,
                 CpuDevice() as here,
             ):
-                _report({"socket": socket, "shared": shared, "here": here})
+                _report({"socket": socket, "channel": channel, "here": here})
         finally:
             server.terminate()
             server.wait(_TIMEOUT_S)
@@ -65,7 +65,7 @@ def main() -> int:
 def _report(devices: dict[str, Device]) -> None:
     table = Table(title="windows and results through a server")
     table.add_column("what")
-    for name in ("through its socket", "shared memory", "ratio", "without a server"):
+    for name in ("through its socket", "a channel", "ratio", "without a server"):
         table.add_column(name, justify="right")
     for rows in _WRITES:
         keys = [np.random.default_rng(1).integers(0, 1 << 31, rows, np.uint32)]
@@ -127,7 +127,7 @@ def _add(table: Table, what: str, size: int, taken: dict[str, np.ndarray]) -> No
     cells = [
         f"{middle[name] * 1e6:,.0f} us, {size / middle[name] / 1e9:.2f} GB/s" for name in middle
     ]
-    ratio = f"{middle['socket'] / middle['shared']:.2f}"
+    ratio = f"{middle['socket'] / middle['channel']:.2f}"
     table.add_row(what, cells[0], cells[1], ratio, cells[2])
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
+
 from penstock.errors import UsageError
 
 from ..device.fields import MalformedError
-from .crc32c import crc32c
+from .checksums import has_come, slot_sum
 from .cut import MOST_ROOM_BYTES, Cut
 from .message import (
     FOOTER_BYTES,
@@ -19,7 +21,6 @@ from .message import (
     Kind,
     Message,
 )
-from .producer import checked_bytes
 
 
 class Consumer:
@@ -130,7 +131,7 @@ class Consumer:
                     f"a footer of length {length}, kind {number}, flags {flags}, "
                     f"channel {channel:#x}"
                 )
-            if memory.has_crc and crc != self._sum():
+            if memory.has_crc and crc != slot_sum(memory, slot, sequence):
                 raise self._malformed("its checksum does not fit its content")
             kind, payload = KINDS[number - 1], memory.payload(slot, length)
             content = None
@@ -192,18 +193,8 @@ class Consumer:
         following = (self._wanted + 1) % self.modulus
         place = (self._slot + 1) % self.slots
         ahead = self.slots > 1 and self.memory.sequence(place) == following
-        if ahead or (self.memory.has_crc and self._fits()):
+        if ahead or (self.memory.has_crc and has_come(self.memory, self._slot, self._wanted)):
             raise self._malformed("a slot has come and its sequence number has not")
-
-    def _fits(self) -> bool:
-        """Whether a slot's checksum is that of the sequence number that is wanted."""
-        length = self.memory.footer(self._slot)[0]
-        return length <= self._capacity and self._sum() == (self.memory.footer(self._slot)[4])
-
-    def _sum(self) -> int:
-        length, kind, flags, channel, _, _ = self.memory.footer(self._slot)
-        payload = crc32c(self.memory.payload(self._slot, length))
-        return crc32c(checked_bytes(length, kind, flags, channel, self._wanted), payload)
 
     def _is_waiting(self, found: int) -> bool:
         """Whether a slot holds what it held before; gives all credits then: the ring is empty."""
@@ -257,13 +248,32 @@ class Consumer:
         if count < 1:
             return
         target = cut.reserve(count * self._capacity)
-        count = self.memory.join(self._slot, self._received, target, cut.size, count, kind)
+        count = self._join_slots(target, cut.size, count, kind)
         cut.size += count * self._capacity
+
+    def read_into(self, target: np.ndarray) -> int:
+        """Copy full slots of a message that goes on, as they come; how many bytes.
+
+        Between calls of :meth:`receive` with ``whole=False``, when all that it gave is done. The
+        last slot of a message is left to that.
+        """
+        cut = self._cut
+        if cut is None or self.memory.has_crc or self._received != self._processed:
+            return 0
+        count = min(len(target) // self._capacity, self.modulus - 1 - self._received)
+        if count < 1:
+            return 0
+        count = self._join_slots(target, 0, count, cut.kind)
+        return count * self._capacity
+
+    def _join_slots(self, target: np.ndarray, at: int, count: int, kind: Kind) -> int:
+        count = self.memory.join(self._slot, self._received, target, at, count, kind)
         if count:
             self._step(count)
             self._processed = self._given = self._received
             if self._ring is not None:
                 self._ring()
+        return count
 
     def _is_open(self, sequence: int) -> bool:
         """Whether a slot was taken and is not processed."""

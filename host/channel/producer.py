@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from penstock.errors import UsageError
 
 from ..device.fields import MalformedError
+from .checksums import checked_bytes
 from .crc32c import crc32c
 from .message import (
     FOOTER_BYTES,
@@ -18,13 +18,6 @@ from .message import (
     Kind,
     ProducerMemory,
 )
-
-_CHECKED = struct.Struct("<IHHQQ")
-
-
-def checked_bytes(length: int, kind: int, flags: int, channel: int, sequence: int) -> bytes:
-    """The footer as its CRC covers it, behind the payload."""
-    return _CHECKED.pack(length, kind, flags, channel, sequence)
 
 
 class Producer:

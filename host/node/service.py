@@ -27,10 +27,11 @@ from ..relation.nodes.peers import Caller, Patience
 from ..rows.file_store import FileStore
 from ..wire.address import Address, check_listen
 from ..wire.errors import error_header
-from ..wire.frames import FrameError, Frames, GoneError
+from ..wire.frames import Frames
 from ..wire.handshake import welcome
 from ..wire.listening import Connection, Listener
 from ..wire.message import MOST_BODY_BYTES
+from ..wire.transport import FrameError, GoneError
 from .answering import KEY_BYTES, KeyAnswers
 from .forwarding import Forwarding
 from .key_groups import rows_for

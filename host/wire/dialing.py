@@ -9,8 +9,9 @@ import threading
 from ..device.fields import Header
 from .address import Address, check_listener
 from .errors import error_from
-from .frames import Frames, GoneError
+from .frames import Frames
 from .handshake import greet
+from .transport import GoneError
 
 
 class LateError(GoneError):

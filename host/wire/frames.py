@@ -1,4 +1,4 @@
-"""Frames on a socket: lengths, a header in JSON, and bytes of columns.
+"""Frames: lengths, a header in JSON, and bytes of columns.
 
 The lengths come first, so that whoever receives can refuse before anything is allocated.
 """
@@ -10,14 +10,14 @@ import socket
 import struct
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
 
 from penstock.errors import DeviceError, OverloadError
 
-from ..device.fields import Header, MalformedError
+from ..device.fields import Header
 from .message import (
     HEADER_WEIGHT,
     MOST_BODY_BYTES,
@@ -25,35 +25,13 @@ from .message import (
     MOST_WELCOME_BYTES,
     parse_header,
 )
+from .transport import STALL_S, FrameError, GoneError, SocketTransport, Transport, Waiting
 
 #: Start of a frame: magic, bytes of the header, bytes of the columns.
 PREFIX = struct.Struct("<4sIQ")
 MAGIC = b"PSTK"
-#: Seconds for which a frame that has begun may make no progress, either way.
-STALL_S = 15.0
 #: Bytes that are read at a time of a frame that is skipped.
 _SKIPPED = 1 << 16
-#: Buffers of one system call, at most; Linux takes 1024.
-_MOST_BUFFERS = 512
-
-
-class GoneError(Exception):
-    """The other side has closed the connection, or it broke."""
-
-
-class FrameError(MalformedError):
-    """Bytes arrived that are no frame, so nothing after them can be understood.
-
-    Parameters
-    ----------
-    message : str
-    begun : bytes
-        The bytes that arrived.
-    """
-
-    def __init__(self, message: str, begun: bytes = b"") -> None:
-        super().__init__(message)
-        self.begun = begun
 
 
 class Frames:
@@ -68,20 +46,25 @@ class Frames:
     """
 
     def __init__(self, connection: socket.socket, stall_s: float = STALL_S) -> None:
-        self.connection = connection
+        self.transport: Transport = SocketTransport(connection, stall_s)
+        self.transport.begin()
         self._sending = threading.Lock()
-        self._over = False
-        #: Context to enter while waiting for the other side.
-        self.waiting: Callable[[], AbstractContextManager[object]] = nullcontext
+        #: Makes a context to be in while waiting for the other side.
+        self.waiting: Waiting = nullcontext
         #: Most bytes of a message that is received; greetings are short.
         self.most_header, self.most_body = MOST_WELCOME_BYTES, 0
-        connection.settimeout(None)
-        seconds, rest = divmod(stall_s, 1)
-        patience = struct.pack("ll", int(seconds), int(rest * 1e6))
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, patience)
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, patience)
-        if connection.family != socket.AF_UNIX:
-            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    @property
+    def connection(self) -> socket.socket:
+        """The connection, which only a socket's frames go through."""
+        return self.transport.connection
+
+    def go_over(self, transport: Transport) -> None:
+        """Send and receive all that follows in another way; nothing may be under way."""
+        transport.begin()
+        old, self.transport = self.transport, transport
+        # Whoever ended the connection meanwhile meant this one.
+        transport.over, transport.cut = transport.over or old.over, transport.cut or old.cut
 
     def open_up(self) -> None:
         """Receive messages of any size from now on."""
@@ -111,11 +94,11 @@ class Frames:
         buffers += [part.data for part in parts if len(part)]
         with self._sending:
             try:
-                self._send_all(buffers)
-            except OSError as cause:
+                self.transport.send(buffers, self.waiting)
+            except GoneError:
                 # Half a frame may be out, and nothing that follows would be understood.
                 self.cancel()
-                raise GoneError(_reason(cause)) from cause
+                raise
 
     def say(self, header: Mapping[str, Any]) -> None:
         """Send a short message if that is possible without waiting; otherwise send nothing."""
@@ -124,26 +107,12 @@ class Frames:
         if not self._sending.acquire(blocking=False):
             return
         try:
-            if self.connection.send(frame, socket.MSG_DONTWAIT) < len(frame):
-                # Half a frame is out, and nothing that follows would be understood.
-                self.cancel()
-        except OSError:
-            return
+            self.transport.offer(frame)
+        except GoneError:
+            # Half a frame is out, and nothing that follows would be understood.
+            self.cancel()
         finally:
             self._sending.release()
-
-    def _send_all(self, buffers: list[memoryview]) -> None:
-        while buffers:
-            some = buffers[:_MOST_BUFFERS]
-            try:
-                sent = self.connection.sendmsg(some, (), socket.MSG_DONTWAIT)
-            except BlockingIOError:
-                with self.waiting():
-                    sent = self.connection.sendmsg(some)
-            while buffers and sent >= len(buffers[0]):
-                sent -= len(buffers.pop(0))
-            if sent:
-                buffers[0] = buffers[0][sent:]
 
     def receive(
         self, reserve: Callable[[int], None] = lambda size: None
@@ -190,55 +159,23 @@ class Frames:
             self._fill(body.data)
         return parse_header(text), body
 
-    def _fill(self, memory: memoryview, patient: bool = False) -> None:
-        """Fill memory with arriving bytes; if ``patient``, the first byte may take for ever."""
-        while len(memory):
-            if patient and self._over:
-                raise GoneError("the connection was ended")
-            try:
-                count = self._receive_some(memory, patient)
-            except BlockingIOError as cause:
-                if patient:
-                    continue
-                raise GoneError("it stopped within a message") from cause
-            except OSError as cause:
-                raise GoneError(_reason(cause)) from cause
-            if not count:
-                raise GoneError("the connection was closed")
-            memory, patient = memory[count:], False
-
-    def _receive_some(self, memory: memoryview, patient: bool) -> int:
-        if not patient:
-            with suppress(BlockingIOError):
-                return self.connection.recv_into(memory, 0, socket.MSG_DONTWAIT)
-        with self.waiting():
-            return self.connection.recv_into(memory)
-
     def _skip(self, size: int) -> None:
         scratch = memoryview(bytearray(min(size, _SKIPPED)))
         while size:
             self._fill(scratch[: min(size, _SKIPPED)])
             size -= min(size, _SKIPPED)
 
+    def _fill(self, memory: memoryview, *, patient: bool = False) -> None:
+        self.transport.fill(memory, self.waiting, patient=patient)
+
     def end(self) -> None:
         """Stop receiving; a message being sent is still sent. Any thread may call this."""
-        self._over = True
-        with suppress(OSError):
-            self.connection.shutdown(socket.SHUT_RD)
+        self.transport.end()
 
     def cancel(self) -> None:
         """Make calls that send or receive fail. Any thread may call this."""
-        self._over = True
-        with suppress(OSError):
-            self.connection.shutdown(socket.SHUT_RDWR)
+        self.transport.cancel()
 
     def close(self) -> None:
         """Close the connection, which nobody may be using."""
-        self.cancel()
-        self.connection.close()
-
-
-def _reason(error: OSError) -> str:
-    if isinstance(error, BlockingIOError):
-        return "it takes nothing"
-    return error.strerror or type(error).__name__
+        self.transport.close()

@@ -1,8 +1,7 @@
 """Messages between a server of devices and its clients: a header in JSON, and columns.
 
 A client's call is one request and one reply on a connection that stays open for many calls. The
-header gives the kinds of the columns (:mod:`.columns`). The columns follow it (:mod:`.frames`), or
-lie in memory that both processes map (:mod:`.segment`).
+header gives the kinds of the columns (:mod:`.columns`), which follow it (:mod:`.frames`).
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ import json
 from ..device.fields import Header, MalformedError
 
 #: Both sides must speak the same protocol; raised whenever a message changes its meaning.
-PROTOCOL = 6
+PROTOCOL = 7
 #: Bytes of the columns of one message, at most.
 MOST_BODY_BYTES = 1 << 30
 #: Bytes of a header, at most: a program of 100,000 nodes has 8 MB.

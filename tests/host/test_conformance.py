@@ -107,7 +107,7 @@ SUBJECTS = {
     "card": ("board", {"board_name": "u280", "units": 2}, (30, 200, 4)),
     "board, stalls": ("board", {"board_name": "pynq-z2", "units": 2, "stalls": 0.3}, (30, 200, 2)),
     "fjoin in Amaranth": ("fjoin-amaranth", {"units": 3}, (6, 24, 2)),
-    "cpu of a server": ("remote", {"key_widths": (32,), "transport": "shared"}, (12, 40, 5)),
+    "cpu of a server": ("remote", {"key_widths": (32,), "transport": "channel"}, (12, 40, 5)),
     "cpu of a server, through its socket": ("remote", {"transport": "socket"}, (12, 40, 5)),
 }
 SLOW = (

@@ -16,8 +16,9 @@ from ...device.fields import Header, MalformedError, count_field
 from ...wire.address import Address
 from ...wire.dialing import connect
 from ...wire.errors import error_from
-from ...wire.frames import Frames, GoneError
+from ...wire.frames import Frames
 from ...wire.message import MOST_BODY_BYTES
+from ...wire.transport import GoneError
 from .messages import MOST_REQUEST_HEADER, STREAM, KeyRequest, KeyRows
 from .ring import Node
 

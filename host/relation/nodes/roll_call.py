@@ -13,8 +13,8 @@ from penstock.errors import FileError, OverloadError, UsageError, VersionError
 from ...device.fields import MalformedError, count_field, field
 from ...wire.address import Address
 from ...wire.dialing import LateError, connect
-from ...wire.frames import GoneError
 from ...wire.handshake import TokenError
+from ...wire.transport import GoneError
 from .peers import Caller
 from .ring import Node, Ring
 

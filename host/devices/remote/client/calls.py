@@ -1,4 +1,4 @@
-"""Connections for calls to a server, and the memory of the calls' columns."""
+"""Connections for calls to a server, on each of which one call runs at a time."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ import numpy as np
 
 from penstock.errors import DeviceError
 
+from ....channel import spin_seconds
 from ....device.fields import Header
 from ....wire.errors import error_from
 from ....wire.frames import Frames
-from ..wire.bodies import BODY, Bodies
-from ..wire.columns import ColumnLayout, pack
-from ..wire.segment import Segment
+from ..wire.bodies import body_of, columns_of
+from ..wire.channel import ChannelTransport
+from ..wire.columns import pack
+from ..wire.rings import Rings
 
 if TYPE_CHECKING:
     from .session import RemoteSession
@@ -35,13 +37,13 @@ class CallStream:
     frames : Frames
         After the greeting for calls; closed with the stream.
     session : RemoteSession
-        Told if columns turn out not to be shareable.
+        Told if no channel can be had.
     """
 
     def __init__(self, frames: Frames, session: RemoteSession) -> None:
         self._frames = frames
         self._session = session
-        self._bodies = Bodies()
+        self._is_begun = False
         self._deadline: float | None = None
 
     def call(
@@ -51,17 +53,13 @@ class CallStream:
         packed = None if columns is None else pack(columns)
         self._deadline = deadline
         try:
-            if packed is not None:
-                self._share("requests", packed.layout.size)
-            where, parts = self._bodies.pack(packed)
-            answer, body = self._exchange({**header, **where}, parts)
-            found = self._bodies.unpack(answer, body)
-            if body is not None:
-                # Makes room for the next answer of this size.
-                self._share("replies", ColumnLayout.parsed(answer[BODY]).size)
+            if not self._is_begun:
+                self._begin()
+            described, parts = body_of(packed)
+            answer, body = self._exchange({**header, **described}, parts)
+            return answer, columns_of(answer, body)
         finally:
             self._deadline = None
-        return answer, found
 
     def late(self, now: float) -> bool:
         """Whether a call has waited beyond its deadline (monotonic seconds)."""
@@ -75,7 +73,6 @@ class CallStream:
     def close(self) -> None:
         """Close the connection; no call may be waiting."""
         self._frames.close()
-        self._bodies.close()
 
     def _exchange(
         self, header: Header, parts: Sequence[np.ndarray]
@@ -88,31 +85,29 @@ class CallStream:
             raise error_from(answer["error"], f"the server at {self._session.address}")
         return answer, body
 
-    def _share(self, direction: str, size: int) -> None:
-        """Make shared memory for columns of this size, if allowed and not there yet."""
-        session, bodies = self._session, self._bodies
-        if session.shared is False:
-            return
-        requests = direction == "requests"
-        old = bodies.leaving if requests else bodies.arriving
-        if old is not None and size <= old.size:
+    def _begin(self) -> None:
+        """Go over to a channel, if that is wanted and possible."""
+        session = self._session
+        self._is_begun = True
+        if session.channel is False:
             return
         try:
-            made = Segment.create(size, session.key)
-            header = {"call": "share", "direction": direction, "segment": made.header()}
+            rings = Rings.create(session.key)
             try:
-                self._exchange(header, ())
-            except BaseException:
-                made.close()
-                raise
+                transport = ChannelTransport(
+                    self._frames.connection, rings, is_server=False, spin_s=_spin_s
+                )
+                self._exchange({"call": "channel", "rings": rings.header()}, ())
+            finally:
+                rings.close()
         except DeviceError:
-            if session.shared:
+            if session.channel:
                 raise
-            session.shared = False
-            return
-        if requests:
-            bodies.leaving = made
+            session.channel = False
         else:
-            bodies.arriving = made
-        if old is not None:
-            old.close()
+            self._frames.go_over(transport)
+
+
+def _spin_s() -> float:
+    """A call waits for the server's process alone."""
+    return spin_seconds(2)

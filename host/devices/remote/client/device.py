@@ -28,8 +28,8 @@ _REMEMBERED = 256
 #: Most calls that wait for tasks at a time, whatever number of lanes a server claims.
 _MOST_THREADS = 64
 
-#: Whether columns go through shared memory, by the name of the transport; None: if possible.
-TRANSPORTS = {"auto": None, "shared": True, "socket": False}
+#: Whether calls go through a channel, by the name of the transport; None: if possible.
+TRANSPORTS = {"auto": None, "channel": True, "socket": False}
 
 
 class RemoteDevice(Device):
@@ -48,8 +48,8 @@ class RemoteDevice(Device):
     token_file : str or path, optional
         File with the server's token.
     transport : str
-        How data travels: "shared" for memory that both processes see, "socket" for the connection,
-        "auto" for shared memory where that is possible.
+        How calls travel: "channel" for one in memory that both processes map, "socket" for the
+        connection, "auto" for a channel where that is possible.
     connect_s : float
         Seconds to wait for a server's first answer.
     resume_s : float
@@ -96,7 +96,7 @@ class RemoteDevice(Device):
             self.address,
             device=device,
             token=None if token_file is None else read_token(token_file),
-            shared=TRANSPORTS[transport],
+            channel=TRANSPORTS[transport],
             connect_s=connect_s,
             answer_s=answer_s,
         )

@@ -7,9 +7,9 @@ from importlib.metadata import version
 from penstock.errors import DeviceError
 
 from ....wire.address import Address
-from ....wire.frames import FrameError
 from ....wire.handshake import TokenError
 from ....wire.message import PROTOCOL
+from ....wire.transport import FrameError
 
 
 class LostError(DeviceError):

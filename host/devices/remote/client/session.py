@@ -16,8 +16,9 @@ from ....device.fields import Header
 from ....wire.address import Address
 from ....wire.dialing import LateError, connect
 from ....wire.errors import error_from
-from ....wire.frames import FrameError, Frames, GoneError
+from ....wire.frames import Frames
 from ....wire.handshake import TokenError
+from ....wire.transport import FrameError, GoneError
 from ..wire.welcome import Welcome
 from .calls import MOST_REASON, CallStream, EndedSessionError
 from .failures import LostError, unwelcome
@@ -37,8 +38,8 @@ class RemoteSession:
     device : str, optional
         One of the server's devices; by default its first.
     token : str, optional
-    shared : bool or None
-        Whether bodies go through shared memory; None if they do where that is possible.
+    channel : bool or None
+        Whether calls go through a channel; None if they do where that is possible.
     connect_s : float
         Seconds to wait for the server's welcome.
     answer_s : float
@@ -58,13 +59,13 @@ class RemoteSession:
         *,
         device: str | None,
         token: str | None,
-        shared: bool | None,
+        channel: bool | None,
         connect_s: float,
         answer_s: float,
     ) -> None:
         self.address = address
         self.answer_s = answer_s
-        self.shared = shared
+        self.channel = channel
         self.lost: LostError | None = None
         self._lock = threading.Lock()
         self._busy: set[CallStream] = set()

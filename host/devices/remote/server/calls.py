@@ -3,66 +3,87 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from ....device.fields import Header
+from ....device.fields import Header, MalformedError
 from ....wire.errors import error_header
-from ....wire.frames import FrameError, Frames, GoneError
-from ..wire.bodies import Bodies
+from ....wire.frames import Frames
+from ....wire.transport import FrameError, GoneError, SocketTransport, Transport
+from ..wire.bodies import body_of, columns_of
+from ..wire.channel import ChannelTransport
 from ..wire.columns import pack
-from ..wire.segment import Segment
+from ..wire.rings import Rings
 from .holdings import SessionOverError
 from .session import ClientSession
 from .traffic import Hold
 
-Answer = tuple[Header, Sequence[np.ndarray]]
+
+@dataclass(frozen=True)
+class Answer:
+    """What a call is answered with.
+
+    Parameters
+    ----------
+    header : Header
+    parts : sequence of ndarray of uint8
+    is_last : bool
+        Whether no other call can be received.
+    transport : Transport, optional
+        Carries what follows.
+    """
+
+    header: Header
+    parts: Sequence[np.ndarray] = ()
+    is_last: bool = False
+    transport: Transport | None = None
 
 
 def serve_calls(session: ClientSession, frames: Frames) -> None:
     """Serve a connection for calls until it ends, in the peer's place (see :mod:`.place`)."""
-    bodies, going_on = Bodies(), True
+    going_on = True
     try:
         with session.place.serving(frames):
             while going_on:
                 # The memory of a call is counted until its answer has left.
                 with Hold(session.traffic, session.key) as hold:
-                    answer, parts, going_on = _answer(session, frames, bodies, hold)
-                    frames.send(answer, parts)
-                    del parts
+                    answer = answer_next(session, frames, hold)
+                    frames.send(answer.header, answer.parts)
+                if answer.transport is not None:
+                    frames.go_over(answer.transport)
+                going_on = not answer.is_last
+                del answer
     except GoneError:
         pass
-    finally:
-        bodies.close()
 
 
-def _answer(
-    session: ClientSession, frames: Frames, bodies: Bodies, hold: Hold
-) -> tuple[Header, Sequence[np.ndarray], bool]:
-    """Answer the next call; returns the answer, and whether another call can be received."""
+def answer_next(session: ClientSession, frames: Frames, hold: Hold) -> Answer:
+    """Receive the next call and carry it out.
+
+    Raises
+    ------
+    GoneError
+    """
     try:
         header, body = frames.receive(hold.more)
-        if header.get("call") == "share":
-            return _share(session, bodies, header), (), True
-        columns = bodies.unpack(header, body, hold.more)
+        if header.get("call") == "channel":
+            return Answer({}, transport=_channel(session, frames, header))
+        columns = columns_of(header, body, hold.more)
         reply, out = session.call(header, columns, hold)
-        where, parts = bodies.pack(None if out is None else pack(out))
-        return {**reply, **where}, parts, True
+        described, parts = body_of(None if out is None else pack(out))
+        return Answer({**reply, **described}, parts)
     except GoneError:
         raise
     except SessionOverError as over:
-        return {"over": str(over)}, (), True
+        return Answer({"over": str(over)})
     except Exception as error:  # the client is told, and the connection goes on
-        return {"error": error_header(error)}, (), not isinstance(error, FrameError)
+        return Answer({"error": error_header(error)}, is_last=isinstance(error, FrameError))
 
 
-def _share(session: ClientSession, bodies: Bodies, header: Header) -> Header:
-    """Map the memory that a client offers for requests or for replies."""
-    segment = Segment.open(header.get("segment"), session.key)
-    if header.get("direction") == "requests":
-        old, bodies.arriving = bodies.arriving, segment
-    else:
-        old, bodies.leaving = bodies.leaving, segment
-    if old is not None:
-        old.close()
-    return {}
+def _channel(session: ClientSession, frames: Frames, header: Header) -> Transport:
+    """The server's end of the channel that a client offers for the rest of the connection."""
+    if not isinstance(frames.transport, SocketTransport):
+        raise MalformedError("this connection has a channel already")
+    rings = Rings.open(header.get("rings"), session.key)
+    return ChannelTransport(frames.connection, rings, is_server=True, spin_s=session.place.spin_s)

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from weakref import WeakValueDictionary
 
+from ....channel import spin_seconds
 from ....wire.frames import Frames
 
 #: Seconds after which a place's use counts a third.
@@ -71,6 +72,12 @@ class PeerPlaces:
             others = [one for one in self._places.values() if one is not place]
         return max((one.load(now) for one in others), default=0.0)
 
+    def spin_s(self) -> float:
+        """Seconds that a thread may spin: none where peers and this server outnumber cores."""
+        with self._lock:
+            peers = len(self._places)
+        return spin_seconds(1 + peers)
+
 
 class PeerPlace:
     """Serves one peer, one connection at a time; a thread that waits leaves its place.
@@ -87,6 +94,10 @@ class PeerPlace:
         # Fading seconds of recent use, and their moment; seconds of use since the latest pause.
         self._load, self._until = 0.0, 0.0
         self._since_pause = 0.0
+
+    def spin_s(self) -> float:
+        """Seconds that a thread which waits here may spin."""
+        return self._places.spin_s()
 
     def load(self, now: float) -> float:
         """Seconds of recent use; those of :data:`FADING_S` ago count a third."""

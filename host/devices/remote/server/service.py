@@ -20,9 +20,10 @@ from penstock.errors import DeviceError, OverloadError, PenstockError
 from ....device.fields import Header, MalformedError, field
 from ....wire.address import Address, check_listen
 from ....wire.errors import error_header
-from ....wire.frames import FrameError, Frames, GoneError
+from ....wire.frames import Frames
 from ....wire.handshake import other_version, welcome
 from ....wire.listening import Connection, Listener
+from ....wire.transport import FrameError, GoneError
 from ..wire.welcome import Welcome
 from .calls import serve_calls
 from .grpc_answer import PREFACE, answer_grpc

@@ -128,11 +128,6 @@ class Packed:
                 found.append(_GAP[:gap])
         return found
 
-    def write(self, memory: np.ndarray) -> None:
-        """Copy all columns into memory, which is large enough."""
-        for low, part in zip(self.layout.offsets, self.parts, strict=False):
-            memory[low : low + len(part)] = part
-
 
 _GAP = np.zeros(ALIGNMENT, np.uint8)
 

@@ -15,20 +15,22 @@ import numpy as np
 
 from penstock.errors import PenstockError
 from penstock.host.device.base import PAIRS, Folds, Pause, Result, Task, WindowName
-from penstock.host.device.fields import Header
+from penstock.host.device.fields import Header, MalformedError
 from penstock.host.devices.remote.client.calls import CallStream, EndedSessionError
 from penstock.host.devices.remote.client.kernels import RemoteKernel, RemoteWindow
-from penstock.host.devices.remote.wire.segment import Segment
 from penstock.host.devices.remote.wire.tasks import result_message
 from penstock.host.devices.remote.wire.welcome import Welcome
 from penstock.host.wire.address import Address
 from penstock.host.wire.errors import error_from
-from penstock.host.wire.frames import FrameError, Frames, GoneError
+from penstock.host.wire.frames import Frames
 from penstock.host.wire.handshake import Role, greet, new_nonce, proof
 from penstock.host.wire.message import PROTOCOL
+from penstock.host.wire.transport import FrameError, GoneError
 from penstock.program import BandProgram, Mode, Program
 from tests.host.devices.remote.fuzz.changes import changed, frame, message
+from tests.host.devices.remote.fuzz.dispatch import over
 from tests.host.devices.remote.fuzz.talk import WELCOME, joined, programs, task
+from tests.host.kit.frames import put
 
 #: Part of the answers that are changed.
 RATE = 0.7
@@ -50,40 +52,33 @@ class _Link:
 
     def __init__(self, rng: Random, shared: bool) -> None:
         self.rng, self.sent = rng, 0
-        self.address, self.key, self.shared = Address(host="false", port=1), "key", shared
-        ours, theirs = socket.socketpair()
-        self._theirs = theirs
-        frames = Frames(ours, 5.0)
+        self.address, self.key, self.channel = Address(host="false", port=1), "key", False
+        frames, self._theirs = (Frames(end, 5.0) for end in socket.socketpair())
         frames.open_up()
+        self._theirs.open_up()
+        # Whether it goes over is decided here.
+        self._memory = over(frames, self._theirs, "key").memory if shared else None
         self._stream = CallStream(frames, self)
         self.answer: Callable[[Header], tuple[Header, list[np.ndarray] | None]] = lambda _: (
             {},
             None,
         )
-        if shared:
-            bodies = self._stream._bodies
-            bodies.leaving, bodies.arriving = Segment.create(1, "key"), Segment.create(1, "key")
 
     def call(
         self, header: Header, columns: Sequence[np.ndarray] | None = None
     ) -> tuple[Header, list[np.ndarray]]:
-        arriving = self._stream._bodies.arriving
         true, out = self.answer(header)
-        memory = None if arriving is None else arriving.memory
-        sent, _ = message(self.rng, true, out, RATE, memory)
-        if memory is not None and self.rng.random() < 0.3:
-            memory[self.rng.randrange(4096)] = self.rng.randrange(256)
+        sent, _ = message(self.rng, true, out, RATE)
         self.sent += 1
         prefix_is_true = self.rng.random() > 0.003
-        self._theirs.sendall(sent if prefix_is_true else sent[:4] + bytes(12) + sent[16:])
+        put(self._theirs, sent if prefix_is_true else sent[:4] + bytes(12) + sent[16:])
+        if self._memory is not None and self.rng.random() < 0.03:
+            self._memory[self.rng.randrange(len(self._memory))] = self.rng.randrange(256)
         try:
             return self._stream.call(header, columns, 1e18)
         finally:
-            self._theirs.setblocking(False)
-            with suppress(BlockingIOError):
-                while self._theirs.recv(1 << 20):
-                    pass
-            self._theirs.setblocking(True)
+            with suppress(GoneError, MalformedError):
+                self._theirs.receive()
 
     def close(self) -> None:
         self._stream.close()

@@ -46,7 +46,7 @@ def _changed_once(rng: Random, value: Any) -> Any:
     elif kind < 0.65 and type(inside[key]) is int:
         inside[key] += rng.choice((-1, 1, 2, 1 << rng.randrange(70), -(1 << rng.randrange(70))))
     elif kind < 0.7 and isinstance(inside, dict):
-        inside[rng.choice(("body", "shared", "call", "x", "rows", "over", "error"))] = rng.choice(
+        inside[rng.choice(("body", "rings", "call", "x", "rows", "over", "error"))] = rng.choice(
             JUNK
         )
     else:
@@ -80,27 +80,15 @@ def message(
     header: dict[str, Any],
     columns: list[np.ndarray] | None,
     rate: float,
-    shared: np.ndarray | None = None,
 ) -> tuple[bytes, str]:
-    """The frame of a message, changed at a rate, and what became of it.
-
-    Parameters
-    ----------
-    shared : ndarray of uint8, optional
-        Memory where its columns may go instead.
-    """
+    """The frame of a message, changed at a rate, and what became of it."""
     body = b""
     if columns is not None and rng.random() < rate / 3:
         columns = _other_columns(rng, columns)
     if columns is not None:
         packed = pack(columns)
-        described = packed.layout.header()
-        if shared is not None and packed.layout.size <= len(shared) and rng.random() < 0.5:
-            packed.write(shared)
-            described["shared"] = True
-        else:
-            body = b"".join(part.tobytes() for part in packed.chunks())
-        header = {**header, "body": described}
+        body = b"".join(part.tobytes() for part in packed.chunks())
+        header = {**header, "body": packed.layout.header()}
     what = "true"
     if rng.random() < rate:
         what = "changed header"

@@ -20,12 +20,13 @@ from penstock.host.devices.remote.server.owner import DeviceOwner
 from penstock.host.devices.remote.server.place import PeerPlaces
 from penstock.host.devices.remote.server.session import ClientSession
 from penstock.host.devices.remote.server.traffic import Hold, Traffic
-from penstock.host.devices.remote.wire.bodies import Bodies
-from penstock.host.devices.remote.wire.segment import LEAST_BYTES, Segment
+from penstock.host.devices.remote.wire.channel import ChannelTransport
+from penstock.host.devices.remote.wire.rings import Rings
 from penstock.host.wire.frames import Frames
 from tests.host.devices.remote.fuzz.changes import message
 from tests.host.devices.remote.fuzz.talk import FuzzedCpu, Talker, programs
 from tests.host.devices.remote.fuzz.watch import SECRET, Bugs, check_secret
+from tests.host.kit.frames import put
 
 #: Messages of one session; then another begins.
 PER_SESSION = 200
@@ -46,7 +47,7 @@ def flipping(memory: np.ndarray, seed: int) -> Iterator[None]:
     def flip() -> None:
         rng = np.random.default_rng(seed)
         while not over.wait(1e-4):
-            memory[rng.integers(0, 4096, 64)] = rng.integers(0, 256, 64, np.uint8)
+            memory[rng.integers(0, len(memory), 64)] = rng.integers(0, 256, 64, np.uint8)
 
     thread = threading.Thread(target=flip, name="flipping")
     thread.start()
@@ -130,37 +131,28 @@ class Dispatch:
 
     def _converse(self, seed: int, key: str, bugs: Bugs) -> None:
         rng = Random(seed)
-        session, talker, bodies = self._session(key), Talker(rng), Bodies()
+        session, talker = self._session(key), Talker(rng)
         here, there = (Frames(end, 5.0) for end in socket.socketpair())
         there.open_up()
-        shared = rng.random() < 0.5
-        made = None
         try:
-            if shared:
-                made = Segment.create(1, key)
-                bodies.arriving = Segment.open(made.header(), key)
-                assert bodies.arriving.size == LEAST_BYTES
-            memory = None if made is None else made.memory
+            if rng.random() < 0.5:
+                over(here, there, key)
             for _ in range(PER_SESSION):
                 header, columns = talker.next()
-                sent, what = message(rng, header, columns, RATE, memory)
+                sent, what = message(rng, header, columns, RATE)
                 if what == "changed header" and rng.random() < 0.01:
                     sent = bytes(sent[:4]) + rng.randbytes(12) + sent[16:]
-                here.connection.settimeout(5.0)
-                here.connection.sendall(sent)
+                put(here, sent)
                 # A prefix that promises more than comes ends the conversation.
                 if sent[4:16] != _lengths(sent):
                     here.cancel()
                 with Hold(self._traffic, key) as hold:
-                    going_on = self._one(session, there, bodies, hold, talker, what)
+                    going_on = self._one(session, there, hold, talker, what)
                 assert not bugs.found, bugs.found[0]
                 if not going_on:
                     break
         finally:
             session.end("over")
-            bodies.close()
-            if made is not None:
-                made.close()
             here.close()
             there.close()
 
@@ -168,28 +160,42 @@ class Dispatch:
         self,
         session: ClientSession,
         frames: Frames,
-        bodies: Bodies,
         hold: Hold,
         talker: Talker,
         what: str,
     ) -> bool:
-        from penstock.host.wire.frames import GoneError
+        from penstock.host.wire.transport import GoneError
 
         self.counts["messages"] += 1
         self.counts[what] += 1
         try:
             with session.place.serving(frames):
-                answer, parts, going_on = calls._answer(session, frames, bodies, hold)
+                answer = calls.answer_next(session, frames, hold)
         except GoneError:
             self.counts["gone"] += 1
             return False
-        if "error" in answer:
+        said = answer.header
+        if "error" in said:
             self.counts["refused"] += 1
         else:
             self.counts["carried out"] += 1
-            talker.heard(answer)
-        check_secret({k: v for k, v in answer.items() if k != "error"}, list(parts))
-        return going_on
+            talker.heard(said)
+        check_secret({k: v for k, v in said.items() if k != "error"}, list(answer.parts))
+        return not answer.is_last
+
+
+def over(client: Frames, server: Frames, session: str) -> Rings:
+    """Let both ends of a connection go on through a channel; the memory of both."""
+    rings = Rings.create(session)
+    opened = Rings.open(rings.header(), session)
+    rings.close()
+    for frames, seen, is_server in ((client, rings, False), (server, opened, True)):
+        frames.go_over(
+            ChannelTransport(
+                frames.connection, seen, is_server=is_server, spin_s=lambda: 0.0, stall_s=5.0
+            )
+        )
+    return rings
 
 
 def _lengths(sent: bytes) -> bytes:

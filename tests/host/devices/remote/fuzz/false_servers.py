@@ -16,13 +16,15 @@ import numpy as np
 from penstock.errors import PenstockError
 from penstock.host.device.base import Task
 from penstock.host.devices.remote.client.device import RemoteDevice
-from penstock.host.devices.remote.wire.bodies import Bodies
-from penstock.host.devices.remote.wire.segment import Segment
-from penstock.host.wire.frames import Frames, GoneError
+from penstock.host.devices.remote.wire.channel import ChannelTransport
+from penstock.host.devices.remote.wire.rings import Rings
+from penstock.host.wire.frames import Frames
 from penstock.host.wire.handshake import welcome
+from penstock.host.wire.transport import GoneError
 from tests.host.devices.remote.fuzz.answers import _result, _true
 from tests.host.devices.remote.fuzz.changes import changed, message
 from tests.host.devices.remote.fuzz.talk import WELCOME, programs, task
+from tests.host.kit.frames import put
 from tests.host.kit.serving import socket_address
 
 #: Part of the answers that are changed: few, so that conversations go on.
@@ -83,23 +85,23 @@ class FalseServer:
                 frames.close()
 
     def _calls(self, frames: Frames) -> None:
-        bodies = Bodies()
+        memory = None
         while True:
             header, _ = frames.receive()
-            if header["call"] == "share":
-                segment = Segment.open(header["segment"], _WELCOME["session"])
-                if header["direction"] == "requests":
-                    bodies.arriving = segment
-                else:
-                    bodies.leaving = segment
+            if header["call"] == "channel":
+                rings = Rings.open(header["rings"], _WELCOME["session"])
+                transport = ChannelTransport(
+                    frames.connection, rings, is_server=True, spin_s=lambda: 0.0, stall_s=5.0
+                )
                 self._send(frames, {}, None, RATE / 5)
+                frames.go_over(transport)
+                memory = rings.memory
                 continue
             true, out = _true(header, self.result)
-            leaving = None if bodies.leaving is None else bodies.leaving.memory
-            if leaving is not None:
+            if memory is not None and self._rng.random() < 0.3:
                 rng = np.random.default_rng(self._rng.randrange(1 << 30))
-                leaving[rng.integers(0, 4096, 8)] = rng.integers(0, 256, 8, np.uint8)
-            self._send(frames, true, out, RATE, leaving)
+                memory[rng.integers(0, len(memory), 8)] = rng.integers(0, 256, 8, np.uint8)
+            self._send(frames, true, out, RATE)
 
     def _send(
         self,
@@ -107,15 +109,14 @@ class FalseServer:
         header: dict[str, Any],
         columns: list[np.ndarray] | None,
         rate: float,
-        memory: np.ndarray | None = None,
     ) -> None:
         self._counts["messages"] += 1
         if columns is None and self._rng.random() < rate:
             header = changed(self._rng, header)
-        sent, _ = message(self._rng, header, columns, rate, memory)
+        sent, _ = message(self._rng, header, columns, rate)
         if self._rng.random() < rate / 20:
             sent = sent[: self._rng.randrange(len(sent))]
-        frames.connection.sendall(sent)
+        put(frames, sent)
 
 
 @contextmanager
@@ -130,7 +131,7 @@ def false_server(rng: Random, counts: Counter[str]) -> Iterator[tuple[FalseServe
 
 
 def _use(server: FalseServer, address: str, rng: Random, counts: Counter[str]) -> None:
-    transport = rng.choice(("auto", "shared", "socket"))
+    transport = rng.choice(("auto", "channel", "socket"))
     device = RemoteDevice(address, transport=transport, connect_s=1.0, answer_s=2.0, resume_s=0.01)
     try:
         program = rng.choice(programs())

@@ -18,18 +18,18 @@ from penstock.errors import PenstockError
 from penstock.host.device.base import PAIRS, Task
 from penstock.host.device.fields import Header
 from penstock.host.devices.remote.client.device import RemoteDevice
-from penstock.host.devices.remote.wire.segment import Segment
 from penstock.host.wire.address import Address
 from penstock.host.wire.errors import error_from
-from penstock.host.wire.frames import MAGIC, Frames, GoneError
+from penstock.host.wire.frames import MAGIC, Frames
 from penstock.host.wire.handshake import Role, greet, new_nonce, proof
 from penstock.host.wire.message import PROTOCOL
+from penstock.host.wire.transport import FrameError, GoneError
 from penstock.program import Mode
 from tests.host.devices.remote.fuzz.changes import changed, frame, message
 from tests.host.devices.remote.fuzz.dispatch import flipping
 from tests.host.devices.remote.fuzz.talk import Talker, programs
 from tests.host.devices.remote.fuzz.watch import MOST_GROWTH, SECRET, check_secret, resident_bytes
-from tests.host.kit.frames import dialled
+from tests.host.kit.frames import dialled, go_over, put
 from tests.host.kit.serving import socket_address
 
 #: Messages of one attacker, and attackers between two looks at the clients that mean well.
@@ -115,29 +115,22 @@ def attack(address: Address, rng: Random, counts: Counter[str]) -> None:
         frames = stack.enter_context(_closing(Frames(dialled(address), 30.0)))
         greet(frames, TOKEN, {"stream": "calls", "session": welcome["session"]})
         frames.open_up()
-        memory = None
-        if rng.random() < 0.5:
-            ours = [Segment.create(1, welcome["session"]) for _ in range(2)]
-            for segment, direction in zip(ours, ("requests", "replies"), strict=True):
-                stack.callback(segment.close)
-                asked = {"call": "share", "direction": direction, "segment": segment.header()}
-                frames.send(asked)
-                assert "error" not in frames.receive()[0]
-            memory = ours[0].memory
-            stack.enter_context(flipping(memory, rng.randrange(1 << 30)))
-        _converse(frames, Talker(rng), rng, counts, memory)
+        if rng.random() < 0.6:
+            memory = go_over(frames, welcome["session"]).memory
+            if rng.random() < 0.5:
+                stack.enter_context(flipping(memory, rng.randrange(1 << 30)))
+        with suppress(FrameError):  # what it has changed itself
+            _converse(frames, Talker(rng), rng, counts)
 
 
-def _converse(
-    frames: Frames, talker: Talker, rng: Random, counts: Counter[str], memory: np.ndarray | None
-) -> None:
+def _converse(frames: Frames, talker: Talker, rng: Random, counts: Counter[str]) -> None:
     for _ in range(PER_ATTACKER):
         header, columns = talker.next()
-        sent, _ = message(rng, header, columns, RATE, memory)
+        sent, _ = message(rng, header, columns, RATE)
         if rng.random() < 0.01:
             sent = sent[: rng.randrange(len(sent))]
         counts["messages"] += 1
-        frames.connection.sendall(sent)
+        put(frames, sent)
         if len(sent) < 16 or sent[4:16] != _lengths(sent):
             return  # the rest never comes
         answer, body = frames.receive()
@@ -209,7 +202,7 @@ def main(seed: int, messages: int) -> Counter[str]:
     """Fuzz and give the counts."""
     counts: Counter[str] = Counter()
     with served() as (address, process), ExitStack() as stack:
-        victims = [Victim(address, transport) for transport in ("shared", "socket")]
+        victims = [Victim(address, transport) for transport in ("channel", "socket")]
         for victim in victims:
             stack.callback(victim.device.close)
         attackers, before = 0, 0

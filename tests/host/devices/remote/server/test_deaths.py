@@ -30,6 +30,8 @@ from tests.host.kit.tasks import band_join, expected, load, run_to_end, sorted_p
 from tests.penstock.kit.devices import InterpretingCpu
 
 ROOT = Path(__file__).parents[5]
+pytestmark = pytest.mark.usefixtures("transport")
+
 TIMEOUT_S = 30
 JOIN = band_join(np.random.default_rng(4), 1, 32, 20, 90, "random")
 TASK = Task(JOIN.stream, JOIN.start, JOIN.end, 10_000)
@@ -97,7 +99,6 @@ def connected(server: DeviceServer, **options: float) -> RemoteDevice:
 # -- clients --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("transport", ["shared", pytest.param("socket", marks=pytest.mark.slow)])
 def test_a_client_that_is_killed_in_its_tasks(
     faulty: FaultyDevice, start: Start, transport: str
 ) -> None:

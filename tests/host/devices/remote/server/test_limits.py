@@ -5,31 +5,33 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import numpy as np
 import pytest
 
 from penstock.errors import DeviceError, OverloadError
 from penstock.expr import ops
+from penstock.host.channel.ring_memory import ring_bytes
+from penstock.host.channel.shm import SLOT_BYTES, SLOTS
 from penstock.host.device.base import PAIRS, Task, WindowName
 from penstock.host.device.window_join import WindowTask
 from penstock.host.devices.remote.client.device import RemoteDevice
 from penstock.host.devices.remote.server.limits import Limits
 from penstock.host.devices.remote.server.service import DeviceServer
 from penstock.host.devices.remote.server.traffic import Hold, Traffic
-from penstock.host.devices.remote.wire.segment import Segment
-from penstock.host.wire.frames import MAGIC, PREFIX, Frames, GoneError
+from penstock.host.wire.frames import MAGIC, PREFIX
 from penstock.host.wire.message import MOST_BODY_BYTES
+from penstock.host.wire.transport import GoneError
 from penstock.program import BandProgram, GeneralProgram, Mode
 from penstock.types import integer
 from tests.host.devices.remote.fuzz.watch import resident_bytes
 from tests.host.kit.arrivals import arrivals
 from tests.host.kit.faulty import FaultyDevice
-from tests.host.kit.frames import exchanged, raw
+from tests.host.kit.frames import calling, exchanged, go_over, put, raw
 from tests.host.kit.serving import serving, until
 from tests.host.kit.tasks import band_join, expected, load
+
+pytestmark = pytest.mark.usefixtures("transport")
 
 TIMEOUT_S = 30.0
 JOIN = band_join(np.random.default_rng(4), 1, 32, 20, 90, "random")
@@ -49,15 +51,6 @@ def works(device: RemoteDevice) -> None:
     kernel.close()
 
 
-@contextmanager
-def calling(server: DeviceServer, device: RemoteDevice) -> Iterator[Frames]:
-    """A raw connection for calls of a device's session."""
-    wants = {"stream": "calls", "session": device.session().key}
-    with raw(server.address, wants) as (frames, answer):
-        assert answer == {"ready": True}
-        yield frames
-
-
 # -- messages -------------------------------------------------------------------------------------
 
 
@@ -65,7 +58,7 @@ def test_a_description_that_does_not_fit_reads_nothing_of_others(
     server: DeviceServer,
 ) -> None:
     """A false offset once gave another session's window; now sizes follow from the rows."""
-    with connected(server) as device, calling(server, device) as frames:
+    with connected(server) as device, calling(server.address, device.session().key) as frames:
         kernel = device.open(JOIN.program)
         window = kernel.allocate(90)
         for rows in (2, 1 << 16, 1 << 28):
@@ -77,33 +70,35 @@ def test_a_description_that_does_not_fit_reads_nothing_of_others(
 
 
 def test_memory_that_changes_while_it_is_read(server: DeviceServer) -> None:
-    """What describes a task is not in it, and its values are copied before they are checked."""
-    with connected(server) as device, calling(server, device) as frames:
+    """What has come is copied out of the slots before it is looked at."""
+    with connected(server, transport="channel") as device:
         kernel = device.open(JOIN.program)
         window = load(kernel, JOIN)
-        made = Segment.create(1, device.session().key)
-        share = {"call": "share", "direction": "requests", "segment": made.header()}
-        assert exchanged(frames, json.dumps(share).encode()) == {}
-        over = threading.Event()
+        wants = {"stream": "calls", "session": device.session().key}
+        with raw(server.address, wants) as (frames, _):
+            rings = go_over(frames, device.session().key)
+            # The ring that the server reads is the last part.
+            slots = rings.memory[-ring_bytes(SLOTS, SLOT_BYTES) :][-SLOTS * SLOT_BYTES :]
+            body = {"rows": 2, "kinds": ["i8", "i8", "u4", "u4"]}
+            header = {"call": "task", "window": window.number, "room": 9, "mode": "pairs"}
+            text = json.dumps({**header, "body": body}).encode()
+            at, over = PREFIX.size + len(text), threading.Event()
+            starts = slots.reshape(SLOTS, SLOT_BYTES)[:, at : at + 16]
 
-        def flip() -> None:
-            while not over.is_set():
-                # Ranges within the window, and far outside.
-                made.memory[:16].view(np.int64)[:] = 1, 1 << 40
-                made.memory[:16].view(np.int64)[:] = 1, 2
+            def flip() -> None:
+                while not over.is_set():
+                    # Ranges within the window, and far outside; and the header's text.
+                    starts[:] = np.array([1, 1 << 40]).view(np.uint8)
+                    slots.reshape(SLOTS, SLOT_BYTES)[:, at - 40] ^= 1
+                    starts[:] = np.array([1, 2]).view(np.uint8)
 
-        thread = threading.Thread(target=flip)
-        thread.start()
-        body = {"rows": 2, "kinds": ["i8", "i8", "u4", "u4"], "shared": True}
-        header = {"call": "task", "window": window.number, "room": 9, "mode": "pairs", "body": body}
-        text, outcomes = json.dumps(header).encode(), set()
-        for _ in range(500):
-            answer = exchanged(frames, text)
-            outcomes.add("error" in answer)
-        over.set()
-        thread.join()
-        assert outcomes
-        made.close()
+            thread = threading.Thread(target=flip)
+            thread.start()
+            columns = np.zeros(4 * 64, np.uint8).tobytes()
+            outcomes = {"error" in exchanged(frames, text, columns) for _ in range(500)}
+            over.set()
+            thread.join()
+            assert outcomes
         works(device)
 
 
@@ -114,8 +109,8 @@ def test_a_large_claim_allocates_nothing(faulty: FaultyDevice, claimed: int) -> 
         connected(server) as device,
     ):
         before = resident_bytes()
-        with calling(server, device) as frames:
-            frames.connection.sendall(PREFIX.pack(MAGIC, 2, claimed) + b"{}")
+        with calling(server.address, device.session().key) as frames:
+            put(frames, PREFIX.pack(MAGIC, 2, claimed) + b"{}")
             if claimed > MOST_BODY_BYTES:
                 answer, _ = frames.receive()
                 assert "above the limits" in answer["error"]["message"]
@@ -129,7 +124,7 @@ def test_a_message_that_is_too_much_is_read_past(faulty: FaultyDevice) -> None:
     """The client is told, and its next call goes on."""
     with (
         serving({"cpu": faulty}, Limits(traffic_bytes=8 * MIB)) as server,
-        connected(server, transport="socket") as device,
+        connected(server) as device,
     ):
         window = device.open(JOIN.program).allocate(3 * MIB)
         with pytest.raises(OverloadError, match="the server's memory for messages"):
@@ -142,7 +137,7 @@ def test_headers_count_as_what_they_become(faulty: FaultyDevice) -> None:
     with (
         serving({"cpu": faulty}, Limits(traffic_bytes=32 * MIB)) as server,
         connected(server) as device,
-        calling(server, device) as frames,
+        calling(server.address, device.session().key) as frames,
     ):
         answer = exchanged(frames, b'{"call": [' + b"[]," * 200_000 + b"0]}")
         assert "memory for messages" in answer["error"]["message"]
@@ -156,7 +151,7 @@ def test_integers_count_as_what_they_become(faulty: FaultyDevice) -> None:
     with (
         serving({"cpu": faulty}, Limits(traffic_bytes=32 * MIB)) as server,
         connected(server) as device,
-        calling(server, device) as frames,
+        calling(server.address, device.session().key) as frames,
     ):
         for kind, rows, message in (
             ("int2000", 800, "which no key has"),

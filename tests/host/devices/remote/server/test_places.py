@@ -23,6 +23,8 @@ from tests.host.kit.frames import dialled, raw
 from tests.host.kit.serving import serving, until
 from tests.host.kit.tasks import band_join, expected, load
 
+pytestmark = pytest.mark.usefixtures("transport")
+
 TIMEOUT_S = 30.0
 JOIN = band_join(np.random.default_rng(4), 1, 32, 20, 90, "random")
 TASK = Task(JOIN.stream, JOIN.start, JOIN.end, 10_000)

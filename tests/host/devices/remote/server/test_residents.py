@@ -21,6 +21,8 @@ from tests.host.kit.faulty import FaultyDevice
 from tests.host.kit.serving import serving, until
 from tests.host.kit.tasks import band_join, expected
 
+pytestmark = pytest.mark.usefixtures("transport")
+
 JOIN = band_join(np.random.default_rng(4), 1, 32, 20, 90, "random")
 TASK = Task(JOIN.stream, JOIN.start, JOIN.end, 10_000)
 ROWS = len(JOIN.window[0])

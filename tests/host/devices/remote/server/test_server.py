@@ -18,19 +18,21 @@ import penstock
 from penstock.errors import DeviceError, OverloadError, UsageError
 from penstock.host.device.base import Task
 from penstock.host.devices.narrow.device import NARROW_WIDTHS, NarrowDevice
-from penstock.host.devices.remote.client.device import RemoteDevice
+from penstock.host.devices.remote.client.device import TRANSPORTS, RemoteDevice
 from penstock.host.devices.remote.server.limits import Limits
 from penstock.host.devices.remote.server.service import DeviceServer
-from penstock.host.devices.remote.wire.segment import Segment
-from penstock.host.wire.frames import GoneError
+from penstock.host.devices.remote.wire.rings import Rings
 from penstock.host.wire.message import PROTOCOL
+from penstock.host.wire.transport import GoneError
 from penstock.program import BandProgram, Mode, WindowProgram
 from tests.host.kit.banked import Banked
 from tests.host.kit.faulty import FaultyDevice
-from tests.host.kit.frames import exchanged, raw
+from tests.host.kit.frames import calling, exchanged, go_over, raw
 from tests.host.kit.serving import serving, socket_address, until
 from tests.host.kit.tasks import band_join, expected, load, run_to_end, sorted_pairs
 from tests.penstock.kit.devices import InterpretingCpu
+
+pytestmark = pytest.mark.usefixtures("transport")
 
 TIMEOUT_S = 30
 TOKEN = "0123456789abcdef0123456789abcdef"
@@ -143,7 +145,7 @@ def test_somebody_else_answers() -> None:
     # As servers of protocol 2 and below.
     with (
         flight.FlightServerBase("grpc://127.0.0.1:0") as old,
-        pytest.raises(DeviceError, match=r"up to protocol 2; this client speaks protocol 6 \(pens"),
+        pytest.raises(DeviceError, match=r"up to protocol 2; this client speaks protocol 7 \(pens"),
     ):
         RemoteDevice(f"tcp://127.0.0.1:{old.port}")
     with socket.create_server(("127.0.0.1", 0)) as silent:
@@ -154,7 +156,7 @@ def test_somebody_else_answers() -> None:
 
 def test_another_protocol(server: DeviceServer) -> None:
     """Both sides say which versions they are."""
-    wanted = r"speaks protocol 6 .* this client 99 \(penstock '0.0'\); .* same version"
+    wanted = r"speaks protocol 7 .* this client 99 \(penstock '0.0'\); .* same version"
     with raw(server.address) as (frames, _):
         answer = exchanged(frames, b'{"protocol": 99, "version": "0.0"}')
         assert re.search(wanted, answer["error"]["message"])
@@ -164,7 +166,7 @@ def test_a_client_that_speaks_grpc(server: DeviceServer) -> None:
     """As those of protocol 2 did, which show the message to their users."""
     client = flight.FlightClient(f"grpc+unix://{server.address.path}")
     descriptor = flight.FlightDescriptor.for_command(b'{"stream": "session"}')
-    wanted = r"speaks protocol 6 .* this client 'grpc'; install the same version of penstock"
+    wanted = r"speaks protocol 7 .* this client 'grpc'; install the same version of penstock"
 
     def ask() -> None:
         # The answer may come before anything is read.
@@ -348,12 +350,13 @@ def test_without_shared_memory_data_goes_through_the_socket(
     def elsewhere(*_: object) -> None:
         raise DeviceError("the client's memory cannot be shared (No such file or directory)")
 
-    monkeypatch.setattr(Segment, "open", elsewhere)
+    monkeypatch.setattr(Rings, "open", elsewhere)
+    monkeypatch.setitem(TRANSPORTS, "auto", None)
     with connected(server) as device:
         works(device)
-        assert device.session().shared is False
+        assert device.session().channel is False
     with (
-        connected(server, transport="shared") as device,
+        connected(server, transport="channel") as device,
         pytest.raises(DeviceError, match="cannot be shared"),
     ):
         works(device)
@@ -448,26 +451,44 @@ def test_malformed_streams(server: DeviceServer, command: bytes) -> None:
         (b'{"call": "task", "kernel": 9}', "kernel 9 was closed, or never was"),
         (b'{"call": "task"}', "needs kernel as int"),
         (b'{"call": "task", "body": 5}', "described by rows and kinds"),
-        (
-            b'{"call": "task", "body": {"rows": 1, "kinds": ["i8"], "shared": true}}',
-            "shared memory that is not there",
-        ),
+        (b'{"call": "task", "body": {"rows": 1, "kinds": ["i8"]}}', "came as 0 bytes"),
         (b'{"call": "refuses", "program": {"form": "window", "rows": [1]}}', "no two integers"),
         (b'{"call": "refuses", "program": {"form": "window", "rows": [1, "2"]}}', "no two integ"),
         (b'{"call": "refuses", "program": {"form": "window", "rows": [1, 2]}}', "is an object"),
-        (b'{"call": "share", "segment": 5}', "a segment is given by"),
-        (b'{"call": "share", "segment": {"process": 1, "file": 0}}', "shared"),
         (b'{"call": "free", "window": 1}', "window 1 was freed before, or never was"),
     ],
 )
 def test_malformed_calls(server: DeviceServer, call: bytes, message: str) -> None:
     """They are refused one by one, and the stream goes on."""
     with connected(server) as device:
-        wants = {"stream": "calls", "session": device.session().key}
-        with raw(server.address, wants) as (frames, _):
+        with calling(server.address, device.session().key) as frames:
             first, again = exchanged(frames, call), exchanged(frames, call)
         assert message in first["error"]["message"]
         assert first["error"]["kind"] == again["error"]["kind"] == "DeviceError"
+        works(device)
+
+
+@pytest.mark.parametrize(
+    ("rings", "message"),
+    [
+        (5, "rings are given by"),
+        ({"process": 1}, "needs file as int"),
+        ({"process": "1", "file": 0}, "needs process as int"),
+        ({"process": 1, "file": 0}, "shared"),
+        ({"process": 1 << 70, "file": -1}, "shared"),
+    ],
+)
+def test_malformed_offers_of_channels(server: DeviceServer, rings: object, message: str) -> None:
+    with connected(server) as device:
+        key = device.session().key
+        with raw(server.address, {"stream": "calls", "session": key}) as (frames, _):
+            call = json.dumps({"call": "channel", "rings": rings}).encode()
+            assert message in exchanged(frames, call)["error"]["message"]
+            # The connection goes on, and may still have a channel, but no second one.
+            made = go_over(frames, key)
+            second = {"call": "channel", "rings": made.header()}
+            answer = exchanged(frames, json.dumps(second).encode())
+            assert "has a channel already" in answer["error"]["message"]
         works(device)
 
 

@@ -1,11 +1,8 @@
-"""Columns as bytes, in messages and in shared memory."""
+"""Columns as bytes in messages."""
 
 from __future__ import annotations
 
-import fcntl
-import gc
 import json
-import os
 import sys
 
 import numpy as np
@@ -13,12 +10,9 @@ import pytest
 
 from penstock.errors import DeviceError, OverloadError
 from penstock.host.device.fields import MalformedError
-from penstock.host.devices.remote.wire.bodies import BODY, SHARED, Bodies
+from penstock.host.devices.remote.wire.bodies import BODY, columns_of
 from penstock.host.devices.remote.wire.columns import ColumnLayout, pack, unpack
-from penstock.host.devices.remote.wire.segment import LEAST_BYTES, Segment
 from penstock.host.wire.message import parse_header
-
-pytestmark = pytest.mark.skipif(not Segment.possible(), reason="memfd is there on Linux only")
 
 INTEGERS = np.array([0, -1, 127, 128, -(1 << 80), 1 << 80, (1 << 64) - 1], object)
 COLUMNS = [
@@ -104,11 +98,11 @@ def test_a_body_of_another_size(change: int) -> None:
     packed = pack(COLUMNS)
     header = {BODY: packed.layout.header()}
     with pytest.raises(MalformedError, match="bytes came as"):
-        Bodies().unpack(header, np.zeros(packed.layout.size + change, np.uint8))
+        columns_of(header, np.zeros(packed.layout.size + change, np.uint8))
     with pytest.raises(MalformedError, match="bytes came as 0"):
-        Bodies().unpack(header, None)
+        columns_of(header, None)
     with pytest.raises(MalformedError, match="does not tell of"):
-        Bodies().unpack({}, np.zeros(1, np.uint8))
+        columns_of({}, np.zeros(1, np.uint8))
 
 
 def test_what_integers_take_is_counted_before_they_are_made() -> None:
@@ -120,86 +114,10 @@ def test_what_integers_take_is_counted_before_they_are_made() -> None:
         raise OverloadError("no room")
 
     with pytest.raises(OverloadError):
-        Bodies().unpack(header, np.zeros(1 << 20, np.uint8), reserve)
+        columns_of(header, np.zeros(1 << 20, np.uint8), reserve)
 
 
 @pytest.mark.parametrize("text", [b"", b"{", b"[]", b"\xff", b"null", b"[" * 10**6, b"9" * 10**5])
 def test_malformed_headers(text: bytes) -> None:
     with pytest.raises(MalformedError):
         parse_header(text)
-
-
-def test_a_body_goes_through_shared_memory_if_it_fits() -> None:
-    ours, theirs = Bodies(), Bodies()
-    ours.leaving = Segment.create(1, "key")
-    theirs.arriving = Segment.open(ours.leaving.header(), "key")
-    header, parts = ours.pack(pack(COLUMNS))
-    assert not parts
-    same(theirs.unpack(header, None), COLUMNS)
-    large = [np.zeros(LEAST_BYTES + 1, np.uint8)]
-    header, parts = ours.pack(pack(large))
-    same(theirs.unpack(header, np.concatenate(parts)), large)
-    ours.close()
-    theirs.close()
-
-
-def test_what_was_read_from_shared_memory_stays_as_it_was() -> None:
-    """The other side can write there while a task is checked and runs."""
-    ours, theirs = Bodies(), Bodies()
-    ours.leaving = Segment.create(1, "key")
-    theirs.arriving = Segment.open(ours.leaving.header(), "key")
-    header, _ = ours.pack(pack(COLUMNS))
-    got = theirs.unpack(header, None)
-    ours.leaving.memory[:] = 0xFF
-    same(got, COLUMNS)
-    assert not any(np.shares_memory(column, theirs.arriving.memory) for column in got[:-1])
-    ours.close()
-    theirs.close()
-
-
-@pytest.mark.parametrize("rows", [LEAST_BYTES + 1, 1 << 30])
-def test_columns_that_are_not_in_the_segment(rows: int) -> None:
-    bodies, header = Bodies(), {BODY: {"rows": rows, "kinds": ["u1"], SHARED: True}}
-    with pytest.raises(MalformedError, match="not there"):
-        bodies.unpack(header, None)
-    bodies.arriving = Segment.create(1, "key")
-    with pytest.raises(MalformedError, match="not there"):
-        bodies.unpack(header, None)
-    bodies.close()
-
-
-def test_only_sealed_memory_of_the_session_is_mapped() -> None:
-    made = Segment.create(1, "key")
-    with pytest.raises(MalformedError, match="not of this session"):
-        Segment.open(made.header(), "another key")
-    open_file = os.memfd_create("penstock-key", os.MFD_ALLOW_SEALING)
-    os.ftruncate(open_file, LEAST_BYTES)
-    offered = {"process": os.getpid(), "file": open_file, "bytes": LEAST_BYTES}
-    # It could be cut short under the server, which would die of it.
-    with pytest.raises(MalformedError, match="not sealed"):
-        Segment.open(offered, "key")
-    fcntl.fcntl(open_file, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK)
-    Segment.open(offered, "key").close()
-    os.close(open_file)
-    with pytest.raises(DeviceError, match="cannot be shared"):
-        Segment.open(offered, "key")
-    with pytest.raises(MalformedError):
-        Segment.open({"process": "self", "file": 1}, "key")
-    made.close()
-
-
-def test_shared_memory_ends_with_its_last_user() -> None:
-    def mappings() -> int:
-        with open("/proc/self/maps") as maps:
-            return maps.read().count("penstock-gone")
-
-    made = Segment.create(1, "gone")
-    found = Segment.open(made.header(), "gone")
-    assert mappings() == 2
-    with pytest.raises(PermissionError):
-        os.ftruncate(made.header()["file"], 1)
-    made.close()
-    found.close()
-    del made, found
-    gc.collect()
-    assert mappings() == 0

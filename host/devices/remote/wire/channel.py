@@ -1,0 +1,150 @@
+"""Frames through a channel: their bytes lie in slots of rings that both processes map.
+
+The connection over which it was agreed on stays. It wakes whoever sleeps, and it ends when a
+process does, so that a channel needs no other descriptor.
+"""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ....channel.consumer import Consumer
+from ....channel.message import MOST_MESSAGE_BYTES, Kind, Message
+from ....channel.producer import Producer
+from ....channel.shm import SLOT_BYTES
+from ....device.fields import MalformedError
+from ....wire.transport import STALL_S, FrameError, GoneError, Transport, Waiting, be_patient
+from .bell import ARRIVALS, CREDITS, ConnectionBell
+from .rings import Rings
+
+#: Bytes of a message that are sent as one buffer, which is faster than several.
+_SHORT_BYTES = 1 << 14
+#: Seconds between two looks for credits once the connection is ended for what is received.
+_PAUSE_S = 1e-3
+
+
+class ChannelTransport(Transport):
+    """One end of a channel each way. One thread at a time sends or receives.
+
+    What has arrived is copied out of the slots before anybody looks at it, since the other side can
+    change it at any time.
+
+    Parameters
+    ----------
+    connection : socket
+        Between both processes. Nothing else is sent through it from now on.
+    rings : Rings
+    is_server : bool
+    spin_s : callable
+        Seconds that the next wait may spin.
+    stall_s : float
+
+    Raises
+    ------
+    MalformedError
+        They are no rings.
+    """
+
+    def __init__(
+        self,
+        connection: socket.socket,
+        rings: Rings,
+        *,
+        is_server: bool,
+        spin_s: Callable[[], float],
+        stall_s: float = STALL_S,
+    ) -> None:
+        super().__init__(connection, stall_s)
+        here, there = int(is_server), int(not is_server)
+        arriving, leaving = rings.ring(here), rings.ring(there)
+        self._bell = bell = ConnectionBell(connection, rings.bell(here), rings.bell(there), stall_s)
+        self._producer = Producer(leaving, ring=partial(bell.ring, ARRIVALS))
+        self._consumer = Consumer(arriving, ring=partial(bell.ring, CREDITS))
+        self._spin_s = spin_s
+        # The slot that is read, and what is left of it.
+        self._message: Message | None = None
+        self._part = memoryview(b"")
+
+    def begin(self) -> None:
+        be_patient(self.connection, self.stall_s)
+
+    def send(self, buffers: list[memoryview], waiting: Waiting) -> None:
+        size = sum(map(len, buffers))
+        whole: Any = b"".join(buffers) if size <= _SHORT_BYTES else buffers
+        try:
+            for message in [whole] if size <= MOST_MESSAGE_BYTES else buffers:
+                if not self._producer.send(Kind.ROWS, message):
+                    self._pump(waiting)
+        except MalformedError as cause:
+            raise GoneError(str(cause)) from cause
+
+    def offer(self, data: bytes) -> None:
+        if not self._producer.pending and len(data) <= self._producer.capacity:
+            try:
+                if self._producer.credits:
+                    self._producer.send(Kind.ROWS, data)
+            except MalformedError as cause:
+                raise GoneError(str(cause)) from cause
+
+    def fill(self, memory: memoryview, waiting: Waiting, *, patient: bool = False) -> None:
+        while len(memory):
+            if not self._part:
+                read = 0
+                if len(memory) >= SLOT_BYTES:
+                    read = self._consumer.read_into(np.frombuffer(memory, np.uint8))
+                if read:
+                    memory, patient = memory[read:], False
+                    continue
+                self._take(waiting, patient)
+            count = min(len(memory), len(self._part))
+            memory[:count] = self._part[:count]
+            memory, self._part, patient = memory[count:], self._part[count:], False
+            if not self._part and self._message is not None:
+                self._consumer.done(self._message)
+
+    def close(self) -> None:
+        self._bell.close()
+        super().close()
+
+    def _take(self, waiting: Waiting, patient: bool) -> None:
+        """Wait for the next slot."""
+        consumer, deadline = self._consumer, time.monotonic() + self.stall_s
+        try:
+            while (message := consumer.receive(whole=False)) is None:
+                if patient and self.over:
+                    raise GoneError("the connection was ended")
+                with waiting():
+                    self._bell.wait(ARRIVALS, lambda: consumer.has_arrived, self._spin_s())
+                if time.monotonic() > deadline:
+                    consumer.check()
+                    if not patient:
+                        raise GoneError("it stopped within a message")
+        except MalformedError as cause:
+            raise FrameError(str(cause)) from cause
+        if message.kind is not Kind.ROWS or not message.payload:
+            raise FrameError(f"frames are rows of bytes, and {message!r} has come")
+        self._message, self._part = message, message.payload
+
+    def _pump(self, waiting: Waiting) -> None:
+        """Send what waits for credits."""
+        producer = self._producer
+        deadline, sent = time.monotonic() + self.stall_s, producer.sent
+        while not producer.pump():
+            if producer.sent != sent:
+                deadline, sent = time.monotonic() + self.stall_s, producer.sent
+            elif time.monotonic() > deadline:
+                raise GoneError("it takes nothing")
+            with waiting():
+                try:
+                    self._bell.wait(CREDITS, lambda: producer.credits > 0, self._spin_s())
+                except GoneError:
+                    if self.cut or not self.over:
+                        raise
+                    # Ended for what is received, so that the bell says nothing any more.
+                    time.sleep(_PAUSE_S)
