@@ -97,7 +97,7 @@ def false_server(answer: Callable[[dict], dict]) -> Iterator[tuple[str, bytearra
         (lambda said: {**said, "token": True}, "does not know the token"),
         (lambda said: {**said, "token": True, "proof": "0" * 64}, "does not know the token"),
         (lambda said: {**said, "token": False}, "it has no token"),
-        (lambda said: {**said, "token": True, "protocol": 2}, "protocol 6 .* this server 2 "),
+        (lambda said: {**said, "token": True, "protocol": 2}, "protocol 7 .* this server 2 "),
     ],
 )
 def test_who_listens_after_the_server_died_learns_nothing(

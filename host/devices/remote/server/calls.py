@@ -21,7 +21,7 @@ from .traffic import Hold
 
 
 @dataclass(frozen=True)
-class Answer:
+class CallAnswer:
     """What a call is answered with.
 
     Parameters
@@ -58,7 +58,7 @@ def serve_calls(session: ClientSession, frames: Frames) -> None:
         pass
 
 
-def answer_next(session: ClientSession, frames: Frames, hold: Hold) -> Answer:
+def answer_next(session: ClientSession, frames: Frames, hold: Hold) -> CallAnswer:
     """Receive the next call and carry it out.
 
     Raises
@@ -68,17 +68,17 @@ def answer_next(session: ClientSession, frames: Frames, hold: Hold) -> Answer:
     try:
         header, body = frames.receive(hold.more)
         if header.get("call") == "channel":
-            return Answer({}, transport=_channel(session, frames, header))
+            return CallAnswer({}, transport=_channel(session, frames, header))
         columns = columns_of(header, body, hold.more)
         reply, out = session.call(header, columns, hold)
         described, parts = body_of(None if out is None else pack(out))
-        return Answer({**reply, **described}, parts)
+        return CallAnswer({**reply, **described}, parts)
     except GoneError:
         raise
     except SessionOverError as over:
-        return Answer({"over": str(over)})
+        return CallAnswer({"over": str(over)})
     except Exception as error:  # the client is told, and the connection goes on
-        return Answer({"error": error_header(error)}, is_last=isinstance(error, FrameError))
+        return CallAnswer({"error": error_header(error)}, is_last=isinstance(error, FrameError))
 
 
 def _channel(session: ClientSession, frames: Frames, header: Header) -> Transport:

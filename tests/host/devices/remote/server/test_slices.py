@@ -105,7 +105,7 @@ def heavy(rows: int, positions: int) -> Task:
 
 def test_a_small_task_does_not_wait_for_the_end_of_heavy_ones() -> None:
     """Not even for that of one: the heavy ones here take long."""
-    program, positions = BandProgram(1, 0b10, 32), 1 << 16
+    program, positions = BandProgram(1, 0b10, 32), 1 << 20
     with (
         serving({"cpu": CpuDevice(2)}, Limits(evaluations=1 << 40)) as server,
         RemoteDevice(str(server.address)) as busy,
