@@ -25,6 +25,8 @@ from .atomics import announce, store_release, take_announced
 
 #: Seconds that a wait spins before it sleeps: about as long as it takes to sleep and wake again.
 SPIN_S = 50e-6
+#: Seconds after which a wait that spins lets others have its core meanwhile.
+_QUICK_S = 5e-6
 #: Seconds that a wait beside a network sleeps at most: it looks for silent peers only when asked.
 _LOOK_S = 0.25
 
@@ -186,6 +188,9 @@ class Doorbell:
             if ready():
                 return True
             self._progress()
+            if now - began > _QUICK_S:
+                # Who was just woken may be on this core, and the other side of a channel is then.
+                os.sched_yield()
             now = time.perf_counter()
         while True:
             ended = self._sleep(ready, deadline)
