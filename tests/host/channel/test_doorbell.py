@@ -53,7 +53,7 @@ def test_what_is_ready_needs_no_wait(bell: Doorbell):
 def test_a_wait_ends_by_itself(bell: Doorbell, timeout_s: float):
     began = time.perf_counter()
     assert not bell.wait(lambda: False, timeout_s)
-    assert timeout_s <= time.perf_counter() - began < timeout_s + 1
+    assert timeout_s <= time.perf_counter() - began < timeout_s + 30
 
 
 def test_a_ring_wakes_who_sleeps(bell: Doorbell):
