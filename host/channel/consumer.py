@@ -10,7 +10,7 @@ from penstock.errors import UsageError
 
 from ..device.fields import MalformedError
 from .checksums import has_come, slot_sum
-from .cut import MOST_ROOM_BYTES, Cut
+from .cut import Cut, Rooms
 from .message import (
     FOOTER_BYTES,
     KINDS,
@@ -47,7 +47,7 @@ class Consumer:
         "_processed",
         "_received",
         "_ring",
-        "_room",
+        "_rooms",
         "_share",
         "_slot",
         "_wanted",
@@ -83,9 +83,9 @@ class Consumer:
         self._share = max(1, memory.slots // 2)
         # Numbers of slots that were processed before earlier ones.
         self._early: set[int] = set()
-        # What has come of a message that is cut over slots, and the size of the last one.
+        # What has come of a message that is cut over slots, and memory for it.
         self._cut: Cut | None = None
-        self._room = 0
+        self._rooms = Rooms()
 
     @property
     def has_arrived(self) -> bool:
@@ -221,7 +221,7 @@ class Consumer:
         self, kind: Kind, payload: memoryview, *, is_last: bool, whole: bool
     ) -> memoryview | None:
         """Add a slot to a message that is cut; what has come of it, None if parts are wanted."""
-        cut = self._cut or Cut(kind, self._room if whole else 0)
+        cut = self._cut or Cut(kind, self._rooms.take())
         if kind is not cut.kind:
             raise self._malformed(f"{kind.name} within a message of kind {cut.kind.name}")
         is_full = len(payload) == self._capacity
@@ -231,8 +231,8 @@ class Consumer:
         if not whole:
             return None
         cut.add(payload)
-        # The next large message is as large, probably.
-        self._room = min(cut.size, MOST_ROOM_BYTES)
+        if is_last:
+            self._rooms.keep(cut.memory)
         return cut.content()
 
     def _join_more(self, kind: Kind) -> None:
@@ -242,9 +242,8 @@ class Consumer:
         # for an earlier message to be done.
         if cut is None or self.memory.has_crc or self._received != self._processed:
             return
-        count = max(self.slots, (self._room - cut.size) // self._capacity)
         most = (MOST_MESSAGE_BYTES - cut.size) // self._capacity
-        count = min(count, most, self.modulus - 1 - self._received)
+        count = min(self.slots, most, self.modulus - 1 - self._received)
         if count < 1:
             return
         target = cut.reserve(count * self._capacity)

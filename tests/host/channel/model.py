@@ -44,7 +44,7 @@ def content(machine: Any) -> Hashable:
     return tuple(
         _frozen(getattr(machine, name))
         for name in machine.__slots__
-        if name not in ("memory", "_ring", "_room")
+        if name not in ("memory", "_ring", "_rooms")
     )
 
 

@@ -202,6 +202,27 @@ def test_large_messages_are_cut(slots: int, crc: bool, spins: bool):
     assert producer.credits == slots
 
 
+def test_memory_of_a_large_message_is_used_again_when_nobody_holds_it():
+    producer, consumer = ends(2)
+
+    def message(number: int) -> memoryview:
+        is_sent = producer.send(Kind.ROWS, bytes([number]) * (3 * CAPACITY))
+        while (message := consumer.receive()) is None:
+            assert not is_sent
+            is_sent = producer.pump()
+        return message.payload
+
+    held = [message(number) for number in range(5)]
+    assert [bytes(payload[:1]) for payload in held] == [bytes([number]) for number in range(5)]
+    places = {np.frombuffer(payload, np.uint8).ctypes.data for payload in held}
+    assert len(places) == 5
+    part = np.frombuffer(held[4], np.uint8)[1:2]
+    held.clear()
+    following = np.frombuffer(message(5), np.uint8)
+    assert following.ctypes.data in places
+    assert part[0] == 4
+
+
 def test_a_copy_that_lets_other_threads_run_copies_the_same():
     producer, consumer = ends(2, 1 << 20)
     payload = np.random.default_rng(1).integers(0, 256, (1 << 20) - FOOTER_BYTES, np.uint8)
