@@ -17,20 +17,26 @@ from ..filling import copy_bytes, has_part
 from ..message import FOOTER_BYTES, MORE
 from .library import LAST_ERROR
 
-#: Places of a line: functions, handles, and the numbers that change.
+#: Places of a line: functions, handles, what the way is like, and what changes.
 (
-    PUT, FENCE, PROGRESS, CHECK, FREE,
+    PUT, FENCE, PROGRESS, CHECK, FREE, CLOCK,
     WORKER, ENDPOINT, KEY, REMOTE, AT_ONCE, LATER,
-    STAGES, FAILED, FIRST, NEXT, DONE_SLOTS,
+    SPIN_NS, IN_ORDER, STAGES, STAGED, STAGED_END,
+    FAILED, FIRST, NEXT, DONE_SLOTS, SECONDS, NANOSECONDS,
     LINE,
-) = range(17)  # fmt: skip
+) = range(24)  # fmt: skip
 #: Requests of a slot, at most: payload, footer, sequence number.
 REQUESTS = 3
+#: Bytes between payload and footer that are written with them rather than around them.
+_GAP_BYTES = 4096
 _WORD_BYTES = 8
 _FOOTER_WORDS = FOOTER_BYTES // _WORD_BYTES
-_SEQUENCE_AT = FOOTER_BYTES - _WORD_BYTES
 _MORE = MORE << 48
 _STATUS_BITS = 0xFF
+_MONOTONIC, _SECOND_NS = 1, 1_000_000_000
+#: Looks at a word between two at the clock, and those after which credits are given early: each
+#: is a write, for which a slot that is under way already need not wait.
+_LOOKS, _PATIENT_LOOKS = 8, 32
 
 
 @intrinsic
@@ -111,7 +117,7 @@ def _put(line, requests, ends, source, nbytes, remote, at_once, ends_slot):
 
 @kept(atomics, filling)
 def write_part(line, requests, ends, stage, at, source):
-    """Write a payload, or a part of one: at once if the way can, else from the stage.
+    """Write a payload, or a part of one: at once if the way can, else with the footer.
 
     Parameters
     ----------
@@ -123,25 +129,40 @@ def write_part(line, requests, ends, stage, at, source):
     source : array of uint8
     """
     size = len(source)
+    if not size:
+        return
     if not line[STAGES]:
         if _put(line, requests, ends, address_of(source), size, line[REMOTE] + at, True, 0):
             return
         line[STAGES] = 1
     copy_bytes(stage, at, source, 0, size)
-    _put(line, requests, ends, address_of(stage) + at, size, line[REMOTE] + at, False, 0)
+    if line[STAGED_END] != at:
+        line[STAGED] = at
+    line[STAGED_END] = at + size
 
 
 @kept(atomics, filling)
 def write_footer(line, requests, ends, stage, at, sequence):
-    """Write a footer that the stage has, and the sequence number when all before it has come."""
+    """Write the footer that the stage has and what else it has of this slot, and the sequence
+    number when all before it has come."""
     words = stage[at : at + FOOTER_BYTES].view(types.uint64)
     words[_FOOTER_WORDS - 1] = sequence
-    source, remote = address_of(stage) + at, line[REMOTE] + at
-    _put(line, requests, ends, source, _SEQUENCE_AT, remote, False, 0)
+    source, remote = address_of(stage), line[REMOTE]
+    begin, end = line[STAGED], line[STAGED_END]
+    line[STAGED] = line[STAGED_END] = -1
+    if end < 0 or at - end > _GAP_BYTES:
+        if end > begin:
+            _put(line, requests, ends, source + begin, end - begin, remote + begin, False, 0)
+        begin = at
+    end = at + FOOTER_BYTES
+    if line[IN_ORDER]:
+        _put(line, requests, ends, source + begin, end - begin, remote + begin, False, 1)
+        return
+    end -= _WORD_BYTES
+    _put(line, requests, ends, source + begin, end - begin, remote + begin, False, 0)
     fence_all()
     _call(line[FENCE], (line[WORKER],))
-    source, remote = source + _SEQUENCE_AT, remote + _SEQUENCE_AT
-    _put(line, requests, ends, source, _WORD_BYTES, remote, False, 1)
+    _put(line, requests, ends, source + end, _WORD_BYTES, remote + end, False, 1)
 
 
 @kept(atomics, filling)
@@ -163,6 +184,21 @@ def read_count(line, requests, ends, words):
 
 
 @kept(atomics, filling)
+def _until(line, looks, until):
+    """Until when a wait that has looked so often may look again; -1 when that is over."""
+    if looks % _LOOKS == 0:
+        if not line[SPIN_NS]:
+            return -1
+        _call(line[CLOCK], (_MONOTONIC, address_of(line) + SECONDS * _WORD_BYTES))
+        now = line[SECONDS] * _SECOND_NS + line[NANOSECONDS]
+        if not looks:
+            return now + line[SPIN_NS]
+        if now >= until:
+            return -1
+    return until
+
+
+@kept(atomics, filling)
 def look(line, words, place):
     """Load a sequence number; transfers go on."""
     advance(line)
@@ -172,19 +208,21 @@ def look(line, words, place):
 @kept(atomics, filling)
 def fill_slots(
     line, requests, ends, stage, credit, slots, slot_bytes, slot, sent, source, count, first,
-    channel, is_last, spins,
+    channel, is_last,
 ):  # fmt: skip
     """:func:`..filling.fill_slots`, into the other side's memory; a slot is written again only when
     its last write from this side is complete, too."""
     size = slot_bytes - FOOTER_BYTES
     for number in range(count):
+        looks = until = 0
         while True:
             processed = min(types.int64(load_word(credit, 0)), line[DONE_SLOTS])
             if sent + number - processed < slots:
                 break
-            spins -= 1
-            if spins < 0:
+            until = _until(line, looks, until)
+            if until < 0:
                 return number
+            looks += 1
             advance(line)
             reclaim(line, requests, ends)
         at = slot * slot_bytes
@@ -204,27 +242,29 @@ def fill_slots(
 @kept(atomics, filling)
 def join_slots(
     line, requests, ends, memory, words, given, slots, slot_bytes, slot, received, target, at,
-    count, first, channel, spins,
+    count, first, channel,
 ):  # fmt: skip
     """:func:`..filling.join_slots`; credits are given after half of the slots, and at the end."""
     size = slot_bytes - FOOTER_BYTES
     share = max(1, slots // 2)
-    owed = joined = 0
+    owed = joined = looks = until = 0
     while joined < count:
         start = slot * slot_bytes
         wanted = types.uint64(received + joined + 1)
         if load_word(words, (start + slot_bytes) // _WORD_BYTES - 1) != wanted:
-            if owed:
+            until = _until(line, looks, until)
+            if until < 0:
+                break
+            looks += 1
+            if owed and looks > _PATIENT_LOOKS:
                 write_word(line, requests, ends, given, types.uint64(received + joined))
                 owed = 0
-            spins -= 1
-            if spins < 0:
-                return joined
             advance(line)
             continue
         if not has_part(words, (start + size) // _WORD_BYTES, first, channel):
             break
         copy_bytes(target, at + joined * size, memory, start, size)
+        looks = 0
         joined += 1
         owed += 1
         if owed >= share:

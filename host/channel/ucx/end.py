@@ -40,8 +40,9 @@ class End:
         check(ucx.ep_create(network.worker, byref(params), byref(self.handle)), f"reach {name}")
         self._keys: list[c_void_p] = []
         self.transports = self._transports()
-        # Bytes of a stream wake who reads it; a write into memory wakes nobody.
-        self._wakes = set(self.transports) != {"tcp"}
+        #: Whether all bytes that are written come one after another: UCX makes messages of one
+        #: stream of them, and who takes them looks at memory only between two of these.
+        self.is_in_order = set(self.transports) == {"tcp"}
         self._params = library.RequestParams(mask=0)
 
     def unpack(self, key: bytes) -> int:
@@ -57,7 +58,8 @@ class End:
 
     def wake(self) -> None:
         """Wake the process at the other end if it sleeps."""
-        if self._wakes and self.handle:
+        # Bytes of a stream wake who reads it; a write into memory wakes nobody.
+        if self.handle and not self.is_in_order:
             request = self.ucx.am_send_nbx(
                 self.handle, WAKE, None, 0, None, 0, ctypes.addressof(self._params)
             )

@@ -136,6 +136,7 @@ class UcxLink:
             slot_bytes=slot_bytes,
             channel=channel,
             has_crc=bool(crc),
+            spin_s=self._bell.spin_s,
         )
         here = UcxConsumerMemory(
             end,
@@ -146,6 +147,7 @@ class UcxLink:
             slot_bytes=self._slot_bytes,
             channel=self._channel,
             has_crc=self._crc,
+            spin_s=self._bell.spin_s,
         )
         self._memories = [there, here]
         return Producer(there, ring=end.wake), Consumer(here, ring=end.wake)

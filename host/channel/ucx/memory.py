@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import struct
+from functools import cache
 
 import numpy as np
 
@@ -13,14 +14,12 @@ from .end import End
 from .network import Region
 
 _FOOTER = struct.Struct("<IHHQII")
-#: Looks at a word that does not change, in all, before compiled code returns: about 50 us.
-_SPINS = 500
 
 
 class _Way:
     """What compiled code needs to write to the other side."""
 
-    def __init__(self, end: End, key: int, remote: int, most_requests: int) -> None:
+    def __init__(self, end: End, key: int, remote: int, most_requests: int, spin_s: float) -> None:
         self._params = (
             library.RequestParams(mask=library.IMMEDIATE),
             library.RequestParams(mask=0),
@@ -37,6 +36,10 @@ class _Way:
             self.line[place] = ucx.address(name)
         self.line[calls.WORKER], self.line[calls.ENDPOINT] = end.worker, end.handle.value or 0
         self.line[calls.KEY], self.line[calls.REMOTE] = key, remote
+        self.line[calls.CLOCK], self.line[calls.SPIN_NS] = _clock(), round(spin_s * 1e9)
+        # One write for a slot is worth a copy where writes are messages.
+        self.line[calls.IN_ORDER] = self.line[calls.STAGES] = end.is_in_order
+        self.line[calls.STAGED] = self.line[calls.STAGED_END] = -1
         self.line[calls.AT_ONCE] = ctypes.addressof(self._params[0])
         self.line[calls.LATER] = ctypes.addressof(self._params[1])
         self.requests = np.zeros(most_requests, np.int64)
@@ -62,6 +65,8 @@ class UcxProducerMemory:
         Into which the consumer writes its count.
     slots, slot_bytes, channel, has_crc
         As the consumer has them.
+    spin_s : float
+        Seconds that compiled loops look for a credit again and again before they return.
     """
 
     def __init__(
@@ -75,10 +80,11 @@ class UcxProducerMemory:
         slot_bytes: int,
         channel: int,
         has_crc: bool,
+        spin_s: float,
     ) -> None:
         self.slots, self.slot_bytes = slots, slot_bytes
         self.channel, self.has_crc = channel, has_crc
-        self._way = _Way(end, key, remote, calls.REQUESTS * (slots + 1))
+        self._way = _Way(end, key, remote, calls.REQUESTS * (slots + 1), spin_s)
         self._arrays = (self._way.line, self._way.requests, self._way.ends)
         # What is under way is read from here, since a caller's memory may change.
         self._stage = np.zeros(slots * slot_bytes, np.uint8)
@@ -116,7 +122,6 @@ class UcxProducerMemory:
             (self.slot_bytes - FOOTER_BYTES) | kind << 32,
             self.channel,
             is_last,
-            _SPINS,
         )
         self._published = sent + filled
         return filled
@@ -145,6 +150,8 @@ class UcxConsumerMemory:
         Where that word is, in its own process.
     ring : Region
     slots, slot_bytes, channel, has_crc
+    spin_s : float
+        Seconds that compiled loops look for a slot again and again before they return.
     """
 
     def __init__(
@@ -158,10 +165,11 @@ class UcxConsumerMemory:
         slot_bytes: int,
         channel: int,
         has_crc: bool,
+        spin_s: float,
     ) -> None:
         self.slots, self.slot_bytes = slots, slot_bytes
         self.channel, self.has_crc = channel, has_crc
-        self._way = _Way(end, key, remote, calls.REQUESTS * (slots + 1))
+        self._way = _Way(end, key, remote, calls.REQUESTS * (slots + 1), spin_s)
         self._arrays = (self._way.line, self._way.requests, self._way.ends)
         self._memory = ring.memory
         self._view = ring.memory.data
@@ -200,7 +208,6 @@ class UcxConsumerMemory:
             count,
             (self.slot_bytes - FOOTER_BYTES) | kind << 32,
             self.channel,
-            _SPINS,
         )
         return joined
 
@@ -211,3 +218,9 @@ class UcxConsumerMemory:
     def close(self) -> None:
         """Write nothing any more; what has come can still be read."""
         self._way.close()
+
+
+@cache
+def _clock() -> int:
+    """Where the C library's ``clock_gettime`` is."""
+    return ctypes.cast(ctypes.CDLL(None).clock_gettime, ctypes.c_void_p).value or 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import weakref
 from ctypes import byref, c_int, c_size_t, c_void_p
 from functools import cache
@@ -27,6 +28,9 @@ _SETTINGS = {
     b"MAX_RMA_LANES": b"1",
     b"MAX_RMA_RAILS": b"1",
 }
+#: Over TCP a write is a message, and one for each segment; a slot of the usual size shall be one.
+#: The environment's come first.
+_TUNING = {b"TCP_TX_SEG_SIZE": b"66K", b"TCP_RX_SEG_SIZE": b"68K"}
 
 
 class Region:
@@ -70,7 +74,8 @@ class _Context:
         config = c_void_p()
         check(ucx.config_read(None, None, byref(config)), "read its settings")
         try:
-            settings = dict(_SETTINGS)
+            tuned = {name for name in _TUNING if b"UCX_" + name not in os.environb}
+            settings = _SETTINGS | {name: _TUNING[name] for name in tuned}
             if transports is not None:
                 settings[b"TLS"] = transports.encode()
             for name, value in settings.items():
