@@ -102,7 +102,8 @@ class _Cache(FunctionCache):
         self._py_func = function
         self._impl = _Form(function)
         self._cache_path = str(cache_folder(FOLDER))
-        self._cache_file = _Files(function.__qualname__, depends)
+        # What is kept imports its module by name, so a module that was moved has other forms.
+        self._cache_file = _Files(function.__qualname__, (function.__module__.encode(), *depends))
         self.enable()
 
 

@@ -108,6 +108,7 @@ def consume(link: Connection, job: Job) -> Done:
             continue
         toucher.take(message.payload)
         consumer.done(message)
+        message = None  # so that its memory can be taken for the next one
     ends.flush(PATIENCE_S)
     ends.close()
     return toucher.done()

@@ -91,5 +91,6 @@ def consume(link: Connection, job: Job) -> Done:
             continue
         take(message.payload)
         done(message)
+        message = None  # so that its memory can be taken for the next one
     bell.close()
     return toucher.done()

@@ -1,46 +1,40 @@
-"""Calls of UCX from compiled code: writes into the memory of the other side, one by one or slots.
+"""Calls of UCX from compiled code: writes into the memory of the other side.
 
-A *line* is what these functions know of the way to the other side: an array of int64, by the names
-below. What has failed stays so, and then nothing is written any more: the process at the other end
-is gone, and waits end with that.
+A *line* is what these functions know of a way to the other side: words at an address, by the names
+below. Only numbers are passed on, since Numba counts references to arrays by instructions that wait
+for all stores before. What has failed stays so, and then nothing is written any more: the process
+at the other end is gone, and waits end with that.
 """
 
 from __future__ import annotations
 
 from llvmlite import ir
 from numba import types
+from numba.core import cgutils
 
 from ...kept_code import kept
-from .. import atomics, filling
-from ..atomics import fence_all, intrinsic, load_word
-from ..filling import copy_bytes, has_part
-from ..message import FOOTER_BYTES, MORE
-from .library import LAST_ERROR
+from .. import atomics
+from ..atomics import intrinsic
+from .library import LAST_ERROR, WAKE
 
-#: Places of a line: functions, handles, what the way is like, and what changes.
+WORD_BYTES = 8
+#: Places of a line, in bytes: functions and handles; what the ring and the way are like, where
+#: things are; and what changes.
 (
-    PUT, FENCE, PROGRESS, CHECK, FREE, CLOCK,
-    WORKER, ENDPOINT, KEY, REMOTE, AT_ONCE, LATER,
-    SPIN_NS, IN_ORDER, STAGES, STAGED, STAGED_END,
-    FAILED, FIRST, NEXT, DONE_SLOTS, SECONDS, NANOSECONDS,
-    LINE,
-) = range(24)  # fmt: skip
-#: Requests of a slot, at most: payload, footer, sequence number.
-REQUESTS = 3
-#: Bytes between payload and footer that are written with them rather than around them.
-_GAP_BYTES = 4096
-_WORD_BYTES = 8
-_FOOTER_WORDS = FOOTER_BYTES // _WORD_BYTES
-_MORE = MORE << 48
+    PUT, SEND, FENCE, PROGRESS, CHECK, FREE, CLOCK,
+    WORKER, ENDPOINT, KEY, AT_ONCE, LATER,
+    SLOTS, SLOT_BYTES, CHANNEL, IN_ORDER, SPIN_NS,
+    REMOTE, STAGE, WORD, REQUESTS, MOST_REQUESTS,
+    STAGES, STAGED, STAGED_END, FAILED, FIRST, NEXT, DONE_SLOTS, SECONDS, NANOSECONDS,
+    LINE_BYTES,
+) = range(0, 32 * WORD_BYTES, WORD_BYTES)  # fmt: skip
+#: Requests of a slot, at most: payload, footer, sequence number; each with whether it ends a slot.
+SLOT_REQUESTS, REQUEST_BYTES = 3, 2 * WORD_BYTES
 _STATUS_BITS = 0xFF
-_MONOTONIC, _SECOND_NS = 1, 1_000_000_000
-#: Looks at a word between two at the clock, and those after which credits are given early: each
-#: is a write, for which a slot that is under way already need not wait.
-_LOOKS, _PATIENT_LOOKS = 8, 32
 
 
 @intrinsic
-def _call(typingctx, function, arguments):
+def call(typingctx, function, arguments):
     """Call a function by its address, with words; what it returns, of which bits may be noise."""
 
     def codegen(context, builder, signature, args):
@@ -50,6 +44,52 @@ def _call(typingctx, function, arguments):
         return builder.call(builder.inttoptr(args[0], pointer), values)
 
     return types.int64(types.int64, arguments), codegen
+
+
+@intrinsic
+def read(typingctx, address):
+    """The word at an address; what is loaded later was not changed before (acquire)."""
+
+    def codegen(context, builder, signature, args):
+        pointer = builder.inttoptr(args[0], ir.IntType(64).as_pointer())
+        return builder.load_atomic(pointer, "acquire", WORD_BYTES)
+
+    return types.int64(types.int64), codegen
+
+
+@intrinsic
+def write(typingctx, address, value):
+    """Set the word at an address."""
+
+    def codegen(context, builder, signature, args):
+        pointer = builder.inttoptr(args[0], ir.IntType(64).as_pointer())
+        builder.store(args[1], pointer)
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64), codegen
+
+
+@intrinsic
+def fence(typingctx):
+    """Let all loads and stores before be done before any store behind (release)."""
+
+    def codegen(context, builder, signature, args):
+        builder.fence("release")
+        return context.get_dummy_value()
+
+    return types.void(), codegen
+
+
+@intrinsic
+def copy(typingctx, to, source, nbytes):
+    """The C library's memcpy between addresses."""
+
+    def codegen(context, builder, signature, args):
+        there, here = (builder.inttoptr(args[k], ir.IntType(8).as_pointer()) for k in (0, 1))
+        cgutils.raw_memcpy(builder, there, here, args[2], ir.Constant(ir.IntType(64), 1))
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64, types.int64), codegen
 
 
 @intrinsic
@@ -63,216 +103,88 @@ def address_of(typingctx, array):
     return types.int64(array), codegen
 
 
-@kept(atomics, filling)
+@kept(atomics)
 def advance(line):
     """Let transfers go on, and forget those that are complete."""
-    if line[PROGRESS]:
-        _call(line[PROGRESS], (line[WORKER],))
+    if read(line + PROGRESS):
+        call(read(line + PROGRESS), (read(line + WORKER),))
+        reclaim(line)
 
 
-@kept(atomics, filling)
-def reclaim(line, requests, ends):
+@kept(atomics)
+def reclaim(line):
     """Free the requests of complete writes, in order; count the slots that they were the end of."""
-    while line[FIRST] < line[NEXT] and line[CHECK]:
-        place = line[FIRST] % len(requests)
-        request = requests[place]
+    while read(line + FIRST) < read(line + NEXT) and read(line + CHECK):
+        first = read(line + FIRST)
+        entry = _entry(line, first)
+        request = read(entry)
         if request:
-            status = _call(line[CHECK], (request,)) & _STATUS_BITS
+            status = call(read(line + CHECK), (request,)) & _STATUS_BITS
             if status == 1:
                 return
             if status:
-                line[FAILED] = 1
-            _call(line[FREE], (request,))
-        line[DONE_SLOTS] += ends[place]
-        line[FIRST] += 1
+                write(line + FAILED, 1)
+            call(read(line + FREE), (request,))
+        write(line + DONE_SLOTS, read(line + DONE_SLOTS) + read(entry + WORD_BYTES))
+        write(line + FIRST, first + 1)
 
 
-@kept(atomics, filling)
-def _put(line, requests, ends, source, nbytes, remote, at_once, ends_slot):
-    """Write bytes; False if they cannot be copied at once and that was asked for."""
-    if line[FAILED]:
+@kept(atomics)
+def _entry(line, number):
+    """Where a request is kept."""
+    return read(line + REQUESTS) + number % read(line + MOST_REQUESTS) * REQUEST_BYTES
+
+
+@kept(atomics)
+def put(line, source, nbytes, at, at_once, ends_slot):
+    """Write bytes to a place of the other side; False if they cannot be copied at once and that
+    was asked for."""
+    if read(line + FAILED):
         return True
-    params = line[AT_ONCE] if at_once else line[LATER]
-    found = _call(line[PUT], (line[ENDPOINT], source, nbytes, remote, line[KEY], params))
+    params = read(line + AT_ONCE) if at_once else read(line + LATER)
+    endpoint, key, remote = read(line + ENDPOINT), read(line + KEY), read(line + REMOTE)
+    found = call(read(line + PUT), (endpoint, source, nbytes, remote + at, key, params))
     if LAST_ERROR <= found < 0:
         if at_once:
             return False
-        line[FAILED] = 1
-        return True
-    if found or (ends_slot and line[FIRST] < line[NEXT]):
+        write(line + FAILED, 1)
+    elif found or (ends_slot and read(line + FIRST) < read(line + NEXT)):
         # Requests end in order; a write that is complete waits for those before it.
-        if line[NEXT] - line[FIRST] >= len(requests):
-            reclaim(line, requests, ends)
-            while line[NEXT] - line[FIRST] >= len(requests) and not line[FAILED]:
-                advance(line)
-                reclaim(line, requests, ends)
-        place = line[NEXT] % len(requests)
-        requests[place] = found
-        ends[place] = ends_slot
-        line[NEXT] += 1
+        while read(line + NEXT) - read(line + FIRST) >= read(line + MOST_REQUESTS):
+            if read(line + FAILED):
+                break
+            advance(line)
+        number = read(line + NEXT)
+        write(_entry(line, number), found)
+        write(_entry(line, number) + WORD_BYTES, ends_slot)
+        write(line + NEXT, number + 1)
     elif ends_slot:
-        line[DONE_SLOTS] += ends_slot
+        write(line + DONE_SLOTS, read(line + DONE_SLOTS) + 1)
     return True
 
 
-@kept(atomics, filling)
-def write_part(line, requests, ends, stage, at, source):
-    """Write a payload, or a part of one: at once if the way can, else with the footer.
+@kept(atomics)
+def order(line):
+    """Let what was written, and read here, come before what is written next."""
+    fence()
+    call(read(line + FENCE), (read(line + WORKER),))
 
-    Parameters
-    ----------
-    line, requests, ends : arrays
-    stage : array of uint8
-        A ring like that of the other side, of this one's own.
-    at : int
-        Byte of the ring.
-    source : array of uint8
-    """
-    size = len(source)
-    if not size:
+
+@kept(atomics)
+def wake(line):
+    """Send the message that wakes the process at the other end if it sleeps."""
+    if read(line + FAILED):
         return
-    if not line[STAGES]:
-        if _put(line, requests, ends, address_of(source), size, line[REMOTE] + at, True, 0):
-            return
-        line[STAGES] = 1
-    copy_bytes(stage, at, source, 0, size)
-    if line[STAGED_END] != at:
-        line[STAGED] = at
-    line[STAGED_END] = at + size
+    request = call(
+        read(line + SEND),
+        (read(line + ENDPOINT), WAKE, 0, 0, 0, 0, read(line + LATER)),
+    )
+    if request and not LAST_ERROR <= request < 0:
+        call(read(line + FREE), (request,))
 
 
-@kept(atomics, filling)
-def write_footer(line, requests, ends, stage, at, sequence):
-    """Write the footer that the stage has and what else it has of this slot, and the sequence
-    number when all before it has come."""
-    words = stage[at : at + FOOTER_BYTES].view(types.uint64)
-    words[_FOOTER_WORDS - 1] = sequence
-    source, remote = address_of(stage), line[REMOTE]
-    begin, end = line[STAGED], line[STAGED_END]
-    line[STAGED] = line[STAGED_END] = -1
-    if end < 0 or at - end > _GAP_BYTES:
-        if end > begin:
-            _put(line, requests, ends, source + begin, end - begin, remote + begin, False, 0)
-        begin = at
-    end = at + FOOTER_BYTES
-    if line[IN_ORDER]:
-        _put(line, requests, ends, source + begin, end - begin, remote + begin, False, 1)
-        return
-    end -= _WORD_BYTES
-    _put(line, requests, ends, source + begin, end - begin, remote + begin, False, 0)
-    fence_all()
-    _call(line[FENCE], (line[WORKER],))
-    _put(line, requests, ends, source + end, _WORD_BYTES, remote + end, False, 1)
-
-
-@kept(atomics, filling)
-def write_word(line, requests, ends, words, value):
-    """Write a word of which only the newest value counts, after all that was read before."""
-    words[0] = value
-    fence_all()
-    _call(line[FENCE], (line[WORKER],))
-    _put(line, requests, ends, address_of(words), _WORD_BYTES, line[REMOTE], False, 0)
-    reclaim(line, requests, ends)
-
-
-@kept(atomics, filling)
-def read_count(line, requests, ends, words):
-    """The consumer's count; transfers go on."""
+@kept(atomics)
+def look(line, address):
+    """Load a word that the other side writes; transfers go on."""
     advance(line)
-    reclaim(line, requests, ends)
-    return load_word(words, 0)
-
-
-@kept(atomics, filling)
-def _until(line, looks, until):
-    """Until when a wait that has looked so often may look again; -1 when that is over."""
-    if looks % _LOOKS == 0:
-        if not line[SPIN_NS]:
-            return -1
-        _call(line[CLOCK], (_MONOTONIC, address_of(line) + SECONDS * _WORD_BYTES))
-        now = line[SECONDS] * _SECOND_NS + line[NANOSECONDS]
-        if not looks:
-            return now + line[SPIN_NS]
-        if now >= until:
-            return -1
-    return until
-
-
-@kept(atomics, filling)
-def look(line, words, place):
-    """Load a sequence number; transfers go on."""
-    advance(line)
-    return load_word(words, place)
-
-
-@kept(atomics, filling)
-def fill_slots(
-    line, requests, ends, stage, credit, slots, slot_bytes, slot, sent, source, count, first,
-    channel, is_last,
-):  # fmt: skip
-    """:func:`..filling.fill_slots`, into the other side's memory; a slot is written again only when
-    its last write from this side is complete, too."""
-    size = slot_bytes - FOOTER_BYTES
-    for number in range(count):
-        looks = until = 0
-        while True:
-            processed = min(types.int64(load_word(credit, 0)), line[DONE_SLOTS])
-            if sent + number - processed < slots:
-                break
-            until = _until(line, looks, until)
-            if until < 0:
-                return number
-            looks += 1
-            advance(line)
-            reclaim(line, requests, ends)
-        at = slot * slot_bytes
-        write_part(line, requests, ends, stage, at, source[number * size : (number + 1) * size])
-        words = stage[at + size : at + slot_bytes].view(types.uint64)
-        goes_on = not (is_last and number == count - 1)
-        words[0] = first | (_MORE if goes_on else 0)
-        words[1] = channel
-        words[2] = 0
-        write_footer(line, requests, ends, stage, at + size, types.uint64(sent + number + 1))
-        slot += 1
-        if slot == slots:
-            slot = 0
-    return count
-
-
-@kept(atomics, filling)
-def join_slots(
-    line, requests, ends, memory, words, given, slots, slot_bytes, slot, received, target, at,
-    count, first, channel,
-):  # fmt: skip
-    """:func:`..filling.join_slots`; credits are given after half of the slots, and at the end."""
-    size = slot_bytes - FOOTER_BYTES
-    share = max(1, slots // 2)
-    owed = joined = looks = until = 0
-    while joined < count:
-        start = slot * slot_bytes
-        wanted = types.uint64(received + joined + 1)
-        if load_word(words, (start + slot_bytes) // _WORD_BYTES - 1) != wanted:
-            until = _until(line, looks, until)
-            if until < 0:
-                break
-            looks += 1
-            if owed and looks > _PATIENT_LOOKS:
-                write_word(line, requests, ends, given, types.uint64(received + joined))
-                owed = 0
-            advance(line)
-            continue
-        if not has_part(words, (start + size) // _WORD_BYTES, first, channel):
-            break
-        copy_bytes(target, at + joined * size, memory, start, size)
-        looks = 0
-        joined += 1
-        owed += 1
-        if owed >= share:
-            write_word(line, requests, ends, given, types.uint64(received + joined))
-            owed = 0
-        slot += 1
-        if slot == slots:
-            slot = 0
-    if owed:
-        write_word(line, requests, ends, given, types.uint64(received + joined))
-    return joined
+    return read(address)

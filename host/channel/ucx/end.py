@@ -14,8 +14,6 @@ from . import library
 if TYPE_CHECKING:
     from .network import Network
 
-#: Number of the message that wakes a process.
-WAKE = 0
 _MOST_TRANSPORTS = 16
 
 
@@ -43,7 +41,6 @@ class End:
         #: Whether all bytes that are written come one after another: UCX makes messages of one
         #: stream of them, and who takes them looks at memory only between two of these.
         self.is_in_order = set(self.transports) == {"tcp"}
-        self._params = library.RequestParams(mask=0)
 
     def unpack(self, key: bytes) -> int:
         """Make a key of the other side usable for this way."""
@@ -56,16 +53,6 @@ class End:
         self._keys.append(found)
         return found.value or 0
 
-    def wake(self) -> None:
-        """Wake the process at the other end if it sleeps."""
-        # Bytes of a stream wake who reads it; a write into memory wakes nobody.
-        if self.handle and not self.is_in_order:
-            request = self.ucx.am_send_nbx(
-                self.handle, WAKE, None, 0, None, 0, ctypes.addressof(self._params)
-            )
-            if request and status_of(request) == library.OK:
-                self.ucx.request_free(request)
-
     def flush(self, wait: Callable[[Callable[[], bool]], bool]) -> bool:
         """Wait until all that was written has come; whether it has.
 
@@ -74,7 +61,8 @@ class End:
         wait : callable
             Waits until what it is given returns true; false if that took too long.
         """
-        return self._finish(self.ucx.ep_flush_nbx(self.handle, byref(self._params)), wait)
+        params = library.RequestParams(mask=0)
+        return self._finish(self.ucx.ep_flush_nbx(self.handle, byref(params)), wait)
 
     def close(self, wait: Callable[[Callable[[], bool]], bool]) -> None:
         """Close it; what has not been written is lost."""

@@ -28,6 +28,8 @@ LAST_ERROR = -100
 #: Bits of masks and features, and numbers of modes.
 FEATURES = 1 << 1 | 1 << 4 | 1 << 6  # RMA, wake-up, active messages
 THREADS_SERIALIZED = 1
+#: Number of the message that wakes a process.
+WAKE = 0
 ERRORS_BY_PEER = 1
 MAP_ALLOCATE = 1 << 1
 CLOSE_BY_FORCE = 1

@@ -150,7 +150,7 @@ class UcxLink:
             spin_s=self._bell.spin_s,
         )
         self._memories = [there, here]
-        return Producer(there, ring=end.wake), Consumer(here, ring=end.wake)
+        return Producer(there, ring=there.wake), Consumer(here, ring=here.wake)
 
     def flush(self, timeout_s: float) -> None:
         """Wait until all that was sent has come to the other process' memory.

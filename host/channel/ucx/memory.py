@@ -9,7 +9,8 @@ from functools import cache
 import numpy as np
 
 from ..message import FOOTER_BYTES, Footer
-from . import calls, library
+from . import calls, library, transfer
+from .calls import WORD_BYTES
 from .end import End
 from .network import Region
 
@@ -17,38 +18,62 @@ _FOOTER = struct.Struct("<IHHQII")
 
 
 class _Way:
-    """What compiled code needs to write to the other side."""
+    """What compiled code needs to write to the other side.
 
-    def __init__(self, end: End, key: int, remote: int, most_requests: int, spin_s: float) -> None:
+    Attributes
+    ----------
+    line : int
+        See :mod:`.calls`.
+    """
+
+    def __init__(
+        self, end: End, key: int, remote: int, ring: tuple[int, int, int], spin_s: float
+    ) -> None:
         self._params = (
             library.RequestParams(mask=library.IMMEDIATE),
             library.RequestParams(mask=0),
         )
-        ucx = end.ucx
-        self.line = np.zeros(calls.LINE, np.int64)
+        self._words = np.zeros(calls.LINE_BYTES // WORD_BYTES, np.int64)
+        self.line: int = self._words.ctypes.data
         for place, name in (
             (calls.PUT, "put_nbx"),
+            (calls.SEND, "am_send_nbx"),
             (calls.FENCE, "worker_fence"),
             (calls.PROGRESS, "worker_progress"),
             (calls.CHECK, "request_check_status"),
             (calls.FREE, "request_free"),
         ):
-            self.line[place] = ucx.address(name)
-        self.line[calls.WORKER], self.line[calls.ENDPOINT] = end.worker, end.handle.value or 0
-        self.line[calls.KEY], self.line[calls.REMOTE] = key, remote
-        self.line[calls.CLOCK], self.line[calls.SPIN_NS] = _clock(), round(spin_s * 1e9)
-        # One write for a slot is worth a copy where writes are messages.
-        self.line[calls.IN_ORDER] = self.line[calls.STAGES] = end.is_in_order
-        self.line[calls.STAGED] = self.line[calls.STAGED_END] = -1
-        self.line[calls.AT_ONCE] = ctypes.addressof(self._params[0])
-        self.line[calls.LATER] = ctypes.addressof(self._params[1])
-        self.requests = np.zeros(most_requests, np.int64)
-        self.ends = np.zeros(most_requests, np.int64)
+            self[place] = end.ucx.address(name)
+        self[calls.CLOCK] = _clock()
+        self[calls.WORKER], self[calls.ENDPOINT] = end.worker, end.handle.value or 0
+        self[calls.KEY], self[calls.REMOTE] = key, remote
+        self[calls.AT_ONCE], self[calls.LATER] = map(ctypes.addressof, self._params)
+        self[calls.SLOTS], self[calls.SLOT_BYTES], self[calls.CHANNEL] = ring
+        self[calls.SPIN_NS] = round(spin_s * 1e9)
+        # Where writes are messages, one for a slot is worth a copy.
+        self[calls.IN_ORDER] = self[calls.STAGES] = end.is_in_order
+        self[calls.STAGED_END] = -1
+        self[calls.MOST_REQUESTS] = calls.SLOT_REQUESTS * (ring[0] + 1)
+        self._requests = np.zeros(self[calls.MOST_REQUESTS] * calls.REQUEST_BYTES, np.uint8)
+        self[calls.REQUESTS] = self._requests.ctypes.data
+        # Bytes of a stream wake who reads it; a write into memory wakes nobody.
+        self._wakes = not end.is_in_order
+
+    def __getitem__(self, place: int) -> int:
+        return int(self._words[place // WORD_BYTES])
+
+    def __setitem__(self, place: int, value: int) -> None:
+        self._words[place // WORD_BYTES] = value
+
+    def wake(self) -> None:
+        """Wake the process at the other end if it sleeps."""
+        if self._wakes:
+            calls.wake(self.line)
 
     def close(self) -> None:
         """Write nothing any more, and forget what was not complete."""
-        self.line[calls.FAILED] = 1
-        self.line[calls.PROGRESS] = self.line[calls.CHECK] = 0
+        self[calls.FAILED] = 1
+        self[calls.PROGRESS] = self[calls.CHECK] = 0
 
 
 class UcxProducerMemory:
@@ -84,43 +109,41 @@ class UcxProducerMemory:
     ) -> None:
         self.slots, self.slot_bytes = slots, slot_bytes
         self.channel, self.has_crc = channel, has_crc
-        self._way = _Way(end, key, remote, calls.REQUESTS * (slots + 1), spin_s)
-        self._arrays = (self._way.line, self._way.requests, self._way.ends)
+        self._way = _Way(end, key, remote, (slots, slot_bytes, channel), spin_s)
+        self._line = self._way.line
+        #: Wakes the consumer's process.
+        self.wake = self._way.wake
         # What is under way is read from here, since a caller's memory may change.
         self._stage = np.zeros(slots * slot_bytes, np.uint8)
-        self._credit = count.memory.view(np.uint64)
+        self._count = count
+        self._way[calls.STAGE], self._way[calls.WORD] = self._stage.ctypes.data, count.address
         self._published = 0
 
     def write(self, slot: int, at: int, part: bytes | bytearray | memoryview) -> None:
         """Write bytes into a slot of the other side."""
-        source = np.frombuffer(part, np.uint8) if len(part) else self._stage[:0]
-        calls.write_part(*self._arrays, self._stage, slot * self.slot_bytes + at, source)
+        if len(part):
+            at += slot * self.slot_bytes
+            transfer.write_part(self._line, at, np.frombuffer(part, np.uint8))
 
     def publish(
         self, slot: int, length: int, kind: int, flags: int, crc: int, sequence: int
     ) -> None:
         """Write the footer, and behind a fence the sequence number."""
         at = (slot + 1) * self.slot_bytes - FOOTER_BYTES
-        _FOOTER.pack_into(self._stage.data, at, length, kind, flags, self.channel, crc, 0)
-        calls.write_footer(*self._arrays, self._stage, at, sequence)
+        transfer.write_footer(self._line, at, length | kind << 32 | flags << 48, crc, sequence)
         self._published = sequence
 
     def fill(
         self, slot: int, sent: int, part: memoryview, count: int, kind: int, *, is_last: bool
     ) -> int:
         """Write and publish slots one after another, without the interpreter's lock."""
-        filled: int = calls.fill_slots(
-            *self._arrays,
-            self._stage,
-            self._credit,
-            self.slots,
-            self.slot_bytes,
+        filled: int = transfer.fill_slots(
+            self._line,
             slot,
             sent,
             np.frombuffer(part, np.uint8),
             count,
             (self.slot_bytes - FOOTER_BYTES) | kind << 32,
-            self.channel,
             is_last,
         )
         self._published = sent + filled
@@ -128,8 +151,8 @@ class UcxProducerMemory:
 
     def processed(self) -> int:
         """The consumer's count, of slots whose bytes have left this process."""
-        count = int(calls.read_count(*self._arrays, self._credit))
-        done = int(self._way.line[calls.DONE_SLOTS])
+        count = int(calls.look(self._line, self._count.address))
+        done = self._way[calls.DONE_SLOTS]
         # An impossible count is for the producer to see.
         return done if done < count <= self._published else count
 
@@ -169,17 +192,19 @@ class UcxConsumerMemory:
     ) -> None:
         self.slots, self.slot_bytes = slots, slot_bytes
         self.channel, self.has_crc = channel, has_crc
-        self._way = _Way(end, key, remote, calls.REQUESTS * (slots + 1), spin_s)
-        self._arrays = (self._way.line, self._way.requests, self._way.ends)
-        self._memory = ring.memory
+        self._way = _Way(end, key, remote, (slots, slot_bytes, channel), spin_s)
+        self._line = self._way.line
+        #: Wakes the producer's process.
+        self.wake = self._way.wake
+        self._ring = ring
         self._view = ring.memory.data
-        self._words = ring.memory.view(np.uint64)
         self._given = np.zeros(1, np.uint64)
+        self._way[calls.WORD] = self._given.ctypes.data
 
     def sequence(self, slot: int) -> int:
         """The sequence number of a slot, by an acquire load; arrivals go on."""
-        place = (slot + 1) * self.slot_bytes // 8 - 1
-        return calls.look(self._way.line, self._words, place)
+        at = self._ring.address + (slot + 1) * self.slot_bytes - WORD_BYTES
+        return calls.look(self._line, at)
 
     def footer(self, slot: int) -> Footer:
         """The rest of the footer."""
@@ -194,26 +219,21 @@ class UcxConsumerMemory:
         self, slot: int, received: int, target: np.ndarray, at: int, count: int, kind: int
     ) -> int:
         """Copy the payloads of slots as they come, without the interpreter's lock."""
-        joined: int = calls.join_slots(
-            *self._arrays,
-            self._memory,
-            self._words,
-            self._given,
-            self.slots,
-            self.slot_bytes,
+        joined: int = transfer.join_slots(
+            self._line,
+            self._ring.address,
             slot,
             received,
             target,
             at,
             count,
             (self.slot_bytes - FOOTER_BYTES) | kind << 32,
-            self.channel,
         )
         return joined
 
     def give(self, processed: int) -> None:
         """Write the count of credits into the producer's memory."""
-        calls.write_word(*self._arrays, self._given, processed)
+        transfer.write_word(self._line, processed)
 
     def close(self) -> None:
         """Write nothing any more; what has come can still be read."""

@@ -14,7 +14,7 @@ from numba import cfunc
 
 from ..doorbell import Doorbell
 from . import library
-from .end import WAKE, End, check
+from .end import End, check
 from .library import Library, load
 
 #: Transports between processes of one machine: memory that both map. They notice no death of the
@@ -123,7 +123,7 @@ class Network:
             "make a worker",
         )
         call = ctypes.cast(_ignored().address, c_void_p)
-        wake = library.HandlerParams(mask=0b101, number=WAKE, call=call)
+        wake = library.HandlerParams(mask=0b101, number=library.WAKE, call=call)
         check(ucx.worker_set_am_recv_handler(self.worker, byref(wake)), "wait for messages")
         file = c_int()
         check(ucx.worker_get_efd(self.worker, byref(file)), "make an event")
