@@ -11,7 +11,8 @@ from __future__ import annotations
 import argparse
 import sys
 
-from bench.channel.report import FULL, QUICK, ChannelReport
+from bench.channel.report import ChannelReport
+from bench.channel.scale import FULL, QUICK
 from bench.command import Titles, run
 
 

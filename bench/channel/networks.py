@@ -67,7 +67,8 @@ class Near:
 
     def _finish(self, far: Far, link: UcxLink, began: float) -> float:
         # What is sent goes on only while this side looks at it.
-        self._wait(lambda: far.link.poll())
+        if not self.bell.wait(lambda: far.link.poll(), PATIENCE_S, spin_s=PATIENCE_S):
+            raise ProcessError("the consumer of a benchmark does nothing")
         link.close()
         return began
 

@@ -102,6 +102,7 @@ def consume_zmq(link: Connection, job: Job) -> Done:
     return toucher.done()
 
 
+_TCP = "grpc+tcp://127.0.0.1"
 _SCHEMA = pa.schema([("payload", pa.uint8())])
 
 
@@ -124,6 +125,13 @@ class Flight:
         return began
 
 
+class FlightTcp(Flight):
+    """Arrow Flight over TCP on the loopback."""
+
+    name = "Arrow Flight over TCP"
+    consume = "consume_flight_tcp"
+
+
 class _Server(flight.FlightServerBase):
     """Touches what is put, and stops when it has come."""
 
@@ -138,13 +146,21 @@ class _Server(flight.FlightServerBase):
 
 def consume_flight(link: Connection, job: Job) -> Done:
     """Serve until one transfer has come."""
-    toucher = Toucher(job)
     with tempfile.TemporaryDirectory() as folder:
-        location = f"grpc+unix://{folder}/socket"
-        server = _Server(location, toucher)
-        link.send(location)
-        toucher.wait(PATIENCE_S)
-        server.shutdown()
+        return _serve(link, job, f"grpc+unix://{folder}/socket")
+
+
+def consume_flight_tcp(link: Connection, job: Job) -> Done:
+    """Serve until one transfer has come, over TCP."""
+    return _serve(link, job, f"{_TCP}:0")
+
+
+def _serve(link: Connection, job: Job, location: str) -> Done:
+    toucher = Toucher(job)
+    server = _Server(location, toucher)
+    link.send(f"{_TCP}:{server.port}" if location.startswith(_TCP) else location)
+    toucher.wait(PATIENCE_S)
+    server.shutdown()
     return toucher.done()
 
 
@@ -223,5 +239,6 @@ def consume_iceoryx(link: Connection, job: Job) -> Done:
     return toucher.done()
 
 
+_PEERS = (Iceoryx, Zmq, Pipe, Flight, FlightTcp)
 #: Every peer, by its name.
-PEERS: dict[str, Callable[[], Any]] = {peer.name: peer for peer in (Iceoryx, Zmq, Pipe, Flight)}
+PEERS: dict[str, Callable[[], Any]] = {peer.name: peer for peer in _PEERS}

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 import numpy as np
 
-from bench.channel import bare, latency, networks, ours, paper
+from bench.channel import bare, latency, mpi, networks, ours
+from bench.channel.curves import LABELS, Curves, measure_curves
 from bench.channel.far import Far
 from bench.channel.peers import PEERS, needs
+from bench.channel.scale import LEAST_MESSAGES, SLOT_BYTES, Scale
 from bench.channel.work import Job, Memcpy, Source
 from bench.rows import Row
 from penstock.errors import MissingToolError, ProcessError
@@ -27,70 +29,21 @@ TARGETS = {
     "ZeroMQ ipc": 3.0,
     "multiprocessing.Pipe": 3.0,
     "Arrow Flight": 5.0,
+    mpi.ON_SHM: 1.0,
 }
-#: What the channel through UCX is compared with: its name, the other's, and the least ratio.
+#: What the channel through UCX is compared with: its name, the other's, and the least ratio, if
+#: there is one.
 NETWORK_TARGETS = [
     (networks.ON_SHM, "memcpy", 0.6),
+    (networks.ON_SHM, ours.Near.name, None),
+    (networks.ON_SHM, mpi.ON_SHM, 1.0),
     (networks.ON_TCP, "one TCP stream", 0.9),
-    (networks.ON_TCP, "Arrow Flight", 5.0),
+    (networks.ON_TCP, mpi.ON_TCP, 1.0),
+    (networks.ON_TCP, "Arrow Flight over TCP", 5.0),
 ]
 #: Most microseconds there and back, spinning and asleep.
 SPINNING_US, ASLEEP_US = 5.0, 60.0
-SLOT_BYTES = 1 << 16
-SIZES = [1 << bits for bits in range(12, 23)]
-CREDITS = [1, 2, 4, 8, 16, 32, 64]
-#: Messages of the smallest transfer, however large they are.
-LEAST_MESSAGES = 64
 _MICRO = 1e6
-
-
-@dataclass(frozen=True, kw_only=True)
-class Scale:
-    """How much is measured.
-
-    Parameters
-    ----------
-    cold_bytes : int
-        Memory that is read from.
-    transfer_bytes : int
-        Of one transfer.
-    rounds : int
-        Turns of each contender.
-    echoes, sleeps : int
-        Messages there and back, spinning and asleep.
-    """
-
-    cold_bytes: int
-    transfer_bytes: int
-    rounds: int
-    echoes: int
-    sleeps: int
-
-    def job(self, message_bytes: int, slots: int = 8) -> Job:
-        """A transfer of messages of a size."""
-        count = max(self.transfer_bytes // message_bytes, LEAST_MESSAGES)
-        return Job(message_bytes, count, slots)
-
-
-FULL = Scale(cold_bytes=1 << 29, transfer_bytes=1 << 30, rounds=9, echoes=50_000, sleeps=2_000)
-QUICK = Scale(cold_bytes=1 << 28, transfer_bytes=1 << 28, rounds=3, echoes=10_000, sleeps=500)
-
-
-@dataclass
-class Curves:
-    """What the pictures draw.
-
-    Parameters
-    ----------
-    rate, seconds : dict of int to float
-        Bytes/s, and the median of there and back halved, by bytes of a slot.
-    credits : dict of int to float
-        Bytes/s by slots.
-    """
-
-    rate: dict[int, float] = field(default_factory=dict)
-    seconds: dict[int, float] = field(default_factory=dict)
-    credits: dict[int, float] = field(default_factory=dict)
 
 
 class ChannelReport:
@@ -98,7 +51,7 @@ class ChannelReport:
 
     def __init__(self, scale: Scale, on_row: Callable[[Row], None]) -> None:
         self.rows: list[Row] = []
-        self.curves = Curves()
+        self.curves: Curves = {}
         self._scale = scale
         self._on_row = on_row
         self._near = ours.Near()
@@ -107,10 +60,9 @@ class ChannelReport:
         """Measure all figures."""
         source = Source(self._scale.cold_bytes)
         with ExitStack() as stack:
-            self._transfers(source, stack)
-            far = _far(self._near, stack)
-            self._sizes(source, far)
-            self._credits(source, far)
+            self.curves = measure_curves(
+                self._transfers(source, stack), source, self._scale, self._add
+            )
             echo = Far(latency.__name__, "echo")
             stack.callback(echo.close)
             self._latencies(echo)
@@ -125,45 +77,66 @@ class ChannelReport:
         self.rows.append(row)
         self._on_row(row)
 
-    def _transfers(self, source: Source, stack: ExitStack) -> None:
-        """64 KiB slots beside memcpy and the peers, in turns."""
+    def _transfers(self, source: Source, stack: ExitStack) -> list[tuple[Any, Far]]:
+        """64 KiB slots beside memcpy and the peers, in turns; both sides of the channels."""
         job = self._scale.job(SLOT_BYTES - FOOTER_BYTES)
         total = source.total(job)
-        nears: list[Any] = [self._near, bare.Near()]
-        for name, make in PEERS.items():
-            try:
-                needs(make.package)  # type: ignore[attr-defined]
-            except MissingToolError as error:
-                self._add(Row(f"64 KiB, over {name}", str(error)))
-                continue
-            nears.append(make())
-        nears += [networks.Near(name) for name in networks.TRANSPORTS]
-        nears.append(networks.Stream())
-        fars = {near.name: _far(near, stack) for near in nears}
+        nears = self._contenders(stack)
+        fars: dict[str, Any] = {
+            name: near if isinstance(near, mpi.Near) else _far(near, stack)
+            for name, near in nears.items()
+        }
         memcpy = Memcpy(source)
         seconds: dict[str, list[float]] = {name: [] for name in ("memcpy", *fars)}
         warm = Job(job.message_bytes, LEAST_MESSAGES, job.slots)
-        for near in nears:
-            fars[near.name].transfer(near, warm, source)
+        for name, near in nears.items():
+            fars[name].transfer(near, warm, source)
         for _ in range(self._scale.rounds):
             seconds["memcpy"].append(memcpy.seconds(job))
-            for near in nears:
-                time_s, done = fars[near.name].transfer(near, job, source)
+            for name, near in nears.items():
+                time_s, done = fars[name].transfer(near, job, source)
                 if done.total != total:
-                    raise ProcessError(f"{near.name} has brought other bytes than were sent")
-                seconds[near.name].append(time_s)
+                    raise ProcessError(f"{name} has brought other bytes than were sent")
+                seconds[name].append(time_s)
         self._compare(seconds, job)
-        for name, other, least in NETWORK_TARGETS:
-            if other not in seconds:
+        self._compare_networks(seconds, job)
+        return [(nears[name], fars[name]) for name in LABELS if name in nears]
+
+    def _contenders(self, stack: ExitStack) -> dict[str, Any]:
+        """The near sides of all that is installed."""
+        makes: dict[str, Callable[[], Any]] = {
+            self._near.name: lambda: self._near,
+            bare.Near.name: bare.Near,
+            **PEERS,
+            **{name: partial(mpi.Near, name, self._scale.cold_bytes) for name in mpi.TRANSPORTS},
+            **{name: partial(networks.Near, name) for name in networks.TRANSPORTS},
+            networks.Stream.name: networks.Stream,
+        }
+        nears = {}
+        for name, make in makes.items():
+            try:
+                if name in PEERS:
+                    needs(make.package)  # type: ignore[attr-defined]
+                nears[name] = make()
+            except MissingToolError as error:
+                self._add(Row(f"64 KiB, over {name}", str(error)))
                 continue
-            pairs = zip(seconds[name], seconds[other], strict=True)
-            ratio = median(theirs / own for own, theirs in pairs)
+            if isinstance(nears[name], mpi.Near):
+                stack.callback(nears[name].close)
+        return nears
+
+    def _compare_networks(self, seconds: dict[str, list[float]], job: Job) -> None:
+        """The channel through UCX beside others on the same transport."""
+        for name, other, least in NETWORK_TARGETS:
+            if not {name, other} <= seconds.keys():
+                continue
+            ratio = _ratio(seconds[name], seconds[other])
             self._add(
                 Row(
                     f"64 KiB slots, {name}, over {other}",
                     f"{ratio:.2f}",
-                    f">= {least:g}",
-                    ratio >= least,
+                    f">= {least:g}" if least else "",
+                    ratio >= least if least else None,
                     _gbs(job.nbytes / median(seconds[name])),
                     {"ratio": ratio, "seconds": [seconds[name], seconds[other]]},
                 )
@@ -176,8 +149,7 @@ class ChannelReport:
         for name, theirs in seconds.items():
             if name == self._near.name:
                 continue
-            # Neighbours in time, so that both had the same machine.
-            ratio = median(b / a for a, b in zip(own, theirs, strict=True))
+            ratio = _ratio(own, theirs)
             least = TARGETS.get(name)
             self._add(
                 Row(
@@ -187,49 +159,6 @@ class ChannelReport:
                     ratio >= least if least else None,
                     _gbs(job.nbytes / median(theirs)),
                     {"ratio": ratio, "seconds": [own, theirs]},
-                )
-            )
-
-    def _sizes(self, source: Source, far: Far) -> None:
-        """Figures 10a and 10b: slots of 4 KiB to 4 MiB, c = 8."""
-        for size in SIZES:
-            job = self._scale.job(size - FOOTER_BYTES)
-            rates, delays = [], []
-            for _ in range(3):
-                time_s, done = far.transfer(self._near.one_by_one, job, source)
-                rates.append(job.nbytes / time_s)
-                sent = np.array(self._near.sent_ns)
-                delays.append(float(np.median(done.times_ns - sent)) / 1e9)
-            self.curves.rate[size] = median(rates)
-            self.curves.seconds[size] = median(delays)
-            self._add(
-                Row(
-                    f"figure 10a, 10b: {size >> 10} KiB",
-                    f"{_gbs(median(rates))}, {median(delays) * _MICRO:,.0f} us",
-                    baseline=f"paper {paper.SLASH_GBS} GB/s"
-                    if size >= paper.FULL_FROM_BYTES
-                    else "",
-                    values={"bytes_per_s": median(rates), "seconds": median(delays)},
-                )
-            )
-
-    def _credits(self, source: Source, far: Far) -> None:
-        """64 KiB slots, 1 to 64 of them, in turns."""
-        rates: dict[int, list[float]] = {credits: [] for credits in CREDITS}
-        for _ in range(3):
-            for credits in CREDITS:
-                job = self._scale.job(SLOT_BYTES - FOOTER_BYTES, credits)
-                time_s, _ = far.transfer(self._near, job, source)
-                rates[credits].append(job.nbytes / time_s)
-        self.curves.credits = {credits: median(found) for credits, found in rates.items()}
-        for credits, rate in self.curves.credits.items():
-            loss = paper.LOSS_BY_CREDITS.get(credits)
-            self._add(
-                Row(
-                    f"64 KiB, {credits} credits, over 8",
-                    f"{rate / self.curves.credits[8]:.2f}",
-                    baseline=f"paper >= {1 - loss:.2f}" if loss else "",
-                    values=rate,
                 )
             )
 
@@ -254,6 +183,11 @@ class ChannelReport:
                     {"p50_us": p50, "p99_us": p99},
                 )
             )
+
+
+def _ratio(own: list[float], theirs: list[float]) -> float:
+    """How much faster, of neighbours in time, so that both had the same machine."""
+    return median(b / a for a, b in zip(own, theirs, strict=True))
 
 
 def _far(near: Any, stack: ExitStack) -> Far:

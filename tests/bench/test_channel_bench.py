@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bench.channel import bare, latency, ours
+from bench.channel import bare, latency, mpi, networks, ours
+from bench.channel.curves import LABELS, Curve
 from bench.channel.far import Far
 from bench.channel.peers import PEERS, Iceoryx, needs
-from bench.channel.report import Curves
 from bench.channel.work import Job, Memcpy, Source, Toucher
 from penstock.errors import MissingToolError
 
@@ -53,21 +53,12 @@ def test_a_peer_that_is_not_installed_says_how_to_get_it():
 #: Not iceoryx2, whose publisher waits for ever in native code if its subscriber has ended.
 OTHERS = [
     pytest.param(make, marks=pytest.mark.slow)
-    for make in (bare.Near, *PEERS.values())
+    for make in (bare.Near, networks.Stream, *PEERS.values())
     if make is not Iceoryx
 ]
 
 
-@pytest.mark.parametrize(
-    "make",
-    [ours.Near, *OTHERS],
-    ids=lambda make: make.name,
-)
-def test_all_bytes_arrive(make, source: Source):
-    package = getattr(make, "package", "penstock")
-    pytest.importorskip(package, reason="needs pip install 'penstock[bench]'")
-    near = make()
-    far = Far(near.module, near.consume)
+def carry(far, near, source: Source) -> None:
     try:
         for job in (JOB, Job(65536 - 32, 20, 8)):
             seconds, done = far.transfer(near, job, source)
@@ -75,6 +66,32 @@ def test_all_bytes_arrive(make, source: Source):
             assert 0 < seconds < 60
     finally:
         far.close()
+
+
+@pytest.mark.parametrize("make", [ours.Near, *OTHERS], ids=lambda make: make.name)
+def test_all_bytes_arrive(make, source: Source):
+    package = getattr(make, "package", "penstock")
+    pytest.importorskip(package, reason="needs pip install 'penstock[bench]'")
+    near = make()
+    carry(Far(near.module, near.consume), near, source)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", networks.TRANSPORTS)
+def test_all_bytes_arrive_through_ucx(name: str, source: Source):
+    pytest.importorskip("libucx", reason="needs pip install 'penstock[rdma]'")
+    near = networks.Near(name)
+    carry(Far(near.module, near.consume), near, source)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", mpi.TRANSPORTS)
+def test_all_bytes_arrive_by_puts_of_mpi(name: str, source: Source):
+    try:
+        near = mpi.Near(name, len(source.memory))
+    except MissingToolError as error:
+        pytest.skip(str(error))
+    carry(near, near, source)
 
 
 def test_echoes_come_back():
@@ -91,7 +108,7 @@ def test_pictures_are_drawn(tmp_path: Path):
     pytest.importorskip("matplotlib", reason="needs pip install 'penstock[demo]'")
     from bench.channel.pictures import draw
 
-    curves = Curves({4096: 1e9, 1 << 20: 2e9}, {4096: 1e-5, 1 << 20: 1e-3}, {1: 1e9, 8: 2e9})
-    paths = draw(curves, tmp_path)
+    curve = Curve({4096: 1e9, 1 << 20: 2e9}, {4096: 1e-5, 1 << 20: 1e-3}, {1: 1e9, 8: 2e9})
+    paths = draw(dict.fromkeys(LABELS.values(), curve), tmp_path)
     assert len(paths) == 6
     assert all(path.stat().st_size > 1000 for path in paths)

@@ -15,6 +15,7 @@ from .end import End
 from .network import Region
 
 _FOOTER = struct.Struct("<IHHQII")
+_ALWAYS = 1 << 62
 
 
 class _Way:
@@ -50,8 +51,8 @@ class _Way:
         self[calls.AT_ONCE], self[calls.LATER] = map(ctypes.addressof, self._params)
         self[calls.SLOTS], self[calls.SLOT_BYTES], self[calls.CHANNEL] = ring
         self[calls.SPIN_NS] = round(spin_s * 1e9)
-        # Where writes are messages, one for a slot is worth a copy.
-        self[calls.IN_ORDER] = self[calls.STAGES] = end.is_in_order
+        # Where writes are messages, one for a slot is worth a copy, always.
+        self[calls.IN_ORDER], self[calls.STAGES] = end.is_in_order, end.is_in_order * _ALWAYS
         self[calls.STAGED_END] = -1
         self[calls.MOST_REQUESTS] = calls.SLOT_REQUESTS * (ring[0] + 1)
         self._requests = np.zeros(self[calls.MOST_REQUESTS] * calls.REQUEST_BYTES, np.uint8)

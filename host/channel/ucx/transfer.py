@@ -35,6 +35,8 @@ from .calls import (
 
 #: Bytes between payload and footer that are written with them rather than left out.
 _GAP_BYTES = 4096
+#: Writes from the stage after one that could not be done at once, as while two sides connect.
+_STAGED_WRITES = 64
 _SEQUENCE_AT = FOOTER_BYTES - WORD_BYTES
 _MORE = MORE << 48
 _MONOTONIC, _SECOND_NS = 1, 1_000_000_000
@@ -48,12 +50,15 @@ def _write_bytes(line, at, source, size):
     """Write bytes of a slot: at once if the way can, else with the footer, from the stage."""
     if not size:
         return
-    if not read(line + STAGES):
+    stages, end = read(line + STAGES), read(line + STAGED_END)
+    # What the stage has of a slot is written last, up to the footer: nothing is written behind it.
+    if not stages and end < 0:
         if put(line, source, size, at, True, 0):
             return
-        write(line + STAGES, 1)
+        stages = _STAGED_WRITES
+    write(line + STAGES, max(stages - 1, 0))
     copy(read(line + STAGE) + at, source, size)
-    if read(line + STAGED_END) != at:
+    if end != at:
         write(line + STAGED, at)
     write(line + STAGED_END, at + size)
 
