@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -116,3 +117,30 @@ def test_what_has_come_stays_readable(network: Network, bell: Doorbell):
     consumer.done(message)  # writes nothing any more
     assert producer.send(Kind.ROWS, b"lost")
     assert consumer.receive() is None
+
+
+@pytest.mark.parametrize("spin_s", [0.0, 0.05])
+def test_compiled_loops_wait_as_long_as_the_doorbell_spins(spin_s: float):
+    bell = Doorbell.create(spin_s)
+    network = Network(bell, transports=SHARED_MEMORY)
+    link, other = (UcxLink(network, bell, name, slots=2, slot_bytes=256) for name in "ba")
+    there, back = link.offer(), other.offer()
+    producer, _ = link.connect(back)
+    _, consumer = other.connect(there)
+    sends, receives = [], []
+    for _ in range(3):
+        times = [time.perf_counter()]
+        assert not producer.send(Kind.ROWS, bytes(1000))  # the third slot waits for a credit
+        times.append(time.perf_counter())
+        assert consumer.receive() is None  # waits for the third slot
+        times.append(time.perf_counter())
+        sends.append(times[1] - times[0])
+        receives.append(times[2] - times[1])
+        while (message := consumer.receive()) is None:
+            producer.pump()
+        assert len(message.payload) == 1000
+    assert (min(sends) >= 0.05) == (min(receives) >= 0.05) == (spin_s > 0)
+    link.close()
+    other.close()
+    network.close()
+    bell.close()
