@@ -12,7 +12,7 @@ from .message import Kind
 #: Bytes to have room for before it is known that they come, at most.
 MOST_ROOM_BYTES: Final = 1 << 24
 #: Memory that is kept for further messages: that of one which is being read and that of the next.
-_MOST_KEPT, _MOST_KEPT_BYTES = 2, 1 << 20
+_MOST_KEPT, _MOST_KEPT_BYTES = 2, 1 << 21
 
 
 class Rooms:

@@ -78,6 +78,10 @@ class _Context:
             settings = _SETTINGS | {name: _TUNING[name] for name in tuned}
             if transports is not None:
                 settings[b"TLS"] = transports.encode()
+            if transports == SHARED_MEMORY:
+                # A write is a copy by this processor, in the order of its stores; behind a fence of
+                # an endpoint UCX would refuse to make it at once.
+                settings[b"FENCE_MODE"] = b"weak"
             for name, value in settings.items():
                 check(ucx.config_modify(config, name, value), f"set {name.decode()}")
             params = library.ContextParams(mask=1, features=library.FEATURES)
