@@ -50,7 +50,7 @@ class Scale:
 
 
 FULL = Scale(
-    cold_bytes=1 << 29, transfer_bytes=1 << 30, rounds=9, turns=3, echoes=50_000, sleeps=2_000
+    cold_bytes=1 << 29, transfer_bytes=1 << 30, rounds=7, turns=3, echoes=50_000, sleeps=2_000
 )
 QUICK = Scale(
     cold_bytes=1 << 28, transfer_bytes=1 << 28, rounds=3, turns=1, echoes=10_000, sleeps=500
