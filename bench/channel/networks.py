@@ -10,7 +10,7 @@ from typing import Any
 from bench.channel.far import Far
 from bench.channel.work import PATIENCE_S, Done, Job, Source, Toucher
 from penstock.errors import ProcessError
-from penstock.host.channel import FOOTER_BYTES, Doorbell, Kind
+from penstock.host.channel import FOOTER_BYTES, Consumer, Doorbell, Kind
 from penstock.host.channel.ucx import Network, UcxLink
 from penstock.host.channel.ucx.network import SHARED_MEMORY
 
@@ -31,7 +31,7 @@ class Near:
     module, consume = __name__, "consume"
 
     def __init__(self, name: str) -> None:
-        self.name = name
+        self.name = self._transport = name
         self.bell = Doorbell.create()
         self._network = Network(self.bell, transports=TRANSPORTS[name])
         self.sent_ns: list[int] = []
@@ -58,7 +58,7 @@ class Near:
     def _connect(self, far: Far, job: Job) -> tuple[UcxLink, Any]:
         size = job.message_bytes + FOOTER_BYTES
         link = UcxLink(self._network, self.bell, "the consumer", slots=1, slot_bytes=size)
-        far.link.send((self.name, link.offer()))
+        far.link.send((self._transport, link.offer()))
         producer, consumer = link.connect(far.tell())
         # The first message makes the connection.
         producer.send(Kind.HELLO)
@@ -80,8 +80,8 @@ class Near:
 _networks: dict[str, tuple[Doorbell, Network]] = {}
 
 
-def consume(link: Connection, job: Job) -> Done:
-    """Take all messages of a transfer."""
+def accept(link: Connection, job: Job) -> tuple[Doorbell, UcxLink, Consumer]:
+    """The far side's ends, when the first message has come and gone."""
     name, offer = link.recv()
     if name not in _networks:
         bell = Doorbell.create()
@@ -91,21 +91,24 @@ def consume(link: Connection, job: Job) -> Done:
     ends = UcxLink(network, bell, "the producer", slots=job.slots, slot_bytes=size)
     link.send(ends.offer())
     producer, consumer = ends.connect(offer)
-
-    def wait() -> None:
-        if not bell.wait(lambda: consumer.has_arrived, PATIENCE_S):
-            raise ProcessError("the producer of a benchmark does nothing")
-
-    wait()
+    if not bell.wait(lambda: consumer.has_arrived, PATIENCE_S):
+        raise ProcessError("the producer of a benchmark does nothing")
     hello = consumer.receive()
     assert hello is not None
     consumer.done(hello)
     producer.send(Kind.HELLO)
+    return bell, ends, consumer
+
+
+def consume(link: Connection, job: Job) -> Done:
+    """Take all messages of a transfer."""
+    bell, ends, consumer = accept(link, job)
     toucher = Toucher(job)
     while toucher.left:
         message = consumer.receive()
         if message is None:
-            wait()
+            if not bell.wait(lambda: consumer.has_arrived, PATIENCE_S):
+                raise ProcessError("the producer of a benchmark does nothing")
             continue
         toucher.take(message.payload)
         consumer.done(message)

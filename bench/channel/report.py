@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.channel import bare, latency, mpi, networks, ours
+from bench.channel import bare, latency, mpi, networks, ours, puts
 from bench.channel.curves import LABELS, Curves, measure_curves
 from bench.channel.far import Far
 from bench.channel.peers import PEERS, needs
@@ -36,10 +36,14 @@ TARGETS = {
 NETWORK_TARGETS = [
     (networks.ON_SHM, "memcpy", 0.6),
     (networks.ON_SHM, ours.Near.name, None),
+    (networks.ON_SHM, puts.ON_SHM, None),
     (networks.ON_SHM, mpi.ON_SHM, 1.0),
     (networks.ON_TCP, "one TCP stream", 0.9),
+    (networks.ON_TCP, puts.ON_TCP, None),
     (networks.ON_TCP, mpi.ON_TCP, 1.0),
     (networks.ON_TCP, "Arrow Flight over TCP", 5.0),
+    (puts.ON_SHM, "memcpy", None),
+    (puts.ON_TCP, networks.Stream.name, None),
 ]
 #: Most microseconds there and back, spinning and asleep.
 SPINNING_US, ASLEEP_US = 5.0, 60.0
@@ -110,6 +114,7 @@ class ChannelReport:
             **PEERS,
             **{name: partial(mpi.Near, name, self._scale.cold_bytes) for name in mpi.TRANSPORTS},
             **{name: partial(networks.Near, name) for name in networks.TRANSPORTS},
+            **{name: partial(puts.Near, name) for name in puts.TRANSPORTS},
             networks.Stream.name: networks.Stream,
         }
         nears = {}

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bench.channel import bare, latency, mpi, networks, ours
+from bench.channel import bare, latency, mpi, networks, ours, puts
 from bench.channel.curves import LABELS, Curve
 from bench.channel.far import Far
 from bench.channel.peers import PEERS, Iceoryx, needs
@@ -77,10 +77,10 @@ def test_all_bytes_arrive(make, source: Source):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", networks.TRANSPORTS)
+@pytest.mark.parametrize("name", [*networks.TRANSPORTS, *puts.TRANSPORTS])
 def test_all_bytes_arrive_through_ucx(name: str, source: Source):
     pytest.importorskip("libucx", reason="needs pip install 'penstock[rdma]'")
-    near = networks.Near(name)
+    near = puts.Near(name) if name in puts.TRANSPORTS else networks.Near(name)
     carry(Far(near.module, near.consume), near, source)
 
 

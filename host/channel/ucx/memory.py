@@ -176,6 +176,12 @@ class UcxConsumerMemory:
     slots, slot_bytes, channel, has_crc
     spin_s : float
         Seconds that compiled loops look for a slot again and again before they return.
+
+    Attributes
+    ----------
+    line : int
+        See :mod:`.calls`.
+    ring : Region
     """
 
     def __init__(
@@ -194,18 +200,18 @@ class UcxConsumerMemory:
         self.slots, self.slot_bytes = slots, slot_bytes
         self.channel, self.has_crc = channel, has_crc
         self._way = _Way(end, key, remote, (slots, slot_bytes, channel), spin_s)
-        self._line = self._way.line
+        self.line = self._way.line
         #: Wakes the producer's process.
         self.wake = self._way.wake
-        self._ring = ring
+        self.ring = ring
         self._view = ring.memory.data
         self._given = np.zeros(1, np.uint64)
         self._way[calls.WORD] = self._given.ctypes.data
 
     def sequence(self, slot: int) -> int:
         """The sequence number of a slot, by an acquire load; arrivals go on."""
-        at = self._ring.address + (slot + 1) * self.slot_bytes - WORD_BYTES
-        return calls.look(self._line, at)
+        at = self.ring.address + (slot + 1) * self.slot_bytes - WORD_BYTES
+        return calls.look(self.line, at)
 
     def footer(self, slot: int) -> Footer:
         """The rest of the footer."""
@@ -221,8 +227,8 @@ class UcxConsumerMemory:
     ) -> int:
         """Copy the payloads of slots as they come, without the interpreter's lock."""
         joined: int = transfer.join_slots(
-            self._line,
-            self._ring.address,
+            self.line,
+            self.ring.address,
             slot,
             received,
             target,
@@ -234,7 +240,7 @@ class UcxConsumerMemory:
 
     def give(self, processed: int) -> None:
         """Write the count of credits into the producer's memory."""
-        transfer.write_word(self._line, processed)
+        transfer.write_word(self.line, processed)
 
     def close(self) -> None:
         """Write nothing any more; what has come can still be read."""
