@@ -166,6 +166,8 @@ def put(line, source, nbytes, at, at_once, ends_slot):
 @kept(atomics)
 def order(line):
     """Let what was written, and read here, come before what is written next."""
+    if read(line + FAILED):
+        return
     fence()
     call(read(line + FENCE), (read(line + WORKER),))
 

@@ -112,6 +112,7 @@ def test_what_has_come_stays_readable(network: Network, bell: Doorbell):
     message = consumer.receive()
     link.close()
     other.close()
+    network.close()
     assert message is not None
     assert bytes(message.payload) == b"first"
     consumer.done(message)  # writes nothing any more
