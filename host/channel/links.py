@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 from abc import ABC, abstractmethod
 
 from penstock.errors import ProcessError
@@ -40,9 +41,27 @@ class Link(ABC):
             It cannot be reached in this way.
         """
 
-    @abstractmethod
-    def connected(self) -> None:
+    def connected(self) -> None:  # noqa: B027
         """Give back what only connecting needs, once the other process has connected, too."""
+
+    @property
+    @abstractmethod
+    def has_ended(self) -> bool:
+        """Whether the other process has ended, or cannot be reached any more.
+
+        What it sent before may still be there to be received.
+        """
+
+    @abstractmethod
+    def unwatch(self) -> None:
+        """End no wait any more when the other process ends."""
+
+    def is_flushed(self) -> bool:
+        """Look whether all that was sent has come to the other process; must not wait.
+
+        Call it again and again once nothing more is sent, or not at all.
+        """
+        return True
 
     @abstractmethod
     def close(self) -> None:
@@ -66,28 +85,26 @@ class ShmLink(Link):
     ----------
     bell : Doorbell
         Of this process, made with ``is_offered``.
+    name : str
+        What errors call the other process.
     spins : bool
         As for :func:`~.shm.attach_producer`.
     """
 
-    def __init__(self, bell: Doorbell, *, spins: bool = True) -> None:
-        self._bell = bell
+    def __init__(self, bell: Doorbell, name: str, *, spins: bool = True) -> None:
+        self._bell, self._name = bell, name
         self._spins = spins
         self._ring = create()
         self._ringer: Ringer | None = None
+        #: Of the other process, by which the system tells when it ends.
+        self._pidfd = -1
 
     def offer(self) -> bytes:
         files = [self._ring.file, *self._bell.files]
-        about = {"place": place(), "process": os.getpid(), "files": files}
-        return json.dumps(about).encode()
+        return json.dumps({"process": os.getpid(), "files": files}).encode()
 
     def connect(self, offered: bytes) -> tuple[Producer, Consumer]:
         about = json.loads(offered)
-        if about["place"] != place():
-            raise ProcessError(
-                "shared memory does not reach a process on another host or in another container; "
-                "workers on several hosts need the extra rdma"
-            )
         process = about["process"]
         ring, *bell = (_opened(process, file) for file in about["files"])
         try:
@@ -97,13 +114,28 @@ class ShmLink(Link):
         finally:
             os.close(ring)
             os.close(bell[1])
+        self._pidfd = os.pidfd_open(process)
+        self._bell.watch(self._pidfd, self._name)
         return producer, consumer
 
     def connected(self) -> None:
         self._ring.close()
 
+    @property
+    def has_ended(self) -> bool:
+        poll = select.poll()
+        poll.register(self._pidfd, select.POLLIN)
+        return bool(poll.poll(0))
+
+    def unwatch(self) -> None:
+        self._bell.unwatch(self._pidfd)
+
     def close(self) -> None:
         self._ring.close()
+        if self._pidfd >= 0:
+            self.unwatch()
+            os.close(self._pidfd)
+            self._pidfd = -1
         if self._ringer is not None:
             self._ringer.close()
             self._ringer = None

@@ -17,6 +17,7 @@ from penstock.errors import ProcessError
 from penstock.expr.node import Expr, walk
 from penstock.plan.group_query import GroupQuery
 
+from ..channel.links import place
 from ..rows.checksums import checksum
 
 #: What decides how values are computed and how messages look.
@@ -34,10 +35,17 @@ class Workers(ABC):
     ----------
     rank, size : int
         This worker is ``rank`` of ``size``, from 0 on.
+
+    Attributes
+    ----------
+    place : str
+        Workers of one place share memory; others reach each other over a network. By default a
+        place is a namespace of processes of a host.
     """
 
     def __init__(self, rank: int, size: int) -> None:
         self.rank, self.size = rank, size
+        self.place = place()
 
     @abstractmethod
     def exchange(self, mine: bytes) -> list[bytes]:

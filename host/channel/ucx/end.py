@@ -41,6 +41,9 @@ class End:
         #: Whether all bytes that are written come one after another: UCX makes messages of one
         #: stream of them, and who takes them looks at memory only between two of these.
         self.is_in_order = set(self.transports) == {"tcp"}
+        self._params = library.RequestParams(mask=0)
+        #: The request of a flush that is under way.
+        self._flush = 0
 
     def unpack(self, key: bytes) -> int:
         """Make a key of the other side usable for this way."""
@@ -53,16 +56,16 @@ class End:
         self._keys.append(found)
         return found.value or 0
 
-    def flush(self, wait: Callable[[Callable[[], bool]], bool]) -> bool:
-        """Wait until all that was written has come; whether it has.
-
-        Parameters
-        ----------
-        wait : callable
-            Waits until what it is given returns true; false if that took too long.
-        """
-        params = library.RequestParams(mask=0)
-        return self._finish(self.ucx.ep_flush_nbx(self.handle, byref(params)), wait)
+    def flushed(self) -> bool | None:
+        """Look whether all that was written has come; None if that is not known yet."""
+        if not self._flush:
+            self._flush = self.ucx.ep_flush_nbx(self.handle, byref(self._params)) or 0
+        status = self._status(self._flush)
+        if status == library.IN_PROGRESS:
+            return None
+        self._free(self._flush)
+        self._flush = 0
+        return status == library.OK
 
     def close(self, wait: Callable[[Callable[[], bool]], bool]) -> None:
         """Close it; what has not been written is lost."""
@@ -71,22 +74,25 @@ class End:
         for key in self._keys:
             self.ucx.rkey_destroy(key)
         by_force = library.RequestParams(mask=library.FLAGS_SET, flags=library.CLOSE_BY_FORCE)
-        self._finish(self.ucx.ep_close_nbx(self.handle, byref(by_force)), wait)
-        self.handle = c_void_p()
+        closing = self.ucx.ep_close_nbx(self.handle, byref(by_force)) or 0
+        wait(lambda: self._status(closing) != library.IN_PROGRESS)
+        for request in (closing, self._flush):
+            self._free(request)
+        self.handle, self._flush = c_void_p(), 0
         self._network.forget(self)
 
-    def _finish(self, request: int | None, wait: Callable[[Callable[[], bool]], bool]) -> bool:
-        if not request or status_of(request) != library.OK:
-            return not request
+    def _status(self, request: int) -> int:
+        """Let transfers go on, and return how far a request is, which may be 0 or an error."""
+        if not request:
+            return library.OK
+        if (failed := status_of(request)) != library.OK:
+            return failed
+        self._network.progress()
+        return self.ucx.request_check_status(request)
 
-        def ready() -> bool:
-            self._network.progress()
-            return self.ucx.request_check_status(request) != library.IN_PROGRESS
-
-        ended = wait(ready)
-        is_good = ended and self.ucx.request_check_status(request) == library.OK
-        self.ucx.request_free(request)
-        return is_good
+    def _free(self, request: int) -> None:
+        if request and status_of(request) == library.OK:
+            self.ucx.request_free(request)
 
     def _transports(self) -> tuple[str, ...]:
         entries = (library.TransportEntry * _MOST_TRANSPORTS)()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import importlib
+import os
 from ctypes import c_char_p, c_int, c_int8, c_size_t, c_uint, c_uint16, c_uint64, c_void_p
 from typing import Any
 
@@ -19,6 +20,9 @@ _REMEDY = (
     f"pip install 'penstock[rdma]', which takes libucx-cu12 {LEAST[0]}.{LEAST[1]} "
     f"to {MOST[0]}.{MOST[1]}"
 )
+
+#: By which the loader knows it, whoever has brought it.
+_NAME = "libucp.so.0"
 
 #: What the functions return; negative numbers are errors.
 OK, IN_PROGRESS, NO_RESOURCE, BUSY = 0, 1, -2, -15
@@ -196,7 +200,10 @@ class Library:
         self.version = (numbers[0].value, numbers[1].value, numbers[2].value)
         if not LEAST <= self.version[:2] <= MOST:
             found = ".".join(map(str, self.version))
-            raise VersionError(f"UCX {found} is installed, and was not tried with this: {_REMEDY}")
+            raise VersionError(
+                f"UCX {found} is loaded, which was not tried with this: {_REMEDY}; if it is MPI's, "
+                "use another MPI"
+            )
 
     def __getattr__(self, name: str) -> Any:
         return self._functions["ucp_" + name]
@@ -212,8 +219,10 @@ _loaded: list[Library] = []
 def load() -> Library:
     """Load UCX, once.
 
-    The package prefers its own library; with ``RAPIDS_LIBUCX_PREFER_SYSTEM_LIBRARY=true`` it takes
-    the system's, which may know InfiniBand and RoCE.
+    MPI may have brought one into this process, which is then taken: another of the same name cannot
+    be loaded beside it. Otherwise it is the package's own, or with
+    ``RAPIDS_LIBUCX_PREFER_SYSTEM_LIBRARY=true`` the system's. MPI's and the system's may know
+    InfiniBand and RoCE.
 
     Raises
     ------
@@ -222,13 +231,25 @@ def load() -> Library:
     VersionError
     """
     if not _loaded:
-        try:
-            shared = importlib.import_module("libucx").load_library()[-1]
-        except (ImportError, OSError) as cause:
-            raise MissingToolError(
-                f"channels between machines need UCX, which does not load ({cause}): {_REMEDY}"
-            ) from cause
-        if shared is None:
-            raise MissingToolError(f"the package libucx has no library: {_REMEDY}")
-        _loaded.append(Library(shared))
+        _loaded.append(Library(_loaded_before() or _of_package()))
     return _loaded[0]
+
+
+def _loaded_before() -> Any:
+    """Return the library that this process has already; None if there is none."""
+    try:
+        return ctypes.CDLL(_NAME, os.RTLD_NOLOAD | os.RTLD_LOCAL)
+    except OSError:
+        return None
+
+
+def _of_package() -> Any:
+    try:
+        shared = importlib.import_module("libucx").load_library()[-1]
+    except (ImportError, OSError) as cause:
+        raise MissingToolError(
+            f"channels between machines need UCX, which does not load ({cause}): {_REMEDY}"
+        ) from cause
+    if shared is None:
+        raise MissingToolError(f"the package libucx has no library: {_REMEDY}")
+    return shared

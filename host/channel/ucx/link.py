@@ -12,6 +12,7 @@ from penstock.errors import ProcessError, UsageError
 from ...device.fields import MalformedError
 from ..consumer import Consumer
 from ..doorbell import Doorbell
+from ..links import Link
 from ..producer import Producer
 from ..shm import SLOT_BYTES, SLOTS, check_sizes
 from .end import End
@@ -28,7 +29,7 @@ _COUNT_BYTES = 4096
 _CLOSE_S = 5.0
 
 
-class UcxLink:
+class UcxLink(Link):
     """A channel each way to one other process.
 
     Parameters
@@ -97,7 +98,7 @@ class UcxLink:
         )
         return b"".join((head, address, ring.key, count.key))
 
-    def connect(self, peer_offer: bytes) -> tuple[Producer, Consumer]:
+    def connect(self, offered: bytes) -> tuple[Producer, Consumer]:
         """Make the channels, once; both processes call it, each with the other's offer.
 
         Raises
@@ -107,12 +108,12 @@ class UcxLink:
         DeviceError
             The other cannot be reached.
         """
-        if len(peer_offer) < _OFFER.size:
-            raise MalformedError(f"an offer of {len(peer_offer)} bytes is too short")
+        if len(offered) < _OFFER.size:
+            raise MalformedError(f"an offer of {len(offered)} bytes is too short")
         magic, slots, slot_bytes, crc, channel, ring_at, count_at, *sizes = _OFFER.unpack_from(
-            peer_offer
+            offered
         )
-        if magic != _MAGIC or len(peer_offer) != _OFFER.size + sum(sizes):
+        if magic != _MAGIC or len(offered) != _OFFER.size + sum(sizes):
             raise MalformedError(
                 f"what {self._name} offers is no channel of this version: start all processes with "
                 "one version of Penstock"
@@ -123,7 +124,7 @@ class UcxLink:
             raise MalformedError(f"{self._name} offers no ring: {cause}") from cause
         parts, at = [], _OFFER.size
         for size in sizes:
-            parts.append(peer_offer[at : at + size])
+            parts.append(offered[at : at + size])
             at += size
         address, ring_key, count_key = parts
         self._end = end = self._network.connect(address, self._name)
@@ -152,6 +153,17 @@ class UcxLink:
         self._memories = [there, here]
         return Producer(there, ring=there.wake), Consumer(here, ring=here.wake)
 
+    @property
+    def has_ended(self) -> bool:
+        return self._end is not None and self._network.has_failed(self._end)
+
+    def unwatch(self) -> None:
+        if self._end is not None:
+            self._network.forget(self._end)
+
+    def is_flushed(self) -> bool:
+        return self._end is None or self._end.flushed() is not None
+
     def flush(self, timeout_s: float) -> None:
         """Wait until all that was sent has come to the other process' memory.
 
@@ -161,7 +173,17 @@ class UcxLink:
             It has not, for so long, or the other has ended.
         """
         end = self._end
-        if end is not None and not end.flush(lambda ready: self._bell.wait(ready, timeout_s)):
+        if end is None:
+            return
+        has_come: bool | None = None
+
+        def is_known() -> bool:
+            nonlocal has_come
+            has_come = end.flushed()
+            return has_come is not None
+
+        self._bell.wait(is_known, timeout_s)
+        if not has_come:
             raise ProcessError(
                 f"{self._name} has not taken what was sent within {timeout_s:g} s: look whether it "
                 "runs and can be reached"

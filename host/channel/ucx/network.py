@@ -133,7 +133,8 @@ class Network:
         check(ucx.worker_get_efd(self.worker, byref(file)), "make an event")
         self._file = file.value
         self._bell = bell
-        self._failed: dict[object, str] = {}
+        self._watched: set[End] = set()
+        self._failed: dict[End, str] = {}
         self._is_open = True
         bell.serve(self)
 
@@ -177,14 +178,22 @@ class Network:
         name : str
             What errors call its process.
         """
-        return End(self, address, name, watches=self._watches_ends)
+        end = End(self, address, name, watches=self._watches_ends)
+        self._watched.add(end)
+        return end
 
-    def fail(self, end: object, name: str) -> None:
-        """Remember that an end has failed."""
-        self._failed[end] = name
+    def fail(self, end: End, name: str) -> None:
+        """Remember that an end has failed, unless nobody wants to know."""
+        if end in self._watched:
+            self._failed[end] = name
 
-    def forget(self, end: object) -> None:
+    def has_failed(self, end: End) -> bool:
+        """Whether an end has failed."""
+        return end in self._failed
+
+    def forget(self, end: End) -> None:
         """End no wait on account of an end any more."""
+        self._watched.discard(end)
         self._failed.pop(end, None)
 
     def close(self) -> None:

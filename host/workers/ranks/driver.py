@@ -16,7 +16,7 @@ from typing import Any
 
 from penstock.errors import PenstockError
 
-from ...channel import Doorbell
+from ...channel import Doorbell, ProcessGoneError
 from ...execute.trace import Trace
 from ..counts import EpochState, Statuses
 from ..driving import StreamDriver
@@ -192,7 +192,7 @@ class RankDriver(StreamDriver):
         peer = self._peers[rank]
         assert peer is not None
         peer.has_left = True
-        self._bell.unwatch(peer.pidfd)
+        peer.link.unwatch()
         if why:
             raise lost(rank, self.job, f"has ended its stream: {why}")
 
@@ -251,7 +251,7 @@ class RankDriver(StreamDriver):
 
     def check(self, now: float) -> bool:
         for rank, peer in [] if self.is_over or self._is_gone else self._others():
-            if peer.has_ended:
+            if peer.link.has_ended:
                 while self._worker.may_read(rank) and peer.channels.consumer.has_arrived:
                     self._loop.step()  # what it said before
             if not peer.has_left and (how := peer.how_it_is_lost(now, self._lease_s)):
@@ -276,17 +276,28 @@ class RankDriver(StreamDriver):
         self._say_others(say="left", why=why)
         deadline = time.monotonic() + timeout_s
         with suppress(PenstockError):
-            while any(self._worker.outgoing[rank] for rank, _ in self._others()):
-                if self._loop.send():
-                    continue
-                left = deadline - time.monotonic()
-                if left <= 0:
-                    break
-                self._bell.wait(self._loop.can_send, left)
+            while not self._have_heard() and (left := deadline - time.monotonic()) > 0:
+                with suppress(ProcessGoneError):  # the others are to hear it all the same
+                    self._bell.wait(self._can_go_on, left)
         for _, peer in self._others():
-            self._bell.unwatch(peer.pidfd)
+            peer.link.unwatch()
         if self._writer is not None:  # nobody else may use the folder before
             self._writer.close(_LAST_PART_S)
+
+    def _can_go_on(self) -> bool:
+        return self._loop.can_send() or self._have_heard()
+
+    def _have_heard(self) -> bool:
+        """Send what is left, and look whether it has come to all others that are there."""
+        self._loop.send()
+        rest = False
+        for rank, peer in self._others():
+            if peer.link.has_ended:
+                peer.has_left = True
+                peer.link.unwatch()
+            elif self._worker.outgoing[rank] or not peer.link.is_flushed():
+                rest = True
+        return not rest
 
     @property
     def pids(self) -> list[int]:

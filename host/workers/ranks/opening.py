@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -14,7 +13,8 @@ import pyarrow as pa
 from penstock.query.options import QueryOptions
 
 from ...channel import Doorbell, spin_seconds
-from ...channel.links import Link, ShmLink, place
+from ...channel.link_maker import LinkMaker, Whereabouts
+from ...channel.links import Link
 from ...execute.trace import Trace
 from ...join.lookup.source import RelationTable
 from ...join.stream.flow import Flow
@@ -35,7 +35,7 @@ from ..results import PolledPart, table_of
 from ..states import OpenQuery, output_of
 from .driver import RankDriver
 from .meeting import Meeting
-from .other import OtherRank
+from .other import OtherRank, named
 from .recorder import Recorder
 
 
@@ -76,6 +76,8 @@ class _Opening:
         self.last: Record | None = None
         self.bell: Doorbell
         self.peers: list[OtherRank | None] = [None] * workers.size
+        self._here = Whereabouts.here(workers.place)
+        self._where: list[Whereabouts]
         self._links: dict[int, Link] = {}
 
     def compile(self, job: Job) -> dict[str, Any]:
@@ -95,14 +97,15 @@ class _Opening:
                 folder.require(last, job.text, self.fingerprint, self.dealt_text)
                 number = last.number
             folder.tidy(last)
-        return {"facts": as_bytes(job.facts(query)).decode(), "number": number, "place": place()}
+        facts = as_bytes(job.facts(query)).decode()
+        return {"facts": facts, "number": number, "where": asdict(self._here)}
 
     def compare(self, said: Sequence[Mapping[str, Any]]) -> None:
         """Refuse ranks that do not run the same."""
         require_equal([one["facts"].encode() for one in said])
         self._number = said[0]["number"]
-        here = sum(one["place"] == place() for one in said)
-        self._spin_s = spin_seconds(here)
+        self._where = [Whereabouts(**one["where"]) for one in said]
+        self._spin_s = spin_seconds(sum(one.place == self._here.place for one in self._where))
 
     def offer(self) -> list[str | None]:
         """Read the record, and make this rank's end of all channels."""
@@ -112,26 +115,20 @@ class _Opening:
                 self.last = read_record(self.job.folder, self._number)
         self.bell = Doorbell.create(self._spin_s, is_offered=True)
         self.owned.callback(self.bell.close)
-        offers: list[str | None] = []
-        for rank in range(self.workers.size):
-            if rank == self.workers.rank:
-                offers.append(None)
-                continue
-            link = self._links[rank] = ShmLink(self.bell, spins=self._spin_s > 0)
-            self.owned.callback(link.close)
-            offers.append(link.offer().decode())
-        return offers
+        maker = LinkMaker(self.bell, self._here, spins=self._spin_s > 0)
+        self.owned.callback(maker.close)
+        for rank, there in enumerate(self._where):
+            if rank != self.workers.rank:
+                self._links[rank] = maker.link(there, f"rank {rank}")
+        ranks = range(self.workers.size)
+        return [self._links[r].offer().hex() if r in self._links else None for r in ranks]
 
     def connect(self, offers: Sequence[Sequence[str]]) -> None:
         """Connect to all others, and load this rank's share of the record."""
         for rank, link in self._links.items():
-            offered = offers[rank][self.workers.rank]
-            channels = PeerChannels(*link.connect(offered.encode()))
-            process = json.loads(offered)["process"]
-            pidfd = os.pidfd_open(process)
-            self.owned.callback(os.close, pidfd)
-            self.peers[rank] = OtherRank(process, pidfd, channels)
-            self.bell.watch(pidfd, f"rank {rank}")
+            offered = bytes.fromhex(offers[rank][self.workers.rank])
+            channels = PeerChannels(*link.connect(offered))
+            self.peers[rank] = OtherRank(named(self._where[rank], self._here), link, channels)
         self._load()
         query, state = self.opened.query, self.state
         self.output = output_of(query, state.schema, self.job.ordered)

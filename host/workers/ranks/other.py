@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import select
 import time
 from dataclasses import dataclass, field
 
 from penstock.errors import LostError
 
+from ...channel.link_maker import Whereabouts
+from ...channel.links import Link
 from ..job import Job
 from ..peers import PeerChannels
 
@@ -18,33 +19,26 @@ class OtherRank:
 
     Parameters
     ----------
-    process : int
-    pidfd : int
-        Of that process; the doorbell watches it.
+    about : str
+        Its process, as errors name it.
+    link : Link
     channels : PeerChannels
     has_left : bool
         Whether it has said that it ends, and nothing more comes of it.
     """
 
-    process: int
-    pidfd: int
+    about: str
+    link: Link
     channels: PeerChannels
     has_left: bool = False
     _credits: int = 0
     #: When it last took something, or had nothing to take.
     _moved: float = field(default_factory=time.monotonic)
 
-    @property
-    def has_ended(self) -> bool:
-        """Whether its process has ended."""
-        poll = select.poll()
-        poll.register(self.pidfd, select.POLLIN)
-        return bool(poll.poll(0))
-
     def how_it_is_lost(self, now: float, lease_s: float) -> str:
         """Return what has become of a rank that is lost; empty if it is there."""
-        if self.has_ended:
-            return f"(process {self.process}) has ended"
+        if self.link.has_ended:
+            return f"({self.about}) has ended"
         producer = self.channels.producer
         credits = producer.credits
         if credits == producer.slots or credits != self._credits:
@@ -54,9 +48,15 @@ class OtherRank:
         if silent_s <= lease_s:
             return ""
         return (
-            f"(process {self.process}) has taken nothing for {silent_s:.3g} s, longer than its "
+            f"({self.about}) has taken nothing for {silent_s:.3g} s, longer than its "
             f"lease of {lease_s:g} s: it is stopped, or hangs; end it"
         )
+
+
+def named(other: Whereabouts, here: Whereabouts) -> str:
+    """Return what errors call the process of another rank."""
+    process = f"process {other.process}"
+    return process if other.place == here.place else f"{process} on {other.host}"
 
 
 def lost(rank: int, job: Job, how: str) -> LostError:

@@ -21,7 +21,7 @@ import sys
 from penstock.host.channel import Doorbell, Kind
 from penstock.host.channel.links import ShmLink
 bell = Doorbell.create(is_offered=True)
-link = ShmLink(bell)
+link = ShmLink(bell, "the test")
 sys.stdout.buffer.write(link.offer() + b"\\n")
 sys.stdout.flush()
 producer, consumer = link.connect(sys.stdin.buffer.readline())
@@ -36,7 +36,7 @@ sys.stdin.buffer.readline()
 
 def test_two_processes_connect_by_what_they_offer() -> None:
     bell = Doorbell.create(is_offered=True)
-    link = ShmLink(bell)
+    link = ShmLink(bell, "the other")
     with subprocess.Popen(
         [sys.executable, "-c", _ECHO], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as other:
@@ -61,17 +61,10 @@ def test_two_processes_connect_by_what_they_offer() -> None:
 @pytest.fixture
 def offered():
     bell = Doorbell.create(is_offered=True)
-    link = ShmLink(bell)
+    link = ShmLink(bell, "the other")
     yield link, json.loads(link.offer())
     link.close()
     bell.close()
-
-
-def test_another_host_is_not_reached_by_shared_memory(offered) -> None:
-    link, about = offered
-    about["place"] = "another boot"
-    with pytest.raises(ProcessError, match="workers on several hosts need the extra rdma"):
-        link.connect(json.dumps(about).encode())
 
 
 def test_a_process_that_has_ended_is_not_reached(offered) -> None:
@@ -85,7 +78,7 @@ def test_a_process_that_has_ended_is_not_reached(offered) -> None:
 
 def connect_and_close(offered: bytes) -> None:
     bell = Doorbell.create(is_offered=True)
-    link = ShmLink(bell)
+    link = ShmLink(bell, "the other")
     link.connect(offered)
     link.connected()
     link.close()

@@ -62,13 +62,14 @@ def test_a_function_that_is_missing_is_named(symbol: str):
 
 @pytest.mark.parametrize("version", [(1, 18), (1, 23), (2, 20), (0, 20)])
 def test_another_version_is_refused(version: tuple[int, int]):
-    found = rf"UCX {version[0]}\.{version[1]}\.7 is installed.*penstock\[rdma\].* 1\.19 to 1\.22"
+    found = rf"UCX {version[0]}\.{version[1]}\.7 is loaded.*penstock\[rdma\].* 1\.19 to 1\.22"
     with pytest.raises(VersionError, match=found):
         library.Library(Shared(version=version))
 
 
 def test_without_the_package_the_extra_is_named(monkeypatch: pytest.MonkeyPatch, bell: Doorbell):
     monkeypatch.setattr(library, "_loaded", [])
+    monkeypatch.setattr(library, "_NAME", "none has been loaded before")
     monkeypatch.setitem(sys.modules, "libucx", None)
     with pytest.raises(MissingToolError, match=r"need UCX.*penstock\[rdma\]"):
         Network(bell)

@@ -2,11 +2,13 @@
 
 ``python -m tests.host.workers.kit.rank_app FOLDER SEED BATCHES CHECKPOINT [ADDRESS RANK SIZE]``, or
 under ``mpiexec`` without the last three. CHECKPOINT is 1 or 0. Feed i is read by rank i mod size.
+With ``HOSTS=N`` in its environment ranks hold themselves to be on N hosts, one after the other.
 Each rank says ``open`` once it runs, ``lost`` if another was lost, and ``done`` at the end.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -75,6 +77,8 @@ def main(arguments: list[str]) -> int:
         workers: Workers = HubWorkers(address, int(rank), int(size))
     else:
         workers = penstock.workers.mpi()
+    if (hosts := int(os.environ.get("HOSTS", "1"))) > 1:
+        workers.place = f"host {workers.rank % hosts}"
     try:
         run(Path(folder), int(seed), int(count), saves == "1", workers)
     except LostError as error:

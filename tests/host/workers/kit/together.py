@@ -26,9 +26,11 @@ class _Table:
 class ThreadWorkers(Workers):
     """A rank that is a thread."""
 
-    def __init__(self, table: _Table, rank: int) -> None:
+    def __init__(self, table: _Table, rank: int, hosts: int) -> None:
         super().__init__(rank, len(table.said))
         self._table = table
+        if hosts > 1:
+            self.place = f"host {rank % hosts}"
 
     def exchange(self, mine: bytes) -> list[bytes]:
         table = self._table
@@ -39,13 +41,19 @@ class ThreadWorkers(Workers):
         return said
 
 
-def together(size: int, do: Callable[[Workers], T]) -> list[T | Exception]:
-    """Do something in each of several ranks at once; returns results or errors, by rank."""
+def together(size: int, do: Callable[[Workers], T], hosts: int = 1) -> list[T | Exception]:
+    """Do something in each of several ranks at once; returns results or errors, by rank.
+
+    Parameters
+    ----------
+    hosts : int
+        Hosts on which ranks hold themselves to be, one after the other: a network lies between.
+    """
     table = _Table(size)
 
     def of(rank: int) -> T | Exception:
         try:
-            return do(ThreadWorkers(table, rank))
+            return do(ThreadWorkers(table, rank, hosts))
         except Exception as error:
             return error
 

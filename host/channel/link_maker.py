@@ -1,0 +1,92 @@
+"""Links to processes wherever they are: by shared memory within a place, else over a network."""
+
+from __future__ import annotations
+
+import os
+import socket
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from .doorbell import Doorbell
+from .links import Link, ShmLink
+
+if TYPE_CHECKING:
+    from .ucx import Network
+
+
+@dataclass(frozen=True)
+class Whereabouts:
+    """Where a process is.
+
+    Parameters
+    ----------
+    place : str
+        Processes of one place reach each other's memory; see :func:`~.links.place`.
+    host : str
+        What errors call its machine.
+    process : int
+    """
+
+    place: str
+    host: str
+    process: int
+
+    @classmethod
+    def here(cls, place: str) -> Whereabouts:
+        """Return where this process is, which is at a given place."""
+        return cls(place, socket.gethostname(), os.getpid())
+
+
+class LinkMaker:
+    """Makes the links of one thread to processes that are here or elsewhere.
+
+    Parameters
+    ----------
+    bell : Doorbell
+        Of the thread, made with ``is_offered``.
+    here : Whereabouts
+    spins : bool
+        As for :class:`~.links.ShmLink`.
+    """
+
+    def __init__(self, bell: Doorbell, here: Whereabouts, *, spins: bool = True) -> None:
+        self._bell, self._here, self._spins = bell, here, spins
+        self._links: list[Link] = []
+        self._network: Network | None = None
+
+    def link(self, there: Whereabouts, name: str) -> Link:
+        """Make the link to another process, which makes one to this.
+
+        Parameters
+        ----------
+        name : str
+            What errors call the other process.
+
+        Raises
+        ------
+        MissingToolError
+            It is elsewhere, and UCX is not installed.
+        DeviceError
+            There are no descriptors or no memory for it, or the network does not begin.
+        """
+        link = self._shared(name) if there.place == self._here.place else self._remote(name)
+        self._links.append(link)
+        return link
+
+    def _shared(self, name: str) -> Link:
+        return ShmLink(self._bell, name, spins=self._spins)
+
+    def _remote(self, name: str) -> Link:
+        # Only who has processes elsewhere needs the extra, and pays for loading it.
+        from .ucx import Network, UcxLink
+
+        if self._network is None:
+            self._network = Network(self._bell)
+        return UcxLink(self._network, self._bell, name)
+
+    def close(self) -> None:
+        """Close all links at once: what is under way is lost."""
+        for link in self._links:
+            link.close()
+        if self._network is not None:
+            self._network.close()
