@@ -132,15 +132,17 @@ def main() -> int:
     parser.add_argument("--kills", type=int, default=100)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--ranks", action="store_true", help="kill ranks without a parent")
+    parser.add_argument("--hosts", type=int, default=1, help="as if ranks were on so many hosts")
     given = parser.parse_args()
     killed, failed, seed = Counter[str](), 0, given.seed
-    choose, rounds = (rank_targets, RankRound) if given.ranks else (targets_of, Round)
-    targets = choose(2 * given.kills, Random(given.seed))
+    choose = rank_targets if given.ranks else targets_of
+    targets = choose(4 * given.kills, Random(given.seed))
     while killed.total() < given.kills and targets:
         began, some = time.monotonic(), targets[:10]
         del targets[:10]
         with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-            one = rounds(Path(folder), seed)
+            place = Path(folder)
+            one = RankRound(place, seed, given.hosts) if given.ranks else Round(place, seed)
             one.run(some[: given.kills - killed.total()])
             rows, lost, doubled = one.outcome()
         kinds = [target.partition(":")[0] for target in one.killed]

@@ -22,6 +22,19 @@ ROOT = Path(__file__).resolve().parents[4]
 PATIENCE_S = 120.0
 
 
+def spread(hosts: int) -> dict[str, str]:
+    """Return what lets ranks of :mod:`.rank_app` hold themselves to be on several hosts.
+
+    Then they go through UCX; over TCP, as between hosts without RDMA.
+    """
+    return {"HOSTS": str(hosts), "UCX_TLS": "tcp,self"}
+
+
+def place_of(rank: int, hosts: int) -> str:
+    """Return the place of a rank: hosts take turns."""
+    return f"host {rank % hosts}"
+
+
 class HubWorkers(Workers):
     """A rank that a :class:`Hub` has started.
 

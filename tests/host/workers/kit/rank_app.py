@@ -2,7 +2,7 @@
 
 ``python -m tests.host.workers.kit.rank_app FOLDER SEED BATCHES CHECKPOINT [ADDRESS RANK SIZE]``, or
 under ``mpiexec`` without the last three. CHECKPOINT is 1 or 0. Feed i is read by rank i mod size.
-With ``HOSTS=N`` in its environment ranks hold themselves to be on N hosts, one after the other.
+With ``HOSTS=N`` in its environment it holds itself to be on one of N hosts (:func:`.hub.spread`).
 Each rank says ``open`` once it runs, ``lost`` if another was lost, and ``done`` at the end.
 """
 
@@ -18,7 +18,7 @@ from penstock.errors import LostError
 from penstock.host.workers import Workers
 from tests.host.workers.kit.app import put_file
 from tests.host.workers.kit.groups import batches, opened
-from tests.host.workers.kit.hub import HubWorkers
+from tests.host.workers.kit.hub import HubWorkers, place_of
 
 FEEDS = 3
 #: Seconds between checkpoints.
@@ -78,7 +78,7 @@ def main(arguments: list[str]) -> int:
     else:
         workers = penstock.workers.mpi()
     if (hosts := int(os.environ.get("HOSTS", "1"))) > 1:
-        workers.place = f"host {workers.rank % hosts}"
+        workers.place = place_of(workers.rank, hosts)
     try:
         run(Path(folder), int(seed), int(count), saves == "1", workers)
     except LostError as error:

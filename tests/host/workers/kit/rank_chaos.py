@@ -17,7 +17,7 @@ from threading import Timer
 from penstock.host.workers.points import RANK_POINTS
 from tests.host.workers.kit.app import sunk
 from tests.host.workers.kit.groups import batches, wanted
-from tests.host.workers.kit.hub import Hub
+from tests.host.workers.kit.hub import Hub, spread
 
 #: Seconds for one start of all ranks.
 PATIENCE_S = 300.0
@@ -37,10 +37,13 @@ class RankRound:
         Empty.
     seed : int
         Of the rows, what is killed and when.
+    hosts : int
+        Among which ranks hold themselves to be spread.
     """
 
     folder: Path
     seed: int
+    hosts: int = 1
     killed: list[str] = field(default_factory=list)
     starts: int = 0
     #: Ranks that said that another one was lost.
@@ -61,6 +64,8 @@ class RankRound:
         command = ["-m", "tests.host.workers.kit.rank_app", str(self.folder)]
         command += [str(self.seed), str(self.count), "1"]
         variables = {"PENSTOCK_KILL": target} if target not in ("", "random") else {}
+        if self.hosts > 1:
+            variables |= spread(self.hosts)
         hub = Hub(self.folder, command, size, variables)
         timer = None
         if target == "random" and hub.line(0) == "open":

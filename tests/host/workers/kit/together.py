@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from penstock.host.workers import Workers
+from tests.host.workers.kit.hub import place_of
 
 T = TypeVar("T")
 
@@ -30,7 +31,7 @@ class ThreadWorkers(Workers):
         super().__init__(rank, len(table.said))
         self._table = table
         if hosts > 1:
-            self.place = f"host {rank % hosts}"
+            self.place = place_of(rank, hosts)
 
     def exchange(self, mine: bytes) -> list[bytes]:
         table = self._table
@@ -47,7 +48,7 @@ def together(size: int, do: Callable[[Workers], T], hosts: int = 1) -> list[T | 
     Parameters
     ----------
     hosts : int
-        Hosts on which ranks hold themselves to be, one after the other: a network lies between.
+        Among which ranks hold themselves to be spread: a network lies between.
     """
     table = _Table(size)
 
