@@ -20,9 +20,11 @@ import penstock
 from penstock.errors import UsageError
 from tests.host.workers.kit.app import sunk
 from tests.host.workers.kit.groups import batches, wanted
-from tests.host.workers.kit.hub import ROOT
+from tests.host.workers.kit.hub import ROOT, spread
 
 TIMEOUT_S = 120.0
+#: Ranks in slow tests; small machines have fewer cores than the most.
+_SIZES = (1, *range(3, 9))
 _PATH = os.pathsep.join([str(Path(sys.prefix, "bin")), os.environ.get("PATH", "")])
 MPIEXEC = os.environ.get("PENSTOCK_MPIEXEC") or shutil.which("mpiexec", path=_PATH)
 #: Open MPI refuses root and more ranks than cores, both of which tests have.
@@ -38,12 +40,16 @@ needs_mpi = pytest.mark.skipif(
 )
 
 
-def run(folder: Path, size: int, *, kill: str = "") -> subprocess.CompletedProcess[str]:
-    """Run the program of ranks under mpiexec."""
+def run(
+    folder: Path, size: int, *, kill: str = "", hosts: int = 1
+) -> subprocess.CompletedProcess[str]:
+    """Run the program of ranks under mpiexec, as if on several hosts."""
     assert MPIEXEC is not None
     # Its own helpers lie beside it.
     path = os.pathsep.join([str(Path(MPIEXEC).parent), os.environ.get("PATH", "")])
     environment = {**os.environ, **_VARIABLES, "PATH": path, "PENSTOCK_KILL": kill}
+    if hosts > 1:
+        environment |= spread(hosts)
     command = [MPIEXEC, "-n", str(size), sys.executable, "-m", "tests.host.workers.kit.rank_app"]
     return subprocess.run(
         [*command, str(folder), "4", "24", "1"],
@@ -62,9 +68,21 @@ def require_right(folder: Path) -> None:
 
 
 @needs_mpi
-@pytest.mark.parametrize("size", [2, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 3, 8))])
+@pytest.mark.parametrize("size", [2, *(pytest.param(n, marks=pytest.mark.slow) for n in _SIZES)])
 def test_ranks_of_mpi_group_what_they_push(size: int, tmp_path: Path) -> None:
     ended = run(tmp_path, size)
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout.count("done") == size
+    require_right(tmp_path)
+
+
+@needs_mpi
+@pytest.mark.parametrize(
+    ("size", "hosts"), [(2, 2), *(pytest.param(n, 2, marks=pytest.mark.slow) for n in (4, 8))]
+)
+def test_ranks_of_mpi_on_several_hosts(size: int, hosts: int, tmp_path: Path) -> None:
+    """UCX is MPI's own here, if it has brought one."""
+    ended = run(tmp_path, size, hosts=hosts)
     assert ended.returncode == 0, ended.stderr
     assert ended.stdout.count("done") == size
     require_right(tmp_path)
