@@ -2,14 +2,13 @@
 
 A rank is a stream's process and a worker at once, in one thread: what is pushed here is folded
 here. The machines are those of local workers. Each rank has a :class:`Parent` of one worker, and
-rank 0 the :class:`Chair`. They speak by notes on the channels between workers.
+:class:`Cuts` that are agreed with others by notes on the channels between workers.
 """
 
 from __future__ import annotations
 
 import json
 import time
-from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
@@ -28,9 +27,10 @@ from ..records.record import Record
 from ..upstream import Status
 from ..worker_loop import WorkerLoop
 from ..writing import PartWriter
-from .chair import Chair
+from .chair import Over
+from .cuts import Cuts
 from .other import OtherRank, lost
-from .recorder import Recorder, own_commit, part_note, turn_note
+from .recorder import Recorder, own_commit
 from .upstream import RankUpstream
 
 #: Seconds for which a rank that ends tries to tell the others, in order and with an error.
@@ -87,30 +87,23 @@ class RankDriver(StreamDriver):
         self.admission = None if last is None else last.admission
         self.committed_at = time.monotonic()
         self.statuses = Statuses(job.size, {} if last is None or self.rank else last.counts)
-        number = 0 if last is None else last.number
         saves, commit = job.folder is not None, own_commit(last)
         self.parent = Parent(1, saves=saves, now=now, keeps=False, last=commit)
+        self.cuts = Cuts(self.rank, job.size, self.parent)
         self._worker = worker
         self._peers, self._bell = peers, bell
         self._recorder = recorder
         self._lease_s = lease_s
-        self._chair = Chair(job.size, number) if self.rank == 0 else None
         self._writer = None if job.folder is None else PartWriter(job.folder, wake)
         self._may_receive: Callable[[], bool] = lambda: True
-        self._own_notes: deque[dict[str, Any]] = deque()
-        self._asked = number
-        #: Cuts whose part this rank has told rank 0.
-        self._told = number
-        self._has_part = self._is_gone = False
-        #: Whether the last cut is over, and rows are all that is left.
-        self.is_over = False
+        self._is_gone = False
         self._loop = WorkerLoop(
             worker,
             state,
             [None if peer is None else peer.channels for peer in peers],
             RankUpstream(self.parent, self._arrived, self._may_give),
             bell,
-            number=number,
+            number=self.parent.committed,
             writer=self._writer,
             latency_s=job.latency_s,
             epoch_bytes=job.epoch_bytes,
@@ -129,30 +122,13 @@ class RankDriver(StreamDriver):
         """Return up to which number the caller has taken all rows of this rank."""
         return self.parent.acknowledged
 
-    def ask_cut(self) -> None:
-        """Ask rank 0 for a cut behind all that was pushed so far."""
-        self._asked = self.parent.committed + 1
-        self._say(0, say="want")
-
-    @property
-    def has_asked(self) -> bool:
-        """Whether rank 0 is asked for the next cut."""
-        return self._asked > self.parent.committed
-
     def begin_feed(self, feed: str) -> None:
         """Tell the others that a feed is this rank's."""
         self._say_others(say="feed", feed=feed)
 
-    def end(self) -> None:
-        """Say that this rank takes no more rows; it goes on to serve."""
-        self._say(0, say="ended")
-
     def _say(self, rank: int, **note: Any) -> None:
-        if rank == self.rank:
-            self._own_notes.append(note)
-        else:
-            body = json.dumps(note).encode()
-            self._worker.outgoing[rank].append(Note(self._worker.incarnation, body))
+        body = json.dumps(note).encode()
+        self._worker.outgoing[rank].append(Note(self._worker.incarnation, body))
 
     def _say_others(self, **note: Any) -> None:
         for rank, _ in self._others():
@@ -164,29 +140,17 @@ class RankDriver(StreamDriver):
         return [(rank, peer) for rank, peer in peers if peer is not None and not peer.has_left]
 
     def _heard(self, rank: int, note: dict[str, Any]) -> None:
-        chair = self._chair
         match note["say"]:
-            case "want" if chair is not None:
-                chair.want()
-            case "ended" if chair is not None:
-                chair.end(rank)
-            case "part" if chair is not None:
-                chair.part(rank, note["number"], note)
-            case "begin":
-                self.on_begin()
-            case "over":
-                self._over(note["number"], note["is_last"])
             case "feed":
                 self.on_begun_feed(rank, note["feed"])
             case "left":
                 self._left(rank, note["why"])
-
-    def _over(self, number: int, is_last: bool) -> None:
-        commit = self.parent.ready
-        if commit is not None and self.parent.committed < number:
-            self.parent.commit(commit)
-            self.committed_at = time.monotonic()
-        self._has_part, self.is_over = False, is_last
+            case _:
+                before = self.parent.committed
+                if self.cuts.heard(rank, note):
+                    self.on_begin()
+                if self.parent.committed > before:
+                    self.committed_at = time.monotonic()
 
     def _left(self, rank: int, why: str) -> None:
         peer = self._peers[rank]
@@ -205,21 +169,25 @@ class RankDriver(StreamDriver):
         if self._is_gone:
             return False
         self._may_receive = may_receive
+        cuts = self.cuts
         moved = self._loop.step()
-        moved |= self._give_part()
-        while self._own_notes:
-            self._heard(self.rank, self._own_notes.popleft())
-            moved = True
-        if self._chair is not None and (turn := self._chair.turn()) is not None:
-            note = turn_note(turn, self._recorder, self.trace)
-            self._own_notes.append(note)
-            self._say_others(**note)
-            moved = True
+        if cuts.has_part:
+            moved |= cuts.give_part(self.acknowledged(), self.statuses.covered())
+        if (turn := cuts.turn()) is not None:
+            if isinstance(turn, Over) and self._recorder is not None:
+                self._recorder.commit(turn, self.trace)
+            cuts.tell(turn)
+        moved |= bool(cuts.notes)
+        while cuts.notes:
+            rank, note = cuts.notes.popleft()
+            if rank == self.rank:
+                self._heard(rank, note)
+            else:
+                self._say(rank, **note)
         return moved
 
     def _may_give(self) -> bool:
-        # What follows this rank's part is of the next number: it waits for the record.
-        return not self._has_part and self._may_receive()
+        return not self.cuts.has_part and self._may_receive()
 
     def _arrived(self, message: OutputRows | PartWritten | Status) -> None:
         if isinstance(message, Status):
@@ -227,30 +195,14 @@ class RankDriver(StreamDriver):
             for name, began, ended, numbers in message.spans:
                 self.trace.add(f"worker {self.rank}", name, began, ended, **numbers)
             return
-        self.parent.arrived(0, message)
+        self.cuts.arrived(message)
         if isinstance(message, OutputRows):
             self.on_rows(message.number, message.body)
-        else:
-            self._has_part = True
-
-    def _give_part(self) -> bool:
-        """Tell rank 0 of this rank's part of a cut."""
-        if not self._has_part or self._told > self.parent.committed:
-            return False
-        commit = self.parent.ready
-        if commit is None:  # without a checkpoint the cut is over here
-            self._told = self.parent.committed
-            self._say(0, say="part", number=self._told)
-            self._has_part = False
-            return True
-        self._told = commit.number
-        self._say(0, **part_note(commit, self.acknowledged(), self.statuses.covered()))
-        return True
 
     # Losses and the end.
 
     def check(self, now: float) -> bool:
-        for rank, peer in [] if self.is_over or self._is_gone else self._others():
+        for rank, peer in [] if self.cuts.is_over or self._is_gone else self._others():
             if peer.link.has_ended:
                 while self._worker.may_read(rank) and peer.channels.consumer.has_arrived:
                     self._loop.step()  # what it said before
@@ -272,8 +224,7 @@ class RankDriver(StreamDriver):
         if self._is_gone:
             return
         self._is_gone = True
-        why = why if not self.is_over else ""
-        self._say_others(say="left", why=why)
+        self._say_others(say="left", why="" if self.cuts.is_over else why)
         deadline = time.monotonic() + timeout_s
         with suppress(PenstockError):
             while not self._have_heard() and (left := deadline - time.monotonic()) > 0:
@@ -304,7 +255,7 @@ class RankDriver(StreamDriver):
         return []  # they are the engine's
 
     def is_ready(self, may_receive: bool) -> bool:
-        return not self._is_gone and (bool(self._own_notes) or self._loop.is_ready())
+        return not self._is_gone and (bool(self.cuts.notes) or self._loop.is_ready())
 
     def sleep_s(self) -> float:
         return self._loop.sleep_s()

@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from penstock.errors import ProcessError
-from penstock.host.channel import Doorbell, Kind
+from penstock.host.channel import Doorbell, Kind, ProcessGoneError
 from penstock.host.channel.links import ShmLink
 
 TIMEOUT_S = 30.0
@@ -53,7 +53,13 @@ def test_two_processes_connect_by_what_they_offer() -> None:
             assert bytes(message.payload) == b"%d" % number
             consumer.done(message)
         link.connected()
+        assert not link.has_ended
         other.stdin.write(b"\n")
+    with pytest.raises(ProcessGoneError, match="the other has ended"):
+        bell.wait(lambda: False, TIMEOUT_S)
+    assert link.has_ended
+    link.unwatch()
+    assert not bell.wait(lambda: False, 0.0)
     link.close()
     bell.close()
 

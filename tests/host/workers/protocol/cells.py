@@ -86,9 +86,12 @@ def _frozen_machine(value: Any) -> Hashable:
 
 @cache
 def _is_machine(form: type) -> bool:
-    """Whether it has a state that changes: tuples and frozen dataclasses have none."""
+    """Whether it has a state that changes.
+
+    Tuples and frozen dataclasses have none, nor have mappings of a type of their own.
+    """
     made = getattr(form, "__dataclass_params__", None)
-    is_value = issubclass(form, tuple) or (made is not None and made.frozen)
+    is_value = issubclass(form, tuple | dict) or (made is not None and made.frozen)
     return form.__module__.startswith(_ROOMS) and not is_value
 
 

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, cast
 
-import pytest
-
+from penstock.host.channel.link_maker import Whereabouts
 from penstock.host.workers.peers import PeerChannels
-from penstock.host.workers.ranks.other import OtherRank
+from penstock.host.workers.ranks.other import OtherRank, named
 
 
 @dataclass
@@ -23,32 +18,29 @@ class Ring:
     slots: int = 8
 
 
-@pytest.fixture
-def process() -> Iterator[tuple[subprocess.Popen[bytes], int]]:
-    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as other:
-        pidfd = os.pidfd_open(other.pid)
-        yield other, pidfd
-        os.close(pidfd)
+@dataclass
+class Way:
+    """What is looked at of a link."""
+
+    has_ended: bool = False
 
 
-def seen(pid: int, pidfd: int, ring: Ring) -> OtherRank:
+def seen(link: Way, ring: Ring) -> OtherRank:
     channels = PeerChannels(cast("Any", ring), cast("Any", None))
-    return OtherRank(pid, pidfd, channels, _moved=0.0)
+    return OtherRank("process 7", cast("Any", link), channels, _moved=0.0)
 
 
-def test_a_process_that_ends_is_lost(process) -> None:
-    other, pidfd = process
-    rank = seen(other.pid, pidfd, Ring())
+def test_a_process_that_ends_is_lost() -> None:
+    link = Way()
+    rank = seen(link, Ring())
     assert rank.how_it_is_lost(1.0, 5.0) == ""
-    other.kill()
-    other.wait()
-    assert rank.how_it_is_lost(1.0, 5.0) == f"(process {other.pid}) has ended"
+    link.has_ended = True
+    assert rank.how_it_is_lost(1.0, 5.0) == "(process 7) has ended"
 
 
-def test_whoever_takes_nothing_for_the_lease_is_lost(process) -> None:
-    other, pidfd = process
+def test_whoever_takes_nothing_for_the_lease_is_lost() -> None:
     ring = Ring()
-    rank = seen(other.pid, pidfd, ring)
+    rank = seen(Way(), ring)
     assert rank.how_it_is_lost(100.0, 5.0) == "", "there was nothing to take"
     ring.credits = 3
     assert rank.how_it_is_lost(101.0, 5.0) == ""
@@ -56,3 +48,9 @@ def test_whoever_takes_nothing_for_the_lease_is_lost(process) -> None:
     assert rank.how_it_is_lost(106.0, 5.0) == "", "it has taken something"
     assert rank.how_it_is_lost(110.0, 5.0) == ""
     assert "has taken nothing for 6 s, longer than its lease of 5 s" in rank.how_it_is_lost(112, 5)
+
+
+def test_a_process_elsewhere_is_named_with_its_host() -> None:
+    here = Whereabouts("a", "left", 1)
+    assert named(Whereabouts("a", "left", 2), here) == "process 2"
+    assert named(Whereabouts("b", "right", 2), here) == "process 2 on right"
