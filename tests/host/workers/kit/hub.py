@@ -11,10 +11,12 @@ import subprocess
 import sys
 import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from multiprocessing.connection import Client, Connection, Listener
 from pathlib import Path
 from typing import IO, Any
 
+from penstock.errors import LostError
 from penstock.host.workers import Workers
 
 ROOT = Path(__file__).resolve().parents[4]
@@ -50,10 +52,13 @@ class HubWorkers(Workers):
         self._line.send(rank)
 
     def exchange(self, mine: bytes) -> list[bytes]:
-        self._line.send_bytes(mine)
-        if not self._line.poll(PATIENCE_S):
-            raise TimeoutError("not all ranks have exchanged")
-        return self._line.recv()
+        try:
+            self._line.send_bytes(mine)
+            if not self._line.poll(PATIENCE_S):
+                raise TimeoutError("not all ranks have exchanged")
+            return self._line.recv()
+        except (EOFError, ConnectionError) as cause:
+            raise LostError("a rank has ended before all had exchanged") from cause
 
 
 class Hub:
@@ -111,7 +116,8 @@ class Hub:
 
     def kill(self, rank: int) -> None:
         """Kill a rank."""
-        os.kill(self.ranks[rank].pid, signal.SIGKILL)
+        with suppress(ProcessLookupError):  # it has ended by itself
+            os.kill(self.ranks[rank].pid, signal.SIGKILL)
 
     def line(self, rank: int) -> str:
         """Return the next line that a rank says."""

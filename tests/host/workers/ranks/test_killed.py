@@ -34,6 +34,16 @@ def test_a_killed_rank_costs_no_row(point: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_a_rank_that_is_killed_while_it_takes_over_a_record_costs_no_row(tmp_path: Path) -> None:
+    one = RankRound(tmp_path, 6)
+    one.run(["committed:0:2", "restore:1:1"], sizes=(2, 2, 3), count=24)
+    assert one.killed == ["committed:0:2", "restore:1:1"]
+    rows, lost, doubled = one.outcome()
+    assert rows
+    assert (lost, doubled) == (0, 0)
+
+
+@pytest.mark.slow
 def test_without_a_checkpoint_a_lost_rank_says_what_to_do(tmp_path: Path) -> None:
     command = ["-m", "tests.host.workers.kit.rank_app", str(tmp_path), "6", "24", "0"]
     hub = Hub(tmp_path, command, 2, {"PENSTOCK_KILL": "fold:1:3"})
