@@ -38,13 +38,14 @@ def batches(
 ) -> list[pa.RecordBatch]:
     """Random rows in about the order of time, none later than ``disorder`` allows."""
     rng, made, largest = Random(seed), [], 0
+    known = [None, *range(keys)]
     for place in range(count):
         times = []
         for row in range(rows):
             largest = max(largest, place * 5 + row * 5 // rows)
             times.append(largest - rng.randint(0, disorder))
         columns = [
-            [rng.choice([None, *range(keys)]) for _ in times],
+            [rng.choice(known) for _ in times],
             [rng.choice([None, "", "é", "north", "south" * 9]) for _ in times],
             times,
             [rng.choice([None, rng.randint(-100, 100)]) for _ in times],

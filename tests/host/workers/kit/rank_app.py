@@ -2,7 +2,8 @@
 
 ``python -m tests.host.workers.kit.rank_app FOLDER SEED BATCHES CHECKPOINT [ADDRESS RANK SIZE]``, or
 under ``mpiexec`` without the last three. CHECKPOINT is 1 or 0. Feed i is read by rank i mod size.
-With ``HOSTS=N`` in its environment it holds itself to be on one of N hosts (:func:`.hub.spread`).
+With ``ROWS=N`` in its environment a batch has so many rows, and their keys hardly ever repeat: more
+than channels hold. With ``HOSTS=N`` it holds itself to be on one of N hosts (:func:`.hub.spread`).
 Each rank says ``open`` once it runs, ``lost`` if another was lost, and ``done`` at the end.
 """
 
@@ -11,6 +12,8 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
+
+import pyarrow as pa
 
 import penstock
 from penstock import Checkpoint
@@ -27,12 +30,17 @@ EVERY_S = 0.05
 FLUSHED = 7
 
 
+def pushed(seed: int, count: int, rows: int = 0) -> list[pa.RecordBatch]:
+    """Return what all ranks push together; of batches of many rows most keys differ."""
+    return batches(seed, count, rows, keys=100 * rows) if rows else batches(seed, count)
+
+
 def run(folder: Path, seed: int, count: int, saves: bool, workers: Workers) -> None:
     """Push all rows of this rank's feeds from the checkpoint's positions on."""
     sink = folder / "sink"
     sink.mkdir(exist_ok=True)
     how = {"checkpoint": Checkpoint(folder / "checkpoint", every_s=EVERY_S)} if saves else {}
-    given = batches(seed, count)
+    given = pushed(seed, count, int(os.environ.get("ROWS", "0")))
     own = {f"f{i}": given[i::FEEDS] for i in range(FEEDS) if i % workers.size == workers.rank}
     with opened(workers, lease_s=60.0, **how) as stream:
         print("open", flush=True)  # noqa: T201

@@ -16,8 +16,9 @@ from threading import Timer
 
 from penstock.host.workers.points import RANK_POINTS
 from tests.host.workers.kit.app import sunk
-from tests.host.workers.kit.groups import batches, wanted
+from tests.host.workers.kit.groups import wanted
 from tests.host.workers.kit.hub import Hub, spread
+from tests.host.workers.kit.rank_app import pushed
 
 #: Seconds for one start of all ranks.
 PATIENCE_S = 300.0
@@ -39,11 +40,14 @@ class RankRound:
         Of the rows, what is killed and when.
     hosts : int
         Among which ranks hold themselves to be spread.
+    rows : int
+        Of a batch, as for :func:`.rank_app.pushed`.
     """
 
     folder: Path
     seed: int
     hosts: int = 1
+    rows: int = 0
     killed: list[str] = field(default_factory=list)
     starts: int = 0
     #: Ranks that said that another one was lost.
@@ -63,7 +67,9 @@ class RankRound:
         self.starts += 1
         command = ["-m", "tests.host.workers.kit.rank_app", str(self.folder)]
         command += [str(self.seed), str(self.count), "1"]
-        variables = {"PENSTOCK_KILL": target} if target not in ("", "random") else {}
+        variables = {"ROWS": str(self.rows)}
+        if target not in ("", "random"):
+            variables["PENSTOCK_KILL"] = target
         if self.hosts > 1:
             variables |= spread(self.hosts)
         hub = Hub(self.folder, command, size, variables)
@@ -86,7 +92,7 @@ class RankRound:
     def outcome(self) -> tuple[int, int, int]:
         """Rows of the sink, and how many were lost and doubled."""
         found = Counter(row[:-1] for row in sunk(self.folder / "sink"))
-        right = Counter(row[:-1] for row in wanted(batches(self.seed, self.count)))
+        right = Counter(row[:-1] for row in wanted(pushed(self.seed, self.count, self.rows)))
         return found.total(), (right - found).total(), (found - right).total()
 
 

@@ -34,6 +34,19 @@ def test_a_killed_rank_costs_no_row(point: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("hosts", [1, 2])
+def test_a_rank_that_is_killed_within_a_large_message_costs_no_row(
+    hosts: int, tmp_path: Path
+) -> None:
+    one = RankRound(tmp_path, 6, hosts=hosts, rows=10_000)
+    one.run(["between slots:1:1"], sizes=(2, 1), count=9)
+    assert one.killed == ["between slots:1:1"]
+    rows, lost, doubled = one.outcome()
+    assert rows > 80_000
+    assert (lost, doubled) == (0, 0)
+
+
+@pytest.mark.slow
 def test_a_rank_that_is_killed_while_it_takes_over_a_record_costs_no_row(tmp_path: Path) -> None:
     one = RankRound(tmp_path, 6)
     one.run(["committed:0:2", "restore:1:1"], sizes=(2, 2, 3), count=24)
