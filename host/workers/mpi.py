@@ -30,7 +30,8 @@ class MpiWorkers(Workers):
     def __init__(self, comm: Any) -> None:
         super().__init__(comm.Get_rank(), comm.Get_size())
         # Messages of the caller on the same ranks are none of ours.
-        self._comm = comm.Dup()
+        self._comm, request = comm.Idup()
+        self._wait(request)
 
     def exchange(self, mine: bytes) -> list[bytes]:
         size = np.array([len(mine)], np.int64)
@@ -47,8 +48,8 @@ class MpiWorkers(Workers):
         while not request.Test():
             if time.monotonic() > deadline:
                 raise ProcessError(
-                    f"not all {self.size} ranks have opened the stream within {_PATIENCE_S:g} s; "
-                    "each has to call penstock.stream, with the same arguments"
+                    f"not all {self.size} ranks have come as far within {_PATIENCE_S:g} s; each "
+                    "has to call penstock.workers.mpi and penstock.stream, with the same arguments"
                 )
             pause.wait(_LOOK_S)
 
