@@ -149,7 +149,8 @@ class Consumer:
             if self._given != self._processed:
                 # The producer may sleep with the ring full of what is joined now.
                 self._give()
-            self._join_more(kind)
+            if self._cut is not None:
+                self._join_more(self._cut)
 
     def done(self, message: Message) -> None:
         """Say that a message was processed: its payload is not looked at any more.
@@ -235,20 +236,12 @@ class Consumer:
             self._rooms.keep(cut.memory)
         return cut.content()
 
-    def _join_more(self, kind: Kind) -> None:
+    def _join_more(self, cut: Cut) -> None:
         """Copy further slots of a message that is cut, as they come."""
-        cut = self._cut
-        # Checksums are left to the other way, and so are numbers that wrap, and credits that wait
-        # for an earlier message to be done.
-        if cut is None or self.memory.has_crc or self._received != self._processed:
-            return
         most = (MOST_MESSAGE_BYTES - cut.size) // self._capacity
-        count = min(self.slots, most, self.modulus - 1 - self._received)
-        if count < 1:
-            return
-        target = cut.reserve(count * self._capacity)
-        count = self._join_slots(target, cut.size, count, kind)
-        cut.size += count * self._capacity
+        if count := self._joinable(min(self.slots, most)):
+            target = cut.reserve(count * self._capacity)
+            cut.size += self._join_slots(cut, target, cut.size, count)
 
     def read_into(self, target: np.ndarray) -> int:
         """Copy full slots of a message that goes on, as they come; how many bytes.
@@ -256,23 +249,27 @@ class Consumer:
         Between calls of :meth:`receive` with ``whole=False``, when all that it gave is done. The
         last slot of a message is left to that.
         """
-        cut = self._cut
-        if cut is None or self.memory.has_crc or self._received != self._processed:
-            return 0
-        count = min(len(target) // self._capacity, self.modulus - 1 - self._received)
-        if count < 1:
-            return 0
-        count = self._join_slots(target, 0, count, cut.kind)
-        return count * self._capacity
+        count = self._joinable(len(target) // self._capacity)
+        return self._join_slots(self._cut, target, 0, count) if count and self._cut else 0
 
-    def _join_slots(self, target: np.ndarray, at: int, count: int, kind: Kind) -> int:
-        count = self.memory.join(self._slot, self._received, target, at, count, kind)
+    def _joinable(self, most: int) -> int:
+        """How many slots compiled code may copy.
+
+        None with checksums, or while credits wait for an earlier message to be done; and none whose
+        numbers wrap.
+        """
+        if self.memory.has_crc or self._received != self._processed:
+            return 0
+        return max(0, min(most, self.modulus - 1 - self._received))
+
+    def _join_slots(self, cut: Cut, target: np.ndarray, at: int, count: int) -> int:
+        count = self.memory.join(self._slot, self._received, target, at, count, cut.kind)
         if count:
             self._step(count)
             self._processed = self._given = self._received
             if self._ring is not None:
                 self._ring()
-        return count
+        return count * self._capacity
 
     def _is_open(self, sequence: int) -> bool:
         """Whether a slot was taken and is not processed."""
