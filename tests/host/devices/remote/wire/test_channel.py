@@ -8,6 +8,7 @@ import os
 import socket
 import struct
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
@@ -222,6 +223,23 @@ def test_who_stops_within_a_message_counts_as_gone(hasty: Ends) -> None:
         hasty.server.receive()
     over.set()
     rings()
+
+
+def test_who_was_stopped_itself_looks_again(hasty: Ends, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As after SIGSTOP: the time is over, and the rest of the message is there."""
+    hasty.put(PREFIX.pack(MAGIC, 2, 0) + b"{")
+    transport = hasty.server.transport
+    assert isinstance(transport, ChannelTransport)
+    clock = time.monotonic()
+
+    def wait(*_: object) -> None:
+        nonlocal clock
+        clock += 100
+        hasty.put(b"}")
+
+    monkeypatch.setattr(transport._bell, "wait", wait)
+    monkeypatch.setattr(time, "monotonic", lambda: clock)
+    assert hasty.server.receive() == ({}, None)
 
 
 # -- damage ---------------------------------------------------------------------------------------
