@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from rich.markup import escape
 from rich.table import Table
 
 
@@ -49,5 +50,6 @@ def table(rows: list[Row], title: str, baseline: str) -> Table:
         shown.add_column(heading, overflow="fold")
     for row in rows:
         verdict = {None: "", True: "met", False: "MISSED"}[row.met]
-        shown.add_row(row.what, row.measured, row.target, verdict, row.baseline)
+        said = row.what, row.measured, row.target, verdict, row.baseline
+        shown.add_row(*map(escape, said))
     return shown
