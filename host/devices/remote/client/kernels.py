@@ -24,8 +24,8 @@ from .session import RemoteSession
 if TYPE_CHECKING:
     from .device import RemoteDevice
 
-#: Most bytes of one write to a window. With its headers it fits a segment of 8 MiB, which stays in
-#: the cache: 64 MiB took twice as long in one write, and longer in writes of 1 MiB.
+#: Most bytes of one write to a window. The server's memory for them stays in its cache: 64 MiB took
+#: nearly twice as long in one write, and twice as long in writes of 1 MiB.
 _WRITE_BYTES = 7 << 20
 
 

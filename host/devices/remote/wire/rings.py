@@ -56,8 +56,10 @@ class Rings:
         Raises
         ------
         DeviceError
-            There is no memory for them.
+            There is no memory for them, or the system is not Linux.
         """
+        if not cls.possible():
+            raise DeviceError("channels need Linux; use transport socket")
         try:
             file = create_sealed(_name(session), _BYTES)
         except OSError as cause:

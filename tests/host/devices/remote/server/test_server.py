@@ -362,6 +362,22 @@ def test_without_shared_memory_data_goes_through_the_socket(
         works(device)
 
 
+def test_where_no_memory_can_be_sealed_data_goes_through_the_socket(
+    server: DeviceServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("penstock.host.devices.remote.wire.rings.can_seal", lambda: False)
+    monkeypatch.delattr("os.memfd_create")
+    monkeypatch.setitem(TRANSPORTS, "auto", None)
+    with connected(server) as device:
+        works(device)
+        assert device.session().channel is False
+    with (
+        connected(server, transport="channel") as device,
+        pytest.raises(DeviceError, match="need Linux"),
+    ):
+        works(device)
+
+
 # -- errors ---------------------------------------------------------------------------------------
 
 
