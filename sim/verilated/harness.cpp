@@ -115,6 +115,11 @@ class Port {
 
   // With the clock low, before the kernel's outputs settle.
   void drive(std::uint64_t cycle) {
+    if (!violation_.empty()) {
+      // The bus is stuck, so that no task ends whatever is polled meanwhile.
+      *pins_.arready = *pins_.awready = *pins_.wready = 0;
+      return;
+    }
     *pins_.arready = reads_.size() < kBursts && !stall() && !held;
     *pins_.awready = writes_.size() + answers_.size() < kBursts && !stall() && !held;
     write_credit_ = refill(write_credit_);
