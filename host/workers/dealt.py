@@ -5,7 +5,7 @@ They are Arrow record batches without their schema, which both sides know.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
@@ -18,21 +18,24 @@ from ..device.fields import MalformedError
 PIECE_BYTES = 1 << 18
 
 
-def dealt_schema(query: GroupQuery, schema: pa.Schema, outer: str | None = None) -> pa.Schema:
-    """Return the columns of a source that its groups need, with dictionaries as plain values.
+def dealt_schema(schema: pa.Schema, needed: Sequence[str]) -> pa.Schema:
+    """Return the columns of a source that are needed, with dictionaries as plain values."""
+    # A batch without columns loses its number of rows.
+    needed = needed or schema.names[:1]
+    return pa.schema([_plain(field) for field in schema if field.name in needed])
+
+
+def needed_columns(query: GroupQuery, outer: str | None) -> Sequence[str]:
+    """Return the columns of a source that its groups need.
 
     Parameters
     ----------
-    outer : str, optional
+    outer : str or None
         Side of the look-up below the groups that the source is.
     """
-    # A batch without columns loses its number of rows.
     if outer is not None and query.lookup is not None:
-        needed = query.lookup.columns_of(outer)
-    else:
-        needed = query.columns_of(query.source.side)
-    needed = needed or schema.names[:1]
-    return pa.schema([_plain(field) for field in schema if field.name in needed])
+        return query.lookup.columns_of(outer)
+    return query.columns_of(query.source.side)
 
 
 def _plain(field: pa.Field) -> pa.Field:

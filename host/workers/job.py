@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from penstock.plan.group_query import GroupQuery
 from penstock.query.options import QueryOptions
 
 from ..join.lookup.source import RelationTable
@@ -38,6 +37,8 @@ class Job:
         Whether rows end, and groups with them: then any keys will do, and no row is late.
     relation : (str, RelationTable), optional
         Name and place of what rows are looked up in.
+    device : str
+        That each worker opens for a join.
     spare_bytes : int, optional
         Bytes of a worker's state beyond which it keeps no memory of groups that have left.
     """
@@ -54,18 +55,20 @@ class Job:
     is_table: bool = False
     relation: tuple[str, RelationTable] | None = None
     spare_bytes: int | None = None
+    device: str = "cpu"
 
-    def facts(self, query: GroupQuery) -> dict[str, str]:
-        """Return what must be the same on all members."""
+    def facts(self, compiled: str) -> dict[str, str]:
+        """Return what must be the same on all members, given the compiled query's fingerprint."""
         settings = {
             "workers": self.size,
             "ordered": self.ordered,
             "latency_s": self.latency_s,
             "epoch_bytes": self.epoch_bytes,
             "checkpoint": self.folder,
+            "device": self.device,
             "relation": None if self.relation is None else self.relation[1].shown,
         }
-        return facts(query, self.schemas, settings)
+        return facts(self.text, compiled, self.schemas, settings)
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ import pyarrow as pa
 from penstock.errors import ProcessError
 from penstock.expr.node import Expr, walk
 from penstock.plan.group_query import GroupQuery
+from penstock.plan.query import Aggregation, JoinQuery, Side
 
 from ..channel.links import place
 from ..rows.checksums import checksum
@@ -61,19 +62,24 @@ class Workers(ABC):
 
 
 def facts(
-    query: GroupQuery, schemas: Mapping[str, pa.Schema], settings: Mapping[str, object]
+    text: str,
+    compiled: str,
+    schemas: Mapping[str, pa.Schema],
+    settings: Mapping[str, object],
 ) -> dict[str, str]:
     """Return what must be the same on all members, by name.
 
     Parameters
     ----------
+    text, compiled : str
+        The query, and its :func:`fingerprint`.
     schemas : mapping of table name to pyarrow.Schema
     settings : mapping of str to object
         Whatever else must not differ, by name.
     """
     return {
-        "query": query.text,
-        "compiled query": fingerprint(query),
+        "query": text,
+        "compiled query": compiled,
         **{f"schema of {name}": schema_text(schema) for name, schema in schemas.items()},
         "python": platform.python_version(),
         **{name: version(name) for name in _LIBRARIES},
@@ -114,13 +120,35 @@ def require_equal(given: Sequence[bytes], own: bytes | None = None) -> None:
         )
 
 
-def fingerprint(query: GroupQuery) -> str:
+def fingerprint(query: GroupQuery | JoinQuery) -> str:
     """Return a checksum of what a compiled query computes, whatever its text looks like."""
-    made, lookup = query.aggregation, query.lookup
-    parts: list[object] = [
-        (query.source.table, query.source.unit, query.time_zone, sorted(query.scales)),
-        _of(query.source.filter),
-        None if query.source.time is None else _of(query.source.time),
+    if isinstance(query, GroupQuery):
+        lookup = query.lookup
+        parts = [
+            (query.source.table, query.source.unit, query.time_zone, sorted(query.scales)),
+            *_rows_of(query.source),
+            *_groups_of(query.aggregation),
+            None if lookup is None else lookup.text,
+        ]
+    else:
+        made = query.aggregation
+        parts = [
+            [(side.table, side.unit, *_rows_of(side)) for side in query.sides],
+            (query.time_zone, sorted(query.scales), query.kind, repr(query.window)),
+            sorted((side, sorted(names)) for side, names in query.unique),
+            _of(query.predicate),
+            [(name, _of(expr)) for name, expr in query.select],
+            None if made is None else (made.side, *_groups_of(made)),
+        ]
+    return checksum(repr(parts).encode())
+
+
+def _rows_of(side: Side) -> list[object]:
+    return [_of(side.filter), None if side.time is None else _of(side.time)]
+
+
+def _groups_of(made: Aggregation) -> list[object]:
+    return [
         [_of(key) for key in made.keys],
         [
             (a.function, repr(a.type), *(None if e is None else _of(e) for e in (a.value, a.by)))
@@ -128,9 +156,7 @@ def fingerprint(query: GroupQuery) -> str:
         ],
         [(name, _of(expr)) for name, expr in made.select],
         _of(made.having),
-        None if lookup is None else lookup.text,
     ]
-    return checksum(repr(parts).encode())
 
 
 def _of(expr: Expr) -> list[object]:
@@ -144,10 +170,11 @@ def _of(expr: Expr) -> list[object]:
     return written
 
 
-def schema_text(schema: pa.Schema) -> str:
-    """Return the columns of a schema as one text."""
-    return ", ".join(
-        f"{field.name} {field.type}{'' if field.nullable else ' not null'}" for field in schema
+def schema_text(*schemas: pa.Schema) -> str:
+    """Return the columns of some schemas as one text."""
+    return "; ".join(
+        ", ".join(f"{f.name} {f.type}{'' if f.nullable else ' not null'}" for f in schema)
+        for schema in schemas
     )
 
 

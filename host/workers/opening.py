@@ -8,25 +8,23 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from penstock.errors import QueryError, UsageError
-from penstock.plan.closing import require_closing, time_key
-from penstock.plan.group_query import GroupQuery
+from penstock.errors import UsageError
 from penstock.query.options import QueryOptions
 
 from ..channel import Doorbell, spin_seconds
-from ..emit.groups.closing import Closing
 from ..execute.budget import SPARE
 from ..execute.trace import Trace
 from ..join.lookup.source import RelationTable
 from ..join.stream.flow import Flow
 from .checkpoint import Checkpoint
+from .compiling import compiled
 from .driver import Driver
 from .driving import StreamDriver
 from .job import Job
-from .members import fingerprint, schema_text
+from .members import schema_text
 from .points import arm
 from .records.folder import CheckpointFolder
-from .states import OpenQuery, output_of
+from .work import Work
 from .worker_loop import EPOCH_BYTES
 
 
@@ -36,10 +34,9 @@ class Opened:
 
     Parameters
     ----------
-    query : GroupQuery
-    closing : Closing
-    pushed, dealt, output : pyarrow.Schema
-        Of what callers push, of what workers get, of what callers get.
+    work : Work
+    schemas : mapping of table name to pyarrow.Schema
+        Of what callers push.
     flow : Flow
     checkpoint : Checkpoint or None
     now : bool
@@ -50,11 +47,8 @@ class Opened:
     trace : Trace
     """
 
-    query: GroupQuery
-    closing: Closing
-    pushed: pa.Schema
-    dealt: pa.Schema
-    output: pa.Schema
+    work: Work
+    schemas: Mapping[str, pa.Schema]
     flow: Flow
     checkpoint: Checkpoint | None
     now: bool
@@ -94,10 +88,8 @@ def open_parts(
     """
     now = checkpoint is not None and release == "now"
     job = job_of(text, schemas, options, size, flow, checkpoint, now, trace, relation)
-    with closing(OpenQuery(job)) as compiled:
-        query, dealt, hidden = compiled.query, compiled.dealt, compiled.state(0).schema
-    rule, pushed = closing_of(query), schemas[query.source.table]
-    output = output_of(query, hidden, job.ordered)
+    with closing(compiled(job)) as work:
+        pass  # only workers read a relation
     arm("parent")
     kept = None if job.folder is None else CheckpointFolder(job.folder)
     bell = Doorbell.create(spin_seconds(size))
@@ -105,10 +97,10 @@ def open_parts(
     try:
         driver = Driver(
             job,
-            job.facts(query),
-            hidden,
-            schema_text(dealt),
-            fingerprint(query),
+            job.facts(work.fingerprint),
+            work.hidden,
+            schema_text(*work.dealt),
+            work.fingerprint,
             kept,
             now=now,
             lease_s=flow.running.timeout_s,
@@ -120,9 +112,7 @@ def open_parts(
         if kept is not None:
             kept.close()
         raise
-    return Opened(
-        query, rule, pushed, dealt, output, flow, checkpoint, now, kept, bell, driver, traced
-    )  # fmt: skip
+    return Opened(work, schemas, flow, checkpoint, now, kept, bell, driver, traced)
 
 
 def job_of(
@@ -155,22 +145,3 @@ def job_of(
         relation=relation,
         spare_bytes=None if flow.memory_bytes is None else int(SPARE * flow.memory_bytes / size),
     )  # fmt: skip
-
-
-def closing_of(query: GroupQuery) -> Closing:
-    """Return what tells when groups are complete.
-
-    Raises
-    ------
-    QueryError
-        They never are, or their rows' own arrival completes them.
-    """
-    require_closing(query)
-    key = time_key(query)
-    if key is None:
-        raise QueryError(
-            "workers need groups that follow the event time, and these are complete with each "
-            "row: leave workers and checkpoint out, and one process gives them at once, or add "
-            f"window({query.source.alias}.t, ...) to GROUP BY"
-        )
-    return Closing(query, key)

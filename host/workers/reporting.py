@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 
-from ..grouping.intake import GroupIntake
+from ..grouping.intake import RowIntake
 from ..join.stream.calls import QUANTILES
 from ..metrics import Latency, Report
 from ..metrics.report import GroupsReport, WorkerReport
@@ -13,7 +13,7 @@ from .driving import StreamDriver
 
 
 def report_of(
-    driver: StreamDriver, intake: GroupIntake, parts: Mapping[str, int], latency: Latency, rows: int
+    driver: StreamDriver, intake: RowIntake, parts: Mapping[str, int], latency: Latency, rows: int
 ) -> Report:
     """Report a stream.
 

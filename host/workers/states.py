@@ -2,28 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Mapping
 from contextlib import ExitStack, closing
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import pyarrow as pa
 
 from penstock.errors import QueryError
+from penstock.plan.closing import require_closing, time_key
 from penstock.plan.group_query import GroupQuery
 from penstock.plan.lookup import LookupPlan
-from penstock.query.compiler import compile_select
+from penstock.plan.query import LEFT
+from penstock.plan.window import FOREVER
 
 from ..device.registry import open_device
-from ..emit.groups.closing import Limit
+from ..emit.groups.closing import Closing, Limit
+from ..grouping.intake import GroupIntake
 from ..join.lookup.base import RelationJoin
 from ..join.lookup.opening import open_lookup
 from ..relation.border import Relation
 from ..state import FoldedRows, GroupState
-from .dealt import dealt_schema
+from ..windows.source import Span
+from .dealt import dealt_schema, needed_columns
 from .job import Job
+from .members import fingerprint
 from .output_order import with_keys
+from .work import Work
 
 #: Numbers that each row leaves to what it looks up, which are the rows that ``min_by`` takes the
 #: first of: a batch gives fewer rows than so many times its own.
@@ -107,63 +113,61 @@ class LookupState:
         return self._groups.schema
 
 
-class OpenQuery:
-    """A job's query, compiled, with the relation that its rows are looked up in, if there is one.
+class GroupWork(Work):
+    """Groups of one source, with the relation that its rows are looked up in, if there is one.
 
     Parameters
     ----------
     job : Job
-
-    Attributes
-    ----------
     query : GroupQuery
-    dealt : pyarrow.Schema
-        Of the columns that workers get.
+        As compiled with ``stored``.
+    stored : Relation or None
+        Owned.
 
     Raises
     ------
     QueryError
-        It joins two streams, or cannot be compiled.
-    FileError
-        The relation cannot be read.
+        It would never be known that a group is complete, or a key cannot be grouped.
     """
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: Job, query: GroupQuery, stored: Relation | None) -> None:
         self._job = job
         self._owned = ExitStack()
-        self._stored: Relation | None = None
+        self._stored = stored
         self._plan: LookupPlan | None = None
-        schemas, options = dict(job.schemas), job.options
         with ExitStack() as opened:
-            if job.relation is not None:
-                name, table = job.relation
-                self._stored = stored = opened.enter_context(closing(table.open()))
-                schemas[name] = stored.schema
-                options = replace(options, relation=name)
-            found = compile_select(job.text, schemas, options)
-            if not isinstance(found, GroupQuery):
-                raise QueryError(
-                    "workers group what they are dealt, and this query has no groups of one table "
-                    "or stream; leave workers and checkpoint out, and join on the lanes of "
-                    "devices: device="
-                )
-            if job.relation is not None and self._stored is not None:
-                assert found.lookup is not None
-                self._plan = LookupPlan(found.lookup, job.relation[0], self._stored.found_by)
-            self.query = with_keys(found) if job.ordered else found
-            pushed = job.schemas[found.source.table]
+            if stored is not None and job.relation is not None:
+                opened.enter_context(closing(stored))
+                assert query.lookup is not None
+                self._plan = LookupPlan(query.lookup, job.relation[0], stored.found_by)
+            self.query = with_keys(query) if job.ordered else query
+            self._closing = None if job.is_table else _closing(self.query)
+            pushed = job.schemas[query.source.table]
             outer = None if self._plan is None else self._plan.outer.side
-            self.dealt = dealt_schema(self.query, pushed, outer)
+            self.sides = (self.query.entry,)
+            self.dealt = (dealt_schema(pushed, needed_columns(self.query, outer)),)
+            self.hidden = self.state(0).schema
+            hidden = job.ordered * len(query.aggregation.keys)
+            self.output = pa.schema(list(self.hidden)[: len(self.hidden) - hidden])
+            self.fingerprint = fingerprint(self.query)
             self._owned.push(opened.pop_all())
 
-    def state(self, rank: int) -> GroupState | LookupState:
-        """Make the state of a worker.
+    def intake(
+        self,
+        schemas: Mapping[str, pa.Schema],
+        *,
+        disorder: Span | Mapping[str, Span],
+        idle_s: float | None,
+    ) -> GroupIntake:
+        schema = schemas[self.query.source.table]
+        return GroupIntake(self.query, schema, disorder=disorder, idle_s=idle_s)
 
-        Raises
-        ------
-        QueryError
-            A key cannot be grouped.
-        """
+    def limit(self, time: int) -> Limit:
+        if self._closing is None:
+            return math.inf if time == FOREVER else -math.inf
+        return self._closing.limit({LEFT: time})
+
+    def state(self, rank: int) -> GroupState | LookupState:
         made = partial(
             TableState if self._job.is_table else GroupState,
             self.query,
@@ -171,18 +175,32 @@ class OpenQuery:
             size=self._job.size,
             ordered=self._job.ordered,
         )
+        (dealt,) = self.dealt
         if self._plan is None or self._stored is None or self._job.relation is None:
-            return made(self.dealt)
+            return made(dealt)
         options = self._job.relation[1].options(None, ordered=True, pruning=None)
         device = self._owned.enter_context(open_device("cpu", threads=1))
-        lookup = open_lookup(self._plan, self.dealt, self._stored, [device], options)
+        lookup = open_lookup(self._plan, dealt, self._stored, [device], options)
         return LookupState(made(lookup.schema), lookup)
 
     def close(self) -> None:
-        """Close the relation."""
         self._owned.close()
 
 
-def output_of(query: GroupQuery, whole: pa.Schema, ordered: bool) -> pa.Schema:
-    """Return the columns that callers get, without those that the order needs."""
-    return pa.schema(list(whole)[: len(whole) - ordered * len(query.aggregation.keys)])
+def _closing(query: GroupQuery) -> Closing:
+    """Return what tells when groups are complete.
+
+    Raises
+    ------
+    QueryError
+        They never are, or their rows' own arrival completes them.
+    """
+    require_closing(query)
+    key = time_key(query)
+    if key is None:
+        raise QueryError(
+            "workers need groups that follow the event time, and these are complete with each "
+            "row: leave workers and checkpoint out, and one process gives them at once, or add "
+            f"window({query.source.alias}.t, ...) to GROUP BY"
+        )
+    return Closing(query, key)

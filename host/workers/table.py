@@ -14,14 +14,14 @@ from penstock.query.options import QueryOptions
 from ..channel import Doorbell, ProcessGoneError, spin_seconds
 from ..execute.trace import Trace
 from ..metrics import Report
+from .compiling import compiled
 from .dealt import packed, pieces, projected
 from .driver import Driver
 from .driving import SOURCE
 from .job import Job
-from .members import fingerprint, schema_text
+from .members import schema_text
 from .output_order import in_order
 from .reporting import groups_report, worker_reports
-from .states import OpenQuery, output_of
 from .worker_loop import EPOCH_BYTES
 
 #: Pieces that may wait per worker: enough that none is without.
@@ -39,8 +39,7 @@ class WorkerTable:
     ----------
     text : str
         The query.
-    table : pyarrow.Table
-    schemas : mapping of table name to pyarrow.Schema
+    tables : mapping of name to pyarrow.Table
     options : QueryOptions
     size : int
         Workers.
@@ -51,38 +50,49 @@ class WorkerTable:
 
     Attributes
     ----------
-    rows_in, rows_out : int
-        Rows so far that came, and groups that left.
+    arrived : dict of str to int
+        Rows so far that came, by alias.
+    rows_out : int
+        Rows so far that left.
     """
 
     def __init__(
         self,
         text: str,
-        table: pa.Table,
-        schemas: Mapping[str, pa.Schema],
+        tables: Mapping[str, pa.Table],
         options: QueryOptions,
         size: int,
         *,
         ordered: bool = False,
+        device: str = "cpu",
         trace: Trace | None = None,
     ) -> None:
         self.trace = Trace() if trace is None else trace
         job = Job(
-            text, schemas, options, size, ordered, 0.0, EPOCH_BYTES, None, self.trace.on, True
-        )  # fmt: skip
-        with closing(OpenQuery(job)) as compiled:
-            query, self._dealt = compiled.query, compiled.dealt
-            hidden = compiled.state(0).schema
-        self._alias = query.source.alias
-        self._table, self._ordered = table, ordered
-        self.schema = output_of(query, hidden, ordered)
+            text,
+            {name: table.schema for name, table in tables.items()},
+            options,
+            size,
+            ordered,
+            0.0,
+            EPOCH_BYTES,
+            None,
+            self.trace.on,
+            True,
+            device=device,
+        )
+        with closing(compiled(job)) as self._work:
+            pass  # only workers read a relation
+        work = self._work
+        self._tables, self._ordered = tables, ordered
+        self.schema = work.output
         self._bell = Doorbell.create(spin_seconds(job.size))
         self._driver = Driver(
             job,
-            job.facts(query),
-            hidden,
-            schema_text(self._dealt),
-            fingerprint(query),
+            job.facts(work.fingerprint),
+            work.hidden,
+            schema_text(*work.dealt),
+            work.fingerprint,
             None,
             now=True,
             lease_s=_LEASE_S,
@@ -92,7 +102,13 @@ class WorkerTable:
         self._driver.on_rows = self._on_rows
         self._found: list[pa.RecordBatch] = []
         self._check_at = 0.0
-        self.rows_in = self.rows_out = 0
+        self.arrived = {side.alias: 0 for side in work.sides}
+        self.rows_out = 0
+
+    @property
+    def rows_in(self) -> int:
+        """Rows so far that came."""
+        return sum(self.arrived.values())
 
     @property
     def timeless(self) -> int:
@@ -108,13 +124,8 @@ class WorkerTable:
         driver, parent = self._driver, self._driver.parent
         try:
             driver.start()
-            for batch in self._table.select(self._dealt.names).to_batches():
-                for piece in pieces(projected(batch, self._dealt)):
-                    body = packed(piece)
-                    parent.push(SOURCE, self.rows_in, body, body.size)
-                    self.rows_in += piece.num_rows
-                    while parent.waiting > _MOST_WAITING * driver.job.size:
-                        self._turn()
+            for source in range(len(self._work.sides)):
+                self._deal(source)
             parent.promise(SOURCE, FOREVER)
             parent.cut()
             while not parent.committed:
@@ -125,6 +136,18 @@ class WorkerTable:
         finally:
             driver.kill()
             self._bell.close()
+
+    def _deal(self, source: int) -> None:
+        """Deal the rows of a source, as its one feed."""
+        side, dealt = self._work.sides[source], self._work.dealt[source]
+        parent = self._driver.parent
+        for batch in self._tables[side.table].select(dealt.names).to_batches():
+            for piece in pieces(projected(batch, dealt)):
+                body = packed(piece)
+                parent.push(source, self.arrived[side.alias], body, body.size)
+                self.arrived[side.alias] += piece.num_rows
+                while parent.waiting > _MOST_WAITING * self._driver.job.size:
+                    self._turn()
 
     def _turn(self) -> None:
         """Do what can be done, or wait until something can."""
@@ -157,8 +180,8 @@ class WorkerTable:
         """Return counts and state, for people and for metrics; from any thread."""
         driver = self._driver
         return Report(
-            arrived={self._alias: self.rows_in},
-            late={self._alias: 0},
+            arrived=dict(self.arrived),
+            late=dict.fromkeys(self.arrived, 0),
             rows=self.rows_out,
             evaluations=0,
             pairs_pruned=0,

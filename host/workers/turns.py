@@ -12,12 +12,11 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.errors import OverloadError
-from penstock.plan.query import LEFT
 
 from ..emit.groups.closing import Limit
 from ..execute import promptness
 from ..execute.budget import LOOK_S, RESULTS, Budget
-from ..grouping.intake import EventTimes, GroupIntake, read_times
+from ..grouping.intake import EventTimes, read_times
 from ..join.stream.calls import StreamCalls
 from ..join.stream.outlet import Outlet
 from ..metrics import Latency, Report
@@ -49,18 +48,17 @@ class WorkerTurns(StreamCalls):
 
     def __init__(self, opened: Opened, disorder: Span | Mapping[str, Span]) -> None:
         flow = opened.flow
-        self.query, self.trace = opened.query, opened.trace
+        self.trace = opened.trace
         self.latency = Latency()
         self._opened, self._driver = opened, opened.driver
         self._parent = opened.driver.parent
         self._ordered = flow.running.ordered
-        self._intake = GroupIntake(
-            opened.query, opened.pushed, disorder=disorder, idle_s=flow.idle_s
-        )
+        work = opened.work
+        self._intake = work.intake(opened.schemas, disorder=disorder, idle_s=flow.idle_s)
         limit = flow.memory_bytes or _MEMORY_BYTES
         budget = Budget(limit, rows_gather=flow.latency_s > 0)
-        outlet = Outlet(budget, self.latency, opened.output)
-        self._gathering = Gathering(outlet, opened.output, self._ordered)
+        outlet = Outlet(budget, self.latency, work.output)
+        self._gathering = Gathering(outlet, work.output, self._ordered)
         self._tally = Tally()
         budget.watch(RESULTS, self._tally.nbytes)
         self._cuts = CutClock(self._parent, self._tally, opened.checkpoint, flow.latency_s, limit)
@@ -85,7 +83,7 @@ class WorkerTurns(StreamCalls):
             self._look_soon,
         )
         super().__init__(
-            {LEFT: opened.pushed}, flow, budget, self._intake, outlet, self._tick, self._inbox
+            self._intake.schemas, flow, budget, self._intake, outlet, self._tick, self._inbox
         )
 
     def _restore(self) -> None:
@@ -124,11 +122,14 @@ class WorkerTurns(StreamCalls):
             raise
 
     def _deal(self, rows: pa.RecordBatch, number: int) -> None:
-        for piece in pieces(projected(rows, self._opened.dealt)):
+        for piece in pieces(projected(rows, self._dealt_schema(number))):
             body = packed(piece)
             kept = body if self._slabs is None else self._slabs.put(body)
             self._parent.push(number, self._firsts[number], kept, body.size)
             self._firsts[number] += piece.num_rows
+
+    def _dealt_schema(self, feed: int) -> pa.Schema:
+        return self._opened.work.dealt[feed % len(self._opened.work.dealt)]
 
     def _advanced(self) -> None:
         """Number a change, for latency, and tell workers what it promises."""
@@ -143,11 +144,11 @@ class WorkerTurns(StreamCalls):
         limit = self._limit_now()
         if limit > self._limit:
             self._limit = limit
-            self._parent.promise(self._driver.feed, self._intake.watermarks()[LEFT])
+            self._parent.promise(self._driver.feed, self._intake.time())
             self._gathering.note(self._cuts.raised(), self._changes)
 
     def _limit_now(self) -> Limit:
-        return self._opened.closing.limit(self._intake.watermarks())
+        return self._opened.work.limit(self._intake.time())
 
     # -- what is due ------------------------------------------------------------------------------
 

@@ -147,8 +147,7 @@ def sql(
                 if workers is None
                 else WorkerTable(
                     query,
-                    table,
-                    schemas,
+                    loaded,
                     options,
                     workers,
                     ordered=running is not None and running.ordered,
@@ -156,15 +155,42 @@ def sql(
             )
             return pa.Table.from_batches(groups, groups.schema)
         if workers is not None:
-            raise UsageError(
-                "workers is for groups of one table; leave it out, and give several devices, or "
-                "one with more lanes"
+            return _joined_by_workers(
+                query, loaded, options, workers, device, chosen, disorder, pruning, running
             )
         with using(device) as opened:
             join = table_join(chosen)(
                 compiled, loaded, opened, disorder=disorder, pruning=sizes, running=running
             )
             return pa.Table.from_batches(join, join.schema)
+
+
+def _joined_by_workers(
+    query: str,
+    tables: Mapping[str, pa.Table],
+    options: QueryOptions,
+    workers: int,
+    device: str | Device | Sequence[Device],
+    operator: Operator,
+    disorder: Span | Mapping[str, Span] | None,
+    pruning: bool | Pruning,
+    running: Running | None,
+) -> pa.Table:
+    if not isinstance(device, str):
+        raise UsageError(
+            "each worker opens a device of its own; give its name, as in device='cpu', not an "
+            "open one"
+        )
+    for name, is_given in {
+        "operator": operator is not Operator.RANGE,
+        "disorder": disorder is not None,
+        "pruning": pruning is not True,
+    }.items():
+        if is_given:
+            raise UsageError(f"{name} is not for workers; leave {name} or workers out")
+    ordered = running is not None and running.ordered
+    join = WorkerTable(query, tables, options, workers, ordered=ordered, device=device)
+    return pa.Table.from_batches(join, join.schema)
 
 
 def _operator(name: str) -> Operator:

@@ -56,10 +56,10 @@ def group_file(
     if workers is None:
         write_groups(grouped_table(query, table), output)
         return
-    schemas, trace = {name: table.schema}, Trace(output.trace is not None)
+    trace = Trace(output.trace is not None)
     write_groups(
         WorkerTable(
-            query.text, table, schemas, given.options, workers, ordered=ordered, trace=trace
+            query.text, {name: table}, given.options, workers, ordered=ordered, trace=trace
         ),
         output,
     )

@@ -10,21 +10,18 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from penstock.expr.columns import Columns
-from penstock.expr.node import Expr
 from penstock.plan.band import BandForm
 from penstock.plan.forms import JoinForm
-from penstock.plan.query import JoinKind, JoinQuery, Side, columns
+from penstock.plan.query import JoinKind, JoinQuery
 
-from ...keys.prepare import check_casts, expressions
 from ...metrics import Latency
 from ...rows.batch_bytes import byte_counter
-from ...rows.columns import load
 from ...rows.growing import GROWTH
 from ...rows.sides import Arrival, Read, filtered
 from ...windows.pending import Pending
 from ...windows.probe import Watermarks
 from ...windows.source import Source, Span
+from .checks import JoinChecks
 from .sources import Admitted, Sources
 
 #: Memory that many small waiting batches take per byte: measured, with losses of allocators.
@@ -87,27 +84,12 @@ class Intake(Sources):
         self.query = query
         self.latency = latency
         self._following = 0
-        self._kept = {side: _of_groups(query, side) for side in self.sources}
-        self._checked = {
-            side: [
-                expr
-                for form in forms
-                for expr in expressions(form, form.window == side)
-                if expr.casts
-            ]
-            for side in self.sources
-        }
-        self._may_fail = {s.side for s in query.sides if self._casts(s)}
+        self._checks = JoinChecks(query, forms)
         self._extra_bytes = {side: _extra_bytes(side, forms) for side in self.sources}
         self._batch_bytes = {side: byte_counter(schema) for side, schema in schemas.items()}
         self._pending = Pending(self._extra_bytes)
         self._timeless: list[Arrival] = []
         self._grouped = query.left.time is not None and query.right.time is not None
-
-    def _casts(self, side: Side) -> bool:
-        """Whether a CAST of a side's rows can fail, in its filter, its keys or its groups."""
-        exprs = [side.filter, *self._kept[side.side], *self._checked[side.side]]
-        return any(expr.casts for expr in exprs)
 
     @property
     def nbytes(self) -> int:
@@ -135,23 +117,11 @@ class Intake(Sources):
         if len(late):
             rows = rows.pick(np.flatnonzero(admitted.on_time))
         timed = Arrival.of(self.query, side, filtered(own.side, rows), batch)
-        check_casts(self._checked[side], timed.rows.columns, len(timed.rows))
-        check_casts(self._kept[side], self._columns(timed), len(timed.rows))
+        self._checks.check(timed)
         alone = None
         if len(read.timeless) and self.query.kind is not JoinKind.INNER:
             alone = Arrival.of(self.query, side, filtered(own.side, read.timeless), batch)
         return Judged(own, feed, batch, admitted, late, timed, alone)
-
-    def _columns(self, timed: Arrival) -> Columns:
-        """Compute the columns for a side's keys and groups, with values of min_by and max_by."""
-        side, known = timed.side, timed.rows.columns
-        needed = {column for expr in self._kept[side] if expr.casts for column in columns(expr)}
-        names = sorted(name for own, name in needed if (own, name) not in known)
-        if not names:
-            return known
-        alias = self.query.side(side).alias
-        more = load(timed.base, names, self.query.scale_of(side), alias)
-        return {**known, **{(side, name): vector for name, vector in more.items()}}
 
     def take_in(self, judged: Judged) -> int:
         """Take a batch, and let its tuples wait; return their number."""
@@ -165,7 +135,7 @@ class Intake(Sources):
 
     def cannot_fail(self, own: Source, feed: str) -> bool:
         """Whether no row of a feed can be refused, so that a push need not wait to be judged."""
-        return own.side.side not in self._may_fail and self.has_feed(own, feed)
+        return not self._checks.may_fail(own.side.side) and self.has_feed(own, feed)
 
     def number(self, count: int) -> np.ndarray:
         """Return the next arrival numbers, for tuples that come now."""
@@ -185,15 +155,6 @@ class Intake(Sources):
             side: min(known, self._pending.oldest(side))
             for side, known in super().watermarks().items()
         }
-
-
-def _of_groups(query: JoinQuery, side: str) -> list[Expr]:
-    """Return the expressions of single rows of a side that are computed when groups leave."""
-    made = query.aggregation
-    if made is None:
-        return []
-    exprs = [*made.keys, *(e for a in made.aggregates for e in (a.value, a.by) if e is not None)]
-    return [expr for expr in exprs if expr.sides == {side}]
 
 
 def _extra_bytes(side: str, forms: Iterable[JoinForm]) -> int:

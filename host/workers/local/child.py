@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import socket
 import sys
@@ -12,21 +11,16 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from penstock.errors import PenstockError, ProcessError
-from penstock.plan.closing import time_key
-from penstock.plan.group_query import GroupQuery
-from penstock.plan.query import LEFT
-from penstock.plan.window import FOREVER
 
 from ...channel import ProcessGoneError
-from ...emit.groups.closing import Closing
 from ...wire.errors import error_header
+from ..compiling import compiled
 from ..job import WorkerStart
 from ..members import Workers, as_bytes, require_equal
 from ..points import arm, reached
-from ..protocol.border import LimitOf
 from ..protocol.worker import Worker
 from ..records.parts import read_part
-from ..states import OpenQuery
+from ..work import Work
 from ..worker_loop import WorkerLoop
 from ..writing import PartWriter
 from .line import Line
@@ -60,36 +54,26 @@ class LocalWorkers(Workers):
         return self._line.receive(START_S)[0]
 
 
-def limit_of(query: GroupQuery, is_table: bool) -> LimitOf:
-    """Return what turns the clock's time into the time key below which groups are complete."""
-    if is_table:
-        return lambda time: math.inf if time == FOREVER else -math.inf
-    key = time_key(query)
-    assert key is not None
-    closing = Closing(query, key)
-    return lambda time: closing.limit({LEFT: time})
-
-
 def run(start: WorkerStart, files: Sequence[int], line: Line, parent: int) -> None:
     """Work for a stream until it closes."""
     job, rank = start.job, start.rank
     ends = child_ends(rank, job.size, files[: len(files) - (job.folder is not None)])
     workers = LocalWorkers(rank, job.size, line)
-    opened = OpenQuery(job)
-    query, schema = opened.query, opened.dealt
-    require_equal(workers.exchange(as_bytes(job.facts(query))))
-    state = opened.state(rank)
+    work = compiled(job)
+    require_equal(workers.exchange(as_bytes(job.facts(work.fingerprint))))
+    state = work.state(rank)
     worker = Worker(
         rank,
         job.size,
         state,
-        limit_of(query, job.is_table),
+        work.limit,
         incarnation=start.incarnation,
         number=start.number,
         recorded=start.promises,
         saves=job.folder is not None,
+        shares_steps=work.shares_steps,
     )
-    warm(opened)
+    warm(work)
     if job.folder is not None:
         for part in start.states:
             reached("restore")
@@ -102,7 +86,7 @@ def run(start: WorkerStart, files: Sequence[int], line: Line, parent: int) -> No
         worker,
         state,
         ends.peers,
-        ParentLink(ends.consumer, ends.producer, schema),
+        ParentLink(ends.consumer, ends.producer, work.dealt),
         ends.bell,
         number=start.number,
         writer=writer,
@@ -116,12 +100,12 @@ def run(start: WorkerStart, files: Sequence[int], line: Line, parent: int) -> No
         writer.close(_LAST_PART_S)
 
 
-def warm(opened: OpenQuery) -> None:
+def warm(work: Work) -> None:
     """Compile what the first rows would wait for, on a state that is thrown away."""
-    state = opened.state(0)
-    arrays = [pa.array([], field.type) for field in opened.dealt]
-    nothing = pa.RecordBatch.from_arrays(arrays, schema=opened.dealt)
-    state.fold(nothing)
+    state = work.state(0)
+    for source, schema in enumerate(work.dealt):
+        arrays = [pa.array([], field.type) for field in schema]
+        state.fold(pa.RecordBatch.from_arrays(arrays, schema=schema), source)
     for block in (block for blocks in state.seal() for block in blocks):
         state.merge(0, block)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pyarrow as pa
@@ -20,14 +21,16 @@ class ParentLink(Upstream):
     Parameters
     ----------
     consumer, producer : Consumer, Producer
-    schema : pyarrow.Schema
-        Of dealt rows.
+    schemas : sequence of pyarrow.Schema
+        Of dealt rows, by source.
     """
 
-    def __init__(self, consumer: Consumer, producer: Producer, schema: pa.Schema) -> None:
+    def __init__(
+        self, consumer: Consumer, producer: Producer, schemas: Sequence[pa.Schema]
+    ) -> None:
         self._consumer = consumer
         self._producer = producer
-        self._schema = schema
+        self._schemas = schemas
         self._open: Message | None = None
 
     @property
@@ -45,7 +48,8 @@ class ParentLink(Upstream):
             return None
         message = decode(found.kind.name, found.payload)
         if isinstance(message, messages.DealtRows):
-            return replace(message, body=unpacked(message.body, self._schema))
+            schema = self._schemas[message.feed % len(self._schemas)]
+            return replace(message, body=unpacked(message.body, schema))
         return message
 
     def done(self) -> None:

@@ -25,6 +25,7 @@ from .messages import (
     OutputRows,
     PartWritten,
     Promise,
+    StepNotice,
     Withdrawal,
 )
 
@@ -61,6 +62,7 @@ _CODES: dict[int, type] = dict(
             OutputRows,
             PartWritten,
             Note,
+            StepNotice,
         ),
         1,
     )
@@ -93,6 +95,8 @@ def encode(message: Message) -> list[Buffer]:
             return [head + sizes, message.state, message.rows]
         case Note():
             return [head, message.body]
+        case StepNotice():
+            return [head + _promise(0, message.time)]
 
 
 def decode(kind: str, payload: Buffer) -> Message:
@@ -205,6 +209,13 @@ def _withdrawal(incarnation: int, reader: _Reader) -> Withdrawal:
     return Withdrawal(incarnation, feed)
 
 
+def _step(incarnation: int, reader: _Reader) -> StepNotice:
+    feed, time = _promised(reader)
+    if feed:
+        raise reader.damaged("a step is of a feed")
+    return StepNotice(incarnation, time)
+
+
 def _output(incarnation: int, reader: _Reader) -> OutputRows:
     number = _from_one(reader, "number", *reader.take(_OUTPUT))
     return OutputRows(incarnation, number, reader.body())
@@ -226,4 +237,5 @@ _BODIES: dict[type, Callable[[int, _Reader], Message]] = {
     OutputRows: _output,
     PartWritten: _part,
     Note: lambda incarnation, reader: Note(incarnation, bytes(reader.body())),
+    StepNotice: _step,
 }

@@ -69,6 +69,21 @@ class Mark:
 
 
 @dataclass(frozen=True)
+class StepNotice:
+    """Rank 0 announces a step: all workers let go what is complete below a time, at once.
+
+    Parameters
+    ----------
+    time : int
+        Of the sender's clock.
+    """
+
+    kind: ClassVar[str] = "CONTROL"
+    incarnation: int
+    time: int
+
+
+@dataclass(frozen=True)
 class DealtRows:
     """Rows that the parent gives to a worker.
 
@@ -171,4 +186,5 @@ Message = (
     | OutputRows
     | PartWritten
     | Note
+    | StepNotice
 )

@@ -25,8 +25,10 @@ from .messages import (
     Message,
     OutputRows,
     Promise,
+    StepNotice,
     Withdrawal,
 )
+from .steps import AnnouncedSteps, OwnSteps
 
 
 class Worker:
@@ -51,6 +53,8 @@ class Worker:
         Of the last committed checkpoint; 0 without one.
     recorded : mapping of feed to time, optional
         Promises in its record.
+    shares_steps : bool
+        Whether all workers take the same steps, which rank 0 announces.
     saves : bool
         Whether marks are for checkpoints. Otherwise parts are empty, and a mark only tells that
         all before it is merged.
@@ -86,6 +90,7 @@ class Worker:
         number: int = 0,
         recorded: Mapping[int, int] | None = None,
         saves: bool = False,
+        shares_steps: bool = False,
     ) -> None:
         self.rank, self.size = rank, size
         self.incarnation = incarnation
@@ -104,6 +109,8 @@ class Worker:
         self._marks = Marks(size, number + 1)
         self._unsaved: list[SomeRows] = []
         self._floor = NEVER
+        self._announces = shares_steps and rank == 0
+        self._steps = AnnouncedSteps() if shares_steps and rank else OwnSteps()
         #: Below these time keys groups have left, and may leave.
         self._limit = self._due = limit_of(self.clock.time)
 
@@ -136,7 +143,10 @@ class Worker:
 
         Until then others get what they wait for: what the last end has put into ``outgoing``.
         """
-        return self._due > self._limit
+        # What is announced behind the own mark would come to others before the cut or behind it.
+        if self._announces and self.rank in self._marks:
+            return False
+        return self._steps.may_begin(self._limit, self._due)
 
     def may_take(self, message: Message) -> bool:
         """Whether the next message of the parent may be handed in; later ones wait behind it."""
@@ -243,6 +253,8 @@ class Worker:
                 self._order.end(sender, message.epoch, message.blocks)
                 self.counts[sender] = message.rows, message.late
                 self._move(sender, message.promises)
+            case StepNotice():
+                self._steps.announced(self._limit_of(message.time))
             case Mark():
                 if not self._order.is_between(sender):
                     raise MalformedError(
@@ -275,15 +287,28 @@ class Worker:
 
     def release(self, number: int | None = None) -> None:
         """Let complete groups go, under the number of a cut: of the next one if None."""
-        if not self.can_release:
+        if number is not None:
+            limits = self._steps.at_cut(self._limit, self._due)
+        elif self.can_release:
+            limits = self._steps.begin(self._limit, self._due)
+            if self._announces:
+                self._announce()
+        else:
             return
-        self._limit = self._due
-        rows = self.state.release(self._limit)
-        if rows.num_rows:
-            number = number or self._marks.number
-            self.results.append(OutputRows(self.incarnation, number, rows))
-            if self.saves:
-                self._unsaved.append(rows)
+        for self._limit in limits:
+            rows = self.state.release(self._limit)
+            if rows.num_rows:
+                self.results.append(
+                    OutputRows(self.incarnation, number or self._marks.number, rows)
+                )
+                if self.saves:
+                    self._unsaved.append(rows)
+
+    def _announce(self) -> None:
+        """Tell all others of the step that is taken now."""
+        for receiver, queue in enumerate(self.outgoing):
+            if receiver != self.rank:
+                queue.append(StepNotice(self.incarnation, self.clock.time))
 
     def _marked(self, worker: int, number: int) -> None:
         """Count a mark; behind the last one this worker's part is as the cut has it."""

@@ -20,21 +20,25 @@ def merged(states: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     Parameters
     ----------
     states : sequence of mapping
-        By rank: the state of its intake, the names of the feeds that it has ``begun``, and the
-        first rows of feeds by their number.
+        By rank: the state of its intake, source and name of the feeds that it has ``begun``, and
+        the first rows of feeds by their number.
     """
     intakes = [state["intake"] for state in states]
     sources = [intake["sources"] for intake in intakes]
-    numbers: dict[str, int] = {}
+    numbers: dict[str, dict[str, int]] = {alias: {} for alias in sources[0]}
     for intake in intakes:
-        numbers.update((name, n) for name, n in intake["numbers"].items() if name != ONLY)
+        for alias, own in intake["numbers"].items():
+            numbers[alias].update((name, n) for name, n in own.items() if name != ONLY)
     firsts: dict[str, int] = {}
     for state in states:
         _raise(firsts, state["firsts"])
     return {
         "intake": {
             "sources": {
-                alias: _source([one[alias] for one in sources], [set(s["begun"]) for s in states])
+                alias: _source(
+                    [one[alias] for one in sources],
+                    [{feed for source, feed in s["begun"] if source == alias} for s in states],
+                )
                 for alias in sources[0]
             },
             "numbers": numbers,

@@ -115,16 +115,16 @@ class RankDriver(StreamDriver):
     def on_begin(self) -> None:
         """Cut here: the stream hands its intake's state to :attr:`parent`."""
 
-    def on_begun_feed(self, rank: int, feed: str) -> None:
-        """Hear that another rank has begun a feed."""
+    def on_begun_feed(self, rank: int, alias: str, feed: str) -> None:
+        """Hear that another rank has begun a feed of a source."""
 
     def acknowledged(self) -> int:
         """Return up to which number the caller has taken all rows of this rank."""
         return self.parent.acknowledged
 
-    def begin_feed(self, feed: str) -> None:
-        """Tell the others that a feed is this rank's."""
-        self._say_others(say="feed", feed=feed)
+    def begin_feed(self, alias: str, feed: str) -> None:
+        """Tell the others that a feed of a source is this rank's."""
+        self._say_others(say="feed", source=alias, feed=feed)
 
     def _say(self, rank: int, **note: Any) -> None:
         body = json.dumps(note).encode()
@@ -142,7 +142,7 @@ class RankDriver(StreamDriver):
     def _heard(self, rank: int, note: dict[str, Any]) -> None:
         match note["say"]:
             case "feed":
-                self.on_begun_feed(rank, note["feed"])
+                self.on_begun_feed(rank, note["source"], note["feed"])
             case "left":
                 self._left(rank, note["why"])
             case _:

@@ -20,11 +20,12 @@ from ...join.lookup.source import RelationTable
 from ...join.stream.flow import Flow
 from ..checkpoint import Checkpoint
 from ..commits import commit_of, parts_in, rows_by_rank
+from ..compiling import compiled
 from ..job import Job
-from ..local.child import limit_of, warm
+from ..local.child import warm
 from ..local.wiring import ringer_of
-from ..members import Workers, as_bytes, fingerprint, require_equal, schema_text
-from ..opening import Opened, closing_of, job_of
+from ..members import Workers, as_bytes, require_equal, schema_text
+from ..opening import Opened, job_of
 from ..peers import PeerChannels
 from ..points import arm, reached
 from ..protocol.worker import Worker
@@ -32,7 +33,6 @@ from ..records.folder import CheckpointFolder, shared
 from ..records.parts import read_part
 from ..records.record import Record, read_record
 from ..results import PolledPart, table_of
-from ..states import OpenQuery, output_of
 from .driver import RankDriver
 from .meeting import Meeting
 from .other import OtherRank, named
@@ -84,20 +84,18 @@ class _Opening:
         """Compile the query; rank 0 locks the checkpoint and looks for its last record."""
         self.job = job
         arm(str(self.workers.rank))
-        self.opened = self.owned.enter_context(closing(OpenQuery(job)))
-        query = self.opened.query
-        self.closing = closing_of(query)
-        self.dealt_text, self.fingerprint = schema_text(self.opened.dealt), fingerprint(query)
+        self.work = work = self.owned.enter_context(closing(compiled(job)))
+        self.dealt_text = schema_text(*work.dealt)
         number = 0
         if job.folder is not None and self.workers.rank == 0:
             self.folder = folder = CheckpointFolder(job.folder)
             self.owned.callback(folder.close)
             last = folder.newest()
             if last is not None:
-                folder.require(last, job.text, self.fingerprint, self.dealt_text)
+                folder.require(last, job.text, work.fingerprint, self.dealt_text)
                 number = last.number
             folder.tidy(last)
-        facts = as_bytes(job.facts(query)).decode()
+        facts = as_bytes(job.facts(work.fingerprint)).decode()
         return {"facts": facts, "number": number, "where": asdict(self._here)}
 
     def compare(self, said: Sequence[Mapping[str, Any]]) -> None:
@@ -130,23 +128,22 @@ class _Opening:
             channels = PeerChannels(*link.connect(offered))
             self.peers[rank] = OtherRank(named(self._where[rank], self._here), link, channels)
         self._load()
-        query, state = self.opened.query, self.state
-        self.output = output_of(query, state.schema, self.job.ordered)
         self.recorded = self._recorded()
 
     def _load(self) -> None:
         job, rank, last = self.job, self.workers.rank, self.last
-        self.state = self.opened.state(rank)
+        self.state = self.work.state(rank)
         self.worker = Worker(
             rank,
             job.size,
             self.state,
-            limit_of(self.opened.query, False),
+            self.work.limit,
             incarnation=1 if last is None else last.incarnation + 1,
             number=self._number,
             saves=job.folder is not None,
+            shares_steps=self.work.shares_steps,
         )
-        warm(self.opened)
+        warm(self.work)
         if last is not None and job.folder is not None:
             for part in parts_in(commit_of(last).states):
                 reached("restore")
@@ -158,9 +155,9 @@ class _Opening:
         if self.last is None or job.folder is None:
             return []
         is_own = lambda rank: rank % workers.size == workers.rank  # noqa: E731
-        found = rows_by_rank(job.folder, self.last, self.state.schema, is_own)
+        found = rows_by_rank(job.folder, self.last, self.work.hidden, is_own)
         return [
-            PolledPart(number, rank, table_of(rows, self.output, job.ordered))
+            PolledPart(number, rank, table_of(rows, self.work.output, job.ordered))
             for number, rank, rows in found
         ]
 
@@ -177,7 +174,7 @@ class _Opening:
         return Recorder(
             self.folder,
             self.job.text,
-            self.fingerprint,
+            self.work.fingerprint,
             self.dealt_text,
             self.worker.incarnation,
             {} if last is None else dict(commit_of(last).rows),
@@ -214,7 +211,7 @@ def open_rank(
         offers = meeting.agree(opening.offer)
         meeting.agree(lambda: opening.connect(offers))
         opening.connected()
-        job, query = opening.job, opening.opened.query
+        job = opening.job
         ringer = ringer_of(opening.bell)
         owned.callback(ringer.close)
         traced = Trace(trace)
@@ -232,11 +229,8 @@ def open_rank(
             trace=traced,
         )
         return OpenedRank(
-            query,
-            opening.closing,
-            schemas[query.source.table],
-            opening.opened.dealt,
-            opening.output,
+            opening.work,
+            schemas,
             flow,
             checkpoint,
             now,

@@ -10,7 +10,6 @@ import pyarrow as pa
 
 from penstock import arguments
 from penstock.errors import LostError, UsageError
-from penstock.plan.query import LEFT
 from penstock.query.options import QueryOptions
 
 from ...grouping.intake import GATHERED_ROWS
@@ -48,8 +47,8 @@ class RankStream(WorkerStream):
     _opened: OpenedRank
 
     def __init__(self, opened: OpenedRank, disorder: Span | Mapping[str, Span]) -> None:
-        #: Feeds that this rank has registered.
-        self._begun: list[str] = []
+        #: Source and name of feeds that this rank has registered.
+        self._begun: list[tuple[str, str]] = []
         #: Rows of the record that were not acknowledged and that this rank gives: the oldest first.
         self._recorded = deque(opened.recorded)
         #: The one of these that was given last, and is not acknowledged.
@@ -73,13 +72,13 @@ class RankStream(WorkerStream):
 
         def register() -> None:
             self._intake.register(own, feed, disorder)
-            self._begun.append(feed)
-            self._driver.begin_feed(feed)
+            self._begun.append((own.side.alias, feed))
+            self._driver.begin_feed(own.side.alias, feed)
 
         self._change(register)
 
-    def _begun_elsewhere(self, rank: int, feed: str) -> None:
-        self._intake.begun_elsewhere(self._intake.sources[LEFT], feed)
+    def _begun_elsewhere(self, rank: int, alias: str, feed: str) -> None:
+        self._intake.begun_elsewhere(self._intake.find(alias), feed)
         self._promise()
 
     def _push(self, own: Source, source: str, batch: pa.RecordBatch | pa.Table, feed: str) -> None:
@@ -91,7 +90,7 @@ class RankStream(WorkerStream):
         super()._push(own, source, batch, feed)
 
     def _deal(self, rows: pa.RecordBatch, number: int) -> None:
-        dealt = projected(rows, self._opened.dealt)
+        dealt = projected(rows, self._dealt_schema(number))
         # Between two pieces others are served.
         for first in range(0, dealt.num_rows, GATHERED_ROWS):
             piece = dealt.slice(first, GATHERED_ROWS)

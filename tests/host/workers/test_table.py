@@ -35,13 +35,8 @@ def test_the_one_group_of_no_rows_is_given_once() -> None:
     assert penstock.sql(text, {"a": table}, workers=3).to_pylist() == [{"n": 0, "s": None}]
 
 
-def test_workers_are_for_groups_of_one_table() -> None:
+def test_a_number_of_workers_is_checked() -> None:
     table = pa.table({"t": [1]})
-    with pytest.raises(UsageError, match="workers is for groups of one table"):
-        penstock.sql(
-            "SELECT a.t FROM a JOIN b ON a.t = b.t", {"a": table, "b": table},
-            time={"a": "t", "b": "t"}, workers=2,
-        )  # fmt: skip
     with pytest.raises(UsageError, match="workers must be 1 to 4096, not 0"):
         penstock.sql("SELECT t, count(*) AS n FROM a GROUP BY t", {"a": table}, workers=0)
 

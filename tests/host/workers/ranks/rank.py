@@ -145,8 +145,10 @@ class Rank:
             "taken": dict(self.rows),
             "rows": dict(self.rows),
         }
-        intake = {"sources": {"a": source}, "numbers": {}}
-        self.cuts.parent.cut(Value(intake=intake, begun=list(self.own), firsts={}))
+        intake = {"sources": {"a": source}, "numbers": {"a": {}}}
+        self.cuts.parent.cut(
+            Value(intake=intake, begun=[("a", feed) for feed in self.own], firsts={})
+        )
 
     def take_part(self) -> Any:
         """Take the part that is to be written; call :meth:`has_written` with it then."""

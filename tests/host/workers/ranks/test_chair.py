@@ -55,8 +55,9 @@ def state(
         "taken": dict(rows),
         "rows": dict(rows),
     }
-    numbers = {ONLY: 0, **{name: len(name) for name in feeds}}
-    return {"intake": {"sources": {"a": source}, "numbers": numbers}, "firsts": {}, "begun": begun}
+    numbers = {"a": {ONLY: 0, **{name: len(name) for name in feeds}}}
+    intake = {"sources": {"a": source}, "numbers": numbers}
+    return {"intake": intake, "firsts": {}, "begun": [("a", feed) for feed in begun]}
 
 
 def test_a_feed_is_as_the_rank_that_begun_it_has_it() -> None:
@@ -74,7 +75,7 @@ def test_a_feed_is_as_the_rank_that_begun_it_has_it() -> None:
     assert source["feeds"]["watermark"] == 7
     assert source["rows"] == {"old": 9, "left": 2, "new": 4}
     assert source["late"] == 2
-    assert ONLY not in found["numbers"]
+    assert ONLY not in found["numbers"]["a"]
 
 
 def test_feeds_of_a_rank_that_has_ended_hold_nobody() -> None:

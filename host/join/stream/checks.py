@@ -1,0 +1,74 @@
+"""Finds rows of a join whose values cannot be computed, before they are taken."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from penstock.expr.columns import Columns
+from penstock.expr.node import Expr
+from penstock.plan.forms import JoinForm
+from penstock.plan.query import LEFT, RIGHT, JoinQuery, columns
+
+from ...keys.prepare import check_casts, expressions
+from ...rows.columns import load
+from ...rows.sides import Arrival
+
+
+class JoinChecks:
+    """The casts of single rows, in filters, keys and groups.
+
+    Parameters
+    ----------
+    query : JoinQuery
+    forms : sequence of JoinForm
+        Forms that the join evaluates.
+    """
+
+    def __init__(self, query: JoinQuery, forms: Sequence[JoinForm]) -> None:
+        self._query = query
+        self._kept = {side: _of_groups(query, side) for side in (LEFT, RIGHT)}
+        self._checked = {
+            side: [
+                expr
+                for form in forms
+                for expr in expressions(form, form.window == side)
+                if expr.casts
+            ]
+            for side in (LEFT, RIGHT)
+        }
+
+    def may_fail(self, side: str) -> bool:
+        """Whether a CAST of a side's rows can fail, in its filter, its keys or its groups."""
+        exprs = [self._query.side(side).filter, *self._kept[side], *self._checked[side]]
+        return any(expr.casts for expr in exprs)
+
+    def check(self, arrived: Arrival) -> None:
+        """Refuse rows, which pass their filter, with a value that cannot be computed.
+
+        Raises
+        ------
+        DataError
+        """
+        side, rows = arrived.side, arrived.rows
+        check_casts(self._checked[side], rows.columns, len(rows))
+        check_casts(self._kept[side], self._columns(arrived), len(rows))
+
+    def _columns(self, arrived: Arrival) -> Columns:
+        """Compute the columns for a side's keys and groups, with values of min_by and max_by."""
+        side, known = arrived.side, arrived.rows.columns
+        needed = {column for expr in self._kept[side] if expr.casts for column in columns(expr)}
+        names = sorted(name for own, name in needed if (own, name) not in known)
+        if not names:
+            return known
+        alias = self._query.side(side).alias
+        more = load(arrived.base, names, self._query.scale_of(side), alias)
+        return {**known, **{(side, name): vector for name, vector in more.items()}}
+
+
+def _of_groups(query: JoinQuery, side: str) -> list[Expr]:
+    """Return the expressions of single rows of a side that are computed when groups leave."""
+    made = query.aggregation
+    if made is None:
+        return []
+    exprs = [*made.keys, *(e for a in made.aggregates for e in (a.value, a.by) if e is not None)]
+    return [expr for expr in exprs if expr.sides == {side}]

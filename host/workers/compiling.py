@@ -1,0 +1,39 @@
+"""Compiles the query of a job: each member does that, and they compare."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack, closing
+from dataclasses import replace
+
+from penstock.plan.group_query import GroupQuery
+from penstock.query.compiler import compile_select
+
+from .job import Job
+from .joining.work import JoinWork
+from .states import GroupWork
+from .work import Work
+
+
+def compiled(job: Job) -> Work:
+    """Return what the members of a job do; to be closed.
+
+    Raises
+    ------
+    QueryError
+        It cannot be compiled, or shared between workers.
+    FileError
+        The relation cannot be read.
+    """
+    schemas, options = dict(job.schemas), job.options
+    with ExitStack() as opened:
+        stored = None
+        if job.relation is not None:
+            name, table = job.relation
+            stored = opened.enter_context(closing(table.open()))
+            schemas[name] = stored.schema
+            options = replace(options, relation=name)
+        query = compile_select(job.text, schemas, options)
+        if isinstance(query, GroupQuery):
+            opened.pop_all()  # the relation is the work's
+            return GroupWork(job, query, stored)
+        return JoinWork(job, query)

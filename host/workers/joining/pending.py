@@ -1,0 +1,72 @@
+"""Rows of a join that have come and that no step has taken."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.plan.query import Side
+
+from ...grouping.intake import read_times
+from .blocks import FEED, PLACE
+
+
+class PendingRows:
+    """Rows of one side, in any order.
+
+    Parameters
+    ----------
+    side : Side
+    schema : pyarrow.Schema
+        Of shipped rows.
+    """
+
+    def __init__(self, side: Side, schema: pa.Schema) -> None:
+        self._side, self._schema = side, schema
+        self._timed: list[pa.RecordBatch] = []
+        self._times: list[np.ndarray] = []
+        self._timeless: list[pa.RecordBatch] = []
+        self.rows = self.nbytes = 0
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Take rows."""
+        found = read_times(self._side, batch)
+        if found.rows is not None:
+            alone = np.ones(batch.num_rows, bool)
+            alone[found.rows] = False
+            self._timeless.append(batch.filter(pa.array(alone)))
+            batch = batch.take(pa.array(found.rows))
+        if len(found.times):
+            self._timed.append(batch)
+            self._times.append(found.times)
+        self._count()
+
+    def below(self, time: int) -> tuple[pa.Table, pa.Table]:
+        """Take the rows below a time, in the order of time, feed and place; and those without one."""
+        timeless = pa.Table.from_batches(self._timeless, self._schema)
+        self._timeless = []
+        times = np.concatenate(self._times) if self._times else np.zeros(0, np.int64)
+        rows = pa.Table.from_batches(self._timed, self._schema)
+        is_due = times < time
+        self._timed, self._times = [], []
+        if not is_due.all():
+            self._times = [times[~is_due]]
+            self._timed = rows.filter(pa.array(~is_due)).combine_chunks().to_batches()
+            rows, times = rows.filter(pa.array(is_due)), times[is_due]
+        self._count()
+        return rows.take(pa.array(order_of(rows, times))), timeless
+
+    def batches(self) -> list[pa.RecordBatch]:
+        """Return all rows."""
+        return [*self._timed, *self._timeless]
+
+    def _count(self) -> None:
+        batches = self.batches()
+        self.rows = sum(batch.num_rows for batch in batches)
+        self.nbytes = sum(batch.nbytes for batch in batches)
+
+
+def order_of(rows: pa.Table, times: np.ndarray) -> np.ndarray:
+    """Return the order of rows by time, feed and place."""
+    places, feeds = (rows.column(name).to_numpy() for name in (PLACE, FEED))
+    return np.lexsort((places, feeds, times))

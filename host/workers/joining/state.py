@@ -1,0 +1,291 @@
+"""The rows of a join on one of several workers."""
+
+from __future__ import annotations
+
+import struct
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.plan.query import LEFT, RIGHT, JoinKind, JoinQuery, columns, named_by_side
+from penstock.plan.routing_keys import RoutingKeys
+from penstock.plan.window import FOREVER, NEVER
+
+from ...device.base import Device
+from ...emit.groups.closing import Limit
+from ...execute.residence import Residence
+from ...execute.resident_cache import BlockCache
+from ...grouping.intake import read_times
+from ...join.step import Frontier, MicroBatch, Share
+from ...rows.columns import load
+from ...rows.counting import counting
+from ...rows.sides import SideRows, filtered
+from ...state import FoldedRows
+from ..protocol.border import Buffer
+from .blocks import FEED, PLACE, read_block, shipped_schema, with_places, write_block
+from .pending import PendingRows
+from .sharing import leaders
+from .window import JoinWindow
+
+#: Of a saved state: the time up to which its rows have been joined, and whether it has ended.
+_SAVED = struct.Struct("<q?7x")
+#: Rows of a saved block.
+_BLOCK_ROWS = 1 << 18
+
+
+class JoinState:
+    """The rows that one worker holds: those that it joins, and those for other workers.
+
+    With keys, each row goes to the worker that leads its key, which joins all rows of that key.
+    Without keys, each row goes to all workers: each joins a share of the rows with all rows.
+
+    Parameters
+    ----------
+    query : JoinQuery
+    keys : RoutingKeys or None
+    dealt : sequence of pyarrow.Schema
+        Of the batches, left and right.
+    output : pyarrow.Schema
+    rank, size : int
+        This worker, and how many there are.
+    device : callable
+        Opens what the joins run on, when it is first needed.
+    """
+
+    def __init__(
+        self,
+        query: JoinQuery,
+        keys: RoutingKeys | None,
+        dealt: Sequence[pa.Schema],
+        output: pa.Schema,
+        rank: int,
+        size: int,
+        device: Callable[[], Device],
+    ) -> None:
+        self.query = query
+        self.rank, self.size = rank, size
+        self.schema = output
+        self._keys, self._open_device = keys, device
+        self._sides = (LEFT, RIGHT)
+        self._schemas = [shipped_schema(one) for one in dealt]
+        self._named = named_by_side(query)
+        self._window = JoinWindow(self._named)
+        self._pending = {
+            side: PendingRows(query.side(side), schema)
+            for side, schema in zip(self._sides, self._schemas, strict=True)
+        }
+        #: Rows since the last seal, by side.
+        self._folded: dict[str, list[pa.RecordBatch]] = {LEFT: [], RIGHT: []}
+        self._before = NEVER
+        self._is_restored = False
+        self._residence = Residence(uuid.uuid4().hex, BlockCache(1 << 62))
+        self.pending_bytes = 0
+
+    @cached_property
+    def _device(self) -> Device:
+        return self._open_device()
+
+    # What comes.
+
+    def fold(self, batch: pa.RecordBatch, feed: int = 0, first: int = 0) -> FoldedRows:
+        """Take rows that were dealt here, but those that WHERE leaves out.
+
+        Parameters
+        ----------
+        feed : int
+            Even of the left side, odd of the right one.
+        first : int
+            Number of the first row in its feed.
+
+        Raises
+        ------
+        DataError
+            A value is off its declared grid.
+        """
+        source = feed % len(self._sides)
+        own = self.query.side(self._sides[source])
+        rows = with_places(batch, self._schemas[source], feed, first)
+        passing = self._passing(own.side, rows)
+        if len(passing) < rows.num_rows:
+            rows = rows.take(pa.array(passing))
+        timeless = 0
+        if rows.num_rows and own.time is not None:
+            times = read_times(own, rows)
+            if times.rows is not None:
+                timeless = rows.num_rows - len(times.rows)
+                if self.query.kind is JoinKind.INNER:  # they meet nothing
+                    rows = rows.take(pa.array(times.rows))
+        if rows.num_rows:
+            self._folded[own.side].append(rows)
+        self.pending_bytes += batch.nbytes
+        return FoldedRows(rows.num_rows, batch.num_rows - len(passing), timeless)
+
+    def _passing(self, side: str, batch: pa.RecordBatch) -> np.ndarray:
+        """Return which rows pass the filter of a side."""
+        own, every = self.query.side(side), counting(batch.num_rows)
+        names = sorted(name for _, name in columns(own.filter))
+        if not names:
+            return every
+        loaded = load(batch, names, self.query.scale_of(side), own.alias)
+        known = {(side, name): vector for name, vector in loaded.items()}
+        return filtered(own, SideRows(every, every, known)).row
+
+    def seal(self) -> list[list[Buffer]]:
+        """End the epoch: blocks of its rows by receiver; what stays here is taken at once."""
+        blocks: list[list[Buffer]] = [[] for _ in range(self.size)]
+        for source, side in enumerate(self._sides):
+            batches, self._folded[side] = self._folded[side], []
+            if not batches:
+                continue
+            rows = pa.concat_batches(batches)
+            if self._keys is None or self.size == 1:
+                self._pending[side].add(rows)
+                block = write_block(source, rows) if self.size > 1 else b""
+                for receiver in range(self.size):
+                    if receiver != self.rank:
+                        blocks[receiver].append(block)
+                continue
+            for leader, own in enumerate(self._by_leader(side, rows)):
+                if not own.num_rows:
+                    continue
+                if leader == self.rank:
+                    self._pending[side].add(own)
+                else:
+                    blocks[leader].append(write_block(source, own))
+        self.pending_bytes = 0
+        return blocks
+
+    def _by_leader(self, side: str, rows: pa.RecordBatch) -> list[pa.RecordBatch]:
+        found = self._leaders(side, rows)
+        order = np.argsort(found, kind="stable")
+        cuts = np.searchsorted(found[order], np.arange(self.size + 1)).tolist()
+        rows = rows.take(pa.array(order))
+        return [rows.slice(first, last - first) for first, last in pairwise(cuts)]
+
+    def _leaders(self, side: str, rows: pa.RecordBatch) -> np.ndarray:
+        """Return the worker that each row belongs to."""
+        places = rows.column(PLACE).to_numpy()
+        if self._keys is None:
+            return (places + rows.column(FEED).to_numpy()) % self.size
+        own = self.query.side(side)
+        loaded = load(rows, sorted(self._keys.names(side)), self.query.scale_of(side), own.alias)
+        known = {(side, name): vector for name, vector in loaded.items()}
+        return leaders(self._keys, side, known, places, self.size)
+
+    def merge(self, sender: int, block: Any) -> int:
+        """Take rows of another worker; returns their number.
+
+        Raises
+        ------
+        MalformedError
+        """
+        source, rows = read_block(block, self._schemas)
+        self._pending[self._sides[source]].add(rows)
+        return rows.num_rows
+
+    # What leaves.
+
+    def release(self, limit: Limit) -> pa.RecordBatch:
+        """Join the rows below a time with those before them; returns what that decides.
+
+        Raises
+        ------
+        DataError, DeviceError
+        """
+        self._settle()
+        after = int(max(min(limit, FOREVER), self._before))
+        window, now = self._window, self._frontier(after)
+        for side in self._sides:
+            window.begin(side, *self._pending[side].below(after))
+        found: list[pa.RecordBatch] = []
+        if window.has_rows:
+            found = list(self._step(now))
+        window.end(now)
+        self._before = after
+        if not found:
+            return pa.RecordBatch.from_pylist([], self.schema)
+        return found[0] if len(found) == 1 else pa.concat_batches(found)
+
+    def _step(self, now: Frontier) -> Iterator[pa.RecordBatch]:
+        self._residence.keep(self._device, self._window.names)
+        step = MicroBatch(
+            self.query,
+            self._device,
+            self._frontier(self._before).watermarks,
+            now.watermarks,
+            residence=self._residence,
+        )
+        share = Share() if self._keys is not None else Share(self.rank, self.size)
+        yield from step.run(self._window, share)
+
+    def _frontier(self, time: int) -> Frontier:
+        return Frontier(self._named, dict.fromkeys(self._sides, time))
+
+    # Checkpoints.
+
+    def save(self) -> list[Buffer]:
+        """Return what this worker holds, without what others hold, too."""
+        blocks: list[Buffer] = [
+            _SAVED.pack(min(self._before, FOREVER - 1), self._before == FOREVER)
+        ]
+        for source, side in enumerate(self._sides):
+            held = [b for table in self._window.tables(side) for b in table.to_batches(_BLOCK_ROWS)]
+            for batch in [*held, *self._pending[side].batches()]:
+                rows = batch
+                if self._keys is None:
+                    is_own = self._leaders(side, batch) == self.rank
+                    rows = batch.filter(pa.array(is_own))
+                if rows.num_rows:
+                    blocks.append(write_block(source, rows))
+        return blocks
+
+    def load(self, blocks: Iterable[Any], size_then: int) -> None:
+        """Take back what one of ``size_then`` workers saved, as far as it belongs here now.
+
+        Raises
+        ------
+        MalformedError
+        """
+        for block in blocks:
+            if len(memoryview(block)) == _SAVED.size:
+                time, is_over = _SAVED.unpack(block)
+                self._before = FOREVER if is_over else time
+                continue
+            source, rows = read_block(block, self._schemas)
+            side = self._sides[source]
+            if self._keys is not None and self.size > 1:
+                rows = self._by_leader(side, rows)[self.rank]
+            self._pending[side].add(rows)
+        self._is_restored = True
+
+    def _settle(self) -> None:
+        """Let what was taken back of earlier steps be old."""
+        if not self._is_restored:
+            return
+        self._is_restored = False
+        then = self._frontier(self._before)
+        for side in self._sides:
+            timed, timeless = self._pending[side].below(self._before)
+            self._window.restore(then, side, timed)
+            for batch in timeless.to_batches():
+                self._pending[side].add(batch)
+
+    def trim(self) -> None:
+        """Give nothing back: rows that no later one can meet are gone already."""
+
+    @property
+    def entries(self) -> int:
+        """Rows held."""
+        return self._window.rows + sum(one.rows for one in self._pending.values())
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the rows held, and of those for others."""
+        folded = sum(b.nbytes for own in self._folded.values() for b in own)
+        pending = sum(one.nbytes for one in self._pending.values())
+        return self._window.nbytes + pending + folded

@@ -1,0 +1,156 @@
+"""The rows of a join that a worker holds: of this step, and those that later ones may meet."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from penstock.plan.query import LEFT, RIGHT, JoinQuery
+from penstock.plan.window import FOREVER, NEVER
+
+from ...join.step import Block, Frontier, Kept, needed
+from ...rows.sides import Loaded, SideRows, read_side
+from ...rows.stretches import NamedBlock
+
+#: Blocks of a side that are small beside the one before are merged with it: then there are few.
+_GROWTH = 2
+
+
+@dataclass(frozen=True)
+class _Held:
+    """A block of rows in the order of time, and what retention asks of it."""
+
+    about: Block
+    block: NamedBlock
+    table: pa.Table
+
+    def between(self, low: int, high: int) -> Loaded:
+        return Loaded.of_block(self.block, self.table, low, high)
+
+
+class JoinWindow(Kept):
+    """The rows of both sides.
+
+    Steps follow each other in time, so the blocks of a side do, too.
+
+    Parameters
+    ----------
+    query : JoinQuery
+        Whose tables are named by side.
+    """
+
+    def __init__(self, query: JoinQuery) -> None:
+        self.query = query
+        self._held: dict[str, list[_Held]] = {LEFT: [], RIGHT: []}
+        self._new: dict[str, Loaded] = {}
+        self._entering: dict[str, _Held] = {}
+        self._made = 0
+
+    def old(self, side: str, low: int, high: int) -> Loaded:
+        parts = [one.between(low, high) for one in self._held[side] if _overlaps(one, low, high)]
+        none = self._new[side].pick(slice(0))
+        return Loaded.concat([none, *parts]) if parts else none.unnamed()
+
+    def new(self, side: str) -> Loaded:
+        return self._new[side]
+
+    def begin(self, side: str, timed: pa.Table, timeless: pa.Table) -> None:
+        """Take the new rows of a side, which pass its filter.
+
+        Parameters
+        ----------
+        timed, timeless : pyarrow.Table
+            Rows with a time, in their order, and others.
+        """
+        made = self._load(side, timed)
+        loaded = made.between(NEVER, FOREVER)
+        if timeless.num_rows:
+            table = timeless.combine_chunks()
+            alone = read_side(self.query, self.query.side(side), table).timeless
+            rest = Loaded(table, loaded.rows.pick(slice(0)), alone)
+            loaded = Loaded.concat([rest, loaded])
+        self._new[side] = loaded
+        self._entering[side] = made
+
+    def _load(self, side: str, table: pa.Table) -> _Held:
+        """Make a block of rows in the order of time."""
+        table = table.combine_chunks()
+        rows = read_side(self.query, self.query.side(side), table).timed
+        self._made += 1
+        return _held(f"rows {self._made}", rows, table)
+
+    def end(self, frontier: Frontier) -> None:
+        """The step is over: its rows are old, and those are forgotten that no step needs."""
+        for side, made in self._entering.items():
+            if made.about.rows:
+                self._held[side].append(self._grouped(frontier, side, made))
+        kept = needed(frontier, {s: [one.about for one in own] for s, own in self._held.items()})
+        for side, own in self._held.items():
+            staying = [one for one, keep in zip(own, kept[side], strict=True) if keep]
+            self._held[side] = self._merged(frontier, side, staying)
+        self._new, self._entering = {}, {}
+
+    def _merged(self, frontier: Frontier, side: str, held: list[_Held]) -> list[_Held]:
+        """Merge small blocks into those before them."""
+        while len(held) > 1 and held[-2].about.rows < _GROWTH * held[-1].about.rows:
+            table = pa.concat_tables([one.table for one in held[-2:]])
+            held[-2:] = [self._grouped(frontier, side, self._load(side, table))]
+        return held
+
+    def _grouped(self, frontier: Frontier, side: str, made: _Held) -> _Held:
+        """Note the largest time key of a block, where rows wait for their groups."""
+        if frontier.grouping is None or side not in frontier.plan.decided_once:
+            return made
+        rows = made.block.rows
+        group = int(frontier.grouping.keys(rows.columns, len(rows)).max())
+        return replace(made, about=replace(made.about, group=group))
+
+    def restore(self, frontier: Frontier, side: str, timed: pa.Table) -> None:
+        """Take back rows of steps before the frontier, in their order, before any step."""
+        if timed.num_rows:
+            self._held[side] = [self._grouped(frontier, side, self._load(side, timed))]
+
+    def tables(self, side: str) -> Sequence[pa.Table]:
+        """Return the old rows of a side, in the order of time."""
+        return [one.table for one in self._held[side]]
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether there are rows, old or new."""
+        new = any(len(one.rows) or len(one.timeless) for one in self._new.values())
+        return new or any(self._held.values())
+
+    @property
+    def names(self) -> list[str]:
+        """Names of all blocks."""
+        held = [one for own in self._held.values() for one in own]
+        return [one.block.name for one in [*held, *self._entering.values()]]
+
+    @property
+    def rows(self) -> int:
+        """Old rows."""
+        return sum(one.about.rows for own in self._held.values() for one in own)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the old rows, with what is read of them."""
+        return sum(_nbytes(one) for own in self._held.values() for one in own)
+
+
+def _held(name: str, rows: SideRows, table: pa.Table) -> _Held:
+    count = len(rows)
+    low, high = (int(rows.time[0]), int(rows.time[-1])) if count else (FOREVER, NEVER)
+    return _Held(Block(count, low, high), NamedBlock(name, rows), table)
+
+
+def _overlaps(held: _Held, low: int, high: int) -> bool:
+    return held.about.low <= high and held.about.high >= low
+
+
+def _nbytes(held: _Held) -> int:
+    rows = held.block.rows
+    return (
+        held.table.nbytes + rows.time.nbytes + sum(v.values.nbytes for v in rows.columns.values())
+    )

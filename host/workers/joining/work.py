@@ -1,0 +1,88 @@
+"""What workers do in a join of two sources."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from contextlib import ExitStack
+
+import pyarrow as pa
+
+from penstock.errors import UsageError
+from penstock.plan.plan import plan
+from penstock.plan.query import JoinQuery
+from penstock.plan.window import FOREVER
+
+from ...device.base import Device
+from ...device.registry import open_device
+from ...emit.groups.closing import Limit
+from ...emit.tables import table_delivery
+from ...windows.source import Span
+from ..dealt import dealt_schema
+from ..job import Job
+from ..members import fingerprint
+from ..work import Work
+from .intake import JoinIntake
+from .sharing import shared_keys
+from .state import JoinState
+
+
+class JoinWork(Work):
+    """A join of two sources.
+
+    Parameters
+    ----------
+    job : Job
+    query : JoinQuery
+
+    Raises
+    ------
+    QueryError
+        It has no end in a stream, or is not joined in steps.
+    """
+
+    def __init__(self, job: Job, query: JoinQuery) -> None:
+        if job.ordered:
+            raise UsageError("workers give joined rows in no order; leave ordered out")
+        self._job, self._query = job, query
+        self._owned = ExitStack()
+        self._plan = planned = plan(query)
+        if job.is_table:
+            planned.require_order()
+        planned.require_stepwise()
+        self._keys = shared_keys(query)
+        self.shares_steps = self._keys is None and job.size > 1
+        self.sides = query.sides
+        self.dealt = tuple(
+            dealt_schema(job.schemas[side.table], query.columns_of(side.side))
+            for side in query.sides
+        )
+        by_side = {side.side: one for side, one in zip(query.sides, self.dealt, strict=True)}
+        self.hidden = self.output = table_delivery(planned, by_side, numbered=False).schema
+        self.fingerprint = fingerprint(query)
+
+    def intake(
+        self,
+        schemas: Mapping[str, pa.Schema],
+        *,
+        disorder: Span | Mapping[str, Span],
+        idle_s: float | None,
+    ) -> JoinIntake:
+        by_side = {side.side: schemas[side.table] for side in self.sides}
+        return JoinIntake(self._plan, by_side, disorder=disorder, idle_s=idle_s)
+
+    def limit(self, time: int) -> Limit:
+        if self._job.is_table and time != FOREVER:
+            return -math.inf
+        return time
+
+    def state(self, rank: int) -> JoinState:
+        size, dealt, output = self._job.size, self.dealt, self.output
+        return JoinState(self._query, self._keys, dealt, output, rank, size, self._device)
+
+    def _device(self) -> Device:
+        options = {"threads": 1} if self._job.device == "cpu" else {}
+        return self._owned.enter_context(open_device(self._job.device, **options))
+
+    def close(self) -> None:
+        self._owned.close()
