@@ -74,6 +74,7 @@ def open_parts(
     release: str,
     trace: bool,
     relation: tuple[str, RelationTable] | None = None,
+    device: str = "cpu",
 ) -> Opened:
     """Compile the query, lock the checkpoint and read its record.
 
@@ -87,7 +88,7 @@ def open_parts(
         The checkpoint is another query's, damaged, or cannot be written.
     """
     now = checkpoint is not None and release == "now"
-    job = job_of(text, schemas, options, size, flow, checkpoint, now, trace, relation)
+    job = job_of(text, schemas, options, size, flow, checkpoint, now, trace, relation, device)
     with closing(compiled(job)) as work:
         pass  # only workers read a relation
     arm("parent")
@@ -125,6 +126,7 @@ def job_of(
     now: bool,
     trace: bool,
     relation: tuple[str, RelationTable] | None,
+    device: str,
 ) -> Job:
     """Return what each worker is to do.
 
@@ -143,5 +145,6 @@ def job_of(
     return Job(
         text, schemas, options, size, ordered, flow.latency_s, EPOCH_BYTES, folder, trace,
         relation=relation,
+        device=device,
         spare_bytes=None if flow.memory_bytes is None else int(SPARE * flow.memory_bytes / size),
     )  # fmt: skip

@@ -1,39 +1,75 @@
-"""One order of output rows for any number of workers: by the time key, then by the other keys.
+"""One order of output rows for any number of workers.
 
-Each worker gives its groups in that order. So that the parent can put those of all together, rows
-carry the keys along as further columns, which nobody else sees.
+Groups come by the time key, then by the other keys. Joined rows come by their later row, then by
+their earlier one, and rows by time, left before right, then by their feed and their place in it.
+So that rows of all workers can be put in that order, they carry what decides it as further columns,
+which nobody else sees.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TypeVar
 
+import numpy as np
 import pyarrow as pa
 
 from penstock.expr import ops
+from penstock.expr.node import Expr
 from penstock.plan.closing import time_key
 from penstock.plan.group_query import GroupQuery
+from penstock.plan.query import JoinQuery, Side
+from penstock.types import int_of
 
 from ..rows.ordering import order_by
 
-#: Beginning of the names of such columns; no name in SQL has it.
-_HIDDEN = "\0key"
+#: Beginnings of the names of such columns; no name in SQL has them.
+_KEY, _ROW = "\0key", "\0row"
+#: Columns of a row that say where it comes from: the number of its feed, and its own in that feed.
+FEED, PLACE = "\0feed", "\0place"
+
+_Query = TypeVar("_Query", GroupQuery, JoinQuery)
 
 
-def with_keys(query: GroupQuery) -> GroupQuery:
+def with_keys(query: _Query) -> _Query:
     """Return a query whose output has the keys as further columns, the time key first."""
     made = query.aggregation
+    assert made is not None
     found = time_key(query)
     places = list(range(len(made.keys)))
     if found is not None:
         places.remove(found.index)
         places.insert(0, found.index)
     hidden = [
-        (f"{_HIDDEN}{at}", ops.column("key", str(k), made.keys[k].type))
-        for at, k in enumerate(places)
+        (f"{_KEY}{at}", ops.column("key", str(k), made.keys[k].type)) for at, k in enumerate(places)
     ]
     return replace(query, aggregation=replace(made, select=(*made.select, *hidden)))
+
+
+def with_rows(query: JoinQuery) -> JoinQuery:
+    """Return a join whose output says of which rows each row is."""
+    sides = query.sides[:1] if query.kind.is_existence else query.sides
+    hidden = [one for side in sides for one in _row_of(side)]
+    return replace(query, select=(*query.select, *hidden))
+
+
+def _row_of(side: Side) -> list[tuple[str, Expr]]:
+    assert side.time is not None
+    feed, place = int_of(32, signed=False), int_of(64)
+    return [
+        (f"{_ROW}{side.side}{name}", expr)
+        for name, expr in (
+            ("time", side.time),
+            ("feed", ops.column(side.side, FEED, feed)),
+            ("place", ops.column(side.side, PLACE, place)),
+        )
+    ]
+
+
+def without_hidden(schema: pa.Schema) -> pa.Schema:
+    """Return the columns that callers get."""
+    return pa.schema([field for field in schema if not field.name.startswith((_KEY, _ROW))])
 
 
 def in_order(batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:
@@ -45,9 +81,32 @@ def in_order(batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> pa.RecordB
         Without those columns.
     """
     table = pa.Table.from_batches(batches).combine_chunks()
-    hidden = [name for name in table.schema.names if name.startswith(_HIDDEN)]
-    if len(batches) > 1 and hidden:
+    hidden = [name for name in table.schema.names if name.startswith(_KEY)]
+    if any(name.startswith(_ROW) for name in table.schema.names):
+        table = table.take(pa.array(_order_of_rows(table)))
+    elif hidden:
         table = table.take(order_by([table.column(name) for name in hidden]))
     columns = [table.column(k).combine_chunks() for k in range(len(schema))]
     arrays = [c.chunk(0) if isinstance(c, pa.ChunkedArray) else c for c in columns]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _order_of_rows(table: pa.Table) -> np.ndarray:
+    """Return the order of joined rows."""
+    least = np.iinfo(np.int64).min
+    rows = []
+    for place, side in enumerate("lr"):
+        names = [f"{_ROW}{side}{name}" for name in ("time", "feed", "place")]
+        if names[0] not in table.schema.names:
+            continue
+        own = [table.column(name).cast(pa.int64()) for name in names]
+        # A row that is not there comes before all others, as does one without a time.
+        time, feed, number = (c.fill_null(least).to_numpy() for c in own)
+        rows.append(np.stack([time, np.where(number == least, -1, place), feed, number]))
+    if len(rows) == 1:
+        return np.lexsort(rows[0][::-1])
+    left, right = rows
+    is_right_later = (right[1] >= 0) & ((left[1] < 0) | (right[0] >= left[0]))
+    later = np.where(is_right_later, right, left)
+    earlier = np.where(is_right_later, left, right)
+    return np.lexsort(np.concatenate([later, earlier])[::-1])

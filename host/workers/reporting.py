@@ -24,6 +24,7 @@ def report_of(
     rows : int
         Output rows so far.
     """
+    is_join = len(intake.sources) > 1
     return Report(
         arrived=dict(intake.arrived),
         late=dict(intake.late),
@@ -31,12 +32,12 @@ def report_of(
         evaluations=0,
         pairs_pruned=0,
         pairs_in_window=0,
-        window_rows=0,
+        window_rows=driver.statuses.sum("entries") if is_join else 0,
         memory_bytes={**parts, "workers": driver.statuses.sum("state_bytes")},
         watermark_lag=intake.lag(),
         latency_s={share: latency.quantile(share) for share in QUANTILES},
         lanes=(),
-        groups=groups_report(driver),
+        groups=None if is_join else groups_report(driver),
         workers=worker_reports(driver),
     )
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from penstock.errors import QueryError
+from penstock.errors import QueryError, UsageError
 from penstock.plan.closing import require_closing, time_key
 from penstock.plan.group_query import GroupQuery
 from penstock.plan.lookup import LookupPlan
@@ -28,7 +28,7 @@ from ..windows.source import Span
 from .dealt import dealt_schema, needed_columns
 from .job import Job
 from .members import fingerprint
-from .output_order import with_keys
+from .output_order import with_keys, without_hidden
 from .work import Work
 
 #: Numbers that each row leaves to what it looks up, which are the rows that ``min_by`` takes the
@@ -128,9 +128,16 @@ class GroupWork(Work):
     ------
     QueryError
         It would never be known that a group is complete, or a key cannot be grouped.
+    UsageError
+        A device is given.
     """
 
     def __init__(self, job: Job, query: GroupQuery, stored: Relation | None) -> None:
+        if job.device != "cpu":
+            raise UsageError(
+                "device is given, but the query is over one table: workers fold its groups "
+                "themselves, and take no device; leave device out"
+            )
         self._job = job
         self._owned = ExitStack()
         self._stored = stored
@@ -147,8 +154,7 @@ class GroupWork(Work):
             self.sides = (self.query.entry,)
             self.dealt = (dealt_schema(pushed, needed_columns(self.query, outer)),)
             self.hidden = self.state(0).schema
-            hidden = job.ordered * len(query.aggregation.keys)
-            self.output = pa.schema(list(self.hidden)[: len(self.hidden) - hidden])
+            self.output = without_hidden(self.hidden)
             self.fingerprint = fingerprint(self.query)
             self._owned.push(opened.pop_all())
 

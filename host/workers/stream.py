@@ -223,6 +223,7 @@ def open_workers(
     flow: Flow | None = None,
     trace: bool = False,
     relation: tuple[str, RelationTable] | None = None,
+    device: str = "cpu",
 ) -> WorkerStream:
     """Open a stream on workers.
 
@@ -241,6 +242,8 @@ def open_workers(
         As for :class:`~penstock.host.grouping.GroupStream`.
     relation : (str, RelationTable), optional
         Name and place of what rows are looked up in before they are grouped.
+    device : str
+        That each worker opens for a join.
 
     Returns
     -------
@@ -257,7 +260,7 @@ def open_workers(
         A worker does not come up, or differs from the others.
     """
     opened = open_parts(
-        text, schemas, options, size, flow or Flow(), checkpoint, release, trace, relation
+        text, schemas, options, size, flow or Flow(), checkpoint, release, trace, relation, device
     )  # fmt: skip
     is_numbered = checkpoint is not None and not opened.now
     return (NumberedStream if is_numbered else WorkerStream)(opened, disorder)

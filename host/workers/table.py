@@ -186,11 +186,11 @@ class WorkerTable:
             evaluations=0,
             pairs_pruned=0,
             pairs_in_window=0,
-            window_rows=0,
+            window_rows=driver.statuses.sum("entries") if len(self.arrived) > 1 else 0,
             memory_bytes={"workers": driver.statuses.sum("state_bytes")},
             watermark_lag={},
             latency_s={},
             lanes=(),
-            groups=groups_report(driver),
+            groups=groups_report(driver) if len(self.arrived) == 1 else None,
             workers=worker_reports(driver),
         )

@@ -207,7 +207,11 @@ def stream(
     chosen = flow or Flow()
     size = _workers(workers, checkpoint, release)
     if size is not None:
-        refuse_of_one_table(device, {})
+        if not isinstance(device, str):
+            raise UsageError(
+                "each worker opens a device of its own; give its name, as in device='cpu', not an "
+                "open one"
+            )
         plain = {name: one for name, one in schemas.items() if isinstance(one, pa.Schema)}
         open_ = partial(open_workers, query, plain, options, size)
         if isinstance(workers, Workers):
@@ -220,6 +224,7 @@ def stream(
                 flow=chosen,
                 trace=trace,
                 relation=looked_up,
+                device=device,
             )
     if looked_up is not None:
         with memory_explained():

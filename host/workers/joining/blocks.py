@@ -10,10 +10,8 @@ import pyarrow as pa
 
 from ...device.fields import MalformedError
 from ..dealt import packed, unpacked
+from ..output_order import FEED, PLACE
 
-#: Columns that say where a row comes from: the number of its feed, and its own in that feed. No
-#: name in SQL begins so.
-FEED, PLACE = "\0feed", "\0place"
 #: Number of the source, and zeros, so that arrays stay aligned.
 _HEAD = struct.Struct("<B7x")
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 from penstock.plan.query import Side
 
 from ...grouping.intake import read_times
-from .blocks import FEED, PLACE
+from ..output_order import FEED, PLACE
 
 
 class PendingRows:
@@ -42,7 +42,7 @@ class PendingRows:
         self._count()
 
     def below(self, time: int) -> tuple[pa.Table, pa.Table]:
-        """Take the rows below a time, in the order of time, feed and place; and those without one."""
+        """Take the rows below a time, by time, feed and place; and those that have no time."""
         timeless = pa.Table.from_batches(self._timeless, self._schema)
         self._timeless = []
         times = np.concatenate(self._times) if self._times else np.zeros(0, np.int64)

@@ -26,8 +26,9 @@ from ...rows.columns import load
 from ...rows.counting import counting
 from ...rows.sides import SideRows, filtered
 from ...state import FoldedRows
+from ..output_order import FEED, PLACE
 from ..protocol.border import Buffer
-from .blocks import FEED, PLACE, read_block, shipped_schema, with_places, write_block
+from .blocks import read_block, shipped_schema, with_places, write_block
 from .pending import PendingRows
 from .sharing import leaders
 from .window import JoinWindow

@@ -8,7 +8,6 @@ from contextlib import ExitStack
 
 import pyarrow as pa
 
-from penstock.errors import UsageError
 from penstock.plan.plan import plan
 from penstock.plan.query import JoinQuery
 from penstock.plan.window import FOREVER
@@ -21,7 +20,9 @@ from ...windows.source import Span
 from ..dealt import dealt_schema
 from ..job import Job
 from ..members import fingerprint
+from ..output_order import with_keys, with_rows, without_hidden
 from ..work import Work
+from .blocks import shipped_schema
 from .intake import JoinIntake
 from .sharing import shared_keys
 from .state import JoinState
@@ -42,9 +43,7 @@ class JoinWork(Work):
     """
 
     def __init__(self, job: Job, query: JoinQuery) -> None:
-        if job.ordered:
-            raise UsageError("workers give joined rows in no order; leave ordered out")
-        self._job, self._query = job, query
+        self._job = job
         self._owned = ExitStack()
         self._plan = planned = plan(query)
         if job.is_table:
@@ -57,8 +56,13 @@ class JoinWork(Work):
             dealt_schema(job.schemas[side.table], query.columns_of(side.side))
             for side in query.sides
         )
+        if job.ordered:
+            query = with_rows(query) if query.aggregation is None else with_keys(query)
+        self._shown = query
         by_side = {side.side: one for side, one in zip(query.sides, self.dealt, strict=True)}
-        self.hidden = self.output = table_delivery(planned, by_side, numbered=False).schema
+        shipped = {side: shipped_schema(one) for side, one in by_side.items()}
+        self.hidden = table_delivery(plan(query), shipped, numbered=False).schema
+        self.output = without_hidden(self.hidden)
         self.fingerprint = fingerprint(query)
 
     def intake(
@@ -77,8 +81,8 @@ class JoinWork(Work):
         return time
 
     def state(self, rank: int) -> JoinState:
-        size, dealt, output = self._job.size, self.dealt, self.output
-        return JoinState(self._query, self._keys, dealt, output, rank, size, self._device)
+        size, dealt, hidden = self._job.size, self.dealt, self.hidden
+        return JoinState(self._shown, self._keys, dealt, hidden, rank, size, self._device)
 
     def _device(self) -> Device:
         options = {"threads": 1} if self._job.device == "cpu" else {}

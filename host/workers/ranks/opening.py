@@ -191,6 +191,7 @@ def open_rank(
     release: str,
     trace: bool,
     relation: tuple[str, RelationTable] | None,
+    device: str,
 ) -> OpenedRank:
     """Open the parts of a stream in this rank, while all others do the same.
 
@@ -206,7 +207,7 @@ def open_rank(
     with ExitStack() as owned:
         # Whatever fails here fails in all ranks: none waits for one that has given up.
         opening = _Opening(workers, owned)
-        given = text, schemas, options, workers.size, flow, checkpoint, now, trace, relation
+        given = text, schemas, options, workers.size, flow, checkpoint, now, trace, relation, device
         opening.compare(meeting.agree(lambda: opening.compile(job_of(*given))))
         offers = meeting.agree(opening.offer)
         meeting.agree(lambda: opening.connect(offers))

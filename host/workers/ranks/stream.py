@@ -232,6 +232,7 @@ def open_ranks(
     flow: Flow | None = None,
     trace: bool = False,
     relation: tuple[str, RelationTable] | None = None,
+    device: str = "cpu",
 ) -> RankStream:
     """Open a stream in this rank; all ranks call it.
 
@@ -239,7 +240,7 @@ def open_ranks(
     ----------
     workers : Workers
         This rank, as its engine has it.
-    text, schemas, options, checkpoint, release, disorder, flow, trace, relation
+    text, schemas, options, checkpoint, release, disorder, flow, trace, relation, device
         As for :func:`~..stream.open_workers`.
 
     Returns
@@ -255,7 +256,8 @@ def open_ranks(
         Another one cannot, or runs something else.
     """
     opened = open_rank(
-        text, schemas, options, workers, flow or Flow(), checkpoint, release, trace, relation
+        text, schemas, options, workers, flow or Flow(), checkpoint, release, trace, relation,
+        device,
     )  # fmt: skip
     is_numbered = checkpoint is not None and not opened.now
     return (NumberedRankStream if is_numbered else RankStream)(opened, disorder)

@@ -121,8 +121,6 @@ def test_arguments_and_rows_are_checked_and_nothing_is_taken() -> None:
         opened(2, release="soon")
     with pytest.raises(UsageError, match="give checkpoint=FOLDER with such a query, or leave rel"):
         opened(2, release="now")
-    with pytest.raises(UsageError, match="workers give joined rows in no order; leave ordered"):
-        opened(2, query="SELECT a.k FROM a, a d WHERE a.x = d.x", ordered=True, within=9)
     with pytest.raises(QueryError, match="complete with each row: leave workers and checkpoint ou"):
         opened(2, query="SELECT k, count(*) AS n FROM a GROUP BY k", unique={"a": "k"})
     with pytest.raises(QueryError, match="a stream never knows that these groups are complete"):

@@ -1,7 +1,8 @@
-"""A program that groups a stream on workers, into a sink that keeps each number once.
+"""A program that runs a query on workers, into a sink that keeps each number once.
 
-``python -m tests.host.workers.kit.app FOLDER SEED BATCHES WORKERS``. Started again after its end,
-it goes on from its checkpoint. It says ``workers PID ..`` once it runs, and ``done`` at the end.
+``python -m tests.host.workers.kit.app FOLDER SEED BATCHES WORKERS``. ``CASE`` in its environment
+names the query (:mod:`.cases`). Started again after its end, it goes on from its checkpoint. It
+says ``workers PID ..`` once it runs, and ``done`` at the end.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ import pyarrow.ipc
 
 from penstock import Checkpoint
 from penstock.host.rows.atomic import atomic
-from tests.host.workers.kit.groups import batches, comparable, opened
+from tests.host.workers.kit.cases import told
+from tests.host.workers.kit.groups import comparable
 
 #: Seconds between checkpoints.
 EVERY_S = 0.05
@@ -61,17 +63,20 @@ def run(folder: Path, seed: int, count: int, workers: int) -> None:
         while (polled := stream.poll()) is not None:
             put(sink, *polled)
 
-    stream = opened(workers, checkpoint=Checkpoint(folder / "checkpoint", every_s=EVERY_S))
+    case = told()
+    stream = case.opened(workers, checkpoint=Checkpoint(folder / "checkpoint", every_s=EVERY_S))
     print("workers", *stream.processes, flush=True)  # noqa: T201
-    position = stream.position("a")
-    for place, batch in enumerate(batches(seed, count)):
+    sources = case.sources(seed, count)
+    position = {name: stream.position(name) for name in sources}
+    for place in range(count):
         if place % FLUSHED == FLUSHED - 1:
             stream.flush()
-        skipped = min(position, batch.num_rows)
-        position -= skipped
-        if skipped < batch.num_rows:
-            stream.push("a", batch.slice(skipped))
-            drain()
+        for name, given in sources.items():
+            skipped = min(position[name], given[place].num_rows)
+            position[name] -= skipped
+            if skipped < given[place].num_rows:
+                stream.push(name, given[place].slice(skipped))
+                drain()
     last = stream.close()
     if last is not None:
         put(sink, *last)

@@ -22,7 +22,7 @@ from threading import Timer
 
 from penstock.host.workers.points import PARENT_POINTS, WORKER_POINTS
 from tests.host.workers.kit.app import sunk
-from tests.host.workers.kit.groups import batches, wanted
+from tests.host.workers.kit.cases import CASES, VARIABLE
 from tests.host.workers.kit.rank_chaos import RankRound, rank_targets
 
 ROOT = Path(__file__).resolve().parents[4]
@@ -44,10 +44,13 @@ class Round:
         Empty.
     seed : int
         Of the rows, what is killed and when.
+    case : str
+        One of :data:`.cases.CASES`.
     """
 
     folder: Path
     seed: int
+    case: str = "groups"
     killed: list[str] = field(default_factory=list)
     starts: int = 0
 
@@ -65,7 +68,7 @@ class Round:
     def _start(self, target: str, workers: int, rng: Random) -> bool:
         """Run the app once; whether it came to its end."""
         self.starts += 1
-        environment = {**os.environ}
+        environment = {**os.environ, VARIABLE: self.case}
         if target and target != "random":
             environment["PENSTOCK_KILL"] = target
         command = [sys.executable, "-m", "tests.host.workers.kit.app", str(self.folder)]
@@ -107,9 +110,9 @@ class Round:
 
     def outcome(self) -> tuple[int, int, int]:
         """Rows of the sink, and how many were lost and doubled."""
-        given = batches(self.seed, BATCHES)
-        found = Counter(row[:-1] for row in sunk(self.folder / "sink"))
-        right = Counter(row[:-1] for row in wanted(given))
+        case = CASES[self.case]
+        found = Counter(case.shown(sunk(self.folder / "sink")))
+        right = Counter(case.shown(case.rows(case.sources(self.seed, BATCHES))))
         lost, doubled = (right - found).total(), (found - right).total()
         return found.total(), lost, doubled
 
@@ -132,6 +135,7 @@ def main() -> int:
     parser.add_argument("--kills", type=int, default=100)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--ranks", action="store_true", help="kill ranks without a parent")
+    parser.add_argument("--case", choices=CASES, default="groups", help="the query")
     parser.add_argument("--hosts", type=int, default=1, help="as if ranks were on so many hosts")
     given = parser.parse_args()
     killed, failed, seed = Counter[str](), 0, given.seed
@@ -142,7 +146,9 @@ def main() -> int:
         del targets[:10]
         with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
             place = Path(folder)
-            one = RankRound(place, seed, given.hosts) if given.ranks else Round(place, seed)
+            one: RankRound | Round = Round(place, seed, given.case)
+            if given.ranks:
+                one = RankRound(place, seed, given.hosts, case=given.case)
             one.run(some[: given.kills - killed.total()])
             rows, lost, doubled = one.outcome()
         kinds = [target.partition(":")[0] for target in one.killed]

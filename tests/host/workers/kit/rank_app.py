@@ -1,7 +1,8 @@
-"""A rank of a program that groups streams of several feeds, into a sink that keeps each part once.
+"""A rank of a program with streams of several feeds, into a sink that keeps each part once.
 
 ``python -m tests.host.workers.kit.rank_app FOLDER SEED BATCHES CHECKPOINT [ADDRESS RANK SIZE]``, or
 under ``mpiexec`` without the last three. CHECKPOINT is 1 or 0. Feed i is read by rank i mod size.
+``CASE`` in its environment names the query (:mod:`.cases`).
 With ``ROWS=N`` in its environment a batch has so many rows, and their keys hardly ever repeat: more
 than channels hold. With ``HOSTS=N`` it holds itself to be on one of N hosts (:func:`.hub.spread`).
 Each rank says ``open`` once it runs, ``lost`` if another was lost, and ``done`` at the end.
@@ -13,14 +14,13 @@ import os
 import sys
 from pathlib import Path
 
-import pyarrow as pa
-
 import penstock
 from penstock import Checkpoint
 from penstock.errors import LostError
 from penstock.host.workers import Workers
 from tests.host.workers.kit.app import put_file
-from tests.host.workers.kit.groups import batches, opened
+from tests.host.workers.kit.cases import Case, Sources, told
+from tests.host.workers.kit.groups import batches
 from tests.host.workers.kit.hub import HubWorkers, place_of
 
 FEEDS = 3
@@ -30,9 +30,11 @@ EVERY_S = 0.05
 FLUSHED = 7
 
 
-def pushed(seed: int, count: int, rows: int = 0) -> list[pa.RecordBatch]:
+def pushed(case: Case, seed: int, count: int, rows: int = 0) -> Sources:
     """Return what all ranks push together; of batches of many rows most keys differ."""
-    return batches(seed, count, rows, keys=100 * rows) if rows else batches(seed, count)
+    if rows:
+        return {"a": batches(seed, count, rows, keys=100 * rows)}
+    return case.sources(seed, count)
 
 
 def run(folder: Path, seed: int, count: int, saves: bool, workers: Workers) -> None:
@@ -40,9 +42,14 @@ def run(folder: Path, seed: int, count: int, saves: bool, workers: Workers) -> N
     sink = folder / "sink"
     sink.mkdir(exist_ok=True)
     how = {"checkpoint": Checkpoint(folder / "checkpoint", every_s=EVERY_S)} if saves else {}
-    given = pushed(seed, count, int(os.environ.get("ROWS", "0")))
-    own = {f"f{i}": given[i::FEEDS] for i in range(FEEDS) if i % workers.size == workers.rank}
-    with opened(workers, lease_s=60.0, **how) as stream:
+    case = told()
+    own = {
+        (name, f"f{i}"): given[i::FEEDS]
+        for name, given in pushed(case, seed, count, int(os.environ.get("ROWS", "0"))).items()
+        for i in range(FEEDS)
+        if i % workers.size == workers.rank
+    }
+    with case.opened(workers, lease_s=60.0, **how) as stream:
         print("open", flush=True)  # noqa: T201
 
         def drain() -> None:
@@ -51,18 +58,18 @@ def run(folder: Path, seed: int, count: int, saves: bool, workers: Workers) -> N
                 put_file(sink / f"{number:010d}-{rank}.arrow", rows)
 
         left = {}
-        for feed in own:
-            stream.register("a", feed)
-            left[feed] = stream.position("a", feed)
+        for name, feed in own:
+            stream.register(name, feed)
+            left[name, feed] = stream.position(name, feed)
         for place in range(count // FEEDS + 1):
-            for feed, parts in own.items():
+            for (name, feed), parts in own.items():
                 if place >= len(parts):
                     continue
                 batch = parts[place]
-                skipped = min(left[feed], batch.num_rows)
-                left[feed] -= skipped
+                skipped = min(left[name, feed], batch.num_rows)
+                left[name, feed] -= skipped
                 if skipped < batch.num_rows:
-                    stream.push("a", batch.slice(skipped), feed=feed)
+                    stream.push(name, batch.slice(skipped), feed=feed)
                     if saves:
                         drain()
             if place % FLUSHED == FLUSHED - 1:

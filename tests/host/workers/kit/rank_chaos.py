@@ -16,7 +16,7 @@ from threading import Timer
 
 from penstock.host.workers.points import RANK_POINTS
 from tests.host.workers.kit.app import sunk
-from tests.host.workers.kit.groups import wanted
+from tests.host.workers.kit.cases import CASES, VARIABLE
 from tests.host.workers.kit.hub import Hub, spread
 from tests.host.workers.kit.rank_app import pushed
 
@@ -42,12 +42,15 @@ class RankRound:
         Among which ranks hold themselves to be spread.
     rows : int
         Of a batch, as for :func:`.rank_app.pushed`.
+    case : str
+        One of :data:`.cases.CASES`.
     """
 
     folder: Path
     seed: int
     hosts: int = 1
     rows: int = 0
+    case: str = "groups"
     killed: list[str] = field(default_factory=list)
     starts: int = 0
     #: Ranks that said that another one was lost.
@@ -67,7 +70,7 @@ class RankRound:
         self.starts += 1
         command = ["-m", "tests.host.workers.kit.rank_app", str(self.folder)]
         command += [str(self.seed), str(self.count), "1"]
-        variables = {"ROWS": str(self.rows)}
+        variables = {"ROWS": str(self.rows), VARIABLE: self.case}
         if target not in ("", "random"):
             variables["PENSTOCK_KILL"] = target
         if self.hosts > 1:
@@ -91,8 +94,10 @@ class RankRound:
 
     def outcome(self) -> tuple[int, int, int]:
         """Rows of the sink, and how many were lost and doubled."""
-        found = Counter(row[:-1] for row in sunk(self.folder / "sink"))
-        right = Counter(row[:-1] for row in wanted(pushed(self.seed, self.count, self.rows)))
+        case = CASES[self.case]
+        given = pushed(case, self.seed, self.count, self.rows)
+        found = Counter(case.shown(sunk(self.folder / "sink")))
+        right = Counter(case.shown(case.rows(given)))
         return found.total(), (right - found).total(), (found - right).total()
 
 
