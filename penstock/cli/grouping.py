@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from time import monotonic
@@ -52,21 +52,61 @@ def group_file(
                 f"{option} is about joins, and the query is over one table, whose groups this "
                 f"process folds itself; leave {option} out"
             )
-    ((name, table),) = given.tables().items()
     if workers is None:
+        ((_, table),) = given.tables().items()
         write_groups(grouped_table(query, table), output)
-        return
+    else:
+        write_shared(given, output, workers, ordered)
+
+
+def join_by_workers(
+    given: Inputs,
+    output: OutputArguments,
+    refused: Mapping[str, object],
+    workers: int,
+    ordered: bool,
+) -> None:
+    """Join the files of a query on worker processes.
+
+    Parameters
+    ----------
+    refused : mapping of str to value
+        Options of devices and joins, with what was given; falsy where nothing was.
+
+    Raises
+    ------
+    UsageError
+        An option is for joins in one process, or the device takes options.
+    """
+    device = refused.get("--device") or "cpu"
+    for option, value in refused.items():
+        if value and option != "--device":
+            raise UsageError(
+                f"{option} is for joins in one process: each worker opens the device by its name; "
+                f"leave {option} or --workers out"
+            )
+    write_shared(given, output, workers, ordered, str(device))
+
+
+def write_shared(
+    given: Inputs, output: OutputArguments, workers: int, ordered: bool, device: str = "cpu"
+) -> None:
+    """Write what workers make of the tables."""
     trace = Trace(output.trace is not None)
-    write_groups(
-        WorkerTable(
-            query.text, {name: table}, given.options, workers, ordered=ordered, trace=trace
-        ),
-        output,
+    shared = WorkerTable(
+        given.query.text,
+        given.tables(),
+        given.options,
+        workers,
+        ordered=ordered,
+        device=device,
+        trace=trace,
     )
+    write_groups(shared, output)
 
 
 def write_groups(groups: GroupedTable | WorkerTable, output: OutputArguments) -> None:
-    """Write the groups, or print the first ones, and say what they were made of."""
+    """Write the groups, or joined rows, or print the first; say what they were made of."""
     if isinstance(groups, GroupedTable):
         groups.trace = Trace(output.trace is not None)
     trace = groups.trace
@@ -108,8 +148,10 @@ def _summarise(groups: GroupedTable | WorkerTable, seconds: float, out: Path | N
     where = "" if out is None else f" -> {out}"
     rate = groups.rows_in / seconds if seconds else 0.0
     timeless = groups.timeless
+    is_join = isinstance(groups, WorkerTable) and len(groups.arrived) > 1
+    what, none = ("rows", "meet nothing") if is_join else ("groups", "are in none")
     note(
-        f"{count(groups.rows_out)} groups{where} of {count(groups.rows_in)} rows in {seconds:.3f} "
+        f"{count(groups.rows_out)} {what}{where} of {count(groups.rows_in)} rows in {seconds:.3f} "
         f"s ({rate / 1e6:.3g} M/s)"
-        + (f"; {count(timeless)} rows without an event time are in none" if timeless else "")
+        + (f"; {count(timeless)} rows without an event time {none}" if timeless else "")
     )

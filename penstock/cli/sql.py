@@ -23,10 +23,9 @@ from penstock.host.metrics import serve_metrics
 from penstock.host.prune.sizes import pruning_sizes
 from penstock.host.rows.files import write_text
 
-from ..errors import UsageError
 from ..plan.group_query import GroupQuery
 from . import inputs, values
-from .grouping import group_file
+from .grouping import group_file, join_by_workers
 from .lookup import LookupArguments, join_with_relation
 from .options import group, grouped, option
 from .output import OutputArguments, run, show
@@ -85,7 +84,9 @@ class HowArguments:
         default=False,
     )
     progress: bool = option("Show a progress bar on a terminal.", default=True)
-    workers: int | None = option("Processes that group one table together.", min=1, max=4096)
+    workers: int | None = option(
+        "Processes that join the tables, or group one, together.", min=1, max=4096
+    )
 
     def of_joins(self) -> dict[str, object]:
         """Options that only joins have, with what was given."""
@@ -122,7 +123,9 @@ def command(
         group_file(given, output, refused, how.workers, how.ordered)
         return
     if how.workers is not None:
-        raise UsageError("--workers is for groups of one table; leave it out, or see --threads")
+        refused = {**device.given(), **how.of_joins()}
+        join_by_workers(given, output, refused, how.workers, how.ordered)
+        return
     trace = Trace(output.trace is not None)
     with device.open() as opened, meter(how.progress) as shown:
         join = table_join(device.operator)(

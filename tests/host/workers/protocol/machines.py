@@ -51,6 +51,7 @@ class Machines:
         parent: Parent = world.parent.content
         state = self._state(rank, parent.size, self.setting.keys)
         begins: dict[str, Any] = {"incarnation": parent.incarnation, "saves": self.setting.saves}
+        begins["shares_steps"] = self.setting.shares_steps
         if record is None:
             return self._worker(rank, parent.size, state, limit_of, **begins)
         begins |= {"number": record.number, "recorded": record.promises}

@@ -7,12 +7,18 @@ from dataclasses import replace
 from typing import Any
 
 from penstock.host.workers.protocol.epochs import EpochOrder
-from penstock.host.workers.protocol.messages import DealtRows, DeltaBlock, EpochEnd, Message
+from penstock.host.workers.protocol.messages import (
+    DealtRows,
+    DeltaBlock,
+    EpochEnd,
+    Message,
+    StepNotice,
+)
 from penstock.host.workers.protocol.parent import Parent
 from penstock.host.workers.protocol.worker import Worker
 from penstock.plan.window import NEVER
 from tests.host.workers.protocol.model import System
-from tests.host.workers.protocol.tally import Tally
+from tests.host.workers.protocol.tally import Group, SharedTally, Tally
 from tests.host.workers.protocol.world import World
 
 
@@ -183,3 +189,41 @@ class StaleIndex(Tally):
         stale = self.index
         super().begin()
         self.index = stale
+
+
+class Untold(Worker):
+    """Takes steps that it does not announce."""
+
+    def _announce(self) -> None:
+        pass
+
+
+class TellingPastTheMark(Worker):
+    """Announces steps between its mark and the last one."""
+
+    @property
+    def can_release(self) -> bool:
+        return self._steps.may_begin(self._limit, self._due)
+
+
+class Hasty(Worker):
+    """Takes an announced step before its own clock has come as far."""
+
+    def arrived(self, sender: int, message: Message) -> bool:
+        if isinstance(message, StepNotice):
+            self._due = max(self._due, self._limit_of(message.time))
+        return super().arrived(sender, message)
+
+
+class ByArrival(SharedTally):
+    """Cuts shares in the order in which rows have come, which differs between workers."""
+
+    def order(self, groups: Iterable[Group]) -> list[Group]:
+        return list(groups)
+
+
+class AllSaving(SharedTally):
+    """Saves what others save, too."""
+
+    def _saves(self, group: Group) -> bool:
+        return True

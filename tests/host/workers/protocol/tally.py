@@ -120,5 +120,43 @@ class Tally:
                     add(self.led, group, count)
 
 
+class SharedTally(Tally):
+    """All rows on all workers, each of which gives a share of those of a step.
+
+    Rows are told apart by window and key, so there is one of each.
+    """
+
+    def fold(self, batch: Any, feed: int = 0, first: int = 0) -> None:
+        for group in counted(batch.rows):
+            self.logs[0][group] = 1
+
+    def seal(self) -> list[list[Any]]:
+        sealed = tuple(self.logs[0].items())
+        self.logs[0] = {}
+        self.led.update(sealed)
+        blocks = [(sealed,) if sealed and rank != self.rank else () for rank in range(self.size)]
+        return [list(own) for own in blocks]
+
+    def release(self, limit: float) -> Groups:
+        gone = self.order(group for group in self.led if group[0] < limit)
+        for group in gone:
+            del self.led[group]
+        return Groups(tuple((group, 1) for group in gone[self.rank :: self.size]))
+
+    def order(self, groups: Iterable[Group]) -> list[Group]:
+        """The order of rows in which shares are cut."""
+        return sorted(groups)
+
+    def save(self) -> list[Any]:
+        return [tuple(item for item in sorted(self.led.items()) if self._saves(item[0]))]
+
+    def _saves(self, group: Group) -> bool:
+        return self.leader(group) == self.rank
+
+    def load(self, blocks: Iterable[Any], size_then: int) -> None:
+        for block in blocks:
+            self.led.update(block)
+
+
 def add(counts: dict[Group, int], group: Group, count: int) -> None:
     counts[group] = counts.get(group, 0) + count

@@ -9,6 +9,7 @@ import pytest
 
 from tests.host.workers.protocol import mutants
 from tests.host.workers.protocol.model import System
+from tests.host.workers.protocol.tally import SharedTally
 from tests.host.workers.protocol.world import Item, Setting
 from tests.kit.explorer import Explored, ViolationError, explore
 
@@ -81,6 +82,31 @@ FULL = {
     ),
 }
 
+#: Of two steps the first has one row, so that who takes both at once has other shares.
+STEPS = (rows((0, 1)), (0, 10), rows((0, 11)), rows((1, 12)), (0, 20))
+SHARED = {
+    "2 workers, shares of steps": Setting(items=STEPS, epochs=3, saves=False, shares_steps=True),
+    "2 workers, shares of steps, a cut": Setting(
+        items=STEPS, epochs=2, cuts=1, shares_steps=True, is_prompt=True
+    ),
+    "2 workers, shares of steps, 1 after a restart": Setting(
+        items=STEPS[:3], epochs=1, cuts=1, restarts=(1,), shares_steps=True, is_prompt=True
+    ),
+    # Only a third worker's rows may come after the announcement.
+    "3 workers, shares of a step": Setting(
+        size=3,
+        items=(rows((0, 1)), (0, 10), rows((0, 11), (1, 12))),
+        epochs=3,
+        saves=False,
+        shares_steps=True,
+        is_prompt=True,
+        begins=(
+            *("deal to 2", "promise"),
+            *("0 ends its epoch", "1 ends its epoch", "2 ends its epoch"),
+        ),
+    ),
+}
+
 #: Rows of one group on both workers.
 ONE_GROUP = Setting(items=(rows((1, 1)), rows((1, 2)), (0, 10)))
 EPOCHS = Setting(items=(rows((0, 1)), rows((0, 2)), rows((0, 3))), epochs=4)
@@ -124,6 +150,31 @@ MUTANTS: dict[str, tuple[Callable[[Setting], System], Setting, str]] = {
         DEATH,
         "P2",
     ),
+    "a step that is not announced": (
+        lambda s: System(s, worker=mutants.Untold, state=SharedTally),
+        SHARED["2 workers, shares of steps"],
+        "P2",
+    ),
+    "a step announced behind the mark": (
+        lambda s: System(s, worker=mutants.TellingPastTheMark, state=SharedTally),
+        SHARED["2 workers, shares of steps, a cut"],
+        "P2",
+    ),
+    "a step before the own clock": (
+        lambda s: System(s, worker=mutants.Hasty, state=SharedTally),
+        SHARED["3 workers, shares of a step"],
+        "P2",
+    ),
+    "shares by arrival": (
+        lambda s: System(s, state=mutants.ByArrival),
+        SHARED["2 workers, shares of steps"],
+        "P2",
+    ),
+    "a log saved by all": (
+        lambda s: System(s, state=mutants.AllSaving),
+        SHARED["2 workers, shares of steps, 1 after a restart"],
+        "",
+    ),
     "parts dropped before rows are acknowledged": (
         lambda s: System(s, parent=mutants.Forgetful),
         RESTART,
@@ -150,6 +201,14 @@ def check(name: str, setting: Setting, show: Callable[[str, Explored], None]) ->
 @pytest.mark.parametrize("name", SHORT)
 def test_every_interleaving(name: str, show_states: Callable[[str, Explored], None]):
     check(name, SHORT[name], show_states)
+
+
+@pytest.mark.parametrize("name", SHARED)
+def test_every_interleaving_of_shares(name: str, show_states: Callable[[str, Explored], None]):
+    system = System(SHARED[name], state=SharedTally)
+    explored = explore(system, system.first())
+    assert explored.ends > 0
+    show_states(f"workers and parent: {name}", explored)
 
 
 @pytest.mark.slow

@@ -44,6 +44,8 @@ class Setting:
     is_prompt : bool
         Whether complete groups leave at once. Otherwise that is a step of its own, which may come
         late.
+    shares_steps : bool
+        As workers have it.
     begins : tuple of str
         The first steps, where not all are to be tried.
     """
@@ -59,6 +61,7 @@ class Setting:
     now: bool = False
     is_lazy: bool = False
     is_prompt: bool = False
+    shares_steps: bool = False
     begins: tuple[str, ...] = ()
 
     def counted(self, items: int | None = None) -> Counter[Group]:
