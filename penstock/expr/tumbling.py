@@ -25,11 +25,14 @@ class Tumbling:
         Of the window in which the time lies.
     size : Expr
         Constant: a duration, or an integer where the time is one.
+    offset : Expr, optional
+        Constant as ``size`` is: where windows begin after the epoch; 0 by default.
     """
 
     time: Expr
     start: Expr
     size: Expr
+    offset: Expr | None = None
 
     @property
     def end(self) -> Expr:
@@ -49,7 +52,7 @@ def tumbling(time: Expr, size: Expr, offset: Expr | None = None) -> Tumbling:
     if offset is not None and offset.attr:
         since = ops.sub(since, offset)
     inside = ops.mod(ops.add(ops.mod(since, size), size), size)  # of negative times, too
-    return Tumbling(time, ops.sub(time, inside), size)
+    return Tumbling(time, ops.sub(time, inside), size, offset)
 
 
 def as_tumbling(expr: Expr) -> Tumbling | None:

@@ -20,7 +20,7 @@ from .operators import BINARY_OPS, JUNCTIONS, TIME_OPS, UNARY_OPS
 from .scope import Scope
 from .time_literals import time_literal
 from .time_rules import TRUNCATIONS, TimeRules
-from .window_function import is_window, read_window, window_field
+from .window_function import equal_windows, is_window, read_window, window_field
 
 #: Most branches of a CASE, and most values of LEAST, GREATEST or COALESCE: each is tested for NULL
 #: together with all before it.
@@ -74,6 +74,8 @@ class Lowering:
         kind = type(tree)
         if kind in JUNCTIONS:
             return JUNCTIONS[kind](*map(self.lower, self._members(tree)))
+        if isinstance(tree, exp.EQ) and (is_window(tree.this) or is_window(tree.expression)):
+            return self._equal_windows(tree)
         if kind in BINARY_OPS or kind in TIME_OPS:
             a, b = self._in_units(self.lower(tree.this), self.lower(tree.expression))
             if kind in TIME_OPS:
@@ -222,6 +224,18 @@ class Lowering:
         """Read a call of ``window``."""
         return read_window(tree, self._window_argument, self._in_unit_of)
 
+    def _equal_windows(self, tree: exp.EQ) -> Expr:
+        """Lower ``window(l.t, ...) = window(r.t, ...)``."""
+        calls = tree.this, tree.expression
+        if not all(is_window(call) for call in calls):
+            raise refused(
+                "a window equals only another one, as in window(l.t, '10 seconds') = window(r.t, "
+                "'10 seconds'); compare window(...).start with a time",
+                tree,
+            )
+        a, b = equal_windows(self.window(calls[0]), self.window(calls[1]), tree)
+        return ops.eq(*self.rules.alike(a, b))
+
     def _window_argument(self, tree: exp.Expr) -> Expr:
         found = self.lower(tree)
         return self.rules.instant(found) if found.type.kind is Kind.DATE else found
@@ -234,7 +248,11 @@ class Lowering:
 
     def _anonymous(self, tree: exp.Anonymous) -> Expr:
         if is_window(tree):
-            raise refused("a window is not one value; take window.start or window.end", tree)
+            raise refused(
+                "a window is not one value; take window.start or window.end, or compare it with "
+                "another window by =",
+                tree,
+            )
         if tree.name.lower() == "session_window":
             raise refused(
                 "session windows are not supported; group by window(t, '10 seconds')", tree

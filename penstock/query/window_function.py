@@ -52,6 +52,22 @@ def read_window(
     return tumbling(time, size, *others[1:])
 
 
+def equal_windows(a: Tumbling, b: Tumbling, tree: exp.Expr) -> tuple[Expr, Expr]:
+    """Return what is equal of two times that lie in the same window.
+
+    Raises
+    ------
+    QueryError
+        The windows differ in their size or offset.
+    """
+    if _ns(a.size) != _ns(b.size) or _offset_ns(a) != _offset_ns(b):
+        raise refused(
+            "windows of a join need the same size and offset on both sides; give both the same",
+            tree,
+        )
+    return a.start, b.start
+
+
 def window_field(made: Tumbling, name: str, tree: exp.Expr) -> Expr:
     """``window.start`` or ``window.end``; another name is an error."""
     if name.lower() not in ("start", "end"):
@@ -84,6 +100,10 @@ def _span(length: Expr, time: Expr, tree: exp.Expr, call: exp.Expr) -> Expr:
         )
         raise refused(f"window over a {time.type}: {remedy}", call)
     return length
+
+
+def _offset_ns(made: Tumbling) -> int:
+    return 0 if made.offset is None else _ns(made.offset) % _ns(made.size)
 
 
 def _ns(span: Expr) -> int:

@@ -31,6 +31,8 @@ _PAIR = "SELECT a.n AS i, b.n AS j, a.name AS name, b.x AS x FROM a {} JOIN b ON
 _ROW = "SELECT a.n AS i, a.t AS t FROM a LEFT {} JOIN b ON "
 _KEYED = f"a.k = b.k AND a.x < b.x AND {_NEAR}"
 _THETA = f"abs(a.x - b.x) < 9 AND {_NEAR}"
+#: As Penstock has it, and DuckDB.
+EQUAL_WINDOWS, _EQUAL = "window(a.t, 4) = window(b.t, 4)", "(a.t + 40) // 4 = (b.t + 40) // 4"
 _WINDOW = "a.t - a.t % 10"
 
 #: By name: queries with an equality, which workers share by key, and without one.
@@ -43,6 +45,10 @@ QUERIES = {
         f"SELECT a.k, {_WINDOW} AS w, count(*) AS n, max(b.x) AS high FROM a JOIN b ON {_KEYED} "
         f"GROUP BY a.k, {_WINDOW}"
     ),
+    "keyed window": (
+        f"SELECT a.n AS i, b.n AS j FROM a LEFT JOIN b ON a.k = b.k AND {EQUAL_WINDOWS}"
+    ),
+    "window": f"SELECT a.n AS i, b.n AS j FROM a JOIN b ON a.x < b.x AND {EQUAL_WINDOWS}",
     "theta inner": _PAIR.format("") + _THETA,
     "theta full": _PAIR.format("FULL") + _THETA,
     "theta right": _PAIR.format("RIGHT") + _THETA,
@@ -98,6 +104,7 @@ def opened(
 def wanted(query: str, left: Sequence[pa.RecordBatch], right: Sequence[pa.RecordBatch]) -> Rows:
     """What the query gives on all rows, by DuckDB, sorted."""
     text = query.replace("LEFT SEMI", "SEMI").replace("LEFT ANTI", "ANTI")
+    text = text.replace(EQUAL_WINDOWS, _EQUAL)
     with duckdb.connect() as base:
         base.register("a", pa.Table.from_batches(left, SCHEMA))
         base.register("b", pa.Table.from_batches(right, SCHEMA))
