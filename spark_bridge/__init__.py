@@ -9,16 +9,18 @@ if TYPE_CHECKING:
     from .api import explain, join, sql
     from .lookup.build import relation
     from .metrics.listener import watch
+    from .placing import run_workers
     from .streaming import stream
     from .table_function import register
 
-__all__ = ["explain", "join", "register", "relation", "sql", "stream", "watch"]
+__all__ = ["explain", "join", "register", "relation", "run_workers", "sql", "stream", "watch"]
 
 _HOMES = {
     "explain": "api",
     "join": "api",
     "register": "table_function",
     "relation": "lookup.build",
+    "run_workers": "placing",
     "sql": "api",
     "stream": "streaming",
     "watch": "metrics.listener",

@@ -1,0 +1,121 @@
+"""A worker of a stream in a task of a barrier stage, and what the tasks tell each other."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pyarrow as pa
+
+from penstock.errors import PenstockError, ProcessError
+from penstock.host.wire.errors import error_header
+from penstock.host.workers.members import Workers
+
+#: Seconds that another worker may take to make the same call: compilers are slow on busy machines.
+PATIENCE_S = 300.0
+#: What each task gives: its rank, and what ``main`` returned or how it failed, and when.
+SCHEMA = pa.schema(
+    [("rank", pa.int32()), ("result", pa.binary()), ("error", pa.string()), ("at", pa.float64())]
+)
+#: How messages of a round begin: more follows, ``main`` has returned, or it has failed.
+_GOES_ON, _DONE, _FAILED = "x", "d", "f"
+
+
+class SparkWorkers(Workers):
+    """This task as a worker of a stream.
+
+    Parameters
+    ----------
+    context : pyspark.BarrierTaskContext
+    """
+
+    def __init__(self, context: Any) -> None:
+        super().__init__(context.partitionId(), len(context.getTaskInfos()))
+        self._context = context
+
+    def exchange(self, mine: bytes) -> list[bytes]:
+        said = self._round(_GOES_ON + mine.hex(), PATIENCE_S)
+        for rank, text in enumerate(said):
+            if text[0] == _FAILED:
+                raise ProcessError(f"worker {rank} has failed: {text[1:]}")
+            if text[0] == _DONE:
+                raise ProcessError(
+                    f"worker {rank} has returned from main, and opens no further stream; all "
+                    "workers open the same streams, one after the other"
+                )
+        return [bytes.fromhex(text[1:]) for text in said]
+
+    def leave(self, error: str | None) -> None:
+        """Wait until all workers have returned or failed; those that open a stream are told.
+
+        Parameters
+        ----------
+        error : str or None
+            How this one has failed.
+        """
+        own = _DONE if error is None else _FAILED + error
+        while any(text[0] == _GOES_ON for text in self._round(own, None)):
+            pass
+
+    def _round(self, text: str, timeout_s: float | None) -> list[str]:
+        """Give a text to all workers, and return what each gave.
+
+        Raises
+        ------
+        ProcessError
+            They did not all call it in time.
+        """
+        if timeout_s is None:
+            return self._context.allGather(text)
+        found: list[list[str] | BaseException] = []
+
+        def gather() -> None:
+            try:
+                found.append(self._context.allGather(text))
+            except BaseException as error:
+                found.append(error)
+
+        # Spark's own wait ends after a year.
+        thread = threading.Thread(target=gather, name="penstock-barrier", daemon=True)
+        thread.start()
+        thread.join(timeout_s)
+        if not found:
+            raise ProcessError(
+                f"not all {self.size} workers have come as far within {timeout_s:g} s; each has "
+                "to open the same streams with the same arguments"
+            )
+        if isinstance(found[0], BaseException):
+            raise ProcessError(f"the workers have lost each other: {found[0]}") from found[0]
+        return found[0]
+
+
+def run_worker(main: Callable[[Workers], Any]) -> Iterator[pa.RecordBatch]:
+    """Run ``main`` in this task; give its result, or how it has failed, as a batch."""
+    from pyspark import BarrierTaskContext, cloudpickle
+
+    context = BarrierTaskContext.get()
+    workers = SparkWorkers(context)
+    result, failed = None, None
+    try:
+        result = cloudpickle.dumps(main(workers))
+    except Exception as error:
+        failed = _described(error)
+    at = time.time()
+    workers.leave(None if failed is None else failed["message"])
+    text = None if failed is None else json.dumps(failed)
+    columns = [[workers.rank], [result], [text], [at]]
+    arrays = [pa.array(c, f.type) for c, f in zip(columns, SCHEMA, strict=True)]
+    yield pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
+
+
+def _described(error: Exception) -> dict[str, Any]:
+    """Return what the caller is told of an error."""
+    if isinstance(error, PenstockError):
+        return error_header(error)
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    where = f"{last.filename}:{last.lineno}"
+    return {"kind": "ProcessError", "message": f"{type(error).__name__}: {error} (at {where})"}

@@ -1,0 +1,132 @@
+"""Lets Spark place the workers of a stream."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any, TypeVar, cast
+
+import pyarrow as pa
+from pyspark import cloudpickle
+from pyspark.sql import SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from penstock import arguments
+from penstock.errors import LostError, ProcessError, UsageError
+from penstock.host.state import PARTITIONS
+from penstock.host.wire.errors import error_from
+from penstock.host.workers.members import Workers
+
+from .barrier import SCHEMA, run_worker
+
+T = TypeVar("T")
+
+_SIZE = partial(arguments.whole, least=1, most=PARTITIONS)
+
+
+def run_workers(spark: SparkSession, main: Callable[[Workers], T], *, workers: int) -> list[T]:
+    """Run a function in tasks that Spark places, each of them a worker of the same streams.
+
+    The tasks are a barrier stage: Spark starts all of them at once, and if one is lost, all of them
+    again, up to ``spark.stage.maxConsecutiveAttempts`` times. A stream that ``main`` opens with a
+    checkpoint then goes on from its last record.
+
+    Parameters
+    ----------
+    spark : SparkSession
+        Of this process or, with Spark Connect, of a server.
+    main : callable
+        Takes a :class:`penstock.workers.Workers`, and opens streams with it:
+        ``penstock.stream(..., workers=workers)``. It is pickled, as is what it returns. It runs in
+        Spark's Python processes, again after a loss.
+    workers : int
+
+    Returns
+    -------
+    list
+        What each worker has returned, by rank.
+
+    Raises
+    ------
+    UsageError
+        Spark has fewer slots than workers.
+    ProcessError
+        A worker was lost too often.
+    PenstockError
+        ``main`` has failed in one worker: the first error, with its rank. All have ended.
+
+    Notes
+    -----
+    The slots are held while the streams run. See docs/spark-workers.md.
+    """
+    arguments.instance(SparkSession, "a SparkSession")("spark", spark)
+    if not callable(main):
+        raise arguments.refuse("main", "a function of penstock.workers.Workers", main)
+    _SIZE("workers", workers)
+    slots = slots_of(spark)
+    if slots is not None and slots < workers:
+        raise UsageError(
+            f"{workers} workers need as many slots at the same time, and Spark has {slots}; ask "
+            "for fewer workers, or give Spark more cores or executors"
+        )
+
+    def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for _ in batches:  # the one row that makes this task
+            pass
+        yield from run_worker(main)
+
+    rows = spark.range(0, workers, 1, workers)
+    try:
+        found = rows.mapInArrow(task, from_arrow_schema(SCHEMA), barrier=True).collect()
+    except Exception as cause:
+        raise ProcessError(f"Spark could not run {workers} workers: {_reason(cause)}") from cause
+    found.sort(key=lambda row: row.rank)
+    failed = [row for row in found if row.error is not None]
+    if failed:
+        raise _first(failed)
+    return [cast(T, cloudpickle.loads(bytes(row.result))) for row in found]
+
+
+def _first(failed: list[Any]) -> Exception:
+    """Return the error of the worker that failed first; others are lost because of it."""
+    lost = LostError.__name__
+
+    def when(row: Any) -> tuple[bool, float]:
+        header = json.loads(row.error)
+        return header["kind"] in (lost, ProcessError.__name__) and len(failed) > 1, row.at
+
+    first = min(failed, key=when)
+    header = json.loads(first.error)
+    header["message"] = f"worker {first.rank} has failed: {header['message']}"
+    return error_from(header, f"worker {first.rank}")
+
+
+def _reason(cause: Exception) -> str:
+    """Return the line of Spark's message that says what happened."""
+    lines = [line.strip() for line in str(cause).splitlines() if line.strip()]
+    return lines[0] if lines else type(cause).__name__
+
+
+def slots_of(spark: SparkSession) -> int | None:
+    """Return how many tasks can run at the same time; None if the session cannot tell."""
+    context = getattr(spark, "_sc", None)
+    if context is not None:
+        scala = context._jsc.sc()
+        profile = scala.resourceProfileManager().defaultResourceProfile()
+        return int(scala.maxNumConcurrentTasks(profile))
+    return _slots_said(spark)
+
+
+def _slots_said(spark: SparkSession) -> int | None:
+    """Return the slots that the configuration of a server tells, as Connect has no more."""
+    master = spark.conf.get("spark.master", "") or ""
+    per_task = int(spark.conf.get("spark.task.cpus", "1") or 1)
+    if master == "local":
+        return 1
+    if local := re.fullmatch(r"local\[(\d+)(?:,\s*\d+)?\]", master):
+        return int(local[1]) // per_task
+    if cluster := re.fullmatch(r"local-cluster\[(\d+),\s*(\d+),\s*\d+\]", master):
+        return int(cluster[1]) * (int(cluster[2]) // per_task)
+    return None
