@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -12,6 +14,8 @@ pytest.importorskip("pyspark", reason="needs pip install 'penstock[spark]'")
 from penstock.errors import DataError, ProcessError, UsageError
 from penstock.host.workers import Workers
 from penstock.spark_bridge import run_workers
+from tests.host.workers.kit import rank_app
+from tests.host.workers.kit.app import sunk
 from tests.host.workers.kit.cases import CASES
 from tests.host.workers.kit.groups import comparable
 
@@ -92,3 +96,29 @@ def test_an_error_before_the_stream_is_opened_ends_those_that_open_it(spark) -> 
 
     with pytest.raises(ProcessError, match=r"worker 0 has failed: ValueError: no such topic \(at"):
         run_workers(spark, main, workers=2)
+
+
+def killed_once(folder: Path, rank: int, point: str) -> Any:
+    """Return a function of :mod:`.rank_app` in whose first run a worker is killed at a point."""
+
+    def main(workers: Workers) -> int:
+        marker = folder / "killed"
+        if workers.rank == rank and not marker.exists():
+            marker.touch()
+            os.environ["PENSTOCK_KILL"] = point
+        else:
+            os.environ.pop("PENSTOCK_KILL", None)
+        rank_app.run(folder, seed=6, count=60, saves=True, workers=workers)
+        return workers.rank
+
+    return main
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_killed_worker_costs_no_row(rank: int, tmp_path: Path, spark) -> None:
+    case = CASES["groups"]
+    main = killed_once(tmp_path, rank, f"merge:{rank}:20")
+    assert run_workers(spark, main, workers=2) == [0, 1]
+    assert (tmp_path / "killed").exists()
+    found = case.shown(sunk(tmp_path / "sink"))
+    assert found == case.shown(case.rows(case.sources(6, 60)))
