@@ -61,7 +61,9 @@ def run_workers(spark: SparkSession, main: Callable[[Workers], T], *, workers: i
     -----
     The slots are held while the streams run. See docs/spark-workers.md.
     """
-    arguments.instance(SparkSession, "a SparkSession")("spark", spark)
+    # Spark Connect's session is a class beside the classic one.
+    if type(spark).__name__ != SparkSession.__name__:
+        raise arguments.refuse("spark", "a SparkSession", spark)
     if not callable(main):
         raise arguments.refuse("main", "a function of penstock.workers.Workers", main)
     _SIZE("workers", workers)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +13,11 @@ pytest.importorskip("pyspark", reason="needs pip install 'penstock[spark]'")
 from penstock.errors import DataError, ProcessError, UsageError
 from penstock.host.workers import Workers
 from penstock.spark_bridge import run_workers
-from tests.host.workers.kit import rank_app
 from tests.host.workers.kit.app import sunk
 from tests.host.workers.kit.cases import CASES
 from tests.host.workers.kit.groups import comparable
+from tests.spark_bridge.kit.apps import ended_of, run_app
+from tests.spark_bridge.kit.workers_app import BATCHES, once
 
 #: Feeds of each source, which the workers share.
 FEEDS = 3
@@ -98,27 +98,33 @@ def test_an_error_before_the_stream_is_opened_ends_those_that_open_it(spark) -> 
         run_workers(spark, main, workers=2)
 
 
-def killed_once(folder: Path, rank: int, point: str) -> Any:
-    """Return a function of :mod:`.rank_app` in whose first run a worker is killed at a point."""
-
-    def main(workers: Workers) -> int:
-        marker = folder / "killed"
-        if workers.rank == rank and not marker.exists():
-            marker.touch()
-            os.environ["PENSTOCK_KILL"] = point
-        else:
-            os.environ.pop("PENSTOCK_KILL", None)
-        rank_app.run(folder, seed=6, count=60, saves=True, workers=workers)
-        return workers.rank
-
-    return main
+def right(folder: Path, name: str) -> bool:
+    """Whether a sink has each row once."""
+    case = CASES[name]
+    return case.shown(sunk(folder / "sink")) == case.shown(case.rows(case.sources(6, BATCHES)))
 
 
-@pytest.mark.parametrize("rank", [0, 1])
-def test_a_killed_worker_costs_no_row(rank: int, tmp_path: Path, spark) -> None:
-    case = CASES["groups"]
-    main = killed_once(tmp_path, rank, f"merge:{rank}:20")
-    assert run_workers(spark, main, workers=2) == [0, 1]
+def test_a_killed_worker_costs_no_row(tmp_path: Path, spark) -> None:
+    assert len(run_workers(spark, once(tmp_path, 6, "groups", "merge:1:20"), workers=2)) == 2
     assert (tmp_path / "killed").exists()
-    found = case.shown(sunk(tmp_path / "sink"))
-    assert found == case.shown(case.rows(case.sources(6, 60)))
+    assert right(tmp_path, "groups")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("master", "case", "killed"),
+    [
+        ("local-cluster[2,1,1024]", "theta", "executor"),
+        ("local-cluster[2,1,1024]", "keyed", "seal:1:9"),
+        ("connect", "groups", "nothing"),
+        ("connect", "theta", "push:1:9"),
+    ],
+)
+def test_in_executors_and_through_a_server(
+    master: str, case: str, killed: str, tmp_path: Path
+) -> None:
+    pytest.importorskip("grpc", reason="needs pip install 'penstock[dev]'")
+    said = run_app("workers_app", master, str(tmp_path), "6", case, killed, timeout_s=300)
+    assert "PIDS" in said.stdout, ended_of(said)
+    assert (tmp_path / "killed").exists() == (killed != "nothing")
+    assert right(tmp_path, case)

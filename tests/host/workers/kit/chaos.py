@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 from threading import Timer
+from typing import Any
 
 from penstock.host.workers.points import PARENT_POINTS, WORKER_POINTS
 from tests.host.workers.kit.app import sunk
@@ -135,19 +136,27 @@ def main() -> int:
     parser.add_argument("--kills", type=int, default=100)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--ranks", action="store_true", help="kill ranks without a parent")
+    parser.add_argument("--spark", action="store_true", help="kill workers that Spark has placed")
     parser.add_argument("--case", choices=CASES, default="groups", help="the query")
     parser.add_argument("--hosts", type=int, default=1, help="as if ranks were on so many hosts")
     given = parser.parse_args()
     killed, failed, seed = Counter[str](), 0, given.seed
     choose = rank_targets if given.ranks else targets_of
+    many = 10
+    if given.spark:
+        from tests.spark_bridge.kit.workers_chaos import SparkRound, spark_targets
+
+        choose, many = spark_targets, 1
     targets = choose(4 * given.kills, Random(given.seed))
     while killed.total() < given.kills and targets:
-        began, some = time.monotonic(), targets[:10]
-        del targets[:10]
+        began, some = time.monotonic(), targets[:many]
+        del targets[:many]
         with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
             place = Path(folder)
-            one: RankRound | Round = Round(place, seed, given.case)
-            if given.ranks:
+            one: Any = Round(place, seed, given.case)
+            if given.spark:
+                one = SparkRound(place, seed, given.case)
+            elif given.ranks:
                 one = RankRound(place, seed, given.hosts, case=given.case)
             one.run(some[: given.kills - killed.total()])
             rows, lost, doubled = one.outcome()

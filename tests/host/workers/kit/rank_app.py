@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import penstock
@@ -37,8 +38,22 @@ def pushed(case: Case, seed: int, count: int, rows: int = 0) -> Sources:
     return case.sources(seed, count)
 
 
-def run(folder: Path, seed: int, count: int, saves: bool, workers: Workers) -> None:
-    """Push all rows of this rank's feeds from the checkpoint's positions on."""
+def run(
+    folder: Path,
+    seed: int,
+    count: int,
+    saves: bool,
+    workers: Workers,
+    *,
+    at_half: Callable[[], None] | None = None,
+) -> None:
+    """Push all rows of this rank's feeds from the checkpoint's positions on.
+
+    Parameters
+    ----------
+    at_half : callable, optional
+        Called once half of the rows have been pushed.
+    """
     sink = folder / "sink"
     sink.mkdir(exist_ok=True)
     how = {"checkpoint": Checkpoint(folder / "checkpoint", every_s=EVERY_S)} if saves else {}
@@ -62,6 +77,8 @@ def run(folder: Path, seed: int, count: int, saves: bool, workers: Workers) -> N
             stream.register(name, feed)
             left[name, feed] = stream.position(name, feed)
         for place in range(count // FEEDS + 1):
+            if at_half is not None and place == count // FEEDS // 2:
+                at_half()
             for (name, feed), parts in own.items():
                 if place >= len(parts):
                     continue
