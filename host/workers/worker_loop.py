@@ -91,6 +91,7 @@ class WorkerLoop:
         self._held: Message | None = None
         self._since: float | None = None  # when the first row of the epoch came
         self._ended = time.monotonic()
+        self._took_s = 0.0
         self._told = self._ended
         self._is_news = False
         #: Number of the results that may be given: they lie behind the part of the number before.
@@ -116,7 +117,7 @@ class WorkerLoop:
         moved = self._peers.send(self.worker)
         moved |= self._peers.serve(self.worker, self._merged)
         if not moved and self.worker.can_release:
-            self.worker.release()
+            self._timed(self.worker.release)
             moved = True
         moved |= self._give()
         moved |= self._take()
@@ -234,11 +235,17 @@ class WorkerLoop:
             return False
         reached("seal")
         rows, began = self.worker.rows, now
-        self.worker.end_epoch()
+        self._timed(self.worker.end_epoch)
         self._note_end(now)
         if self._traces:
             self._span("epoch", began, rows=rows)
         return True
+
+    def _timed(self, act: Callable[[], None]) -> None:
+        """Let rows go, and note how long it takes: steps of joins take longer than others."""
+        began = time.monotonic()
+        act()
+        self._took_s = time.monotonic() - began
 
     def _note_end(self, now: float) -> None:
         self._since, self._ended, self._is_news = None, now, True
@@ -249,7 +256,9 @@ class WorkerLoop:
         if self._latency_s and self._since is not None and now >= self._since + self._latency_s / 2:
             return True
         is_idle = self._held is None and not self._upstream.has_arrived
-        return (is_idle or now - self._ended >= _CLOSE_S) and self.worker.can_close
+        waited_s = now - self._ended
+        # At most about half of the time goes into steps, so that they grow with the load.
+        return (is_idle or waited_s >= max(_CLOSE_S, 2 * self._took_s)) and self.worker.can_close
 
     def _merged(self, began: float, entries: int) -> None:
         if self._traces:
