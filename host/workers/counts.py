@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
+from ..execute.stats import Stats
 from .protocol.border import FoldingState
 
 
@@ -26,6 +27,13 @@ class EpochState(FoldingState, Protocol):
     def trim(self) -> None:
         """Give back memory of groups that have left."""
         ...
+
+
+@runtime_checkable
+class CountingPairs(Protocol):
+    """A state that joins."""
+
+    pairs: Stats
 
 
 @dataclass
@@ -50,6 +58,8 @@ class WorkerCounts:
         How far the last worker's promise is behind its own, in the window's unit.
     checkpoint : int
         Number of its last part.
+    pairs_in_window, pairs_evaluated, pairs_pruned : int
+        Of a join since this worker began.
     """
 
     rows: int = 0
@@ -65,6 +75,14 @@ class WorkerCounts:
     credit_waits: int = 0
     lag: int = 0
     checkpoint: int = 0
+    pairs_in_window: int = 0
+    pairs_evaluated: int = 0
+    pairs_pruned: int = 0
+
+    def note_pairs(self, pairs: Stats) -> None:
+        """Take over what a join has counted."""
+        self.pairs_in_window = pairs.pairs_in_window
+        self.pairs_evaluated, self.pairs_pruned = pairs.pairs_evaluated, pairs.pairs_pruned
 
     def cover(self) -> None:
         """Note that a mark has come."""

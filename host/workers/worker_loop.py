@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 
 from ..channel import Doorbell
-from .counts import EpochState, WorkerCounts
+from .counts import CountingPairs, EpochState, WorkerCounts
 from .peers import PeerChannels, PeerLinks
 from .points import reached
 from .protocol.messages import DealtRows, Mark, Message, Note, OutputRows, PartWritten
@@ -186,6 +186,8 @@ class WorkerLoop:
         counts.credit_waits = self._peers.credit_waits
         counts.entries, counts.state_bytes = self.state.entries, self.state.nbytes
         counts.lag = worker.clock.lag(worker.rank)
+        if isinstance(self.state, CountingPairs):
+            counts.note_pairs(self.state.pairs)
         spans, self._spans = tuple(self._spans), []
         self._upstream.give(Status(asdict(counts), spans))
         self._told, self._is_news = now, False

@@ -20,6 +20,7 @@ from ...device.base import Device
 from ...emit.groups.closing import Limit
 from ...execute.residence import Residence
 from ...execute.resident_cache import BlockCache
+from ...execute.stats import Stats
 from ...grouping.intake import read_times
 from ...join.step import Frontier, MicroBatch, Share
 from ...rows.columns import load
@@ -82,6 +83,8 @@ class JoinState:
         }
         #: Rows since the last seal, by side.
         self._folded: dict[str, list[pa.RecordBatch]] = {LEFT: [], RIGHT: []}
+        #: What its joins have counted.
+        self.pairs = Stats("workers")
         self._before = NEVER
         self._is_restored = False
         self._residence = Residence(uuid.uuid4().hex, BlockCache(1 << 62))
@@ -223,6 +226,7 @@ class JoinState:
         )
         share = Share() if self._keys is not None else Share(self.rank, self.size)
         yield from step.run(self._window, share)
+        self.pairs.count(step.stats)
 
     def _frontier(self, time: int) -> Frontier:
         return Frontier(self._named, dict.fromkeys(self._sides, time))

@@ -56,12 +56,18 @@ def test_streams(seed: int, name: str) -> None:
             stream.push(source, batch)
             pieces.append(stream.poll())
         late = stream.late()
+        stream.flush()
+        report = stream.report()
         pieces.append(stream.close())
     assert late["a"].num_rows
     assert late["b"].num_rows
     left, right = (without(of(given, source), late[source]) for source in "ab")
     expected = wanted(QUERIES[name], left, right)
     assert comparable(pa.concat_tables(pieces)) == expected
+    assert report.evaluations > 0
+    assert report.pairs_in_window > 0
+    assert report.window_rows > 0
+    assert report.groups is None
     assert len(expected) > 5
 
 
