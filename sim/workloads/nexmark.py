@@ -199,7 +199,8 @@ class Q8(NEXMark):
         sizes = [f"window({side}.t, '{_WINDOW_S} seconds')" for side in "pa"]
         return (
             f"SELECT p.id, p.name, {sizes[0]}.start AS w\nFROM persons p\n"
-            f"LEFT SEMI JOIN auctions a ON p.id = a.seller AND {sizes[0]} = {sizes[1]}"
+            "LEFT SEMI JOIN (SELECT seller, t FROM auctions) a\n"
+            f"ON p.id = a.seller AND {sizes[0]} = {sizes[1]}"
         )
 
     def oracle(self) -> str:

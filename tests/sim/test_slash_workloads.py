@@ -159,7 +159,7 @@ def test_keys_follow_zipf(name: str, stream: str, key: str, skew: float):
 
 def test_zipf_of_more_keys_than_are_added_one_by_one():
     chance = np.linspace(0, 1, 1_000_000, endpoint=False)
-    for exponent in (0.5, 1.0, 2.0):
+    for exponent in (0.0, 0.5, 1.0, 1.2, 2.0):
         weights = np.arange(1, 1_000_001) ** -exponent
         share = np.cumsum(weights) / weights.sum()
         ranks = Zipf(1_000_000, exponent).ranks(chance)
