@@ -214,6 +214,13 @@ def test_penstock_answers_as_the_oracle(name: str, tmp_path):
     assert rows(found) == in_duckdb(work.oracle(), work.tables())
 
 
+@pytest.mark.parametrize("name", ["nb7", "nb8"])
+def test_workers_answer_as_the_oracle(name: str):
+    work = WORK[name]
+    tables = work.tables()
+    assert rows(penstock.sql(work.query(), tables, workers=2)) == in_duckdb(work.oracle(), tables)
+
+
 def at(*ms: int) -> pa.Array:
     return pa.array(ms, pa.timestamp("ms", tz="UTC"))
 
