@@ -12,6 +12,7 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from math import ceil
 from types import MappingProxyType
 from typing import ClassVar
 
@@ -19,9 +20,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from .base import TIMESTAMP_MS, US_PER_S, Columns, Workload, check
+from .base import TIMESTAMP_MS, Columns, Workload, check
 from .draws import letters, prices
-from .slots import Slot, steady_numbers, steady_times
+from .slots import US_PER_S, Slot, steady_numbers, steady_times
 
 #: 206 bytes.
 SELLERS = pa.schema(
@@ -113,16 +114,17 @@ class _OfSellers(Workload):
 
     def _sellers_of(self, numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """The seller of each row: of a block of rows, each of its sellers has four."""
-        block, size = [], PER_SELLER * self.active
         if not len(numbers):
             return numbers
         # Blocks are cut where the stream ends, so that no seller comes after it.
-        total = int(np.ceil(self._duration_us * self.rate / US_PER_S))
+        total = ceil(self._duration_us * self.rate / US_PER_S)
+        size = PER_SELLER * self.active
         first = int(numbers[0]) // size * size
+        blocks = []
         for begin in range(first, int(numbers[-1]) + 1, size):
             rng = self._rng("block", begin)
-            block.append(begin + rng.permutation(min(size, total - begin)))
-        return np.concatenate(block)[numbers - first] // PER_SELLER
+            blocks.append(begin + rng.permutation(min(size, total - begin)))
+        return np.concatenate(blocks)[numbers - first] // PER_SELLER
 
     def _pools(self, stream: str) -> Mapping[str, pa.Array]:
         return self._texts[stream]
