@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from penstock.sim.workloads import Bids, Calls, City
+from penstock.sim.workloads import NB7, Calls, City
 
 #: Metres in one step of 1e-5 degree.
 _STEP_M = 1.11
@@ -168,5 +168,5 @@ def calls() -> dict[str, pa.Table]:
 
 def bids() -> dict[str, pa.Table]:
     """Ten minutes of bids at 20,000 auctions, most of them at few; some come 2 s late."""
-    work = Bids(seconds=600.0, rate=500.0, auctions=20_000, bidders=5_000, disorder_s=2.0, seed=4)
+    work = NB7(seconds=600.0, rate=500.0, auctions=20_000, bidders=5_000, disorder_s=2.0, seed=4)
     return work.tables()

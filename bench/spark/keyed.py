@@ -16,7 +16,7 @@ from pyspark.sql.streaming import DataStreamWriter
 from bench.spark.native import found_pairs, settings
 from bench.spark.streams import NEAR, ROCKSDB, SPACE, agree, seconds, source
 from penstock.spark_bridge.streaming import stream
-from sim.workloads.base import draw, zipf_cdf
+from sim.workloads.draws import draw, zipf_cdf
 
 DDL = "n int, t timestamp, k int, x int"
 #: Seconds to both sides within which rows of equal keys join, and different keys.

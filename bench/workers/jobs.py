@@ -13,7 +13,7 @@ import pyarrow as pa
 from bench.peers.turns import Answer
 from bench.workers import hand
 from penstock.errors import PenstockError
-from penstock.sim.workloads import Ads, Bids
+from penstock.sim.workloads import NB7, YSB
 
 #: Rows of a batch of input.
 BATCH_ROWS = 1 << 16
@@ -59,7 +59,7 @@ class Job:
     stream: str
     key: str
     read: tuple[str, ...]
-    made: Callable[..., Ads | Bids]
+    made: Callable[..., YSB | NB7]
     where: str
     aggregate: str
     loop: Callable[..., int]
@@ -72,14 +72,14 @@ class Job:
         return 1000 * self.window_s
 
     @cached_property
-    def workload(self) -> Ads | Bids:
+    def workload(self) -> YSB | NB7:
         """The rows of the first worker."""
         return self._made(0)
 
     @property
     def sql(self) -> str:
         """The query in Penstock's SQL."""
-        return self.workload.query(f"{self.window_s} seconds")
+        return self.workload.query()
 
     @property
     def schema(self) -> pa.Schema:
@@ -92,7 +92,7 @@ class Job:
         made = self._made(worker).batches(self.stream, rows=self.batch_rows)
         return [batch.select(list(self.read)) for batch in made]
 
-    def _made(self, worker: int) -> Ads | Bids:
+    def _made(self, worker: int) -> YSB | NB7:
         seconds = self.rows / self.per_second
         return self.made(seconds=seconds, rate=self.per_second, seed=1 + worker)
 
@@ -124,7 +124,7 @@ def ysb(rows: int, window_s: int = 600, ads: int = 10_000_000) -> Job:
         stream="ads",
         key="ad",
         read=("ad", "t", "kind"),
-        made=partial(Ads, ads=ads),
+        made=partial(YSB, ads=ads, window_s=window_s),
         where="kind = 0",
         aggregate="count(*)",
         loop=hand.count_views,
@@ -141,7 +141,7 @@ def nb7(rows: int, window_s: int = 60, auctions: int = 1_000_000) -> Job:
         stream="bids",
         key="auction",
         read=("auction", "t", "price"),
-        made=partial(Bids, auctions=auctions),
+        made=partial(NB7, auctions=auctions, window_s=window_s),
         where="",
         aggregate="max(price)",
         loop=hand.highest_prices,

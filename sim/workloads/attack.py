@@ -18,7 +18,9 @@ import pyarrow as pa
 
 from penstock.errors import UsageError
 
-from .base import TIMESTAMP, US_PER_S, Columns, Slot, Workload, check, draw, poisson_times, zipf_cdf
+from .base import TIMESTAMP, Columns, Workload, check
+from .draws import draw, zipf_cdf
+from .slots import US_PER_S, Slot, poisson_times
 
 #: The sites, as the paper calls them.
 SITES = ("tsukuba", "uec")

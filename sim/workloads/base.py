@@ -12,8 +12,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from math import ceil, gcd
 from pathlib import Path
+from types import MappingProxyType
 
 import numpy as np
 import numpy.typing as npt
@@ -23,9 +23,9 @@ import pyarrow.parquet as pq
 from penstock.errors import FileError, UsageError
 from penstock.host.rows.atomic import atomic
 
-Columns = dict[str, npt.NDArray]
+from .slots import US_PER_S, Slot
 
-US_PER_S = 1_000_000
+Columns = dict[str, npt.NDArray]
 
 #: Rows that a slot should have: enough that NumPy's cost per call is small, few enough for a cache.
 SLOT_ROWS = 1 << 16
@@ -42,26 +42,6 @@ BATCH_ROWS = 1 << 16
 TIMESTAMP = pa.timestamp("us", tz="UTC")
 #: Instants in milliseconds, where a benchmark's record has those.
 TIMESTAMP_MS = pa.timestamp("ms", tz="UTC")
-
-
-@dataclass(frozen=True)
-class Slot:
-    """One piece of event time of one stream.
-
-    Parameters
-    ----------
-    number : int
-        Position in the stream, from 0.
-    begin_us, end_us : int
-        Event times ``begin_us <= t < end_us`` in microseconds since the start of the run.
-    rng : numpy.random.Generator
-        Random numbers of this slot and no other.
-    """
-
-    number: int
-    begin_us: int
-    end_us: int
-    rng: np.random.Generator
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,7 +82,15 @@ class Workload(ABC):
 
     @abstractmethod
     def query(self) -> str:
-        """SQL of the join or the groups this workload is made for, with its default parameters."""
+        """SQL of the join or the groups this workload is made for."""
+
+    def stages(self) -> Mapping[str, str]:
+        """SQL of what runs before :meth:`query`, by the names it has for the results."""
+        return MappingProxyType({})
+
+    def oracle(self) -> str:
+        """DuckDB's SQL of the same rows, times in ms; empty if the workload has none."""
+        return ""
 
     @abstractmethod
     def rate_of(self, stream: str) -> float:
@@ -110,7 +98,7 @@ class Workload(ABC):
 
     @abstractmethod
     def _fill(self, stream: str, slot: Slot) -> Columns:
-        """Columns of a slot without ``id``, in any order; ``ts`` in us since the start."""
+        """Columns of a slot in any order, ``ts`` in us since the start; ``id`` counts arrivals."""
 
     def table(self, stream: str) -> pa.Table:
         """All of a stream in arrival order, in memory."""
@@ -143,7 +131,9 @@ class Workload(ABC):
     def write(self, folder: str | Path, *, rows: int = SLOT_ROWS * 8) -> dict[str, Path]:
         """Write each stream as ``<stream>.parquet`` and the query as ``query.sql``.
 
-        Each file appears whole, by a rename, or not at all. Rows are in arrival order.
+        A stage that runs before the query is ``<stage>.sql``. What DuckDB answers in the folder,
+        if the workload has it, is ``oracle.sql``. Each file appears whole, by a rename, or not at
+        all. Rows are in arrival order.
 
         Parameters
         ----------
@@ -169,8 +159,9 @@ class Workload(ABC):
             for name, file in files.items():
                 with atomic(file) as part:
                     self._write_parquet(name, part, rows)
-            with atomic(folder / "query.sql") as part:
-                part.write_text(self.query() + "\n", encoding="utf-8")
+            for name, text in self._sql_files().items():
+                with atomic(folder / f"{name}.sql") as part:
+                    part.write_text(text + "\n", encoding="utf-8")
         except OSError as error:
             raise FileError(
                 f"cannot write the workload to {folder}: {error}; choose another folder"
@@ -181,6 +172,18 @@ class Workload(ABC):
         with pq.ParquetWriter(file, self.schemas[stream], compression="zstd") as writer:
             for batch in self.batches(stream, rows=rows):
                 writer.write_batch(batch, row_group_size=rows)
+
+    def _sql_files(self) -> dict[str, str]:
+        """What is written as SQL, by the file's name."""
+        texts = {**self.stages(), "query": self.query()}
+        if oracle := self.oracle():
+            views = (f"CREATE VIEW {name} AS FROM '{name}.parquet';" for name in self.schemas)
+            texts["oracle"] = "\n".join([*views, f"{oracle};"])
+        return texts
+
+    def _pools(self, stream: str) -> Mapping[str, pa.Array]:
+        """Values of columns that ``_fill`` gives places of, not values."""
+        return MappingProxyType({})
 
     @property
     def _duration_us(self) -> int:
@@ -234,7 +237,7 @@ class Workload(ABC):
             yield held
 
     def _batches(self, stream: str, rows: int) -> Iterator[pa.RecordBatch]:
-        schema, first_id = self.schemas[stream], 0
+        first_id = 0
         parts: list[Columns] = []
         waiting = 0
         for part in self._in_arrival_order(stream):
@@ -246,22 +249,28 @@ class Workload(ABC):
             full = waiting - waiting % rows
             for begin in range(0, full, rows):
                 cut = {name: column[begin : begin + rows] for name, column in whole.items()}
-                yield self._to_arrow(schema, cut, first_id)
+                yield self._to_arrow(stream, cut, first_id)
                 first_id += rows
             parts = [{name: column[full:] for name, column in whole.items()}]
             waiting -= full
         if waiting:
-            yield self._to_arrow(schema, _concat(parts), first_id)
+            yield self._to_arrow(stream, _concat(parts), first_id)
 
-    def _to_arrow(self, schema: pa.Schema, columns: Columns, first_id: int) -> pa.RecordBatch:
+    def _to_arrow(self, stream: str, columns: Columns, first_id: int) -> pa.RecordBatch:
         count, ts = len(columns["ts"]), columns["ts"] + self._start_us
         ready = {
-            **columns,
             "id": np.arange(first_id, first_id + count),
+            **columns,
             "ts": ts,
             "t": ts // 1000,
         }
-        arrays = [_to_array(ready[field.name], field.type) for field in schema]
+        schema, pools = self.schemas[stream], self._pools(stream)
+        arrays = [
+            pools[field.name].take(pa.array(ready[field.name]))
+            if field.name in pools
+            else _to_array(ready[field.name], field.type)
+            for field in schema
+        ]
         return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
@@ -272,48 +281,6 @@ def check(
     if not low <= value <= high:
         limits = f"{low:g} to {high:g}" + (f" {unit}" if unit else "")
         raise UsageError(f"{name} must be {limits}, not {value!r}")
-
-
-def poisson_times(slot: Slot, rate: float) -> npt.NDArray[np.int64]:
-    """Event times of a Poisson process of ``rate`` per second inside the slot, sorted, in us."""
-    count = slot.rng.poisson(rate * (slot.end_us - slot.begin_us) / US_PER_S)
-    return np.sort(slot.rng.integers(slot.begin_us, slot.end_us, size=count))
-
-
-def steady_times(slot: Slot, rate: float) -> npt.NDArray[np.int64]:
-    """Event times inside the slot of rows that come every ``1 / rate`` seconds, in us."""
-    first, last = (ceil(end * rate / US_PER_S) for end in (slot.begin_us, slot.end_us))
-    ts = np.floor(np.arange(first, last) * (US_PER_S / rate)).astype(np.int64)
-    # Rounding may move the first one before the slot.
-    return np.clip(ts, slot.begin_us, slot.end_us - 1)
-
-
-def spreading_step(count: int) -> int:
-    """A number prime to ``count``: ``k * step % count`` spreads 0 .. count - 1 over themselves."""
-    step = int(count * 0.618) | 1
-    while gcd(step, count) > 1:
-        step += 2
-    return step
-
-
-def zipf_cdf(count: int, exponent: float) -> npt.NDArray[np.float64]:
-    """Cumulative probabilities of ranks 0 .. count-1, where rank k weighs ``(k+1)**-exponent``."""
-    return cdf(np.arange(1, count + 1, dtype=np.float64) ** -exponent)
-
-
-def cdf(weights: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Cumulative probabilities of ``weights``; the last is exactly 1."""
-    total = np.cumsum(weights)
-    total /= total[-1]
-    return total
-
-
-def draw(
-    rng: np.random.Generator, cumulative: npt.NDArray[np.float64], size: int
-) -> npt.NDArray[np.int64]:
-    """``size`` ranks with the given cumulative probabilities."""
-    # side="right" since random() may be exactly 0 but never 1: every rank stays in range.
-    return np.searchsorted(cumulative, rng.random(size), side="right")
 
 
 def _to_array(values: npt.NDArray, dtype: pa.DataType) -> pa.Array:

@@ -10,23 +10,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from math import log
 from types import MappingProxyType
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from .base import (
-    TIMESTAMP,
-    US_PER_S,
-    Columns,
-    Slot,
-    Workload,
-    check,
-    poisson_times,
-    spreading_step,
-)
+from .base import TIMESTAMP, Columns, Workload, check
+from .draws import Zipf, spreading_step
+from .slots import US_PER_S, Slot, poisson_times
 
 CALLS = pa.schema(
     [("id", pa.int64()), ("ts", TIMESTAMP), ("subscriber", pa.int64()), ("seconds", pa.int32())]
@@ -38,9 +30,6 @@ SUBSCRIBERS = pa.schema(
 #: Characters of a name: a row of a subscriber, with the hash of its key, has 100 bytes.
 NAME_CHARS = 64
 _DIGITS = 12
-
-#: Ranks whose shares are added one by one; those of the others are integrated.
-_EXACT = 1 << 16
 
 #: Seconds that a call lasts on average.
 _CALL_S = 120.0
@@ -95,7 +84,7 @@ class Calls(Workload):
 
     def _fill(self, stream: str, slot: Slot) -> Columns:
         ts = poisson_times(slot, self.rate)
-        ranks = self._ranks(slot.rng.random(len(ts)))
+        ranks = self._zipf.ranks(slot.rng.random(len(ts)))
         era = ts // round(self.drift_s * US_PER_S)
         moves = ranks * 40_503 % 65_536 < self.drift * 65_536
         subscriber = (ranks + np.where(moves, era, 0) * 7_919) * self._step % self.subscribers
@@ -131,21 +120,5 @@ class Calls(Workload):
         return spreading_step(self.subscribers)
 
     @cached_property
-    def _head(self) -> npt.NDArray[np.float64]:
-        ranks = np.arange(1, min(self.subscribers, _EXACT) + 1, dtype=np.float64)
-        return np.cumsum(ranks**-self.exponent)
-
-    def _ranks(self, chance: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
-        """Ranks from 0, by even random numbers."""
-        head = self._head
-        exact, last = len(head), self.subscribers + 0.5
-        low, power = exact + 0.5, 1 - self.exponent
-        tail = (last**power - low**power) / power if power else log(last / low)
-        at = chance * (head[-1] + (tail if self.subscribers > exact else 0.0))
-        beyond = np.maximum(at - head[-1], 0.0)
-        if power == 0:
-            rank = low * np.exp(beyond)
-        else:
-            rank = (low**power + beyond * power) ** (1 / power)
-        rank = np.where(at < head[-1], np.searchsorted(head, at, side="right"), rank - 0.5)
-        return np.minimum(rank.astype(np.int64), self.subscribers - 1)
+    def _zipf(self) -> Zipf:
+        return Zipf(self.subscribers, self.exponent)

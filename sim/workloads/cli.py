@@ -1,4 +1,4 @@
-"""Command line of the workloads: writes each stream as Parquet, and the query as SQL."""
+"""Command line of the workloads: writes streams as Parquet and queries as SQL, or prints these."""
 
 from __future__ import annotations
 
@@ -14,15 +14,20 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from penstock.errors import PenstockError
+from penstock.errors import PenstockError, UsageError
 
-from .ads import Ads
 from .attack import Attack
 from .backbone import PAPER_NAMES, SHORT_NAMES, Backbone
 from .base import Workload
-from .bids import Bids
 from .calls import Calls
 from .city import City
+from .cm import CM
+from .nb7 import NB7
+from .nb_joins import NB8, NB11
+from .nexmark import Q7, Q8, Q11
+from .ro import RO
+from .yahoo import Yahoo
+from .ysb import YSB
 
 app = typer.Typer(help=__doc__, no_args_is_help=True, add_completion=False)
 
@@ -31,9 +36,27 @@ _SECONDS = {"seconds": "Length of the run in seconds of event time."}
 _SEED = {"seed": "Same seed, same rows."}
 _LAST = {"disorder_s": "Most seconds a row arrives after its time.", **_SEED}
 _SKEW = "Zipf exponent; 0 is even."
+_WINDOW = {"window_s": "Seconds of the query's windows."}
+_ACTIVE = {"active": "Sellers whose rows come mixed with each other."}
 
 #: Options that are not called as their field.
 _NAMES = {"gps_rate": "--rate", "disorder_s": "--disorder", "names": "--short-names"}
+
+
+#: Options of each command beside the workload's own.
+_FIRST = tuple(
+    Parameter(
+        name,
+        Parameter.KEYWORD_ONLY,
+        default=default,
+        annotation=Annotated[dtype, typer.Option(flag, help=text)],
+    )
+    for name, flag, dtype, default, text in (
+        ("out", "--out", Path | None, None, "Folder to write to; made if missing."),
+        ("sql", "--sql", bool, False, "Print the query, and what runs before it."),
+        ("oracle", "--oracle", bool, False, "Print DuckDB's query of the same rows."),
+    )
+)
 
 
 def _add(make: type[Workload], text: str, options: Mapping[str, str]) -> None:
@@ -49,8 +72,7 @@ def _add(make: type[Workload], text: str, options: Mapping[str, str]) -> None:
     """
     types = get_type_hints(make)
     defaults = {field.name: field.default for field in fields(make)}
-    out = Annotated[Path, typer.Option(help="Folder to write to; made if missing.")]
-    parameters = [Parameter("out", Parameter.KEYWORD_ONLY, annotation=out)]
+    parameters = list(_FIRST)
     for name, described in options.items():
         is_flag = name == "names"
         option = typer.Option(
@@ -64,8 +86,16 @@ def _add(make: type[Workload], text: str, options: Mapping[str, str]) -> None:
             Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
         )
 
-    def command(*, out: Path, **values: Any) -> None:
-        _write(make(**values), out)
+    def command(*, out: Path | None, sql: bool, oracle: bool, **values: Any) -> None:
+        workload = make(**values)
+        if sql:
+            _print_query(workload)
+        if oracle:
+            _print_oracle(workload)
+        if out is not None:
+            _write(workload, out)
+        elif not sql and not oracle:
+            raise UsageError("nothing to do: give --out FOLDER to write the streams, or --sql")
 
     command.__signature__ = Signature(parameters)  # pyright: ignore[reportFunctionMemberAccess]
     command.__annotations__ = {one.name: one.annotation for one in parameters}
@@ -130,26 +160,79 @@ _add(
     },
 )
 _add(
-    Ads,
-    "What becomes of advertisements, and the campaigns they belong to (YSB).",
+    YSB,
+    "What becomes of advertisements, of ten million keys (Slash's YSB).",
     {
         **_SECONDS,
         "rate": "Events per second.",
-        "ads": "Advertisements; 1000 are the original benchmark's.",
+        "ads": "Advertisements, the keys.",
+        "skew": _SKEW,
+        **_WINDOW,
         **_LAST,
     },
 )
 _add(
-    Bids,
-    "Bids at auctions, most of them at few (NB7).",
+    Yahoo,
+    "What becomes of advertisements, and the campaigns they belong to (Yahoo's own YSB).",
+    {**_SECONDS, "rate": "Events per second.", **_LAST},
+)
+_add(
+    CM,
+    "Events of tasks on a cluster's machines (Slash's CM).",
+    {
+        **_SECONDS,
+        "rate": "Events per second.",
+        "jobs": "Jobs that tasks belong to.",
+        "skew": _SKEW,
+        **_WINDOW,
+        **_LAST,
+    },
+)
+_add(
+    NB7,
+    "Bids at auctions, most of them at few (Slash's NB7).",
     {
         **_SECONDS,
         "rate": "Bids per second.",
         "auctions": "Auctions that are bid at.",
         "shape": "Of the Pareto distribution; 1.16: a fifth of the auctions has 80 % of the bids.",
+        **_WINDOW,
         **_LAST,
     },
 )
+_add(
+    NB8,
+    "Auctions and their sellers, in tumbling windows (Slash's NB8).",
+    {**_SECONDS, "rate": "Auctions per second.", **_ACTIVE, **_WINDOW, **_LAST},
+)
+_add(
+    NB11,
+    "Bids and the sellers they go to, in session windows (Slash's NB11).",
+    {
+        **_SECONDS,
+        "rate": "Bids per second.",
+        **_ACTIVE,
+        "gap_s": "Most seconds between rows of a session.",
+        **_LAST,
+    },
+)
+_add(
+    RO,
+    "Keys that are counted (Slash's RO).",
+    {
+        **_SECONDS,
+        "rate": "Rows per second of event time.",
+        "keys": "Different keys.",
+        "skew": _SKEW,
+        **_LAST,
+    },
+)
+for _make, _text in (
+    (Q7, "Bids, of which the highest are sought (NEXMark's query 7)."),
+    (Q8, "People and auctions: who sells soon after coming (NEXMark's query 8)."),
+    (Q11, "Bids in sessions of their bidders (NEXMark's query 11)."),
+):
+    _add(_make, _text, {**_SECONDS, "rate": "Events per second, of all kinds.", **_LAST})
 
 
 def _write(workload: Workload, out: Path) -> None:
@@ -160,7 +243,25 @@ def _write(workload: Workload, out: Path) -> None:
         report.add_row(name, f"{rows:,}", f"{file.stat().st_size / 1e6:.2f}", str(file))
     console = Console()
     console.print(report)
-    console.print(workload.query(), markup=False, highlight=False, soft_wrap=True)
+    _print_query(workload)
+
+
+def _print_query(workload: Workload) -> None:
+    for name, text in workload.stages().items():
+        _print(f"-- {name}\n{text};\n")
+    _print(workload.query())
+
+
+def _print_oracle(workload: Workload) -> None:
+    text = workload.oracle()
+    if not text:
+        name = type(workload).__name__.lower()
+        raise UsageError(f"{name} has no query for DuckDB; leave --oracle out, or see --sql")
+    _print(text)
+
+
+def _print(text: str) -> None:
+    Console().print(text, markup=False, highlight=False, soft_wrap=True)
 
 
 def run() -> None:

@@ -1,9 +1,9 @@
-"""Bids at auctions, most of them at few: the record and the query of the Slash paper's NB7.
+"""Bids at auctions, most of them at few: the benchmark NB7 of the Slash paper.
 
 The paper (§8.1.2) has a bid of 32 bytes, keys by a Pareto distribution with heavy hitters, an
 aggregate per key, and a window of 60 s. Decided: the highest price per auction, and shape 1.16,
-which gives a fifth of the auctions four fifths of the bids. It is not NEXMark's Q7, which has the
-highest price of all auctions together.
+which gives a fifth of the auctions four fifths of the bids. It is not NEXMark's Q7
+(:mod:`.nexmark`), which has the highest price of all auctions together.
 """
 
 from __future__ import annotations
@@ -17,22 +17,21 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from .base import TIMESTAMP_MS, Columns, Slot, Workload, check, spreading_step, steady_times
+from .base import TIMESTAMP_MS, Columns, Workload, check
+from .draws import prices, spreading_step
+from .slots import Slot, steady_times
 
 BIDS = pa.schema(
     [("auction", pa.int64()), ("bidder", pa.int64()), ("price", pa.int64()), ("t", TIMESTAMP_MS)]
 )
 
-#: Prices are even on a scale of logarithms, from 100 to 10**(2 + this), as in NEXMark.
-_DECADES = 6
-
 
 @dataclass(frozen=True, kw_only=True)
-class Bids(Workload):
+class NB7(Workload):
     """Stream ``bids``.
 
     Columns: ``auction`` has its share of the bids by a Pareto distribution; ``bidder`` is uniform;
-    ``price`` is in cents, 1.00 to 1,000,000.00; ``t`` is the event time in ms, at even distances.
+    ``price`` is that of NEXMark, in cents; ``t`` is the event time in ms, at even distances.
 
     Parameters
     ----------
@@ -43,12 +42,15 @@ class Bids(Workload):
     shape : float
         Of the Pareto distribution: the most popular part p of the auctions has
         ``p ** (1 - 1 / shape)`` of the bids.
+    window_s : int
+        Length of the query's windows in seconds.
     """
 
     rate: float = 10_000.0
     auctions: int = 1_000_000
     bidders: int = 1_000_000
     shape: float = 1.16
+    window_s: int = 60
     disorder_s: float = 0.0
 
     def __post_init__(self) -> None:
@@ -58,17 +60,24 @@ class Bids(Workload):
         check("bidders", self.bidders, low=1, high=1 << 40)
         # Nearer to 1, one auction has them all.
         check("shape", self.shape, low=1.01, high=100)
+        check("window_s", self.window_s, low=1, high=10**6, unit="s")
 
     @property
     def schemas(self) -> Mapping[str, pa.Schema]:
         return MappingProxyType({"bids": BIDS})
 
-    def query(self, window: str = "60 seconds") -> str:
-        """The highest price at each auction in tumbling windows."""
-        size = f"window(t, '{window}')"
+    def query(self) -> str:
+        size = f"window(t, '{self.window_s} seconds')"
         return (
             f"SELECT auction, {size}.start AS w, max(price) AS price\nFROM bids\n"
             f"GROUP BY auction, {size}"
+        )
+
+    def oracle(self) -> str:
+        ms = 1000 * self.window_s
+        return (
+            f"SELECT auction, epoch_ms(t) // {ms} * {ms} AS w, max(price) AS price\nFROM bids\n"
+            "GROUP BY ALL"
         )
 
     def rate_of(self, stream: str) -> float:
@@ -77,7 +86,7 @@ class Bids(Workload):
     def _fill(self, stream: str, slot: Slot) -> Columns:
         rng, ts = slot.rng, steady_times(slot, self.rate)
         count = len(ts)
-        price = np.rint(10 ** (_DECADES * rng.random(count)) * 100).astype(np.int64)
+        price = prices(rng, count)
         return {
             "ts": ts,
             "auction": self._ranks(rng.random(count)) * self._step % self.auctions,

@@ -1,0 +1,127 @@
+"""Events of a cluster's tasks: the benchmark CM of the Slash paper, in the shape of Google's trace.
+
+The paper (§8.1.2) has records of 64 bytes of a cluster of 12,500 machines, and the mean CPU of each
+job in tumbling windows of 2 s. Decided: the columns of the trace's task events, generated, since a
+seed makes any length of them; shares of jobs fall by Zipf's law with 1.2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from types import MappingProxyType
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from .base import TIMESTAMP_MS, Columns, Workload, check
+from .draws import Zipf
+from .slots import Slot, steady_times
+
+#: 64 bytes.
+TASKS = pa.schema(
+    [
+        ("t", TIMESTAMP_MS),
+        ("job", pa.int64()),
+        ("task", pa.int64()),
+        ("machine", pa.int64()),
+        ("event", pa.int32()),
+        ("user", pa.int32()),
+        ("category", pa.int32()),
+        ("priority", pa.int32()),
+        ("cpu", pa.float32()),
+        ("ram", pa.float32()),
+        ("disk", pa.float32()),
+        ("constraints", pa.int32()),
+    ]
+)
+
+MACHINES = 12_500
+_TASKS_PER_JOB, _USERS = 1_000, 900
+#: Kinds of events, scheduling classes and priorities in the trace.
+_EVENTS, _CATEGORIES, _PRIORITIES = 9, 4, 12
+#: Resources are parts of the largest machine's, in steps that sums of floats hold exactly, so a
+#: mean does not depend on the order of rows.
+_STEPS = 1024
+
+
+@dataclass(frozen=True, kw_only=True)
+class CM(Workload):
+    """Stream ``tasks``.
+
+    Columns: ``t`` is the event time in ms, at even distances; ``job`` has its share by Zipf's law,
+    and ``user``, ``category`` and ``priority`` belong to it; ``task`` and ``machine`` are uniform;
+    ``event`` is the number of a kind, uniform; ``cpu``, ``ram`` and ``disk`` are parts of the
+    largest machine's, 0 to 1, mostly small; ``constraints`` is 0 or 1.
+
+    Parameters
+    ----------
+    rate : float
+        Events per second.
+    jobs : int
+    skew : float
+        Zipf exponent of the jobs; 0 is even.
+    window_s : int
+        Length of the query's windows in seconds.
+    """
+
+    rate: float = 10_000.0
+    jobs: int = 100_000
+    skew: float = 1.2
+    window_s: int = 2
+    disorder_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check("rate", self.rate, low=1e-3, high=1e9, unit="rows/s")
+        check("jobs", self.jobs, low=1, high=1 << 31)
+        check("skew", self.skew, low=0, high=10)
+        check("window_s", self.window_s, low=1, high=10**6, unit="s")
+
+    @property
+    def schemas(self) -> Mapping[str, pa.Schema]:
+        return MappingProxyType({"tasks": TASKS})
+
+    def query(self) -> str:
+        size = f"window(t, '{self.window_s} seconds')"
+        return f"SELECT job, {size}.start AS w, avg(cpu) AS cpu\nFROM tasks\nGROUP BY job, {size}"
+
+    def oracle(self) -> str:
+        ms = 1000 * self.window_s
+        return (
+            f"SELECT job, epoch_ms(t) // {ms} * {ms} AS w, avg(cpu) AS cpu\nFROM tasks\n"
+            "GROUP BY ALL"
+        )
+
+    def rate_of(self, stream: str) -> float:
+        return self.rate
+
+    def _fill(self, stream: str, slot: Slot) -> Columns:
+        rng, ts = slot.rng, steady_times(slot, self.rate)
+        count = len(ts)
+        job = self._jobs.keys(rng, count)
+        return {
+            "ts": ts,
+            "job": job,
+            "task": rng.integers(0, _TASKS_PER_JOB, count),
+            "machine": rng.integers(0, MACHINES, count),
+            "event": rng.integers(0, _EVENTS, count, dtype=np.int32),
+            "user": job % _USERS,
+            "category": job % _CATEGORIES,
+            "priority": job % _PRIORITIES,
+            "cpu": _parts(rng, count),
+            "ram": _parts(rng, count),
+            "disk": _parts(rng, count),
+            "constraints": rng.integers(0, 2, count, dtype=np.int32),
+        }
+
+    @cached_property
+    def _jobs(self) -> Zipf:
+        return Zipf(self.jobs, self.skew)
+
+
+def _parts(rng: np.random.Generator, count: int) -> npt.NDArray[np.float32]:
+    """Parts from 0 to 1, in steps; the square of what is even, so half are below a quarter."""
+    return (np.rint(rng.random(count) ** 2 * _STEPS) / _STEPS).astype(np.float32)
