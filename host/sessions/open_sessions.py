@@ -82,7 +82,7 @@ class OpenSessions:
         clock : int
             The time below which no later row of either side comes.
         """
-        if clock <= self._quiet:
+        if not len(self) or (clock <= self._quiet and clock != FOREVER):
             return []
         codes, times, numbers, is_right = self._sorted()
         spans = Spans.of(codes, times, self._gap)

@@ -15,7 +15,7 @@ from ..expr import ops
 from ..expr.node import Expr, Op
 from ..plan.group_query import GroupQuery
 from ..plan.lookup import group_column
-from ..plan.query import LEFT, RIGHT, JoinKind, JoinQuery, Side
+from ..plan.query import LEFT, RIGHT, JoinQuery, Side
 from ..plan.sessions import session_column
 from ..plan.simplify import simplify
 from ..plan.window import RowsWindow, TimeWindow, Window

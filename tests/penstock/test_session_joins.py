@@ -198,6 +198,42 @@ def test_a_row_that_bridges_two_sessions_late_in_the_stream() -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("latency_s", [0.0, 0.01])
+def test_feeds_latency_and_memory(latency_s: float) -> None:
+    rows = [(k % 5, 0.0, k) for k in range(0, 4000, 2)]
+    tables = {"a": table(rows), "b": table([(k, x, t + 1) for k, x, t in rows])}
+    text = asked("FULL", "k", 7, "")
+    flow = penstock.Flow(latency_s=latency_s, memory_bytes=1 << 20)
+    found = []
+    with penstock.stream(text, SCHEMAS, time=TIME, flow=flow) as stream:
+        for feed in ("one", "two"):
+            stream.register("b", feed)
+        for start in range(0, 2000, 100):
+            stream.push("a", tables["a"].slice(start, 100))
+            for k, feed in enumerate(("one", "two")):
+                stream.push("b", tables["b"].slice(start + 50 * k, 50), feed=feed)
+            found.append(stream.poll())
+        assert stream.report().window_rows < 200
+        found.append(stream.close())
+        assert stream.report().late == {"a": 0, "b": 0}
+    assert sorted_rows(pa.concat_tables(found)) == sorted_rows(
+        penstock.sql(text, tables, time=TIME)
+    )
+
+
+def test_a_silent_feed_holds_up_no_session() -> None:
+    flow = penstock.Flow(idle_s=0.05)
+    with penstock.stream(asked("", "k", 5, ""), SCHEMAS, time=TIME, flow=flow) as stream:
+        stream.register("b", "busy")
+        stream.register("b", "silent")
+        for name, feed in (("a", None), ("b", "busy")):
+            more = {} if feed is None else {"feed": feed}
+            stream.push(name, table([(1, 0.0, 3), (1, 0.0, 90)]), **more)
+        assert stream.poll().num_rows == 0
+        assert stream.wait(1, 30)
+        assert stream.poll().to_pylist() == [{"i": 0, "j": 0}]
+
+
 def test_order_does_not_depend_on_the_cut() -> None:
     rows = [(k % 3, 0.0, 3 * k + (k % 7) * 2) for k in range(60)]
     tables = {"a": table(sorted(rows, key=lambda r: r[2])), "b": table(rows[::2])}
