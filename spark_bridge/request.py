@@ -106,6 +106,7 @@ class Request:
         schemas = {name: arrow_schema(frame.schema) for name, frame in frames.items()}
         chosen = QueryOptions(**given, unique=unique, time_zone=session_zone(spark, text))
         query = compile_query(text, schemas, chosen, instead=GROUP_IN_SPARK)
+        query.require_no_sessions("Spark's bridge")
         check_used(query, {name: frame.schema for name, frame in frames.items()})
         ordering = None
         if ordered:

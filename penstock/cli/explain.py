@@ -82,7 +82,7 @@ class _Explanation:
     def query(self) -> None:
         query, join = self.compiled, self.join
         heading("query")
-        for name, side in (("left", query.left), ("right", query.right)):
+        for name, side in zip(("left", "right"), query.by_event_time.sides, strict=True):
             origin = f" (table {side.table})" if side.table != side.alias else ""
             total, kept = join.tables.base[side.side].num_rows, len(join.tables.sides[side.side])
             line(name, f"{side.alias}{origin}, {count(total)} rows, {count(kept)} kept")
@@ -90,7 +90,7 @@ class _Explanation:
                 line("  time", self.text(side.time))
             line("  filter", self.text(side.filter))
         line("join", query.kind.value.lower())
-        line("window", str(query.window))
+        line("window", str(query.sessions or query.window))
         if query.time_zone is not None:
             line("time zone", query.time_zone)
         line("pairs", f"{count(join.pairs_in_window)} in the window")

@@ -80,10 +80,17 @@ def require_closing(query: Grouped) -> None:
     ------
     QueryError
     """
-    _require_linear_times(query)
+    sessions = query.sessions if isinstance(query, JoinQuery) else None
+    _require_linear_times(query.by_event_time if isinstance(query, JoinQuery) else query)
     made = query.aggregation
     if made is None or is_per_row(query):
         return
+    if sessions is not None:
+        raise QueryError(
+            "a stream never knows that groups of pairs of sessions are complete: group by a "
+            "column that differs from row to row of one table and say so with unique, or group "
+            "the pairs that the join gives"
+        )
     alias = query.side(made.side or "l").alias
     found = time_key(query)
     if made.side is None and isinstance(query, JoinQuery) and query.is_rows:

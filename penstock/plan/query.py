@@ -11,6 +11,7 @@ from ..errors import QueryError
 from ..expr.node import PRESENT, Expr, Op, walk
 from ..types import Type
 from ..zones import zone_of
+from .sessions import Sessions
 from .window import LEFT, RIGHT, RowsWindow, TimeWindow, other
 
 
@@ -157,6 +158,8 @@ class JoinQuery:
         Columns that differ between any two rows of a side, as the caller declared.
     time_zone : str or None
         Of the session, if one was given.
+    sessions : Sessions or None
+        How rows form sessions; each side's time is then that of :data:`~.sessions.SESSION`.
     """
 
     text: str
@@ -170,6 +173,7 @@ class JoinQuery:
     kind: JoinKind = JoinKind.INNER
     unique: tuple[tuple[str, frozenset[str]], ...] = ()
     time_zone: str | None = None
+    sessions: Sessions | None = None
 
     @property
     def zone_label(self) -> str | None:
@@ -187,6 +191,31 @@ class JoinQuery:
             raise QueryError(
                 f"{where} takes a query without GROUP BY, DISTINCT and aggregates: aggregate the "
                 "pairs that it gives, or use penstock.sql or penstock.stream"
+            )
+
+    @cached_property
+    def by_event_time(self) -> JoinQuery:
+        """The query with the event times by which rows are judged, before they have sessions."""
+        made = self.sessions
+        if made is None:
+            return self
+        left, right = (
+            replace(side, time=time, unit=unit)
+            for side, time, unit in zip(self.sides, made.times, made.own_units, strict=True)
+        )
+        return replace(self, left=left, right=right, sessions=None)
+
+    def require_no_sessions(self, where: str) -> None:
+        """Refuse a join by sessions.
+
+        Raises
+        ------
+        QueryError
+        """
+        if self.sessions is not None:
+            raise QueryError(
+                f"{where} does not join by session_window; use penstock.sql or penstock.stream "
+                "in one process"
             )
 
     @property
@@ -207,6 +236,8 @@ class JoinQuery:
 
     def columns_of(self, side: str) -> tuple[str, ...]:
         """Base-table columns that this side needs, sorted."""
+        if self.sessions is not None:
+            return self.by_event_time.columns_of(side)
         return tuple(sorted({*self.join_columns_of(side), *self.output_columns_of(side)}))
 
     def join_columns_of(self, side: str) -> tuple[str, ...]:

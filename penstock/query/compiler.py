@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -14,12 +15,13 @@ from ..expr import ops
 from ..expr.node import Expr, Op
 from ..plan.group_query import GroupQuery
 from ..plan.lookup import group_column
-from ..plan.query import LEFT, RIGHT, JoinKind, JoinQuery, Side
+from ..plan.query import LEFT, RIGHT, JoinQuery, Side
+from ..plan.sessions import session_column
 from ..plan.simplify import simplify
-from ..plan.time_bounds import conjuncts_of
 from ..plan.window import RowsWindow, TimeWindow, Window
 from ..types import UNIT_NS
 from ..zones import zone_of
+from .conditions import conditions, move_one_sided
 from .grouped import follows_time, group_lookup, group_query
 from .groups import check_joined
 from .join_window import SideTimes, row_counts, side_times, time_window
@@ -28,6 +30,7 @@ from .lookup import check_lookup, stream_side
 from .options import QueryOptions
 from .parse import parse, with_room
 from .scope import Scope
+from .session_join import sessions_of
 from .sources import SourceReader
 from .statement import Statement, read_statement
 from .time_rules import TimeRules
@@ -129,13 +132,15 @@ def _compile(
             raise QueryError(
                 f"the query does not name the relation {options.relation}; leave it out, or join it"
             )
-        filters, _ = _conditions(statement)
+        filters, _ = conditions(statement)
         unique = _unique(statement.scope, options.unique or {})
         return group_query(text, statement, options, times, filters[0], unique)
     if options.relation is not None:
         return _lookup(text, tree, statement, options, {} if only_joins else times, only_joins)
+    if statement.sessions is not None:
+        return _session_join(text, statement, options, times, rules)
     counts = row_counts(statement, options.rows)
-    filters, conjuncts = _conditions(statement)
+    filters, conjuncts = conditions(statement)
     clock = side_times(statement, times, rules, is_needed=counts is None)
     window: Window
     if counts is not None:
@@ -143,8 +148,28 @@ def _compile(
     else:
         is_empty = any(c.is_const for c in (*conjuncts, *filters[0], *filters[1]))
         window, conjuncts = time_window(statement, clock, conjuncts, options.within, is_empty)
-        filters, conjuncts = _move_one_sided(filters, conjuncts, statement.kind)
+        filters, conjuncts = move_one_sided(filters, conjuncts, statement.kind)
     return _query(text, statement, options, window, filters, conjuncts, clock)
+
+
+def _session_join(
+    text: str,
+    statement: Statement,
+    options: QueryOptions,
+    times: Mapping[str, str],
+    rules: TimeRules,
+) -> JoinQuery:
+    """The query whose rows meet in sessions. A row that cannot match is of its session, too."""
+    calls = statement.sessions
+    assert calls is not None
+    has_rows = options.rows is not None or any(source.rows for source in statement.sources)
+    if options.within is not None or has_rows:
+        raise QueryError("session_window is the window of the join; leave within and ROWS out")
+    filters, conjuncts = conditions(statement)
+    sessions = sessions_of(calls, conjuncts, statement.scope, times, rules)
+    groups = SideTimes((session_column(LEFT), session_column(RIGHT)), "", ("", ""))
+    query = _query(text, statement, options, TimeWindow(0, 0), filters, conjuncts, groups)
+    return replace(query, sessions=sessions)
 
 
 def _lookup(
@@ -168,8 +193,8 @@ def _lookup(
     check_lookup(statement, options, is_above=is_above)
     if made is not None and not is_above and isinstance(tree, exp.Select):
         check_joined(made, tree)
-    filters, conjuncts = _conditions(statement)
-    filters, conjuncts = _move_one_sided(filters, conjuncts, statement.kind)
+    filters, conjuncts = conditions(statement)
+    filters, conjuncts = move_one_sided(filters, conjuncts, statement.kind)
     groups = SideTimes((group_column(LEFT), group_column(RIGHT)), "", ("", ""))
     query = _query(text, statement, options, TimeWindow(0, 0), filters, conjuncts, groups)
     return group_lookup(text, statement, query, times, stream) if is_above else query
@@ -244,58 +269,3 @@ def _dotted(name: str) -> tuple[str, str]:
     if not dot:
         raise QueryError(f"scale needs table.column, not {name!r}")
     return table.lower(), column.lower()
-
-
-def _conditions(statement: Statement) -> tuple[list[list[Expr]], list[Expr]]:
-    """Sort conditions into filters of each side and conjuncts of the join."""
-    filters: list[list[Expr]] = [[], []]
-    conjuncts = [c for condition in statement.condition for c in _members(condition)]
-    nulls = statement.kind.null_supplying
-    where = [member for condition in statement.where for member in _members(condition)]
-    never = [member for member in where if member.is_const]
-    for conjunct in never[:1] or where:
-        if not conjunct.sides:
-            # In ON, it would keep an outer join's rows without a match.
-            for own in filters:
-                own.append(conjunct)
-        elif conjunct.sides & nulls:
-            alias = statement.sources[0 if LEFT in conjunct.sides & nulls else 1].alias
-            raise QueryError(
-                f"WHERE tests {alias}, whose columns are NULL where the {statement.kind.value} "
-                "JOIN finds no match, after the join; to filter its rows before it, write the "
-                "condition in ON or in a subquery in FROM: (SELECT * FROM ... WHERE ...) "
-                f"{alias}"
-            )
-        elif len(conjunct.sides) == 1:
-            filters[0 if LEFT in conjunct.sides else 1].append(conjunct)
-        else:
-            conjuncts.append(conjunct)
-    return filters, conjuncts
-
-
-def _members(condition: Expr) -> list[Expr]:
-    """Members of the outermost AND; those that are the same for every row become constants."""
-    found = []
-    for member in conjuncts_of(condition):
-        value = simplify(member)
-        # A bound on the time that holds for every time still defines the window.
-        bounds = value is ops.TRUE and len(member.sides) > 1
-        if bounds or value is not ops.TRUE:
-            found.append(member if bounds or value.sides else value)
-    return found
-
-
-def _move_one_sided(
-    filters: list[list[Expr]], conjuncts: list[Expr], kind: JoinKind
-) -> tuple[list[list[Expr]], list[Expr]]:
-    """Make conditions of one side, in ON, filters of that side where its rows need a match.
-
-    Only for time windows: in ROWS, a row that cannot match keeps its place in the window.
-    """
-    rest = []
-    for conjunct in conjuncts:
-        if len(conjunct.sides) == 1 and not conjunct.sides & kind.unmatched:
-            filters[0 if LEFT in conjunct.sides else 1].append(conjunct)
-        else:
-            rest.append(conjunct)
-    return filters, rest

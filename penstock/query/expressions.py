@@ -18,6 +18,7 @@ from .constants import cast_type, interval, number, param
 from .dialect import place, refused
 from .operators import BINARY_OPS, JUNCTIONS, TIME_OPS, UNARY_OPS
 from .scope import Scope
+from .session_join import read_session
 from .time_literals import time_literal
 from .time_rules import TRUNCATIONS, TimeRules
 from .window_function import equal_windows, is_window, read_window, window_field
@@ -99,9 +100,9 @@ class Lowering:
 
     def _in_units(self, a: Expr, b: Expr) -> tuple[Expr, Expr]:
         """Turn an INTERVAL beside integers of a declared unit into a number of that unit."""
-        return self._in_unit_of(b, a), self._in_unit_of(a, b)
+        return self.in_unit_of(b, a), self.in_unit_of(a, b)
 
-    def _in_unit_of(self, count: Expr, span: Expr) -> Expr:
+    def in_unit_of(self, count: Expr, span: Expr) -> Expr:
         """Turn a constant INTERVAL into a number, where ``count`` has a declared unit."""
         if span.type.kind is not Kind.DURATION or not span.is_const or count.type.kind != Kind.INT:
             return span
@@ -222,7 +223,7 @@ class Lowering:
 
     def window(self, tree: exp.Anonymous) -> Tumbling:
         """Read a call of ``window``."""
-        return read_window(tree, self._window_argument, self._in_unit_of)
+        return read_window(tree, self.window_argument, self.in_unit_of)
 
     def _equal_windows(self, tree: exp.EQ) -> Expr:
         """Lower ``window(l.t, ...) = window(r.t, ...)``."""
@@ -236,7 +237,12 @@ class Lowering:
         a, b = equal_windows(self.window(calls[0]), self.window(calls[1]), tree)
         return ops.eq(*self.rules.alike(a, b))
 
-    def _window_argument(self, tree: exp.Expr) -> Expr:
+    def session(self, tree: exp.Expr) -> tuple[Expr, Expr]:
+        """Read a call of ``session_window``: its time and its gap."""
+        return read_session(tree, self)
+
+    def window_argument(self, tree: exp.Expr) -> Expr:
+        """Lower the time of a window; a date is the start of its day."""
         found = self.lower(tree)
         return self.rules.instant(found) if found.type.kind is Kind.DATE else found
 

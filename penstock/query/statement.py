@@ -17,6 +17,7 @@ from .groups import check_joined, has_groups, read_aggregation
 from .nulls import supplied_or_null
 from .output import select_columns
 from .scope import Scope, Source
+from .session_join import SessionCalls, split_sessions
 from .sources import SourceReader
 
 #: Words before JOIN.
@@ -46,6 +47,8 @@ class Statement:
     aggregation: Aggregation | None
     #: Each ``window(...)`` in a key of GROUP BY.
     windows: tuple[Tumbling, ...] = ()
+    #: ``session_window(...) = session_window(...)`` of the join condition.
+    sessions: SessionCalls | None = None
 
 
 def read_statement(
@@ -91,8 +94,12 @@ def read_statement(
     lowering, after = reader.lowering(scope), reader.lowering(visible)
     joins, where = tree.args.get("joins") or [], tree.args.get("where")
     on = joins[0].args.get("on") if joins else None
-    conditions = () if on is None else (lowering.condition(on),)
-    wheres = () if where is None else (after.condition(where.this),)
+    ons, sessions = ([], None) if on is None else split_sessions(on, lowering)
+    filters, others = [] if where is None else [where.this], None
+    if joins and sessions is None and filters and kind is JoinKind.INNER:
+        filters, others = split_sessions(filters[0], lowering)
+    conditions = tuple(map(lowering.condition, ons))
+    wheres = tuple(map(after.condition, filters))
     if groups and kind is not JoinKind.INNER:
         raise refused(
             f"aggregates over a {kind.value} JOIN are not supported; use INNER JOIN, or aggregate "
@@ -112,6 +119,7 @@ def read_statement(
         tuple(sorted(reader.declared.items())),
         aggregation,
         windows,
+        sessions or others,
     )
 
 

@@ -43,13 +43,29 @@ def read_window(
     time = lower(arguments[0])
     if time.type.kind not in TIMES | {Kind.INT}:
         raise refused(f"window needs a time or an integer, not {time.type}", tree)
-    lengths = [(lower(_as_interval(tree_of, tree)), tree_of) for tree_of in arguments[1:]]
-    size, *others = [_span(in_unit_of(time, x), time, of, tree) for x, of in lengths]
+    size, *others = [read_span(of, time, tree, lower, in_unit_of) for of in arguments[1:]]
     if size.attr < 1:
         raise refused("the size of a window must be above 0", tree)
     if others and _ns(others[0]) != _ns(size):
         raise refused("sliding windows are not supported; leave the slide of window(...) out", tree)
     return tumbling(time, size, *others[1:])
+
+
+def read_span(
+    tree: exp.Expr,
+    time: Expr,
+    call: exp.Expr,
+    lower: Callable[[exp.Expr], Expr],
+    in_unit_of: Callable[[Expr, Expr], Expr],
+) -> Expr:
+    """Read a constant length, an argument of a call over a time, in a unit of that time.
+
+    Raises
+    ------
+    QueryError
+        It is no constant, or no length of such a time.
+    """
+    return _span(in_unit_of(time, lower(_as_interval(tree, call))), time, tree, call)
 
 
 def equal_windows(a: Tumbling, b: Tumbling, tree: exp.Expr) -> tuple[Expr, Expr]:
@@ -90,7 +106,7 @@ def _as_interval(tree: exp.Expr, call: exp.Expr) -> exp.Expr:
 def _span(length: Expr, time: Expr, tree: exp.Expr, call: exp.Expr) -> Expr:
     """Check that a size is a constant in a unit of the time."""
     if not length.is_const or length.attr is None:
-        raise refused(f"window takes constant sizes, not {snippet(tree)}", call)
+        raise refused(f"{call.name} takes constant sizes, not {snippet(tree)}", call)
     is_integer = time.type.kind is Kind.INT
     if length.type.kind is not (Kind.INT if is_integer else Kind.DURATION):
         remedy = (
@@ -98,7 +114,7 @@ def _span(length: Expr, time: Expr, tree: exp.Expr, call: exp.Expr) -> Expr:
             if is_integer
             else "give its size as an interval, as '10 seconds'"
         )
-        raise refused(f"window over a {time.type}: {remedy}", call)
+        raise refused(f"{call.name} over a {time.type}: {remedy}", call)
     return length
 
 

@@ -56,14 +56,14 @@ def scales_aligned_twice() -> Iterator[None]:
 @contextmanager
 def constant_where_in_on() -> Iterator[None]:
     """A WHERE that is FALSE or NULL whatever the row becomes a part of ON."""
-    mended = compiler._conditions
+    mended = compiler.conditions
 
     def conditions(statement: Any) -> tuple[list[list[Expr]], list[Expr]]:
         filters, conjuncts = mended(statement)
         constant = [c for c in filters[0] if c.is_const]
         return [[c for c in own if not c.is_const] for own in filters], conjuncts + constant
 
-    with patch.object(compiler, "_conditions", conditions):
+    with patch.object(compiler, "conditions", conditions):
         yield
 
 

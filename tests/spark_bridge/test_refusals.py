@@ -41,6 +41,13 @@ REFUSED = {
         QueryError,
         "the query has one: group it in Spark itself",
     ),
+    "sessions": (
+        "SELECT a.id FROM a JOIN b ON a.id = b.id AND session_window(a.t, 5) = "
+        "session_window(b.t, 5)",
+        {},
+        QueryError,
+        "Spark's bridge does not join by session_window",
+    ),
     "not SQL": ("SELECT FROM WHERE", {}, QueryError, "not SQL"),
     "unknown table": ("SELECT c.id FROM a JOIN c ON a.t = c.t", {}, QueryError, "unknown table c"),
     "a list": (f"SELECT a.tags {ON}", {}, SchemaError, r"a.tags has Spark type array<int>"),

@@ -96,6 +96,15 @@ class Intake(Sources):
         """Approximate bytes of the rows that wait for a batch."""
         return round(SPARE * self._pending.nbytes)
 
+    @property
+    def kept_rows(self) -> int:
+        """Number of rows that are kept until they can enter a window."""
+        return 0
+
+    def release(self) -> int:
+        """Let kept rows wait for a batch, if watermarks have risen; return their number."""
+        return 0
+
     def bytes_of(self, own: Source, batch: pa.RecordBatch) -> int:
         """Return about the most bytes that rows take once they are in their window."""
         side = own.side.side

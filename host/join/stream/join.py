@@ -27,6 +27,7 @@ from .flow import Flow
 from .intake import Intake
 from .outlet import Outlet
 from .pace import Pace
+from .sessions import SessionIntake
 
 
 class JoinStream(StreamCalls):
@@ -82,7 +83,8 @@ class JoinStream(StreamCalls):
         self.stats = Stats.of(self.devices)
         self.schemas = {s.side: schemas[s.table] for s in query.sides}
         self.latency = Latency()
-        self._intake = Intake(
+        intake = Intake if query.sessions is None else SessionIntake
+        self._intake = intake(
             query,
             self.schemas,
             [one.form for one in self.plan.evaluations.values()],
@@ -122,7 +124,7 @@ class JoinStream(StreamCalls):
     @property
     def window_rows(self) -> int:
         """Number of rows that later rows may still meet."""
-        return self._session.engine.rows
+        return self._session.engine.rows + self._intake.kept_rows
 
     def wait_for(self, condition: Callable[[], bool], timeout_s: float) -> bool:
         """Wait until a condition on the join's progress is true; return whether it is.
@@ -162,7 +164,7 @@ class JoinStream(StreamCalls):
     # -- hooks of the calls -----------------------------------------------------------------------
 
     def _read(self, own: Source, batch: pa.RecordBatch) -> Read:
-        return read_side(self.query, own.side, batch)
+        return read_side(self._intake.query, own.side, batch)
 
     def _take(self, own: Source, batch: pa.RecordBatch, read: Read, feed: str) -> None:
         judged = self._intake.judge(own, batch, read, feed)

@@ -56,8 +56,14 @@ class Pace:
 
     def advanced(self) -> None:
         """Note that watermarks have risen: rows that they release need not wait for new rows."""
+        self._release()
         if not self.flow.latency_s:
             self._step_watermarks()
+
+    def _release(self) -> None:
+        """Take in rows that were kept until watermarks had risen."""
+        if count := self.intake.release():
+            self.arrived(count)
 
     def ended(self) -> None:
         """Note that an order has ended: a batch may have waited for others to be complete."""
@@ -82,6 +88,9 @@ class Pace:
         """Let all waiting tuples into the windows as the last ones."""
         self.cut(everything=True)
         self.intake.end()
+        if count := self.intake.release():
+            self._batcher.arrived(count)
+            self.cut(everything=True)
         self._step_watermarks()
 
     def stop(self) -> None:
@@ -106,6 +115,7 @@ class Pace:
         if not self.flow.latency_s and self.flow.idle_s is None:
             return None
         try:
+            self._release()
             due = self._due()
             # Set before the test: an order that ends from now on wakes the thread.
             self._held = True

@@ -258,7 +258,10 @@ class Sources(ABC):
 
     def lag(self) -> dict[str, int]:
         """Return per source how far its watermark is behind its largest time."""
-        watermarks = self.watermarks()
+        return self.lag_behind(self.watermarks())
+
+    def lag_behind(self, watermarks: Watermarks) -> dict[str, int]:
+        """Return per source how far these watermarks are behind its largest time."""
         return {
             self.sources[side].side.alias: largest - watermarks[side]
             for side, largest in self._largest.items()

@@ -38,6 +38,7 @@ from ...windows.probe import Evaluated, Part, Probe, Step, Watermarks
 from ...windows.source import Span
 from .directions import Direction, directions
 from .loading import Tables
+from .sessions import in_sessions
 
 #: Watermarks after the last row of both sides.
 EVERYTHING: Watermarks = {LEFT: FOREVER, RIGHT: FOREVER}
@@ -96,6 +97,9 @@ class TableJoin:
         trace: Trace | None = None,
         on_progress: Callable[[int, int], None] | None = None,
     ) -> None:
+        if query.sessions is not None:
+            query, tables = in_sessions(query, tables, disorder)
+            disorder = None
         self.query = query
         self.devices = device_list(device)
         if not self.devices:

@@ -1,0 +1,117 @@
+"""Sessions of a running join that may still grow, and those that close: a pure state machine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from penstock.plan.query import LEFT, RIGHT
+from penstock.plan.sessions import Sessions
+from penstock.plan.window import FOREVER
+
+from ..rows.sides import Arrival
+from .kept_rows import KeptRows
+from .key_codes import KeyCodes
+from .numbering import Spans
+
+#: Of each row: code of its key, time, number in the order of arrival, whether it is of the right.
+_Index = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
+#: Bytes of a row in the index.
+_INDEX_BYTES = 25
+
+
+class OpenSessions:
+    """Keeps rows of both sides until the session of each has closed.
+
+    Parameters
+    ----------
+    sessions : Sessions
+    extra_bytes : mapping of side to int
+        Bytes of a row beyond its base row.
+
+    Attributes
+    ----------
+    following : int
+        Number of the next session that closes.
+    """
+
+    def __init__(self, sessions: Sessions, extra_bytes: Mapping[str, int]) -> None:
+        self._gap = sessions.gap
+        self._keys = KeyCodes(sessions)
+        self._rows = {side: KeptRows(extra_bytes[side] + _INDEX_BYTES) for side in (LEFT, RIGHT)}
+        none = np.zeros(0, np.int64)
+        self._index: _Index = (none, none, none, np.zeros(0, bool))
+        self._new: list[_Index] = []
+        self._arrived = 0
+        #: While the clock has not passed it, no session closes.
+        self._quiet = FOREVER
+        self.following = 0
+
+    def __len__(self) -> int:
+        return sum(len(own[0]) for own in (self._index, *self._new))
+
+    @property
+    def nbytes(self) -> int:
+        """Approximate bytes of main memory."""
+        return sum(own.nbytes for own in self._rows.values())
+
+    def add(self, arrival: Arrival) -> Arrival:
+        """Add rows; return those without a key, which are of no session."""
+        known, codes = self._keys.of(arrival.side, arrival.rows)
+        alone = arrival.pick(np.flatnonzero(~known))
+        rows = arrival if known.all() else arrival.pick(np.flatnonzero(known))
+        if len(codes):
+            numbers = np.arange(self._arrived, self._arrived + len(codes))
+            self._arrived += len(codes)
+            times = rows.rows.time
+            self._rows[rows.side].add(rows.numbered(numbers))
+            is_right = np.full(len(codes), rows.side == RIGHT)
+            self._new.append((codes, times, numbers, is_right))
+            self._quiet = min(self._quiet, int(times.min()) + self._gap)
+        return alone
+
+    def close(self, clock: int) -> list[Arrival]:
+        """Take the rows of all sessions that no later row can join, left before right.
+
+        Their times are the numbers of their sessions, in ascending order.
+
+        Parameters
+        ----------
+        clock : int
+            The time below which no later row of either side comes.
+        """
+        if not len(self) or (clock <= self._quiet and clock != FOREVER):
+            return []
+        codes, times, numbers, is_right = self._sorted()
+        spans = Spans.of(codes, times, self._gap)
+        closed = spans.closed(clock, self._gap)
+        still = spans.last[~closed]
+        self._quiet = int(still.min()) + self._gap if len(still) else FOREVER
+        leaving = np.repeat(closed, spans.sizes)
+        sessions = spans.numbers(closed, numbers, self.following)
+        self.following += int(closed.sum())
+        gone = (numbers[leaving], is_right[leaving])
+        self._index = tuple(own[~leaving] for own in (codes, times, numbers, is_right))  # type: ignore[assignment]
+        self._keys.keep(self._index[0])
+        return [
+            self._leaving(side, sessions[of_side], gone[0][of_side])
+            for side, of_side in ((LEFT, ~gone[1]), (RIGHT, gone[1]))
+            if of_side.any()
+        ]
+
+    def _sorted(self) -> _Index:
+        """Return the index of all rows by key, time and arrival."""
+        if self._new:
+            columns = zip(self._index, *self._new, strict=True)
+            codes, times, numbers, is_right = map(np.concatenate, columns)
+            order = np.lexsort((numbers, times, codes))
+            self._index = (codes[order], times[order], numbers[order], is_right[order])
+            self._new = []
+        return self._index
+
+    def _leaving(self, side: str, sessions: np.ndarray, numbers: np.ndarray) -> Arrival:
+        order = np.argsort(sessions, kind="stable")
+        found = self._rows[side].take(numbers[order])
+        return replace(found, rows=replace(found.rows, time=sessions[order]))

@@ -1,0 +1,69 @@
+"""Sessions of both sides' rows: what meets in a join by ``session_window``.
+
+Rows with one key, of both sides, are of one session as long as neighbours in time are at most a gap
+apart. A session's number is then a row's time: only rows of one session meet, so the join's other
+parts know nothing of sessions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from ..expr import ops
+from ..expr.node import Expr, Op
+from ..types import int_of
+from .window import LEFT, RIGHT
+
+#: Column of a row's session; no column of a user has this name.
+SESSION = "\0session"
+
+
+def session_column(side: str) -> Expr:
+    """A row's session, NULL where it has no time or no key: such a row meets nothing."""
+    return ops.column(side, SESSION, int_of(64))
+
+
+@dataclass(frozen=True)
+class Sessions:
+    """How rows form sessions.
+
+    Parameters
+    ----------
+    times : tuple of Expr
+        Event times of the left and right side, as integers of one unit.
+    unit : str
+        Of both, "" for plain integers.
+    own_units : tuple of str
+        Units of the time columns themselves.
+    gap : int
+        Most time between neighbours of one session.
+    keys : tuple of tuple of Expr
+        Keys of the left and right side; those at one place have one type.
+    """
+
+    times: tuple[Expr, Expr]
+    unit: str
+    own_units: tuple[str, str]
+    gap: int
+    keys: tuple[tuple[Expr, ...], tuple[Expr, ...]]
+
+    def of(self, side: str) -> tuple[Expr, ...]:
+        """The key of a side."""
+        return self.keys[0 if side == LEFT else 1]
+
+    def __str__(self) -> str:
+        gap = f"{self.gap} {self.unit}" if self.unit else str(self.gap)
+        return f"sessions of both sides' rows with one key, at most {gap} apart"
+
+
+def keys_of(conjuncts: Iterable[Expr]) -> tuple[tuple[Expr, ...], tuple[Expr, ...]]:
+    """The keys that a join condition says are equal, of the left and right side."""
+    found = []
+    for conjunct in conjuncts:
+        if conjunct.op is not Op.EQ:
+            continue
+        for a, b in (conjunct.args, conjunct.args[::-1]):
+            if a.sides == {LEFT} and b.sides == {RIGHT}:
+                found.append((a, b))
+    return tuple(a for a, _ in found), tuple(b for _, b in found)

@@ -1,0 +1,180 @@
+"""``session_window(l.t, '10 seconds') = session_window(r.t, '10 seconds')`` in ON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from ..errors import QueryError
+from ..expr import ops
+from ..expr.node import Expr, Op
+from ..plan.linear import as_integer
+from ..plan.query import LEFT, RIGHT
+from ..plan.sessions import Sessions, keys_of
+from ..types import TIMES, UNIT_NS, Kind
+from .dialect import refused
+from .scope import Scope
+from .time_rules import TimeRules
+from .window_function import read_span
+
+if TYPE_CHECKING:
+    from .expressions import Lowering
+
+_SHAPE = "session_window(l.t, '10 seconds') = session_window(r.t, '10 seconds')"
+
+
+@dataclass(frozen=True)
+class SessionCalls:
+    """The equality of two calls of ``session_window``: the left side's time, the right's, the gap.
+
+    Parameters
+    ----------
+    times : tuple of Expr
+        The time columns.
+    gap : Expr
+        A constant: a duration, or an integer where the times are.
+    tree : exp.Expr
+        The equality, for messages.
+    """
+
+    times: tuple[Expr, Expr]
+    gap: Expr
+    tree: exp.Expr
+
+
+def is_session(tree: exp.Expr | None) -> bool:
+    """Whether a call is ``session_window(...)``."""
+    return isinstance(tree, exp.Anonymous) and tree.name.lower() == "session_window"
+
+
+def split_sessions(
+    condition: exp.Expr, lowering: Lowering
+) -> tuple[list[exp.Expr], SessionCalls | None]:
+    """Take the equality of sessions out of a join condition; it is a member of its outermost AND.
+
+    Raises
+    ------
+    QueryError
+        There are several, or a session is compared with something else.
+    """
+    members = _members(condition)
+    equal = [m for m in members if isinstance(m, exp.EQ) and _has_session(m)]
+    if not equal:
+        return [condition], None
+    if len(equal) > 1:
+        raise refused("a join has one session_window per side; leave the other out", equal[1])
+    return [m for m in members if m is not equal[0]], _calls(equal[0], lowering)
+
+
+def _members(condition: exp.Expr) -> list[exp.Expr]:
+    """Members of the outermost AND, in order; without recursion, since a chain is a deep tree."""
+    found, left = [], [condition]
+    while left:
+        tree = left.pop()
+        if isinstance(tree, exp.And):
+            left += [tree.expression, tree.this]
+        elif isinstance(tree, exp.Paren) and isinstance(tree.this, exp.And | exp.EQ | exp.Paren):
+            left.append(tree.this)
+        else:
+            found.append(tree)
+    return found
+
+
+def _has_session(tree: exp.EQ) -> bool:
+    return is_session(tree.this) or is_session(tree.expression)
+
+
+def _calls(tree: exp.EQ, lowering: Lowering) -> SessionCalls:
+    calls = tree.this, tree.expression
+    if not all(is_session(call) for call in calls):
+        raise refused(f"a session equals only another one, as in {_SHAPE}", tree)
+    (a, a_gap), (b, b_gap) = (lowering.session(call) for call in calls)
+    if a.sides == {RIGHT}:
+        (a, a_gap), (b, b_gap) = (b, b_gap), (a, a_gap)
+    if (a.sides, b.sides) != ({LEFT}, {RIGHT}):
+        raise refused(f"a join by sessions needs a time of each table, as in {_SHAPE}", tree)
+    if _ns(a_gap) != _ns(b_gap):
+        raise refused("sessions of a join need the same gap on both sides", tree)
+    return SessionCalls((a, b), a_gap, tree)
+
+
+def read_session(call: exp.Expr, lowering: Lowering) -> tuple[Expr, Expr]:
+    """Read ``session_window(time, gap)``: the time and the gap, a constant.
+
+    Raises
+    ------
+    QueryError
+        There is no gap, it is no constant above 0, or the first argument is no time.
+    """
+    arguments = call.expressions
+    if len(arguments) != 2:
+        raise refused(
+            "session_window takes a time and a gap, as in session_window(t, '10 seconds')", call
+        )
+    time = lowering.window_argument(arguments[0])
+    if time.type.kind not in TIMES | {Kind.INT}:
+        raise refused(f"session_window needs a time or an integer, not {time.type}", call)
+    gap = read_span(arguments[1], time, call, lowering.lower, lowering.in_unit_of)
+    if gap.attr < 1:
+        raise refused("the gap of a session must be above 0", call)
+    return time, gap
+
+
+def sessions_of(
+    calls: SessionCalls,
+    conjuncts: Sequence[Expr],
+    scope: Scope,
+    times: Mapping[str, str],
+    rules: TimeRules,
+) -> Sessions:
+    """How rows form sessions: by the equalities beside, and the times of both calls.
+
+    Raises
+    ------
+    QueryError
+        There is no equality beside, or a side's event time is another column.
+    """
+    for time in calls.times:
+        if _column(time) is None:
+            raise refused("session_window takes a time column, not a computed time", calls.tree)
+    for name, column in times.items():
+        source = scope.named(name, "time is")
+        time = calls.times[scope.sources.index(source)]
+        if source.find(column) is not _column(time):
+            raise refused(
+                f"the event time of {source.alias} is {column}, and its session_window takes "
+                "another column; name that one with time, or leave time out",
+                calls.tree,
+            )
+    keys = keys_of(conjuncts)
+    if not keys[0]:
+        raise refused(
+            "sessions of a join are those of rows with one key: add an equality to ON, such as "
+            "l.k = r.k",
+            calls.tree,
+        )
+    left, right = calls.times
+    units = [scope.unit_of(time) for time in calls.times]
+    if units[0] != units[1]:
+        raise QueryError(
+            "the integer time columns are declared in different units; convert one of them in a "
+            "subquery in FROM, so that both count the same unit"
+        )
+    own_units = left.type.unit or units[0] or "", right.type.unit or units[1] or ""
+    a, b = ops.align(rules.alike(left, right), "the time columns")
+    gap = _ns(calls.gap) // UNIT_NS.get(a.type.unit, 1)  # between whole numbers of a unit
+    return Sessions((as_integer(a), as_integer(b)), a.type.unit, own_units, gap, keys)
+
+
+def _column(time: Expr) -> Expr | None:
+    """The column of a time, which may be a date that became an instant."""
+    while time.op in (Op.INSTANT, Op.CAST):
+        time = time.args[0]
+    return time if time.op is Op.COLUMN else None
+
+
+def _ns(span: Expr) -> int:
+    return span.attr * UNIT_NS.get(span.type.unit, 1)
