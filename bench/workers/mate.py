@@ -18,11 +18,13 @@ from bench.workers.jobs import Job, answer, result
 from bench.workers.one import compiled
 from penstock.errors import PenstockError
 from penstock.host.channel import Consumer, Doorbell, Kind, Producer
+from penstock.host.emit.groups.closing import Closing
 from penstock.host.state import GroupState
-from penstock.host.workers.local.child import limit_of
 from penstock.host.workers.protocol.coding import decode, encode
 from penstock.host.workers.protocol.messages import DealtRows, Promise
 from penstock.host.workers.protocol.worker import Worker
+from penstock.plan.closing import time_key
+from penstock.plan.query import LEFT
 from penstock.plan.window import FOREVER
 
 #: Bytes of input after which an epoch ends (§7.1.2).
@@ -92,6 +94,9 @@ class Mate:
     def group(self, job: Job, batches: list[pa.RecordBatch]) -> Stint:
         """Fold rows, and give all groups that this worker leads."""
         query = compiled(job)
+        key = time_key(query)
+        assert key is not None
+        closing = Closing(query, key)
         self._incarnation += 1
         self._sent_bytes = 0
         began, cpu = time.perf_counter(), time.process_time()
@@ -100,7 +105,7 @@ class Mate:
             self.rank,
             self.size,
             state,
-            limit_of(query, is_table=False),
+            lambda time: closing.limit({LEFT: time}),
             incarnation=self._incarnation,
         )
         self._fold(worker, batches)

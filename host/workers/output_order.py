@@ -49,7 +49,7 @@ def with_keys(query: _Query) -> _Query:
 
 def with_rows(query: JoinQuery) -> JoinQuery:
     """Return a join whose output says of which rows each row is."""
-    sides = query.sides[:1] if query.kind.is_existence else query.sides
+    sides = query.by_event_time.sides[: 1 if query.kind.is_existence else 2]
     hidden = [one for side in sides for one in _row_of(side)]
     return replace(query, select=(*query.select, *hidden))
 

@@ -214,8 +214,7 @@ class JoinQuery:
         """
         if self.sessions is not None:
             raise QueryError(
-                f"{where} does not join by session_window; use penstock.sql or penstock.stream "
-                "in one process"
+                f"{where} does not join by session_window; use penstock.sql or penstock.stream"
             )
 
     @property

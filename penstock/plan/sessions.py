@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ..expr import ops
-from ..expr.node import Expr, Op
+from ..expr.node import Expr, Op, walk
 from ..types import int_of
 from .window import LEFT, RIGHT
 
@@ -51,6 +51,11 @@ class Sessions:
     def of(self, side: str) -> tuple[Expr, ...]:
         """The key of a side."""
         return self.keys[0 if side == LEFT else 1]
+
+    def columns_of(self, side: str) -> set[str]:
+        """The columns of a side's key."""
+        leaves = (leaf for key in self.of(side) for leaf in walk(key))
+        return {leaf.attr[1] for leaf in leaves if leaf.op is Op.COLUMN}
 
     def __str__(self) -> str:
         gap = f"{self.gap} {self.unit}" if self.unit else str(self.gap)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pyarrow as pa
 
-from penstock.plan.query import Side
+from penstock.plan.query import LEFT, RIGHT, JoinQuery, Side
 
 from ...grouping.intake import read_times
 from ..output_order import FEED, PLACE
 
 
-class PendingRows:
+class SideRest:
     """Rows of one side, in any order.
 
     Parameters
@@ -41,10 +43,13 @@ class PendingRows:
             self._times.append(found.times)
         self._count()
 
-    def below(self, time: int) -> tuple[pa.Table, pa.Table]:
+    def below(self, time: int, *, only_timeless: bool = False) -> tuple[pa.Table, pa.Table]:
         """Take the rows below a time, by time, feed and place; and those that have no time."""
         timeless = pa.Table.from_batches(self._timeless, self._schema)
         self._timeless = []
+        if only_timeless:
+            self._count()
+            return pa.Table.from_batches([], self._schema), timeless
         times = np.concatenate(self._times) if self._times else np.zeros(0, np.int64)
         rows = pa.Table.from_batches(self._timed, self._schema)
         is_due = times < time
@@ -64,6 +69,48 @@ class PendingRows:
         batches = self.batches()
         self.rows = sum(batch.num_rows for batch in batches)
         self.nbytes = sum(batch.nbytes for batch in batches)
+
+
+#: Rows of each side that a step takes: those with a time, in their order, and those without.
+Taken = dict[str, tuple[pa.Table, pa.Table]]
+
+
+class PendingRows:
+    """Rows of both sides, which wait for the clock to pass them.
+
+    Parameters
+    ----------
+    query : JoinQuery
+        With event times.
+    schemas : sequence of pyarrow.Schema
+        Of shipped rows, left and right.
+    """
+
+    def __init__(self, query: JoinQuery, schemas: Sequence[pa.Schema]) -> None:
+        self.sides = {
+            side: SideRest(query.side(side), schema)
+            for side, schema in zip((LEFT, RIGHT), schemas, strict=True)
+        }
+
+    def add(self, side: str, batch: pa.RecordBatch) -> None:
+        """Take rows of a side."""
+        self.sides[side].add(batch)
+
+    def take(self, clock: int) -> tuple[Taken, int]:
+        """Take what a step joins once no row below a time comes, and the step's own time."""
+        return {side: own.below(clock) for side, own in self.sides.items()}, clock
+
+    def batches(self, side: str) -> list[pa.RecordBatch]:
+        """Return all rows of a side."""
+        return self.sides[side].batches()
+
+    @property
+    def rows(self) -> int:
+        return sum(own.rows for own in self.sides.values())
+
+    @property
+    def nbytes(self) -> int:
+        return sum(own.nbytes for own in self.sides.values())
 
 
 def order_of(rows: pa.Table, times: np.ndarray) -> np.ndarray:

@@ -20,6 +20,8 @@ def shared_keys(query: JoinQuery) -> RoutingKeys | None:
     and where a group has rows of several keys: then each worker gets all rows, and probes with a
     share of them.
     """
+    if query.sessions is not None:
+        return RoutingKeys(*query.sessions.keys, ())
     found = None if query.is_rows else routing_keys(query.predicate)
     if found is None or found.band is not None or not found.are_keys_of_groups(query):
         return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
@@ -31,6 +32,7 @@ from ..output_order import FEED, PLACE
 from ..protocol.border import Buffer
 from .blocks import read_block, shipped_schema, with_places, write_block
 from .pending import PendingRows
+from .sessions import PendingSessions
 from .sharing import leaders
 from .window import JoinWindow
 
@@ -69,23 +71,23 @@ class JoinState:
         size: int,
         device: Callable[[], Device],
     ) -> None:
-        self.query = query
+        self.query = query.by_event_time
         self.rank, self.size = rank, size
         self.schema = output
         self._keys, self._open_device = keys, device
         self._sides = (LEFT, RIGHT)
         self._schemas = [shipped_schema(one) for one in dealt]
-        self._named = named_by_side(query)
+        self._joined = replace(query, sessions=None)
+        self._named = named_by_side(self._joined)
         self._window = JoinWindow(self._named)
-        self._pending = {
-            side: PendingRows(query.side(side), schema)
-            for side, schema in zip(self._sides, self._schemas, strict=True)
-        }
+        made = PendingRows if query.sessions is None else PendingSessions
+        self._pending = made(query, self._schemas)
         #: Rows since the last seal, by side.
         self._folded: dict[str, list[pa.RecordBatch]] = {LEFT: [], RIGHT: []}
         #: What its joins have counted.
         self.pairs = Stats("workers")
-        self._before = NEVER
+        #: Time up to which rows have been joined, on the clock, and as the join has it.
+        self._before = self._joined_to = NEVER
         self._is_restored = False
         self._residence = Residence(uuid.uuid4().hex, BlockCache(1 << 62))
         self.pending_bytes = 0
@@ -148,7 +150,7 @@ class JoinState:
                 continue
             rows = pa.concat_batches(batches)
             if self._keys is None or self.size == 1:
-                self._pending[side].add(rows)
+                self._pending.add(side, rows)
                 block = write_block(source, rows) if self.size > 1 else b""
                 for receiver in range(self.size):
                     if receiver != self.rank:
@@ -158,7 +160,7 @@ class JoinState:
                 if not own.num_rows:
                     continue
                 if leader == self.rank:
-                    self._pending[side].add(own)
+                    self._pending.add(side, own)
                 else:
                     blocks[leader].append(write_block(source, own))
         self.pending_bytes = 0
@@ -189,7 +191,7 @@ class JoinState:
         MalformedError
         """
         source, rows = read_block(block, self._schemas)
-        self._pending[self._sides[source]].add(rows)
+        self._pending.add(self._sides[source], rows)
         return rows.num_rows
 
     # What leaves.
@@ -203,14 +205,16 @@ class JoinState:
         """
         self._settle()
         after = int(max(min(limit, FOREVER), self._before))
-        window, now = self._window, self._frontier(after)
-        for side in self._sides:
-            window.begin(side, *self._pending[side].below(after))
+        window = self._window
+        taken, time = self._pending.take(after)
+        now = self._frontier(time)
+        for side, rows in taken.items():
+            window.begin(side, *rows)
         found: list[pa.RecordBatch] = []
         if window.has_rows:
             found = list(self._step(now))
         window.end(now)
-        self._before = after
+        self._before, self._joined_to = after, time
         if not found:
             return pa.RecordBatch.from_pylist([], self.schema)
         return found[0] if len(found) == 1 else pa.concat_batches(found)
@@ -218,9 +222,9 @@ class JoinState:
     def _step(self, now: Frontier) -> Iterator[pa.RecordBatch]:
         self._residence.keep(self._device, self._window.names)
         step = MicroBatch(
-            self.query,
+            self._joined,
             self._device,
-            self._frontier(self._before).watermarks,
+            self._frontier(self._joined_to).watermarks,
             now.watermarks,
             residence=self._residence,
         )
@@ -240,7 +244,7 @@ class JoinState:
         ]
         for source, side in enumerate(self._sides):
             held = [b for table in self._window.tables(side) for b in table.to_batches(_BLOCK_ROWS)]
-            for batch in [*held, *self._pending[side].batches()]:
+            for batch in [*held, *self._pending.batches(side)]:
                 rows = batch
                 if self._keys is None:
                     is_own = self._leaders(side, batch) == self.rank
@@ -265,20 +269,20 @@ class JoinState:
             side = self._sides[source]
             if self._keys is not None and self.size > 1:
                 rows = self._by_leader(side, rows)[self.rank]
-            self._pending[side].add(rows)
+            self._pending.add(side, rows)
         self._is_restored = True
 
     def _settle(self) -> None:
         """Let what was taken back of earlier steps be old."""
-        if not self._is_restored:
-            return
-        self._is_restored = False
-        then = self._frontier(self._before)
-        for side in self._sides:
-            timed, timeless = self._pending[side].below(self._before)
+        is_restored, self._is_restored = self._is_restored, False
+        if not is_restored or isinstance(self._pending, PendingSessions):
+            return  # what has left of sessions is not held
+        taken, self._joined_to = self._pending.take(self._before)
+        then = self._frontier(self._joined_to)
+        for side, (timed, timeless) in taken.items():
             self._window.restore(then, side, timed)
             for batch in timeless.to_batches():
-                self._pending[side].add(batch)
+                self._pending.add(side, batch)
 
     def trim(self) -> None:
         """Give nothing back: rows that no later one can meet are gone already."""
@@ -286,11 +290,10 @@ class JoinState:
     @property
     def entries(self) -> int:
         """Rows held."""
-        return self._window.rows + sum(one.rows for one in self._pending.values())
+        return self._window.rows + self._pending.rows
 
     @property
     def nbytes(self) -> int:
         """Bytes of the rows held, and of those for others."""
         folded = sum(b.nbytes for own in self._folded.values() for b in own)
-        pending = sum(one.nbytes for one in self._pending.values())
-        return self._window.nbytes + pending + folded
+        return self._window.nbytes + self._pending.nbytes + folded

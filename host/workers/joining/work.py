@@ -48,10 +48,13 @@ class JoinWork(Work):
         self._plan = planned = plan(query)
         if job.is_table:
             planned.require_order()
-        planned.require_stepwise()
+        if query.sessions is None:
+            planned.require_stepwise()
+        else:
+            planned.require_closing()
         self._keys = shared_keys(query)
         self.shares_steps = self._keys is None and job.size > 1
-        self.sides = query.sides
+        self.sides = query.by_event_time.sides
         self.dealt = tuple(
             dealt_schema(job.schemas[side.table], query.columns_of(side.side))
             for side in query.sides
@@ -61,7 +64,7 @@ class JoinWork(Work):
         self._shown = query
         by_side = {side.side: one for side, one in zip(query.sides, self.dealt, strict=True)}
         shipped = {side: shipped_schema(one) for side, one in by_side.items()}
-        self.hidden = table_delivery(plan(query), shipped, numbered=False).schema
+        self.hidden = table_delivery(plan(query.by_event_time), shipped, numbered=False).schema
         self.output = without_hidden(self.hidden)
         self.fingerprint = fingerprint(query)
 
@@ -73,7 +76,9 @@ class JoinWork(Work):
         idle_s: float | None,
     ) -> JoinIntake:
         by_side = {side.side: schemas[side.table] for side in self.sides}
-        return JoinIntake(self._plan, by_side, disorder=disorder, idle_s=idle_s)
+        return JoinIntake(
+            plan(self._plan.query.by_event_time), by_side, disorder=disorder, idle_s=idle_s
+        )
 
     def limit(self, time: int) -> Limit:
         if self._job.is_table and time != FOREVER:

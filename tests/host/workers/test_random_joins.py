@@ -12,7 +12,7 @@ import pytest
 from penstock import Checkpoint
 from penstock.host.workers import Workers
 from tests.host.workers.kit.groups import Rows, comparable
-from tests.host.workers.kit.joins import EQUAL_WINDOWS, batches, opened, wanted
+from tests.host.workers.kit.joins import EQUAL_WINDOWS, SESSIONS, batches, opened, wanted
 from tests.host.workers.kit.together import all_of, together
 
 KINDS = ("", "LEFT", "RIGHT", "FULL", "LEFT SEMI", "LEFT ANTI")
@@ -24,16 +24,18 @@ FEEDS = 3
 def drawn(rng: Random) -> str:
     """A query."""
     low, high = sorted(rng.randint(-8, 8) for _ in range(2))
-    window = rng.choice([f"b.t BETWEEN a.t + {low} AND a.t + {high}", EQUAL_WINDOWS])
+    window = rng.choice([SESSIONS, f"b.t BETWEEN a.t + {low} AND a.t + {high}", EQUAL_WINDOWS])
     conditions = [window, rng.choice(OTHERS)]
-    if rng.random() < 0.5:
+    if window is SESSIONS:
+        conditions.append(KEYS[0])
+    elif rng.random() < 0.5:
         conditions.append(rng.choice(KEYS))
     where = rng.choice(["", "", " WHERE a.x > -50"])
     kind = rng.choice(KINDS)
-    if where and kind in ("RIGHT", "FULL"):  # what it would test may be NULL
-        where = ""
+    if kind in ("RIGHT", "FULL") or window is SESSIONS:
+        where = ""  # what it would test may be NULL; it filters before sessions are formed
     on = " AND ".join(rng.sample(conditions, len(conditions)))
-    if kind == "" and rng.random() < 0.3:
+    if kind == "" and window is not SESSIONS and rng.random() < 0.3:
         keys = rng.choice(["a.t - a.t % 7 AS w", "a.t - a.t % 7 AS w, a.k", "a.k, a.t AS w"])
         plain = keys.replace(" AS w", "")
         made = f"count(*) AS n, max(b.x) AS high, sum(a.x - b.x) AS s FROM a JOIN b ON {on}{where}"

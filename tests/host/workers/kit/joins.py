@@ -33,6 +33,20 @@ _KEYED = f"a.k = b.k AND a.x < b.x AND {_NEAR}"
 _THETA = f"abs(a.x - b.x) < 9 AND {_NEAR}"
 #: As Penstock has it, and DuckDB.
 EQUAL_WINDOWS, _EQUAL = "window(a.t, 4) = window(b.t, 4)", "(a.t + 40) // 4 = (b.t + 40) // 4"
+#: Of both sides' rows of one k, as Penstock has it, and on sessions that were numbered before.
+SESSIONS, _SAME = "session_window(a.t, 1) = session_window(b.t, 1)", "a.session = b.session"
+_NUMBERED = """
+    CREATE TABLE numbered AS
+    WITH every AS (
+        SELECT 'a' AS side, n, k, t FROM given_a UNION ALL SELECT 'b', n, k, t FROM given_b
+    ), marked AS (
+        SELECT *, coalesce(t - lag(t) OVER (PARTITION BY k ORDER BY t) > 1, true) AS begins
+        FROM every WHERE k IS NOT NULL AND t IS NOT NULL
+    )
+    SELECT side, n, sum(begins::INT) OVER (
+        PARTITION BY k ORDER BY t RANGE UNBOUNDED PRECEDING
+    ) AS session FROM marked
+"""
 _WINDOW = "a.t - a.t % 10"
 
 #: By name: queries with an equality, which workers share by key, and without one.
@@ -49,6 +63,10 @@ QUERIES = {
         f"SELECT a.n AS i, b.n AS j FROM a LEFT JOIN b ON a.k = b.k AND {EQUAL_WINDOWS}"
     ),
     "window": f"SELECT a.n AS i, b.n AS j FROM a JOIN b ON a.x < b.x AND {EQUAL_WINDOWS}",
+    "sessions": f"SELECT a.n AS i, b.n AS j FROM a JOIN b ON a.k = b.k AND {SESSIONS}",
+    "sessions full": (
+        f"SELECT a.n AS i, b.n AS j FROM a FULL JOIN b ON a.k = b.k AND a.x < b.x AND {SESSIONS}"
+    ),
     "theta inner": _PAIR.format("") + _THETA,
     "theta full": _PAIR.format("FULL") + _THETA,
     "theta right": _PAIR.format("RIGHT") + _THETA,
@@ -104,10 +122,16 @@ def opened(
 def wanted(query: str, left: Sequence[pa.RecordBatch], right: Sequence[pa.RecordBatch]) -> Rows:
     """What the query gives on all rows, by DuckDB, sorted."""
     text = query.replace("LEFT SEMI", "SEMI").replace("LEFT ANTI", "ANTI")
-    text = text.replace(EQUAL_WINDOWS, _EQUAL)
+    text = text.replace(EQUAL_WINDOWS, _EQUAL).replace(SESSIONS, _SAME)
     with duckdb.connect() as base:
-        base.register("a", pa.Table.from_batches(left, SCHEMA))
-        base.register("b", pa.Table.from_batches(right, SCHEMA))
+        for name, rows in (("a", left), ("b", right)):
+            base.register(f"given_{name}", pa.Table.from_batches(rows, SCHEMA))
+        base.execute(_NUMBERED)
+        for name in "ab":
+            base.execute(
+                f"CREATE VIEW {name} AS SELECT g.*, m.session FROM given_{name} g "
+                f"LEFT JOIN numbered m ON m.side = '{name}' AND m.n = g.n"
+            )
         return comparable(base.sql(text).to_arrow_table())
 
 
