@@ -228,7 +228,7 @@ class JoinPlan:
         """
         self.require_closing()
         query = self.query
-        query.require_no_sessions("a join of workers or of Spark's streams")
+        query.require_no_sessions("workers and Spark's streams")
         if not query.is_rows:
             return
         if query.left.time is None or query.right.time is None:
