@@ -84,7 +84,7 @@ class OpenSessions:
         """
         if not len(self) or (clock <= self._quiet and clock != FOREVER):
             return []
-        codes, times, numbers, is_right = self._sorted()
+        codes, times, numbers, is_right = self._sort()
         spans = Spans.of(codes, times, self._gap)
         closed = spans.closed(clock, self._gap)
         still = spans.last[~closed]
@@ -92,17 +92,18 @@ class OpenSessions:
         leaving = np.repeat(closed, spans.sizes)
         sessions = spans.numbers(closed, numbers, self.following)
         self.following += int(closed.sum())
-        gone = (numbers[leaving], is_right[leaving])
-        self._index = tuple(own[~leaving] for own in (codes, times, numbers, is_right))  # type: ignore[assignment]
-        self._keys.keep(self._index[0])
+        stays = ~leaving
+        self._index = (codes[stays], times[stays], numbers[stays], is_right[stays])
+        self._keys.keep(codes[stays])
+        left, right = ~is_right[leaving], is_right[leaving]
         return [
-            self._leaving(side, sessions[of_side], gone[0][of_side])
-            for side, of_side in ((LEFT, ~gone[1]), (RIGHT, gone[1]))
+            self._leaving(side, sessions[of_side], numbers[leaving][of_side])
+            for side, of_side in ((LEFT, left), (RIGHT, right))
             if of_side.any()
         ]
 
-    def _sorted(self) -> _Index:
-        """Return the index of all rows by key, time and arrival."""
+    def _sort(self) -> _Index:
+        """Sort and return the index of all rows by key, time and arrival."""
         if self._new:
             columns = zip(self._index, *self._new, strict=True)
             codes, times, numbers, is_right = map(np.concatenate, columns)

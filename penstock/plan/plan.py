@@ -228,7 +228,7 @@ class JoinPlan:
         """
         self.require_closing()
         query = self.query
-        query.require_no_sessions("a join in micro-batches")
+        query.require_no_sessions("micro-batches")
         if not query.is_rows:
             return
         if query.left.time is None or query.right.time is None:

@@ -214,7 +214,7 @@ class JoinQuery:
         """
         if self.sessions is not None:
             raise QueryError(
-                f"{where} does not join by session_window; use penstock.sql or penstock.stream"
+                f"session_window in a join is not for {where}; use penstock.sql or penstock.stream"
             )
 
     @property

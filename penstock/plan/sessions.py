@@ -17,6 +17,8 @@ from .window import LEFT, RIGHT
 
 #: Column of a row's session; no column of a user has this name.
 SESSION = "\0session"
+#: No two times of 64 bits lie further apart.
+MOST_GAP = (1 << 64) - 1
 
 
 def session_column(side: str) -> Expr:

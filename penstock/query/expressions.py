@@ -261,7 +261,10 @@ class Lowering:
             )
         if tree.name.lower() == "session_window":
             raise refused(
-                "session windows are not supported; group by window(t, '10 seconds')", tree
+                "session windows are not supported; group by window(t, '10 seconds'), or join by "
+                "session_window(l.t, '10 seconds') = session_window(r.t, '10 seconds') in ON, "
+                "beside AND",
+                tree,
             )
         hint = ""
         if tree.name.lower() in ("time_bucket", "tumble", "tumble_start", "tumble_end"):

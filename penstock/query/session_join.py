@@ -13,7 +13,7 @@ from ..expr import ops
 from ..expr.node import Expr, Op
 from ..plan.linear import as_integer
 from ..plan.query import LEFT, RIGHT
-from ..plan.sessions import Sessions, keys_of
+from ..plan.sessions import MOST_GAP, Sessions, keys_of
 from ..types import TIMES, UNIT_NS, Kind
 from .dialect import refused
 from .scope import Scope
@@ -166,7 +166,8 @@ def sessions_of(
     own_units = left.type.unit or units[0] or "", right.type.unit or units[1] or ""
     a, b = ops.align(rules.alike(left, right), "the time columns")
     gap = _ns(calls.gap) // UNIT_NS.get(a.type.unit, 1)  # between whole numbers of a unit
-    return Sessions((as_integer(a), as_integer(b)), a.type.unit, own_units, gap, keys)
+    both = as_integer(a), as_integer(b)
+    return Sessions(both, a.type.unit, own_units, min(gap, MOST_GAP), keys)
 
 
 def _column(time: Expr) -> Expr | None:

@@ -155,6 +155,7 @@ def test_streams_join_the_rows_that_are_on_time(left, right, kind, cut, disorder
         ([7, 7], [7], 1, [(0, 0), (1, 0)]),  # equal times
         ([0, 3, 6, 9], [12], 3, [(0, 0), (1, 0), (2, 0), (3, 0)]),
         ([-(2**63)], [2**63 - 1], 2**63 - 1, []),
+        ([-(2**63)], [2**63 - 1], 2**70, [(0, 0)]),
         ([-(2**63), 0], [-1, 2**63 - 1], 2**63 - 1, [(i, j) for i in (0, 1) for j in (0, 1)]),
     ],
 )
@@ -312,6 +313,7 @@ def test_groups_of_pairs() -> None:
         ("a.k = b.k AND session_window(a.s, 5) = session_window(b.t, 5)", "needs a time or an"),
         ("a.k = b.k AND session_window(a.x, 5) = session_window(b.t, 5)", "needs a time or an"),
         ("a.k = b.k AND session_window(a.k, 5) = session_window(b.t, 5)", "takes another column"),
+        ("a.k = b.k AND (a.t = 1 OR " + BOTH.format(5) + ")", "in ON, beside AND"),
         ("a.k = b.k AND session_window(a.t + 1, 5) = session_window(b.t, 5)", "not a computed"),
     ],
 )

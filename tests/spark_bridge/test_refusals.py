@@ -46,7 +46,7 @@ REFUSED = {
         "session_window(b.t, 5)",
         {},
         QueryError,
-        "Spark's bridge does not join by session_window",
+        "session_window in a join is not for Spark's bridge",
     ),
     "not SQL": ("SELECT FROM WHERE", {}, QueryError, "not SQL"),
     "unknown table": ("SELECT c.id FROM a JOIN c ON a.t = c.t", {}, QueryError, "unknown table c"),
