@@ -22,6 +22,7 @@ from .layout import EntryLayout
 from .merger import EntryMerger
 from .output import GroupRows
 from .panes import Panes
+from .sessions import SessionParts
 from .store import LogStore, Target
 from .texts import Texts
 
@@ -73,18 +74,22 @@ class GroupState:
             )
         self.query, self.rank, self.size = query, rank, size
         aggregation = query.aggregation
+        session = aggregation.session
         found = None if query.source.time is None else time_key(query)
+        time = None if found is None else found.index
         layout = EntryLayout(
             aggregation.keys,
-            None if found is None else found.index,
+            time if session is None else session.key,
             aggregation.aggregates,
             schema,
+            has_sessions=session is not None,
         )
         self._layout = layout
         self._output = GroupRows(query, layout, {query.source.side: schema}, ordered=ordered)
         self._contributions = ChosenContributions(query, layout, schema)
         self._merger = EntryMerger(layout)
         self._led = Panes(self._merger)
+        self._sessions = None if session is None else SessionParts(session, layout, self._merger)
         #: The changes since the last seal, and the log of the epoch before, used in turns.
         self._changes = [LogStore(self._merger), LogStore(self._merger)] if size > 1 else []
         digest = layout.digest(self._output.schema)
@@ -208,7 +213,10 @@ class GroupState:
         If ordered, they are in the order of the time key, then of the other keys. A sum beyond its
         type is a DataError.
         """
-        entries = self._led.release(limit, self._texts.hashes)
+        if self._sessions is None:
+            entries = self._led.release(limit, self._texts.hashes)
+        else:
+            entries = self._sessions.release(self._led, limit, self._texts.hashes)
         try:
             return self._output.rows(entries, self._texts)
         finally:

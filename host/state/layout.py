@@ -103,6 +103,8 @@ class EntryLayout:
     aggregates : sequence of Aggregate
     schema : pyarrow.Schema
         Of the source's rows.
+    has_sessions : bool
+        Whether the time key is that of a session, whose parts all have one leader.
 
     Raises
     ------
@@ -116,7 +118,10 @@ class EntryLayout:
         time: int | None,
         aggregates: tuple[Aggregate, ...],
         schema: pa.Schema,
+        *,
+        has_sessions: bool = False,
     ) -> None:
+        self._has_sessions = has_sessions
         for key in keys:
             if key.type.kind is Kind.OTHER and not _has_bytes(key, schema):
                 raise ungroupable(str(schema.field(key.attr[1]).type))
@@ -210,7 +215,8 @@ class EntryLayout:
     @property
     def hashed(self) -> tuple[KeyPlace, ...]:
         """The keys that decide the leader: the time key only if there is no other."""
-        return tuple(p for k, p in enumerate(self.keys) if k != self.time) or self.keys
+        others = tuple(p for k, p in enumerate(self.keys) if k != self.time)
+        return others if others or self._has_sessions else self.keys
 
     @cached_property
     def key_table(self) -> np.ndarray:
@@ -221,7 +227,7 @@ class EntryLayout:
     @cached_property
     def second(self) -> int:
         """The word that the index hashes beside the hash of the keys, -1 if there is none."""
-        return self.time_offset if len(self.keys) > 1 else -1
+        return self.time_offset if len(self.keys) > 1 or self._has_sessions else -1
 
     @cached_property
     def text_words(self) -> np.ndarray:

@@ -156,6 +156,7 @@ def _groups_of(made: Aggregation) -> list[object]:
         ],
         [(name, _of(expr)) for name, expr in made.select],
         _of(made.having),
+        repr(made.session),
     ]
 
 

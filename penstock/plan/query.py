@@ -111,6 +111,25 @@ class Aggregate:
 
 
 @dataclass(frozen=True)
+class SessionKey:
+    """The key of groups by ``session_window``: rows of the other keys, at most a gap apart.
+
+    Parameters
+    ----------
+    key : int
+        Number of the key that is the time of a row; that of a group is the time of its first row.
+    last : int
+        Number of the aggregate that is the time of its last row.
+    gap : int
+        In the unit of that time.
+    """
+
+    key: int
+    last: int
+    gap: int
+
+
+@dataclass(frozen=True)
 class Aggregation:
     """The groups that a query gives instead of pairs.
 
@@ -126,6 +145,8 @@ class Aggregation:
         Output columns, over columns ``("key", k)`` and ``("agg", k)``.
     having : Expr
         Groups for which it is not TRUE are left out; over the same columns.
+    session : SessionKey, optional
+        If one of the keys is a session.
     """
 
     side: str | None
@@ -133,6 +154,7 @@ class Aggregation:
     aggregates: tuple[Aggregate, ...]
     select: tuple[tuple[str, Expr], ...]
     having: Expr
+    session: SessionKey | None = None
 
 
 @dataclass(frozen=True)

@@ -261,7 +261,7 @@ class Lowering:
             )
         if tree.name.lower() == "session_window":
             raise refused(
-                "session windows are not supported; group by window(t, '10 seconds'), or join by "
+                "a session is not one value: group by session_window(t, '10 seconds'), or join by "
                 "session_window(l.t, '10 seconds') = session_window(r.t, '10 seconds') in ON, "
                 "beside AND",
                 tree,

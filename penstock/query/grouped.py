@@ -11,7 +11,7 @@ from ..expr.node import Expr, Op, node, transform, walk
 from ..plan.closing import nondecreasing, time_column
 from ..plan.group_query import GroupQuery
 from ..plan.linear import as_integer
-from ..plan.query import LEFT, Aggregation, JoinQuery, Side, columns
+from ..plan.query import LEFT, JoinQuery, Side, columns
 from ..plan.simplify import simplify
 from .join_window import time_of
 from .options import QueryOptions
@@ -133,7 +133,7 @@ def group_lookup(
     return GroupQuery(
         text,
         side,
-        Aggregation(LEFT, tuple(map(flat, made.keys)), aggregates, made.select, made.having),
+        replace(made, side=LEFT, keys=tuple(map(flat, made.keys)), aggregates=aggregates),
         tuple(((LEFT, names[own]), digits) for own, digits in statement.scales if own in names),
         (),
         lookup.time_zone,

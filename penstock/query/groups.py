@@ -14,12 +14,12 @@ from ..expr import ops
 from ..expr.node import Expr, Op
 from ..expr.ops import ExprTypeError
 from ..expr.tumbling import Tumbling
-from ..plan.query import Aggregate, Aggregation
+from ..plan.query import Aggregate, Aggregation, SessionKey
 from .aggregates import OF_PAIRS_INSTEAD, has_aggregate, read_aggregate
 from .dialect import refused, snippet
 from .expressions import Lowering
 from .output import check_output, is_star, output_name
-from .window_function import is_window, window_field
+from .window_function import is_session, is_window, ticks, window_field
 
 #: Most values computed from both tables that one query may aggregate: each takes some half a second
 #: to compile once.
@@ -52,8 +52,8 @@ def read_aggregation(tree: exp.Select, plain: Lowering) -> tuple[Aggregation, tu
     condition = ops.TRUE if having is None else lowering.condition(having.this)
     sides = frozenset().union(*(key.sides for key in lowering.keys))
     side = None if len(sides) > 1 else next(iter(sides), "l")
-    aggregates = tuple(lowering.aggregates)
-    made = Aggregation(side, tuple(lowering.keys), aggregates, tuple(select), condition)
+    session, aggregates = lowering.session_key, tuple(lowering.aggregates)
+    made = Aggregation(side, tuple(lowering.keys), aggregates, tuple(select), condition, session)
     return made, tuple(lowering.used)
 
 
@@ -64,6 +64,11 @@ def check_joined(made: Aggregation, tree: exp.Select) -> None:
     ------
     QueryError
     """
+    if made.session is not None:
+        raise refused(
+            "session_window in GROUP BY is of one table; join first, and group what that gives",
+            tree.args["group"],
+        )
     computed = {a.value for a in made.aggregates if a.value is not None and len(a.value.sides) > 1}
     if len(computed) > _MOST_COMPUTED:
         raise refused(
@@ -131,6 +136,8 @@ class _GroupLowering(Lowering):
         super().__init__(plain.scope, plain.params, plain.rules)
         self.plain = plain
         self.windows: list[Tumbling] = []
+        #: The call of ``session_window`` in GROUP BY: its time and its gap.
+        self.session_of: tuple[Expr, Expr] | None = None
         #: Keys with their numbers.
         self.keys: dict[Expr, int] = {}
         for tree in key_trees:
@@ -142,13 +149,37 @@ class _GroupLowering(Lowering):
             for part in tree.walk()
             if isinstance(part, exp.Anonymous) and is_window(part)
         ]
+        self.used += self._session_as_window()
         #: Trees, by id, with an aggregate or a field of a window in them.
         self.special: set[int] = set()
         self.aggregates: list[Aggregate] = []
         # Aggregates without their text by number, so that the same one is computed once.
         self.numbers: dict[Aggregate, int] = {}
 
+    def _session_as_window(self) -> list[Tumbling]:
+        """The session in GROUP BY, as far as it says which time groups follow."""
+        if self.session_of is None:
+            return []
+        time, gap = self.session_of
+        return [Tumbling(time, time, gap)]
+
+    @property
+    def session_key(self) -> SessionKey | None:
+        """The key that is a session, if one is."""
+        if self.session_of is None:
+            return None
+        time, gap = self.session_of
+        return SessionKey(self.keys[time], self._number(self._last()), ticks(gap, time))
+
+    def _last(self) -> Aggregate:
+        """The time of a session's last row."""
+        assert self.session_of is not None
+        time = self.session_of[0]
+        return Aggregate("max", time, None, time.type, "the last time of a session")
+
     def _key(self, tree: exp.Expr) -> Expr:
+        if is_session(tree):
+            return self._session(tree)
         if not isinstance(tree, exp.Anonymous) or not is_window(tree):
             return self.plain.value(tree)
         try:
@@ -157,11 +188,24 @@ class _GroupLowering(Lowering):
             raise refused(error, tree) from None
         return self.windows[-1].start
 
+    def _session(self, tree: exp.Expr) -> Expr:
+        if self.session_of is not None:
+            raise refused("GROUP BY takes one session_window", tree)
+        try:
+            self.session_of = self.plain.session(tree)
+        except ExprTypeError as error:
+            raise refused(error, tree) from None
+        if self.windows:
+            raise refused("GROUP BY takes a window or a session_window, not both", tree)
+        return self.session_of[0]
+
     def mark(self, *trees: exp.Expr) -> None:
         """Note where aggregates and fields of windows are, for trees that are to be lowered."""
         for tree in trees:
             for part in tree.walk():
-                if isinstance(part, exp.AggFunc) or self._is_field(part):
+                is_dot = isinstance(part, exp.Dot) and is_session(part.this)
+                is_field = self._is_field(part) or self._is_field(part, "session_window") or is_dot
+                if isinstance(part, exp.AggFunc) or is_field:
                     while part is not None and id(part) not in self.special:
                         self.special.add(id(part))
                         part = part.parent
@@ -177,6 +221,8 @@ class _GroupLowering(Lowering):
         window = self._window_of(tree)
         if window is not None:
             return window_field(replace(window, start=self._output(window.start)), tree.name, tree)
+        if (name := self._session_field(tree)) is not None:
+            return self._bound(name, tree)
         if id(tree) not in self.special:
             known = self.plain.value(tree)
             if known in self.keys:
@@ -190,6 +236,30 @@ class _GroupLowering(Lowering):
                     tree,
                 )
         return super().lower(tree)
+
+    def _session_field(self, tree: exp.Expr) -> str | None:
+        """The name of a field of the session; None for other trees."""
+        if isinstance(tree, exp.Dot) and is_session(tree.this):
+            if self.session_of is None or self.plain.session(tree.this) != self.session_of:
+                raise refused("GROUP BY has no such session_window", tree)
+            return tree.expression.name.lower()
+        return tree.name.lower() if self._is_field(tree, "session_window") else None
+
+    def _bound(self, name: str, tree: exp.Expr) -> Expr:
+        """``session_window.start`` or ``session_window.end``."""
+        if self.session_of is None:
+            raise refused(
+                "GROUP BY has no session_window(...); write session_window(t, '10 seconds')."
+                f"{name} of one that it has",
+                tree,
+            )
+        time, gap = self.session_of
+        if name == "start":
+            return self._output(time)
+        if name != "end":
+            raise refused(f"a session has start and end, not {name}", tree)
+        last = ops.column("agg", str(self._number(self._last())), time.type)
+        return ops.add(last, gap)
 
     def _output(self, key: Expr) -> Expr:
         """A key as a column of the groups."""
@@ -213,10 +283,10 @@ class _GroupLowering(Lowering):
         start = self.plain.window(tree.this).start
         return next((w for w in self.windows if w.start is start), None)
 
-    def _is_field(self, tree: exp.Expr) -> bool:
+    def _is_field(self, tree: exp.Expr, of: str = "window") -> bool:
         """Whether it is ``window.something``, and no table is named so."""
-        is_named = isinstance(tree, exp.Column) and tree.table.lower() == "window"
-        return is_named and self.plain.scope.source("window") is None
+        is_named = isinstance(tree, exp.Column) and tree.table.lower() == of
+        return is_named and self.plain.scope.source(of) is None
 
     def _is_bare(self, tree: exp.Expr) -> bool:
         """Whether it is ``window`` alone, and no column is named so."""
@@ -225,8 +295,12 @@ class _GroupLowering(Lowering):
 
     def _aggregate(self, tree: exp.AggFunc) -> Expr:
         found = read_aggregate(tree, self.plain)
+        return ops.column("agg", str(self._number(found)), found.type)
+
+    def _number(self, found: Aggregate) -> int:
+        """The number of an aggregate."""
         same = replace(found, text="")
         if same not in self.numbers:
             self.numbers[same] = len(self.aggregates)
             self.aggregates.append(found)
-        return ops.column("agg", str(self.numbers[same]), found.type)
+        return self.numbers[same]

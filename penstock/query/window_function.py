@@ -18,6 +18,11 @@ def is_window(tree: exp.Expr | None) -> bool:
     return isinstance(tree, exp.Anonymous) and tree.name.lower() == "window"
 
 
+def is_session(tree: exp.Expr | None) -> bool:
+    """Whether a call is ``session_window(...)``."""
+    return isinstance(tree, exp.Anonymous) and tree.name.lower() == "session_window"
+
+
 def read_window(
     tree: exp.Anonymous,
     lower: Callable[[exp.Expr], Expr],
@@ -120,6 +125,11 @@ def _span(length: Expr, time: Expr, tree: exp.Expr, call: exp.Expr) -> Expr:
 
 def _offset_ns(made: Tumbling) -> int:
     return 0 if made.offset is None else _ns(made.offset) % _ns(made.size)
+
+
+def ticks(span: Expr, time: Expr) -> int:
+    """Return a length in whole units of a time."""
+    return _ns(span) // UNIT_NS.get(time.type.unit, 1)
 
 
 def _ns(span: Expr) -> int:
