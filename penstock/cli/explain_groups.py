@@ -50,6 +50,9 @@ def show_groups(query: Grouped, names: Mapping[str, str]) -> None:
     made = query.aggregation
     assert made is not None
     keys = [_key(_named(query, key), names) for key in made.keys]
+    if made.session is not None:
+        gap = f"{made.session.gap} {made.keys[made.session.key].type.unit}".rstrip()
+        keys[made.session.key] = f"sessions of {keys[made.session.key]} with gaps of {gap} at most"
     by = f"by {', '.join(keys)}" if keys else "one"
     how = "the pairs are grouped on the host"
     if isinstance(query, GroupQuery):
@@ -64,7 +67,9 @@ def show_groups(query: Grouped, names: Mapping[str, str]) -> None:
         line("  in a stream", f"refused: {error}")
         return
     known = time_key(query)
-    if known is not None:
+    if made.session is not None:
+        line("  in a stream", "leave when no later row can lie within the gap after their last one")
+    elif known is not None:
         what = "row" if isinstance(query, GroupQuery) else "pair"
         line("  in a stream", f"leave when no later {what} can have their {keys[known.index]}")
 

@@ -15,6 +15,7 @@ from ..expr.node import Expr, Op
 from ..expr.ops import ExprTypeError
 from ..expr.tumbling import Tumbling
 from ..plan.query import Aggregate, Aggregation, SessionKey
+from ..types import TIMES
 from .aggregates import OF_PAIRS_INSTEAD, has_aggregate, read_aggregate
 from .dialect import refused, snippet
 from .expressions import Lowering
@@ -255,7 +256,10 @@ class _GroupLowering(Lowering):
             )
         time, gap = self.session_of
         if name == "start":
-            return self._output(time)
+            start = self._output(time)
+            # Computed, as the end is: instants of both are in the session's zone.
+            is_instant = time.type.kind in TIMES
+            return ops.sub(ops.add(start, gap), gap) if is_instant else start
         if name != "end":
             raise refused(f"a session has start and end, not {name}", tree)
         last = ops.column("agg", str(self._number(self._last())), time.type)

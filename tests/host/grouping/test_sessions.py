@@ -7,12 +7,15 @@ from typing import Any
 
 import duckdb
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from typer.testing import CliRunner
 
 import penstock
 from penstock import Flow, Running
+from penstock.cli.main import app
 from penstock.errors import QueryError
 from tests.kit.effort import examples
 
@@ -171,6 +174,20 @@ def test_checkpoints_keep_open_sessions(tmp_path) -> None:
     assert plain(pa.concat_tables(found.values())) == wanted(
         pa.Table.from_batches(given, SCHEMA), 3
     )
+
+
+def test_instants_of_both_ends_have_one_type_and_explain_says_how(tmp_path) -> None:
+    data = pa.table({"t": pa.array([0, 5_000, 90_000], pa.timestamp("ms", tz="UTC"))})
+    query = (
+        "SELECT session_window.start AS s, session_window.end AS e, count(*) AS n FROM a "
+        "GROUP BY session_window(t, '10 seconds')"
+    )
+    found = penstock.sql(query, {"a": data}, time_zone="Europe/Dublin")
+    assert found["s"].type == found["e"].type == pa.timestamp("ms", tz="Europe/Dublin")
+    assert found["e"].cast(pa.int64()).to_pylist() == [15_000, 100_000]
+    pq.write_table(data, tmp_path / "a.parquet")
+    said = CliRunner().invoke(app, ["explain", query, "-t", f"a={tmp_path / 'a.parquet'}"])
+    assert "sessions of a.t with gaps of 10000 ms at most" in " ".join(said.output.split())
 
 
 REFUSED = {
