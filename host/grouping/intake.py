@@ -11,65 +11,20 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from penstock.errors import DataError, UsageError
-from penstock.expr.columns import evaluate_columns
+from penstock.errors import UsageError
 from penstock.plan.group_query import GroupQuery
-from penstock.plan.query import Side, columns
+from penstock.plan.query import Side
 
 from ..join.stream.sources import Admitted, Sources
 from ..rows.batch_bytes import byte_counter
-from ..rows.columns import load
 from ..windows.feeds import ONLY
 from ..windows.source import Moment, Source, Span
 from .checking import RowChecks
+from .event_times import EventTimes, read_times
 
 #: Rows, at most, of neighbouring batches of a feed that are folded as one: a fold costs some tens
 #: of microseconds beside its rows.
 GATHERED_ROWS = 1 << 16
-
-
-@dataclass(frozen=True)
-class EventTimes:
-    """Event times of a batch.
-
-    Parameters
-    ----------
-    times : ndarray of int64, shape (n,)
-        Of the rows that have one.
-    rows : ndarray of int64, shape (n,), or None
-        Which rows these are; None for all.
-    are_checked : bool
-        Whether all that can fail of the rows has been computed.
-    """
-
-    times: np.ndarray
-    rows: np.ndarray | None
-    are_checked: bool = False
-
-
-def read_times(side: Side, batch: pa.RecordBatch) -> EventTimes:
-    """Read the event times of a batch, none if its source has no time.
-
-    Raises
-    ------
-    SchemaError
-        The column is missing.
-    DataError
-        A time does not fit 64 bits in the unit of the source.
-    """
-    if side.time is None:
-        return EventTimes(np.zeros(0, np.int64), None)
-    names = sorted(name for _, name in columns(side.time))
-    loaded = load(batch, names, {}, side.alias)
-    known = {(side.side, name): vector for name, vector in loaded.items()}
-    found = evaluate_columns(side.time, known, batch.num_rows)
-    if found.values.dtype == object:
-        raise DataError(f"a time of {side.alias} needs more than 64 bits; use a coarser unit")
-    times = found.values.astype(np.int64, copy=False)
-    if found.valid is None or found.valid.all():
-        return EventTimes(times, None)
-    rows = np.flatnonzero(found.valid)
-    return EventTimes(times[rows], rows)
 
 
 @dataclass(frozen=True)

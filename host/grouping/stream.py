@@ -26,8 +26,9 @@ from ..join.stream.flow import Flow
 from ..join.stream.outlet import Outlet
 from ..metrics import Latency, Report
 from ..windows.source import Source, Span
+from .event_times import EventTimes
 from .folding import GroupFolding
-from .intake import EventTimes, GroupIntake
+from .intake import GroupIntake
 from .limits import GroupLimits
 from .report import report_of
 

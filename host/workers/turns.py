@@ -16,7 +16,7 @@ from penstock.errors import OverloadError
 from ..emit.groups.closing import Limit
 from ..execute import promptness
 from ..execute.budget import LOOK_S, RESULTS, Budget
-from ..grouping.intake import EventTimes, read_times
+from ..grouping.event_times import EventTimes, read_times
 from ..join.stream.calls import StreamCalls
 from ..join.stream.outlet import Outlet
 from ..metrics import Latency, Report

@@ -9,7 +9,8 @@ import pyarrow as pa
 from penstock.plan.plan import JoinPlan
 from penstock.plan.query import JoinQuery
 
-from ...grouping.intake import EventTimes, RowIntake
+from ...grouping.event_times import EventTimes
+from ...grouping.intake import RowIntake
 from ...join.stream.checks import JoinChecks
 from ...rows.sides import Arrival, filtered, read_side
 from ...windows.source import Source, Span

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from penstock.plan.query import LEFT, RIGHT, JoinQuery, Side
 
-from ...grouping.intake import read_times
+from ...grouping.event_times import read_times
 from ..output_order import FEED, PLACE
 
 

@@ -11,7 +11,7 @@ from penstock.plan.query import LEFT, RIGHT, JoinQuery
 from penstock.plan.sessions import SESSION
 from penstock.plan.window import FOREVER
 
-from ...grouping.intake import read_times
+from ...grouping.event_times import read_times
 from ...rows.columns import load
 from ...rows.counting import counting
 from ...rows.sides import SideRows

@@ -22,7 +22,7 @@ from ...emit.groups.closing import Limit
 from ...execute.residence import Residence
 from ...execute.resident_cache import BlockCache
 from ...execute.stats import Stats
-from ...grouping.intake import read_times
+from ...grouping.event_times import read_times
 from ...join.step import Frontier, MicroBatch, Share
 from ...rows.columns import load
 from ...rows.counting import counting
