@@ -107,10 +107,16 @@ def gaps(spans: Iterable[TraceEvent], lanes: int) -> list[float]:
     return found
 
 
-def measure(device: Device, window_tuples: int, stream_tuples: int, batches: int) -> list[Overhead]:
+def measure(
+    device: Device,
+    window_tuples: int,
+    stream_tuples: int,
+    batches: int,
+    least_s: float = LEAST_S,
+) -> list[Overhead]:
     """Tasks of batches that each meet a whole window, one at a time per lane."""
     spans = trace(device, window_tuples, stream_tuples, batches, depth=1)
-    return [one for one in overheads(spans) if one.device_s >= LEAST_S]
+    return [one for one in overheads(spans) if one.device_s >= least_s]
 
 
 def trace(

@@ -60,6 +60,9 @@ def test_what_a_device_waits_between_tasks() -> None:
 
 def test_every_long_task_of_a_join_is_found() -> None:
     with CpuDevice(threads=1) as device:
-        found = measure(device, window_tuples=1 << 17, stream_tuples=1 << 13, batches=1)
+        # The tasks take ten milliseconds here, and less on a faster core.
+        found = measure(
+            device, window_tuples=1 << 17, stream_tuples=1 << 13, batches=1, least_s=1e-4
+        )
     assert found
-    assert all(one.device_s >= 0.01 and one.overhead_s > 0 for one in found)
+    assert all(one.device_s >= 1e-4 and one.overhead_s > 0 for one in found)
