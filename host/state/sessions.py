@@ -37,8 +37,8 @@ class SessionParts:
         self._first = layout.keys[session.key].offset
         self._last = layout.folds[layout.uses[session.last].first]
         self._type = layout.keys[session.key].expr.type
-        #: While no limit has passed it, no session is over.
-        self._quiet = -math.inf
+        #: The last limit: until it rises, no further session is over.
+        self._limit: Limit = -math.inf
 
     def release(self, led: Panes, limit: Limit, texts: np.ndarray) -> np.ndarray:
         """Return the sessions that no later row can join, and forget them.
@@ -50,17 +50,15 @@ class SessionParts:
         -------
         ndarray of int64, shape (n, words)
         """
-        if limit <= self._quiet:
+        if limit <= self._limit:
             return np.zeros((0, self._layout.words), np.int64)
         parts = led.release(limit, texts)
         whole = self._merged(parts, texts)
         led.recycle()
         last = self._lasts(whole)
         is_over = np.ones(len(whole), bool) if limit == math.inf else last < limit - self._gap
-        kept = whole[~is_over]
-        led.merge(np.ascontiguousarray(kept), texts)
-        # Later parts may begin below what is kept, but not below the limit.
-        self._quiet = min(limit, int(last[~is_over].min()) + self._gap if len(kept) else limit)
+        led.merge(np.ascontiguousarray(whole[~is_over]), texts)
+        self._limit = limit
         return whole[is_over]
 
     def _merged(self, parts: np.ndarray, texts: np.ndarray) -> np.ndarray:
@@ -73,8 +71,7 @@ class SessionParts:
         keys = [parts[:, word] & masks[word] for word in others]
         order = np.lexsort([first, *keys])
         parts, first, last = parts[order], first[order], last[order]
-        is_other = np.ones(len(parts), bool)
-        is_other[1:] = False
+        is_other = np.arange(len(parts)) == 0
         for key in keys:
             sorted_key = key[order]
             is_other[1:] |= sorted_key[1:] != sorted_key[:-1]

@@ -14,11 +14,11 @@ from ..expr.node import Expr, Op
 from ..plan.linear import as_integer
 from ..plan.query import LEFT, RIGHT
 from ..plan.sessions import MOST_GAP, Sessions, keys_of
-from ..types import TIMES, UNIT_NS, Kind
+from ..types import TIMES, Kind
 from .dialect import refused
 from .scope import Scope
 from .time_rules import TimeRules
-from .window_function import read_span
+from .window_function import is_session, length_ns, read_span, ticks
 
 if TYPE_CHECKING:
     from .expressions import Lowering
@@ -43,11 +43,6 @@ class SessionCalls:
     times: tuple[Expr, Expr]
     gap: Expr
     tree: exp.Expr
-
-
-def is_session(tree: exp.Expr | None) -> bool:
-    """Whether a call is ``session_window(...)``."""
-    return isinstance(tree, exp.Anonymous) and tree.name.lower() == "session_window"
 
 
 def split_sessions(
@@ -96,7 +91,7 @@ def _calls(tree: exp.EQ, lowering: Lowering) -> SessionCalls:
         (a, a_gap), (b, b_gap) = (b, b_gap), (a, a_gap)
     if (a.sides, b.sides) != ({LEFT}, {RIGHT}):
         raise refused(f"a join by sessions needs a time of each table, as in {_SHAPE}", tree)
-    if _ns(a_gap) != _ns(b_gap):
+    if length_ns(a_gap) != length_ns(b_gap):
         raise refused("sessions of a join need the same gap on both sides", tree)
     return SessionCalls((a, b), a_gap, tree)
 
@@ -165,7 +160,7 @@ def sessions_of(
         )
     own_units = left.type.unit or units[0] or "", right.type.unit or units[1] or ""
     a, b = ops.align(rules.alike(left, right), "the time columns")
-    gap = _ns(calls.gap) // UNIT_NS.get(a.type.unit, 1)  # between whole numbers of a unit
+    gap = ticks(calls.gap, a)
     both = as_integer(a), as_integer(b)
     return Sessions(both, a.type.unit, own_units, min(gap, MOST_GAP), keys)
 
@@ -175,7 +170,3 @@ def _column(time: Expr) -> Expr | None:
     while time.op in (Op.INSTANT, Op.CAST):
         time = time.args[0]
     return time if time.op is Op.COLUMN else None
-
-
-def _ns(span: Expr) -> int:
-    return span.attr * UNIT_NS.get(span.type.unit, 1)

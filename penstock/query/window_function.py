@@ -51,7 +51,7 @@ def read_window(
     size, *others = [read_span(of, time, tree, lower, in_unit_of) for of in arguments[1:]]
     if size.attr < 1:
         raise refused("the size of a window must be above 0", tree)
-    if others and _ns(others[0]) != _ns(size):
+    if others and length_ns(others[0]) != length_ns(size):
         raise refused("sliding windows are not supported; leave the slide of window(...) out", tree)
     return tumbling(time, size, *others[1:])
 
@@ -81,7 +81,7 @@ def equal_windows(a: Tumbling, b: Tumbling, tree: exp.Expr) -> tuple[Expr, Expr]
     QueryError
         The windows differ in their size or offset.
     """
-    if _ns(a.size) != _ns(b.size) or _offset_ns(a) != _offset_ns(b):
+    if length_ns(a.size) != length_ns(b.size) or _offset_ns(a) != _offset_ns(b):
         raise refused(
             "windows of a join need the same size and offset on both sides; give both the same",
             tree,
@@ -124,13 +124,14 @@ def _span(length: Expr, time: Expr, tree: exp.Expr, call: exp.Expr) -> Expr:
 
 
 def _offset_ns(made: Tumbling) -> int:
-    return 0 if made.offset is None else _ns(made.offset) % _ns(made.size)
+    return 0 if made.offset is None else length_ns(made.offset) % length_ns(made.size)
 
 
 def ticks(span: Expr, time: Expr) -> int:
-    """Return a length in whole units of a time."""
-    return _ns(span) // UNIT_NS.get(time.type.unit, 1)
+    """Return a length in whole units of a time, since times lie whole units apart."""
+    return length_ns(span) // UNIT_NS.get(time.type.unit, 1)
 
 
-def _ns(span: Expr) -> int:
+def length_ns(span: Expr) -> int:
+    """Return a constant length in nanoseconds, or as the number that it is."""
     return span.attr * UNIT_NS.get(span.type.unit, 1)

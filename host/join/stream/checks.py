@@ -36,11 +36,15 @@ class JoinChecks:
             ]
             for side in (LEFT, RIGHT)
         }
+        self._may_fail = {side: self._casts(side) for side in (LEFT, RIGHT)}
+
+    def _casts(self, side: str) -> bool:
+        exprs = [self._query.side(side).filter, *self._kept[side], *self._checked[side]]
+        return any(expr.casts for expr in exprs)
 
     def may_fail(self, side: str) -> bool:
         """Whether a CAST of a side's rows can fail, in its filter, its keys or its groups."""
-        exprs = [self._query.side(side).filter, *self._kept[side], *self._checked[side]]
-        return any(expr.casts for expr in exprs)
+        return self._may_fail[side]
 
     def check(self, arrived: Arrival) -> None:
         """Refuse rows, which pass their filter, with a value that cannot be computed.

@@ -43,7 +43,7 @@ class StepRule(ABC):
 
 
 class OwnSteps(StepRule):
-    """StepRule by a worker's own clock."""
+    """Steps by a worker's own clock."""
 
     def may_begin(self, done: Limit, due: Limit) -> bool:
         return due > done
@@ -56,7 +56,7 @@ class OwnSteps(StepRule):
 
 
 class AnnouncedSteps(StepRule):
-    """StepRule that rank 0 has announced, once the own clock has come as far."""
+    """Steps that rank 0 has announced, once the own clock has come as far."""
 
     def __init__(self) -> None:
         self._told: deque[Limit] = deque()
