@@ -20,7 +20,7 @@ from penstock.host.emit.groups.floats import ordered
 from penstock.host.keys.hashing import hash_keys
 from penstock.host.routing.base import ByRanges, cells_of_hashes
 from penstock.host.routing.table import RoutingTable
-from penstock.host.rows.columns import load
+from penstock.host.rows.sides import side_columns
 from penstock.plan.query import LEFT, RIGHT, columns
 from penstock.plan.routing_keys import RoutingKeys
 
@@ -183,9 +183,7 @@ class CellOf:
         return evaluate_columns(condition, self._loaded(side, rows), rows.num_rows).true
 
     def _loaded(self, side: str, rows: pa.RecordBatch) -> Columns:
-        query = self.compiled.query()
-        loaded = load(rows, rows.schema.names, query.scale_of(side), query.side(side).alias)
-        return {(side, name): vector for name, vector in loaded.items()}
+        return side_columns(self.compiled.query(), side, rows, rows.schema.names)
 
 
 def bounds_of(quantiles: Sequence[int]) -> tuple[int, ...]:

@@ -6,15 +6,14 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.errors import DataError
-from penstock.expr.columns import Columns, evaluate_columns
+from penstock.expr.columns import evaluate_columns
 from penstock.expr.node import Expr
 from penstock.plan.closing import time_key
 from penstock.plan.group_query import GroupQuery
 
 from ..emit.groups.closing import Closing
 from ..keys.prepare import check_casts
-from ..rows.columns import load
-from ..rows.sides import SideRows, filtered
+from ..rows.sides import SideRows, filtered, side_columns
 
 #: A time far from the ends of 64 bits, in any unit.
 _FAR = 1 << 62
@@ -58,10 +57,7 @@ class RowChecks:
         if not self._checked and not is_near_end:
             return
         side, rows = self._query.source, np.arange(batch.num_rows)
-        loaded = load(
-            batch, self._query.columns_of(side.side), self._query.scale_of(side.side), side.alias
-        )
-        known: Columns = {(side.side, name): v for name, v in loaded.items()}
+        known = side_columns(self._query, side.side, batch, self._query.columns_of(side.side))
         kept = filtered(side, SideRows(rows, rows, known))
         check_casts(self._checked, kept.columns, len(kept))
         if is_near_end:

@@ -33,7 +33,7 @@ class EventTimes:
     are_checked: bool = False
 
 
-def read_times(side: Side, batch: pa.RecordBatch) -> EventTimes:
+def read_times(side: Side, batch: pa.RecordBatch | pa.Table) -> EventTimes:
     """Read the event times of a batch, none if its source has no time.
 
     Raises

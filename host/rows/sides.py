@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -11,6 +11,7 @@ import pyarrow as pa
 from penstock.errors import DataError
 from penstock.expr import ops
 from penstock.expr.columns import Columns, Vector, evaluate_columns, int_vector
+from penstock.plan.group_query import GroupQuery
 from penstock.plan.query import JoinQuery, Side
 from penstock.plan.ranges import place
 
@@ -151,6 +152,25 @@ class Read:
     timeless: SideRows
 
 
+def side_columns(
+    query: JoinQuery | GroupQuery,
+    side: str,
+    table: pa.Table | pa.RecordBatch,
+    names: Iterable[str],
+) -> Columns:
+    """Some columns of a side's rows, under the names that expressions have for them.
+
+    Raises
+    ------
+    SchemaError
+        A column is missing.
+    DataError
+        A value is off its declared grid.
+    """
+    loaded = load(table, names, query.scale_of(side), query.side(side).alias)
+    return {(side, name): vector for name, vector in loaded.items()}
+
+
 def read_side(query: JoinQuery, side: Side, table: pa.Table | pa.RecordBatch) -> Read:
     """All rows of a table or batch.
 
@@ -162,9 +182,7 @@ def read_side(query: JoinQuery, side: Side, table: pa.Table | pa.RecordBatch) ->
         A value is off its declared grid, a time needs more than 64 bits, or ROWS would have to
         order a row without a time.
     """
-    names = query.join_columns_of(side.side)
-    loaded = load(table, names, query.scale_of(side.side), side.alias)
-    columns = {(side.side, name): v for name, v in loaded.items()}
+    columns = side_columns(query, side.side, table, query.join_columns_of(side.side))
     n = table.num_rows
     everything = counting(n)
     none = np.zeros(0, dtype=np.int64)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import closing
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -89,8 +88,8 @@ def open_parts(
     """
     now = checkpoint is not None and release == "now"
     job = job_of(text, schemas, options, size, flow, checkpoint, now, trace, relation, device)
-    with closing(compiled(job)) as work:
-        pass  # only workers read a relation
+    work = compiled(job)
+    work.close()  # only workers read a relation
     arm("parent")
     kept = None if job.folder is None else CheckpointFolder(job.folder)
     bell = Doorbell.create(spin_seconds(size))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import closing
 
 import pyarrow as pa
 
@@ -81,9 +80,8 @@ class WorkerTable:
             True,
             device=device,
         )
-        with closing(compiled(job)) as self._work:
-            pass  # only workers read a relation
-        work = self._work
+        self._work = work = compiled(job)
+        work.close()  # only workers read a relation
         self._tables, self._ordered = tables, ordered
         self.schema = work.output
         self._bell = Doorbell.create(spin_seconds(job.size))

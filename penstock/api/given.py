@@ -40,6 +40,22 @@ def check_devices(device: Any) -> None:
         raise arguments.refuse("device", "the name of a device, or an open one", device)
 
 
+def device_name(device: Any) -> str:
+    """Return the name of the device that each worker opens.
+
+    Raises
+    ------
+    UsageError
+        It is an open one, which processes cannot share.
+    """
+    if not isinstance(device, str):
+        raise UsageError(
+            "each worker opens a device of its own; give its name, as in device='cpu', not an "
+            "open one"
+        )
+    return device
+
+
 @contextmanager
 def using(device: str | Device | Sequence[Device]) -> Iterator[Device | Sequence[Device]]:
     """Give open devices; one that is given by name is closed at the end."""

@@ -26,7 +26,7 @@ from ..errors import UsageError, memory_explained
 from ..plan.group_query import GroupQuery
 from ..query.compiler import compile_select
 from ..query.options import QueryOptions, Rows, Within
-from .given import check_devices, check_workers, refuse_of_one_table
+from .given import check_devices, check_workers, device_name, refuse_of_one_table
 from .lookups import stream_with_relation
 
 #: The path of a folder of checkpoints, or more about it.
@@ -207,11 +207,7 @@ def stream(
     chosen = flow or Flow()
     size = _workers(workers, checkpoint, release)
     if size is not None:
-        if not isinstance(device, str):
-            raise UsageError(
-                "each worker opens a device of its own; give its name, as in device='cpu', not an "
-                "open one"
-            )
+        own = device_name(device)
         plain = {name: one for name, one in schemas.items() if isinstance(one, pa.Schema)}
         open_ = partial(open_workers, query, plain, options, size)
         if isinstance(workers, Workers):
@@ -224,7 +220,7 @@ def stream(
                 flow=chosen,
                 trace=trace,
                 relation=looked_up,
-                device=device,
+                device=own,
             )
     if looked_up is not None:
         with memory_explained():

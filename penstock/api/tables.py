@@ -22,7 +22,15 @@ from ..errors import UsageError, memory_explained
 from ..plan.group_query import GroupQuery
 from ..query.compiler import compile_select
 from ..query.options import QueryOptions, Rows, Within
-from .given import TableLike, as_table, check_devices, check_workers, refuse_of_one_table, using
+from .given import (
+    TableLike,
+    as_table,
+    check_devices,
+    check_workers,
+    device_name,
+    refuse_of_one_table,
+    using,
+)
 from .lookups import refuse_windows, table_with_relation
 
 
@@ -176,11 +184,7 @@ def _joined_by_workers(
     pruning: bool | Pruning,
     running: Running | None,
 ) -> pa.Table:
-    if not isinstance(device, str):
-        raise UsageError(
-            "each worker opens a device of its own; give its name, as in device='cpu', not an "
-            "open one"
-        )
+    own = device_name(device)
     for name, is_given in {
         "operator": operator is not Operator.RANGE,
         "disorder": disorder is not None,
@@ -189,7 +193,7 @@ def _joined_by_workers(
         if is_given:
             raise UsageError(f"{name} is not for workers; leave {name} or workers out")
     ordered = running is not None and running.ordered
-    join = WorkerTable(query, tables, options, workers, ordered=ordered, device=device)
+    join = WorkerTable(query, tables, options, workers, ordered=ordered, device=own)
     return pa.Table.from_batches(join, join.schema)
 
 

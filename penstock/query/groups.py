@@ -15,6 +15,7 @@ from ..expr.node import Expr, Op
 from ..expr.ops import ExprTypeError
 from ..expr.tumbling import Tumbling
 from ..plan.query import Aggregate, Aggregation, SessionKey
+from ..plan.sessions import MOST_GAP
 from ..types import TIMES
 from .aggregates import OF_PAIRS_INSTEAD, has_aggregate, read_aggregate
 from .dialect import refused, snippet
@@ -170,7 +171,9 @@ class _GroupLowering(Lowering):
         if self.session_of is None:
             return None
         time, gap = self.session_of
-        return SessionKey(self.keys[time], self._number(self._last()), ticks(gap, time))
+        return SessionKey(
+            self.keys[time], self._number(self._last()), min(ticks(gap, time), MOST_GAP)
+        )
 
     def _last(self) -> Aggregate:
         """The time of a session's last row."""

@@ -10,8 +10,7 @@ from penstock.plan.forms import JoinForm
 from penstock.plan.query import LEFT, RIGHT, JoinQuery, columns
 
 from ...keys.prepare import check_casts, expressions
-from ...rows.columns import load
-from ...rows.sides import Arrival
+from ...rows.sides import Arrival, side_columns
 
 
 class JoinChecks:
@@ -64,9 +63,7 @@ class JoinChecks:
         names = sorted(name for own, name in needed if (own, name) not in known)
         if not names:
             return known
-        alias = self._query.side(side).alias
-        more = load(arrived.base, names, self._query.scale_of(side), alias)
-        return {**known, **{(side, name): vector for name, vector in more.items()}}
+        return {**known, **side_columns(self._query, side, arrived.base, names)}
 
 
 def _of_groups(query: JoinQuery, side: str) -> list[Expr]:

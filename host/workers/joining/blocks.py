@@ -35,7 +35,7 @@ def with_places(batch: pa.RecordBatch, schema: pa.Schema, feed: int, first: int)
 
 def write_block(source: int, batch: pa.RecordBatch) -> bytes:
     """Return rows of a source as bytes."""
-    return _HEAD.pack(source) + memoryview(packed(batch)).tobytes()
+    return b"".join([_HEAD.pack(source), packed(batch)])
 
 
 def read_block(block: Any, schemas: list[pa.Schema]) -> tuple[int, pa.RecordBatch]:

@@ -30,8 +30,8 @@ class SideRest:
         self._timeless: list[pa.RecordBatch] = []
         self.rows = self.nbytes = 0
 
-    def add(self, batch: pa.RecordBatch) -> None:
-        """Take rows."""
+    def add(self, batch: pa.RecordBatch) -> np.ndarray:
+        """Take rows; return the times of those that have one."""
         found = read_times(self._side, batch)
         if found.rows is not None:
             alone = np.ones(batch.num_rows, bool)
@@ -42,14 +42,16 @@ class SideRest:
             self._timed.append(batch)
             self._times.append(found.times)
         self._count()
+        return found.times
 
-    def below(self, time: int, *, only_timeless: bool = False) -> tuple[pa.Table, pa.Table]:
-        """Take the rows below a time, by time, feed and place; and those that have no time."""
-        timeless = pa.Table.from_batches(self._timeless, self._schema)
-        self._timeless = []
-        if only_timeless:
-            self._count()
-            return pa.Table.from_batches([], self._schema), timeless
+    def without_time(self) -> pa.Table:
+        """Take the rows that have no time."""
+        taken, self._timeless = pa.Table.from_batches(self._timeless, self._schema), []
+        self._count()
+        return taken
+
+    def below(self, time: int) -> pa.Table:
+        """Take the rows below a time, by time, feed and place."""
         times = np.concatenate(self._times) if self._times else np.zeros(0, np.int64)
         rows = pa.Table.from_batches(self._timed, self._schema)
         is_due = times < time
@@ -59,7 +61,7 @@ class SideRest:
             self._timed = rows.filter(pa.array(~is_due)).combine_chunks().to_batches()
             rows, times = rows.filter(pa.array(is_due)), times[is_due]
         self._count()
-        return rows.take(pa.array(order_of(rows, times))), timeless
+        return rows.take(pa.array(order_of(rows, times)))
 
     def batches(self) -> list[pa.RecordBatch]:
         """Return all rows."""
@@ -92,13 +94,14 @@ class PendingRows:
             for side, schema in zip((LEFT, RIGHT), schemas, strict=True)
         }
 
-    def add(self, side: str, batch: pa.RecordBatch) -> None:
-        """Take rows of a side."""
-        self.sides[side].add(batch)
+    def add(self, side: str, batch: pa.RecordBatch) -> np.ndarray:
+        """Take rows of a side; return the times of those that have one."""
+        return self.sides[side].add(batch)
 
     def take(self, clock: int) -> tuple[Taken, int]:
         """Take what a step joins once no row below a time comes, and the step's own time."""
-        return {side: own.below(clock) for side, own in self.sides.items()}, clock
+        taken = {s: (own.below(clock), own.without_time()) for s, own in self.sides.items()}
+        return taken, clock
 
     def batches(self, side: str) -> list[pa.RecordBatch]:
         """Return all rows of a side."""

@@ -12,9 +12,8 @@ from penstock.plan.sessions import SESSION
 from penstock.plan.window import FOREVER
 
 from ...grouping.event_times import read_times
-from ...rows.columns import load
 from ...rows.counting import counting
-from ...rows.sides import SideRows
+from ...rows.sides import SideRows, side_columns
 from ...sessions.key_codes import KeyCodes
 from ...sessions.numbering import Spans
 from .pending import PendingRows, Taken
@@ -42,26 +41,29 @@ class PendingSessions(PendingRows):
         self._quiet = FOREVER
         self._following = 0
 
-    def add(self, side: str, batch: pa.RecordBatch) -> None:
-        super().add(side, batch)
-        times = read_times(self._query.side(side), batch).times
+    def add(self, side: str, batch: pa.RecordBatch) -> np.ndarray:
+        times = super().add(side, batch)
         if len(times):
             self._quiet = min(self._quiet, int(times.min()) + self._sessions.gap)
+        return times
 
     def take(self, clock: int) -> tuple[Taken, int]:
         if clock <= self._quiet and clock != FOREVER:
-            taken = {side: own.below(0, only_timeless=True) for side, own in self.sides.items()}
-            return {side: _named(*both) for side, both in taken.items()}, self._following
+            taken: Taken = {}
+            for side, own in self.sides.items():
+                alone = own.without_time()
+                taken[side] = _named(alone.slice(0, 0), alone, np.zeros(0, np.int64))
+            return taken, self._following
         rows: dict[str, pa.Table] = {}
-        alone: dict[str, pa.Table] = {}
+        rest: dict[str, pa.Table] = {}
         codes, times, keys = [], [], KeyCodes(self._sessions)
         for side, own in self.sides.items():
-            timed, timeless = own.below(FOREVER)
+            timed = own.below(FOREVER)
             known, of_keys = keys.of(side, self._loaded(side, timed))
             rows[side] = timed.filter(pa.array(known))
-            alone[side] = pa.concat_tables([timeless, timed.filter(pa.array(~known))])
+            rest[side] = pa.concat_tables([own.without_time(), timed.filter(pa.array(~known))])
             codes.append(of_keys)
-            times.append(_times(self._query, side, rows[side]))
+            times.append(read_times(self._query.side(side), rows[side]).times)
         numbers = self._numbers(np.concatenate(codes), np.concatenate(times), clock)
         found: Taken = {}
         for side, own in zip((LEFT, RIGHT), np.split(numbers, [len(codes[0])]), strict=True):
@@ -69,14 +71,12 @@ class PendingSessions(PendingRows):
                 super().add(side, batch)
             leaving = np.flatnonzero(own >= 0)
             order = leaving[np.argsort(own[leaving], kind="stable")]
-            found[side] = _named(rows[side].take(pa.array(order)), alone[side], own[order])
+            found[side] = _named(rows[side].take(pa.array(order)), rest[side], own[order])
         return found, FOREVER if clock == FOREVER else self._following
 
     def _loaded(self, side: str, rows: pa.Table) -> SideRows:
-        table, every = rows.combine_chunks(), counting(rows.num_rows)
-        names = sorted(name for name in self._sessions.columns_of(side))
-        loaded = load(table, names, self._query.scale_of(side), self._query.side(side).alias)
-        return SideRows(every, every, {(side, name): vector for name, vector in loaded.items()})
+        every, names = counting(rows.num_rows), sorted(self._sessions.columns_of(side))
+        return SideRows(every, every, side_columns(self._query, side, rows, names))
 
     def _numbers(self, codes: np.ndarray, times: np.ndarray, clock: int) -> np.ndarray:
         """Number the session of each row; -1 for those that are open."""
@@ -91,19 +91,10 @@ class PendingSessions(PendingRows):
         return found
 
 
-def _times(query: JoinQuery, side: str, rows: pa.Table) -> np.ndarray:
-    (batch,) = rows.combine_chunks().to_batches() or [None]
-    none = np.zeros(0, np.int64)
-    return none if batch is None else read_times(query.side(side), batch).times
-
-
-def _named(
-    timed: pa.Table, timeless: pa.Table, sessions: np.ndarray | None = None
-) -> tuple[pa.Table, pa.Table]:
+def _named(timed: pa.Table, timeless: pa.Table, sessions: np.ndarray) -> tuple[pa.Table, pa.Table]:
     """Add the column of sessions."""
-    numbers = np.zeros(0, np.int64) if sessions is None else sessions
     none = pa.nulls(timeless.num_rows, pa.int64())
     return (
-        timed.append_column(SESSION, pa.array(numbers, pa.int64())),
+        timed.append_column(SESSION, pa.array(sessions, pa.int64())),
         timeless.append_column(SESSION, none),
     )

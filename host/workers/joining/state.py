@@ -24,9 +24,8 @@ from ...execute.resident_cache import BlockCache
 from ...execute.stats import Stats
 from ...grouping.event_times import read_times
 from ...join.step import Frontier, MicroBatch, Share
-from ...rows.columns import load
 from ...rows.counting import counting
-from ...rows.sides import SideRows, filtered
+from ...rows.sides import SideRows, filtered, side_columns
 from ...state import FoldedRows
 from ..output_order import FEED, PLACE
 from ..protocol.border import Buffer
@@ -137,8 +136,7 @@ class JoinState:
         names = sorted(name for _, name in columns(own.filter))
         if not names:
             return every
-        loaded = load(batch, names, self.query.scale_of(side), own.alias)
-        known = {(side, name): vector for name, vector in loaded.items()}
+        known = side_columns(self.query, side, batch, names)
         return filtered(own, SideRows(every, every, known)).row
 
     def seal(self) -> list[list[Buffer]]:
@@ -151,9 +149,9 @@ class JoinState:
             rows = pa.concat_batches(batches)
             if self._keys is None or self.size == 1:
                 self._pending.add(side, rows)
-                block = write_block(source, rows) if self.size > 1 else b""
-                for receiver in range(self.size):
-                    if receiver != self.rank:
+                if self.size > 1:
+                    block = write_block(source, rows)
+                    for receiver in {*range(self.size)} - {self.rank}:
                         blocks[receiver].append(block)
                 continue
             for leader, own in enumerate(self._by_leader(side, rows)):
@@ -178,9 +176,7 @@ class JoinState:
         places = rows.column(PLACE).to_numpy()
         if self._keys is None:
             return (places + rows.column(FEED).to_numpy()) % self.size
-        own = self.query.side(side)
-        loaded = load(rows, sorted(self._keys.names(side)), self.query.scale_of(side), own.alias)
-        known = {(side, name): vector for name, vector in loaded.items()}
+        known = side_columns(self.query, side, rows, sorted(self._keys.names(side)))
         return leaders(self._keys, side, known, places, self.size)
 
     def merge(self, sender: int, block: Any) -> int:
