@@ -7,18 +7,17 @@ seed makes any length of them; shares of jobs fall by Zipf's law with 1.2.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from types import MappingProxyType
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from .base import TIMESTAMP_MS, Columns, Workload, check
+from .base import TIMESTAMP_MS, Columns, check
 from .draws import Zipf
 from .slots import Slot, steady_times
+from .tumbling import TumblingGroups
 
 #: 64 bytes.
 TASKS = pa.schema(
@@ -48,7 +47,7 @@ _STEPS = 1024
 
 
 @dataclass(frozen=True, kw_only=True)
-class CM(Workload):
+class CM(TumblingGroups):
     """Stream ``tasks``.
 
     Columns: ``t`` is the event time in ms, at even distances; ``job`` has its share by Zipf's law,
@@ -58,45 +57,22 @@ class CM(Workload):
 
     Parameters
     ----------
-    rate : float
-        Events per second.
     jobs : int
     skew : float
         Zipf exponent of the jobs; 0 is even.
-    window_s : int
-        Length of the query's windows in seconds.
     """
 
-    rate: float = 10_000.0
+    STREAM, SCHEMA = "tasks", TASKS
+    KEY, AGGREGATE = "job", "avg(cpu) AS cpu"
+
     jobs: int = 100_000
     skew: float = 1.2
     window_s: int = 2
-    disorder_s: float = 0.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check("rate", self.rate, low=1e-3, high=1e9, unit="rows/s")
         check("jobs", self.jobs, low=1, high=1 << 31)
         check("skew", self.skew, low=0, high=10)
-        check("window_s", self.window_s, low=1, high=10**6, unit="s")
-
-    @property
-    def schemas(self) -> Mapping[str, pa.Schema]:
-        return MappingProxyType({"tasks": TASKS})
-
-    def query(self) -> str:
-        size = f"window(t, '{self.window_s} seconds')"
-        return f"SELECT job, {size}.start AS w, avg(cpu) AS cpu\nFROM tasks\nGROUP BY job, {size}"
-
-    def oracle(self) -> str:
-        ms = 1000 * self.window_s
-        return (
-            f"SELECT job, epoch_ms(t) // {ms} * {ms} AS w, avg(cpu) AS cpu\nFROM tasks\n"
-            "GROUP BY ALL"
-        )
-
-    def rate_of(self, stream: str) -> float:
-        return self.rate
 
     def _fill(self, stream: str, slot: Slot) -> Columns:
         rng, ts = slot.rng, steady_times(slot, self.rate)

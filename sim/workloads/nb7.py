@@ -8,18 +8,17 @@ which gives a fifth of the auctions four fifths of the bids. It is not NEXMark's
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from types import MappingProxyType
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from .base import TIMESTAMP_MS, Columns, Workload, check
+from .base import TIMESTAMP_MS, Columns, check
 from .draws import prices, spreading_step
 from .slots import Slot, steady_times
+from .tumbling import TumblingGroups
 
 BIDS = pa.schema(
     [("auction", pa.int64()), ("bidder", pa.int64()), ("price", pa.int64()), ("t", TIMESTAMP_MS)]
@@ -27,7 +26,7 @@ BIDS = pa.schema(
 
 
 @dataclass(frozen=True, kw_only=True)
-class NB7(Workload):
+class NB7(TumblingGroups):
     """Stream ``bids``.
 
     Columns: ``auction`` has its share of the bids by a Pareto distribution; ``bidder`` is uniform;
@@ -35,53 +34,27 @@ class NB7(Workload):
 
     Parameters
     ----------
-    rate : float
-        Bids per second.
     auctions : int
     bidders : int
     shape : float
         Of the Pareto distribution: the most popular part p of the auctions has
         ``p ** (1 - 1 / shape)`` of the bids.
-    window_s : int
-        Length of the query's windows in seconds.
     """
 
-    rate: float = 10_000.0
+    STREAM, SCHEMA = "bids", BIDS
+    KEY, AGGREGATE = "auction", "max(price) AS price"
+
     auctions: int = 1_000_000
     bidders: int = 1_000_000
     shape: float = 1.16
     window_s: int = 60
-    disorder_s: float = 0.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check("rate", self.rate, low=1e-3, high=1e9, unit="rows/s")
         check("auctions", self.auctions, low=1, high=1 << 31)
         check("bidders", self.bidders, low=1, high=1 << 40)
         # Nearer to 1, one auction has them all.
         check("shape", self.shape, low=1.01, high=100)
-        check("window_s", self.window_s, low=1, high=10**6, unit="s")
-
-    @property
-    def schemas(self) -> Mapping[str, pa.Schema]:
-        return MappingProxyType({"bids": BIDS})
-
-    def query(self) -> str:
-        size = f"window(t, '{self.window_s} seconds')"
-        return (
-            f"SELECT auction, {size}.start AS w, max(price) AS price\nFROM bids\n"
-            f"GROUP BY auction, {size}"
-        )
-
-    def oracle(self) -> str:
-        ms = 1000 * self.window_s
-        return (
-            f"SELECT auction, epoch_ms(t) // {ms} * {ms} AS w, max(price) AS price\nFROM bids\n"
-            "GROUP BY ALL"
-        )
-
-    def rate_of(self, stream: str) -> float:
-        return self.rate
 
     def _fill(self, stream: str, slot: Slot) -> Columns:
         rng, ts = slot.rng, steady_times(slot, self.rate)

@@ -7,18 +7,17 @@ What its owner defines is :mod:`.yahoo`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from types import MappingProxyType
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from .base import TIMESTAMP_MS, Columns, Workload, check
+from .base import TIMESTAMP_MS, Columns, check
 from .draws import Zipf
 from .slots import Slot, steady_times
+from .tumbling import TumblingGroups
 from .yahoo import EVENT_TYPES, FORMATS
 
 #: 78 bytes. A type is its number and its name, of nine bytes together.
@@ -43,7 +42,7 @@ _IP = 0x01020304
 
 
 @dataclass(frozen=True, kw_only=True)
-class YSB(Workload):
+class YSB(TumblingGroups):
     """Stream ``ads``.
 
     Columns: ``ad`` is the key; ``t`` is the event time in ms, at even distances; ``user`` and
@@ -53,49 +52,23 @@ class YSB(Workload):
 
     Parameters
     ----------
-    rate : float
-        Events per second.
     ads : int
         Keys.
     skew : float
         Zipf exponent of the keys; 0 is even. The paper's figure 10d has 0.2 to 2.
-    window_s : int
-        Length of the query's windows in seconds.
     """
 
-    rate: float = 10_000.0
+    STREAM, SCHEMA = "ads", ADS
+    KEY, AGGREGATE, CONDITION = "ad", "count(*) AS n", "kind = 0"
+
     ads: int = 10_000_000
     skew: float = 0.0
     window_s: int = 600
-    disorder_s: float = 0.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check("rate", self.rate, low=1e-3, high=1e9, unit="rows/s")
         check("ads", self.ads, low=1, high=1 << 31)
         check("skew", self.skew, low=0, high=10)
-        check("window_s", self.window_s, low=1, high=10**6, unit="s")
-
-    @property
-    def schemas(self) -> Mapping[str, pa.Schema]:
-        return MappingProxyType({"ads": ADS})
-
-    def query(self) -> str:
-        size = f"window(t, '{self.window_s} seconds')"
-        return (
-            f"SELECT ad, {size}.start AS w, count(*) AS n\nFROM ads\nWHERE kind = 0\n"
-            f"GROUP BY ad, {size}"
-        )
-
-    def oracle(self) -> str:
-        ms = 1000 * self.window_s
-        return (
-            f"SELECT ad, epoch_ms(t) // {ms} * {ms} AS w, count(*) AS n\nFROM ads\nWHERE kind = 0\n"
-            "GROUP BY ALL"
-        )
-
-    def rate_of(self, stream: str) -> float:
-        return self.rate
 
     def _fill(self, stream: str, slot: Slot) -> Columns:
         rng, ts = slot.rng, steady_times(slot, self.rate)
