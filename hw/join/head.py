@@ -197,8 +197,9 @@ class Head(TaskPorts):
         with m.If(moves.clear):
             m.d.comb += [part_next.eq(0), merges.eq(0)]
             m.d.sync += stops.eq(0)
+        # Whatever is due where a task stops, the CLEAR there is its last.
         m.d.comb += flit.lap.eq(
-            Mux(due.load, load.lap, Mux(due.retire, retire.lap, stops | place.last))
+            stops | Mux(due.load, load.lap, Mux(due.retire, retire.lap, place.last))
         )
         kinds = {
             Kind.LOAD: sends_part & ~moves.load,

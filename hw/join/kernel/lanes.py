@@ -30,7 +30,7 @@ class Lane(wiring.Component):
     o_record, i_take : Out, In
         The oldest record as it is in memory, 0 if there is none; drop it.
     o_some, o_half : Out(1)
-        There is a record; the queue is half full.
+        There is a record; the queue was half full in the cycle before.
     """
 
     i: list[stream.Interface]
@@ -80,7 +80,7 @@ class Lane(wiring.Component):
             self.o_some.eq(fifo.r_rdy),
             fifo.r_en.eq(self.i_take),
         ]
-        m.d.comb += self.o_half.eq(fifo.r_level >= depth // 2)
+        m.d.sync += self.o_half.eq(fifo.r_level >= depth // 2)
         return m
 
     def _packed(self, record: stream.Interface, member: int) -> Value:

@@ -103,6 +103,7 @@ class Streams(HeadProof):
             Assert(~loaded | waits),
             Assert(~(taken & waits) | loaded),
             Assert(~window | room),
+            Assert((head.o.kind != Kind.CLEAR) | (head.o.lap == self.inside.ongoing("REPORT"))),
         ]
         with m.If(window):
             m.d.comb += Assert(head.o.payload == keys)
@@ -212,6 +213,11 @@ PROOFS = (
             Claim(
                 "A WINDOW flit leaves only if there was room in the cycle before.",
                 Mutation("& self.i_window.valid & self.i_back.room)", "& self.i_window.valid)"),
+            ),
+            Claim(
+                "The CLEAR after which a task has ended carries lap 1, whatever was due there; "
+                "that of a pass that another follows carries lap 0.",
+                Mutation("stops | Mux(due.load", "Mux(due.load"),
             ),
         ),
     ),

@@ -197,5 +197,11 @@ MUTANTS: list[Mutant] = [
             "tuples that end with the task count as not complete",
             "join/test_head.py::test_random_tasks[0]",
         ),
+        (
+            "stops | Mux(due.load",
+            "Mux(due.load",
+            "the blocks take the CLEAR of a paused task for that of a pass",
+            "join/test_head.py::test_a_halt_in_any_cycle",
+        ),
     ),
 ]
