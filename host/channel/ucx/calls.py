@@ -15,20 +15,25 @@ from numba.core import cgutils
 from ...kept_code import kept
 from .. import atomics
 from ..atomics import intrinsic
-from .library import LAST_ERROR, WAKE
+from .library import LAST_ERROR, WAKE, WRITE
 
 WORD_BYTES = 8
 #: Places of a line, in bytes: functions and handles; what the ring and the way are like, where
 #: things are; and what changes.
 (
     PUT, SEND, FENCE, PROGRESS, CHECK, FREE, CLOCK,
-    WORKER, ENDPOINT, KEY, AT_ONCE, LATER,
+    WORKER, ENDPOINT, AT_ONCE, LATER,
     SLOTS, SLOT_BYTES, CHANNEL, IN_ORDER, SPIN_NS,
     REMOTE, STAGE, WORD, REQUESTS, MOST_REQUESTS,
     STAGES, STAGED, STAGED_END, FAILED, FIRST, NEXT, DONE_SLOTS, SECONDS, NANOSECONDS,
-    LINE_BYTES,
-) = range(0, 32 * WORD_BYTES, WORD_BYTES)  # fmt: skip
-#: Requests of a slot, at most: payload, footer, sequence number; each with whether it ends a slot.
+    PLACE, KEY, REST, LINE_BYTES,
+) = range(0, 34 * WORD_BYTES, WORD_BYTES)  # fmt: skip
+#: Header of a message: place, key, and the answer that a question asks for.
+HEADER_BYTES = LINE_BYTES - PLACE
+#: Bytes of a message, at most: with its headers a segment of the stream.
+MESSAGE_BYTES = 1 << 16
+#: Requests of a slot, at most, beside those of whole messages: payload, footer, sequence number;
+#: each with whether it ends a slot.
 SLOT_REQUESTS, REQUEST_BYTES = 3, 2 * WORD_BYTES
 _STATUS_BITS = 0xFF
 
@@ -141,9 +146,23 @@ def put(line, source, nbytes, at, at_once, ends_slot):
     was asked for."""
     if read(line + FAILED):
         return True
+    while read(line + IN_ORDER) and nbytes > MESSAGE_BYTES:
+        _put(line, source, MESSAGE_BYTES, at, False, 0)
+        source, at, nbytes = source + MESSAGE_BYTES, at + MESSAGE_BYTES, nbytes - MESSAGE_BYTES
+    return _put(line, source, nbytes, at, at_once, ends_slot)
+
+
+@kept(atomics)
+def _put(line, source, nbytes, at, at_once, ends_slot):
+    """:func:`put`, by one write or message."""
+    endpoint, place = read(line + ENDPOINT), read(line + REMOTE) + at
     params = read(line + AT_ONCE) if at_once else read(line + LATER)
-    endpoint, key, remote = read(line + ENDPOINT), read(line + KEY), read(line + REMOTE)
-    found = call(read(line + PUT), (endpoint, source, nbytes, remote + at, key, params))
+    if read(line + IN_ORDER):
+        write(line + PLACE, place)
+        written = (endpoint, WRITE, line + PLACE, HEADER_BYTES, source, nbytes, params)
+        found = call(read(line + SEND), written)
+    else:
+        found = call(read(line + PUT), (endpoint, source, nbytes, place, read(line + KEY), params))
     if LAST_ERROR <= found < 0:
         if at_once:
             return False

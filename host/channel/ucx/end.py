@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
-from ctypes import byref, c_void_p
+from ctypes import byref, c_int64, c_void_p
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from penstock.errors import DeviceError
 
 from . import library
+from .calls import WORD_BYTES
 
 if TYPE_CHECKING:
-    from .network import Network
+    from .network import Network, Region
 
+#: Of a key, the token in front; the rest is UCX's.
+TOKEN_BYTES = 8
 _MOST_TRANSPORTS = 16
 
 
@@ -27,7 +32,8 @@ class End:
         self.worker: int = network.worker.value or 0
         self.handle = c_void_p()
         # The endpoint's error handler must live as long as the endpoint.
-        self._handler = library.ErrorHandler(lambda *_: network.fail(self, name))
+        self._handler = library.ErrorHandler(lambda *_: self._fail(name))
+        self._has_failed = False
         place = ctypes.create_string_buffer(address, len(address))
         params = library.EndpointParams(
             mask=0b111 if watches else 0b1,
@@ -38,17 +44,21 @@ class End:
         check(ucx.ep_create(network.worker, byref(params), byref(self.handle)), f"reach {name}")
         self._keys: list[c_void_p] = []
         self.transports = self._transports()
-        #: Whether all bytes that are written come one after another: UCX makes messages of one
-        #: stream of them, and who takes them looks at memory only between two of these.
+        #: Whether all bytes that are written come one after another: then writes are messages, and
+        #: who takes them looks at memory only between two of these.
         self.is_in_order = set(self.transports) == {"tcp"}
         self._params = library.RequestParams(mask=0)
         #: The request of a flush that is under way.
         self._flush = 0
+        self._answers: Region | None = None
+        self._asked, self._is_asking = 0, False
 
     def unpack(self, key: bytes) -> int:
         """Make a key of the other side usable for this way."""
+        if self.is_in_order:
+            return int.from_bytes(key[:TOKEN_BYTES], "little", signed=True)
         found = c_void_p()
-        packed = ctypes.create_string_buffer(key, len(key))
+        packed = ctypes.create_string_buffer(key[TOKEN_BYTES:], len(key) - TOKEN_BYTES)
         check(
             self.ucx.ep_rkey_unpack(self.handle, ctypes.addressof(packed), byref(found)),
             "use the key that was offered",
@@ -58,6 +68,8 @@ class End:
 
     def flushed(self) -> bool | None:
         """Look whether all that was written has come; None if that is not known yet."""
+        if self.is_in_order:
+            return self._answered()
         if not self._flush:
             self._flush = self.ucx.ep_flush_nbx(self.handle, byref(self._params)) or 0
         status = self._status(self._flush)
@@ -66,6 +78,29 @@ class End:
         self._free(self._flush)
         self._flush = 0
         return status == library.OK
+
+    def _answered(self) -> bool | None:
+        """:meth:`flushed` where writes are messages: by a question behind them."""
+        if self._answers is None:
+            self._answers = self._network.map(WORD_BYTES)
+        if not self._is_asking:
+            self._asked += 1
+            header = (c_int64 * 3)(self._answers.address, self._answers.token, self._asked)
+            params = library.RequestParams(mask=library.FLAGS_SET, flags=library.QUESTION)
+            request = self.ucx.am_send_nbx(
+                self.handle, library.ASK, header, ctypes.sizeof(header), None, 0, byref(params)
+            )
+            if status_of(request or 0) != library.OK:
+                return False
+            self._free(request or 0)
+            self._is_asking = True
+        self._network.progress()
+        if self._has_failed:
+            return False
+        if self._answers.memory.view(np.int64)[0] != self._asked:
+            return None
+        self._is_asking = False
+        return True
 
     def close(self, wait: Callable[[Callable[[], bool]], bool]) -> None:
         """Close it; what has not been written is lost."""
@@ -78,8 +113,12 @@ class End:
         wait(lambda: self._status(closing) != library.IN_PROGRESS)
         for request in (closing, self._flush):
             self._free(request)
-        self.handle, self._flush = c_void_p(), 0
+        self.handle, self._flush, self._answers = c_void_p(), 0, None
         self._network.forget(self)
+
+    def _fail(self, name: str) -> None:
+        self._has_failed = True
+        self._network.fail(self, name)
 
     def _status(self, request: int) -> int:
         """Let transfers go on, and return how far a request is, which may be 0 or an error."""

@@ -32,13 +32,17 @@ LAST_ERROR = -100
 #: Bits of masks and features, and numbers of modes.
 FEATURES = 1 << 1 | 1 << 4 | 1 << 6  # RMA, wake-up, active messages
 THREADS_SERIALIZED = 1
-#: Number of the message that wakes a process.
-WAKE = 0
+#: Numbers of messages: that wakes a process, that is written into its memory, that asks whether all
+#: before it have come, and what is answered.
+WAKE, WRITE, ASK, ANSWER = range(4)
 ERRORS_BY_PEER = 1
 MAP_ALLOCATE = 1 << 1
 CLOSE_BY_FORCE = 1
 #: A put that either copies its bytes at once or does nothing; and the flags of a request.
 FLAGS_SET, IMMEDIATE = 1 << 4, 1 << 18
+#: Flags of a message that is sent without being asked for, with a copy of its header; and of one
+#: that also says how to answer it.
+EAGER, QUESTION = 0b1010, 0b1011
 
 
 class ContextParams(ctypes.Structure):

@@ -19,7 +19,7 @@ from .end import End
 from .memory import UcxConsumerMemory, UcxProducerMemory
 from .network import Network
 
-_MAGIC = b"penstuc1"
+_MAGIC = b"penstuc2"
 #: Magic, slots, bytes of a slot, whether they have checksums, channel, where the ring and the word
 #: for counts begin, and bytes of the address and of the two keys behind.
 _OFFER = struct.Struct("<8sIIIQQQIII")

@@ -32,7 +32,9 @@ class _Way:
     ) -> None:
         self._params = (
             library.RequestParams(mask=library.IMMEDIATE),
-            library.RequestParams(mask=0),
+            library.RequestParams(mask=library.FLAGS_SET, flags=library.EAGER)
+            if end.is_in_order
+            else library.RequestParams(mask=0),
         )
         self._words = np.zeros(calls.LINE_BYTES // WORD_BYTES, np.int64)
         self.line: int = self._words.ctypes.data
@@ -54,7 +56,8 @@ class _Way:
         # Where writes are messages, one for a slot is worth a copy, always.
         self[calls.IN_ORDER], self[calls.STAGES] = end.is_in_order, end.is_in_order * _ALWAYS
         self[calls.STAGED_END] = -1
-        self[calls.MOST_REQUESTS] = calls.SLOT_REQUESTS * (ring[0] + 1)
+        of_slot = calls.SLOT_REQUESTS + ring[1] // calls.MESSAGE_BYTES
+        self[calls.MOST_REQUESTS] = of_slot * (ring[0] + 1)
         self._requests = np.zeros(self[calls.MOST_REQUESTS] * calls.REQUEST_BYTES, np.uint8)
         self[calls.REQUESTS] = self._requests.ctypes.data
         # Bytes of a stream wake who reads it; a write into memory wakes nobody.

@@ -6,16 +6,14 @@ import ctypes
 import os
 import weakref
 from ctypes import byref, c_int, c_size_t, c_void_p
-from functools import cache
-from typing import Any
 
 import numpy as np
-from numba import cfunc
 
 from ..doorbell import Doorbell
 from . import library
-from .end import End, check
+from .end import TOKEN_BYTES, End, check
 from .library import Library, load
+from .messages import Writable, handlers
 
 #: Transports between processes of one machine: memory that both map. They notice no death of the
 #: other side, so its process must be watched.
@@ -44,25 +42,28 @@ class Region:
         Zeros.
     key : bytes
         What others need to write it.
+    token : int
+        What messages need that write it; the key begins with it.
     address : int
         Where it begins, in this process.
     """
 
-    def __init__(self, context: _Context, nbytes: int) -> None:
+    def __init__(self, context: _Context, writable: Writable, nbytes: int) -> None:
         ucx, handle = context.ucx, c_void_p()
         wanted = library.MapParams(mask=0b110, length=nbytes, flags=library.MAP_ALLOCATE)
         check(ucx.mem_map(context.handle, byref(wanted), byref(handle)), f"map {nbytes} bytes")
         found = library.MapAttributes(mask=1)
         check(ucx.mem_query(handle, byref(found)), "look at its memory")
         self.address: int = found.address
+        self.token = writable.add(self.address, nbytes)
         owner = (ctypes.c_uint8 * nbytes).from_address(self.address)
         # The context is kept with it; what the interpreter leaves at its end, the system frees.
-        weakref.finalize(owner, _unmap, context, handle).atexit = False
+        weakref.finalize(owner, _unmap, context, handle, writable, self.token).atexit = False
         self.memory = np.frombuffer(memoryview(owner).cast("B"), np.uint8)
         self.memory[:] = 0
         packed, size = c_void_p(), c_size_t()
         check(ucx.rkey_pack(context.handle, handle, byref(packed), byref(size)), "make a key")
-        self.key = ctypes.string_at(packed, size.value)
+        self.key = self.token.to_bytes(TOKEN_BYTES, "little") + ctypes.string_at(packed, size.value)
         ucx.rkey_buffer_release(packed)
 
 
@@ -126,9 +127,12 @@ class Network:
             ucx.worker_create(self._context.handle, byref(params), byref(self.worker)),
             "make a worker",
         )
-        call = ctypes.cast(_ignored().address, c_void_p)
-        wake = library.HandlerParams(mask=0b101, number=library.WAKE, call=call)
-        check(ucx.worker_set_am_recv_handler(self.worker, byref(wake)), "wait for messages")
+        self._writable = Writable(ucx)
+        for number, call in handlers().items():
+            handler = library.HandlerParams(
+                mask=0b1101, number=number, call=call, argument=self._writable.address
+            )
+            check(ucx.worker_set_am_recv_handler(self.worker, byref(handler)), "wait for messages")
         file = c_int()
         check(ucx.worker_get_efd(self.worker, byref(file)), "make an event")
         self._file = file.value
@@ -157,7 +161,7 @@ class Network:
 
     def map(self, nbytes: int) -> Region:
         """Make memory that others may write."""
-        return Region(self._context, nbytes)
+        return Region(self._context, self._writable, nbytes)
 
     def address(self) -> bytes:
         """What others need to reach this worker."""
@@ -204,16 +208,6 @@ class Network:
             self.ucx.worker_destroy(self.worker)
 
 
-def _unmap(context: _Context, handle: c_void_p) -> None:
+def _unmap(context: _Context, handle: c_void_p, writable: Writable, token: int) -> None:
+    writable.remove(token)
     context.ucx.mem_unmap(context.handle, handle)
-
-
-@cache
-def _ignored() -> Any:
-    """What is called when a message wakes this process: it has done so by arriving."""
-
-    @cfunc("int8(voidptr, voidptr, uint64, voidptr, uint64, voidptr)")
-    def ignore(argument, header, header_bytes, content, content_bytes, params):
-        return 0
-
-    return ignore

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import ctypes
+import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
+import numpy as np
 import pytest
 
 from penstock.errors import DeviceError, MissingToolError, UsageError, VersionError
 from penstock.host.channel import Doorbell, Kind
-from penstock.host.channel.ucx import Network, UcxLink, library
+from penstock.host.channel.ucx import Network, UcxLink, library, messages
 from penstock.host.channel.ucx.network import SHARED_MEMORY
 from penstock.host.device.fields import MalformedError
 
@@ -146,3 +149,71 @@ def test_compiled_loops_wait_as_long_as_the_doorbell_spins(spin_s: float):
     other.close()
     network.close()
     bell.close()
+
+
+def test_a_reset_with_messages_on_their_way_ends_no_process():
+    """UCX's own answer to a write ends the process that cannot send it."""
+    file = Path(__file__).with_name("ucx_reset.py")
+    run = subprocess.run(
+        [sys.executable, str(file)], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (run.returncode, run.stdout) == (0, "the peer has ended"), run.stderr
+
+
+class Received:
+    """The handlers of messages, called as UCX calls them."""
+
+    def __init__(self) -> None:
+        self.writable = messages.Writable(library.load())
+        self.memory = np.zeros(24, np.uint8)
+        self.at = self.memory.ctypes.data
+        self.token = self.writable.add(self.at, 16)
+
+    def __call__(self, number: int, place: int, token: int, content: bytes = b"", word: int = 0):
+        call = ctypes.CFUNCTYPE(ctypes.c_int8, *[ctypes.c_size_t] * 6)
+        header = (ctypes.c_int64 * 3)(place, token, word)
+        held = ctypes.create_string_buffer(content)
+        function = call(messages.handlers()[number].value or 0)
+        parts = (ctypes.addressof(header), 24, ctypes.addressof(held), len(content))
+        assert function(self.writable.address, *parts, 0) == 0
+        return bytes(self.memory)
+
+
+@pytest.mark.parametrize("content", [b"", b"a", b"0123456789abcdef"])
+def test_a_message_writes_its_region(content: bytes):
+    received = Received()
+    assert received(library.WRITE, received.at, received.token, content) == content.ljust(24, b"\0")
+    assert received(library.ANSWER, received.at, received.token, word=5)[:8] == bytes([5, *[0] * 7])
+
+
+@pytest.mark.parametrize("place", [-1, 13, 1 << 62])
+@pytest.mark.parametrize("number", [library.WRITE, library.ANSWER])
+def test_a_message_writes_no_other_place(number: int, place: int):
+    received = Received()
+    assert received(number, received.at + place, received.token, b"xxxx", -1) == bytes(24)
+
+
+@pytest.mark.parametrize("wrong", [1, messages.MOST_REGIONS])
+@pytest.mark.parametrize("number", [library.WRITE, library.ANSWER])
+def test_a_message_needs_its_token(number: int, wrong: int):
+    received = Received()
+    assert received(number, received.at, received.token ^ wrong, b"xxxx", -1) == bytes(24)
+
+
+def test_a_message_ends_with_its_region():
+    received = Received()
+    assert received(library.WRITE, received.at, received.token, bytes([1]) * 17) == bytes(24)
+
+
+def test_a_region_that_is_gone_is_not_written():
+    received = Received()
+    received.writable.remove(received.token)
+    assert received(library.WRITE, received.at, received.token, b"x") == bytes(24)
+
+
+def test_there_are_only_so_many_regions():
+    received = Received()
+    for _ in range(messages.MOST_REGIONS - 1):
+        received.writable.add(received.at, 1)
+    with pytest.raises(DeviceError, match="close channels"):
+        received.writable.add(received.at, 1)
