@@ -161,7 +161,7 @@ bench-channel: setup ## Measure channels between processes beside memcpy and pee
 	$(BIN)/python -m bench.channel $(ARGS)
 
 .PHONY: bench-workers
-bench-workers: setup ## Measure groups of streams on workers beside DuckDB, Polars and Spark
+bench-workers: setup ## Measure workers beside UpPar, DuckDB, Polars and Spark
 	$(BIN)/python -m bench.workers $(ARGS)
 
 .PHONY: bench-boards

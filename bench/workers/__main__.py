@@ -2,7 +2,8 @@
 
 YSB and NB7 as the Slash paper has them (§8.1.2), from rows in memory to groups as Arrow: one worker
 over a loop written by hand; two workers that make their own input over DuckDB, Polars and Spark
-Structured Streaming, two threads each; what checkpoints cost; and latency at half of the sustained
+Structured Streaming, two threads each; CPU seconds of a row with 1 to 16
+workers beside UpPar's; what checkpoints cost; and latency at half of the sustained
 rate. Contenders take turns in one run and their groups are compared; ratios are medians over the
 rounds. The table goes to ``build/bench/workers.json``, too. Figures hold for a machine that does
 nothing else.
@@ -14,7 +15,8 @@ import argparse
 import sys
 
 from bench.command import Titles, run
-from bench.workers.report import FULL, PARTS, QUICK, Report
+from bench.workers.report import PARTS, Report
+from bench.workers.scale import FULL, QUICK
 from penstock.host.workers.local.memory import keep_memory
 
 
@@ -34,7 +36,7 @@ def main(argv: list[str] | None = None) -> int:
             QUICK if options.quick else FULL, options.only or PARTS, options.rounds, on_row
         ),
         quick=options.quick,
-        pictures=False,
+        pictures=True,
     )
 
 

@@ -1,4 +1,4 @@
-"""What is grouped: YSB and NB7, as rows in memory, and what all contenders must answer."""
+"""What is grouped: YSB, CM and NB7, as rows in memory, and what all contenders must answer."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ import pyarrow as pa
 from bench.peers.turns import Answer
 from bench.workers import hand
 from penstock.errors import PenstockError
-from penstock.sim.workloads import NB7, YSB
+from penstock.sim.workloads import CM, NB7, YSB
+from penstock.sim.workloads.tumbling import TumblingGroups
 
 #: Rows of a batch of input.
 BATCH_ROWS = 1 << 16
@@ -21,8 +22,8 @@ BATCH_ROWS = 1 << 16
 #: Rows per second of event time: 14 s of it are 1 GB of YSB's records, one window as printed.
 PER_SECOND = 1_000_000
 
-#: What an Arrow table of results is made of.
-RESULT = pa.schema([("key", pa.int64()), ("w", pa.int64()), ("value", pa.int64())])
+#: Columns of an Arrow table of results: whole numbers, but for means.
+RESULT = ("key", "w", "value")
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ class Job:
     stream: str
     key: str
     read: tuple[str, ...]
-    made: Callable[..., YSB | NB7]
+    made: Callable[..., TumblingGroups]
     where: str
     aggregate: str
     loop: Callable[..., int]
@@ -72,7 +73,7 @@ class Job:
         return 1000 * self.window_s
 
     @cached_property
-    def workload(self) -> YSB | NB7:
+    def workload(self) -> TumblingGroups:
         """The rows of the first worker."""
         return self._made(0)
 
@@ -80,6 +81,16 @@ class Job:
     def sql(self) -> str:
         """The query in Penstock's SQL."""
         return self.workload.query()
+
+    @property
+    def text(self) -> str:
+        """The same from the job's own parts, so that a condition can be left out."""
+        window = f"window(t, '{self.window_s} seconds')"
+        where = f" WHERE {self.where}" if self.where else ""
+        return (
+            f"SELECT {self.key}, {window}.start AS w, {self.aggregate} AS value "
+            f"FROM {self.stream}{where} GROUP BY {self.key}, {window}"
+        )
 
     @property
     def schema(self) -> pa.Schema:
@@ -92,7 +103,7 @@ class Job:
         made = self._made(worker).batches(self.stream, rows=self.batch_rows)
         return [batch.select(list(self.read)) for batch in made]
 
-    def _made(self, worker: int) -> YSB | NB7:
+    def _made(self, worker: int) -> TumblingGroups:
         seconds = self.rows / self.per_second
         return self.made(seconds=seconds, rate=self.per_second, seed=1 + worker)
 
@@ -115,8 +126,8 @@ class Job:
         return hand.fold(self.loop, arrays, self.groups, begin, begin + self.window_ms)
 
 
-def ysb(rows: int, window_s: int = 600, ads: int = 10_000_000) -> Job:
-    """Views of each of ten million keys."""
+def ysb(rows: int, window_s: int = 600, ads: int = 10_000_000, skew: float = 0.0) -> Job:
+    """Views of each of ten million keys, even or by Zipf's law."""
     return Job(
         name=f"YSB, {window_s} s",
         rows=rows,
@@ -124,7 +135,7 @@ def ysb(rows: int, window_s: int = 600, ads: int = 10_000_000) -> Job:
         stream="ads",
         key="ad",
         read=("ad", "t", "kind"),
-        made=partial(YSB, ads=ads, window_s=window_s),
+        made=partial(YSB, ads=ads, window_s=window_s, skew=skew),
         where="kind = 0",
         aggregate="count(*)",
         loop=hand.count_views,
@@ -149,6 +160,23 @@ def nb7(rows: int, window_s: int = 60, auctions: int = 1_000_000) -> Job:
     )
 
 
+def cm(rows: int, window_s: int = 2, jobs: int = 100_000) -> Job:
+    """The mean CPU of each job, most events of few."""
+    return Job(
+        name=f"CM, {window_s} s",
+        rows=rows,
+        window_s=window_s,
+        stream="tasks",
+        key="job",
+        read=("job", "t", "cpu"),
+        made=partial(CM, jobs=jobs, window_s=window_s),
+        where="",
+        aggregate="avg(cpu)",
+        loop=hand.sum_parts,
+        groups=min(jobs, rows),
+    )
+
+
 def in_ms(table: pa.Table) -> pa.Table:
     """The same with ``t`` as whole milliseconds; nothing is copied."""
     place = table.schema.get_field_index("t")
@@ -161,8 +189,9 @@ def result(table: pa.Table) -> pa.Table:
     for column in table.columns:
         if pa.types.is_timestamp(column.type):
             column = column.cast(pa.timestamp("ms", column.type.tz))
-        columns.append(column.cast(pa.int64()))
-    return pa.table(columns, schema=RESULT)
+        is_mean = pa.types.is_floating(column.type)
+        columns.append(column.cast(pa.float64() if is_mean else pa.int64()))
+    return pa.table(columns, names=list(RESULT))
 
 
 _MIXERS = tuple(np.uint64(m) for m in (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9))
@@ -173,7 +202,7 @@ def answer(table: pa.Table) -> Answer:
     mixed = np.zeros(table.num_rows, np.uint64)
     for column, mixer in zip(result(table).columns, _MIXERS, strict=True):
         # A product and a shift: a sum of xors alone could cancel out.
-        mixed = (mixed ^ column.to_numpy().astype(np.uint64)) * mixer
+        mixed = (mixed ^ column.to_numpy().view(np.uint64)) * mixer
         mixed ^= mixed >> np.uint64(32)
     return Answer(table.num_rows, int(mixed.sum(dtype=np.uint64)))
 

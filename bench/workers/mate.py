@@ -51,7 +51,9 @@ class Stint:
         Of the groups that it leads.
     epochs : int
     sent_bytes : int
-        Of changes to other workers.
+        Of changes, or rows, to other workers.
+    rows : int
+        That were folded here.
     """
 
     began: float
@@ -60,36 +62,51 @@ class Stint:
     answer: Answer
     epochs: int
     sent_bytes: int
+    rows: int
 
 
-class Mate:
-    """A worker of several.
+@dataclass(frozen=True)
+class Ends:
+    """A worker's ends of all channels.
 
     Parameters
     ----------
-    rank : int
-    size : int
+    rank, size : int
     producers, consumers : sequence
         Channels to and from each worker, by rank; None for itself.
     bell : Doorbell
     """
 
-    def __init__(
-        self,
-        rank: int,
-        size: int,
-        producers: Sequence[Producer | None],
-        consumers: Sequence[Consumer | None],
-        bell: Doorbell,
-    ) -> None:
-        self.rank, self.size = rank, size
-        self._producers = producers
-        self._consumers = consumers
-        self._bell = bell
+    rank: int
+    size: int
+    producers: Sequence[Producer | None]
+    consumers: Sequence[Consumer | None]
+    bell: Doorbell
+
+    def wait(self, ready: Callable[[], bool]) -> None:
+        """Wait for other workers.
+
+        Raises
+        ------
+        PenstockError
+            They do nothing.
+        """
+        if not self.bell.wait(ready, _QUIET_S):
+            raise PenstockError(f"no worker sent or took anything for {_QUIET_S:g} s")
+
+
+class Mate:
+    """A worker of several."""
+
+    def __init__(self, ends: Ends) -> None:
+        self.rank, self.size = ends.rank, ends.size
+        self._ends = ends
+        self._producers = ends.producers
+        self._consumers = ends.consumers
         self._incarnation = 0
         self._sent_bytes = 0
         # Whether a message of each channel is sent in part.
-        self._is_cut = [False] * size
+        self._is_cut = [False] * ends.size
 
     def group(self, job: Job, batches: list[pa.RecordBatch]) -> Stint:
         """Fold rows, and give all groups that this worker leads."""
@@ -114,7 +131,8 @@ class Mate:
         ended, cpu = time.perf_counter(), time.process_time() - cpu
         schema = rows[0].schema if rows else state.schema
         found = answer(result(pa.Table.from_batches(rows, schema)))
-        return Stint(began, ended, cpu, found, worker.epoch, self._sent_bytes)
+        count = sum(batch.num_rows for batch in batches)
+        return Stint(began, ended, cpu, found, worker.epoch, self._sent_bytes, count)
 
     def _fold(self, worker: Worker, batches: list[pa.RecordBatch]) -> None:
         first = waiting = 0
@@ -146,9 +164,7 @@ class Mate:
         """Send and serve until something is so; waits while neither can go on."""
         while not is_so():
             if not self._step(worker):
-                is_there = self._bell.wait(lambda: self._can_step(worker), _QUIET_S)
-                if not is_there:
-                    raise PenstockError(f"no worker sent or took anything for {_QUIET_S:g} s")
+                self._ends.wait(lambda: self._can_step(worker))
 
     def _step(self, worker: Worker) -> bool:
         """Send what credits allow, and merge what has arrived; whether there was any.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
@@ -13,7 +13,7 @@ from typing import Any
 
 from bench.peers.turns import Answer
 from bench.workers.jobs import Job
-from bench.workers.mate import Mate, Stint
+from bench.workers.mate import Ends, Mate, Stint
 from bench.workers.turns import Turn
 from penstock.errors import PenstockError
 from penstock.host.channel import Doorbell, Ringer, shm
@@ -21,9 +21,9 @@ from penstock.host.workers.local.memory import keep_memory
 
 WORKERS = 2
 
-#: Slots of 64 KiB of a channel: they hold the changes of an epoch, so that a worker that folds or
-#: gives groups does not stop the other.
-_SLOTS = 256
+#: Slots of 64 KiB of all channels to a worker: they hold the changes of an epoch, so that a worker
+#: that folds or gives groups does not stop the others.
+_SLOTS, _LEAST_SLOTS = 256, 32
 
 #: Seconds that a process may need for its rows, or for a job.
 _PATIENCE_S = 600.0
@@ -48,7 +48,10 @@ class Wiring:
         """Make channels from each worker to each other, and a doorbell for each."""
         pairs = [(a, b) for a in range(size) for b in range(size) if a != b]
         return cls(
-            {pair: shm.create(_SLOTS).file for pair in pairs},
+            {
+                pair: shm.create(max(_LEAST_SLOTS, _SLOTS // max(1, size - 1))).file
+                for pair in pairs
+            },
             [Doorbell.create().files for _ in range(size)],
         )
 
@@ -59,14 +62,14 @@ class Wiring:
             "bells": [(DupFd(event), DupFd(file)) for event, file in self.bells],
         }
 
-    def attach(self, rank: int) -> Mate:
+    def attach(self, rank: int) -> Ends:
         """The ends of a worker's channels, in its own process."""
         rings = {pair: own.detach() for pair, own in self.rings.items()}
         bells = [(event.detach(), file.detach()) for event, file in self.bells]
         ringers = [Ringer(files) for files in bells]
         size = len(bells)
         others = [other if other != rank else None for other in range(size)]
-        mate = Mate(
+        ends = Ends(
             rank,
             size,
             [
@@ -81,7 +84,7 @@ class Wiring:
         )
         for file in rings.values():
             os.close(file)
-        return mate
+        return ends
 
     def close(self) -> None:
         """Close the descriptors of this process."""
@@ -92,7 +95,7 @@ class Wiring:
 def main(rank: int, line: Connection, wiring: Wiring, job: Job) -> None:
     """A worker's process: makes its rows, and groups them each time it is told to."""
     keep_memory()
-    mate = wiring.attach(rank)
+    mate = Mate(wiring.attach(rank))
     batches = job.batches(rank)
     line.send(None)
     while line.recv():
@@ -128,8 +131,16 @@ class Pair:
 
 
 @contextmanager
-def started(job: Job, size: int = WORKERS) -> Iterator[Pair]:
-    """Workers whose rows lie in memory; they end with the block."""
+def started(
+    job: Job, size: int = WORKERS, main: Callable[[int, Connection, Wiring, Job], None] = main
+) -> Iterator[Pair]:
+    """Workers whose rows lie in memory; they end with the block.
+
+    Parameters
+    ----------
+    main : callable
+        What a process does.
+    """
     context = multiprocessing.get_context("spawn")
     wiring = Wiring.create(size)
     processes, lines = [], []

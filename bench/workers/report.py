@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from statistics import median
@@ -12,12 +12,13 @@ import pyarrow as pa
 
 from bench.peers.turns import Times
 from bench.rows import Row
-from bench.workers import hand, live, one, pair, peers
+from bench.workers import hand, live, one, pair, peers, pictures, scaling
 from bench.workers.jobs import Job, nb7, ysb
 from bench.workers.mate import Stint
+from bench.workers.scale import Scale
 from bench.workers.turns import CPU, FOLDING, Contender, in_steps, take_turns, timed
 
-PARTS = ("one", "pair", "spark", "checkpoint", "latency")
+PARTS = ("one", "pair", "scaling", "spark", "checkpoint", "latency")
 
 #: Rows per second of a thread in the paper (§8.2: 2e9 by 16 nodes of 10 threads), on its machine.
 PAPER_PER_THREAD = 12.5e6
@@ -39,40 +40,6 @@ TARGET_CHECKPOINT, TARGET_P99_S = 0.9, 0.2
 
 #: Of the streams whose latency is measured.
 LATENCY_KEYS, WINDOW_MS, LATENCY_S = 10_000, 100, 0.05
-
-
-@dataclass(frozen=True)
-class Scale:
-    """How much is measured.
-
-    Parameters
-    ----------
-    rows : int
-        Of each worker: of the paper's gigabyte of YSB's records, and as many bids.
-    spark : int
-        Rows that Spark gets, in micro-batches.
-    keys, every_s, runs : int, float, int
-        Of streams with checkpoints: keys, seconds from one to the next, and how many streams with
-        and without.
-    seconds : float
-        That streams are pushed to.
-    rounds : int
-        Of contenders in turns.
-    """
-
-    rows: int
-    spark: int
-    keys: int
-    every_s: float
-    runs: int
-    seconds: float
-    rounds: int
-
-
-FULL = Scale(
-    rows=13_800_000, spark=3_000_000, keys=10_000_000, every_s=10, runs=3, seconds=40, rounds=5
-)
-QUICK = Scale(rows=1_380_000, spark=600_000, keys=200_000, every_s=2, runs=1, seconds=8, rounds=2)
 
 
 class Report:
@@ -101,12 +68,14 @@ class Report:
         self._parts = parts
         self._rounds = rounds or scale.rounds
         self._on_row = on_row
+        self._curves: dict[str, dict[str, scaling.Curve]] = {}
 
     def measure(self) -> None:
         """Measure all figures of the parts."""
         measures: Mapping[str, Callable[[], None]] = {
             "one": self._one,
             "pair": self._pair,
+            "scaling": self._scaling,
             "spark": self._spark,
             "checkpoint": self._checkpoint,
             "latency": self._latency,
@@ -116,8 +85,8 @@ class Report:
                 measures[part]()
 
     def draw(self, out: Path) -> list[Path]:
-        """No pictures."""
-        return []
+        """Draw the figures of what was measured."""
+        return pictures.draw(self._curves, out) if self._curves else []
 
     def _add(self, row: Row) -> None:
         self.rows.append(row)
@@ -197,6 +166,9 @@ class Report:
                 "sent_bytes": sent,
             },
         )
+
+    def _scaling(self) -> None:
+        self._curves = scaling.measure(self.scale, self._rounds, self._add)
 
     def _spark(self) -> None:
         from bench.workers import spark_side

@@ -13,9 +13,11 @@ import pytest
 pytest.importorskip("duckdb", reason="a peer")
 pytest.importorskip("polars", reason="a peer")
 
+from bench.rows import Row
 from bench.workers import __main__ as command
-from bench.workers import hand, one, pair, peers, report
-from bench.workers.jobs import Job, agree, answer, nb7, result, ysb
+from bench.workers import hand, one, pair, peers, pictures, scaling, uppar
+from bench.workers.jobs import Job, agree, answer, cm, nb7, result, ysb
+from bench.workers.scale import QUICK
 from bench.workers.turns import Turn, in_steps, take_turns, timed
 from penstock.errors import PenstockError
 
@@ -24,6 +26,7 @@ JOBS = [
     pytest.param(ysb(ROWS, ads=20_000), id="ysb"),
     pytest.param(nb7(ROWS, auctions=5000), id="nb7"),
 ]
+MEANS = pytest.param(cm(ROWS, jobs=2000), id="cm")
 
 
 def expected(job: Job, rows: pa.Table) -> dict[tuple[int, int], int]:
@@ -59,7 +62,7 @@ def test_contenders_give_the_groups_of_a_plain_loop(job: Job):
     assert all(len(own) == 1 for own in times.seconds.values())
 
 
-@pytest.mark.parametrize("job", JOBS)
+@pytest.mark.parametrize("job", [*JOBS, MEANS])
 def test_a_worker_alone_gives_the_same_groups(job: Job):
     batches = job.batches(0)
     found = one.given(one.folded(job, batches))
@@ -77,6 +80,78 @@ def test_workers_that_make_their_own_input_give_the_groups_of_all_rows():
             assert own.turn().answer == wanted
         assert all(stint.epochs >= 3 and stint.sent_bytes > 0 for stint in own.stints)
         assert sum(stint.answer.rows for stint in own.stints) == wanted.rows
+
+
+def test_means_are_those_of_a_plain_loop():
+    job = cm(ROWS, jobs=300)
+    batches = job.batches(0)
+    parts: dict[int, list[float]] = {}
+    for batch in batches:
+        for key, cpu in zip(batch["job"].to_pylist(), batch["cpu"].to_pylist(), strict=True):
+            parts.setdefault(key, []).append(cpu)
+    found = job.by_hand(job.arrays(batches)).to_pydict()
+    assert dict(zip(found["key"], found["value"], strict=True)) == {
+        key: sum(own) / len(own) for key, own in parts.items()
+    }
+
+
+@pytest.mark.parametrize(
+    ("job", "size"),
+    [
+        pytest.param(job, size, id=f"{job.stream}-{size}", marks=marks)
+        for job, size, marks in (
+            (ysb(ROWS, ads=20_000), 2, ()),
+            (nb7(ROWS, auctions=5000), 2, pytest.mark.slow),
+            (cm(ROWS, jobs=2000), 4, pytest.mark.slow),
+        )
+    ],
+)
+def test_repartitioned_rows_give_the_same_groups(job: Job, size: int):
+    with pair.started(job, size) as ours, pair.started(job, size, uppar.main) as theirs:
+        assert ours.turn().answer == theirs.turn().answer
+        found, other = scaling.point(ours, job, 1), scaling.point(theirs, job, 1)
+    folded = [stint.rows for stint in theirs.stints]
+    rows = size * ROWS
+    assert folded[: size // 2] == [0] * (size // 2)
+    assert sum(folded) == rows if not job.where else 0.3 * rows < sum(folded) < 0.4 * rows
+    assert other.busiest == max(folded) * (size // 2) / sum(folded)
+    width = sum(field.type.byte_width for field in uppar.sent_schema(job))
+    assert other.sent_bytes == pytest.approx(width * sum(folded) / rows)
+    assert found.sent_bytes > 0
+    assert found.busiest == 1
+
+
+@pytest.mark.slow
+def test_buffers_that_fill_lose_no_row():
+    job = ysb(3 * uppar.BUFFER_ROWS, ads=7)
+    rows = pa.concat_tables([pa.Table.from_batches(job.batches(rank)) for rank in range(2)])
+    with pair.started(job, 2, uppar.main) as own:
+        for _ in range(2):
+            assert own.turn().answer == answer(peers.contenders(job, rows)["DuckDB"]())
+
+
+@pytest.mark.slow
+def test_uppar_has_as_many_senders_as_receivers():
+    with (
+        pytest.raises(PenstockError, match="has ended"),
+        pair.started(nb7(1000), 3, uppar.main),
+    ):
+        pass
+
+
+@pytest.mark.slow
+def test_scaling(tmp_path):
+    rows: list[Row] = []
+    scale = replace(QUICK, each=30_000, workers=(1, 2))
+    found = scaling.measure(scale, 1, rows.append)
+    names = [row.what for row in rows]
+    assert len(names) == 12
+    assert len(set(names)) == 12
+    assert all(row.met is not None for row in rows)
+    assert list(found) == ["YSB, 600 s", "CM, 2 s", "NB7, 60 s"]
+    paths = pictures.draw(found, tmp_path)
+    assert {path.stem for path in paths} == {f"workers_9{letter}" for letter in "abc"}
+    assert all(path.stat().st_size > 10_000 for path in paths)
 
 
 def test_peers_cut_windows():
@@ -146,7 +221,7 @@ def test_nobody_follows_itself_and_the_first_round_does_not_count():
 
 
 def test_command(tmp_path, monkeypatch, capsys):
-    scale = replace(report.QUICK, rows=ROWS, rounds=1)
+    scale = replace(QUICK, rows=ROWS, rounds=1)
     monkeypatch.setattr("bench.workers.__main__.QUICK", scale)
     monkeypatch.setattr("bench.command.BUILD", tmp_path)
     assert command.main(["--quick", "--only", "one"]) == 0

@@ -1,0 +1,68 @@
+"""How much is measured of workers, in full and quickly."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How much is measured.
+
+    Parameters
+    ----------
+    rows : int
+        Of each worker: of the paper's gigabyte of YSB's records, and as many bids.
+    spark : int
+        Rows that Spark gets, in micro-batches.
+    keys, every_s, runs : int, float, int
+        Of streams with checkpoints: keys, seconds from one to the next, and how many streams with
+        and without.
+    seconds : float
+        That streams are pushed to.
+    rounds : int
+        Of contenders in turns.
+    each : int
+        Rows of each of many workers.
+    workers : tuple of int
+        Numbers of them.
+    skews : tuple of float
+        Zipf exponents of their keys.
+    """
+
+    rows: int
+    spark: int
+    keys: int
+    every_s: float
+    runs: int
+    seconds: float
+    rounds: int
+    each: int
+    workers: tuple[int, ...]
+    skews: tuple[float, ...]
+
+
+FULL = Scale(
+    rows=13_800_000,
+    spark=3_000_000,
+    keys=10_000_000,
+    every_s=10,
+    runs=3,
+    seconds=40,
+    rounds=5,
+    each=4_000_000,
+    workers=(1, 2, 4, 8, 16),
+    skews=(0.2, 0.6, 1.0, 1.4, 2.0),
+)
+QUICK = Scale(
+    rows=1_380_000,
+    spark=600_000,
+    keys=200_000,
+    every_s=2,
+    runs=1,
+    seconds=8,
+    rounds=2,
+    each=400_000,
+    workers=(1, 2, 4),
+    skews=(0.2, 2.0),
+)
