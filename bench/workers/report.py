@@ -12,16 +12,19 @@ import pyarrow as pa
 
 from bench.peers.turns import Times
 from bench.rows import Row
-from bench.workers import hand, live, one, pair, peers, pictures, scaling
+from bench.workers import hand, live, nexmark, one, pair, peers, pictures, scaling, theta
 from bench.workers.jobs import Job, nb7, ysb
 from bench.workers.mate import Stint
 from bench.workers.scale import Scale
 from bench.workers.turns import CPU, FOLDING, Contender, in_steps, take_turns, timed
 
-PARTS = ("one", "pair", "scaling", "spark", "checkpoint", "latency")
+PARTS = ("one", "pair", "scaling", "nexmark", "theta", "spark", "checkpoint", "latency")
 
 #: Rows per second of a thread in the paper (§8.2: 2e9 by 16 nodes of 10 threads), on its machine.
 PAPER_PER_THREAD = 12.5e6
+
+#: Most workers of a theta join.
+THETA_WORKERS = 8
 
 #: Micro-batches of Spark's stream.
 SPARK_BATCHES = 6
@@ -76,6 +79,8 @@ class Report:
             "one": self._one,
             "pair": self._pair,
             "scaling": self._scaling,
+            "nexmark": self._nexmark,
+            "theta": self._theta,
             "spark": self._spark,
             "checkpoint": self._checkpoint,
             "latency": self._latency,
@@ -169,6 +174,13 @@ class Report:
 
     def _scaling(self) -> None:
         self._curves = scaling.measure(self.scale, self._rounds, self._add)
+
+    def _nexmark(self) -> None:
+        nexmark.measure(self.scale.events, self._rounds, self._add)
+
+    def _theta(self) -> None:
+        sizes = [size for size in self.scale.workers if size <= THETA_WORKERS]
+        theta.measure(self.scale.sides, sizes, self._add)
 
     def _spark(self) -> None:
         from bench.workers import spark_side

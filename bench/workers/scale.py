@@ -28,6 +28,10 @@ class Scale:
         Numbers of them.
     skews : tuple of float
         Zipf exponents of their keys.
+    events : int
+        Of NEXMark.
+    sides : int
+        Rows of each side of a theta join on one worker.
     """
 
     rows: int
@@ -40,6 +44,8 @@ class Scale:
     each: int
     workers: tuple[int, ...]
     skews: tuple[float, ...]
+    events: int
+    sides: int
 
 
 FULL = Scale(
@@ -53,6 +59,8 @@ FULL = Scale(
     each=4_000_000,
     workers=(1, 2, 4, 8, 16),
     skews=(0.2, 0.6, 1.0, 1.4, 2.0),
+    events=20_000_000,
+    sides=80_000,
 )
 QUICK = Scale(
     rows=1_380_000,
@@ -65,4 +73,6 @@ QUICK = Scale(
     each=400_000,
     workers=(1, 2, 4),
     skews=(0.2, 2.0),
+    events=2_000_000,
+    sides=20_000,
 )

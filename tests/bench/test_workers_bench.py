@@ -15,7 +15,7 @@ pytest.importorskip("polars", reason="a peer")
 
 from bench.rows import Row
 from bench.workers import __main__ as command
-from bench.workers import hand, one, pair, peers, pictures, scaling, uppar
+from bench.workers import hand, nexmark, one, pair, peers, pictures, scaling, theta, uppar
 from bench.workers.jobs import Job, agree, answer, cm, nb7, result, ysb
 from bench.workers.scale import QUICK
 from bench.workers.turns import Turn, in_steps, take_turns, timed
@@ -240,3 +240,36 @@ def test_folding_is_a_part_of_a_turn():
     assert set(times.seconds) == {"a", "a, CPU", "a, folding"}
     pairs = zip(times.seconds["a, folding"], times.seconds["a"], strict=True)
     assert all(0 <= folding <= whole for folding, whole in pairs)
+
+
+def test_nexmark():
+    rows: list[Row] = []
+    nexmark.measure(200_000, 1, rows.append)
+    assert [row.values["query"] for row in rows] == ["Q7", "Q8", "Q11"]
+    assert all(row.met == (row.values["over"] >= 20) for row in rows)
+
+
+def test_other_rows_than_duckdb_are_an_error():
+    own = pa.table({"a": [1, 2], "t": pa.array([0, 5], pa.timestamp("ms", "UTC"))})
+    nexmark.agree("Q7", own, pa.table({"a": [2, 1], "s": [5, 0]}))
+    for other in ({"a": [2, 1], "s": [0, 5]}, {"a": [1], "s": [0]}):
+        with pytest.raises(PenstockError, match="Q7: Penstock has 2 rows"):
+            nexmark.agree("Q7", own, pa.table(other))
+
+
+@pytest.mark.slow
+def test_theta():
+    rows: list[Row] = []
+    theta.measure(4_000, [1, 2], rows.append)
+    assert [cost["evaluations"] for cost in rows[0].values["costs"]] == [16_000_000, 5657**2]
+    assert all(cost["cpu"] > 0 for cost in rows[0].values["costs"])
+
+
+def test_rows_of_a_theta_join_are_compared(monkeypatch):
+    monkeypatch.setattr(
+        theta.penstock,
+        "sql",
+        lambda text, tables, workers=None: theta.side(len(tables["a"]), workers or 1),
+    )
+    with pytest.raises(PenstockError, match="2 workers have 9 rows, one process 9"):
+        theta.cost(9, 2)
