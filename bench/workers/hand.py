@@ -14,7 +14,9 @@ from numba import njit
 from penstock.errors import PenstockError
 
 #: Knuth's multiplier, whose upper bits are the place of a key.
-_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
+MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
+#: Of a resource in the workload CM.
+_PARTS = 1024
 
 
 @njit(nogil=True, cache=True)
@@ -37,7 +39,7 @@ def count_views(table, shift, ad, t, kind, begin, end):
         if t[row] < begin or t[row] >= end:
             return row
         key = ad[row]
-        place = np.int64((np.uint64(key) * _MULTIPLIER) >> shift)
+        place = np.int64((np.uint64(key) * MULTIPLIER) >> shift)
         while table[place, 1] != 0 and table[place, 0] != key:
             place = (place + 1) & last
         table[place, 0] = key
@@ -53,7 +55,7 @@ def highest_prices(table, shift, auction, t, price, begin, end):
         if t[row] < begin or t[row] >= end:
             return row
         key = auction[row]
-        place = np.int64((np.uint64(key) * _MULTIPLIER) >> shift)
+        place = np.int64((np.uint64(key) * MULTIPLIER) >> shift)
         while table[place, 1] != 0 and table[place, 0] != key:
             place = (place + 1) & last
         table[place, 0] = key
@@ -63,51 +65,36 @@ def highest_prices(table, shift, auction, t, price, begin, end):
 
 @njit(nogil=True, cache=True)
 def sum_parts(table, shift, job, t, cpu, begin, end):
-    """Sum 1024 times ``cpu``, whose parts of 1024 are whole, and count rows of each job in
+    """Sum ``cpu`` in parts of 1024, which are whole, and count rows of each job in
     ``[begin, end)``; as :func:`count_views`, with a third column for counts."""
     last = len(table) - 1
     for row in range(len(job)):
         if t[row] < begin or t[row] >= end:
             return row
         key = job[row]
-        place = np.int64((np.uint64(key) * _MULTIPLIER) >> shift)
+        place = np.int64((np.uint64(key) * MULTIPLIER) >> shift)
         while table[place, 2] != 0 and table[place, 0] != key:
             place = (place + 1) & last
         table[place, 0] = key
-        table[place, 1] += np.int64(cpu[row] * 1024)
+        table[place, 1] += np.int64(cpu[row] * _PARTS)
         table[place, 2] += 1
     return len(job)
 
 
 @njit(nogil=True, cache=True)
-def _means(table):
-    """Keys and means of all groups."""
+def _columns(table):
+    """Columns of the places that are taken: those whose last column is not zero."""
+    width, found = table.shape[1], 0
+    for place in range(len(table)):
+        found += table[place, width - 1] != 0
+    columns = np.empty((width, found), np.int64)
     found = 0
     for place in range(len(table)):
-        found += table[place, 2] != 0
-    keys, values = np.empty(found, np.int64), np.empty(found, np.float64)
-    found = 0
-    for place in range(len(table)):
-        if table[place, 2] != 0:
-            keys[found] = table[place, 0]
-            values[found] = table[place, 1] / 1024 / table[place, 2]
+        if table[place, width - 1] != 0:
+            for column in range(width):
+                columns[column, found] = table[place, column]
             found += 1
-    return keys, values
-
-
-@njit(nogil=True, cache=True)
-def _groups(table):
-    """Keys and values of all groups."""
-    found = 0
-    for place in range(len(table)):
-        found += table[place, 1] != 0
-    keys, values = np.empty(found, np.int64), np.empty(found, np.int64)
-    found = 0
-    for place in range(len(table)):
-        if table[place, 1] != 0:
-            keys[found], values[found] = table[place, 0], table[place, 1]
-            found += 1
-    return keys, values
+    return columns
 
 
 def fold(
@@ -141,5 +128,7 @@ def fold(
 
 def give(table: npt.NDArray[np.int64], begin: int) -> pa.Table:
     """All groups of the table of a window that begins then."""
-    keys, values = _means(table) if table.shape[1] == 3 else _groups(table)
+    keys, values, *counts = _columns(table)
+    if counts:
+        values = values / _PARTS / counts[0]
     return pa.table({"key": keys, "w": np.full(len(keys), begin), "value": values})

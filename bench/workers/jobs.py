@@ -83,16 +83,6 @@ class Job:
         return self.workload.query()
 
     @property
-    def text(self) -> str:
-        """The same from the job's own parts, so that a condition can be left out."""
-        window = f"window(t, '{self.window_s} seconds')"
-        where = f" WHERE {self.where}" if self.where else ""
-        return (
-            f"SELECT {self.key}, {window}.start AS w, {self.aggregate} AS value "
-            f"FROM {self.stream}{where} GROUP BY {self.key}, {window}"
-        )
-
-    @property
     def schema(self) -> pa.Schema:
         """Of the columns that the query reads."""
         whole = self.workload.schemas[self.stream]

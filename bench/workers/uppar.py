@@ -8,7 +8,6 @@ Penstock's. Each sender has the rows of two workers, so that n of these have as 
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING
 
@@ -18,6 +17,7 @@ import pyarrow as pa
 from numba import njit
 
 from bench.peers.turns import Answer
+from bench.workers.hand import MULTIPLIER
 from bench.workers.jobs import Job, answer, result
 from bench.workers.mate import Ends, Stint
 from penstock.errors import PenstockError
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
 #: Rows of a message. Fewer cost the receiver's calls, more leave the cache.
 BUFFER_ROWS = 1 << 15
-_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 _HALF = np.uint64(32)
 
 
@@ -69,6 +68,8 @@ class Sender:
             np.empty((senders, BUFFER_ROWS), np.int64 if name == "t" else kind)
             for name, kind in ((field.name, field.type.to_pandas_dtype()) for field in schema)
         ]
+        # A column that is only filtered by has a buffer in which nothing is written.
+        self._columns = (*self._buffers, np.empty((0, 0), np.int64))[:3]
 
     def turn(self) -> Stint:
         """Send all rows, and to each receiver that there are no more."""
@@ -87,10 +88,9 @@ class Sender:
         key, third = batch[0].to_numpy(), batch[2].to_numpy()
         first = 0
         while first < len(key):
-            if self._is_filtered:
-                first = _spread_some(first, key, times, third, *self._buffers, self._filled)
-            else:
-                first = _spread_all(first, key, times, third, *self._buffers, self._filled)
+            first = _spread(
+                first, key, times, third, *self._columns, self._filled, self._is_filtered
+            )
             if first < len(key):
                 self._flush(int(self._filled.argmax()))
 
@@ -146,7 +146,12 @@ def sent_schema(job: Job) -> pa.Schema:
 
 def folded_query(job: Job, schema: pa.Schema) -> GroupQuery:
     """The job's query over rows that were filtered."""
-    query = compile_select(replace(job, where="").text, {job.stream: schema})
+    window = f"window(t, '{job.window_s} seconds')"
+    text = (
+        f"SELECT {job.key}, {window}.start AS w, {job.aggregate} AS value "
+        f"FROM {job.stream} GROUP BY {job.key}, {window}"
+    )
+    query = compile_select(text, {job.stream: schema})
     assert isinstance(query, GroupQuery)
     return query
 
@@ -168,30 +173,21 @@ def _batch(payload: memoryview, schema: pa.Schema) -> pa.RecordBatch:
 
 
 @njit(nogil=True, cache=True)
-def _spread_some(first, key, t, kind, keys, times, filled):
-    """Copy rows of kind 0 from the given one on; the first that finds its buffer full."""
+def _spread(first, key, t, third, keys, times, thirds, filled, is_filtered):
+    """Copy rows from the given one on; returns the first that finds its buffer full.
+
+    With ``is_filtered`` rows whose third column is not 0 are left out, and so is that column.
+    """
     receivers, capacity = keys.shape
     for row in range(first, len(key)):
-        if kind[row] != 0:
+        if is_filtered and third[row] != 0:
             continue
-        to = np.int64((np.uint64(key[row]) * _MULTIPLIER) >> _HALF) & (receivers - 1)
+        to = np.int64((np.uint64(key[row]) * MULTIPLIER) >> _HALF) & (receivers - 1)
         at = filled[to]
         if at == capacity:
             return row
         keys[to, at], times[to, at] = key[row], t[row]
-        filled[to] = at + 1
-    return len(key)
-
-
-@njit(nogil=True, cache=True)
-def _spread_all(first, key, t, value, keys, times, values, filled):
-    """:func:`_spread_some` of all rows, with their values."""
-    receivers, capacity = keys.shape
-    for row in range(first, len(key)):
-        to = np.int64((np.uint64(key[row]) * _MULTIPLIER) >> _HALF) & (receivers - 1)
-        at = filled[to]
-        if at == capacity:
-            return row
-        keys[to, at], times[to, at], values[to, at] = key[row], t[row], value[row]
+        if not is_filtered:
+            thirds[to, at] = third[row]
         filled[to] = at + 1
     return len(key)

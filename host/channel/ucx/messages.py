@@ -1,7 +1,7 @@
 """Writes as messages, over ends that are streams of bytes: whoever takes one copies it into place.
 
 UCX makes a message of a write over TCP, too, and answers it; where the answer cannot be sent, since
-the writer has died, it aborts the process (``ucp_rma_sw_send_cmpl``, 1.19 to 1.22). A message of
+the writer has died, it aborts the process (``ucp_rma_sw_send_cmpl``, seen in 1.22). A message of
 ours is not answered, unless it asks whether all before it have come, and its place is checked.
 """
 
@@ -18,6 +18,8 @@ from numba import cfunc
 
 from penstock.errors import DeviceError
 
+from ...kept_code import kept
+from . import calls
 from .calls import HEADER_BYTES, WORD_BYTES, call, copy, read, write
 from .library import ANSWER, ASK, EAGER, FLAGS_SET, LAST_ERROR, WAKE, WRITE, Library, RequestParams
 
@@ -73,23 +75,25 @@ class Writable:
         self._entries[token % MOST_REGIONS] = 0
 
 
+@kept(calls)
+def _entry(argument, header, header_bytes):
+    """The entry that a message names; 0 if there is none, as for a channel that was closed."""
+    if header_bytes != HEADER_BYTES:
+        return 0
+    token = read(header + WORD_BYTES)
+    entry = argument + _ENTRIES + token % MOST_REGIONS * _ENTRY_BYTES
+    return entry if read(entry + _TOKEN) == token else 0
+
+
 @cache
 def handlers() -> dict[int, c_void_p]:
     """What is called for each kind of message, by its number."""
 
     @cfunc("int8(int64, int64, int64, int64, int64, int64)")
-    def ignore(argument, header, header_bytes, content, content_bytes, params):
-        return 0
-
-    @cfunc("int8(int64, int64, int64, int64, int64, int64)")
     def take(argument, header, header_bytes, content, content_bytes, params):
-        # What fits nowhere is for a channel that has been closed.
-        if header_bytes == HEADER_BYTES:
-            token = read(header + WORD_BYTES)
-            entry = argument + _ENTRIES + token % MOST_REGIONS * _ENTRY_BYTES
-            at = read(header) - read(entry)
-            if read(entry + _TOKEN) == token and 0 <= at <= read(entry + _SIZE) - content_bytes:
-                copy(read(header), content, content_bytes)
+        entry = _entry(argument, header, header_bytes)
+        if entry and 0 <= read(header) - read(entry) <= read(entry + _SIZE) - content_bytes:
+            copy(read(header), content, content_bytes)
         return 0
 
     @cfunc("int8(int64, int64, int64, int64, int64, int64)")
@@ -103,12 +107,11 @@ def handlers() -> dict[int, c_void_p]:
 
     @cfunc("int8(int64, int64, int64, int64, int64, int64)")
     def know(argument, header, header_bytes, content, content_bytes, params):
-        if header_bytes == HEADER_BYTES:
-            token = read(header + WORD_BYTES)
-            entry = argument + _ENTRIES + token % MOST_REGIONS * _ENTRY_BYTES
-            if read(entry + _TOKEN) == token and read(header) == read(entry):
-                write(read(header), read(header + 2 * WORD_BYTES))
+        entry = _entry(argument, header, header_bytes)
+        if entry and read(header) == read(entry):
+            write(read(header), read(header + 2 * WORD_BYTES))
         return 0
 
-    made: dict[int, Any] = {WAKE: ignore, WRITE: take, ASK: answer, ANSWER: know}
+    # A message that only wakes has no header, so nothing is taken: it has done so by arriving.
+    made: dict[int, Any] = {WAKE: take, WRITE: take, ASK: answer, ANSWER: know}
     return {number: ctypes.cast(one.address, c_void_p) for number, one in made.items()}
