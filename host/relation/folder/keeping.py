@@ -68,9 +68,16 @@ class RelationKeeper(RelationReader):
         }
 
     def check(self) -> Iterator[str]:
-        """Read everything; give a line for each file that is gone or damaged."""
-        seen: set[str] = set()
-        for number in self.numbers():
+        """Read everything; give a line for each file that is gone or damaged.
+
+        Of a version that is neither the newest one nor held or pinned beside the relation, only
+        what it changed must be there: a vacuum may have removed the rest.
+        """
+        numbers = self.numbers()
+        must = {*numbers[-1:], *Pins(self._files).needed()}
+        needed: dict[SegmentRecord, bool] = {}
+        others: dict[SegmentRecord, bool] = {}
+        for number in numbers:
             try:
                 record = self.version_record(number)
             except FileError as error:
@@ -79,9 +86,14 @@ class RelationKeeper(RelationReader):
             if record is None:
                 continue  # removed meanwhile
             for segment, gone in record.all_segments:
-                if segment.name not in seen:
-                    seen.add(segment.name)
-                    yield from self._check(segment, gone)
+                is_needed = number in must or segment in record.changed_segments
+                (needed if is_needed else others)[segment] = gone
+        for segment, gone in needed.items():
+            yield from self._check(segment, gone)
+        there = self._data_files()
+        for segment in others.keys() - needed.keys():
+            if segment.is_among(there):
+                yield from self._check(segment, others[segment])
 
     def _check(self, record: SegmentRecord, gone: bool) -> Iterator[str]:
         try:

@@ -20,7 +20,7 @@ from .records import (
     numbered_name,
     version_name,
 )
-from .segment import PageSegment, SegmentRecord
+from .segment import DATA, PageSegment, SegmentRecord
 from .version import FolderVersion
 
 #: What to do where files are lost.
@@ -134,6 +134,18 @@ class RelationReader(Relation):
         """Numbers of the versions that are there, ascending."""
         return numbers_in(self._files, VERSIONS)
 
+    def readable(self) -> list[int]:
+        """Numbers of the versions whose files are all there, ascending.
+
+        Where an older version is kept, a vacuum leaves of those in between what they changed alone.
+        """
+        there = self._data_files()
+        records = {n: r for n in self.numbers() if (r := self.version_record(n)) is not None}
+        return [n for n, r in records.items() if all(s.is_among(there) for s in r.segments)]
+
+    def _data_files(self) -> set[str]:
+        return {file.name for file in self._files.listed(DATA)}
+
     def version(self, number: int | None = None) -> FolderVersion:
         if number is None:
             number = self.newest()
@@ -157,15 +169,15 @@ class RelationReader(Relation):
             raise self._gone(number)
         try:
             return self._opened(record)
-        except FileError:
-            if self._files.size(version_name(number)) is None:  # removed meanwhile
-                raise self._gone(number) from None
+        except FileError as error:
+            if number < self.newest() and number not in self.readable():
+                raise self._gone(number) from error
             raise
 
     def _gone(self, number: int) -> FileError:
         return FileError(
             f"version {number} of {self.name} is gone; versions there are "
-            f"{', '.join(map(str, self.numbers())) or 'none'}. Keep more with `penstock "
+            f"{', '.join(map(str, self.readable())) or 'none'}. Keep more with `penstock "
             "relation vacuum --keep`, or read the newest one"
         )
 

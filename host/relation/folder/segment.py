@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import uuid
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
@@ -88,6 +88,10 @@ class SegmentRecord:
     @property
     def index(self) -> str:
         return f"{DATA}/{self.file('index')}"
+
+    def is_among(self, files: Container[str]) -> bool:
+        """Whether both of its files are among those of the data folder."""
+        return self.file("pages") in files and self.file("index") in files
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)

@@ -114,6 +114,37 @@ def test_a_version_in_use_outlives_vacuum(relation):
         other.version(1)
 
 
+def test_what_a_vacuum_leaves_between_two_versions_is_whole(relation):
+    """A pinned version keeps those behind it listed, whose rows nobody needs."""
+    assert relation.pin("query", 1) == 2
+    for number in (ROWS + 1, ROWS + 2):
+        relation.append(rows(number, number + 3), compact=False)
+        relation.compact()
+    assert relation.vacuum(keep_s=0).files == 2
+    again = open_relation(relation.name)
+    assert again.numbers() == [2, 3, 4, 5, 6]
+    assert again.readable() == [2, 3, 6]
+    assert list(again.check()) == []
+    with pytest.raises(FileError, match=r"version 4 of .* is gone; versions there are 2, 3, 6\. K"):
+        again.version(4)
+    assert len(again.version(6).changed_since(2)) == 4
+
+
+@pytest.mark.parametrize("lost", ["pinned", "changed", "newest"])
+@pytest.mark.parametrize("end", ["pages", "index"])
+def test_lost_files_behind_a_pin(relation, lost, end):
+    relation.pin("query", 1)
+    relation.append(rows(ROWS + 1, ROWS + 2), compact=False)
+    relation.compact()
+    segment = {
+        "pinned": relation.version(2).record.base,
+        "changed": relation.version(3).record.changed_segments[0],
+        "newest": relation.version(4).record.base,
+    }[lost]
+    Path(relation.name, "data", segment.file(end)).unlink()
+    assert any("is gone" in line for line in open_relation(relation.name).check())
+
+
 @pytest.mark.parametrize("end", ["pages", "index"])
 def test_lost_files(relation, end):
     data_file(relation, end).unlink()
