@@ -179,7 +179,7 @@ class Mate:
                 worker.arrived(sender, decode(message.kind.name, message.payload))
                 consumer.done(message)
                 has_moved = True
-        if not has_moved and worker.can_release:
+        if worker.should_release(is_idle=not has_moved):
             worker.release()
             has_moved = True
         return has_moved

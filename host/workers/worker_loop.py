@@ -116,8 +116,8 @@ class WorkerLoop:
         """Do what can be done now, without waiting; returns whether anything was."""
         moved = self._peers.send(self.worker)
         moved |= self._peers.serve(self.worker, self._merged)
-        if not moved and self.worker.can_release:
-            self._timed(self.worker.release)
+        if self.worker.should_release(is_idle=not moved):
+            self._release()
             moved = True
         moved |= self._give()
         moved |= self._take()
@@ -237,16 +237,16 @@ class WorkerLoop:
             return False
         reached("seal")
         rows, began = self.worker.rows, now
-        self._timed(self.worker.end_epoch)
+        self.worker.end_epoch()
         self._note_end(now)
         if self._traces:
             self._span("epoch", began, rows=rows)
         return True
 
-    def _timed(self, act: Callable[[], None]) -> None:
+    def _release(self) -> None:
         """Let rows go, and note how long it takes: steps of joins take longer than others."""
         began = time.monotonic()
-        act()
+        self.worker.release()
         self._took_s = time.monotonic() - began
 
     def _note_end(self, now: float) -> None:

@@ -6,14 +6,14 @@ from ...device.fields import MalformedError
 
 
 class Marks:
-    """Whose marks of the next cut have come to a worker.
+    """Whose marks of a cut have come to a worker, until that has taken it.
 
     Parameters
     ----------
     size : int
         Workers; a worker's own mark counts.
     number : int
-        Of the next cut.
+        Of the cut.
     """
 
     def __init__(self, size: int, number: int) -> None:
@@ -22,11 +22,16 @@ class Marks:
         self._there: set[int] = set()
 
     def __contains__(self, worker: int) -> bool:
-        """Whether the mark of a worker has come, and others have not."""
+        """Whether the mark of a worker has come."""
         return worker in self._there
 
-    def add(self, worker: int, number: int) -> bool:
-        """Take the mark of a worker; returns whether all are there, and then waits for the next.
+    @property
+    def are_complete(self) -> bool:
+        """Whether all marks have come."""
+        return len(self._there) == self.size
+
+    def add(self, worker: int, number: int) -> None:
+        """Take the mark of a worker.
 
         Raises
         ------
@@ -40,8 +45,8 @@ class Marks:
                 "last record"
             )
         self._there.add(worker)
-        if len(self._there) < self.size:
-            return False
+
+    def next(self) -> None:
+        """Wait for the marks of the next cut."""
         self._there.clear()
         self.number += 1
-        return True

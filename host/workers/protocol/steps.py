@@ -18,8 +18,8 @@ class StepRule(ABC):
     """The steps of one worker. Limits never fall."""
 
     @abstractmethod
-    def may_begin(self, done: Limit, due: Limit) -> bool:
-        """Whether there is a step now.
+    def next(self, done: Limit, due: Limit) -> Limit | None:
+        """Return the limit of the step that is next; None if there is none yet.
 
         Parameters
         ----------
@@ -30,29 +30,33 @@ class StepRule(ABC):
         """
 
     @abstractmethod
-    def begin(self, done: Limit, due: Limit) -> list[Limit]:
-        """Return the limits of the steps to be taken now, in order."""
-
-    @abstractmethod
     def at_cut(self, done: Limit, due: Limit) -> list[Limit]:
         """Return the limits of the steps that a cut takes, at which all clocks are the same."""
 
+    @abstractmethod
+    def begun(self) -> None:
+        """Take note that the next step is taken."""
+
+    def is_news(self, done: Limit, due: Limit) -> bool:
+        """Whether a step to what this worker's clock allows has not been announced."""
+        raise AssertionError("this worker announces no steps")
+
     def announced(self, limit: Limit) -> None:
-        """Take a step that rank 0 has announced."""
+        """Take note of a step that rank 0 announces."""
         raise AssertionError("nobody announces steps to this worker")
 
 
 class OwnSteps(StepRule):
     """Steps by a worker's own clock."""
 
-    def may_begin(self, done: Limit, due: Limit) -> bool:
-        return due > done
-
-    def begin(self, done: Limit, due: Limit) -> list[Limit]:
-        return [due] if due > done else []
+    def next(self, done: Limit, due: Limit) -> Limit | None:
+        return due if due > done else None
 
     def at_cut(self, done: Limit, due: Limit) -> list[Limit]:
-        return self.begin(done, due)
+        return [due] if due > done else []
+
+    def begun(self) -> None:
+        """The limit that is done says it."""
 
 
 class AnnouncedSteps(StepRule):
@@ -61,21 +65,21 @@ class AnnouncedSteps(StepRule):
     def __init__(self) -> None:
         self._told: deque[Limit] = deque()
 
-    def may_begin(self, done: Limit, due: Limit) -> bool:
-        return bool(self._told) and self._told[0] <= due
-
-    def begin(self, done: Limit, due: Limit) -> list[Limit]:
-        found = []
-        while self.may_begin(done, due):
-            found.append(self._told.popleft())
-        return found
+    def next(self, done: Limit, due: Limit) -> Limit | None:
+        return self._told[0] if self._told and self._told[0] <= due else None
 
     def at_cut(self, done: Limit, due: Limit) -> list[Limit]:
-        # Rank 0 announces nothing between its mark and the last one, and its mark came behind what
-        # it had announced; so all of that is due.
-        found = self.begin(done, due)
-        last = found[-1] if found else done
-        return [*found, due] if due > last else found
+        # Rank 0 announces nothing between its mark and the end of the cut, and its mark came behind
+        # what it had announced; so all of that is due.
+        found = [*self._told, due] if self.is_news(done, due) else [*self._told]
+        self._told.clear()
+        return found
+
+    def begun(self) -> None:
+        self._told.popleft()
+
+    def is_news(self, done: Limit, due: Limit) -> bool:
+        return due > (self._told[-1] if self._told else done)
 
     def announced(self, limit: Limit) -> None:
         self._told.append(limit)

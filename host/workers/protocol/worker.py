@@ -12,6 +12,7 @@ from typing import Any
 from penstock.plan.window import NEVER
 
 from ...device.fields import MalformedError
+from ...emit.groups.closing import Limit
 from .border import Buffer, FoldingState, LimitOf, SomeRows
 from .clock import Clock, Promises
 from .commit import WorkerPart
@@ -28,15 +29,15 @@ from .messages import (
     StepNotice,
     Withdrawal,
 )
-from .steps import AnnouncedSteps, OwnSteps
+from .steps import AnnouncedSteps, OwnSteps, StepRule
 
 
 class Worker:
     """The machine of one worker.
 
     Whoever runs it hands it the parent's messages (:meth:`dealt`) and those of other workers
-    (:meth:`arrived`), calls :meth:`end_epoch` when an epoch is over and :meth:`release` when it
-    has nothing more urgent to do, and sends what lies in ``outgoing``, ``results`` and ``parts``.
+    (:meth:`arrived`), calls :meth:`end_epoch` when an epoch is over and :meth:`release` when
+    :meth:`should_release` says so, and sends what lies in ``outgoing``, ``results`` and ``parts``.
     What must wait is told by :attr:`may_end`, :meth:`may_take` and :meth:`may_read`; while it
     waits, a worker goes on serving its arrivals.
 
@@ -109,10 +110,14 @@ class Worker:
         self._marks = Marks(size, number + 1)
         self._unsaved: list[SomeRows] = []
         self._floor = NEVER
-        self._announces = shares_steps and rank == 0
-        self._steps = AnnouncedSteps() if shares_steps and rank else OwnSteps()
+        self._shares = shares_steps
+        self._steps: StepRule = AnnouncedSteps() if shares_steps else OwnSteps()
+        #: Whether others wait for what :meth:`release` does, or it was not called in this epoch.
+        self._is_overdue = False
         #: Below these time keys groups have left, and may leave.
         self._limit = self._due = limit_of(self.clock.time)
+        #: Up to this time key, all that this worker has for others has been sent.
+        self._sent = limit_of(NEVER)
 
     def load(self, blocks: Iterable[Buffer], size_then: int) -> None:
         """Take back what one of ``size_then`` workers saved, before anything else happens."""
@@ -126,10 +131,13 @@ class Worker:
         """Whether an epoch may end.
 
         Not while the blocks of the last one are on their way, since two logs alternate. Not between
-        this worker's mark and the last one: what it seals is merged at once into what it leads, and
-        would be in the checkpoint that the mark was to keep it out of.
+        this worker's mark and the end of the cut: what it seals is merged at once into what it
+        leads, and would be in the checkpoint that the mark was to keep it out of. Not before a step
+        that others take at the same time: they would wait for the blocks until it is over.
         """
-        return self.rank not in self._marks and not any(self.outgoing)
+        if self.rank in self._marks or any(self.outgoing):
+            return False
+        return not (self._shares and self._may_begin)
 
     @property
     def can_close(self) -> bool:
@@ -139,21 +147,46 @@ class Worker:
 
     @property
     def can_release(self) -> bool:
-        """Whether complete groups wait for :meth:`release`; the next end of an epoch calls it too.
+        """Whether :meth:`release` has something to do."""
+        return self._may_cut or self._may_announce or self._may_begin
 
-        Until then others get what they wait for: what the last end has put into ``outgoing``.
+    def should_release(self, is_idle: bool) -> bool:
+        """Whether :meth:`release` is to be called now.
+
+        It may take long, so others first get what they wait for, as long as that is not for ever.
+
+        Parameters
+        ----------
+        is_idle : bool
+            Whether at the moment nothing can be sent, and nothing has arrived.
         """
+        return (is_idle or self._is_overdue) and self.can_release
+
+    @property
+    def _may_cut(self) -> bool:
+        # Others take the last step of a cut, too, and need this worker's blocks and mark for it.
+        return self._marks.are_complete and not any(self.outgoing)
+
+    @property
+    def _may_announce(self) -> bool:
         # What is announced behind the own mark would come to others before the cut or behind it.
-        if self._announces and self.rank in self._marks:
-            return False
-        return self._steps.may_begin(self._limit, self._due)
+        may = self._shares and self.rank == 0 and self.rank not in self._marks
+        return may and self._steps.is_news(self._limit, self._due)
+
+    @property
+    def _may_begin(self) -> bool:
+        limit = self._steps.next(self._limit, self._due)
+        if limit is None or not self._shares or not any(self.outgoing):
+            return limit is not None
+        # Others take it, too, and need for it what lies here, unless it is of a later epoch.
+        return self.rank != 0 and limit <= self._sent
 
     def may_take(self, message: Message) -> bool:
         """Whether the next message of the parent may be handed in; later ones wait behind it."""
         return self.may_end or not isinstance(message, Mark)
 
     def may_read(self, sender: int) -> bool:
-        """Whether messages of another worker may be read: not from its mark to the last mark.
+        """Whether messages of another worker may be read: not from its mark to the end of the cut.
 
         The channel's credits hold the sender back meanwhile.
         """
@@ -202,13 +235,14 @@ class Worker:
     def end_epoch(self) -> None:
         """Seal what was folded, send it to its leaders, and behind it what is promised now."""
         assert self.may_end
-        self.release()
+        self._is_overdue = True
         self.epoch += 1
         blocks = self.state.seal()
         promises = self.promises.in_order()
         for receiver in range(self.size):
             if receiver != self.rank:
                 self._send(receiver, blocks[receiver], promises)
+        self._sent = self._limit_of(self._floor)
         self._floor = self.promises.floor(self._floor)
         self._move(self.rank, promises)
 
@@ -228,7 +262,9 @@ class Worker:
         for receiver, queue in enumerate(self.outgoing):
             if receiver != self.rank:
                 queue.append(Mark(self.incarnation, number))
-        self._marked(self.rank, number)
+        self._marks.add(self.rank, number)
+        if self.size == 1:
+            self._cut()  # at once: rows that are dealt to it next are in its state as they come
 
     # What other workers send.
 
@@ -255,13 +291,14 @@ class Worker:
                 self._move(sender, message.promises)
             case StepNotice():
                 self._steps.announced(self._limit_of(message.time))
+                self._is_overdue = True
             case Mark():
                 if not self._order.is_between(sender):
                     raise MalformedError(
                         f"worker {sender} sent mark {message.number} within an epoch; start all "
                         "workers again from the last record"
                     )
-                self._marked(sender, message.number)
+                self._marks.add(sender, message.number)
             case _:
                 raise MalformedError(
                     f"worker {sender} sent {type(message).__name__}, which goes only between a "
@@ -285,41 +322,51 @@ class Worker:
         self.clock.move(worker, promises)
         self._due = max(self._due, self._limit_of(self.clock.time))
 
-    def release(self, number: int | None = None) -> None:
-        """Let complete groups go, under the number of a cut: of the next one if None."""
-        if number is not None:
-            limits = self._steps.at_cut(self._limit, self._due)
-        elif self.can_release:
-            limits = self._steps.begin(self._limit, self._due)
-            if self._announces:
-                self._announce()
-        else:
-            return
-        for self._limit in limits:
-            rows = self.state.release(self._limit)
-            if rows.num_rows:
-                self.results.append(
-                    OutputRows(self.incarnation, number or self._marks.number, rows)
-                )
-                if self.saves:
-                    self._unsaved.append(rows)
+    def release(self) -> None:
+        """Take a cut whose marks are there, or announce a step, or let complete groups go.
+
+        Only one of them: a step takes long, and what announces it is to be sent before.
+        """
+        self._is_overdue = self._may_announce
+        if self._may_cut:
+            self._cut()
+        elif self._may_announce:
+            self._announce()
+        elif (limit := self._steps.next(self._limit, self._due)) is not None:
+            self._steps.begun()
+            self._let_go([limit])
 
     def _announce(self) -> None:
-        """Tell all others of the step that is taken now."""
+        """Tell all workers of the next step."""
         for receiver, queue in enumerate(self.outgoing):
             if receiver != self.rank:
                 queue.append(StepNotice(self.incarnation, self.clock.time))
+        self._steps.announced(self._due)
 
-    def _marked(self, worker: int, number: int) -> None:
-        """Count a mark; behind the last one this worker's part is as the cut has it."""
-        if not self._marks.add(worker, number):
-            return
+    def _let_go(self, limits: Iterable[Limit]) -> None:
+        """Let groups below each of these limits go, under the number of the next cut."""
+        for self._limit in limits:
+            rows = self.state.release(self._limit)
+            if rows.num_rows:
+                self.results.append(OutputRows(self.incarnation, self._marks.number, rows))
+                if self.saves:
+                    self._unsaved.append(rows)
+
+    def _cut(self) -> None:
+        """Set aside this worker's part: all that lies before the marks, and nothing else."""
         # A restored worker takes for given what the promises in the record complete.
-        self.release(number)
+        self._let_go(self._steps.at_cut(self._limit, self._due))
         state = tuple(self.state.save()) if self.saves else ()
         rows, self._unsaved = tuple(self._unsaved), []
         self.parts.append(
             WorkerPart(
-                number, self.rank, self.size, self.incarnation, state, rows, self.clock.promises
+                self._marks.number,
+                self.rank,
+                self.size,
+                self.incarnation,
+                state,
+                rows,
+                self.clock.promises,
             )
         )
+        self._marks.next()

@@ -54,9 +54,9 @@ class TriggerFirst(Worker):
 class Stranding(Worker):
     """Takes a part with groups in it that the record's promises complete."""
 
-    def release(self, number: int | None = None) -> None:
-        if number is None:
-            super().release()
+    def _cut(self) -> None:
+        self._due = self._limit
+        super()._cut()
 
 
 class PromiseFirst(Worker):
@@ -195,15 +195,16 @@ class Untold(Worker):
     """Takes steps that it does not announce."""
 
     def _announce(self) -> None:
-        pass
+        self._steps.announced(self._due)
 
 
 class TellingPastTheMark(Worker):
-    """Announces steps between its mark and the last one."""
+    """Announces steps between its mark and the end of the cut."""
 
     @property
-    def can_release(self) -> bool:
-        return self._steps.may_begin(self._limit, self._due)
+    def _may_announce(self) -> bool:
+        may = self._shares and self.rank == 0
+        return may and self._steps.is_news(self._limit, self._due)
 
 
 class Hasty(Worker):

@@ -16,11 +16,12 @@ from penstock.host.workers.protocol.messages import (
     OutputRows,
     PartWritten,
     Promise,
+    StepNotice,
     Withdrawal,
 )
 from penstock.host.workers.protocol.worker import Worker
 from penstock.plan.window import FOREVER
-from tests.host.workers.protocol.tally import Rows, Tally, limit_of
+from tests.host.workers.protocol.tally import Rows, SharedTally, Tally, limit_of
 
 
 def worker(rank: int = 0, size: int = 2, **others: object) -> Worker:
@@ -105,8 +106,53 @@ def test_a_mark_is_behind_the_end_and_holds_until_all_are_there():
     second.arrived(0, Mark(1, 1))
     assert not second.may_read(0)
     second.dealt(Mark(1, 1))
+    assert not second.can_release
+    assert not second.may_end
+    second.outgoing[0].clear()
+    second.release()
     assert second.may_read(0)
+    assert second.may_end
     assert [part.number for part in second.parts] == [1]
+
+
+def sharing(rank: int) -> Worker:
+    return Worker(rank, 2, SharedTally(rank, 2, keys=2), limit_of, shares_steps=True)
+
+
+def test_a_step_is_announced_and_the_announcement_sent_before_it_is_taken():
+    first = sharing(0)
+    deal(first, (0, 1))
+    first.dealt(Promise(1, 0, 10))
+    first.end_epoch()
+    first.outgoing[1].clear()
+    first.arrived(1, EpochEnd(1, 1, 0, 0, 0, ((0, 10),)))
+    assert first.should_release(is_idle=False)
+    first.release()
+    assert list(first.outgoing[1]) == [StepNotice(1, 10)]
+    assert not first.results
+    assert not first.can_release
+    first.outgoing[1].clear()
+    assert first.should_release(is_idle=False)
+    assert not first.may_end
+    first.release()
+    assert [output.body.groups for output in first.results] == [(((0, 0), 1),)]
+    assert first.may_end
+
+
+@pytest.mark.parametrize("is_later", [False, True])
+def test_a_step_waits_until_others_have_the_blocks_that_they_need_for_it(is_later):
+    """Both take the step; while one does, the other cannot hand over what is left of an epoch."""
+    second = sharing(1)
+    second.dealt(Promise(1, 0, 10))
+    second.end_epoch()
+    if is_later:
+        second.outgoing[0].clear()
+        second.end_epoch()
+    second.arrived(0, EpochEnd(1, 1, 0, 0, 0, ((0, 10),)))
+    second.arrived(0, StepNotice(1, 10))
+    assert second.can_release == is_later
+    second.outgoing[0].clear()
+    assert second.can_release
 
 
 def test_a_part_holds_the_state_and_the_rows_since_the_part_before():
@@ -198,11 +244,15 @@ def test_what_only_a_parent_takes(message: Message):
 
 def test_marks_out_of_turn():
     marks = Marks(2, 1)
-    assert not marks.add(0, 1)
+    marks.add(0, 1)
+    assert not marks.are_complete
     for rank, number in ((0, 1), (1, 2)):
         with pytest.raises(MalformedError, match=f"worker {rank} sent mark {number} out of turn"):
             marks.add(rank, number)
-    assert marks.add(1, 1)
+    marks.add(1, 1)
+    assert marks.are_complete
+    assert 0 in marks
+    marks.next()
     assert marks.number == 2
     assert 0 not in marks
 

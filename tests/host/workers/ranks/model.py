@@ -186,11 +186,12 @@ class System:
     ) -> tuple[World, Any]:
         cell, result = self.cells.act(world.ranks[rank], act, *args)
         lines = world.lines
-        for receiver, queue in enumerate(cell.content.worker.outgoing):
-            if queue:
+        while receivers := [n for n, queue in enumerate(cell.content.worker.outgoing) if queue]:
+            for receiver in receivers:
                 cell, sent = self.cells.act(cell, take_sent, receiver)
                 row = acts.replaced(lines[rank], receiver, lines[rank][receiver] + sent)
                 lines = acts.replaced(lines, rank, row)
+            cell, _ = self.cells.act(cell, Rank.settle)  # a cut waits until all is sent
         ranks = acts.replaced(world.ranks, rank, cell)
         return world._replace(ranks=ranks, lines=lines), result
 
