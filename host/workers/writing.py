@@ -31,6 +31,8 @@ class PartWriter:
         self._folder = folder
         self._wake = wake
         self._inbox: SimpleQueue[WorkerPart | None] = SimpleQueue()
+        #: Of each part so far.
+        self._states: list[PartFile] = []
         self._written: deque[PartWritten | Exception] = deque()
         self._thread = threading.Thread(target=self._run, name="penstock-parts", daemon=True)
         self._thread.start()
@@ -76,19 +78,22 @@ class PartWriter:
     def _to_disk(self, part: WorkerPart) -> PartWritten:
         name = f"part-{part.number:010d}-{part.rank:04d}"
         reached("part")
-        written = write_part(self._folder, f"{name}.state", part.state)
-        state = replace(written, rank=part.rank)
+        blocks = [block for block in part.state if not isinstance(block, int)]
+        written = write_part(self._folder, f"{name}.state", blocks)
+        states = [self._states[n] for n in part.state if isinstance(n, int)]
+        states.append(replace(written, rank=part.rank))
+        self._states.append(states[-1])
         rows = sum(batch.num_rows for batch in part.rows)
         files: list[PartFile] = []
         if rows:
-            blocks = [packed(batch) for batch in part.rows]
-            written = write_part(self._folder, f"{name}.rows", blocks, rows)
+            packs = [packed(batch) for batch in part.rows]
+            written = write_part(self._folder, f"{name}.rows", packs, rows)
             files.append(replace(written, rank=part.rank))
         reached("written")
         return PartWritten(
             part.incarnation,
             part.number,
-            as_text([state]),
+            as_text(states),
             as_text(files),
         )
 

@@ -27,7 +27,8 @@ class SideRest:
         self._side, self._schema = side, schema
         self._timed: list[pa.RecordBatch] = []
         self._times: list[np.ndarray] = []
-        self._timeless: list[pa.RecordBatch] = []
+        #: Those that have no time.
+        self.timeless: list[pa.RecordBatch] = []
         self.rows = self.nbytes = 0
 
     def add(self, batch: pa.RecordBatch) -> np.ndarray:
@@ -36,7 +37,7 @@ class SideRest:
         if found.rows is not None:
             alone = np.ones(batch.num_rows, bool)
             alone[found.rows] = False
-            self._timeless.append(batch.filter(pa.array(alone)))
+            self.timeless.append(batch.filter(pa.array(alone)))
             batch = batch.take(pa.array(found.rows))
         if len(found.times):
             self._timed.append(batch)
@@ -46,7 +47,7 @@ class SideRest:
 
     def without_time(self) -> pa.Table:
         """Take the rows that have no time."""
-        taken, self._timeless = pa.Table.from_batches(self._timeless, self._schema), []
+        taken, self.timeless = pa.Table.from_batches(self.timeless, self._schema), []
         self._count()
         return taken
 
@@ -63,9 +64,15 @@ class SideRest:
         self._count()
         return rows.take(pa.array(order_of(rows, times)))
 
+    def with_time(self) -> list[tuple[pa.RecordBatch, np.ndarray]]:
+        """Return the rows that have a time, and their times."""
+        cuts = np.cumsum([batch.num_rows for batch in self._timed])[:-1]
+        times = np.split(np.concatenate(self._times), cuts) if self._timed else []
+        return list(zip(self._timed, times, strict=True))
+
     def batches(self) -> list[pa.RecordBatch]:
         """Return all rows."""
-        return [*self._timed, *self._timeless]
+        return [*self._timed, *self.timeless]
 
     def _count(self) -> None:
         batches = self.batches()
@@ -106,6 +113,14 @@ class PendingRows:
     def batches(self, side: str) -> list[pa.RecordBatch]:
         """Return all rows of a side."""
         return self.sides[side].batches()
+
+    def with_time(self, side: str) -> list[tuple[pa.RecordBatch, np.ndarray]]:
+        """Return the rows of a side that have a time, and their times."""
+        return self.sides[side].with_time()
+
+    def without_time(self, side: str) -> list[pa.RecordBatch]:
+        """Return the rows of a side that have no time."""
+        return self.sides[side].timeless
 
     @property
     def rows(self) -> int:

@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from typing import Any
 
 import numpy as np
@@ -31,12 +31,16 @@ from ..output_order import FEED, PLACE
 from ..protocol.border import Buffer
 from .blocks import read_block, shipped_schema, with_places, write_block
 from .pending import PendingRows
+from .saved import SavedRows
 from .sessions import PendingSessions
 from .sharing import leaders
 from .window import JoinWindow
 
-#: Of a saved state: the time up to which its rows have been joined, and whether it has ended.
-_SAVED = struct.Struct("<q?7x")
+#: Of a saved state: the time up to which its rows have been joined, whether it has ended, and which
+#: of this worker's checkpoints it is of.
+_SAVED = struct.Struct("<q?3xI")
+#: Between blocks of rows that are written once, and those that each checkpoint writes anew.
+_ANEW = b""
 #: Rows of a saved block.
 _BLOCK_ROWS = 1 << 18
 
@@ -87,7 +91,9 @@ class JoinState:
         self.pairs = Stats("workers")
         #: Time up to which rows have been joined, on the clock, and as the join has it.
         self._before = self._joined_to = NEVER
-        self._is_restored = False
+        self._saved = SavedRows()
+        #: What was taken back: the checkpoint that it is of, and what that wrote anew.
+        self._restored: tuple[int, list[tuple[str, pa.RecordBatch]]] = (-1, [])
         self._residence = Residence(uuid.uuid4().hex, BlockCache(1 << 62))
         self.pending_bytes = 0
 
@@ -233,21 +239,51 @@ class JoinState:
 
     # Checkpoints.
 
-    def save(self) -> list[Buffer]:
-        """Return what this worker holds, without what others hold, too."""
-        blocks: list[Buffer] = [
-            _SAVED.pack(min(self._before, FOREVER - 1), self._before == FOREVER)
-        ]
-        for source, side in enumerate(self._sides):
-            held = [b for table in self._window.tables(side) for b in table.to_batches(_BLOCK_ROWS)]
-            for batch in [*held, *self._pending.batches(side)]:
-                rows = batch
-                if self._keys is None:
-                    is_own = self._leaders(side, batch) == self.rank
-                    rows = batch.filter(pa.array(is_own))
-                if rows.num_rows:
-                    blocks.append(write_block(source, rows))
-        return blocks
+    def save(self) -> list[Buffer | int]:
+        """Return what this worker holds, without what others hold, too.
+
+        Rows with a time are in the blocks of one checkpoint; those that follow name it as long as
+        such rows are held.
+        """
+        self._settle()
+        is_over = self._before == FOREVER
+        pending = self._pending
+        if isinstance(pending, PendingSessions):  # its rows leave in the order of sessions
+            earlier = self._saved.begin({})
+            written, anew = [], [(s, b) for s in self._sides for b in pending.batches(s)]
+        else:
+            held = {side: self._held(side) for side in self._sides}
+            first = {s: min(int(t.min()) for _, t in own) for s, own in held.items() if own}
+            earlier = self._saved.begin(first)
+            written = [
+                (side, self._saved.fresh(side, rows, times, self._is_own(side, rows)))
+                for side, own in held.items()
+                for rows, times in own
+            ]
+            anew = [
+                (side, rows.filter(pa.array(self._is_own(side, rows))))
+                for side in self._sides
+                for rows in pending.without_time(side)
+            ]
+        self._saved.end()
+        head = _SAVED.pack(min(self._before, FOREVER - 1), is_over, self._saved.number)
+        return [*earlier, head, *self._blocks(written), _ANEW, *self._blocks(anew)]
+
+    def _held(self, side: str) -> list[tuple[pa.RecordBatch, np.ndarray]]:
+        """Return the rows of a side that have a time, and their times."""
+        held = [b for table in self._window.tables(side) for b in table.to_batches(_BLOCK_ROWS)]
+        own = self.query.side(side)
+        old = [(batch, read_times(own, batch).times) for batch in held]
+        return [*old, *self._pending.with_time(side)]
+
+    def _is_own(self, side: str, rows: pa.RecordBatch) -> np.ndarray:
+        """Return which rows no other worker saves."""
+        if self._keys is not None:
+            return np.ones(rows.num_rows, bool)
+        return self._leaders(side, rows) == self.rank
+
+    def _blocks(self, rows: Iterable[tuple[str, pa.RecordBatch]]) -> list[Buffer]:
+        return [write_block(self._sides.index(s), b) for s, b in rows if b.num_rows]
 
     def load(self, blocks: Iterable[Any], size_then: int) -> None:
         """Take back what one of ``size_then`` workers saved, as far as it belongs here now.
@@ -256,29 +292,35 @@ class JoinState:
         ------
         MalformedError
         """
-        for block in blocks:
-            if len(memoryview(block)) == _SAVED.size:
-                time, is_over = _SAVED.unpack(block)
-                self._before = FOREVER if is_over else time
-                continue
-            source, rows = read_block(block, self._schemas)
-            side = self._sides[source]
-            if self._keys is not None and self.size > 1:
-                rows = self._by_leader(side, rows)[self.rank]
-            self._pending.add(side, rows)
-        self._is_restored = True
+        every = iter(blocks)
+        time, is_over, number = _SAVED.unpack(next(every))
+        self._before = max(self._before, FOREVER if is_over else time)
+        for block in takewhile(len, every):
+            self._pending.add(*self._led(block))
+        newest, anew = self._restored
+        if number >= newest:
+            anew = [*(anew if number == newest else []), *map(self._led, every)]
+            self._restored = number, anew
+
+    def _led(self, block: Any) -> tuple[str, pa.RecordBatch]:
+        """Read the rows of a block that belong here."""
+        source, rows = read_block(block, self._schemas)
+        side = self._sides[source]
+        if self._keys is not None and self.size > 1:
+            rows = self._by_leader(side, rows)[self.rank]
+        return side, rows
 
     def _settle(self) -> None:
         """Let what was taken back of earlier steps be old."""
-        is_restored, self._is_restored = self._is_restored, False
-        if not is_restored or isinstance(self._pending, PendingSessions):
-            return  # what has left of sessions is not held
-        taken, self._joined_to = self._pending.take(self._before)
-        then = self._frontier(self._joined_to)
-        for side, (timed, timeless) in taken.items():
-            self._window.restore(then, side, timed)
-            for batch in timeless.to_batches():
-                self._pending.add(side, batch)
+        (number, anew), self._restored = self._restored, (-1, [])
+        if number >= 0 and not isinstance(self._pending, PendingSessions):
+            taken, self._joined_to = self._pending.take(self._before)
+            then = self._frontier(self._joined_to)
+            for side, (timed, timeless) in taken.items():
+                self._window.restore(then, side, timed)
+                anew += [(side, batch) for batch in timeless.to_batches()]
+        for side, batch in anew:
+            self._pending.add(side, batch)
 
     def trim(self) -> None:
         """Give nothing back: rows that no later one can meet are gone already."""

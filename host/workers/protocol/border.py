@@ -49,8 +49,11 @@ class FoldingState(Protocol):
         """Output rows of led groups below a limit, which are forgotten."""
         ...
 
-    def save(self) -> Sequence[Buffer]:
-        """What is led, as a copy that later merges do not change."""
+    def save(self) -> Sequence[Buffer | int]:
+        """What is led, as a copy that later merges do not change.
+
+        A number n stands for all blocks of its own that the nth call, from 0 on, has returned.
+        """
         ...
 
     def load(self, blocks: Iterable[Any], size_then: int) -> object:

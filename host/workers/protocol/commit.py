@@ -16,8 +16,8 @@ class WorkerPart:
         Of the checkpoint.
     rank, size, incarnation : int
         Whose part it is.
-    state : sequence of buffer
-        What the worker leads, its texts among it, as of the marks.
+    state : sequence of buffer or int
+        What the worker leads, its texts among it, as of the marks: what its state has saved.
     rows : sequence of rows
         All that was computed since the checkpoint before: those under this number.
     promises : mapping of feed to time

@@ -64,6 +64,7 @@ CASES = {
     ),
     "keyed": _join("keyed full"),
     "theta": _join("theta inner"),
+    "sessions": _join("sessions full"),
 }
 
 
