@@ -107,10 +107,17 @@ def _first(failed: list[Any]) -> Exception:
     return error_from(header, f"worker {first.rank}")
 
 
+#: The line of a message of Spark's that says what a Python worker has raised.
+_RAISED = re.compile(r"(?!org\.|java\.|scala\.)[\w.]+(?:Error|Exception)(?:: .*)?")
+
+
 def _reason(cause: Exception) -> str:
     """Return the line of Spark's message that says what happened."""
     lines = [line.strip() for line in str(cause).splitlines() if line.strip()]
-    return lines[0] if lines else type(cause).__name__
+    raised = [line for line in lines if _RAISED.fullmatch(line)]
+    # Where Java has failed, the first line says which of its methods was called.
+    said = [*raised[-1:], *(line.removeprefix(": ") for line in lines if line.startswith(": "))]
+    return [*said, *lines, type(cause).__name__][0]
 
 
 def slots_of(spark: SparkSession) -> int | None:

