@@ -82,6 +82,20 @@ def sum_parts(table, shift, job, t, cpu, begin, end):
 
 
 @njit(nogil=True, cache=True)
+def count_keys(table, shift, key, begin, end):
+    """Count rows of each key; as :func:`count_views`, without windows."""
+    last = len(table) - 1
+    for row in range(len(key)):
+        own = key[row]
+        place = np.int64((np.uint64(own) * MULTIPLIER) >> shift)
+        while table[place, 1] != 0 and table[place, 0] != own:
+            place = (place + 1) & last
+        table[place, 0] = own
+        table[place, 1] += 1
+    return len(key)
+
+
+@njit(nogil=True, cache=True)
 def _columns(table):
     """Columns of the places that are taken: those whose last column is not zero."""
     width, found = table.shape[1], 0

@@ -1,4 +1,4 @@
-"""What is grouped: YSB, CM and NB7, as rows in memory, and what all contenders must answer."""
+"""What is grouped: YSB, CM, NB7 and RO, as rows in memory, and what all contenders must answer."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ import pyarrow as pa
 
 from bench.peers.turns import Answer
 from bench.workers import hand
+from bench.workers.tasks import Inputs, Sent, Task
 from penstock.errors import PenstockError
-from penstock.sim.workloads import CM, NB7, YSB
-from penstock.sim.workloads.tumbling import TumblingGroups
+from penstock.sim.workloads import CM, NB7, RO, YSB
+from penstock.sim.workloads.base import Workload
 
 #: Rows of a batch of input.
 BATCH_ROWS = 1 << 16
@@ -22,13 +23,10 @@ BATCH_ROWS = 1 << 16
 #: Rows per second of event time: 14 s of it are 1 GB of YSB's records, one window as printed.
 PER_SECOND = 1_000_000
 
-#: Columns of an Arrow table of results: whole numbers, but for means.
-RESULT = ("key", "w", "value")
-
 
 @dataclass(frozen=True)
-class Job:
-    """A query over rows in memory.
+class Job(Task):
+    """Groups of one stream.
 
     Parameters
     ----------
@@ -36,10 +34,11 @@ class Job:
     rows : int
         Of each worker.
     window_s : int
+        0 for none: the stream is a table.
     stream, key : str
         Names of the table and of its first key.
     read : tuple of str
-        Columns that the query reads, the key first, then ``t``.
+        Columns that the query reads, the key first, then ``t``, if there are windows.
     made : callable
         The workload, from ``seconds``, ``rate`` and ``seed``.
     where, aggregate : str
@@ -60,7 +59,7 @@ class Job:
     stream: str
     key: str
     read: tuple[str, ...]
-    made: Callable[..., TumblingGroups]
+    made: Callable[..., Workload]
     where: str
     aggregate: str
     loop: Callable[..., int]
@@ -73,7 +72,7 @@ class Job:
         return 1000 * self.window_s
 
     @cached_property
-    def workload(self) -> TumblingGroups:
+    def workload(self) -> Workload:
         """The rows of the first worker."""
         return self._made(0)
 
@@ -81,6 +80,35 @@ class Job:
     def sql(self) -> str:
         """The query in Penstock's SQL."""
         return self.workload.query()
+
+    @property
+    def schemas(self) -> dict[str, pa.Schema]:
+        return {self.stream: self.schema}
+
+    @property
+    def is_table(self) -> bool:
+        return not self.window_s
+
+    def inputs(self, worker: int) -> Inputs:
+        return [(0, batch) for batch in self.batches(worker)]
+
+    @property
+    def sent(self) -> list[Sent]:
+        """A column that is only filtered by is not sent."""
+        if self.where:
+            return [Sent(self.read[:2], self.read[2])]
+        return [Sent(self.read)]
+
+    @property
+    def sent_sql(self) -> str:
+        """The query over rows that were filtered."""
+        window = f"window(t, '{self.window_s} seconds')"
+        keys = [self.key] if self.is_table else [self.key, window]
+        shown = [self.key] if self.is_table else [self.key, f"{window}.start AS w"]
+        return (
+            f"SELECT {', '.join(shown)}, {self.aggregate} AS value "
+            f"FROM {self.stream} GROUP BY {', '.join(keys)}"
+        )
 
     @property
     def schema(self) -> pa.Schema:
@@ -93,22 +121,27 @@ class Job:
         made = self._made(worker).batches(self.stream, rows=self.batch_rows)
         return [batch.select(list(self.read)) for batch in made]
 
-    def _made(self, worker: int) -> TumblingGroups:
+    def _made(self, worker: int) -> Workload:
         seconds = self.rows / self.per_second
         return self.made(seconds=seconds, rate=self.per_second, seed=1 + worker)
 
     def arrays(self, batches: list[pa.RecordBatch]) -> list[tuple[npt.NDArray, ...]]:
         """Columns as the loop by hand takes them."""
+        if self.is_table:
+            return [tuple(batch[name].to_numpy() for name in self.read) for batch in batches]
         ints = [in_ms(pa.Table.from_batches([batch])) for batch in batches]
         return [tuple(own[name].to_numpy() for name in self.read) for own in ints]
 
     def begin(self, arrays: list[tuple[npt.NDArray, ...]]) -> int:
-        """Begin of the one window that the rows are in, in ms."""
+        """Begin of the one window that the rows are in, in ms; 0 without windows."""
+        if self.is_table:
+            return 0
         return int(arrays[0][1][0]) // self.window_ms * self.window_ms
 
     def by_hand(self, arrays: list[tuple[npt.NDArray, ...]]) -> pa.Table:
         """All groups, of rows that are in one window."""
-        return hand.give(self.folded_by_hand(arrays), self.begin(arrays))
+        found = hand.give(self.folded_by_hand(arrays), self.begin(arrays))
+        return found.drop("w") if self.is_table else found
 
     def folded_by_hand(self, arrays: list[tuple[npt.NDArray, ...]]) -> npt.NDArray[np.int64]:
         """The table of the rows' one window."""
@@ -167,6 +200,23 @@ def cm(rows: int, window_s: int = 2, jobs: int = 100_000) -> Job:
     )
 
 
+def ro(rows: int, keys: int = 100_000_000, skew: float = 0.0) -> Job:
+    """Occurrences of each of 100 million keys."""
+    return Job(
+        name="RO",
+        rows=rows,
+        window_s=0,
+        stream="reads",
+        key="key",
+        read=("key",),
+        made=partial(RO, keys=keys, skew=skew),
+        where="",
+        aggregate="count(*)",
+        loop=hand.count_keys,
+        groups=min(keys, rows),
+    )
+
+
 def in_ms(table: pa.Table) -> pa.Table:
     """The same with ``t`` as whole milliseconds; nothing is copied."""
     place = table.schema.get_field_index("t")
@@ -174,23 +224,32 @@ def in_ms(table: pa.Table) -> pa.Table:
 
 
 def result(table: pa.Table) -> pa.Table:
-    """Key, begin of the window in ms, and value, however a contender calls them."""
+    """The columns as whole numbers, but for means, and times in ms, whatever their names."""
     columns = []
     for column in table.columns:
         if pa.types.is_timestamp(column.type):
             column = column.cast(pa.timestamp("ms", column.type.tz))
         is_mean = pa.types.is_floating(column.type)
         columns.append(column.cast(pa.float64() if is_mean else pa.int64()))
-    return pa.table(columns, names=list(RESULT))
+    return pa.table(columns, names=[str(number) for number in range(len(columns))])
 
 
-_MIXERS = tuple(np.uint64(m) for m in (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9))
+_MIXERS = tuple(
+    np.uint64(mixer)
+    for mixer in (
+        0x9E3779B97F4A7C15,
+        0xC2B2AE3D27D4EB4F,
+        0x165667B19E3779F9,
+        0x27D4EB2F165667C5,
+        0xD6E8FEB86659FD93,
+    )
+)
 
 
 def answer(table: pa.Table) -> Answer:
     """What two contenders must agree on, in whatever order: numbers of groups, and a checksum."""
     mixed = np.zeros(table.num_rows, np.uint64)
-    for column, mixer in zip(result(table).columns, _MIXERS, strict=True):
+    for column, mixer in zip(result(table).columns, _MIXERS, strict=False):
         # A product and a shift: a sum of xors alone could cancel out.
         mixed = (mixed ^ column.to_numpy().view(np.uint64)) * mixer
         mixed ^= mixed >> np.uint64(32)
@@ -198,7 +257,7 @@ def answer(table: pa.Table) -> Answer:
 
 
 def agree(answers: dict[str, Answer]) -> None:
-    """See that contenders gave the same groups.
+    """See that contenders gave the same rows.
 
     Raises
     ------

@@ -14,17 +14,14 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from bench.peers.turns import Answer
-from bench.workers.jobs import Job, answer, result
-from bench.workers.one import compiled
+from bench.workers.jobs import answer
+from bench.workers.tasks import Inputs, Task
 from penstock.errors import PenstockError
 from penstock.host.channel import Consumer, Doorbell, Kind, Producer
-from penstock.host.emit.groups.closing import Closing
-from penstock.host.state import GroupState
 from penstock.host.workers.protocol.coding import decode, encode
 from penstock.host.workers.protocol.messages import DealtRows, Promise
 from penstock.host.workers.protocol.worker import Worker
-from penstock.plan.closing import time_key
-from penstock.plan.query import LEFT
+from penstock.host.workers.work import Work
 from penstock.plan.window import FOREVER
 
 #: Bytes of input after which an epoch ends (§7.1.2).
@@ -35,6 +32,25 @@ _LOOK_BATCHES = 4
 
 #: Seconds without a message of another worker, after which something is wrong.
 _QUIET_S = 120.0
+
+
+@dataclass
+class Counts:
+    """What a worker did with its channels.
+
+    Parameters
+    ----------
+    messages : int
+        Sent.
+    credit_waits : int
+        Times that a message found less room than it needed.
+    waits : int
+        Times that there was nothing to do.
+    """
+
+    messages: int = 0
+    credit_waits: int = 0
+    waits: int = 0
 
 
 @dataclass(frozen=True)
@@ -54,6 +70,7 @@ class Stint:
         Of changes, or rows, to other workers.
     rows : int
         That were folded here.
+    counts : Counts
     """
 
     began: float
@@ -63,6 +80,7 @@ class Stint:
     epochs: int
     sent_bytes: int
     rows: int
+    counts: Counts
 
 
 @dataclass(frozen=True)
@@ -105,54 +123,65 @@ class Mate:
         self._consumers = ends.consumers
         self._incarnation = 0
         self._sent_bytes = 0
+        self._counts = Counts()
         # Whether a message of each channel is sent in part.
         self._is_cut = [False] * ends.size
 
-    def group(self, job: Job, batches: list[pa.RecordBatch]) -> Stint:
-        """Fold rows, and give all groups that this worker leads."""
-        query = compiled(job)
-        key = time_key(query)
-        assert key is not None
-        closing = Closing(query, key)
+    def run(self, job: Task, inputs: Inputs) -> Stint:
+        """Take in rows, and give all that this worker leads."""
+        work = job.work(self.size)
         self._incarnation += 1
         self._sent_bytes = 0
+        self._counts = Counts()
         began, cpu = time.perf_counter(), time.process_time()
-        state = GroupState(query, job.schema, rank=self.rank, size=self.size, ordered=False)
         worker = Worker(
             self.rank,
             self.size,
-            state,
-            lambda time: closing.limit({LEFT: time}),
+            work.state(self.rank),
+            work.limit,
             incarnation=self._incarnation,
+            shares_steps=work.shares_steps,
         )
-        self._fold(worker, batches)
-        self._end(worker)
+        self._fold(worker, work, inputs)
+        self._end(worker, len(work.sides))
         rows = [output.body for output in worker.results]
         ended, cpu = time.perf_counter(), time.process_time() - cpu
-        schema = rows[0].schema if rows else state.schema
-        found = answer(result(pa.Table.from_batches(rows, schema)))
-        count = sum(batch.num_rows for batch in batches)
-        return Stint(began, ended, cpu, found, worker.epoch, self._sent_bytes, count)
+        found = pa.Table.from_batches(rows, work.hidden).select(work.output.names)
+        work.close()
+        return Stint(
+            began,
+            ended,
+            cpu,
+            answer(found),
+            worker.epoch,
+            self._sent_bytes,
+            sum(batch.num_rows for _, batch in inputs),
+            self._counts,
+        )
 
-    def _fold(self, worker: Worker, batches: list[pa.RecordBatch]) -> None:
-        first = waiting = 0
-        for number, batch in enumerate(batches, start=1):
-            worker.dealt(DealtRows(self._incarnation, number, self.rank, first, batch))
-            first += batch.num_rows
+    def _fold(self, worker: Worker, work: Work, inputs: Inputs) -> None:
+        sides = len(work.sides)
+        dealt = [(source, batch.select(work.dealt[source].names)) for source, batch in inputs]
+        first, waiting = [0] * sides, 0
+        for number, (source, batch) in enumerate(dealt, start=1):
+            feed = sides * self.rank + source
+            worker.dealt(DealtRows(self._incarnation, number, feed, first[source], batch))
+            first[source] += batch.num_rows
             waiting += batch.nbytes
             self._step(worker)
             is_long = waiting >= EPOCH_BYTES
-            if is_long or number % _LOOK_BATCHES == 0:
+            if (is_long or number % _LOOK_BATCHES == 0) and "t" in batch.schema.names:
                 # Rows are in order of time, so none is below the last one's.
                 last = batch["t"][-1].cast(pa.int64()).as_py()
-                worker.dealt(Promise(self._incarnation, self.rank, last))
+                worker.dealt(Promise(self._incarnation, feed, last))
             if is_long or (number % _LOOK_BATCHES == 0 and worker.can_close):
                 self._until(worker, lambda: worker.may_end)
                 worker.end_epoch()
                 waiting = 0
 
-    def _end(self, worker: Worker) -> None:
-        worker.dealt(Promise(self._incarnation, self.rank, FOREVER))
+    def _end(self, worker: Worker, sides: int) -> None:
+        for source in range(sides):
+            worker.dealt(Promise(self._incarnation, sides * self.rank + source, FOREVER))
         self._until(worker, lambda: worker.may_end)
         worker.end_epoch()
         self._until(
@@ -164,6 +193,7 @@ class Mate:
         """Send and serve until something is so; waits while neither can go on."""
         while not is_so():
             if not self._step(worker):
+                self._counts.waits += 1
                 self._ends.wait(lambda: self._can_step(worker))
 
     def _step(self, worker: Worker) -> bool:
@@ -194,8 +224,10 @@ class Mate:
                 parts = encode(queue[0])
                 self._sent_bytes += sum(memoryview(part).nbytes for part in parts)
                 is_sent = producer.send(Kind[queue[0].kind], parts)
+                self._counts.messages += 1
             self._is_cut[receiver] = not is_sent
             if not is_sent:
+                self._counts.credit_waits += 1
                 break
             # Not before: what is sent is the memory of the state's logs.
             queue.popleft()

@@ -12,8 +12,8 @@ from multiprocessing.reduction import DupFd
 from typing import Any
 
 from bench.peers.turns import Answer
-from bench.workers.jobs import Job
 from bench.workers.mate import Ends, Mate, Stint
+from bench.workers.tasks import Task
 from bench.workers.turns import Turn
 from penstock.errors import PenstockError
 from penstock.host.channel import Doorbell, Ringer, shm
@@ -92,14 +92,14 @@ class Wiring:
             os.close(file)
 
 
-def main(rank: int, line: Connection, wiring: Wiring, job: Job) -> None:
-    """A worker's process: makes its rows, and groups them each time it is told to."""
+def main(rank: int, line: Connection, wiring: Wiring, job: Task) -> None:
+    """A worker's process: makes its rows, and does its job each time it is told to."""
     keep_memory()
     mate = Mate(wiring.attach(rank))
-    batches = job.batches(rank)
+    inputs = job.inputs(rank)
     line.send(None)
     while line.recv():
-        line.send(mate.group(job, batches))
+        line.send(mate.run(job, inputs))
 
 
 class Pair:
@@ -112,7 +112,7 @@ class Pair:
         One to each, in order of ranks.
     """
 
-    def __init__(self, job: Job, lines: list[Connection]) -> None:
+    def __init__(self, job: Task, lines: list[Connection]) -> None:
         self._job = job
         self._lines = lines
         #: What each did last.
@@ -132,7 +132,7 @@ class Pair:
 
 @contextmanager
 def started(
-    job: Job, size: int = WORKERS, main: Callable[[int, Connection, Wiring, Job], None] = main
+    job: Task, size: int = WORKERS, main: Callable[[int, Connection, Wiring, Task], None] = main
 ) -> Iterator[Pair]:
     """Workers whose rows lie in memory; they end with the block.
 

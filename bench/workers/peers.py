@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pyarrow as pa
 
 from bench.workers.jobs import Job, in_ms
+from bench.workers.joins import JoinJob
 
 THREADS = 2
 # Polars reads it once, when it is first imported.
@@ -16,6 +17,13 @@ os.environ.setdefault("POLARS_MAX_THREADS", str(THREADS))
 os.environ.setdefault("_RJEM_MALLOC_CONF", "dirty_decay_ms:-1,muzzy_decay_ms:-1")
 #: DuckDB's ways to keep memory, of versions that have them; a turn of 28 million rows needs less.
 _KEPT = {"block_allocator_memory": "6GB", "allocator_flush_threshold": "1TB"}
+
+
+def tables(job: Job | JoinJob, worker: int) -> dict[str, pa.Table]:
+    """Rows of one worker by stream."""
+    if isinstance(job, JoinJob):
+        return job.tables(worker)
+    return {job.stream: pa.Table.from_batches(job.batches(worker))}
 
 
 def contenders(job: Job, rows: pa.Table) -> dict[str, Callable[[], pa.Table]]:

@@ -8,8 +8,10 @@ Penstock's. Each sender has the rows of two workers, so that n of these have as 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from functools import partial
 from multiprocessing.connection import Connection
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,24 +20,25 @@ from numba import njit
 
 from bench.peers.turns import Answer
 from bench.workers.hand import MULTIPLIER
-from bench.workers.jobs import Job, answer, result
-from bench.workers.mate import Ends, Stint
+from bench.workers.jobs import answer
+from bench.workers.mate import Counts, Ends, Stint
+from bench.workers.tasks import Inputs, Sent, Task
 from penstock.errors import PenstockError
 from penstock.host.channel import Kind
-from penstock.host.state import GroupState
 from penstock.host.workers.local.memory import keep_memory
-from penstock.plan.group_query import GroupQuery
-from penstock.query.compiler import compile_select
+from penstock.plan.window import FOREVER
 
 if TYPE_CHECKING:
     from bench.workers.pair import Wiring
 
 #: Rows of a message. Fewer cost the receiver's calls, more leave the cache.
 BUFFER_ROWS = 1 << 15
+#: Messages of rows, by source.
+KINDS = (Kind.ROWS, Kind.DELTA)
 _HALF = np.uint64(32)
 
 
-def main(rank: int, line: Connection, wiring: Wiring, job: Job) -> None:
+def main(rank: int, line: Connection, wiring: Wiring, job: Task) -> None:
     """A process: makes rows if it sends, and does its part each time it is told to."""
     keep_memory()
     ends = wiring.attach(rank)
@@ -43,7 +46,7 @@ def main(rank: int, line: Connection, wiring: Wiring, job: Job) -> None:
     if ends.size % 2 or senders & (senders - 1):
         raise PenstockError(f"UpPar runs on 2, 4, 8, ... workers, not on {ends.size}")
     if rank < senders:
-        sender = Sender(ends, job, job.batches(rank) + job.batches(rank + senders))
+        sender = Sender(ends, job, job.inputs(rank) + job.inputs(rank + senders))
         line.send(None)
         while line.recv():
             line.send(sender.turn())
@@ -53,107 +56,120 @@ def main(rank: int, line: Connection, wiring: Wiring, job: Job) -> None:
             line.send(receive(ends, job))
 
 
+class Spread:
+    """Rows of a source that wait in the buffer of the receiver that they belong to."""
+
+    def __init__(self, sent: Sent, schema: pa.Schema, receivers: int) -> None:
+        self._columns, self._filter = sent.columns, sent.filtered_by
+        self.filled = np.zeros(receivers, np.int64)
+        self._buffers = [
+            np.empty((receivers, BUFFER_ROWS), f"i{field.type.byte_width}") for field in schema
+        ]
+        self._to, self._at = (np.empty(0, np.int64) for _ in range(2))
+
+    def add(self, batch: pa.RecordBatch, flush: Callable[[int], None]) -> None:
+        """Take in rows; a buffer that is full is flushed."""
+        columns = [_bits_of(batch[name]) for name in self._columns]
+        which = _bits_of(batch[self._filter]) if self._filter else np.zeros(0, np.int8)
+        if len(self._to) < batch.num_rows:
+            self._to, self._at = (np.empty(batch.num_rows, np.int64) for _ in range(2))
+        first = 0
+        while first < batch.num_rows:
+            end = _places(first, columns[0], which, self.filled, BUFFER_ROWS, self._to, self._at)
+            for column, buffer in zip(columns, self._buffers, strict=True):
+                _copy(first, end, column, self._to, self._at, buffer)
+            first = end
+            if first < batch.num_rows:
+                flush(int(self.filled.argmax()))
+
+    def take(self, receiver: int) -> list[npt.NDArray]:
+        """What waits for a receiver, until the next rows are taken in."""
+        count = int(self.filled[receiver])
+        self.filled[receiver] = 0
+        return [own[receiver, :count] for own in self._buffers]
+
+
 class Sender:
     """Spreads rows over the receivers."""
 
-    def __init__(self, ends: Ends, job: Job, batches: list[pa.RecordBatch]) -> None:
-        self._ends, self._batches = ends, batches
+    def __init__(self, ends: Ends, job: Task, inputs: Inputs) -> None:
+        self._ends, self._inputs = ends, inputs
         senders = ends.size // 2
         self._to = list(range(senders, ends.size))
-        self._is_filtered = bool(job.where)
-        schema = sent_schema(job)
         self._sent_bytes = 0
-        self._filled = np.zeros(senders, np.int64)
-        self._buffers = [
-            np.empty((senders, BUFFER_ROWS), np.int64 if name == "t" else kind)
-            for name, kind in ((field.name, field.type.to_pandas_dtype()) for field in schema)
+        self._counts = Counts()
+        self._spreads = [
+            Spread(sent, schema, senders)
+            for sent, schema in zip(job.sent, job.sent_schemas.values(), strict=True)
         ]
-        # A column that is only filtered by has a buffer in which nothing is written.
-        self._columns = (*self._buffers, np.empty((0, 0), np.int64))[:3]
 
     def turn(self) -> Stint:
         """Send all rows, and to each receiver that there are no more."""
         began, cpu = time.perf_counter(), time.process_time()
-        self._sent_bytes = 0
-        for batch in self._batches:
-            self._spread(batch)
-        for place in range(len(self._to)):
-            self._flush(place)
-            self._send(place, b"")
+        self._sent_bytes, self._counts = 0, Counts()
+        for source, batch in self._inputs:
+            self._spreads[source].add(batch, partial(self._flush, source))
+        for receiver in range(len(self._to)):
+            for source in range(len(self._spreads)):
+                self._flush(source, receiver)
+            self._send(Kind.END, receiver, [])
         ended, cpu = time.perf_counter(), time.process_time() - cpu
-        return Stint(began, ended, cpu, Answer(0, 0), 0, self._sent_bytes, 0)
+        return Stint(began, ended, cpu, Answer(0, 0), 0, self._sent_bytes, 0, self._counts)
 
-    def _spread(self, batch: pa.RecordBatch) -> None:
-        times = batch["t"].cast(pa.int64()).to_numpy()
-        key, third = batch[0].to_numpy(), batch[2].to_numpy()
-        first = 0
-        while first < len(key):
-            first = _spread(
-                first, key, times, third, *self._columns, self._filled, self._is_filtered
-            )
-            if first < len(key):
-                self._flush(int(self._filled.argmax()))
+    def _flush(self, source: int, receiver: int) -> None:
+        if self._spreads[source].filled[receiver]:
+            self._send(KINDS[source], receiver, self._spreads[source].take(receiver))
 
-    def _flush(self, place: int) -> None:
-        count = int(self._filled[place])
-        if count:
-            self._send(place, [own[place, :count] for own in self._buffers])
-            self._filled[place] = 0
-
-    def _send(self, place: int, parts: bytes | list[npt.NDArray]) -> None:
+    def _send(self, kind: Kind, receiver: int, parts: list[Any]) -> None:
         """Send a buffer, which is written again afterwards."""
-        producer = self._ends.producers[self._to[place]]
+        producer = self._ends.producers[self._to[receiver]]
         assert producer is not None
-        self._sent_bytes += sum(memoryview(part).nbytes for part in parts or ())
-        is_sent = producer.send(Kind.ROWS, [memoryview(part).cast("B") for part in parts or ()])
+        self._sent_bytes += sum(part.nbytes for part in parts)
+        self._counts.messages += 1
+        is_sent = producer.send(kind, [memoryview(part).cast("B") for part in parts])
         while not is_sent:
+            self._counts.credit_waits += 1
             self._ends.wait(lambda: producer.credits > 0)
             is_sent = producer.pump()
 
 
-def receive(ends: Ends, job: Job) -> Stint:
-    """Fold what all senders send, and give the groups."""
+def receive(ends: Ends, job: Task) -> Stint:
+    """Take in what all senders send, and give the rows of the query."""
+    work = job.sent_work()
+    schemas = list(job.sent_schemas.values())
     began, cpu = time.perf_counter(), time.process_time()
-    schema = sent_schema(job)
-    state = GroupState(folded_query(job, schema), schema, ordered=False)
-    senders = ends.size // 2
-    first, is_open = [0] * senders, [True] * senders
+    state = work.state(0)
+    senders, counts = ends.size // 2, Counts()
+    first = [[0] * len(KINDS) for _ in range(senders)]
+    is_open = [True] * senders
     while any(is_open):
         has_moved = False
         for sender in range(senders):
             consumer = ends.consumers[sender]
             assert consumer is not None
             message = consumer.receive() if is_open[sender] else None
-            if message is not None:
-                batch = _batch(memoryview(message.payload), schema)
-                is_open[sender] = batch.num_rows > 0
-                state.fold(batch, feed=sender, first=first[sender])
-                first[sender] += batch.num_rows
-                consumer.done(message)
-                has_moved = True
+            if message is None:
+                continue
+            has_moved = True
+            if message.kind == Kind.END:
+                is_open[sender] = False
+            else:
+                source = KINDS.index(message.kind)
+                batch = _batch(memoryview(message.payload), schemas[source])
+                batch = batch.select(work.dealt[source].names)
+                feed = len(work.sides) * sender + source
+                state.fold(batch, feed, first[sender][source])
+                first[sender][source] += batch.num_rows
+            consumer.done(message)
         if not has_moved:
+            counts.waits += 1
             ends.wait(lambda: any(_has_arrived(ends, k) for k in range(senders) if is_open[k]))
-    found = answer(result(pa.Table.from_batches([state.finish()])))
+    state.seal()
+    rows = pa.Table.from_batches([state.release(work.limit(FOREVER))])
+    found = answer(rows.select(work.output.names))
     ended, cpu = time.perf_counter(), time.process_time() - cpu
-    return Stint(began, ended, cpu, found, 0, 0, sum(first))
-
-
-def sent_schema(job: Job) -> pa.Schema:
-    """Of the rows that are sent: a column that is only filtered by is not."""
-    names = job.read[:2] if job.where else job.read
-    return pa.schema([job.schema.field(name) for name in names])
-
-
-def folded_query(job: Job, schema: pa.Schema) -> GroupQuery:
-    """The job's query over rows that were filtered."""
-    window = f"window(t, '{job.window_s} seconds')"
-    text = (
-        f"SELECT {job.key}, {window}.start AS w, {job.aggregate} AS value "
-        f"FROM {job.stream} GROUP BY {job.key}, {window}"
-    )
-    query = compile_select(text, {job.stream: schema})
-    assert isinstance(query, GroupQuery)
-    return query
+    work.close()
+    return Stint(began, ended, cpu, found, 0, 0, sum(map(sum, first)), counts)
 
 
 def _has_arrived(ends: Ends, sender: int) -> bool:
@@ -172,22 +188,35 @@ def _batch(payload: memoryview, schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-@njit(nogil=True, cache=True)
-def _spread(first, key, t, third, keys, times, thirds, filled, is_filtered):
-    """Copy rows from the given one on; returns the first that finds its buffer full.
+def _bits_of(column: pa.Array) -> npt.NDArray:
+    """Values as whole numbers of their width, where they lie."""
+    width = column.type.byte_width
+    _, values = column.buffers()
+    return np.frombuffer(values, f"i{width}", len(column), column.offset * width)
 
-    With ``is_filtered`` rows whose third column is not 0 are left out, and so is that column.
+
+@njit(nogil=True, cache=True)
+def _places(first, key, which, filled, capacity, to, at):
+    """Give rows from one on their receivers and their places there; -1 to those not to be sent.
+
+    Returns the first row that finds its buffer full. Rows are sent where ``which`` is 0, if it has
+    values.
     """
-    receivers, capacity = keys.shape
+    receivers = len(filled)
     for row in range(first, len(key)):
-        if is_filtered and third[row] != 0:
+        if len(which) and which[row] != 0:
+            to[row] = -1
             continue
-        to = np.int64((np.uint64(key[row]) * MULTIPLIER) >> _HALF) & (receivers - 1)
-        at = filled[to]
-        if at == capacity:
+        receiver = np.int64((np.uint64(key[row]) * MULTIPLIER) >> _HALF) & (receivers - 1)
+        if filled[receiver] == capacity:
             return row
-        keys[to, at], times[to, at] = key[row], t[row]
-        if not is_filtered:
-            thirds[to, at] = third[row]
-        filled[to] = at + 1
+        to[row], at[row] = receiver, filled[receiver]
+        filled[receiver] += 1
     return len(key)
+
+
+@njit(nogil=True, cache=True)
+def _copy(first, end, column, to, at, buffer):
+    for row in range(first, end):
+        if to[row] >= 0:
+            buffer[to[row], at[row]] = column[row]

@@ -13,10 +13,25 @@ import pytest
 pytest.importorskip("duckdb", reason="a peer")
 pytest.importorskip("polars", reason="a peer")
 
+import duckdb
+
+from bench.peers.turns import Answer
 from bench.rows import Row
 from bench.workers import __main__ as command
-from bench.workers import hand, nexmark, one, pair, peers, pictures, scaling, theta, uppar
-from bench.workers.jobs import Job, agree, answer, cm, nb7, result, ysb
+from bench.workers import (
+    hand,
+    hand_joins,
+    nexmark,
+    one,
+    pair,
+    peers,
+    pictures,
+    scaling,
+    theta,
+    uppar,
+)
+from bench.workers.jobs import Job, agree, answer, cm, nb7, result, ro, ysb
+from bench.workers.joins import JoinJob, nb8, nb11
 from bench.workers.scale import QUICK
 from bench.workers.turns import Turn, in_steps, take_turns, timed
 from penstock.errors import PenstockError
@@ -115,10 +130,55 @@ def test_repartitioned_rows_give_the_same_groups(job: Job, size: int):
     assert folded[: size // 2] == [0] * (size // 2)
     assert sum(folded) == rows if not job.where else 0.3 * rows < sum(folded) < 0.4 * rows
     assert other.busiest == max(folded) * (size // 2) / sum(folded)
-    width = sum(field.type.byte_width for field in uppar.sent_schema(job))
+    width = sum(field.type.byte_width for field in job.sent_schemas[job.stream])
     assert other.sent_bytes == pytest.approx(width * sum(folded) / rows)
     assert found.sent_bytes > 0
     assert found.busiest == 1
+
+
+def answered(job: JoinJob | Job, size: int) -> Answer:
+    """By DuckDB, of the rows of so many workers."""
+    parts = [peers.tables(job, rank) for rank in range(size)]
+    with duckdb.connect() as db:
+        for name in job.schemas:
+            db.register(name, pa.concat_tables([own[name] for own in parts]))
+        return answer(db.sql(job.workload.oracle()).to_arrow_table())
+
+
+@pytest.mark.parametrize(
+    ("job", "size"),
+    [
+        pytest.param(nb8(ROWS), 2, id="nb8"),
+        pytest.param(nb11(ROWS), 2, id="nb11"),
+        pytest.param(ro(ROWS, keys=ROWS), 4, id="ro", marks=pytest.mark.slow),
+        pytest.param(nb11(ROWS), 4, id="nb11-4", marks=pytest.mark.slow),
+    ],
+)
+def test_joins_and_tables_give_what_duckdb_does(job, size: int):
+    wanted = answered(job, size)
+    assert wanted.rows > ROWS / 2
+    inputs = job.inputs(0)
+    if isinstance(job, JoinJob):
+        assert answer(job.by_hand(inputs)) == answered(job, 1)
+        assert sum(batch.num_rows for _, batch in inputs) == pytest.approx(ROWS, abs=2)
+    else:
+        assert answer(job.by_hand(job.arrays(job.batches(0)))) == answered(job, 1)
+    for main in (pair.main, uppar.main):
+        with pair.started(job, size, main) as own:
+            for _ in range(2):
+                assert own.turn().answer == wanted
+            assert sum(stint.sent_bytes for stint in own.stints) > 0
+            assert sum(stint.counts.messages for stint in own.stints) > 0
+
+
+def test_sessions_by_hand_close():
+    # Three rows of one seller and two of another, with gaps of 10 and of 11.
+    left = [np.array(own) for own in ([1, 2, 1, 1], [0, 5, 10, 30], [7, 8, 9, 10], [1, 2, 3, 4])]
+    right = [np.array([1, 2, 1]), np.array([0, 16, 20])]
+    found = hand_joins.bids(left, right, 10).to_pylist()
+    rows = sorted((one["seller"], one["auction"], one["since"]) for one in found)
+    # Of seller 1 all rows are of one session; those of seller 2 are 11 apart.
+    assert rows == [(1, a, since) for a in (7, 9, 10) for since in (0, 20)]
 
 
 @pytest.mark.slow
