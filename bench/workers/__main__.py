@@ -1,12 +1,12 @@
 """Streams on workers: ``python -m bench.workers [--quick] [--only PART]``.
 
-YSB and NB7 as the Slash paper has them (§8.1.2), from rows in memory to groups as Arrow: one worker
-over a loop written by hand; two workers that make their own input over DuckDB, Polars and Spark
-Structured Streaming, two threads each; CPU seconds of a row with 1 to 16 workers beside UpPar's;
-NEXMark's queries beside Flink's published rates; a theta join; what checkpoints cost; and latency
-at half of the sustained rate. Contenders take turns in one run and their rows are compared; ratios
-are medians over the rounds. The table goes to ``build/bench/workers.json``, too. Figures hold for a
-machine that does nothing else.
+The workloads of the Slash paper (§8.1.2), from rows in memory to rows as Arrow: one worker over a
+loop written by hand; two workers that make their own input over DuckDB, Polars and Spark Structured
+Streaming, two threads each; CPU seconds of a row with 1 to 16 workers beside UpPar's, and by role;
+how many workers beat a thread by hand; NEXMark's queries beside Flink's published rates; a theta
+join; what checkpoints cost; and latency at half of the sustained rate. Contenders take turns in one
+run and their rows are compared; ratios are medians over the rounds. The table goes to
+``build/bench/workers.json``, too. Figures hold for a machine that does nothing else.
 """
 
 from __future__ import annotations

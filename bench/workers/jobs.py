@@ -138,6 +138,9 @@ class Job(Task):
             return 0
         return int(arrays[0][1][0]) // self.window_ms * self.window_ms
 
+    def hand_input(self, inputs: Inputs) -> list[tuple[npt.NDArray, ...]]:
+        return self.arrays([batch for _, batch in inputs])
+
     def by_hand(self, arrays: list[tuple[npt.NDArray, ...]]) -> pa.Table:
         """All groups, of rows that are in one window."""
         found = hand.give(self.folded_by_hand(arrays), self.begin(arrays))

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -38,6 +39,8 @@ class JoinJob(Task):
         The workload, from ``seconds``, ``rate`` and ``seed``.
     loop : callable
         The same by hand.
+    window_s, gap_s : int
+        Of the windows, or of the sessions; the other is 0.
     """
 
     name: str
@@ -46,6 +49,13 @@ class JoinJob(Task):
     read: tuple[str, ...]
     made: Callable[..., Workload]
     loop: Callable[..., pa.Table]
+    window_s: int = 0
+    gap_s: int = 0
+
+    @property
+    def is_by_session(self) -> bool:
+        """Whether rows are joined that are in one session."""
+        return bool(self.gap_s)
 
     @cached_property
     def workload(self) -> Workload:
@@ -88,17 +98,16 @@ class JoinJob(Task):
         found.sort(key=lambda own: own[:2])
         return [(source, batch) for _, source, batch in found]
 
-    def by_hand(self, inputs: Inputs) -> pa.Table:
+    def hand_input(self, inputs: Inputs) -> list[hand_joins.Columns]:
+        sides: list[list[tuple[npt.NDArray, ...]]] = [[], []]
+        for source, batch in inputs:
+            whole = [column.cast(pa.int64()).to_numpy() for column in batch.columns]
+            sides[source].append(tuple(whole))
+        return [[np.concatenate(own) for own in zip(*side, strict=True)] for side in sides]
+
+    def by_hand(self, arrays: list[hand_joins.Columns]) -> pa.Table:
         """All pairs."""
-        sides = [
-            [
-                tuple(column.cast(pa.int64()).to_numpy() for column in batch.columns)
-                for own, batch in inputs
-                if own == source
-            ]
-            for source in range(2)
-        ]
-        left, right = ([np.concatenate(own) for own in zip(*side, strict=True)] for side in sides)
+        left, right = arrays
         return self.loop(left, right)
 
     def _made(self, worker: int) -> Workload:
@@ -108,7 +117,15 @@ class JoinJob(Task):
 
 def nb8(rows: int) -> JoinJob:
     """Auctions with their sellers, in windows of twelve hours."""
-    return JoinJob("NB8, 12 h", rows, "auctions", ("seller", "t", "id"), NB8, hand_joins.auctions)
+    return JoinJob(
+        "NB8, 12 h",
+        rows,
+        "auctions",
+        ("seller", "t", "id"),
+        NB8,
+        hand_joins.auctions,
+        window_s=43_200,
+    )
 
 
 def nb11(rows: int, gap_s: int = 10) -> JoinJob:
@@ -120,4 +137,5 @@ def nb11(rows: int, gap_s: int = 10) -> JoinJob:
         ("seller", "t", "auction", "price"),
         partial(NB11, gap_s=gap_s),
         partial(hand_joins.bids, gap=1000 * gap_s),
+        gap_s=gap_s,
     )

@@ -110,11 +110,13 @@ class Pair:
     job : Job
     lines : list of Connection
         One to each, in order of ranks.
+    pids : list of int
     """
 
-    def __init__(self, job: Task, lines: list[Connection]) -> None:
+    def __init__(self, job: Task, lines: list[Connection], pids: list[int]) -> None:
         self._job = job
         self._lines = lines
+        self.pids = pids
         #: What each did last.
         self.stints: list[Stint] = []
 
@@ -154,7 +156,7 @@ def started(
             lines.append(mine)
         for rank, line in enumerate(lines):
             _reply(rank, line)
-        yield Pair(job, lines)
+        yield Pair(job, lines, [process.pid for process in processes if process.pid])
         for line in lines:
             line.send(False)
         for process in processes:

@@ -1,13 +1,19 @@
-"""Figures 9a to 9c of the paper redrawn: what a row costs, and what that would be on its nodes."""
+"""Figures 9a to 9e, 10c, 10d and 11 of the paper redrawn.
+
+What a row costs is measured; what that would be on the paper's nodes is projected, and dotted.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bench.pictures import INK, OTHER, OURS, save
-from bench.workers.scaling import NANO, Curve
-from penstock.host.model.workers import fitted
+from bench.workers.cost import PAPER, Cost
+from bench.workers.scaling import NANO, Curve, Found, Point
+from penstock.host.model.workers import PAPER_LINK, fitted
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -20,14 +26,24 @@ NODES = (2, 4, 8, 16)
 PAPER_YSB, PAPER_YSB_UPPAR = 2e9 / 16, 2e9 / 16 / 12
 
 
-def draw(found: dict[str, dict[str, Curve]], out: Path) -> list[Path]:
-    """Write the pictures; returns their paths."""
-    letters = dict(zip(found, "abc", strict=False))
-    return save({f"workers_9{letters[n]}": _drawn(n, letters[n], found[n]) for n in found}, out)
+#: Figure 10c: the share of the link that UpPar fills with 10 threads; Slash fills it with 2.
+PAPER_UPPAR_LINK = 0.91
+#: Threads of figure 10c, nodes of figure 11.
+_THREADS, _COST_NODES = (2, 4, 6, 8, 10), (1, 2, 4, 8, 16)
 
 
-def _drawn(name: str, letter: str, curves: dict[str, Curve]):
-    return lambda: _figure(name, letter, curves)
+def draw(found: Found | None, costs: Sequence[Cost], out: Path) -> list[Path]:
+    """Write the pictures of what was measured; returns their paths."""
+    drawn: dict[str, Callable[[], Figure]] = {}
+    if found is not None:
+        for letter, (name, curves) in zip("abcde", found.curves.items(), strict=False):
+            drawn[f"workers_9{letter}"] = partial(_figure, name, letter, curves)
+        # The paper's figure 10c has even keys, to which the least skew is nearest.
+        drawn["workers_10c"] = partial(_link, next(iter(found.skewed["RO"].values())))
+        drawn["workers_10d"] = partial(_skewed, found.skewed)
+    if costs:
+        drawn["workers_11"] = partial(_costs, costs)
+    return save(drawn, out)
 
 
 def _figure(name: str, letter: str, curves: dict[str, Curve]) -> Figure:
@@ -61,4 +77,72 @@ def _figure(name: str, letter: str, curves: dict[str, Curve]) -> Figure:
     for axes in (costs, rates):
         axes.legend(frameon=False, fontsize="small")
     figure.suptitle(f"Figure 9{letter}: {name}")
+    return figure
+
+
+def _link(points: Mapping[str, Point]) -> Figure:
+    """Bytes that one of two nodes sends, if its threads need no more than here."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(5.5, 3.6), layout="constrained")
+    axes = figure.subplots()
+    for who, color, marker in (("ours", OURS, "o"), ("UpPar", OTHER, "s")):
+        own = points[who]
+        sent = [min(PAPER_LINK, n * own.sent_bytes / own.cpu_s) / 1e9 for n in _THREADS]
+        label = f"{'Penstock' if who == 'ours' else who}, projected"
+        axes.plot(_THREADS, sent, color=color, ls=":", marker=marker, label=label)
+    link = PAPER_LINK / 1e9
+    axes.axhline(link, color=_GREY, lw=1, label="the link, full with 2 threads of Slash (paper)")
+    axes.plot(
+        [10], [PAPER_UPPAR_LINK * link], color=_GREY, marker="s", ls="", label="UpPar (paper)"
+    )
+    axes.set(xticks=_THREADS, xlabel="threads of a node", ylabel="GB/s out of a node, of two")
+    axes.set_ylim(bottom=0)
+    axes.legend(frameon=False, fontsize="small")
+    figure.suptitle("Figure 10c: RO")
+    return figure
+
+
+def _skewed(skewed: Mapping[str, Mapping[float, Mapping[str, Point]]]) -> Figure:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(9, 3.6), layout="constrained")
+    for axes, (name, found) in zip(figure.subplots(1, 2), skewed.items(), strict=True):
+        skews = list(found)
+        for who, color, marker in (("ours", OURS, "o"), ("UpPar", OTHER, "s")):
+            rates = [1 / found[skew][who].cpu_s / 1e6 for skew in skews]
+            label = "Penstock" if who == "ours" else who
+            axes.plot(skews, rates, color=color, marker=marker, label=label)
+        paper = "rises" if name == "YSB" else "is constant"
+        axes.set(title=name, xlabel="Zipf exponent", ylabel="M rows per CPU second")
+        axes.set_ylim(bottom=0)
+        axes.text(0.02, 0.02, f"paper: Slash {paper}, UpPar falls", color=_GREY,
+                  transform=axes.transAxes, fontsize="small")  # fmt: skip
+        axes.legend(frameon=False, fontsize="small")
+    figure.suptitle("Figure 10d: skewed keys, two workers")
+    return figure
+
+
+def _costs(costs: Sequence[Cost]) -> Figure:
+    """How many times the rate of one thread by hand workers have."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(10, 5.2), layout="constrained")
+    panels = figure.subplots(2, 3, sharex=True).flat
+    for axes, own in zip(panels, costs, strict=False):
+        projected = [own.over(n) for n in _COST_NODES]
+        axes.plot(_COST_NODES, projected, color=OURS, ls=":", marker="o", label="projected")
+        measured = [own.rates[n] / own.by_hand for n in own.rates]
+        axes.plot(list(own.rates), measured, color=OURS, marker="o", label="by the clock")
+        axes.axhline(1, color=INK, lw=1, label="one thread by hand")
+        if own.name in PAPER:
+            label = "Slash over LightSaber (paper)"
+            axes.plot([16], [PAPER[own.name]], color=_GREY, marker="s", ls="", label=label)
+        axes.set(title=own.name, xscale="log", xticks=_COST_NODES, xticklabels=_COST_NODES)
+        axes.set_ylim(bottom=0)
+        axes.minorticks_off()
+    figure.axes[0].legend(frameon=False, fontsize="small")
+    figure.supxlabel("workers; nodes in the paper")
+    figure.supylabel("times one thread")
+    figure.suptitle("Figure 11: COST")
     return figure

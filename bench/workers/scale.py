@@ -14,7 +14,7 @@ class Scale:
     rows : int
         Of each worker: of the paper's gigabyte of YSB's records, and as many bids.
     spark : int
-        Rows that Spark gets, in micro-batches.
+        Rows that Spark gets, in micro-batches; a quarter of them where they are joined.
     keys, every_s, runs : int, float, int
         Of streams with checkpoints: keys, seconds from one to the next, and how many streams with
         and without.
@@ -22,8 +22,8 @@ class Scale:
         That streams are pushed to.
     rounds : int
         Of contenders in turns.
-    each : int
-        Rows of each of many workers.
+    each, joined : int
+        Rows of each of many workers, that are grouped and joined.
     workers : tuple of int
         Numbers of them.
     skews : tuple of float
@@ -42,6 +42,7 @@ class Scale:
     seconds: float
     rounds: int
     each: int
+    joined: int
     workers: tuple[int, ...]
     skews: tuple[float, ...]
     events: int
@@ -57,6 +58,7 @@ FULL = Scale(
     seconds=40,
     rounds=5,
     each=4_000_000,
+    joined=1_000_000,
     workers=(1, 2, 4, 8, 16),
     skews=(0.2, 0.6, 1.0, 1.4, 2.0),
     events=20_000_000,
@@ -71,6 +73,7 @@ QUICK = Scale(
     seconds=8,
     rounds=2,
     each=400_000,
+    joined=200_000,
     workers=(1, 2, 4),
     skews=(0.2, 2.0),
     events=2_000_000,

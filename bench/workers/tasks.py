@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 
@@ -61,6 +62,14 @@ class Task(ABC):
     @abstractmethod
     def inputs(self, worker: int) -> Inputs:
         """Rows of one worker: the columns that the query reads, of the whole record."""
+
+    @abstractmethod
+    def hand_input(self, inputs: Inputs) -> Any:
+        """Rows as the loop by hand takes them."""
+
+    @abstractmethod
+    def by_hand(self, arrays: Any) -> pa.Table:
+        """What the loop by hand makes of them."""
 
     @property
     @abstractmethod

@@ -19,6 +19,7 @@ from bench.peers.turns import Answer
 from bench.rows import Row
 from bench.workers import __main__ as command
 from bench.workers import (
+    cost,
     hand,
     hand_joins,
     nexmark,
@@ -26,6 +27,7 @@ from bench.workers import (
     pair,
     peers,
     pictures,
+    roles,
     scaling,
     theta,
     uppar,
@@ -158,11 +160,8 @@ def test_joins_and_tables_give_what_duckdb_does(job, size: int):
     wanted = answered(job, size)
     assert wanted.rows > ROWS / 2
     inputs = job.inputs(0)
-    if isinstance(job, JoinJob):
-        assert answer(job.by_hand(inputs)) == answered(job, 1)
-        assert sum(batch.num_rows for _, batch in inputs) == pytest.approx(ROWS, abs=2)
-    else:
-        assert answer(job.by_hand(job.arrays(job.batches(0)))) == answered(job, 1)
+    assert answer(job.by_hand(job.hand_input(inputs))) == answered(job, 1)
+    assert sum(batch.num_rows for _, batch in inputs) == pytest.approx(ROWS, abs=2)
     for main in (pair.main, uppar.main):
         with pair.started(job, size, main) as own:
             for _ in range(2):
@@ -202,16 +201,59 @@ def test_uppar_has_as_many_senders_as_receivers():
 @pytest.mark.slow
 def test_scaling(tmp_path):
     rows: list[Row] = []
-    scale = replace(QUICK, each=30_000, workers=(1, 2))
+    scale = replace(QUICK, each=30_000, joined=10_000, workers=(1, 2))
     found = scaling.measure(scale, 1, rows.append)
     names = [row.what for row in rows]
-    assert len(names) == 12
-    assert len(set(names)) == 12
+    assert len(set(names)) == len(names) == 5 * 3 + 2 + 2
     assert all(row.met is not None for row in rows)
-    assert list(found) == ["YSB, 600 s", "CM, 2 s", "NB7, 60 s"]
-    paths = pictures.draw(found, tmp_path)
-    assert {path.stem for path in paths} == {f"workers_9{letter}" for letter in "abc"}
+    assert list(found.curves) == ["YSB, 600 s", "CM, 2 s", "NB7, 60 s", "NB8, 12 h", "NB11, 10 s"]
+    assert all(list(own) == [0.2, 2.0] for own in found.skewed.values())
+    costs = cost.measure(scale, 1, rows.append)
+    assert [own.name for own in costs] == ["YSB", "CM", "NB7", "NB8", "NB11", "RO"]
+    assert [row.met is None for row in rows[-6:]] == [True, False, False, True, True, True]
+    paths = pictures.draw(found, costs, tmp_path)
+    figures = {f"workers_{name}" for name in ("9a", "9b", "9c", "9d", "9e", "10c", "10d", "11")}
+    assert {path.stem for path in paths} == figures
     assert all(path.stat().st_size > 10_000 for path in paths)
+
+
+def test_workers_that_are_needed():
+    # Half of the thread's rate each: three are faster, and shipping costs two a quarter more.
+    own = cost.Cost("NB7", 10.0, {1: 5.0, 2: 9.0}, {1: 0.2, 2: 0.25})
+    assert own.over(1) == pytest.approx(0.5)
+    assert own.over(2) == pytest.approx(0.8)
+    assert own.needed == 3
+    assert cost.Cost("NB7", 1e9, {1: 5.0}, {1: 0.2, 2: 0.25}).needed is None
+
+
+def test_roles(monkeypatch):
+    rows: list[Row] = []
+    roles.measure([nb7(ROWS, auctions=5000)], 2, rows.append)
+    ours, receivers, senders = rows[0].values["roles"]
+    assert [own["name"] for own in (ours, receivers, senders)] == [
+        "workers", "UpPar's receivers", "UpPar's senders"
+    ]  # fmt: skip
+    assert [own["workers"] for own in (ours, receivers, senders)] == [2, 1, 1]
+    assert senders["sent_bytes"] == 24
+    assert receivers["sent_bytes"] == 0
+    assert all(own["cpu_s"] > 0 for own in (ours, receivers, senders))
+    assert senders["messages"] * 2 * ROWS == -(-2 * ROWS // uppar.BUFFER_ROWS) + 1
+    monkeypatch.setattr("shutil.which", lambda _: None)
+    with roles.counted([1, 2]) as counters:
+        pass
+    assert counters() == [dict.fromkeys(roles.EVENTS)] * 2
+
+
+def test_what_perf_says():
+    lines = [
+        "<not supported>,,cycles,0,100.00,,",
+        "123456,,instructions:u,9,100.00,,",
+        "12,,page-faults,1,1,,",
+    ]
+    assert roles.parsed("\n".join(lines)) == {
+        "instructions": 123456.0, "cycles": None, "cache misses": None, "page faults": 12.0
+    }  # fmt: skip
+    assert roles.parsed("perf: no such process") == dict.fromkeys(roles.EVENTS)
 
 
 def test_peers_cut_windows():
