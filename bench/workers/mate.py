@@ -124,6 +124,8 @@ class Mate:
         self._incarnation = 0
         self._sent_bytes = 0
         self._counts = Counts()
+        # When the last epoch ended, and how long it took to let rows go.
+        self._ended = self._took_s = 0.0
         # Whether a message of each channel is sent in part.
         self._is_cut = [False] * ends.size
 
@@ -133,6 +135,7 @@ class Mate:
         self._incarnation += 1
         self._sent_bytes = 0
         self._counts = Counts()
+        self._ended, self._took_s = time.perf_counter(), 0.0
         began, cpu = time.perf_counter(), time.process_time()
         worker = Worker(
             self.rank,
@@ -174,10 +177,16 @@ class Mate:
                 # Rows are in order of time, so none is below the last one's.
                 last = batch["t"][-1].cast(pa.int64()).as_py()
                 worker.dealt(Promise(self._incarnation, feed, last))
-            if is_long or (number % _LOOK_BATCHES == 0 and worker.can_close):
+            if is_long or (number % _LOOK_BATCHES == 0 and self._may_close(worker)):
                 self._until(worker, lambda: worker.may_end)
                 worker.end_epoch()
+                self._ended = time.perf_counter()
                 waiting = 0
+
+    def _may_close(self, worker: Worker) -> bool:
+        """Whether a window can close; steps take about half of the time at most, as in the product."""
+        waited_s = time.perf_counter() - self._ended
+        return waited_s >= 2 * self._took_s and worker.can_close
 
     def _end(self, worker: Worker, sides: int) -> None:
         for source in range(sides):
@@ -210,7 +219,9 @@ class Mate:
                 consumer.done(message)
                 has_moved = True
         if worker.should_release(is_idle=not has_moved):
+            began = time.perf_counter()
             worker.release()
+            self._took_s = time.perf_counter() - began
             has_moved = True
         return has_moved
 

@@ -58,15 +58,17 @@ class Role:
 
     @property
     def text(self) -> str:
-        known = ", ".join(
-            f"{name} {NOT_AVAILABLE if own is None else format(own, '.3g')}"
-            for name, own in self.counters.items()
-        )
-        return (
-            f"{self.workers} {self.name}: {self.cpu_s * _NANO:.1f} ns, {self.sent_bytes:.1f} B, "
-            f"{self.messages * 1e6:.0f} messages per million rows, {self.credit_waits} waits for "
-            f"credit, {self.waits} for work, {known}"
-        )
+        known = [f"{own:.3g} {name}" for name, own in self.counters.items() if own is not None]
+        unknown = ", ".join(name for name, own in self.counters.items() if own is None)
+        parts = [
+            f"{self.workers} {self.name}: {self.cpu_s * _NANO:.1f} ns",
+            f"{self.sent_bytes:.1f} B",
+            f"{self.messages * 1e6:.0f} messages per million",
+            f"{self.credit_waits} waits for credit",
+            f"{self.waits} for work",
+            *known,
+        ]
+        return ", ".join(parts) + (f", {unknown} {NOT_AVAILABLE}" if unknown else "")
 
 
 def measure(jobs: Sequence[Task], size: int, add: Callable[[Row], None]) -> None:

@@ -105,7 +105,7 @@ def _query(job: Job | JoinJob, frames: Mapping[str, DataFrame]) -> DataFrame:
     if job.is_by_session:
         return _sessions(stream, sellers, job.gap_s)
     window = F.window("t", f"{job.window_s} seconds")
-    return stream.withColumn("w", window).join(
+    return stream.select("seller", "id", window.alias("w")).join(
         sellers.select(F.col("id").alias("seller"), window.alias("w")), ["seller", "w"]
     )
 
