@@ -184,7 +184,7 @@ class Mate:
                 waiting = 0
 
     def _may_close(self, worker: Worker) -> bool:
-        """Whether a window can close; steps take about half of the time at most, as in the product."""
+        """Whether a window can close, and steps take half of the time at most, as they do there."""
         waited_s = time.perf_counter() - self._ended
         return waited_s >= 2 * self._took_s and worker.can_close
 

@@ -114,7 +114,7 @@ def _skewed(skewed: Mapping[str, Mapping[float, Mapping[str, Point]]]) -> Figure
             label = "Penstock" if who == "ours" else who
             axes.plot(skews, rates, color=color, marker=marker, label=label)
         paper = "rises" if name == "YSB" else "is constant"
-        axes.set(title=name, xlabel="Zipf exponent", ylabel="M rows per CPU second")
+        axes.set(title=name, xticks=skews, xlabel="Zipf exponent", ylabel="M rows per CPU second")
         axes.set_ylim(bottom=0)
         axes.text(0.02, 0.02, f"paper: Slash {paper}, UpPar falls", color=_GREY,
                   transform=axes.transAxes, fontsize="small")  # fmt: skip

@@ -38,7 +38,7 @@ class Job:
     relation : (str, RelationTable), optional
         Name and place of what rows are looked up in.
     device : str
-        That each worker opens for a join.
+        That each worker opens for a join, perhaps with options: ``name?option=value``.
     spare_bytes : int, optional
         Bytes of a worker's state beyond which it keeps no memory of groups that have left.
     """

@@ -13,7 +13,7 @@ from penstock.plan.query import JoinQuery
 from penstock.plan.window import FOREVER
 
 from ...device.base import Device
-from ...device.registry import open_device
+from ...device.registry import open_device, parse_device
 from ...emit.groups.closing import Limit
 from ...emit.tables import table_delivery
 from ...windows.source import Span
@@ -40,10 +40,13 @@ class JoinWork(Work):
     ------
     QueryError
         It has no end in a stream, or is not joined in steps.
+    DeviceError
+        No device has that name.
     """
 
     def __init__(self, job: Job, query: JoinQuery) -> None:
         self._job = job
+        self._named = parse_device(job.device)
         self._owned = ExitStack()
         self._plan = planned = plan(query)
         if job.is_table:
@@ -90,8 +93,10 @@ class JoinWork(Work):
         return JoinState(self._shown, self._keys, dealt, hidden, rank, size, self._device)
 
     def _device(self) -> Device:
-        options = {"threads": 1} if self._job.device == "cpu" else {}
-        return self._owned.enter_context(open_device(self._job.device, **options))
+        name, options = self._named
+        if name == "cpu":
+            options = {"threads": 1, **options}
+        return self._owned.enter_context(open_device(name, **options))
 
     def close(self) -> None:
         self._owned.close()

@@ -11,8 +11,10 @@ import pytest
 
 import penstock
 from penstock import Running
-from penstock.errors import DataError, QueryError, SchemaError, UsageError
+from penstock.errors import DataError, DeviceError, QueryError, SchemaError, UsageError
+from penstock.host.devices.cpu import CpuDevice
 from penstock.host.workers import Workers
+from tests.host.kit.serving import serving
 from tests.host.workers.kit.chaos import Round
 from tests.host.workers.kit.groups import comparable, listed, numbered
 from tests.host.workers.kit.joins import (
@@ -153,6 +155,20 @@ def test_rows_windows_follow_time() -> None:
             for batch in table.to_batches():
                 stream.push(source, batch)
         assert comparable(stream.close()) == comparable(one)
+
+
+def test_each_worker_opens_a_device_with_its_options() -> None:
+    tables = {s: pa.Table.from_batches(of(calls(6, 6, stray=DISORDER), s)) for s in "ab"}
+    query = QUERIES["theta inner"]
+    with serving({"cpu": CpuDevice(threads=1)}) as server:
+        for device in ("cpu?threads=2", f"remote?address={server.address}"):
+            found = penstock.sql(query, tables, time=TIME, workers=2, device=device)
+            assert comparable(found) == comparable(penstock.sql(query, tables, time=TIME))
+        assert server.owners["cpu"].counters["evaluations"] > 0
+    with pytest.raises(DeviceError, match="there is no device named 'gpu'; choose one of"):
+        opened(query, 2, device="gpu?threads=2")
+    with pytest.raises(DeviceError, match="threads"):
+        penstock.sql(query, tables, time=TIME, workers=2, device="cpu?threads=many")
 
 
 def test_bad_calls_say_what_to_do() -> None:
