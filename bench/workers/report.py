@@ -15,6 +15,7 @@ from bench.rows import Row
 from bench.workers import (
     cost,
     hand,
+    heavy,
     live,
     nexmark,
     one,
@@ -209,6 +210,7 @@ class Report:
     def _theta(self) -> None:
         sizes = [size for size in self.scale.workers if size <= THETA_WORKERS]
         theta.measure(self.scale.sides, sizes, self._add)
+        heavy.measure(self.scale.sides, self._add)
 
     def _spark(self) -> None:
         from bench.workers import spark_side

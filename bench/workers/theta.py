@@ -88,15 +88,26 @@ def cost(rows: int, size: int) -> Cost:
         One process has other rows.
     """
     tables = {"a": side(rows, 1), "b": side(rows, 2)}
-    empty = _timed({name: table[:0] for name, table in tables.items()}, size)[1:]
-    found, seconds, cpu = _timed(tables, size)
+    return cost_of(SQL, tables, rows * rows, size)
+
+
+def cost_of(sql: str, tables: dict[str, pa.Table], evaluations: int, size: int) -> Cost:
+    """What workers need for a query that evaluates its condition so often.
+
+    Raises
+    ------
+    PenstockError
+        One process has other rows.
+    """
+    empty = _timed(sql, {name: table[:0] for name, table in tables.items()}, size)[1:]
+    found, seconds, cpu = _timed(sql, tables, size)
     keys = [(name, "ascending") for name in found.column_names]
-    one = penstock.sql(SQL, tables)
+    one = penstock.sql(sql, tables)
     if not found.sort_by(keys).equals(one.sort_by(keys)):
         raise PenstockError(
             f"{size} workers have {found.num_rows:,} rows, one process {one.num_rows:,}, or others"
         )
-    return Cost(size, rows * rows, seconds - empty[0], cpu - empty[1])
+    return Cost(size, evaluations, seconds - empty[0], cpu - empty[1])
 
 
 def side(rows: int, seed: int) -> pa.Table:
@@ -107,9 +118,9 @@ def side(rows: int, seed: int) -> pa.Table:
     return pa.table({"t": pa.array(times, pa.timestamp("ms", "UTC")), "x": x, "y": y})
 
 
-def _timed(tables: dict[str, pa.Table], size: int) -> tuple[pa.Table, float, float]:
+def _timed(sql: str, tables: dict[str, pa.Table], size: int) -> tuple[pa.Table, float, float]:
     began, cpu = time.perf_counter(), _cpu_s()
-    found = penstock.sql(SQL, tables, workers=size)
+    found = penstock.sql(sql, tables, workers=size)
     return found, time.perf_counter() - began, _cpu_s() - cpu
 
 

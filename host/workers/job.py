@@ -39,6 +39,8 @@ class Job:
         Name and place of what rows are looked up in.
     device : str
         That each worker opens for a join, perhaps with options: ``name?option=value``.
+    heavy : tuple of int
+        Cells of keys of a join that workers share from the beginning.
     spare_bytes : int, optional
         Bytes of a worker's state beyond which it keeps no memory of groups that have left.
     """
@@ -56,6 +58,7 @@ class Job:
     relation: tuple[str, RelationTable] | None = None
     spare_bytes: int | None = None
     device: str = "cpu"
+    heavy: tuple[int, ...] = ()
 
     def facts(self, compiled: str) -> dict[str, str]:
         """Return what must be the same on all members, given the compiled query's fingerprint."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 import pyarrow as pa
 
@@ -82,6 +83,7 @@ class WorkerTable:
         )
         self._work = work = compiled(job)
         work.close()  # only workers read a relation
+        job = replace(job, heavy=work.heavy(tables))
         self._tables, self._ordered = tables, ordered
         self.schema = work.output
         self._bell = Doorbell.create(spin_seconds(job.size))

@@ -55,6 +55,10 @@ class Work(ABC):
     def limit(self, time: int) -> Limit:
         """Return what is complete once no row below a time comes: never falls."""
 
+    def heavy(self, tables: Mapping[str, pa.Table]) -> tuple[int, ...]:
+        """Return the cells of keys that have so many rows of tables that workers share each."""
+        return ()
+
     @abstractmethod
     def state(self, rank: int) -> EpochState:
         """Make the state of a worker."""

@@ -22,6 +22,7 @@ from bench.workers import (
     cost,
     hand,
     hand_joins,
+    heavy,
     nexmark,
     one,
     pair,
@@ -365,6 +366,15 @@ def test_theta():
     theta.measure(4_000, [1, 2], rows.append)
     assert [cost["evaluations"] for cost in rows[0].values["costs"]] == [16_000_000, 5657**2]
     assert all(cost["cpu"] > 0 for cost in rows[0].values["costs"])
+
+
+@pytest.mark.slow
+def test_heavy():
+    rows: list[Row] = []
+    heavy.measure(3_000, rows.append)
+    costs = rows[0].values["costs"]
+    assert costs["heavy"]["evaluations"] == pytest.approx(costs["even"]["evaluations"], rel=0.1)
+    assert costs["heavy"]["workers"] == 2
 
 
 def test_rows_of_a_theta_join_are_compared(monkeypatch):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from enum import IntEnum
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,19 @@ from ...device.fields import MalformedError
 from ..dealt import packed, unpacked
 from ..output_order import FEED, PLACE
 
-#: Number of the source, and zeros, so that arrays stay aligned.
-_HEAD = struct.Struct("<B7x")
+#: Number of the source, what is behind it, and zeros, so that arrays stay aligned.
+_HEAD = struct.Struct("<BB6x")
+
+
+class Head(IntEnum):
+    """What is in a block."""
+
+    #: New rows of a source.
+    ROWS = 0
+    #: Rows that another worker holds, of a cell that has become heavy.
+    MOVED = 1
+    #: What a worker tells of its loads.
+    LOADS = 2
 
 
 def shipped_schema(dealt: pa.Schema) -> pa.Schema:
@@ -33,13 +45,20 @@ def with_places(batch: pa.RecordBatch, schema: pa.Schema, feed: int, first: int)
     return unpacked(packed(rows), schema)
 
 
-def write_block(source: int, batch: pa.RecordBatch) -> bytes:
+def write_block(source: int, batch: pa.RecordBatch, *, is_moved: bool = False) -> bytes:
     """Return rows of a source as bytes."""
-    return b"".join([_HEAD.pack(source), packed(batch)])
+    return b"".join([_HEAD.pack(source, Head.MOVED if is_moved else Head.ROWS), packed(batch)])
 
 
-def read_block(block: Any, schemas: list[pa.Schema]) -> tuple[int, pa.RecordBatch]:
-    """Return the source and the rows of a block, as a copy: its memory is used again.
+def write_loads(told: bytes) -> bytes:
+    """Return what a worker tells of its loads, as a block."""
+    return _HEAD.pack(0, Head.LOADS) + told
+
+
+def read_block(block: Any, schemas: list[pa.Schema]) -> tuple[Head, int, Any]:
+    """Return what a block is, its source, and its rows or loads; all is a copy.
+
+    The memory of a block is used again.
 
     Parameters
     ----------
@@ -51,7 +70,8 @@ def read_block(block: Any, schemas: list[pa.Schema]) -> tuple[int, pa.RecordBatc
     MalformedError
     """
     content = memoryview(block).cast("B")
-    if len(content) < _HEAD.size or content[0] >= len(schemas):
+    if len(content) < _HEAD.size or content[0] >= len(schemas) or content[1] not in list(Head):
         raise MalformedError("a block of rows is cut, or of no source of this join")
-    source = content[0]
-    return source, unpacked(bytes(content[_HEAD.size :]), schemas[source])
+    source, head = content[0], Head(content[1])
+    body = bytes(content[_HEAD.size :])
+    return head, source, body if head is Head.LOADS else unpacked(body, schemas[source])

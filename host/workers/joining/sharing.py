@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from penstock.expr.columns import Columns, evaluate_all
-from penstock.plan.query import JoinQuery
+from penstock.plan.query import LEFT, RIGHT, JoinKind, JoinQuery
 from penstock.plan.routing_keys import RoutingKeys, routing_keys
 
 from ...keys.hashing import hash_keys
 from ...routing.base import cells_of_hashes
 from ...state import PARTITIONS
+from .heavy import HeavyCells
 
 
 def shared_keys(query: JoinQuery) -> RoutingKeys | None:
@@ -28,24 +31,76 @@ def shared_keys(query: JoinQuery) -> RoutingKeys | None:
     return found
 
 
-def leaders(
-    keys: RoutingKeys, side: str, columns: Columns, places: np.ndarray, size: int
-) -> np.ndarray:
-    """Return the worker that leads each row: by the partition of its key.
+def side_for_all(query: JoinQuery) -> str | None:
+    """Return the side whose rows of a heavy key may go to all workers; None if there is none.
+
+    A worker that has a row of the other side and all of this one decides alone what that row
+    meets, and not which rows of this side meet nothing. Groups of a key need all its pairs in one
+    place, and sessions all its rows.
+    """
+    is_whole = query.aggregation is not None or query.sessions is not None
+    if is_whole or query.kind is JoinKind.FULL:
+        return None
+    return LEFT if query.kind is JoinKind.RIGHT else RIGHT
+
+
+def cells_of(
+    keys: RoutingKeys, side: str, columns: Columns, rows: int
+) -> tuple[np.ndarray, np.ndarray | None]:
+    """Return the cell of each row's key, as int64, and which rows have one; None if all do.
+
+    Parameters
+    ----------
+    columns : mapping of (side, name) to Vector
+    """
+    hashes, valid = hash_keys(evaluate_all(keys.of(side), columns, rows), rows)
+    return cells_of_hashes(hashes, PARTITIONS).astype(np.int64), valid
+
+
+@dataclass(frozen=True)
+class Led:
+    """Which worker each row belongs to.
+
+    Parameters
+    ----------
+    cells : ndarray of int64, shape (rows,)
+    worker : ndarray of int64, shape (rows,)
+        Of a copied row, the one that leads its cell.
+    is_copied : ndarray of bool, shape (rows,)
+        Rows that all others get, too.
+    """
+
+    cells: np.ndarray
+    worker: np.ndarray
+    is_copied: np.ndarray
+
+    def of(self, rank: int) -> np.ndarray:
+        """Return the places of the rows that a worker gets, ascending."""
+        return np.flatnonzero((self.worker == rank) | self.is_copied)
+
+
+def led(
+    keys: RoutingKeys,
+    side: str,
+    columns: Columns,
+    places: np.ndarray,
+    size: int,
+    heavy: HeavyCells,
+) -> Led:
+    """Return which worker leads each row: by the cell of its key.
 
     Parameters
     ----------
     columns : mapping of (side, name) to Vector
     places : ndarray of int64, shape (n,)
-        Numbers of the rows, by which those are spread whose key is NULL: they match nothing.
+        Numbers of the rows, by which those are spread whose key is NULL, which match nothing, and
+        those of heavy cells.
     size : int
         Workers.
-
-    Returns
-    -------
-    ndarray of int64, shape (n,)
     """
-    rows = len(places)
-    hashes, valid = hash_keys(evaluate_all(keys.of(side), columns, rows), rows)
-    found = cells_of_hashes(hashes, PARTITIONS).astype(np.int64) * size // PARTITIONS
-    return found if valid is None else np.where(valid, found, places % size)
+    cells, valid = cells_of(keys, side, columns, len(places))
+    is_spread, is_copied = heavy.spread(side, cells), heavy.copied(side, cells)
+    if valid is not None:
+        is_spread, is_copied = is_spread | ~valid, is_copied & valid
+    worker = np.where(is_spread, places % size, cells * size // PARTITIONS)
+    return Led(cells, worker, is_copied)

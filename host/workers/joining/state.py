@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
-from itertools import pairwise, takewhile
+from itertools import takewhile
 from typing import Any
 
 import numpy as np
@@ -29,11 +29,12 @@ from ...rows.sides import SideRows, filtered, side_columns
 from ...state import FoldedRows
 from ..output_order import FEED, PLACE
 from ..protocol.border import Buffer
-from .blocks import read_block, shipped_schema, with_places, write_block
-from .pending import PendingRows
+from .blocks import Head, read_block, shipped_schema, with_places, write_block, write_loads
+from .heavy import HeavyCells
+from .pending import PendingRows, order_of
 from .saved import SavedRows
 from .sessions import PendingSessions
-from .sharing import leaders
+from .sharing import Led, led, side_for_all
 from .window import JoinWindow
 
 #: Of a saved state: the time up to which its rows have been joined, whether it has ended, and which
@@ -62,6 +63,8 @@ class JoinState:
         This worker, and how many there are.
     device : callable
         Opens what the joins run on, when it is first needed.
+    heavy : sequence of int
+        Cells whose keys are heavy from the beginning.
     """
 
     def __init__(
@@ -73,6 +76,7 @@ class JoinState:
         rank: int,
         size: int,
         device: Callable[[], Device],
+        heavy: Sequence[int] = (),
     ) -> None:
         self.query = query.by_event_time
         self.rank, self.size = rank, size
@@ -92,8 +96,14 @@ class JoinState:
         #: Time up to which rows have been joined, on the clock, and as the join has it.
         self._before = self._joined_to = NEVER
         self._saved = SavedRows()
-        #: What was taken back: the checkpoint that it is of, and what that wrote anew.
-        self._restored: tuple[int, list[tuple[str, pa.RecordBatch]]] = (-1, [])
+        for_all = None if keys is None else side_for_all(query)
+        self._heavy = HeavyCells(rank, size, for_all, heavy)
+        #: Blocks for all others, for the next seal: what was held of a cell that became heavy.
+        self._moving: list[Buffer] = []
+        #: Rows of earlier steps that others have sent.
+        self._moved: list[pa.RecordBatch] = []
+        #: Blocks that were taken back, and the checkpoint that each part is of.
+        self._restored: list[tuple[int, list[Any]]] = []
         self._residence = Residence(uuid.uuid4().hex, BlockCache(1 << 62))
         self.pending_bytes = 0
 
@@ -160,30 +170,35 @@ class JoinState:
                     for receiver in {*range(self.size)} - {self.rank}:
                         blocks[receiver].append(block)
                 continue
-            for leader, own in enumerate(self._by_leader(side, rows)):
+            found = self._led(side, rows)
+            self._heavy.count(found.cells)
+            for leader in range(self.size):
+                own = rows.take(pa.array(found.of(leader)))
                 if not own.num_rows:
                     continue
                 if leader == self.rank:
                     self._pending.add(side, own)
                 else:
                     blocks[leader].append(write_block(source, own))
+        if self._keys is not None and self.size > 1:
+            self._tell(blocks)
         self.pending_bytes = 0
         return blocks
 
-    def _by_leader(self, side: str, rows: pa.RecordBatch) -> list[pa.RecordBatch]:
-        found = self._leaders(side, rows)
-        order = np.argsort(found, kind="stable")
-        cuts = np.searchsorted(found[order], np.arange(self.size + 1)).tolist()
-        rows = rows.take(pa.array(order))
-        return [rows.slice(first, last - first) for first, last in pairwise(cuts)]
-
-    def _leaders(self, side: str, rows: pa.RecordBatch) -> np.ndarray:
-        """Return the worker that each row belongs to."""
+    def _led(self, side: str, rows: pa.RecordBatch) -> Led:
+        """Return which worker each row belongs to, where each key has a leader."""
+        assert self._keys is not None
         places = rows.column(PLACE).to_numpy()
-        if self._keys is None:
-            return (places + rows.column(FEED).to_numpy()) % self.size
         known = side_columns(self.query, side, rows, sorted(self._keys.names(side)))
-        return leaders(self._keys, side, known, places, self.size)
+        return led(self._keys, side, known, places, self.size, self._heavy)
+
+    def _tell(self, blocks: list[list[Buffer]]) -> None:
+        """Send all others what they are to know of loads, and rows of cells that became heavy."""
+        found = [write_loads(told)] if (told := self._heavy.tell()) else []
+        found += self._moving
+        self._moving = []
+        for receiver in {*range(self.size)} - {self.rank}:
+            blocks[receiver] += found
 
     def merge(self, sender: int, block: Any) -> int:
         """Take rows of another worker; returns their number.
@@ -192,9 +207,15 @@ class JoinState:
         ------
         MalformedError
         """
-        source, rows = read_block(block, self._schemas)
-        self._pending.add(self._sides[source], rows)
-        return rows.num_rows
+        head, source, body = read_block(block, self._schemas)
+        if head is Head.LOADS:
+            self._heavy.hear(sender, body)
+            return 0
+        if head is Head.MOVED:
+            self._moved.append(body)
+        else:
+            self._pending.add(self._sides[source], body)
+        return body.num_rows
 
     # What leaves.
 
@@ -266,8 +287,23 @@ class JoinState:
                 for rows in pending.without_time(side)
             ]
         self._saved.end()
+        self._moving += self._moved_by(self._heavy.cut())
         head = _SAVED.pack(min(self._before, FOREVER - 1), is_over, self._saved.number)
+        head += np.array(self._heavy.cells, "<i8").tobytes()
         return [*earlier, head, *self._blocks(written), _ANEW, *self._blocks(anew)]
+
+    def _moved_by(self, cells: Sequence[int]) -> list[Buffer]:
+        """Return the rows that go to all others, as these cells have become heavy."""
+        side, found = self._heavy.side, []
+        if not cells or side is None:
+            return []
+        for batch, _ in self._held(side):
+            own = self._led(side, batch)
+            chosen = np.isin(own.cells, cells) & own.is_copied & (own.worker == self.rank)
+            rows = batch.filter(pa.array(chosen))
+            if rows.num_rows:
+                found.append(write_block(self._sides.index(side), rows, is_moved=True))
+        return found
 
     def _held(self, side: str) -> list[tuple[pa.RecordBatch, np.ndarray]]:
         """Return the rows of a side that have a time, and their times."""
@@ -278,42 +314,41 @@ class JoinState:
 
     def _is_own(self, side: str, rows: pa.RecordBatch) -> np.ndarray:
         """Return which rows no other worker saves."""
-        if self._keys is not None:
+        if self._keys is None:
+            return self._share_of(rows) == self.rank
+        if not self._heavy.cells:
             return np.ones(rows.num_rows, bool)
-        return self._leaders(side, rows) == self.rank
+        found = self._led(side, rows)
+        return ~found.is_copied | (found.worker == self.rank)
+
+    def _share_of(self, rows: pa.RecordBatch) -> np.ndarray:
+        """Return the worker that saves each row that all hold."""
+        return (rows.column(PLACE).to_numpy() + rows.column(FEED).to_numpy()) % self.size
 
     def _blocks(self, rows: Iterable[tuple[str, pa.RecordBatch]]) -> list[Buffer]:
         return [write_block(self._sides.index(s), b) for s, b in rows if b.num_rows]
 
     def load(self, blocks: Iterable[Any], size_then: int) -> None:
-        """Take back what one of ``size_then`` workers saved, as far as it belongs here now.
-
-        Raises
-        ------
-        MalformedError
-        """
-        every = iter(blocks)
-        time, is_over, number = _SAVED.unpack(next(every))
+        """Take back what one of ``size_then`` workers saved, as far as it belongs here now."""
+        head, *rest = blocks
+        time, is_over, number = _SAVED.unpack_from(head)
         self._before = max(self._before, FOREVER if is_over else time)
-        for block in takewhile(len, every):
-            self._pending.add(*self._led(block))
-        newest, anew = self._restored
-        if number >= newest:
-            anew = [*(anew if number == newest else []), *map(self._led, every)]
-            self._restored = number, anew
-
-    def _led(self, block: Any) -> tuple[str, pa.RecordBatch]:
-        """Read the rows of a block that belong here."""
-        source, rows = read_block(block, self._schemas)
-        side = self._sides[source]
-        if self._keys is not None and self.size > 1:
-            rows = self._by_leader(side, rows)[self.rank]
-        return side, rows
+        self._heavy.begin(np.frombuffer(head, "<i8", offset=_SAVED.size).tolist())
+        # Read later: which rows belong here is known once all parts have told of heavy cells.
+        self._restored.append((number, rest))
 
     def _settle(self) -> None:
-        """Let what was taken back of earlier steps be old."""
-        (number, anew), self._restored = self._restored, (-1, [])
-        if number >= 0 and not isinstance(self._pending, PendingSessions):
+        """Put rows where they belong that were taken back, or that others had."""
+        restored, self._restored = self._restored, []
+        newest = max((number for number, _ in restored), default=0)
+        anew: list[tuple[str, pa.RecordBatch]] = []
+        for number, blocks in restored:
+            every = iter(blocks)
+            for block in takewhile(len, every):
+                self._pending.add(*self._belonging(block))
+            if number == newest:
+                anew += map(self._belonging, every)
+        if restored and not isinstance(self._pending, PendingSessions):
             taken, self._joined_to = self._pending.take(self._before)
             then = self._frontier(self._joined_to)
             for side, (timed, timeless) in taken.items():
@@ -321,6 +356,29 @@ class JoinState:
                 anew += [(side, batch) for batch in timeless.to_batches()]
         for side, batch in anew:
             self._pending.add(side, batch)
+        moved, self._moved = self._moved, []
+        if moved and self._heavy.side is not None:
+            self._take_over(self._heavy.side, pa.Table.from_batches(moved))
+
+    def _belonging(self, block: Any) -> tuple[str, pa.RecordBatch]:
+        """Read the rows of a block that belong here."""
+        _, source, rows = read_block(block, self._schemas)
+        side = self._sides[source]
+        if self._keys is not None and self.size > 1:
+            rows = rows.take(pa.array(self._led(side, rows).of(self.rank)))
+        return side, rows
+
+    def _take_over(self, side: str, rows: pa.Table) -> None:
+        """Hold rows that another worker holds, too: they were joined there, or wait there."""
+        own = self.query.side(side)
+        is_old = read_times(own, rows).times < self._before
+        for batch in rows.filter(pa.array(~is_old)).combine_chunks().to_batches():
+            self._pending.add(side, batch)
+        if is_old.any():
+            held = pa.concat_tables([*self._window.tables(side), rows.filter(pa.array(is_old))])
+            order = order_of(held, read_times(own, held).times)
+            then = self._frontier(self._joined_to)
+            self._window.restore(then, side, held.take(pa.array(order)))
 
     def trim(self) -> None:
         """Give nothing back: rows that no later one can meet are gone already."""

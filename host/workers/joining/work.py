@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from contextlib import ExitStack
 
+import numpy as np
 import pyarrow as pa
 
 from penstock.plan.plan import plan
@@ -16,15 +17,18 @@ from ...device.base import Device
 from ...device.registry import open_device, parse_device
 from ...emit.groups.closing import Limit
 from ...emit.tables import table_delivery
+from ...rows.sides import side_columns
+from ...state import PARTITIONS
 from ...windows.source import Span
-from ..dealt import dealt_schema
+from ..dealt import dealt_schema, projected
 from ..job import Job
 from ..members import fingerprint
 from ..output_order import with_keys, with_rows, without_hidden
 from ..work import Work
 from .blocks import shipped_schema
+from .heavy import heavy_cells
 from .intake import JoinIntake
-from .sharing import shared_keys
+from .sharing import cells_of, shared_keys, side_for_all
 from .state import JoinState
 
 
@@ -90,7 +94,23 @@ class JoinWork(Work):
 
     def state(self, rank: int) -> JoinState:
         size, dealt, hidden = self._job.size, self.dealt, self.hidden
-        return JoinState(self._shown, self._keys, dealt, hidden, rank, size, self._device)
+        heavy = self._job.heavy
+        return JoinState(self._shown, self._keys, dealt, hidden, rank, size, self._device, heavy)
+
+    def heavy(self, tables: Mapping[str, pa.Table]) -> tuple[int, ...]:
+        size, query = self._job.size, self._shown.by_event_time
+        if self._keys is None or size == 1 or side_for_all(self._shown) is None:
+            return ()
+        loads = np.zeros(PARTITIONS, np.int64)
+        for side, dealt in zip(self.sides, self.dealt, strict=True):
+            names = sorted(self._keys.names(side.side))
+            for batch in tables[side.table].select(names).to_batches():
+                rows = projected(batch, pa.schema([dealt.field(name) for name in names]))
+                known = side_columns(query, side.side, rows, names)
+                loads += np.bincount(
+                    cells_of(self._keys, side.side, known, rows.num_rows)[0], minlength=PARTITIONS
+                )
+        return tuple(heavy_cells(loads, int(loads.sum()), size))
 
     def _device(self) -> Device:
         name, options = self._named

@@ -176,10 +176,12 @@ class Worker:
     @property
     def _may_begin(self) -> bool:
         limit = self._steps.next(self._limit, self._due)
-        if limit is None or not self._shares or not any(self.outgoing):
+        if limit is None or not any(self.outgoing):
             return limit is not None
-        # Others take it, too, and need for it what lies here, unless it is of a later epoch.
-        return self.rank != 0 and limit <= self._sent
+        # Others need what lies here for a step of their own, unless it is of a later epoch; and
+        # rank 0's announcement.
+        is_announced = self._shares and self.rank == 0
+        return limit <= self._sent and not is_announced
 
     def may_take(self, message: Message) -> bool:
         """Whether the next message of the parent may be handed in; later ones wait behind it."""

