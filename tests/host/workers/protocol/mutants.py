@@ -167,7 +167,7 @@ class DeadOnlySystem(ReliableSystem):
     def _kill(self, world: World, rank: int) -> World:
         before = world.workers
         marks, parent = before[rank].content._marks, world.parent.content
-        if marks.are_complete or marks.number > parent.committed + 1:
+        if rank in marks or marks.number > parent.committed + 1:
             return world  # the number of its mark would be noticed
         world, record = self._told(world, self._parent.recover, rank)
         fresh = self._new(world, rank, record)
