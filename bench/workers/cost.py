@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from statistics import median
 
 from bench.rows import Row
 from bench.workers import pair
-from bench.workers.jobs import agree, answer, cm, nb7, ro, ysb
+from bench.workers.jobs import agree, answer, cm, in_one_window, nb7, ro, ysb
 from bench.workers.joins import nb8, nb11
 from bench.workers.scale import Scale
 from bench.workers.tasks import Task
@@ -59,9 +59,7 @@ class Cost:
 def measure(scale: Scale, rounds: int, add: Callable[[Row], None]) -> list[Cost]:
     """Add a row for each of the six."""
     rows, joined = scale.each, scale.joined
-    # The loop by hand has one window, so all rows of CM are in one.
-    one_window = replace(cm(rows), per_second=rows)
-    jobs = ysb(rows), one_window, nb7(rows), nb8(joined), nb11(joined), ro(rows)
+    jobs = ysb(rows), in_one_window(cm(rows)), nb7(rows), nb8(joined), nb11(joined), ro(rows)
     found = [cost(job, rounds) for job in jobs]
     for own in found:
         most = TARGETS.get(own.name)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
 import numpy as np
@@ -201,6 +201,13 @@ def cm(rows: int, window_s: int = 2, jobs: int = 100_000) -> Job:
         loop=hand.sum_parts,
         groups=min(jobs, rows),
     )
+
+
+def in_one_window(job: Job) -> Job:
+    """The same, with all rows of a worker in one window, as the loop by hand needs them."""
+    if job.is_table:
+        return job
+    return replace(job, per_second=max(job.per_second, -(-job.rows // job.window_s)))
 
 
 def ro(rows: int, keys: int = 100_000_000, skew: float = 0.0) -> Job:

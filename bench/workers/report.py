@@ -26,7 +26,7 @@ from bench.workers import (
     scaling,
     theta,
 )
-from bench.workers.jobs import Job, cm, nb7, ro, ysb
+from bench.workers.jobs import Job, cm, in_one_window, nb7, ro, ysb
 from bench.workers.joins import nb8, nb11
 from bench.workers.mate import Stint
 from bench.workers.scale import Scale
@@ -217,7 +217,8 @@ class Report:
 
         with spark_side.session() as spark:
             rows, joined = self.scale.spark, self.scale.spark // 4
-            for job in (ysb(rows), cm(rows), nb7(rows), nb8(joined), nb11(joined), ro(rows)):
+            groups = ysb(rows), in_one_window(cm(rows)), nb7(rows), ro(rows)
+            for job in (*groups, nb8(joined), nb11(joined)):
                 # As many rows as Spark has, so that the state is as large.
                 half = replace(job, rows=job.rows // pair.WORKERS)
                 rates: dict[str, float] = {}

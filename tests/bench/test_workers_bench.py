@@ -33,7 +33,7 @@ from bench.workers import (
     theta,
     uppar,
 )
-from bench.workers.jobs import Job, agree, answer, cm, nb7, result, ro, ysb
+from bench.workers.jobs import Job, agree, answer, cm, in_one_window, nb7, result, ro, ysb
 from bench.workers.joins import JoinJob, nb8, nb11
 from bench.workers.scale import QUICK
 from bench.workers.turns import Turn, in_steps, take_turns, timed
@@ -278,6 +278,14 @@ def test_the_loop_by_hand_has_one_window():
     found = hand.give(hand.fold(hand.count_views, [columns], 8, 0, 1), 0).to_pydict()
     assert sorted(found["key"]) == keys.tolist()
     assert found["value"] == [3] * 8
+
+
+def test_rows_in_one_window():
+    job = in_one_window(cm(3_000_000, jobs=100))
+    arrays = job.arrays(job.batches(0))
+    assert len({int(t) // job.window_ms for _, own, _ in arrays for t in (own[0], own[-1])}) == 1
+    assert in_one_window(ysb(ROWS)).per_second == ysb(ROWS).per_second
+    assert in_one_window(ro(ROWS)).per_second == ro(ROWS).per_second
 
 
 def test_answers():
