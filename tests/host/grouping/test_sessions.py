@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from random import Random
 from typing import Any
 
@@ -22,8 +23,8 @@ from tests.kit.effort import examples
 SCHEMA = pa.schema([("k", pa.int64()), ("name", pa.string()), ("t", pa.int64()), ("x", pa.int32())])
 QUERY = (
     "SELECT k, name, session_window(t, {gap}).start AS s, session_window.end AS e, count(*) AS n, "
-    "sum(x) AS total, min(x) AS low, avg(x) AS mean, min_by(x, t) AS first FROM a "
-    "WHERE x IS NULL OR x < 90 GROUP BY k, name, session_window(t, {gap})"
+    "sum(x) AS total, min(x) AS low, avg(x) AS mean, max_by(x, x) AS high, min_by(x, t) AS first "
+    "FROM a WHERE x IS NULL OR x < 90 GROUP BY k, name, session_window(t, {gap})"
 )
 #: Sessions by the distance to the row before, of the same keys.
 ORACLE = """
@@ -38,7 +39,7 @@ ORACLE = """
         ) AS session FROM marked
     )
     SELECT k, name, min(t) AS s, max(t)::HUGEINT + {gap} AS e, count(*) AS n, sum(x) AS total,
-    min(x) AS low, avg(x) AS mean FROM numbered GROUP BY k, name, session
+    min(x) AS low, avg(x) AS mean, max(x) AS high FROM numbered GROUP BY k, name, session
 """
 _TIMES = st.one_of(st.none(), st.integers(-60, 60), st.sampled_from([2**63 - 40, -(2**63)]))
 _ROWS = st.lists(
@@ -80,14 +81,14 @@ def test_tables(rows, gap: int) -> None:
     assert plain(found) == wanted(data, gap)
 
 
-def batches(seed: int, count: int) -> list[pa.RecordBatch]:
+def batches(seed: int, count: int, stray: int = 4) -> list[pa.RecordBatch]:
     """Random rows in about the order of time, of few keys, with pauses."""
     rng, made, clock = Random(seed), [], 0
     for _ in range(count):
         rows = []
         for _ in range(rng.randint(0, 30)):
             clock += rng.choice([0, 0, 0, 1, 1, 3, 8])
-            time = None if rng.random() < 0.03 else clock - rng.randint(0, 4)
+            time = None if rng.random() < 0.03 else clock - rng.randint(0, stray)
             rows.append(
                 (rng.choice([None, 1, 2]), rng.choice(["", "é"]), time, rng.randint(-99, 99))
             )
@@ -176,6 +177,41 @@ def test_checkpoints_keep_open_sessions(tmp_path) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    "seed", [*range(3), *(pytest.param(n, marks=pytest.mark.slow) for n in range(100, 130))]
+)
+def test_late_rows_and_cuts_on_any_number_of_workers(seed: int, tmp_path) -> None:
+    rng = Random(seed)
+    given, gap, found, late = batches(seed, 40, stray=7), rng.choice([1, 3, 9]), {}, []
+    sizes = [rng.choice([1, 2, 3, 5]) for _ in range(rng.choice([1, 2, 3]))]
+    ends = sorted(rng.randrange(len(given)) for _ in sizes[1:])
+    for size, first, end in zip(sizes, [0, *ends], [*ends, len(given)], strict=True):
+        with penstock.stream(
+            QUERY.format(gap=gap), {"a": SCHEMA}, time={"a": "t"}, disorder=4, workers=size,
+            checkpoint=tmp_path, flow=Flow(latency_s=rng.choice([0.0, 0.01])),
+        ) as stream:  # fmt: skip
+            polled = None
+            for batch in given[first:end]:
+                stream.push("a", batch)
+                if rng.random() < 0.2:
+                    stream.flush()
+                while rng.random() < 0.5 and (polled := stream.poll()) is not None:
+                    found[polled.number] = polled.rows
+            late.append(stream.late()["a"])
+            if end < len(given):
+                stream.stop()
+                continue
+            polled = stream.close()
+            while polled is not None:
+                found[polled.number] = polled.rows
+                polled = stream.poll()
+    rest = Counter(map(tuple, (row.values() for b in given for row in b.to_pylist())))
+    rest -= Counter(tuple(row.values()) for rows in late for row in rows.to_pylist())
+    rows = table(list(rest.elements()))
+    assert rows.num_rows < sum(batch.num_rows for batch in given)
+    assert plain(pa.concat_tables(found.values())) == wanted(rows, gap)
+
+
 def test_instants_of_both_ends_have_one_type_and_explain_says_how(tmp_path) -> None:
     data = pa.table({"t": pa.array([0, 5_000, 90_000], pa.timestamp("ms", tz="UTC"))})
     query = (
@@ -192,6 +228,7 @@ def test_instants_of_both_ends_have_one_type_and_explain_says_how(tmp_path) -> N
 
 REFUSED = {
     "no gap": ("GROUP BY session_window(t)", "takes a time and a gap"),
+    "a gap below 0": ("GROUP BY session_window(t, -3)", "must be above 0"),
     "gap of 0": ("GROUP BY session_window(t, 0)", "must be above 0"),
     "a column": ("GROUP BY session_window(t, x)", "takes constant sizes"),
     "two": ("GROUP BY session_window(t, 1), session_window(t, 2)", "takes one session_window"),
