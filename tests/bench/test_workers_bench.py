@@ -72,7 +72,10 @@ def test_contenders_give_the_groups_of_a_plain_loop(job: Job):
     keys = list(zip(by_hand["key"], by_hand["w"], strict=True))
     assert len(set(keys)) == len(keys)
     assert dict(zip(keys, by_hand["value"], strict=True)) == wanted
-    runs = {"by hand": lambda: job.by_hand(job.arrays(batches)), **peers.contenders(job, rows)}
+    runs = {
+        "by hand": lambda: job.by_hand(job.arrays(batches)),
+        **peers.contenders(job, {job.stream: rows}),
+    }
     assert len(runs) == 5
     times = take_turns({name: timed(run) for name, run in runs.items()}, 1)
     assert times.rows == len(wanted)
@@ -91,7 +94,7 @@ def test_workers_that_make_their_own_input_give_the_groups_of_all_rows():
     # Windows of 10 s in 25 s of each: they leave one after the other, as both promise.
     job = replace(ysb(ROWS, window_s=10, ads=500), per_second=ROWS // 25, batch_rows=4000)
     rows = pa.concat_tables([pa.Table.from_batches(job.batches(rank)) for rank in range(2)])
-    wanted = answer(peers.contenders(job, rows)["DuckDB"]())
+    wanted = answer(peers.contenders(job, {job.stream: rows})["DuckDB"]())
     assert wanted.rows == 3 * 500
     with pair.started(job) as own:
         for _ in range(2):
@@ -163,6 +166,12 @@ def test_joins_and_tables_give_what_duckdb_does(job, size: int):
     inputs = job.inputs(0)
     assert answer(job.by_hand(job.hand_input(inputs))) == answered(job, 1)
     assert sum(batch.num_rows for _, batch in inputs) == pytest.approx(ROWS, abs=2)
+    both = [peers.tables(job, rank) for rank in range(size)]
+    runs = peers.contenders(
+        job, {name: pa.concat_tables([own[name] for own in both]) for name in job.schemas}
+    )
+    assert len(runs) == (2 if "NB11" in job.name else 4)
+    assert {name: answer(run()) for name, run in runs.items()} == dict.fromkeys(runs, wanted)
     for main in (pair.main, uppar.main):
         with pair.started(job, size, main) as own:
             for _ in range(2):
@@ -187,7 +196,9 @@ def test_buffers_that_fill_lose_no_row():
     rows = pa.concat_tables([pa.Table.from_batches(job.batches(rank)) for rank in range(2)])
     with pair.started(job, 2, uppar.main) as own:
         for _ in range(2):
-            assert own.turn().answer == answer(peers.contenders(job, rows)["DuckDB"]())
+            assert own.turn().answer == answer(
+                peers.contenders(job, {job.stream: rows})["DuckDB"]()
+            )
 
 
 @pytest.mark.slow
@@ -261,7 +272,7 @@ def test_peers_cut_windows():
     # Windows of a second in 2.5 s: rows at both ends of each.
     job = ysb(2_500_000, window_s=1, ads=50)
     rows = pa.Table.from_batches(job.batches(0)).slice(900_000, 300_000)
-    tables = {name: run() for name, run in peers.contenders(job, rows).items()}
+    tables = {name: run() for name, run in peers.contenders(job, {job.stream: rows}).items()}
     agree({name: answer(table) for name, table in tables.items()})
     assert result(tables["DuckDB"]).num_rows == 2 * 50
 
