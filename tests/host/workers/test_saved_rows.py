@@ -78,11 +78,11 @@ def finish(name: str, path: Path, found: dict[int, Any], workers: int) -> None:
 def test_a_row_is_written_once_and_its_file_goes_when_the_row_does(name: str, tmp_path) -> None:
     found: dict[int, Any] = {}
     written: dict[str, tuple[int, int]] = {}
-    for place in range(8):
+    for place in range(4):
         # One run for each, with the same names: what is left of the run before is written anew.
         found.update(run(name, tmp_path / "each", range(place, place + 1)))
     finish(name, tmp_path / "each", found, 2)
-    require_right(name, found, 8)
+    require_right(name, found, 4)
     found = {}
     with opened(QUERIES[name].format(NEAR), 2, checkpoint=tmp_path / "once") as stream:
         for place in range(20):
@@ -109,12 +109,12 @@ def test_a_row_is_written_once_and_its_file_goes_when_the_row_does(name: str, tm
 def test_another_number_of_workers_reads_what_several_checkpoints_hold(tmp_path) -> None:
     for name in QUERIES:
         path = tmp_path / name
-        found = run(name, path, range(5))
+        found = run(name, path, range(4))
         record = newest(path)
         assert len(record.states) > record.size
-        found.update(run(name, path, range(5, 7), workers=3))
+        found.update(run(name, path, range(4, 5), workers=3))
         finish(name, path, found, 1)
-        require_right(name, found, 7)
+        require_right(name, found, 5)
 
 
 def test_many_files_are_written_as_one(tmp_path, monkeypatch) -> None:
