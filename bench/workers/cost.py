@@ -102,7 +102,7 @@ def cost(job: Task, rounds: int) -> Cost:
     agree({"by hand": answer(given), "one worker": turns[1][-1].answer})
     counted = {size: own[2:] for size, own in turns.items()}
     return Cost(
-        job.name.partition(",")[0],
+        job.short,
         job.rows / median(seconds[2:]),
         {n: n * job.rows / median(t.seconds for t in own) for n, own in counted.items()},
         {n: median(t.cpu for t in own) / (n * job.rows) for n, own in counted.items()},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -71,16 +71,6 @@ class Job(Task):
     def window_ms(self) -> int:
         return 1000 * self.window_s
 
-    @cached_property
-    def workload(self) -> Workload:
-        """The rows of the first worker."""
-        return self._made(0)
-
-    @property
-    def sql(self) -> str:
-        """The query in Penstock's SQL."""
-        return self.workload.query()
-
     @property
     def schemas(self) -> dict[str, pa.Schema]:
         return {self.stream: self.schema}
@@ -118,10 +108,13 @@ class Job(Task):
 
     def batches(self, worker: int) -> list[pa.RecordBatch]:
         """Rows of one worker: the columns that the query reads, of the whole record."""
-        made = self._made(worker).batches(self.stream, rows=self.batch_rows)
+        made = self.made_for(worker).batches(self.stream, rows=self.batch_rows)
         return [batch.select(list(self.read)) for batch in made]
 
-    def _made(self, worker: int) -> Workload:
+    def tables(self, worker: int) -> dict[str, pa.Table]:
+        return {self.stream: pa.Table.from_batches(self.batches(worker))}
+
+    def made_for(self, worker: int) -> Workload:
         seconds = self.rows / self.per_second
         return self.made(seconds=seconds, rate=self.per_second, seed=1 + worker)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -57,15 +57,6 @@ class JoinJob(Task):
         """Whether rows are joined that are in one session."""
         return bool(self.gap_s)
 
-    @cached_property
-    def workload(self) -> Workload:
-        """The rows of the first worker."""
-        return self._made(0)
-
-    @property
-    def sql(self) -> str:
-        return self.workload.query()
-
     @property
     def schemas(self) -> dict[str, pa.Schema]:
         columns = {self.stream: self.read, "sellers": ("id", "t")}
@@ -79,8 +70,7 @@ class JoinJob(Task):
         return [Sent(tuple(schema.names)) for schema in self.schemas.values()]
 
     def tables(self, worker: int) -> dict[str, pa.Table]:
-        """Rows of one worker by stream."""
-        made, found = self._made(worker), {}
+        made, found = self.made_for(worker), {}
         for name, schema in self.schemas.items():
             rows = pa.Table.from_batches(
                 [batch.select(schema.names) for batch in made.batches(name, rows=BATCH_ROWS)]
@@ -110,7 +100,7 @@ class JoinJob(Task):
         left, right = arrays
         return self.loop(left, right)
 
-    def _made(self, worker: int) -> Workload:
+    def made_for(self, worker: int) -> Workload:
         rate = PER_SECOND * PER_SELLER / (PER_SELLER + 1)
         return self.made(seconds=self.rows / PER_SECOND, rate=rate, seed=1 + worker)
 

@@ -20,13 +20,6 @@ os.environ.setdefault("_RJEM_MALLOC_CONF", "dirty_decay_ms:-1,muzzy_decay_ms:-1"
 _KEPT = {"block_allocator_memory": "6GB", "allocator_flush_threshold": "1TB"}
 
 
-def tables(job: Job | JoinJob, worker: int) -> dict[str, pa.Table]:
-    """Rows of one worker by stream."""
-    if isinstance(job, JoinJob):
-        return job.tables(worker)
-    return {job.stream: pa.Table.from_batches(job.batches(worker))}
-
-
 def contenders(
     job: Job | JoinJob, rows: Mapping[str, pa.Table]
 ) -> dict[str, Callable[[], pa.Table]]:

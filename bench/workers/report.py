@@ -161,7 +161,7 @@ class Report:
         scale, rows = self.scale, self.scale.rows
         others = cm(scale.each), ro(scale.each), nb8(scale.joined), nb11(scale.joined)
         for job in (ysb(rows), ysb(rows, window_s=10), nb7(rows), *others):
-            whole = [peers.tables(job, rank) for rank in range(pair.WORKERS)]
+            whole = [job.tables(rank) for rank in range(pair.WORKERS)]
             runs = peers.contenders(
                 job, {name: pa.concat_tables([own[name] for own in whole]) for name in job.schemas}
             )
@@ -237,7 +237,7 @@ class Report:
                 best = max(rates, key=lambda who: rates[who])
                 rate = pair.WORKERS * half.rows / median(seconds)
                 over = rate / rates[best]
-                target = TARGET_SPARK.get(job.name.partition(",")[0], TARGETS["Spark"])
+                target = TARGET_SPARK.get(job.short, TARGETS["Spark"])
                 self._add(
                     Row(
                         f"two workers, {job.name}, {job.rows:,} rows, over Spark",

@@ -132,7 +132,7 @@ def measure(scale: Scale, rounds: int, add: Callable[[Row], None]) -> Found:
         add(_growth(job, own["ours"]))
         add(_checked(job, own["ours"]))
         add(_over_uppar(job, own))
-        if _short(job) in _FOLDING:
+        if job.short in _FOLDING:
             add(_two_over_one(job, own["ours"]))
     for name, make in (("YSB", ysb), ("RO", ro)):
         found.skewed[name] = {
@@ -147,10 +147,6 @@ def measure(scale: Scale, rounds: int, add: Callable[[Row], None]) -> Found:
     return found
 
 
-def _short(job: Task) -> str:
-    return job.name.partition(",")[0]
-
-
 def _growth(job: Task, curve: Curve) -> Row:
     texts = ", ".join(f"{n}: {point.cpu_s * NANO:.0f}" for n, point in curve.items())
     most = max(curve)
@@ -158,7 +154,7 @@ def _growth(job: Task, curve: Curve) -> Row:
     growth = curve[most].cpu_s / curve[2].cpu_s - 1
     model = fitted({n: point.cpu_s for n, point in curve.items() if n <= 2})
     off = max(abs(model.cpu_s(n) / point.cpu_s - 1) for n, point in curve.items())
-    if _short(job) not in _FOLDING:
+    if job.short not in _FOLDING:
         target, met = f"within {MOST_OFF:.0%} of fold + ship (n-1)/n", off <= MOST_OFF
     else:
         target = f"1 to 2 <= {MOST_AT_TWO:.0%}, 2 to {most} <= {MOST_GROWTH:.0%}"
@@ -192,14 +188,14 @@ def _over_uppar(job: Task, found: dict[str, Curve]) -> Row:
     over = {n: theirs[n].cpu_s / ours[n].cpu_s for n in theirs}
     sent = {n: theirs[n].sent_bytes / max(ours[n].sent_bytes, 1e-9) for n in theirs}
     size = 8 if 8 in over else max(over)
-    target = TARGET_UPPAR[_short(job)]
+    target = TARGET_UPPAR[job.short]
     return Row(
         f"CPU seconds of UpPar over ours, {job.name}, {size} workers",
         f"{over[size]:.2f}x; bytes sent {sent[size]:.1f}x; its busiest receiver has "
         f"{theirs[size].busiest:.2f} of their mean",
         f">= {target:g}x",
         over[size] >= target,
-        f"rows/s {PAPER_UPPAR[_short(job)]} (paper)",
+        f"rows/s {PAPER_UPPAR[job.short]} (paper)",
         {"job": job.name, "over": over, "sent": sent, "points": list(map(asdict, theirs.values()))},
     )
 

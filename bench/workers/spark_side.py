@@ -21,7 +21,6 @@ from bench.spark.native import settings
 from bench.spark.streams import ROCKSDB, run, source
 from bench.workers.jobs import Job
 from bench.workers.joins import JoinJob
-from bench.workers.peers import tables
 from penstock.errors import PenstockError
 
 CORES = 2
@@ -61,7 +60,7 @@ def rates(spark: SparkSession, job: Job | JoinJob, batches: int) -> Iterator[tup
     PenstockError
         Spark keeps other state than there is.
     """
-    given = tables(job, 0)
+    given = job.tables(0)
     parts = {name: _cut(rows, batches) for name, rows in given.items()}
     expected = _kept(job, given)
     for who, store in STORES.items():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
@@ -14,6 +15,7 @@ from penstock.host.workers.job import Job as WorkersJob
 from penstock.host.workers.work import Work
 from penstock.host.workers.worker_loop import EPOCH_BYTES
 from penstock.query.options import QueryOptions
+from penstock.sim.workloads.base import Workload
 
 #: Batches of sources, by number, in the order in which they come.
 Inputs = list[tuple[int, pa.RecordBatch]]
@@ -50,9 +52,27 @@ class Task(ABC):
     is_table: bool = False
 
     @property
-    @abstractmethod
+    def short(self) -> str:
+        """The name alone, without a size."""
+        return self.name.partition(",")[0]
+
+    @cached_property
+    def workload(self) -> Workload:
+        """The rows of the first worker."""
+        return self.made_for(0)
+
+    @property
     def sql(self) -> str:
-        """The query."""
+        """The query in Penstock's SQL."""
+        return self.workload.query()
+
+    @abstractmethod
+    def made_for(self, worker: int) -> Workload:
+        """The rows of a worker."""
+
+    @abstractmethod
+    def tables(self, worker: int) -> dict[str, pa.Table]:
+        """The columns that the query reads of one worker's rows, by stream."""
 
     @property
     @abstractmethod

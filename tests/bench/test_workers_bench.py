@@ -144,7 +144,7 @@ def test_repartitioned_rows_give_the_same_groups(job: Job, size: int):
 
 def answered(job: JoinJob | Job, size: int) -> Answer:
     """By DuckDB, of the rows of so many workers."""
-    parts = [peers.tables(job, rank) for rank in range(size)]
+    parts = [job.tables(rank) for rank in range(size)]
     with duckdb.connect() as db:
         for name in job.schemas:
             db.register(name, pa.concat_tables([own[name] for own in parts]))
@@ -166,7 +166,7 @@ def test_joins_and_tables_give_what_duckdb_does(job, size: int):
     inputs = job.inputs(0)
     assert answer(job.by_hand(job.hand_input(inputs))) == answered(job, 1)
     assert sum(batch.num_rows for _, batch in inputs) == pytest.approx(ROWS, abs=2)
-    both = [peers.tables(job, rank) for rank in range(size)]
+    both = [job.tables(rank) for rank in range(size)]
     runs = peers.contenders(
         job, {name: pa.concat_tables([own[name] for own in both]) for name in job.schemas}
     )
