@@ -69,5 +69,5 @@ def test_the_others_wait_and_nothing_is_late(name: str) -> None:
     if case is not None:
         assert case.shown(found) == case.shown(case.rows(given))
     else:
-        assert found == joins.wanted(*query, given["a"], given["b"])
+        assert not groups.difference(found, joins.wanted(*query, given["a"], given["b"]))
     assert waiting <= MEMORY_BYTES

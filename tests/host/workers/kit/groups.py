@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from random import Random
 from typing import Any
@@ -86,6 +87,19 @@ def comparable(table: pa.Table) -> Rows:
         tuple(map(_plain, row)) for row in zip(*(c.to_pylist() for c in table.columns), strict=True)
     ]
     return sorted(rows, key=repr)
+
+
+def difference(found: Rows, expected: Rows) -> str:
+    """What rows are too many and what too few, or nothing.
+
+    Where pytest runs in continuous integration, it compares lists that differ line by line, which
+    takes it longer than a test may run if there are thousands.
+    """
+    ours, theirs = Counter(found), Counter(expected)
+    few, many = list((theirs - ours).elements()), list((ours - theirs).elements())
+    if not few and not many:
+        return ""
+    return f"{len(few)} rows are missing {few[:5]}, {len(many)} too many {many[:5]}"
 
 
 def listed(table: pa.Table) -> Rows:
