@@ -125,3 +125,34 @@ def take_announced(words, place):
     """
     fence_all()
     return load_word(words, place) == 1 and _exchange(words, place, types.uint64(0)) == 1
+
+
+@intrinsic
+def _compare_exchange(typingctx, words, place, old, new):
+    def codegen(context, builder, signature, args):
+        pointer = _pointer(context, builder, signature.args[0], *args[:2])
+        pair = builder.cmpxchg(pointer, args[2], args[3], "seq_cst", "seq_cst")
+        return builder.extract_value(pair, 1)
+
+    return types.boolean(words, types.int64, types.uint64, types.uint64), codegen
+
+
+@intrinsic
+def _add(typingctx, words, place, value):
+    def codegen(context, builder, signature, args):
+        pointer = _pointer(context, builder, signature.args[0], *args[:2])
+        return builder.atomic_rmw("add", pointer, args[2], "seq_cst")
+
+    return types.uint64(words, types.int64, types.uint64), codegen
+
+
+@_kept
+def replace_word(words, place, old, new):
+    """Set word ``place`` if it still has an old value; returns whether it had."""
+    return _compare_exchange(words, place, types.uint64(old), types.uint64(new))
+
+
+@_kept
+def add_word(words, place, value):
+    """Add to word ``place``, whoever else does, too."""
+    _add(words, place, types.uint64(value))

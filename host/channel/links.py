@@ -106,7 +106,7 @@ class ShmLink(Link):
     def connect(self, offered: bytes) -> tuple[Producer, Consumer]:
         about = json.loads(offered)
         process = about["process"]
-        ring, *bell = (_opened(process, file) for file in about["files"])
+        ring, *bell = (opened(process, file) for file in about["files"])
         try:
             self._ringer = ringer = Ringer((bell[0], bell[1]))
             producer = attach_producer(ring, ringer.ring, spins=self._spins)
@@ -141,8 +141,14 @@ class ShmLink(Link):
             self._ringer = None
 
 
-def _opened(process: int, file: int) -> int:
-    """Open a file of another process."""
+def opened(process: int, file: int) -> int:
+    """Open a file of another process of this place; returns its descriptor here.
+
+    Raises
+    ------
+    ProcessError
+        The process has ended, or is another user's.
+    """
     try:
         return os.open(f"/proc/{process}/fd/{file}", os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
     except PermissionError as cause:

@@ -239,6 +239,9 @@ class GroupState:
                 return self._output.rows(nothing, self._texts, is_empty=True)
         return self.release(math.inf)
 
+    def cut(self) -> None:
+        """Decide nothing: who leads a group stays."""
+
     def save(self) -> list[memoryview]:
         """Return blocks of the groups that are led here, which later changes leave as they are."""
         return self._exchange.saved(self._led.logs())

@@ -87,6 +87,9 @@ class LookupState:
     def release(self, limit: Limit) -> pa.RecordBatch:
         return self._groups.release(limit)
 
+    def cut(self) -> None:
+        self._groups.cut()
+
     def save(self) -> list[memoryview]:
         return self._groups.save()
 

@@ -59,6 +59,17 @@ class Work(ABC):
         """Return the cells of keys that have so many rows of tables that workers share each."""
         return ()
 
+    def share(self, board: int, count: int) -> None:  # noqa: B027
+        """Let the state made next share memory with those of other workers of this host.
+
+        Parameters
+        ----------
+        board : int
+            Descriptor from :func:`.joining.runs.create_board`, which all of them map.
+        count : int
+            How many workers of the host there are, this one among them.
+        """
+
     @abstractmethod
     def state(self, rank: int) -> EpochState:
         """Make the state of a worker."""

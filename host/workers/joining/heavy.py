@@ -23,8 +23,8 @@ from ...state import PARTITIONS
 
 #: Share above the mean of all workers from which on the rows of a cell are too many for one.
 TOLERANCE = 0.25
-#: Rows below which it is too early to tell.
-LEAST_ROWS = 1_000
+#: Rows below which it is too early to tell: a few of one key in a row are not many.
+LEAST_ROWS = 4_096
 #: Cells that a worker names for each worker: one that is heavy is among them.
 _NAMED = 4
 
@@ -68,7 +68,7 @@ class HeavyCells:
         #: Cells of which one side goes everywhere, and of which the other is spread.
         self._copied = np.zeros(PARTITIONS, bool)
         self._spread = np.zeros(PARTITIONS, bool)
-        #: Rows of each cell that were folded here since the last cut.
+        #: Rows of each cell that were folded here since it was last decided.
         self._loads = np.zeros(PARTITIONS, np.int64)
         #: What each worker has told of them before its mark.
         self._told: dict[int, np.ndarray] = {}
@@ -135,5 +135,6 @@ class HeavyCells:
         found = heavy_cells(loads, total, self._size)
         self._copied[found] = True
         self._told.clear()
-        self._loads[:] = 0
+        if total >= LEAST_ROWS:
+            self._loads[:] = 0
         return found

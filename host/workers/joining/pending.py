@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -11,6 +12,27 @@ from penstock.plan.query import LEFT, RIGHT, JoinQuery, Side
 
 from ...grouping.event_times import read_times
 from ..output_order import FEED, PLACE
+
+
+@dataclass(frozen=True)
+class Due:
+    """Rows with a time that a step takes.
+
+    Parameters
+    ----------
+    rows : pyarrow.Table
+    times : ndarray of int64, optional
+        Of the rows; None if they are in their order.
+    """
+
+    rows: pa.Table
+    times: np.ndarray | None = None
+
+    def in_order(self) -> pa.Table:
+        """Return the rows by time, feed and place."""
+        if self.times is None:
+            return self.rows
+        return self.rows.take(pa.array(order_of(self.rows, self.times)))
 
 
 class SideRest:
@@ -51,8 +73,8 @@ class SideRest:
         self._count()
         return taken
 
-    def below(self, time: int) -> pa.Table:
-        """Take the rows below a time, by time, feed and place."""
+    def below(self, time: int) -> Due:
+        """Take the rows below a time."""
         times = np.concatenate(self._times) if self._times else np.zeros(0, np.int64)
         rows = pa.Table.from_batches(self._timed, self._schema)
         is_due = times < time
@@ -62,7 +84,7 @@ class SideRest:
             self._timed = rows.filter(pa.array(~is_due)).combine_chunks().to_batches()
             rows, times = rows.filter(pa.array(is_due)), times[is_due]
         self._count()
-        return rows.take(pa.array(order_of(rows, times)))
+        return Due(rows, times)
 
     def with_time(self) -> list[tuple[pa.RecordBatch, np.ndarray]]:
         """Return the rows that have a time, and their times."""
@@ -80,8 +102,8 @@ class SideRest:
         self.nbytes = sum(batch.nbytes for batch in batches)
 
 
-#: Rows of each side that a step takes: those with a time, in their order, and those without.
-Taken = dict[str, tuple[pa.Table, pa.Table]]
+#: Rows of each side that a step takes: those with a time, and those without.
+Taken = dict[str, tuple[Due, pa.Table]]
 
 
 class PendingRows:

@@ -16,7 +16,7 @@ from ...rows.counting import counting
 from ...rows.sides import SideRows, side_columns
 from ...sessions.key_codes import KeyCodes
 from ...sessions.numbering import Spans
-from .pending import PendingRows, Taken
+from .pending import Due, PendingRows, Taken
 
 
 class PendingSessions(PendingRows):
@@ -58,7 +58,7 @@ class PendingSessions(PendingRows):
         rest: dict[str, pa.Table] = {}
         codes, times, keys = [], [], KeyCodes(self._sessions)
         for side, own in self.sides.items():
-            timed = own.below(FOREVER)
+            timed = own.below(FOREVER).in_order()
             known, of_keys = keys.of(side, self._loaded(side, timed))
             rows[side] = timed.filter(pa.array(known))
             rest[side] = pa.concat_tables([own.without_time(), timed.filter(pa.array(~known))])
@@ -91,10 +91,10 @@ class PendingSessions(PendingRows):
         return found
 
 
-def _named(timed: pa.Table, timeless: pa.Table, sessions: np.ndarray) -> tuple[pa.Table, pa.Table]:
+def _named(timed: pa.Table, timeless: pa.Table, sessions: np.ndarray) -> tuple[Due, pa.Table]:
     """Add the column of sessions."""
     none = pa.nulls(timeless.num_rows, pa.int64())
     return (
-        timed.append_column(SESSION, pa.array(sessions, pa.int64())),
+        Due(timed.append_column(SESSION, pa.array(sessions, pa.int64()))),
         timeless.append_column(SESSION, none),
     )

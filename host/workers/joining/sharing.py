@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import pyarrow as pa
 
 from penstock.expr.columns import Columns, evaluate_all
 from penstock.plan.query import LEFT, RIGHT, JoinKind, JoinQuery
@@ -12,7 +13,9 @@ from penstock.plan.routing_keys import RoutingKeys, routing_keys
 
 from ...keys.hashing import hash_keys
 from ...routing.base import cells_of_hashes
+from ...rows.sides import side_columns
 from ...state import PARTITIONS
+from ..output_order import FEED, PLACE
 from .heavy import HeavyCells
 
 
@@ -79,28 +82,59 @@ class Led:
         return np.flatnonzero((self.worker == rank) | self.is_copied)
 
 
-def led(
-    keys: RoutingKeys,
-    side: str,
-    columns: Columns,
-    places: np.ndarray,
-    size: int,
-    heavy: HeavyCells,
-) -> Led:
-    """Return which worker leads each row: by the cell of its key.
+class Placing:
+    """Which of several workers has which rows, and which of those that have a row saves it.
 
     Parameters
     ----------
-    columns : mapping of (side, name) to Vector
-    places : ndarray of int64, shape (n,)
-        Numbers of the rows, by which those are spread whose key is NULL, which match nothing, and
-        those of heavy cells.
-    size : int
-        Workers.
+    query : JoinQuery
+        With event times.
+    keys : RoutingKeys or None
+        None where all workers have all rows.
+    rank, size : int
+    heavy : HeavyCells
     """
-    cells, valid = cells_of(keys, side, columns, len(places))
-    is_spread, is_copied = heavy.spread(side, cells), heavy.copied(side, cells)
-    if valid is not None:
-        is_spread, is_copied = is_spread | ~valid, is_copied & valid
-    worker = np.where(is_spread, places % size, cells * size // PARTITIONS)
-    return Led(cells, worker, is_copied)
+
+    def __init__(
+        self, query: JoinQuery, keys: RoutingKeys | None, rank: int, size: int, heavy: HeavyCells
+    ) -> None:
+        self._query, self._keys, self._heavy = query, keys, heavy
+        self._rank, self._size = rank, size
+
+    @property
+    def is_by_key(self) -> bool:
+        """Whether each key has a worker that leads it."""
+        return self._keys is not None
+
+    def led(self, side: str, rows: pa.RecordBatch) -> Led:
+        """Return which worker leads each row: by the cell of its key.
+
+        Rows whose key is NULL match nothing; they are spread by their places, as those of heavy
+        cells are.
+        """
+        keys, size = self._keys, self._size
+        assert keys is not None
+        columns = side_columns(self._query, side, rows, sorted(keys.names(side)))
+        cells, valid = cells_of(keys, side, columns, rows.num_rows)
+        is_spread, is_copied = self._heavy.spread(side, cells), self._heavy.copied(side, cells)
+        if valid is not None:
+            is_spread, is_copied = is_spread | ~valid, is_copied & valid
+        places = rows.column(PLACE).to_numpy()
+        worker = np.where(is_spread, places % size, cells * size // PARTITIONS)
+        return Led(cells, worker, is_copied)
+
+    def belonging(self, side: str, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """Return the rows that this worker has to have."""
+        if self._keys is None or self._size == 1:
+            return rows
+        return rows.take(pa.array(self.led(side, rows).of(self._rank)))
+
+    def saves(self, side: str, rows: pa.RecordBatch) -> np.ndarray:
+        """Return which of its rows this worker saves, as no other does."""
+        if self._keys is None:
+            numbers = rows.column(PLACE).to_numpy() + rows.column(FEED).to_numpy()
+            return numbers % self._size == self._rank
+        if not self._heavy.cells:
+            return np.ones(rows.num_rows, bool)
+        found = self.led(side, rows)
+        return ~found.is_copied | (found.worker == self._rank)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import pyarrow as pa
 
@@ -13,6 +14,8 @@ from penstock.plan.window import FOREVER, NEVER
 from ...join.step import Block, Frontier, Kept, needed
 from ...rows.sides import Loaded, SideRows, read_side
 from ...rows.stretches import NamedBlock
+from .pending import Due
+from .runs import Run, Runs
 
 #: Blocks of a side that are small beside the one before are merged with it: then there are few.
 _GROWTH = 2
@@ -24,7 +27,11 @@ class _Held:
 
     about: Block
     block: NamedBlock
-    table: pa.Table
+    run: Run
+
+    @property
+    def table(self) -> pa.Table:
+        return self.run.table
 
     def between(self, low: int, high: int) -> Loaded:
         return Loaded.of_block(self.block, self.table, low, high)
@@ -39,10 +46,12 @@ class JoinWindow(Kept):
     ----------
     query : JoinQuery
         Whose tables are named by side.
+    runs : Runs
+        Makes the rows of each block, or knows who has made them.
     """
 
-    def __init__(self, query: JoinQuery) -> None:
-        self.query = query
+    def __init__(self, query: JoinQuery, runs: Runs) -> None:
+        self.query, self._runs = query, runs
         self._held: dict[str, list[_Held]] = {LEFT: [], RIGHT: []}
         self._new: dict[str, Loaded] = {}
         self._entering: dict[str, _Held] = {}
@@ -56,15 +65,15 @@ class JoinWindow(Kept):
     def new(self, side: str) -> Loaded:
         return self._new[side]
 
-    def begin(self, side: str, timed: pa.Table, timeless: pa.Table) -> None:
+    def begin(self, side: str, timed: Due, timeless: pa.Table) -> None:
         """Take the new rows of a side, which pass its filter.
 
         Parameters
         ----------
-        timed, timeless : pyarrow.Table
-            Rows with a time, in their order, and others.
+        timed, timeless
+            Rows with a time, and others.
         """
-        made = self._load(side, timed)
+        made = self._load(side, timed.rows.num_rows, timed.in_order)
         loaded = made.between(NEVER, FOREVER)
         if timeless.num_rows:
             table = timeless.combine_chunks()
@@ -74,12 +83,12 @@ class JoinWindow(Kept):
         self._new[side] = loaded
         self._entering[side] = made
 
-    def _load(self, side: str, table: pa.Table) -> _Held:
-        """Make a block of rows in the order of time."""
-        table = table.combine_chunks()
-        rows = read_side(self.query, self.query.side(side), table).timed
+    def _load(self, side: str, count: int, make: Callable[[], pa.Table]) -> _Held:
+        """Make a block of so many rows in the order of time."""
         self._made += 1
-        return _held(f"rows {self._made}", rows, table)
+        run = self._runs.run(self._made, count, lambda: make().combine_chunks())
+        rows = read_side(self.query, self.query.side(side), run.table).timed
+        return _held(f"rows {self._made}", rows, run)
 
     def end(self, frontier: Frontier) -> None:
         """The step is over: its rows are old, and those are forgotten that no step needs."""
@@ -95,8 +104,10 @@ class JoinWindow(Kept):
     def _merged(self, frontier: Frontier, side: str, held: list[_Held]) -> list[_Held]:
         """Merge small blocks into those before them."""
         while len(held) > 1 and held[-2].about.rows < _GROWTH * held[-1].about.rows:
-            table = pa.concat_tables([one.table for one in held[-2:]])
-            held[-2:] = [self._grouped(frontier, side, self._load(side, table))]
+            tables = [one.table for one in held[-2:]]
+            count = sum(table.num_rows for table in tables)
+            merged = self._load(side, count, partial(pa.concat_tables, tables))
+            held[-2:] = [self._grouped(frontier, side, merged)]
         return held
 
     def _grouped(self, frontier: Frontier, side: str, made: _Held) -> _Held:
@@ -107,10 +118,11 @@ class JoinWindow(Kept):
         group = int(frontier.grouping.keys(rows.columns, len(rows)).max())
         return replace(made, about=replace(made.about, group=group))
 
-    def restore(self, frontier: Frontier, side: str, timed: pa.Table) -> None:
-        """Take back rows of steps before the frontier, in their order, before any step."""
-        if timed.num_rows:
-            self._held[side] = [self._grouped(frontier, side, self._load(side, timed))]
+    def restore(self, frontier: Frontier, side: str, timed: Due) -> None:
+        """Take back rows of steps before the frontier, in place of those that are held."""
+        if count := timed.rows.num_rows:
+            made = self._load(side, count, timed.in_order)
+            self._held[side] = [self._grouped(frontier, side, made)]
 
     def tables(self, side: str) -> Sequence[pa.Table]:
         """Return the old rows of a side, in the order of time."""
@@ -135,14 +147,14 @@ class JoinWindow(Kept):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the old rows, with what is read of them."""
+        """Bytes of the old rows, without those of runs of other workers, and of what is read."""
         return sum(_nbytes(one) for own in self._held.values() for one in own)
 
 
-def _held(name: str, rows: SideRows, table: pa.Table) -> _Held:
+def _held(name: str, rows: SideRows, run: Run) -> _Held:
     count = len(rows)
     low, high = (int(rows.time[0]), int(rows.time[-1])) if count else (FOREVER, NEVER)
-    return _Held(Block(count, low, high), NamedBlock(name, rows), table)
+    return _Held(Block(count, low, high), NamedBlock(name, rows), run)
 
 
 def _overlaps(held: _Held, low: int, high: int) -> bool:
@@ -150,7 +162,7 @@ def _overlaps(held: _Held, low: int, high: int) -> bool:
 
 
 def _nbytes(held: _Held) -> int:
-    rows = held.block.rows
-    return (
-        held.table.nbytes + rows.time.nbytes + sum(v.values.nbytes for v in rows.columns.values())
-    )
+    rows, run = held.block.rows, held.run
+    arrays = [rows.time, *(vector.values for vector in rows.columns.values())]
+    read = sum(array.nbytes for array in arrays if not run.has(array))
+    return read + (run.table.nbytes if run.is_own else 0)

@@ -28,6 +28,7 @@ from ..work import Work
 from .blocks import shipped_schema
 from .heavy import heavy_cells
 from .intake import JoinIntake
+from .runs import HostRuns
 from .sharing import cells_of, shared_keys, side_for_all
 from .state import JoinState
 
@@ -52,6 +53,7 @@ class JoinWork(Work):
         self._job = job
         self._named = parse_device(job.device)
         self._owned = ExitStack()
+        self._runs: HostRuns | None = None
         self._plan = planned = plan(query)
         if job.is_table:
             planned.require_order()
@@ -95,7 +97,15 @@ class JoinWork(Work):
     def state(self, rank: int) -> JoinState:
         size, dealt, hidden = self._job.size, self.dealt, self.hidden
         heavy = self._job.heavy
-        return JoinState(self._shown, self._keys, dealt, hidden, rank, size, self._device, heavy)
+        runs = self._runs
+        return JoinState(
+            self._shown, self._keys, dealt, hidden, rank, size, self._device, heavy, runs
+        )
+
+    def share(self, board: int, count: int) -> None:
+        if self.shares_steps and count > 1:
+            self._runs = HostRuns(board, count)
+            self._owned.callback(self._runs.close)
 
     def heavy(self, tables: Mapping[str, pa.Table]) -> tuple[int, ...]:
         size, query = self._job.size, self._shown.by_event_time

@@ -61,6 +61,8 @@ def run(start: WorkerStart, files: Sequence[int], line: Line, parent: int) -> No
     workers = LocalWorkers(rank, job.size, line)
     work = compiled(job)
     require_equal(workers.exchange(as_bytes(job.facts(work.fingerprint))))
+    work.share(ends.board, job.size)
+    os.close(ends.board)
     state = work.state(rank)
     worker = Worker(
         rank,

@@ -12,15 +12,20 @@ from dataclasses import dataclass
 
 from ...channel import Consumer, Doorbell, Producer, Ringer, spin_seconds
 from ...channel.shm import attach_consumer, attach_producer, create
+from ..joining.runs import create_board
 from ..peers import PeerChannels
 
 
 @dataclass(frozen=True)
 class ChildEnds:
-    """What a child has: its doorbell and who rings it, the parent's channels, peers by rank."""
+    """What a child has: its doorbell and who rings it, the parent's channels, peers by rank.
+
+    ``board`` is the descriptor by which it finds what other workers share; it is the child's own.
+    """
 
     bell: Doorbell
     own: Ringer
+    board: int
     consumer: Consumer
     producer: Producer
     peers: list[PeerChannels | None]
@@ -42,7 +47,7 @@ class Wiring:
     def __init__(self, size: int, bell: Doorbell, crc: bool = False) -> None:
         self.size = size
         self._bells = [Doorbell.create() for _ in range(size)]
-        self._files: list[int] = []
+        self._board = create_board()
         self._parent_files = bell.files
         self._ringers = [ringer_of(one) for one in self._bells]
         #: File of the ring from one process to another; the parent is -1.
@@ -66,7 +71,7 @@ class Wiring:
     def files_for(self, rank: int) -> list[int]:
         """Return the descriptors that a child needs, in the order that :func:`child_ends` reads."""
         others = [other for other in range(self.size) if other != rank]
-        files = [*self._bells[rank].files, *self._parent_files]
+        files = [self._board, *self._bells[rank].files, *self._parent_files]
         files += [file for other in others for file in self._bells[other].files]
         for other in (-1, *others):
             files += [self._rings[other, rank], self._rings[rank, other]]
@@ -74,9 +79,9 @@ class Wiring:
 
     def sent(self) -> None:
         """Close what only children need, once they have it."""
-        for file in self._rings.values():
+        for file in [*self._rings.values(), *([] if self._board < 0 else [self._board])]:
             os.close(file)
-        self._rings = {}
+        self._rings, self._board = {}, -1
         for bell in self._bells:
             bell.close()
         self._bells = []
@@ -91,6 +96,7 @@ class Wiring:
 def child_ends(rank: int, size: int, files: Sequence[int]) -> ChildEnds:
     """Attach to the descriptors of :meth:`Wiring.files_for`, which are this process' own now."""
     others = [other for other in range(size) if other != rank]
+    board, *files = files
     pairs = [(files[k], files[k + 1]) for k in range(0, len(files), 2)]
     spin_s = spin_seconds(size)
     spins = spin_s > 0
@@ -109,7 +115,7 @@ def child_ends(rank: int, size: int, files: Sequence[int]) -> ChildEnds:
     # Mapped memory stays; of a doorbell that is rung, the event is used.
     for file in (*(pair[1] for pair in pairs[1 : 2 + len(others)]), *files[4 + 2 * len(others) :]):
         os.close(file)
-    return ChildEnds(bell, ringer_of(bell), *ends[0], peers)
+    return ChildEnds(bell, ringer_of(bell), board, *ends[0], peers)
 
 
 def ringer_of(bell: Doorbell) -> Ringer:

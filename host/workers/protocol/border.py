@@ -49,6 +49,10 @@ class FoldingState(Protocol):
         """Output rows of led groups below a limit, which are forgotten."""
         ...
 
+    def cut(self) -> None:
+        """All that was sent before a cut is here, of all workers, and nothing from behind it."""
+        ...
+
     def save(self) -> Sequence[Buffer | int]:
         """What is led, as a copy that later merges do not change.
 

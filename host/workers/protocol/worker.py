@@ -358,6 +358,7 @@ class Worker:
         """Set aside this worker's part: all that lies before the marks, and nothing else."""
         # A restored worker takes for given what the promises in the record complete.
         self._let_go(self._steps.at_cut(self._limit, self._due))
+        self.state.cut()
         state = tuple(self.state.save()) if self.saves else ()
         rows, self._unsaved = tuple(self._unsaved), []
         self.parts.append(

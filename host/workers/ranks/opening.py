@@ -14,7 +14,7 @@ from penstock.query.options import QueryOptions
 
 from ...channel import Doorbell, spin_seconds
 from ...channel.link_maker import LinkMaker, Whereabouts
-from ...channel.links import Link
+from ...channel.links import Link, opened
 from ...execute.trace import Trace
 from ...join.lookup.source import RelationTable
 from ...join.stream.flow import Flow
@@ -22,6 +22,7 @@ from ..checkpoint import Checkpoint
 from ..commits import commit_of, parts_in, rows_by_rank
 from ..compiling import compiled
 from ..job import Job
+from ..joining.runs import create_board
 from ..local.child import warm
 from ..local.wiring import ringer_of
 from ..members import Workers, as_bytes, require_equal, schema_text
@@ -96,14 +97,19 @@ class _Opening:
                 number = last.number
             folder.tidy(last)
         facts = as_bytes(job.facts(work.fingerprint)).decode()
-        return {"facts": facts, "number": number, "where": asdict(self._here)}
+        self._board = create_board()
+        self.owned.callback(os.close, self._board)
+        where = asdict(self._here)
+        return {"facts": facts, "number": number, "where": where, "board": self._board}
 
     def compare(self, said: Sequence[Mapping[str, Any]]) -> None:
         """Refuse ranks that do not run the same."""
         require_equal([one["facts"].encode() for one in said])
         self._number = said[0]["number"]
         self._where = [Whereabouts(**one["where"]) for one in said]
-        self._spin_s = spin_seconds(sum(one.place == self._here.place for one in self._where))
+        here = [r for r, one in enumerate(self._where) if one.place == self._here.place]
+        self._spin_s = spin_seconds(len(here))
+        self._boards = [(self._where[r].process, said[r]["board"]) for r in here]
 
     def offer(self) -> list[str | None]:
         """Read the record, and make this rank's end of all channels."""
@@ -132,6 +138,11 @@ class _Opening:
 
     def _load(self) -> None:
         job, rank, last = self.job, self.workers.rank, self.last
+        board = opened(*self._boards[0])  # of the lowest rank of this place
+        try:
+            self.work.share(board, len(self._boards))
+        finally:
+            os.close(board)
         self.state = self.work.state(rank)
         self.worker = Worker(
             rank,

@@ -117,8 +117,8 @@ class Hands:
                 self.deliver(*pair)
         self.release(self.rng.randrange(self.size))
 
-    def cut(self, promise: int) -> None:
-        """All end their epochs, all arrives, and each saves."""
+    def cut(self, promise: int, *, saves: bool = True) -> None:
+        """All end their epochs, all arrives, and each may save."""
         for rank in range(self.size):
             self.seal(rank, promise)
         for pair, queue in self.sent.items():
@@ -126,6 +126,9 @@ class Hands:
                 self.deliver(*pair)
         for rank, state in enumerate(self.states):
             self.release(rank)
+            state.cut()
+            if not saves:
+                continue
             found = state.save()
             earlier = [self.parts[rank][n] for n in found if isinstance(n, int)]
             self.parts[rank].append([b for b in found if not isinstance(b, int)])
@@ -144,8 +147,14 @@ class Hands:
         return after
 
 
-def run(name: str, seed: int) -> Hands:
-    """Push to workers, with cuts, and once or twice another number of workers."""
+def run(name: str, seed: int, share: float = 0.8) -> Hands:
+    """Push to workers, with cuts, and once or twice another number of workers.
+
+    Parameters
+    ----------
+    share : float
+        Of cuts at which all save.
+    """
     rng = Random(seed)
     hands = Hands(QUERIES[name], rng.choice([2, 3, 4]), rng)
     given = {source: batches(2 * seed + source, COUNT) for source in range(2)}
@@ -154,13 +163,19 @@ def run(name: str, seed: int) -> Hands:
             hands.fold(source, own[place], place * ROWS)
         hands.some(place)
         if rng.random() < 0.35:
-            hands.cut(place)
-            if rng.random() < 0.2:
+            saves = rng.random() < share
+            hands.cut(place, saves=saves)
+            if saves and rng.random() < 0.2:
                 hands = hands.restart(rng.choice([1, 2, 3, 5]))
     hands.cut(FOREVER)
     rows = comparable(pa.Table.from_batches(hands.found).select(hands.work.output.names))
     assert not difference(rows, wanted(QUERIES[name], *given.values())), (name, seed)
     return hands
+
+
+@pytest.fixture(autouse=True)
+def _few_are_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(heavy, "LEAST_ROWS", 1_000)
 
 
 def run_some() -> None:
@@ -174,8 +189,15 @@ def test_by_hand(name: str, seed: int) -> None:
     hands = run(name, seed)
     shared = [state._heavy.cells for state in hands.states]
     assert all(cells == shared[0] for cells in shared)
-    if len(hands.states) > 1 and hands.states[0]._saved.number > 1:
+    if len(hands.states) > 1 and hands.states[0]._parts._saved.number > 1:
         assert shared[0] == [CELL] * (name in SHARED)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("name", ["left", "right"])
+def test_by_hand_without_checkpoints(name: str, seed: int) -> None:
+    hands = run(name, seed, share=0)
+    assert all(state._heavy.cells == [CELL] for state in hands.states)
 
 
 @pytest.mark.slow
@@ -209,6 +231,34 @@ def test_rows_that_do_not_move_are_noticed(monkeypatch) -> None:
     monkeypatch.setattr(JoinState, "seal", seal)
     with pytest.raises(AssertionError, match="rows are missing"):
         run_some()
+
+
+def test_few_rows_are_counted_on(monkeypatch) -> None:
+    """Cuts may come every few milliseconds."""
+    monkeypatch.setattr(heavy, "LEAST_ROWS", 4_096)
+    cells = HeavyCells(0, 2, RIGHT)
+    for _ in range(4):
+        cells.count(np.full(1_000, 7))
+        cells.tell()
+        assert cells.cut() == []
+    cells.count(np.full(1_000, 7))
+    cells.tell()
+    assert cells.cut() == [7]
+
+
+@pytest.mark.parametrize("name", ["inner", "left"])
+def test_streams_without_checkpoints(name: str) -> None:
+    """Each cut tells that rows have left: it is one for heavy keys, too."""
+    given = {source: batches(seed, COUNT) for seed, source in enumerate("ab")}
+    found = []
+    with opened(QUERIES[name], 3) as stream:
+        for place in range(COUNT):
+            for source in "ab":
+                stream.push(source, given[source][place])
+            found.append(stream.poll())
+        found.append(stream.close())
+    rows = comparable(pa.concat_tables(found))
+    assert not difference(rows, wanted(QUERIES[name], given["a"], given["b"]))
 
 
 @pytest.mark.parametrize("name", ["left", "right"])

@@ -110,6 +110,8 @@ class Tally:
             del self.led[group]
         return Groups(tuple(gone))
 
+    def cut(self) -> None: ...
+
     def save(self) -> list[Any]:
         return [tuple(sorted(self.led.items()))]
 

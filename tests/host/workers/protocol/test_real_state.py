@@ -37,7 +37,7 @@ class RealState:
         assert isinstance(QUERY, GroupQuery)
         self._state = GroupState(QUERY, SCHEMA, rank=rank, size=size)
         self.seal, self.merge = self._state.seal, self._state.merge
-        self.save, self.load = self._state.save, self._state.load
+        self.cut, self.save, self.load = self._state.cut, self._state.save, self._state.load
 
     @property
     def changed(self) -> int:

@@ -1,0 +1,114 @@
+"""What the checkpoints of one worker of a join consist of, and the way back."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Iterator
+from itertools import takewhile
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.plan.query import LEFT, RIGHT
+from penstock.plan.window import FOREVER
+
+from ..protocol.border import Buffer
+from .blocks import read_block, write_block
+from .heavy import HeavyCells
+from .held import HeldRows
+from .saved import SavedRows
+from .sharing import Placing
+
+#: Of a saved state: the time up to which its rows have been joined, whether it has ended, and which
+#: of this worker's checkpoints it is of.
+_SAVED = struct.Struct("<q?3xI")
+#: Between blocks of rows that are written once, and those that each checkpoint writes anew.
+_ANEW = b""
+
+
+class Parts:
+    """Writes the rows of a worker into its parts of checkpoints, each once, and takes them back.
+
+    Parameters
+    ----------
+    held : HeldRows
+    placing : Placing
+    heavy : HeavyCells
+    schemas : list of pyarrow.Schema
+        Of shipped rows, left and right.
+    """
+
+    def __init__(
+        self, held: HeldRows, placing: Placing, heavy: HeavyCells, schemas: list[pa.Schema]
+    ) -> None:
+        self._held, self._placing, self._heavy = held, placing, heavy
+        self._schemas, self._sides = schemas, (LEFT, RIGHT)
+        self._saved = SavedRows()
+        #: Blocks that were taken back, and the checkpoint that each part is of.
+        self._restored: list[tuple[int, list[Any]]] = []
+
+    def save(self) -> list[Buffer | int]:
+        """Return what this worker holds, without what others hold, too.
+
+        Rows with a time are in the blocks of one checkpoint; those that follow name it as long as
+        such rows are held.
+        """
+        held, pending = self._held, self._held.pending
+        if held.leaves_by_session:
+            earlier = self._saved.begin({})
+            written, anew = [], [(s, b) for s in self._sides for b in pending.batches(s)]
+        else:
+            timed = {side: held.timed(side) for side in self._sides}
+            first = {s: min(int(t.min()) for _, t in own) for s, own in timed.items() if own}
+            earlier = self._saved.begin(first)
+            written = [
+                (side, self._saved.fresh(side, rows, times, self._placing.saves(side, rows)))
+                for side, own in timed.items()
+                for rows, times in own
+            ]
+            anew = [
+                (side, rows.filter(pa.array(self._placing.saves(side, rows))))
+                for side in self._sides
+                for rows in pending.without_time(side)
+            ]
+        self._saved.end()
+        head = _SAVED.pack(min(held.before, FOREVER - 1), held.has_ended, self._saved.number)
+        head += np.array(self._heavy.cells, "<i8").tobytes()
+        return [*earlier, head, *self._blocks(written), _ANEW, *self._blocks(anew)]
+
+    def _blocks(self, rows: Iterable[tuple[str, pa.RecordBatch]]) -> list[Buffer]:
+        return [write_block(self._sides.index(s), b) for s, b in rows if b.num_rows]
+
+    def load(self, blocks: Iterable[Any]) -> None:
+        """Take note of what a worker has saved, and of its heavy cells."""
+        head, *rest = blocks
+        time, has_ended, number = _SAVED.unpack_from(head)
+        self._held.before = max(self._held.before, FOREVER if has_ended else time)
+        self._heavy.begin(np.frombuffer(head, "<i8", offset=_SAVED.size).tolist())
+        # Read later: which rows belong here is known once all parts have told of heavy cells.
+        self._restored.append((number, rest))
+
+    def settle(self) -> None:
+        """Hold the rows that were loaded, as far as they belong here now."""
+        restored, self._restored = self._restored, []
+        if not restored:
+            return
+        newest, anew = max(number for number, _ in restored), []
+
+        def written() -> Iterator[tuple[str, pa.RecordBatch]]:
+            for number, blocks in restored:
+                every = iter(blocks)
+                yield from map(self._belonging, takewhile(len, every))
+                if number == newest:
+                    anew.extend(map(self._belonging, every))
+
+        self._held.restore(written())
+        for side, batch in anew:
+            self._held.pending.add(side, batch)
+
+    def _belonging(self, block: Any) -> tuple[str, pa.RecordBatch]:
+        """Read the rows of a block that belong here."""
+        _, source, rows = read_block(block, self._schemas)
+        side = self._sides[source]
+        return side, self._placing.belonging(side, rows)
