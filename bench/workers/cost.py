@@ -92,7 +92,9 @@ def cost(job: Task, rounds: int) -> Cost:
     seconds, given = [], None
     with pair.started(job, 1) as one, pair.started(job, 2) as two:
         turns: dict[int, list] = {1: [], 2: []}
-        for _ in range(rounds + 2):
+        one.warm()
+        two.warm()
+        for _ in range(rounds + 1):
             began = time.perf_counter()
             given = job.by_hand(arrays)
             seconds.append(time.perf_counter() - began)
@@ -100,10 +102,10 @@ def cost(job: Task, rounds: int) -> Cost:
                 turns[size].append(own.turn())
     assert given is not None
     agree({"by hand": answer(given), "one worker": turns[1][-1].answer})
-    counted = {size: own[2:] for size, own in turns.items()}
+    counted = {size: own[1:] for size, own in turns.items()}
     return Cost(
         job.short,
-        job.rows / median(seconds[2:]),
+        job.rows / median(seconds[1:]),
         {n: n * job.rows / median(t.seconds for t in own) for n, own in counted.items()},
         {n: median(t.cpu for t in own) / (n * job.rows) for n, own in counted.items()},
     )

@@ -102,6 +102,10 @@ def main(rank: int, line: Connection, wiring: Wiring, job: Task) -> None:
         line.send(mate.run(job, inputs))
 
 
+#: Turns of started workers that do not count: in these memory is touched for the first time.
+WARM_TURNS = 4
+
+
 class Pair:
     """Started workers.
 
@@ -130,6 +134,10 @@ class Pair:
         # Each worker leads other groups, and checksums of rows are added up.
         checksum = sum(own.answer.checksum for own in stints) % (1 << 64)
         return Turn(seconds, Answer(rows, checksum), sum(own.cpu for own in stints))
+
+    def warm(self) -> Turn:
+        """The last of the turns that do not count."""
+        return [self.turn() for _ in range(WARM_TURNS)][-1]
 
 
 @contextmanager

@@ -86,8 +86,7 @@ def measure(jobs: Sequence[Task], size: int, add: Callable[[Row], None]) -> None
 
 def _roles(job: Task, size: int, main: Callable[..., None]) -> list[Role]:
     with pair.started(job, size, main) as own:
-        for _ in range(2):
-            own.turn()
+        own.warm()
         with counted(own.pids) as counters:
             own.turn()
         rows = size * job.rows

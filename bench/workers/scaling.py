@@ -72,7 +72,7 @@ def curves(
     sizes : sequence of int
         Numbers of workers; UpPar has none alone.
     rounds : int
-        Turns that count; two before do not: in these memory is touched for the first time.
+        Turns that count.
     """
     mains = {"ours": pair.main, "UpPar": uppar.main}
     found: dict[str, Curve] = {name: {} for name in contenders}
@@ -81,8 +81,7 @@ def curves(
         for name in contenders:
             if size > 1 or name == "ours":
                 with pair.started(job, size, mains[name]) as own:
-                    answers[name] = own.turn().answer
-                    own.turn()
+                    answers[name] = own.warm().answer
                     found[name][size] = point(own, job, rounds)
         agree(answers)
     return found

@@ -17,6 +17,10 @@ class Kept(ABC):
     def old(self, side: str, low: int, high: int) -> Loaded:
         """Return rows of earlier steps with ``low <= time <= high``."""
 
+    def met(self, side: str, low: int, high: int, meeting: Loaded) -> Loaded:
+        """Return those of :meth:`old` that rows of the other side can meet, and any others."""
+        return self.old(side, low, high)
+
     @abstractmethod
     def new(self, side: str) -> Loaded:
         """Return the rows of this step, including those without a time."""

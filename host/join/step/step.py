@@ -230,7 +230,7 @@ class _OverTime(_Joins):
         first, last = FOREVER, NEVER
         if len(own.rows):
             first, last = self.query.window.reach(other(side), *own.rows.time[[0, -1]].tolist())
-        return self.kept.old(other(side), first, last)
+        return self.kept.met(other(side), first, last, own)
 
 
 def _table(loaded: Loaded) -> pa.Table:

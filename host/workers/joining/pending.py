@@ -60,17 +60,18 @@ class SideRest:
             alone = np.ones(batch.num_rows, bool)
             alone[found.rows] = False
             self.timeless.append(batch.filter(pa.array(alone)))
+            self._count(self.timeless[-1:])
             batch = batch.take(pa.array(found.rows))
         if len(found.times):
             self._timed.append(batch)
             self._times.append(found.times)
-        self._count()
+            self._count([batch])
         return found.times
 
     def without_time(self) -> pa.Table:
         """Take the rows that have no time."""
         taken, self.timeless = pa.Table.from_batches(self.timeless, self._schema), []
-        self._count()
+        self._count_anew()
         return taken
 
     def below(self, time: int) -> Due:
@@ -83,7 +84,7 @@ class SideRest:
             self._times = [times[~is_due]]
             self._timed = rows.filter(pa.array(~is_due)).combine_chunks().to_batches()
             rows, times = rows.filter(pa.array(is_due)), times[is_due]
-        self._count()
+        self._count_anew()
         return Due(rows, times)
 
     def with_time(self) -> list[tuple[pa.RecordBatch, np.ndarray]]:
@@ -96,10 +97,13 @@ class SideRest:
         """Return all rows."""
         return [*self._timed, *self.timeless]
 
-    def _count(self) -> None:
-        batches = self.batches()
-        self.rows = sum(batch.num_rows for batch in batches)
-        self.nbytes = sum(batch.nbytes for batch in batches)
+    def _count(self, batches: Sequence[pa.RecordBatch]) -> None:
+        self.rows += sum(batch.num_rows for batch in batches)
+        self.nbytes += sum(batch.nbytes for batch in batches)
+
+    def _count_anew(self) -> None:
+        self.rows = self.nbytes = 0
+        self._count(self.batches())
 
 
 #: Rows of each side that a step takes: those with a time, and those without.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,6 +18,9 @@ from ...rows.sides import side_columns
 from ...state import PARTITIONS
 from ..output_order import FEED, PLACE
 from .heavy import HeavyCells
+
+#: Workers from which on rows are sorted by them.
+_MANY = 8
 
 
 def shared_keys(query: JoinQuery) -> RoutingKeys | None:
@@ -80,6 +84,14 @@ class Led:
     def of(self, rank: int) -> np.ndarray:
         """Return the places of the rows that a worker gets, ascending."""
         return np.flatnonzero((self.worker == rank) | self.is_copied)
+
+    def of_all(self, size: int) -> Sequence[np.ndarray]:
+        """Return the places of the rows that each of so many workers gets, ascending."""
+        if size < _MANY or self.is_copied.any():
+            return [self.of(rank) for rank in range(size)]
+        # A pass over the rows for each worker would take longer than to sort them by worker.
+        order = np.argsort(self.worker.astype(np.min_scalar_type(size)), kind="stable")
+        return np.split(order, np.cumsum(np.bincount(self.worker, minlength=size))[:-1])
 
 
 class Placing:

@@ -155,10 +155,10 @@ class JoinState:
                 continue
             found = self._placing.led(side, rows)
             self._heavy.count(found.cells)
-            for leader in range(self.size):
-                own = rows.take(pa.array(found.of(leader)))
-                if not own.num_rows:
+            for leader, places in enumerate(found.of_all(self.size)):
+                if not len(places):
                     continue
+                own = rows.take(pa.array(places))
                 if leader == self.rank:
                     self._held.pending.add(side, own)
                 else:

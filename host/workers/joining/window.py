@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 
 import pyarrow as pa
 
-from penstock.plan.query import LEFT, RIGHT, JoinQuery
+from penstock.plan.query import LEFT, RIGHT, JoinQuery, other
+from penstock.plan.ranges import place
+from penstock.plan.routing_keys import routing_keys
 from penstock.plan.window import FOREVER, NEVER
 
 from ...join.step import Block, Frontier, Kept, needed
-from ...rows.sides import Loaded, SideRows, read_side
+from ...rows.counting import counting
+from ...rows.sides import Loaded, read_side
 from ...rows.stretches import NamedBlock
+from .common_keys import CommonKeys, Keys, Marks, is_worth
 from .pending import Due
 from .runs import Run, Runs
 
@@ -28,6 +32,8 @@ class _Held:
     about: Block
     block: NamedBlock
     run: Run
+    side: str
+    common: CommonKeys | None
 
     @property
     def table(self) -> pa.Table:
@@ -35,6 +41,30 @@ class _Held:
 
     def between(self, low: int, high: int) -> Loaded:
         return Loaded.of_block(self.block, self.table, low, high)
+
+    @cached_property
+    def _keys(self) -> Keys:
+        assert self.common is not None
+        return self.common.of(self.side, self.block.rows)
+
+    def marked(self, low: int, high: int, marks: Marks) -> Loaded:
+        """Return rows with ``low <= time <= high`` that may have one of some keys."""
+        rows, (hashes, valid) = self.block.rows, self._keys
+        own = slice(place(rows.time, low), place(rows.time, high, after=True))
+        found = own.start + marks.find((hashes[own], None if valid is None else valid[own]))
+        if 2 * len(found) > own.stop - own.start:
+            return self.between(low, high)
+        chosen = replace(rows.pick(found), row=counting(len(found)))
+        return Loaded(self.table.take(pa.array(found)), chosen, rows.pick(slice(0)))
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the rows, if they are this worker's, and of what is read of them."""
+        rows = self.block.rows
+        arrays = [rows.time, *(vector.values for vector in rows.columns.values())]
+        arrays += [own for own in self.__dict__.get("_keys", ()) if own is not None]
+        read = sum(array.nbytes for array in arrays if not self.run.has(array))
+        return read + (self.table.nbytes if self.run.is_own else 0)
 
 
 class JoinWindow(Kept):
@@ -52,15 +82,29 @@ class JoinWindow(Kept):
 
     def __init__(self, query: JoinQuery, runs: Runs) -> None:
         self.query, self._runs = query, runs
+        keys = routing_keys(query.predicate)
+        self._common = None if keys is None or keys.band is not None else CommonKeys(keys)
         self._held: dict[str, list[_Held]] = {LEFT: [], RIGHT: []}
         self._new: dict[str, Loaded] = {}
         self._entering: dict[str, _Held] = {}
         self._made = 0
 
     def old(self, side: str, low: int, high: int) -> Loaded:
-        parts = [one.between(low, high) for one in self._held[side] if _overlaps(one, low, high)]
+        return self._together(side, [one.between(low, high) for one in self._at(side, low, high)])
+
+    def _at(self, side: str, low: int, high: int) -> list[_Held]:
+        return [one for one in self._held[side] if one.about.low <= high and one.about.high >= low]
+
+    def _together(self, side: str, parts: list[Loaded]) -> Loaded:
         none = self._new[side].pick(slice(0))
         return Loaded.concat([none, *parts]) if parts else none.unnamed()
+
+    def met(self, side: str, low: int, high: int, meeting: Loaded) -> Loaded:
+        own, few = self._at(side, low, high), len(meeting.rows)
+        if self._common is None or not is_worth(few, sum(one.about.rows for one in own)):
+            return self.old(side, low, high)
+        marks = Marks(self._common.of(other(side), meeting.rows))
+        return self._together(side, [one.marked(low, high, marks) for one in own])
 
     def new(self, side: str) -> Loaded:
         return self._new[side]
@@ -88,7 +132,10 @@ class JoinWindow(Kept):
         self._made += 1
         run = self._runs.run(self._made, count, lambda: make().combine_chunks())
         rows = read_side(self.query, self.query.side(side), run.table).timed
-        return _held(f"rows {self._made}", rows, run)
+        about = Block(0, FOREVER, NEVER)
+        if count := len(rows):
+            about = Block(count, int(rows.time[0]), int(rows.time[-1]))
+        return _Held(about, NamedBlock(f"rows {self._made}", rows), run, side, self._common)
 
     def end(self, frontier: Frontier) -> None:
         """The step is over: its rows are old, and those are forgotten that no step needs."""
@@ -148,21 +195,4 @@ class JoinWindow(Kept):
     @property
     def nbytes(self) -> int:
         """Bytes of the old rows, without those of runs of other workers, and of what is read."""
-        return sum(_nbytes(one) for own in self._held.values() for one in own)
-
-
-def _held(name: str, rows: SideRows, run: Run) -> _Held:
-    count = len(rows)
-    low, high = (int(rows.time[0]), int(rows.time[-1])) if count else (FOREVER, NEVER)
-    return _Held(Block(count, low, high), NamedBlock(name, rows), run)
-
-
-def _overlaps(held: _Held, low: int, high: int) -> bool:
-    return held.about.low <= high and held.about.high >= low
-
-
-def _nbytes(held: _Held) -> int:
-    rows, run = held.block.rows, held.run
-    arrays = [rows.time, *(vector.values for vector in rows.columns.values())]
-    read = sum(array.nbytes for array in arrays if not run.has(array))
-    return read + (run.table.nbytes if run.is_own else 0)
+        return sum(one.nbytes for own in self._held.values() for one in own)

@@ -10,6 +10,8 @@ from __future__ import annotations
 import ctypes
 import sys
 
+import pyarrow as pa
+
 #: Options of glibc's ``mallopt``.
 _TRIM_THRESHOLD, _TOP_PAD, _MMAP_MAX = -1, -2, -4
 #: Bytes free at the end of the heap that are kept, the most that the option takes.
@@ -26,6 +28,8 @@ def keep_memory() -> None:
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
     if mallopt is None:
         return
+    # Arrow's own allocator gives pages back soon.
+    pa.set_memory_pool(pa.system_memory_pool())
     options = ((_MMAP_MAX, 0), (_TRIM_THRESHOLD, _KEPT_BYTES), (_TOP_PAD, _GROWTH_BYTES))
     for option, value in options:
         mallopt(option, value)
