@@ -151,7 +151,10 @@ def started(
     main : callable
         What a process does.
     """
-    context = multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(
+        ["bench.workers.mate", "bench.workers.joins", "bench.workers.uppar"]
+    )
     wiring = Wiring.create(size)
     processes, lines = [], []
     try:

@@ -43,9 +43,6 @@ PAPER_PER_THREAD = 12.5e6
 #: Workers whose roles are told apart.
 ROLES = 4
 
-#: Most workers of a theta join.
-THETA_WORKERS = 8
-
 #: Micro-batches of Spark's stream.
 SPARK_BATCHES = 6
 
@@ -214,8 +211,7 @@ class Report:
         nexmark.measure(self.scale.events, self._rounds, self._add)
 
     def _theta(self) -> None:
-        sizes = [size for size in self.scale.workers if size <= THETA_WORKERS]
-        theta.measure(self.scale.sides, sizes, self._add)
+        theta.measure(self.scale.sides, self.scale.theta_workers, self._add)
         heavy.measure(self.scale.sides, self._add)
 
     def _spark(self) -> None:
@@ -224,7 +220,8 @@ class Report:
         with spark_side.session() as spark:
             rows, joined = self.scale.spark, self.scale.spark // 4
             groups = ysb(rows), in_one_window(cm(rows)), nb7(rows), ro(rows)
-            for job in (*groups, nb8(joined), nb11(joined)):
+            jobs = (*groups, nb8(joined), nb11(joined))
+            for job in (own for own in jobs if own.short in self.scale.beside_spark):
                 # As many rows as Spark has, so that the state is as large.
                 half = replace(job, rows=job.rows // pair.WORKERS)
                 rates: dict[str, float] = {}
@@ -278,7 +275,9 @@ class Report:
         scale = self.scale
         settings = {"keys": LATENCY_KEYS, "window_ms": WINDOW_MS, "latency_s": LATENCY_S}
         live.sustained(**settings, seconds=1.0)  # all is compiled
-        rate = median(live.sustained(**settings, seconds=scale.seconds / 4) for _ in range(3))
+        rate = median(
+            live.sustained(**settings, seconds=scale.seconds / 4) for _ in range(scale.runs)
+        )
         found = live.delays(**settings, rate=rate / 2, seconds=scale.seconds)
         self._add(
             Row(

@@ -32,6 +32,10 @@ class Scale:
         Of NEXMark.
     sides : int
         Rows of each side of a theta join on one worker.
+    theta_workers : tuple of int
+        Numbers of workers of a theta join.
+    beside_spark : tuple of str
+        Short names of the workloads.
     """
 
     rows: int
@@ -47,6 +51,8 @@ class Scale:
     skews: tuple[float, ...]
     events: int
     sides: int
+    theta_workers: tuple[int, ...]
+    beside_spark: tuple[str, ...]
 
 
 FULL = Scale(
@@ -63,19 +69,23 @@ FULL = Scale(
     skews=(0.2, 0.6, 1.0, 1.4, 2.0),
     events=20_000_000,
     sides=80_000,
+    theta_workers=(1, 2, 4, 8),
+    beside_spark=("YSB", "CM", "NB7", "RO", "NB8", "NB11"),
 )
 QUICK = Scale(
     rows=1_380_000,
     spark=600_000,
     keys=200_000,
-    every_s=2,
+    every_s=0.5,
     runs=1,
-    seconds=8,
-    rounds=2,
+    seconds=2,
+    rounds=1,
     each=400_000,
     joined=200_000,
-    workers=(1, 2, 4),
+    workers=(1, 2),
     skews=(0.2, 2.0),
     events=2_000_000,
     sides=20_000,
+    theta_workers=(1, 2),
+    beside_spark=("YSB", "NB8"),
 )
