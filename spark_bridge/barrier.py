@@ -102,7 +102,7 @@ def run_worker(main: Callable[[Workers], Any]) -> Iterator[pa.RecordBatch]:
     result, failed = None, None
     try:
         result = cloudpickle.dumps(main(workers))
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # a process that ended would be tried again
         failed = _described(error)
     at = time.time()
     workers.leave(None if failed is None else failed["message"])
@@ -112,10 +112,14 @@ def run_worker(main: Callable[[Workers], Any]) -> Iterator[pa.RecordBatch]:
     yield pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
 
 
-def _described(error: Exception) -> dict[str, Any]:
+def _described(error: BaseException) -> dict[str, Any]:
     """Return what the caller is told of an error."""
     if isinstance(error, PenstockError):
         return error_header(error)
     last = traceback.extract_tb(error.__traceback__)[-1]
     where = f"{last.filename}:{last.lineno}"
-    return {"kind": "ProcessError", "message": f"{type(error).__name__}: {error} (at {where})"}
+    return {
+        "kind": "ProcessError",
+        "message": f"{type(error).__name__}: {error} (at {where})",
+        "trace": "".join(traceback.format_exception(error)),
+    }

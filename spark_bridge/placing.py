@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+import uuid
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, TypeVar, cast
 
 import pyarrow as pa
-from pyspark import cloudpickle
-from pyspark.sql import SparkSession
+from pyspark import InheritableThread, cloudpickle
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from penstock import arguments
@@ -20,6 +21,7 @@ from penstock.host.wire.errors import error_from
 from penstock.host.workers.members import Workers
 
 from .barrier import SCHEMA, run_worker
+from .task_slots import slots_for
 
 T = TypeVar("T")
 
@@ -55,7 +57,10 @@ def run_workers(spark: SparkSession, main: Callable[[Workers], T], *, workers: i
     ProcessError
         A worker was lost too often.
     PenstockError
-        ``main`` has failed in one worker: the first error, with its rank. All have ended.
+        ``main`` has failed in one worker: the first error, with its rank. All have ended. Its notes
+        have the traceback of an error that is not Penstock's.
+    KeyboardInterrupt
+        All have been told to end.
 
     Notes
     -----
@@ -67,7 +72,7 @@ def run_workers(spark: SparkSession, main: Callable[[Workers], T], *, workers: i
     if not callable(main):
         raise arguments.refuse("main", "a function of penstock.workers.Workers", main)
     _SIZE("workers", workers)
-    slots = slots_of(spark)
+    slots = slots_for(spark, workers)
     if slots is not None and slots < workers:
         raise UsageError(
             f"{workers} workers need as many slots at the same time, and Spark has {slots}; ask "
@@ -83,7 +88,7 @@ def run_workers(spark: SparkSession, main: Callable[[Workers], T], *, workers: i
     made = rows.mapInArrow(task, from_arrow_schema(SCHEMA), barrier=True)
     try:
         # Spark begins a barrier stage again only if a shuffle follows it.
-        found = made.repartition(1).collect()
+        found = _collected(spark, made.repartition(1))
     except Exception as cause:
         raise ProcessError(f"Spark could not run {workers} workers: {_reason(cause)}") from cause
     found.sort(key=lambda row: row.rank)
@@ -91,6 +96,42 @@ def run_workers(spark: SparkSession, main: Callable[[Workers], T], *, workers: i
     if failed:
         raise _first(failed)
     return [cast(T, cloudpickle.loads(bytes(row.result))) for row in found]
+
+
+def _collected(spark: SparkSession, made: DataFrame) -> list[Any]:
+    """Collect rows; at Ctrl-C the tasks end, which would otherwise hold their slots."""
+    context = getattr(spark, "_sc", None)
+    if context is None:
+        return _collected_by_server(spark, made)
+    found: list[list[Any] | Exception] = []
+
+    def collect() -> None:
+        context.setInterruptOnCancel(True)
+        try:
+            found.append(made.collect())
+        except Exception as error:
+            found.append(error)
+
+    # Spark's own handler of Ctrl-C cancels all jobs, but by the line to Java of this thread, which
+    # a call must not be holding.
+    thread = InheritableThread(target=collect, name="penstock-workers", daemon=True)
+    thread.start()
+    thread.join()
+    if isinstance(found[0], Exception):
+        raise found[0]
+    return found[0]
+
+
+def _collected_by_server(spark: SparkSession, made: DataFrame) -> list[Any]:
+    tag = f"penstock-workers-{uuid.uuid4().hex}"
+    spark.addTag(tag)
+    try:
+        return made.collect()
+    except KeyboardInterrupt:
+        spark.interruptTag(tag)
+        raise
+    finally:
+        spark.removeTag(tag)
 
 
 def _first(failed: list[Any]) -> Exception:
@@ -104,7 +145,10 @@ def _first(failed: list[Any]) -> Exception:
     first = min(failed, key=when)
     header = json.loads(first.error)
     header["message"] = f"worker {first.rank} has failed: {header['message']}"
-    return error_from(header, f"worker {first.rank}")
+    error = error_from(header, f"worker {first.rank}")
+    if "trace" in header:
+        error.add_note(f"On worker {first.rank}:\n{header['trace']}")
+    return error
 
 
 #: The line of a message of Spark's that says what a Python worker has raised.
@@ -118,26 +162,3 @@ def _reason(cause: Exception) -> str:
     # Where Java has failed, the first line says which of its methods was called.
     said = [*raised[-1:], *(line.removeprefix(": ") for line in lines if line.startswith(": "))]
     return [*said, *lines, type(cause).__name__][0]
-
-
-def slots_of(spark: SparkSession) -> int | None:
-    """Return how many tasks can run at the same time; None if the session cannot tell."""
-    context = getattr(spark, "_sc", None)
-    if context is not None:
-        scala = context._jsc.sc()
-        profile = scala.resourceProfileManager().defaultResourceProfile()
-        return int(scala.maxNumConcurrentTasks(profile))
-    return _slots_said(spark)
-
-
-def _slots_said(spark: SparkSession) -> int | None:
-    """Return the slots that the configuration of a server tells, as Connect has no more."""
-    master = spark.conf.get("spark.master", "") or ""
-    per_task = int(spark.conf.get("spark.task.cpus", "1") or 1)
-    if master == "local":
-        return 1
-    if local := re.fullmatch(r"local\[(\d+)(?:,\s*\d+)?\]", master):
-        return int(local[1]) // per_task
-    if cluster := re.fullmatch(r"local-cluster\[(\d+),\s*(\d+),\s*\d+\]", master):
-        return int(cluster[1]) * (int(cluster[2]) // per_task)
-    return None

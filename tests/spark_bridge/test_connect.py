@@ -11,11 +11,7 @@ import pytest
 pytest.importorskip("pyspark", reason="needs pip install 'penstock[spark]'")
 pytest.importorskip("grpc", reason="needs pip install 'penstock[dev]'")
 
-from tests.spark_bridge.kit.apps import light_java, run_app, said_by
-
-#: With the last one Spark's server takes a free port, and its client finds it; otherwise all
-#: servers of a machine want the same.
-ENV = {"SPARK_LOCAL_IP": "127.0.0.1", "SPARK_TESTING": "1"}
+from tests.spark_bridge.kit.apps import SERVER_ENV, light_java, run_app, said_by
 
 # A process of its own: one process has one kind of session.
 PROGRAM = """
@@ -80,7 +76,7 @@ def test_through_a_server(tmp_path):
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", PROGRAM],
         cwd=tmp_path,
-        env={**os.environ, **ENV, **light_java()},
+        env={**os.environ, **SERVER_ENV, **light_java()},
         capture_output=True,
         text=True,
         timeout=300,
@@ -95,7 +91,7 @@ def test_through_a_server(tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("design", ["files", "state"])
 def test_streams_through_a_server(tmp_path, design):
-    found = said_by(run_app("connect_app", str(tmp_path), design, timeout_s=570, env=ENV))
+    found = said_by(run_app("connect_app", str(tmp_path), design, timeout_s=570, env=SERVER_ENV))
     assert found.pop("rows") > 100
     assert found == {
         "session": "pyspark.sql.connect.session",

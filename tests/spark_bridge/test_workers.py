@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import threading
+import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -12,10 +17,11 @@ pytest.importorskip("pyspark", reason="needs pip install 'penstock[spark]'")
 
 from penstock.errors import DataError, ProcessError, UsageError
 from penstock.host.workers import Workers
-from penstock.spark_bridge import run_workers
+from penstock.spark_bridge import run_workers, task_slots
+from penstock.spark_bridge.task_slots import slots_for
 from tests.host.workers.kit.cases import CASES
 from tests.host.workers.kit.groups import comparable
-from tests.spark_bridge.kit.apps import ended_of, run_app
+from tests.spark_bridge.kit.apps import SERVER_ENV, ended_of, run_app
 from tests.spark_bridge.kit.workers_app import SEED, once, right
 
 #: Feeds of each source, which the workers share.
@@ -93,8 +99,45 @@ def test_an_error_before_the_stream_is_opened_ends_those_that_open_it(spark) -> 
             raise ValueError("no such topic")
         CASES["groups"].opened(workers).close()
 
-    with pytest.raises(ProcessError, match=r"worker 0 has failed: ValueError: no such topic \(at"):
+    with pytest.raises(
+        ProcessError, match=r"worker 0 has failed: ValueError: no such topic \(at"
+    ) as caught:
         run_workers(spark, main, workers=2)
+    note = next(own for own in caught.value.__notes__ if own.startswith("On worker"))
+    assert note.startswith("On worker 0:\nTraceback")
+    assert "in main\n    raise ValueError" in note
+
+
+def test_a_main_that_exits_has_failed(spark) -> None:
+    def main(workers: Workers) -> None:
+        if workers.rank == 1:
+            raise SystemExit("no more topics")
+
+    with pytest.raises(ProcessError, match="worker 1 has failed: SystemExit: no more topics"):
+        run_workers(spark, main, workers=2)
+
+
+def test_an_interrupt_ends_the_workers(tmp_path: Path, spark) -> None:
+    def main(workers: Workers) -> None:
+        (tmp_path / f"{workers.rank}").touch()
+        threading.Event().wait(120)
+
+    def interrupt() -> None:
+        until = time.monotonic() + 60
+        while len(list(tmp_path.iterdir())) < 2 and time.monotonic() < until:
+            is_over.wait(0.05)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    is_over = threading.Event()
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            run_workers(spark, main, workers=2)
+    finally:
+        is_over.set()
+        thread.join()
+    assert run_workers(spark, lambda workers: workers.rank, workers=2) == [0, 1]  # slots are free
 
 
 def test_a_killed_worker_costs_no_row(tmp_path: Path, spark) -> None:
@@ -121,3 +164,32 @@ def test_in_executors_and_through_a_server(
     assert "PIDS" in said.stdout, ended_of(said)
     assert (tmp_path / "killed").exists() == (killed != "nothing")
     assert right(tmp_path, case)
+
+
+@pytest.mark.slow
+def test_a_server_whose_master_tells_no_slots_is_asked() -> None:
+    pytest.importorskip("grpc", reason="needs pip install 'penstock[dev]'")
+    said = run_app("slots_app", timeout_s=300, env=SERVER_ENV)
+    cores = len(os.sched_getaffinity(0))
+    assert f"SLOTS {cores} {cores + 1} workers need" in said.stdout, ended_of(said)
+
+
+def test_executors_that_are_still_to_come_are_waited_for(spark, monkeypatch) -> None:
+    """A cluster's session begins before its executors do."""
+    context = spark.sparkContext
+    began = context.startTime / 1000
+    asked: list[float] = []
+
+    def now() -> float:
+        return began + len(asked)
+
+    monkeypatch.setattr(context, "master", "spark://host:7077")
+    monkeypatch.setattr(task_slots, "time", SimpleNamespace(time=now, sleep=asked.append))
+    assert slots_for(spark, 2) == 2
+    assert not asked
+    assert slots_for(spark, 3) == 2
+    assert len(asked) == task_slots.REGISTERED_S
+    monkeypatch.setattr(context, "master", "local[2]")
+    asked.clear()
+    assert slots_for(spark, 3) == 2
+    assert not asked

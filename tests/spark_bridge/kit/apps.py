@@ -29,6 +29,10 @@ def light_java() -> dict[str, str]:
     return {"JAVA_TOOL_OPTIONS": f"{LIGHT_JAVA['JAVA_TOOL_OPTIONS']} {class_archive.options()}"}
 
 
+#: With a Connect server. With the last one it takes a free port, and its client finds it; otherwise
+#: all servers of a machine want the same.
+SERVER_ENV = {"SPARK_LOCAL_IP": "127.0.0.1", "SPARK_TESTING": "1"}
+
 #: What every one of them has in its environment.
 ENV = {"PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "ignore", **LIGHT_JAVA}
 
