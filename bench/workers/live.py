@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import cycle
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +22,13 @@ from penstock.errors import PenstockError
 WORKERS = 2
 BATCH_ROWS = 1 << 16
 SCHEMA = pa.schema([("ad", pa.int64()), ("t", pa.timestamp("ms", "UTC"))])
+
+#: A join without an equality, of values below so many, and the target of its latency.
+PAIR_VALUES, PAIR_LATENCY_S = 100_000, 0.02
+PAIRS = """
+SELECT a.t AS at, b.t AS bt FROM a JOIN b
+ON abs(a.ad - b.ad) < 3 AND b.t BETWEEN a.t - INTERVAL 1 SECOND AND a.t + INTERVAL 1 SECOND
+"""
 
 #: 2023-11-14 22:10:00, where a window of ten minutes and all smaller ones begin.
 _BEGIN_MS = 1_699_999_800_000
@@ -130,22 +138,22 @@ def _wait_for_workers(stream, rows: int) -> None:
 
 @dataclass(frozen=True)
 class Delays:
-    """How late complete groups came, in seconds from the end of their window.
+    """How late rows came, in seconds from the moment that completed them.
 
     Parameters
     ----------
     rate : float
         Rows per second that were pushed.
     p50, p99, largest : float
-        Over groups.
-    groups : int
+        Over what came.
+    count : int
     """
 
     rate: float
     p50: float
     p99: float
     largest: float
-    groups: int
+    count: int
 
 
 def sustained(keys: int, window_ms: int, latency_s: float, seconds: float) -> float:
@@ -170,29 +178,70 @@ def delays(
     A group's delay counts from the end of its window: its last row was due just before, and what
     completes it just after.
     """
-    ticks = list(_ticks(keys, rate, seconds, tick_s))
-    found: list[np.ndarray] = []
+    ticks = [(due, {"ads": rows}) for due, rows in _ticks(keys, rate, seconds, tick_s)]
     with _opened(window_ms, latency_s) as stream:
-        stream.push("ads", ticks[0][1].slice(0, 1))  # all is compiled, and its window the first
-        stream.flush()
-        began = time.perf_counter()
-        place, rows = 0, 0
-        while place < len(ticks) or time.perf_counter() - began < seconds + 1:
-            now = time.perf_counter() - began
-            if place < len(ticks) and ticks[place][0] <= now:
-                stream.push("ads", ticks[place][1])
-                rows += ticks[place][1].num_rows
-                place += 1
-            else:
-                due = ticks[place][0] - now if place < len(ticks) else tick_s
-                stream.wait(1, max(0.0, min(due, tick_s)))
-            table = stream.poll()
-            if table.num_rows:
-                ends = table["w"].cast(pa.int64()).to_numpy() - _BEGIN_MS + window_ms
-                found.append(time.perf_counter() - began - ends / 1000)
-        late = np.concatenate(found)
-        p50, p99 = np.percentile(late, [50, 99])
-        return Delays(rows / seconds, float(p50), float(p99), float(late.max()), len(late))
+        return _driven(stream, ticks, seconds, lambda found: _of(found, "w") + window_ms)
+
+
+def pair_delays(workers: int | None, rate: float, seconds: float, tick_s: float = 0.005) -> Delays:
+    """The same of a theta join's pairs, whose delay counts from their later row.
+
+    Parameters
+    ----------
+    workers : int or None
+        None for a stream in this process.
+    rate : float
+        Rows per second of each side.
+    """
+    both = (_ticks(PAIR_VALUES, rate, seconds, tick_s, seed) for seed in (3, 4))
+    ticks = [(due, {"a": a, "b": b}) for (due, a), (_, b) in zip(*both, strict=True)]
+    flow = penstock.Flow(latency_s=PAIR_LATENCY_S)
+    sources = dict.fromkeys("ab", SCHEMA)
+    with penstock.stream(PAIRS, sources, workers=workers, flow=flow) as stream:
+        return _driven(
+            stream, ticks, seconds, lambda found: np.maximum(_of(found, "at"), _of(found, "bt"))
+        )
+
+
+def _of(found: pa.Table, name: str) -> np.ndarray:
+    return found[name].cast(pa.int64()).to_numpy()
+
+
+def _driven(
+    stream: Any,
+    ticks: list[tuple[float, dict[str, pa.RecordBatch]]],
+    seconds: float,
+    moments: Callable[[pa.Table], np.ndarray],
+) -> Delays:
+    """Push what is due at each tick, and see how long after its moments what leaves has come.
+
+    Parameters
+    ----------
+    moments : callable
+        Of each row that leaves, in ms.
+    """
+    found: list[np.ndarray] = []
+    for source, rows in ticks[0][1].items():
+        stream.push(source, rows.slice(0, 1))  # all is compiled, and its window the first
+    stream.flush()
+    began, place, rows = time.perf_counter(), 0, 0
+    while place < len(ticks) or time.perf_counter() - began < seconds + 1:
+        now = time.perf_counter() - began
+        if place < len(ticks) and ticks[place][0] <= now:
+            for source, batch in ticks[place][1].items():
+                stream.push(source, batch)
+                rows += batch.num_rows
+            place += 1
+        else:
+            due = ticks[place][0] - now if place < len(ticks) else ticks[0][0]
+            stream.wait(1, max(0.0, min(due, ticks[0][0])))
+        table = stream.poll()
+        if table.num_rows:
+            late = time.perf_counter() - began - (moments(table) - _BEGIN_MS) / 1000
+            found.append(late)
+    late = np.concatenate(found)
+    p50, p99 = np.percentile(late, [50, 99])
+    return Delays(rows / seconds, float(p50), float(p99), float(late.max()), len(late))
 
 
 def _opened(window_ms: int, latency_s: float):
@@ -205,10 +254,10 @@ def _opened(window_ms: int, latency_s: float):
 
 
 def _ticks(
-    keys: int, rate: float, seconds: float, tick_s: float
+    keys: int, rate: float, seconds: float, tick_s: float, seed: int = 3
 ) -> Iterator[tuple[float, pa.RecordBatch]]:
     """Batches with the seconds at which their last rows are due."""
-    rng = np.random.default_rng(3)
+    rng = np.random.default_rng(seed)
     size = max(1, round(rate * tick_s))
     for number in range(round(seconds / tick_s)):
         due = (number + (np.arange(size) + 1) / size) * tick_s

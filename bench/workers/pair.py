@@ -55,6 +55,10 @@ class Wiring:
             [Doorbell.create().files for _ in range(size)],
         )
 
+    def of(self, rank: int) -> Wiring:
+        """What a worker needs: a new process takes few descriptors."""
+        return Wiring({pair: file for pair, file in self.rings.items() if rank in pair}, self.bells)
+
     def __getstate__(self) -> dict[str, Any]:
         """Copies of the descriptors for a process that is being started."""
         return {
@@ -160,7 +164,9 @@ def started(
     try:
         for rank in range(size):
             mine, its = context.Pipe()
-            process = context.Process(target=main, args=(rank, its, wiring, job), daemon=True)
+            process = context.Process(
+                target=main, args=(rank, its, wiring.of(rank), job), daemon=True
+            )
             process.start()
             its.close()
             processes.append(process)

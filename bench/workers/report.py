@@ -43,6 +43,9 @@ PAPER_PER_THREAD = 12.5e6
 #: Workers whose roles are told apart.
 ROLES = 4
 
+#: Rows per second and side of a theta join whose latency is measured.
+PAIR_RATE = 20_000
+
 #: Micro-batches of Spark's stream.
 SPARK_BATCHES = 6
 
@@ -165,7 +168,7 @@ class Report:
             del whole
             with pair.started(job) as own:
                 turns = {"workers": own.turn, **{name: timed(run) for name, run in runs.items()}}
-                times = take_turns(turns, self._rounds)
+                times = take_turns(turns, self._rounds, scale.uncounted)
                 stints = own.stints
             for peer in ("DuckDB", "Polars"):
                 if peer in runs:
@@ -287,8 +290,22 @@ class Report:
                 f"at most {1e3 * found.largest:.0f} ms after a window's end",
                 f"p99 <= {TARGET_P99_S:g} s",
                 found.p99 <= TARGET_P99_S,
-                f"{found.groups:,} groups",
+                f"{found.count:,} groups",
                 {"sustained": rate, **asdict(found)},
+            )
+        )
+        one, two = (
+            live.pair_delays(workers, PAIR_RATE, scale.seconds) for workers in (None, pair.WORKERS)
+        )
+        self._add(
+            Row(
+                f"two workers, pairs of a theta join, latency_s {live.PAIR_LATENCY_S:g}, "
+                f"{PAIR_RATE:,} rows/s a side, a batch each 5 ms",
+                f"p50 {1e3 * two.p50:.0f}, p99 {1e3 * two.p99:.0f} ms after the later row",
+                "",
+                None,
+                f"one process: p50 {1e3 * one.p50:.0f}, p99 {1e3 * one.p99:.0f} ms",
+                {"one": asdict(one), "two": asdict(two)},
             )
         )
 

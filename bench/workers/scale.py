@@ -20,7 +20,7 @@ class Scale:
         and without.
     seconds : float
         That streams are pushed to.
-    rounds : int
+    rounds, uncounted : int
         Of contenders in turns.
     each, joined : int
         Rows of each of many workers, that are grouped and joined.
@@ -45,6 +45,7 @@ class Scale:
     runs: int
     seconds: float
     rounds: int
+    uncounted: int
     each: int
     joined: int
     workers: tuple[int, ...]
@@ -63,6 +64,7 @@ FULL = Scale(
     runs=3,
     seconds=40,
     rounds=5,
+    uncounted=4,
     each=4_000_000,
     joined=1_000_000,
     workers=(1, 2, 4, 8, 16),
@@ -80,6 +82,7 @@ QUICK = Scale(
     runs=1,
     seconds=2,
     rounds=1,
+    uncounted=1,
     each=400_000,
     joined=200_000,
     workers=(1, 2),

@@ -74,8 +74,8 @@ def in_steps(fold: Callable[[], T], give: Callable[[T], pa.Table]) -> Contender:
     return turn
 
 
-def take_turns(contenders: Mapping[str, Contender], rounds: int) -> Times:
-    """One round that does not count, in which all is compiled, then the others.
+def take_turns(contenders: Mapping[str, Contender], rounds: int, uncounted: int = 1) -> Times:
+    """Rounds that do not count, in which all is compiled and memory comes to be, then the others.
 
     Raises
     ------
@@ -85,7 +85,7 @@ def take_turns(contenders: Mapping[str, Contender], rounds: int) -> Times:
     seconds: dict[str, list[float]] = defaultdict(list)
     first: Answer | None = None
     order, chance = list(contenders), random.Random(1)
-    for number in range(rounds + 1):
+    for number in range(uncounted + rounds):
         last = order[-1]
         # Nobody always follows the same one, and nobody itself: it would find its memory warm.
         chance.shuffle(order)
@@ -95,7 +95,7 @@ def take_turns(contenders: Mapping[str, Contender], rounds: int) -> Times:
             turn = contenders[name]()
             first = first or turn.answer
             agree({"the first": first, name: turn.answer})
-            if number:
+            if number >= uncounted:
                 seconds[name].append(turn.seconds)
                 seconds[CPU.format(name)].append(turn.cpu)
                 if turn.folding is not None:

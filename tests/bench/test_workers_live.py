@@ -20,8 +20,17 @@ def test_delays_are_those_of_all_groups():
     keys, window_ms = 20, 100
     found = live.delays(keys, window_ms, latency_s=0.05, rate=20_000, seconds=1.0)
     # In each window are 2,000 rows, so no key is without one; the last row completes the tenth.
-    assert found.groups == keys * 10
+    assert found.count == keys * 10
     assert found.rate == 20_000
+    assert 0 < found.p50 <= found.p99 <= found.largest
+
+
+@pytest.mark.parametrize("workers", [None, 2])
+def test_delays_are_those_of_all_pairs(workers):
+    found = live.pair_delays(workers, rate=2_000, seconds=1.0)
+    # Of four million pairs within a second of each other, five in a hundred thousand match.
+    assert 100 < found.count < 400
+    assert found.rate == 4_000
     assert 0 < found.p50 <= found.p99 <= found.largest
 
 
