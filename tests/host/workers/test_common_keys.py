@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from penstock.expr.columns import Vector
-from penstock.host.rows.sides import SideRows
+from penstock.host.rows.sides import Loaded, SideRows
 from penstock.host.workers.compiling import compiled
 from penstock.host.workers.job import Job
 from penstock.host.workers.joining import common_keys
@@ -78,6 +78,18 @@ def test_a_mark_that_is_lost_is_noticed(monkeypatch, left_out: list[int]) -> Non
     right = Marks.find
     monkeypatch.setattr(Marks, "find", lambda self, many: right(self, many)[1:])
     with pytest.raises(AssertionError, match="rows are missing"):
+        run(f"SELECT a.n AS i, b.n AS j FROM a JOIN b ON a.k = b.k AND {_NEAR}", 5)
+
+
+def test_rows_of_a_step_that_are_probed_twice_are_noticed(monkeypatch) -> None:
+    """The pairs of two new rows are one side's to find."""
+
+    def met(self: JoinWindow, side: str, low: int, high: int, meeting: Any) -> Any:
+        return Loaded.concat([right(self, side, low, high, meeting), self.new(side)])
+
+    right = JoinWindow.met
+    monkeypatch.setattr(JoinWindow, "met", met)
+    with pytest.raises(AssertionError, match="0 rows are missing"):
         run(f"SELECT a.n AS i, b.n AS j FROM a JOIN b ON a.k = b.k AND {_NEAR}", 5)
 
 

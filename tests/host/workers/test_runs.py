@@ -89,6 +89,16 @@ def test_what_is_mapped_outlives_its_writer(made: Made) -> None:
     assert found.table.equals(TABLE)
 
 
+def test_a_run_that_is_dropped_before_its_last_reader_is_made_again(made: Made) -> None:
+    one, two, three = made(3), made(3), made(3)
+    one.run(1, ROWS, lambda: TABLE)
+    assert not two.run(1, ROWS, never).is_own
+    one.close()
+    own = three.run(1, ROWS, lambda: TABLE)
+    assert own.is_own
+    assert own.table.equals(TABLE)
+
+
 def test_others_wait_for_one_that_writes(made: Made) -> None:
     one, two = made(2), made(2)
     has_begun, goes_on = threading.Event(), threading.Event()
