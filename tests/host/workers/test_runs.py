@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
 import penstock
+from penstock import Checkpoint
 from penstock.host.device.fields import MalformedError
 from penstock.host.workers.joining import runs
 from penstock.host.workers.joining.runs import HostRuns, OwnRuns, create_board
-from tests.host.workers.kit.groups import comparable, difference
+from tests.host.workers.kit.groups import Rows, comparable, difference, numbered
 
 ROWS = 50_000
 TABLE = pa.table(
@@ -179,35 +182,69 @@ def test_one_alone_makes_all() -> None:
     assert OwnRuns().run(1, ROWS, lambda: TABLE).table is TABLE
 
 
-def test_workers_hold_the_rows_of_a_window_once() -> None:
-    rng, count = np.random.default_rng(3), 40_000
-    schema = pa.schema([(name, pa.int64()) for name in ("n", "t", "x", "p", "q", "r", "s")])
-    given = {}
+COUNT, PIECE = 40_000, 8_000
+SCHEMA = pa.schema([(name, pa.int64()) for name in ("n", "t", "x", "p", "q", "r", "s")])
+SCHEMAS, TIME = {"a": SCHEMA, "b": SCHEMA}, {"a": "t", "b": "t"}
+QUERY = (
+    "SELECT a.n AS i, b.n AS j, a.p AS p, b.q AS q, a.r AS r, b.s AS s FROM a JOIN b "
+    "ON abs(a.x - b.x) < 2000 AND b.t BETWEEN a.t - 20000 AND a.t + 20000"
+)
+
+
+@pytest.fixture(scope="module")
+def given() -> dict[str, pa.RecordBatch]:
+    """Rows of which a step has more than what is too little to be shared."""
+    rng, found = np.random.default_rng(3), {}
     for side in "ab":
         columns = [
-            np.arange(count),
-            np.arange(count) // 4,
-            rng.integers(0, 1 << 30, count),
-            *rng.integers(0, 9, (4, count)),
+            np.arange(COUNT),
+            np.arange(COUNT) // 4,
+            rng.integers(0, 1 << 30, COUNT),
+            *rng.integers(0, 9, (4, COUNT)),
         ]
-        given[side] = pa.RecordBatch.from_arrays(list(map(pa.array, columns)), schema=schema)
-    query = (
-        "SELECT a.n AS i, b.n AS j, a.p AS p, b.q AS q, a.r AS r, b.s AS s FROM a JOIN b "
-        "ON abs(a.x - b.x) < 2000 AND b.t BETWEEN a.t - 20000 AND a.t + 20000"
-    )
-    schemas, time = {"a": schema, "b": schema}, {"a": "t", "b": "t"}
+        found[side] = pa.RecordBatch.from_arrays(list(map(pa.array, columns)), schema=SCHEMA)
+    return found
+
+
+@pytest.fixture(scope="module")
+def whole(given: dict[str, pa.RecordBatch]) -> Rows:
+    tables = {side: pa.Table.from_batches([rows]) for side, rows in given.items()}
+    found = comparable(penstock.sql(QUERY, tables, time=TIME))
+    assert found
+    return found
+
+
+def test_workers_hold_the_rows_of_a_window_once(
+    given: dict[str, pa.RecordBatch], whole: Rows
+) -> None:
     held: dict[int, int] = {}
     for size in (1, 3):
-        with penstock.stream(query, schemas, time=time, workers=size) as stream:
-            for place in range(0, count, 8_000):
+        with penstock.stream(QUERY, SCHEMAS, time=TIME, workers=size) as stream:
+            for place in range(0, COUNT, PIECE):
                 for side, rows in given.items():
-                    stream.push(side, rows.slice(place, 8_000))
+                    stream.push(side, rows.slice(place, PIECE))
             stream.flush()
             held[size] = stream.report().memory_bytes["workers"]
             found = pa.concat_tables([stream.poll(), stream.close()])
-        tables = {side: pa.Table.from_batches([rows]) for side, rows in given.items()}
-        whole = penstock.sql(query, tables, time=time)
-        assert len(whole)
-        assert not difference(comparable(found), comparable(whole))
+        assert not difference(comparable(found), whole)
     # What each reads of the rows is its own; three times all of it would be without sharing.
     assert held[3] < 2.2 * held[1]
+
+
+def test_workers_that_are_killed_lose_no_row(
+    given: dict[str, pa.RecordBatch], whole: Rows, tmp_path: Path
+) -> None:
+    found: dict[int, pa.Table] = {}
+    kept = Checkpoint(tmp_path, every_s=600)
+    with penstock.stream(QUERY, SCHEMAS, time=TIME, workers=3, checkpoint=kept) as stream:
+        for place in range(0, COUNT, PIECE):
+            for side, rows in given.items():
+                stream.push(side, rows.slice(place, PIECE))
+            stream.flush()
+            found.update(numbered(stream))
+            if place in (PIECE, 3 * PIECE):
+                os.kill(stream.processes[place // PIECE % 3], signal.SIGKILL)
+        last = stream.close()
+        found.update([] if last is None else [last])
+        found.update(numbered(stream))
+    assert not difference(comparable(pa.concat_tables(found.values())), whole)
