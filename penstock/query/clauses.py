@@ -35,7 +35,7 @@ _INSTEAD = {
     "group": _GROUPS,
     "having": _GROUPS,
     "distinct": _GROUPS,
-    "with_": "write each of its queries as a subquery in FROM",
+    "with_": "put it at the beginning of the whole query",
     "order": _AFTER,
     "limit": _AFTER,
     "offset": _AFTER,

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any, ClassVar
 
@@ -83,6 +84,27 @@ def place(tree: exp.Expr) -> str:
         return f"at: {snippet(tree)}"
     line, column = min(places)
     return f"at line {line}, column {column}: {snippet(tree)}"
+
+
+#: Operators by the parser's name.
+_SIGNS = {
+    exp.Div: "/",
+    exp.IntDiv: "DIV",
+    exp.DPipe: "||",
+    exp.RegexpLike: "RLIKE",
+    exp.ILike: "ILIKE",
+    exp.Exists: "EXISTS",
+}
+
+
+def written(tree: exp.Expr) -> str:
+    """What a function or operator is called in the text, for messages."""
+    if sign := _SIGNS.get(type(tree)):
+        return sign
+    call = re.match(r"(\w+)\(", tree.sql(dialect="spark"))
+    if isinstance(tree, exp.Func) and call:
+        return f"function {call[1].lower()}"
+    return type(tree).__name__.upper()
 
 
 def snippet(tree: exp.Expr) -> str:

@@ -15,13 +15,20 @@ from ..expr.tumbling import Tumbling
 from ..plan.simplify import simplify
 from ..types import TIMES, UNIT_NS, Kind
 from .constants import cast_type, interval, number, param
-from .dialect import place, refused
+from .dialect import place, refused, written
 from .operators import BINARY_OPS, JUNCTIONS, TIME_OPS, UNARY_OPS
 from .scope import Scope
 from .session_join import read_session
 from .time_literals import time_literal
 from .time_rules import TRUNCATIONS, TimeRules
 from .window_function import equal_windows, is_window, read_window, window_field
+
+#: Types that a text beside a date or timestamp is read as.
+_TIME_NAMES = {
+    Kind.DATE: "DATE",
+    Kind.TIMESTAMP: "TIMESTAMP",
+    Kind.TIMESTAMP_NTZ: "TIMESTAMPNTZ",
+}
 
 #: Most branches of a CASE, and most values of LEAST, GREATEST or COALESCE: each is tested for NULL
 #: together with all before it.
@@ -78,17 +85,38 @@ class Lowering:
         if isinstance(tree, exp.EQ) and (is_window(tree.this) or is_window(tree.expression)):
             return self._equal_windows(tree)
         if kind in BINARY_OPS or kind in TIME_OPS:
-            a, b = self._in_units(self.lower(tree.this), self.lower(tree.expression))
+            a, b = self._in_units(*self._operands(tree))
             if kind in TIME_OPS:
                 return TIME_OPS[kind](self.rules, a, b)
             return BINARY_OPS[kind](a, b)
         if kind in UNARY_OPS:
             return UNARY_OPS[kind](self.lower(tree.this))
         if kind not in _FORMS:
-            what = kind.__name__.upper()
-            shown = f"function {what}" if isinstance(tree, exp.Func) else what
-            raise refused(f"{shown} is not supported", tree)
+            raise refused(f"{written(tree)} is not supported", tree)
         return _FORMS[kind](self, tree)
+
+    def _operands(self, tree: exp.Expr) -> tuple[Expr, Expr]:
+        """Lower both operands; a text that is compared with a time is one, too."""
+        parts = tree.this, tree.expression
+        a, b = map(self.lower, parts)
+        if isinstance(tree, exp.Predicate):
+            return self._as_time(parts[0], a, b), self._as_time(parts[1], b, a)
+        return a, b
+
+    def _as_time(self, tree: exp.Expr, value: Expr, other: Expr) -> Expr:
+        """Read a constant text beside a date or timestamp as that, as Spark does."""
+        is_text = isinstance(tree, exp.Literal) and tree.is_string
+        name = _TIME_NAMES.get(other.type.kind)
+        if not is_text or name is None:
+            return value
+        return time_literal(str(tree.this), cast_type(exp.cast(tree, name)), self.rules, tree)
+
+    def _same(self, tree: exp.NullSafeEQ | exp.NullSafeNEQ) -> Expr:
+        """Lower ``<=>``: NULL is the same as NULL, and nothing is unknown."""
+        a, b = self.rules.alike(*self._in_units(self.lower(tree.this), self.lower(tree.expression)))
+        nulls = ops.is_null(a), ops.is_null(b)
+        same = ops.case([(ops.or_(*nulls), ops.and_(*nulls))], ops.eq(a, b))
+        return same if isinstance(tree, exp.NullSafeEQ) else ops.not_(same)
 
     def _members(self, tree: exp.Expr) -> list[exp.Expr]:
         """Members of a chain of AND or OR, without recursion: a long chain is a deep tree."""
@@ -146,6 +174,13 @@ class Lowering:
     def _literal(self, tree: exp.Literal) -> Expr:
         return ops.const(str(tree.this)) if tree.is_string else number(str(tree.this))
 
+    def _placeholder(self, tree: exp.Placeholder) -> Expr:
+        """Look up ``:name``."""
+        name = str(tree.this or "")
+        if name in self.params:
+            return param(name, self.params[name])
+        raise refused(f"parameter :{name} has no value; give params={{{name!r}: ...}}", tree)
+
     def _hex(self, tree: exp.HexString) -> Expr:
         try:
             return ops.const(bytes.fromhex(str(tree.this)))
@@ -156,6 +191,9 @@ class Lowering:
 
     def _between(self, tree: exp.Between) -> Expr:
         value, low, high = (self.lower(tree.args[k]) for k in ("this", "low", "high"))
+        low, high = (
+            self._as_time(tree.args[k], own, value) for k, own in (("low", low), ("high", high))
+        )
         return ops.and_(
             ops.le(*self.rules.alike(*self._in_units(low, value))),
             ops.le(*self.rules.alike(*self._in_units(value, high))),
@@ -163,9 +201,13 @@ class Lowering:
 
     def _in(self, tree: exp.In) -> Expr:
         if tree.args.get("query") or tree.args.get("unnest"):
-            raise refused("IN takes constants, not a subquery", tree)
+            raise refused(
+                "IN takes a subquery in WHERE beside AND only, of a query over one table; "
+                "elsewhere it takes constants",
+                tree,
+            )
         value = self.lower(tree.this)
-        options = [self.lower(e) for e in tree.expressions]
+        options = [self._as_time(e, self.lower(e), value) for e in tree.expressions]
         for option, source in zip(options, tree.expressions, strict=True):
             if option.sides:
                 raise refused("IN takes constants, not columns", source)
@@ -304,6 +346,7 @@ _FORMS: dict[type[exp.Expr], Callable[[Lowering, Any], Expr]] = {
     exp.Null: lambda lowering, tree: ops.const(None),
     exp.Boolean: lambda lowering, tree: ops.const(bool(tree.this)),
     exp.HexString: Lowering._hex,
+    exp.Placeholder: Lowering._placeholder,
     exp.Paren: lambda lowering, tree: lowering.lower(tree.this),
     exp.Interval: lambda lowering, tree: interval(tree),
     exp.Between: Lowering._between,
@@ -313,6 +356,8 @@ _FORMS: dict[type[exp.Expr], Callable[[Lowering, Any], Expr]] = {
     exp.If: Lowering._if,
     exp.Coalesce: Lowering._coalesce,
     exp.Least: Lowering._extreme,
+    exp.NullSafeEQ: Lowering._same,
+    exp.NullSafeNEQ: Lowering._same,
     exp.Greatest: Lowering._extreme,
     exp.Like: Lowering._like,
     exp.Anonymous: Lowering._anonymous,

@@ -46,10 +46,20 @@ class Source:
 
 @dataclass(frozen=True)
 class Scope:
-    """The sources that an expression can name, and declared units of integer columns."""
+    """The sources that an expression can name.
+
+    Parameters
+    ----------
+    sources : tuple of Source
+    units : mapping of Expr to str
+        Declared units of integer columns.
+    merged : mapping of str to Expr
+        Columns that USING or NATURAL makes one of both sides'.
+    """
 
     sources: tuple[Source, ...]
     units: Mapping[Expr, str] = field(default_factory=dict)
+    merged: Mapping[str, Expr] = field(default_factory=dict)
 
     def source(self, name: str) -> Source | None:
         """Find a source by its alias or, where one source only has it, its table."""
@@ -84,6 +94,9 @@ class Scope:
         if table is not None:
             source = self.source(table)
             return None if source is None else source.find(name)
+        own = [column for key, column in self.merged.items() if key.lower() == name.lower()]
+        if own:
+            return own[0]
         found = [(s.alias, e) for s in self.sources if (e := s.find(name)) is not None]
         if len(found) > 1:
             aliases = " or ".join(f"{alias}.{name}" for alias, _ in found)

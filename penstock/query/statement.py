@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from ..errors import QueryError
+from ..expr import ops
 from ..expr.node import Expr
 from ..expr.tumbling import Tumbling
 from ..plan.query import LEFT, RIGHT, Aggregation, JoinKind
@@ -16,6 +17,7 @@ from .dialect import refused
 from .groups import check_joined, has_groups, read_aggregation
 from .nulls import supplied_or_null
 from .output import select_columns
+from .rewriting import existence_as_join, without_with
 from .scope import Scope, Source
 from .session_join import SessionCalls, split_sessions
 from .sources import SourceReader
@@ -71,8 +73,10 @@ def read_statement(
     ------
     QueryError, SchemaError
     """
+    tree = without_with(tree)
     if not isinstance(tree, exp.Select):
         raise refused(f"a SELECT is needed, not {type(tree).__name__.upper()}", tree)
+    tree = existence_as_join(tree, lambda own: reader.read(own, LEFT))
     what = "a join query yet" if tree.args.get("joins") else "a query over one table yet"
     clauses.check(tree, clauses.OF_SELECT | clauses.GROUPING, what)
     trees, kind = _tables(tree)
@@ -89,11 +93,13 @@ def read_statement(
         raise refused(f"both inputs are named {sources[0].alias}; give each an alias", trees[-1])
     for table, name in reader.scales.keys() - reader.used:
         raise QueryError(f"scale is given for {table}.{name}, which is no column of a base table")
+    common = _common(tree, sources)
     scope = Scope(sources, _unit_columns(Scope(sources), units))
-    visible = _after_join(scope, kind)
+    scope = replace(scope, merged=_merged(common, sources, JoinKind.INNER, tree))
+    visible = _after_join(scope, kind, common, tree)
     lowering, after = reader.lowering(scope), reader.lowering(visible)
     joins, where = tree.args.get("joins") or [], tree.args.get("where")
-    on = joins[0].args.get("on") if joins else None
+    on = _on(joins[0], common, sources) if joins else None
     ons, sessions = ([], None) if on is None else split_sessions(on, lowering)
     filters, others = [] if where is None else [where.this], None
     if joins and sessions is None and filters and kind is JoinKind.INNER:
@@ -123,17 +129,60 @@ def read_statement(
     )
 
 
-def _after_join(scope: Scope, kind: JoinKind) -> Scope:
+def _common(tree: exp.Select, sources: tuple[Source, ...]) -> list[str]:
+    """Names of the columns that USING lists, or of all that NATURAL finds in both sides."""
+    for join in tree.args.get("joins") or []:
+        if join.args.get("using"):
+            return [own.name for own in join.args["using"]]
+        if join.method == "NATURAL":
+            if join.args.get("on"):
+                raise refused("NATURAL JOIN takes no ON; leave one of both out", join)
+            return [name for name in sources[0].columns if sources[1].find(name) is not None]
+    return []
+
+
+def _on(join: exp.Join, common: list[str], sources: tuple[Source, ...]) -> exp.Expr | None:
+    """The condition of a join, as ON would have it."""
+    for name in common:
+        for source in sources:
+            if source.find(name) is None:
+                raise refused(Scope(sources).unknown(source.alias, name), join)
+    pairs = [[exp.column(name, table=source.alias) for source in sources] for name in common]
+    parts = [exp.EQ(this=a, expression=b) for a, b in pairs]
+    return exp.and_(*parts, copy=False) if parts else join.args.get("on")
+
+
+def _merged(
+    common: list[str], sources: tuple[Source, ...], kind: JoinKind, tree: exp.Expr
+) -> dict[str, Expr]:
+    """Columns that are one of both sides': that of the side which has each row, or either."""
+    found = {}
+    for name in common:
+        pair = [source.find(name) for source in sources]
+        if None in pair:
+            continue  # refused with the condition
+        left, right = (one for one in pair if one is not None)
+        if kind is not JoinKind.FULL:
+            found[name] = right if kind is JoinKind.RIGHT else left
+        elif left.type.kind is right.type.kind:
+            found[name] = ops.case([(ops.not_(ops.is_null(left)), left)], right)
+        else:
+            raise refused(f"{name} has two types; write the condition in ON", tree)
+    return found
+
+
+def _after_join(scope: Scope, kind: JoinKind, common: list[str], tree: exp.Expr) -> Scope:
     """The sources as WHERE and SELECT see them."""
     if kind.is_existence:
-        return replace(scope, sources=scope.sources[:1])
+        return replace(scope, sources=scope.sources[:1], merged={})
     sources = []
     for side, source in zip((LEFT, RIGHT), scope.sources, strict=False):
         columns = source.columns
         if side in kind.null_supplying:
             columns = {name: supplied_or_null(c, side) for name, c in columns.items()}
         sources.append(replace(source, columns=columns))
-    return replace(scope, sources=tuple(sources))
+    merged = _merged(common, tuple(sources), kind, tree)
+    return replace(scope, sources=tuple(sources), merged=merged)
 
 
 def _unit_columns(scope: Scope, units: Mapping[tuple[str, str], str]) -> dict[Expr, str]:
@@ -153,13 +202,11 @@ def _tables(tree: exp.Select) -> tuple[tuple[exp.Expr, ...], JoinKind]:
         return (source.this,), JoinKind.INNER
     join = joins[0]
     words = " ".join(str(join.args.get(k) or "") for k in ("method", "side", "kind")).split()
-    name = " ".join(words).upper()
+    name = " ".join(words).upper().removeprefix("NATURAL").strip()
     if name not in _KINDS:
         raise refused(
             f"{name} JOIN is not supported; use INNER, LEFT, RIGHT, FULL, LEFT SEMI or LEFT ANTI",
             join,
         )
-    if join.args.get("using"):
-        raise refused("USING is not supported; write the condition in ON", join)
     clauses.check(join, clauses.OF_JOIN, "a JOIN yet")
     return (source.this, join.this), _KINDS[name]

@@ -10,7 +10,7 @@ from penstock.plan.routing_keys import RoutingKeys
 from ...keys.hashing import hash_keys
 from ...rows.sides import SideRows
 
-#: Marks for each of the few, at least: one in so many of the many is found in vain. Of all, at
+#: KeyMarks for each of the few, at least: one in so many of the many is found in vain. Of all, at
 #: most so many that a processor's cache holds them.
 _MARKS, _LEAST_BITS, _MOST_BITS = 16, 10, 22
 #: How many times as many the many must be for the search to be worth it.
@@ -43,7 +43,7 @@ def is_worth(few: int, many: int) -> bool:
     return _WORTH * few < many
 
 
-class Marks:
+class KeyMarks:
     """The keys of a few rows.
 
     Parameters

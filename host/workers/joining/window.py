@@ -17,7 +17,7 @@ from ...join.step import Block, Frontier, Kept, needed
 from ...rows.counting import counting
 from ...rows.sides import Loaded, read_side
 from ...rows.stretches import NamedBlock
-from .common_keys import CommonKeys, Keys, Marks, is_worth
+from .common_keys import CommonKeys, Keys, KeyMarks, is_worth
 from .pending import Due
 from .runs import Run, Runs
 
@@ -47,7 +47,7 @@ class _Held:
         assert self.common is not None
         return self.common.of(self.side, self.block.rows)
 
-    def marked(self, low: int, high: int, marks: Marks) -> Loaded:
+    def marked(self, low: int, high: int, marks: KeyMarks) -> Loaded:
         """Return rows with ``low <= time <= high`` that may have one of some keys."""
         rows, (hashes, valid) = self.block.rows, self._keys
         own = slice(place(rows.time, low), place(rows.time, high, after=True))
@@ -103,7 +103,7 @@ class JoinWindow(Kept):
         own, few = self._at(side, low, high), len(meeting.rows)
         if self._common is None or not is_worth(few, sum(one.about.rows for one in own)):
             return self.old(side, low, high)
-        marks = Marks(self._common.of(other(side), meeting.rows))
+        marks = KeyMarks(self._common.of(other(side), meeting.rows))
         return self._together(side, [one.marked(low, high, marks) for one in own])
 
     def new(self, side: str) -> Loaded:

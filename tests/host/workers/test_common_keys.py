@@ -14,7 +14,7 @@ from penstock.host.rows.sides import Loaded, SideRows
 from penstock.host.workers.compiling import compiled
 from penstock.host.workers.job import Job
 from penstock.host.workers.joining import common_keys
-from penstock.host.workers.joining.common_keys import Marks, is_worth
+from penstock.host.workers.joining.common_keys import KeyMarks, is_worth
 from penstock.host.workers.joining.window import JoinWindow
 from penstock.plan.window import FOREVER
 from penstock.query.options import QueryOptions
@@ -75,8 +75,8 @@ def test_without_an_equality_all_rows_are_met(left_out: list[int]) -> None:
 
 
 def test_a_mark_that_is_lost_is_noticed(monkeypatch, left_out: list[int]) -> None:
-    right = Marks.find
-    monkeypatch.setattr(Marks, "find", lambda self, many: right(self, many)[1:])
+    right = KeyMarks.find
+    monkeypatch.setattr(KeyMarks, "find", lambda self, many: right(self, many)[1:])
     with pytest.raises(AssertionError, match="rows are missing"):
         run(f"SELECT a.n AS i, b.n AS j FROM a JOIN b ON a.k = b.k AND {_NEAR}", 5)
 
@@ -99,7 +99,7 @@ def test_no_row_with_such_a_key_is_left_out(few: int) -> None:
     hashes = rng.integers(0, 1 << 32, 1_000_000, dtype=np.uint32)
     valid = rng.random(len(hashes)) < 0.9
     chosen = hashes[:few], None
-    found = Marks(chosen).find((hashes, valid))
+    found = KeyMarks(chosen).find((hashes, valid))
     assert valid[found].all()
     assert (np.diff(found) > 0).all()
     assert set(np.flatnonzero(valid[:few]).tolist()) <= set(found.tolist())
@@ -109,8 +109,8 @@ def test_no_row_with_such_a_key_is_left_out(few: int) -> None:
 
 def test_null_is_no_key() -> None:
     keys, none = np.arange(4, dtype=np.uint32) << 28, np.zeros(4, bool)
-    assert not len(Marks((keys, none)).find((keys, None)))
-    assert not len(Marks((keys, None)).find((keys, none)))
+    assert not len(KeyMarks((keys, none)).find((keys, None)))
+    assert not len(KeyMarks((keys, None)).find((keys, none)))
 
 
 def test_when_it_is_worth() -> None:

@@ -1,0 +1,158 @@
+"""What a query says shortly, in full: WITH as subqueries, EXISTS and IN (SELECT ...) as joins."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from sqlglot import exp
+
+from . import clauses
+from .dialect import ROWS, refused
+from .scope import Source
+
+#: Reads an item of FROM.
+Read = Callable[[exp.Expr], Source]
+
+
+def without_with(tree: exp.Expr) -> exp.Expr:
+    """Put each query of WITH where its name stands in FROM, in a copy.
+
+    Raises
+    ------
+    QueryError
+        It is recursive, or names its columns.
+    """
+    made = tree.args.get("with_")
+    if made is None:
+        return tree
+    if made.args.get("recursive"):
+        raise refused("WITH RECURSIVE is not supported; a query cannot read itself", made)
+    known: dict[str, exp.Expr] = {}
+    for one in made.expressions:
+        name = one.args["alias"]
+        if name.args.get("columns"):
+            raise refused(
+                f"{one.alias} takes no list of columns; name them by AS in its SELECT", one
+            )
+        known[one.alias.lower()] = _inlined(without_with(one.this), known)
+    rest = tree.copy()
+    rest.set("with_", None)
+    return _inlined(rest, known)
+
+
+def _inlined(tree: exp.Expr, known: dict[str, exp.Expr]) -> exp.Expr:
+    tree = tree.copy()
+    for table in list(tree.find_all(exp.Table)):
+        body = known.get(table.name.lower())
+        if body is None or table.args.get("db"):
+            continue
+        name = exp.TableAlias(this=exp.to_identifier(table.alias_or_name))
+        inlined = exp.Subquery(this=body.copy(), alias=name)
+        if ROWS in table.meta:
+            inlined.meta[ROWS] = table.meta[ROWS]
+        table.replace(inlined)
+    return tree
+
+
+def existence_as_join(tree: exp.Select, read: Read) -> exp.Select:
+    """Make a LEFT SEMI or LEFT ANTI JOIN of an EXISTS or IN (SELECT ...) in WHERE, in a copy.
+
+    Parameters
+    ----------
+    read : callable
+        Reads an item of FROM, for the columns that it has.
+
+    Raises
+    ------
+    QueryError
+        There are two of them, or the query joins already, or what is asked for cannot be a join.
+    """
+    where = tree.args.get("where")
+    if where is None or not any(map(_asked, _members(where.this))):
+        return tree
+    tree = tree.copy()
+    members = list(_members(tree.args["where"].this))
+    asked = [member for member in members if _asked(member)]
+    if len(asked) > 1 or tree.args.get("joins"):
+        raise refused(
+            "one EXISTS or IN (SELECT ...) beside one table can be joined; join the first in a "
+            "query of its own, and give its result as the table",
+            asked[-1],
+        )
+    (member,) = asked
+    is_not, call = _asked(member) or (False, member)
+    select = call.args["query"].this if isinstance(call, exp.In) else call.this
+    if not isinstance(select, exp.Select) or select.args.get("joins"):
+        raise refused("EXISTS and IN take a SELECT of one table", call)
+    clauses.check(select, clauses.OF_SELECT | {"distinct"}, "EXISTS or IN (SELECT ...)")
+    outer, inner = tree.args["from_"].this, select.args.get("from_")
+    if inner is None:
+        raise refused("a subquery needs FROM", select)
+    sources = read(outer), read(inner.this)
+    own = select.args.get("where")
+    conditions = [] if own is None else [own.this]
+    if isinstance(call, exp.In):
+        conditions.append(_equal(call, select, sources, is_not=is_not))
+    for condition in conditions:
+        _qualify(condition, (sources[1], sources[0]))
+    others = [one for one in members if one is not member]
+    for other in others:
+        _qualify(other, sources[:1])
+    on = exp.and_(*conditions, copy=False) if conditions else exp.true()
+    tree.set(
+        "joins", [exp.Join(this=inner.this, on=on, side="LEFT", kind=("SEMI", "ANTI")[is_not])]
+    )
+    tree.set("where", exp.Where(this=exp.and_(*others, copy=False)) if others else None)
+    return tree
+
+
+def _equal(
+    call: exp.In, select: exp.Select, sources: tuple[Source, Source], *, is_not: bool
+) -> exp.Expr:
+    """The condition of IN: its value equals the one that the SELECT gives."""
+    if len(select.expressions) != 1:
+        raise refused("IN takes a SELECT of one column", select)
+    value, given = call.this, select.expressions[0].unalias()
+    _qualify(value, sources[:1])
+    _qualify(given, sources[::-1])
+    if is_not:
+        for side, one in zip(sources, (value, given), strict=True):
+            found = side.find(one.name) if isinstance(one, exp.Column) else None
+            if found is None or found.type.nullable:
+                raise refused(
+                    "NOT IN gives no row at all if one of the values is NULL, which is hardly "
+                    "meant: write NOT EXISTS (SELECT ... WHERE ... = ...), or say that both "
+                    "columns are never NULL, in the schema",
+                    call,
+                )
+    return exp.EQ(this=value, expression=given)
+
+
+def _qualify(tree: exp.Expr, sources: tuple[Source, ...]) -> None:
+    """Give columns the name of the first of these sources that has them."""
+    for column in tree.find_all(exp.Column):
+        if not column.table and not isinstance(column.this, exp.Star):
+            owner = next((own for own in sources if own.find(column.name) is not None), None)
+            if owner is not None:
+                column.set("table", exp.to_identifier(owner.alias))
+
+
+def _members(tree: exp.Expr) -> Iterator[exp.Expr]:
+    """Members of a chain of AND, in their order."""
+    waiting = [tree]
+    while waiting:
+        current = waiting.pop()
+        if isinstance(current, exp.And):
+            waiting += [current.expression, current.this]
+        else:
+            yield current
+
+
+def _asked(tree: exp.Expr) -> tuple[bool, exp.Expr] | None:
+    """Whether a condition is NOT of an EXISTS or IN (SELECT ...), and which; None if it is none."""
+    is_not = False
+    while isinstance(tree, exp.Not | exp.Paren):
+        is_not ^= isinstance(tree, exp.Not)
+        tree = tree.this
+    is_asked = isinstance(tree, exp.Exists) or (isinstance(tree, exp.In) and tree.args.get("query"))
+    return (is_not, tree) if is_asked else None
