@@ -17,7 +17,7 @@ from ...join.step import Block, Frontier, Kept, needed
 from ...rows.counting import counting
 from ...rows.sides import Loaded, read_side
 from ...rows.stretches import NamedBlock
-from .common_keys import CommonKeys, Keys, KeyMarks, is_worth
+from .common_keys import CommonKeys, KeyMarks, Keys, is_worth
 from .pending import Due
 from .runs import Run, Runs
 
