@@ -133,7 +133,9 @@ def _common(tree: exp.Select, sources: tuple[Source, ...]) -> list[str]:
     """Names of the columns that USING lists, or of all that NATURAL finds in both sides."""
     for join in tree.args.get("joins") or []:
         if join.args.get("using"):
-            return [own.name for own in join.args["using"]]
+            # As the left side spells them.
+            known = {name.lower(): name for name in reversed(sources[0].columns)}
+            return [known.get(own.name.lower(), own.name) for own in join.args["using"]]
         if join.method == "NATURAL":
             if join.args.get("on"):
                 raise refused("NATURAL JOIN takes no ON; leave one of both out", join)

@@ -90,6 +90,7 @@ def test_a_column_of_using_needs_no_table(kind: str) -> None:
         f"SELECT coalesce(a.k, b.k, 7), a.n, b.n FROM a {kind} JOIN b ON {on}",
         within=9,
     )
+    assert answer(f"SELECT * FROM a {kind} JOIN b USING (K)", within=9).column_names[0] == "k"
     agree(
         f"SELECT a.k AS ak, b.k AS bk, a.n AS i FROM a {kind} JOIN b USING (K)",
         f"SELECT a.k, b.k, a.n FROM a {kind} JOIN b ON {on}",
