@@ -134,7 +134,7 @@ def _common(tree: exp.Select, sources: tuple[Source, ...]) -> list[str]:
     for join in tree.args.get("joins") or []:
         if join.args.get("using"):
             # As the left side spells them.
-            known = {name.lower(): name for name in reversed(sources[0].columns)}
+            known = {name.lower(): name for name in reversed([*sources[0].columns])}
             return [known.get(own.name.lower(), own.name) for own in join.args["using"]]
         if join.method == "NATURAL":
             if join.args.get("on"):
