@@ -133,9 +133,10 @@ def _common(tree: exp.Select, sources: tuple[Source, ...]) -> list[str]:
     """Names of the columns that USING lists, or of all that NATURAL finds in both sides."""
     for join in tree.args.get("joins") or []:
         if join.args.get("using"):
+            names = [str(own.name) for own in join.args["using"]]
             # As the left side spells them.
             known = {name.lower(): name for name in reversed([*sources[0].columns])}
-            return [known.get(own.name.lower(), own.name) for own in join.args["using"]]
+            return [known.get(name.lower()) or name for name in names]
         if join.method == "NATURAL":
             if join.args.get("on"):
                 raise refused("NATURAL JOIN takes no ON; leave one of both out", join)
