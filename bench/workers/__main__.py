@@ -23,7 +23,7 @@ from penstock.host.workers.local.memory import keep_memory
 def main(argv: list[str] | None = None) -> int:
     """Run the benchmark; returns its exit code."""
     parser = argparse.ArgumentParser(prog="python -m bench.workers", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="a tenth of the rows, two rounds")
+    parser.add_argument("--quick", action="store_true", help="a tenth of the rows, one round")
     parser.add_argument("--only", choices=PARTS, action="append", help="parts; default: all")
     parser.add_argument("--rounds", type=int, help="timed rounds of each part")
     options = parser.parse_args(argv)

@@ -13,6 +13,7 @@ from typing import Any
 
 from bench.peers.turns import Answer
 from bench.workers.mate import Ends, Mate, Stint
+from bench.workers.scale import WARM_TURNS
 from bench.workers.tasks import Task
 from bench.workers.turns import Turn
 from penstock.errors import PenstockError
@@ -104,10 +105,6 @@ def main(rank: int, line: Connection, wiring: Wiring, job: Task) -> None:
     line.send(None)
     while line.recv():
         line.send(mate.run(job, inputs))
-
-
-#: Turns of started workers that do not count: in these memory is touched for the first time.
-WARM_TURNS = 4
 
 
 class Pair:

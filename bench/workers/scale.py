@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+#: Turns that do not count: in these memory is touched for the first time.
+WARM_TURNS = 4
+
 
 @dataclass(frozen=True)
 class Scale:
@@ -64,7 +67,7 @@ FULL = Scale(
     runs=3,
     seconds=40,
     rounds=5,
-    uncounted=4,
+    uncounted=WARM_TURNS,
     each=4_000_000,
     joined=1_000_000,
     workers=(1, 2, 4, 8, 16),

@@ -111,13 +111,6 @@ class Lowering:
             return value
         return time_literal(str(tree.this), cast_type(exp.cast(tree, name)), self.rules, tree)
 
-    def _same(self, tree: exp.NullSafeEQ | exp.NullSafeNEQ) -> Expr:
-        """Lower ``<=>``: NULL is the same as NULL, and nothing is unknown."""
-        a, b = self.rules.alike(*self._in_units(self.lower(tree.this), self.lower(tree.expression)))
-        nulls = ops.is_null(a), ops.is_null(b)
-        same = ops.case([(ops.or_(*nulls), ops.and_(*nulls))], ops.eq(a, b))
-        return same if isinstance(tree, exp.NullSafeEQ) else ops.not_(same)
-
     def _members(self, tree: exp.Expr) -> list[exp.Expr]:
         """Members of a chain of AND or OR, without recursion: a long chain is a deep tree."""
         members, current = [], tree
@@ -356,8 +349,6 @@ _FORMS: dict[type[exp.Expr], Callable[[Lowering, Any], Expr]] = {
     exp.If: Lowering._if,
     exp.Coalesce: Lowering._coalesce,
     exp.Least: Lowering._extreme,
-    exp.NullSafeEQ: Lowering._same,
-    exp.NullSafeNEQ: Lowering._same,
     exp.Greatest: Lowering._extreme,
     exp.Like: Lowering._like,
     exp.Anonymous: Lowering._anonymous,

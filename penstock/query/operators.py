@@ -10,6 +10,27 @@ from ..expr import ops
 from ..expr.node import Expr
 from .time_rules import TimeRules
 
+
+def members(condition: exp.Expr) -> list[exp.Expr]:
+    """Members of the outermost AND, in order; without recursion, since a chain is a deep tree."""
+    found, left = [], [condition]
+    while left:
+        tree = left.pop()
+        if isinstance(tree, exp.And):
+            left += [tree.expression, tree.this]
+        elif isinstance(tree, exp.Paren) and isinstance(tree.this, exp.And | exp.EQ | exp.Paren):
+            left.append(tree.this)
+        else:
+            found.append(tree)
+    return found
+
+
+def _same(a: Expr, b: Expr) -> Expr:
+    """``a <=> b``: NULL is the same as NULL, and nothing is unknown."""
+    nulls = ops.is_null(a), ops.is_null(b)
+    return ops.case([(ops.or_(*nulls), ops.and_(*nulls))], ops.eq(a, b))
+
+
 BINARY_OPS: dict[type[exp.Expr], Callable[[Expr, Expr], Expr]] = {
     exp.Mul: ops.mul,
     exp.Mod: ops.mod,
@@ -31,6 +52,8 @@ TIME_OPS: dict[type[exp.Expr], Callable[[TimeRules, Expr, Expr], Expr]] = {
     exp.LTE: lambda rules, a, b: ops.le(*rules.alike(a, b)),
     exp.GT: lambda rules, a, b: ops.lt(*rules.alike(b, a)),
     exp.GTE: lambda rules, a, b: ops.le(*rules.alike(b, a)),
+    exp.NullSafeEQ: lambda rules, a, b: _same(*rules.alike(a, b)),
+    exp.NullSafeNEQ: lambda rules, a, b: ops.not_(_same(*rules.alike(a, b))),
 }
 UNARY_OPS: dict[type[exp.Expr], Callable[[Expr], Expr]] = {
     exp.Neg: ops.neg,

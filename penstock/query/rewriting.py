@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from sqlglot import exp
 
 from . import clauses
 from .dialect import ROWS, refused
+from .operators import members
 from .scope import Source
 
 #: Reads an item of FROM.
@@ -27,6 +28,8 @@ def without_with(tree: exp.Expr) -> exp.Expr:
         return tree
     if made.args.get("recursive"):
         raise refused("WITH RECURSIVE is not supported; a query cannot read itself", made)
+    tree = tree.copy()
+    made = tree.args["with_"]
     known: dict[str, exp.Expr] = {}
     for one in made.expressions:
         name = one.args["alias"]
@@ -35,13 +38,12 @@ def without_with(tree: exp.Expr) -> exp.Expr:
                 f"{one.alias} takes no list of columns; name them by AS in its SELECT", one
             )
         known[one.alias.lower()] = _inlined(without_with(one.this), known)
-    rest = tree.copy()
-    rest.set("with_", None)
-    return _inlined(rest, known)
+    tree.set("with_", None)
+    return _inlined(tree, known)
 
 
 def _inlined(tree: exp.Expr, known: dict[str, exp.Expr]) -> exp.Expr:
-    tree = tree.copy()
+    """Put queries in the place of their names, in the tree itself."""
     for table in list(tree.find_all(exp.Table)):
         body = known.get(table.name.lower())
         if body is None or table.args.get("db"):
@@ -68,19 +70,18 @@ def existence_as_join(tree: exp.Select, read: Read) -> exp.Select:
         There are two of them, or the query joins already, or what is asked for cannot be a join.
     """
     where = tree.args.get("where")
-    if where is None or not any(map(_asked, _members(where.this))):
+    if where is None or not any(map(_asked, members(where.this))):
         return tree
     tree = tree.copy()
-    members = list(_members(tree.args["where"].this))
-    asked = [member for member in members if _asked(member)]
+    every = members(tree.args["where"].this)
+    asked = [found for member in every if (found := _asked(member))]
     if len(asked) > 1 or tree.args.get("joins"):
         raise refused(
             "one EXISTS or IN (SELECT ...) beside one table can be joined; join the first in a "
             "query of its own, and give its result as the table",
-            asked[-1],
+            asked[-1][1],
         )
-    (member,) = asked
-    is_not, call = _asked(member) or (False, member)
+    ((is_not, call),) = asked
     select = call.args["query"].this if isinstance(call, exp.In) else call.this
     if not isinstance(select, exp.Select) or select.args.get("joins"):
         raise refused("EXISTS and IN take a SELECT of one table", call)
@@ -95,7 +96,7 @@ def existence_as_join(tree: exp.Select, read: Read) -> exp.Select:
         conditions.append(_equal(call, select, sources, is_not=is_not))
     for condition in conditions:
         _qualify(condition, (sources[1], sources[0]))
-    others = [one for one in members if one is not member]
+    others = [one for one in every if not _asked(one)]
     for other in others:
         _qualify(other, sources[:1])
     on = exp.and_(*conditions, copy=False) if conditions else exp.true()
@@ -135,17 +136,6 @@ def _qualify(tree: exp.Expr, sources: tuple[Source, ...]) -> None:
             owner = next((own for own in sources if own.find(column.name) is not None), None)
             if owner is not None:
                 column.set("table", exp.to_identifier(owner.alias))
-
-
-def _members(tree: exp.Expr) -> Iterator[exp.Expr]:
-    """Members of a chain of AND, in their order."""
-    waiting = [tree]
-    while waiting:
-        current = waiting.pop()
-        if isinstance(current, exp.And):
-            waiting += [current.expression, current.this]
-        else:
-            yield current
 
 
 def _asked(tree: exp.Expr) -> tuple[bool, exp.Expr] | None:

@@ -16,6 +16,7 @@ from ..plan.query import LEFT, RIGHT
 from ..plan.sessions import MOST_GAP, Sessions, keys_of
 from ..types import TIMES, Kind
 from .dialect import refused
+from .operators import members
 from .scope import Scope
 from .time_rules import TimeRules
 from .window_function import is_session, length_ns, read_span, ticks
@@ -55,27 +56,13 @@ def split_sessions(
     QueryError
         There are several, or a session is compared with something else.
     """
-    members = _members(condition)
-    equal = [m for m in members if isinstance(m, exp.EQ) and _has_session(m)]
+    every = members(condition)
+    equal = [m for m in every if isinstance(m, exp.EQ) and _has_session(m)]
     if not equal:
         return [condition], None
     if len(equal) > 1:
         raise refused("a join has one session_window per side; leave the other out", equal[1])
-    return [m for m in members if m is not equal[0]], _calls(equal[0], lowering)
-
-
-def _members(condition: exp.Expr) -> list[exp.Expr]:
-    """Members of the outermost AND, in order; without recursion, since a chain is a deep tree."""
-    found, left = [], [condition]
-    while left:
-        tree = left.pop()
-        if isinstance(tree, exp.And):
-            left += [tree.expression, tree.this]
-        elif isinstance(tree, exp.Paren) and isinstance(tree.this, exp.And | exp.EQ | exp.Paren):
-            left.append(tree.this)
-        else:
-            found.append(tree)
-    return found
+    return [m for m in every if m is not equal[0]], _calls(equal[0], lowering)
 
 
 def _has_session(tree: exp.EQ) -> bool:

@@ -136,7 +136,12 @@ def _common(tree: exp.Select, sources: tuple[Source, ...]) -> list[str]:
             names = [str(own.name) for own in join.args["using"]]
             # As the left side spells them.
             known = {name.lower(): name for name in reversed([*sources[0].columns])}
-            return [known.get(name.lower()) or name for name in names]
+            common = [known.get(name.lower()) or name for name in names]
+            for name in common:
+                for source in sources:
+                    if source.find(name) is None:
+                        raise refused(Scope(sources).unknown(source.alias, name), join)
+            return common
         if join.method == "NATURAL":
             if join.args.get("on"):
                 raise refused("NATURAL JOIN takes no ON; leave one of both out", join)
@@ -146,10 +151,6 @@ def _common(tree: exp.Select, sources: tuple[Source, ...]) -> list[str]:
 
 def _on(join: exp.Join, common: list[str], sources: tuple[Source, ...]) -> exp.Expr | None:
     """The condition of a join, as ON would have it."""
-    for name in common:
-        for source in sources:
-            if source.find(name) is None:
-                raise refused(Scope(sources).unknown(source.alias, name), join)
     pairs = [[exp.column(name, table=source.alias) for source in sources] for name in common]
     parts = [exp.EQ(this=a, expression=b) for a, b in pairs]
     return exp.and_(*parts, copy=False) if parts else join.args.get("on")
@@ -162,8 +163,6 @@ def _merged(
     found = {}
     for name in common:
         pair = [source.find(name) for source in sources]
-        if None in pair:
-            continue  # refused with the condition
         left, right = (one for one in pair if one is not None)
         if kind is not JoinKind.FULL:
             found[name] = right if kind is JoinKind.RIGHT else left

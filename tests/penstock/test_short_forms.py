@@ -188,6 +188,7 @@ def test_null_is_the_same_as_null(column: str) -> None:
     [
         "a.d > '2024-01-03'",
         "'2024-01-03' <> b.d",
+        "a.d IS DISTINCT FROM '2024-01-03'",
         "a.d BETWEEN '2024-01-02' AND '2024-01-05'",
         "a.d IN ('2024-01-02', '2024-01-05')",
         "b.w <= '2024-01-01 11:00:00'",

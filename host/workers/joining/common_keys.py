@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from penstock.expr.columns import evaluate_all
 from penstock.plan.routing_keys import RoutingKeys
 
-from ...keys.hashing import hash_keys
 from ...rows.sides import SideRows
+from .sharing import key_hashes
 
-#: KeyMarks for each of the few, at least: one in so many of the many is found in vain. Of all, at
+#: Marks for each of the few, at least: one in so many of the many is found in vain. Of all, at
 #: most so many that a processor's cache holds them.
 _MARKS, _LEAST_BITS, _MOST_BITS = 16, 10, 22
 #: How many times as many the many must be for the search to be worth it.
@@ -33,8 +32,7 @@ class CommonKeys:
 
     def of(self, side: str, rows: SideRows) -> Keys:
         """Return the keys of rows of a side."""
-        count = len(rows)
-        hashes, valid = hash_keys(evaluate_all(self._keys.of(side), rows.columns, count), count)
+        hashes, valid = key_hashes(self._keys, side, rows.columns, len(rows))
         return (hashes >> np.uint64(32)).astype(np.uint32), valid
 
 
@@ -53,7 +51,7 @@ class KeyMarks:
 
     def __init__(self, few: Keys) -> None:
         hashes, valid = few
-        bits = int(_MARKS * max(len(hashes), 1)).bit_length()
+        bits = (_MARKS * len(hashes)).bit_length()
         self._shift = np.uint32(32 - min(max(bits, _LEAST_BITS), _MOST_BITS))
         self._marks = np.zeros(1 << (32 - int(self._shift)), bool)
         self._marks[(hashes if valid is None else hashes[valid]) >> self._shift] = True

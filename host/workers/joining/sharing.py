@@ -51,6 +51,18 @@ def side_for_all(query: JoinQuery) -> str | None:
     return LEFT if query.kind is JoinKind.RIGHT else RIGHT
 
 
+def key_hashes(
+    keys: RoutingKeys, side: str, columns: Columns, rows: int
+) -> tuple[np.ndarray, np.ndarray | None]:
+    """Return a hash of each row's key, as uint64, and which rows have one; None if all do.
+
+    Parameters
+    ----------
+    columns : mapping of (side, name) to Vector
+    """
+    return hash_keys(evaluate_all(keys.of(side), columns, rows), rows)
+
+
 def cells_of(
     keys: RoutingKeys, side: str, columns: Columns, rows: int
 ) -> tuple[np.ndarray, np.ndarray | None]:
@@ -60,7 +72,7 @@ def cells_of(
     ----------
     columns : mapping of (side, name) to Vector
     """
-    hashes, valid = hash_keys(evaluate_all(keys.of(side), columns, rows), rows)
+    hashes, valid = key_hashes(keys, side, columns, rows)
     return cells_of_hashes(hashes, PARTITIONS).astype(np.int64), valid
 
 

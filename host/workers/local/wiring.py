@@ -57,6 +57,8 @@ class Wiring:
             for receiver in members:
                 if sender != receiver:
                     self._rings[sender, receiver] = create(crc=crc).file
+        #: What only children need.
+        self._files = [self._board, *self._rings.values()]
         spins = spin_seconds(size) > 0
         #: The parent's ends, by rank.
         self.producers = [
@@ -79,9 +81,9 @@ class Wiring:
 
     def sent(self) -> None:
         """Close what only children need, once they have it."""
-        for file in [*self._rings.values(), *([] if self._board < 0 else [self._board])]:
+        for file in self._files:
             os.close(file)
-        self._rings, self._board = {}, -1
+        self._files = []
         for bell in self._bells:
             bell.close()
         self._bells = []
