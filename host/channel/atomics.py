@@ -52,13 +52,31 @@ def store_word(typingctx, words, place, value):
     return types.void(words, types.int64, types.uint64), codegen
 
 
+def _changing(operation: str) -> Callable[..., Any]:
+    """Make what changes a word at once, whoever else does, and returns what it was before."""
+
+    @intrinsic
+    def changed(typingctx, words, place, value):
+        def codegen(context, builder, signature, args):
+            pointer = _pointer(context, builder, signature.args[0], *args[:2])
+            return builder.atomic_rmw(operation, pointer, args[2], "seq_cst")
+
+        return types.uint64(words, types.int64, types.uint64), codegen
+
+    return changed
+
+
+_exchange, _add = _changing("xchg"), _changing("add")
+
+
 @intrinsic
-def _exchange(typingctx, words, place, value):
+def _compare_exchange(typingctx, words, place, old, new):
     def codegen(context, builder, signature, args):
         pointer = _pointer(context, builder, signature.args[0], *args[:2])
-        return builder.atomic_rmw("xchg", pointer, args[2], "seq_cst")
+        pair = builder.cmpxchg(pointer, args[2], args[3], "seq_cst", "seq_cst")
+        return builder.extract_value(pair, 1)
 
-    return types.uint64(words, types.int64, types.uint64), codegen
+    return types.boolean(words, types.int64, types.uint64, types.uint64), codegen
 
 
 @intrinsic
@@ -125,25 +143,6 @@ def take_announced(words, place):
     """
     fence_all()
     return load_word(words, place) == 1 and _exchange(words, place, types.uint64(0)) == 1
-
-
-@intrinsic
-def _compare_exchange(typingctx, words, place, old, new):
-    def codegen(context, builder, signature, args):
-        pointer = _pointer(context, builder, signature.args[0], *args[:2])
-        pair = builder.cmpxchg(pointer, args[2], args[3], "seq_cst", "seq_cst")
-        return builder.extract_value(pair, 1)
-
-    return types.boolean(words, types.int64, types.uint64, types.uint64), codegen
-
-
-@intrinsic
-def _add(typingctx, words, place, value):
-    def codegen(context, builder, signature, args):
-        pointer = _pointer(context, builder, signature.args[0], *args[:2])
-        return builder.atomic_rmw("add", pointer, args[2], "seq_cst")
-
-    return types.uint64(words, types.int64, types.uint64), codegen
 
 
 @_kept

@@ -23,13 +23,12 @@ def without_with(tree: exp.Expr) -> exp.Expr:
     QueryError
         It is recursive, or names its columns.
     """
-    made = tree.args.get("with_")
-    if made is None:
+    if tree.args.get("with_") is None:
         return tree
-    if made.args.get("recursive"):
-        raise refused("WITH RECURSIVE is not supported; a query cannot read itself", made)
     tree = tree.copy()
     made = tree.args["with_"]
+    if made.args.get("recursive"):
+        raise refused("WITH RECURSIVE is not supported; a query cannot read itself", made)
     known: dict[str, exp.Expr] = {}
     for one in made.expressions:
         name = one.args["alias"]
