@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from itertools import count
-from pathlib import Path
+from multiprocessing.connection import Connection
 from tempfile import TemporaryDirectory
 
 import numpy as np
@@ -108,26 +107,8 @@ def warm_up() -> None:
                 return
 
 
-def run(location: str, first: int, log: str) -> None:
-    """Do steps for ever, and log what is done."""
-    written = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-    number = first
-    while True:
-        os.write(written, f"{number} begun\n".encode())
-        version = Step(number).do(location)
-        os.write(written, f"{number} {version}\n".encode())
-        number += 1
-
-
-def logged(log: Path) -> tuple[dict[int, int], int | None]:
-    """Steps that are done, with their versions, and the one that has only begun."""
-    done: dict[int, int] = {}
-    begun = None
-    for line in log.read_text().splitlines() if log.exists() else ():
-        number, _, said = line.partition(" ")
-        if said == "begun":
-            begun = int(number)
-        else:
-            done[int(number)] = int(said)
-            begun = None
-    return done, begun
+def run(location: str, first: int, says: Connection) -> None:
+    """Do steps for ever, and say of each when it begins, and its version when it is done."""
+    for number in count(first):
+        says.send((number, None))
+        says.send((number, Step(number).do(location)))

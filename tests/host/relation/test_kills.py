@@ -6,18 +6,20 @@ import multiprocessing
 import shutil
 import signal
 from collections import Counter
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from penstock.host.relation import FolderRelation, build, open_relation
-from tests.host.relation.kills import FIRST, OPTIONS, Step, logged, run
+from tests.host.relation.kills import FIRST, OPTIONS, Step, run
 from tests.host.relation.model import Model, check_version, row_list
 
-#: Longest time that a program lives, in seconds: several steps.
-LIFE_S = 0.25
+#: Longest time that a program lives from the start of its last step on, in seconds.
+LAST_S = 0.1
+#: Longest wait for a program's word, in seconds.
+WORD_S = 60
 
 
 class Told:
@@ -28,10 +30,17 @@ class Told:
         self.rows = Model(FIRST, ("id",))
         self.next_step = 0
         self.newest = 1
+        self.open: Step | None = None
         self.pinned: tuple[int, Model] | None = None
 
+    def word(self, number: int, version: int | None) -> None:
+        """A step has begun; or, with a version, is done."""
+        self.next_step = number + 1
+        self.open = Step(number) if version is None else None
+        if version is not None:
+            self.done(Step(number), version)
+
     def done(self, step: Step, version: int) -> None:
-        self.next_step = step.number + 1
         self.newest = max(self.newest, version)
         self.rows = step.apply(self.rows)
         if step.kind == "pin":
@@ -39,9 +48,11 @@ class Told:
         elif step.kind == "build":
             self.check_built(step)
 
-    def begun(self, step: Step, relation: FolderRelation) -> None:
-        """Find out whether a step is done."""
-        self.next_step = step.number + 1
+    def killed(self, relation: FolderRelation) -> None:
+        """Find out whether the step that had begun is done."""
+        step, self.open = self.open, None
+        if step is None:
+            return
         after = step.apply(self.rows)
         if row_counts(relation) == after.newest:
             self.rows = after
@@ -77,22 +88,25 @@ def test_kill_9_at_random(tmp_path, kills):
     random = np.random.default_rng(kills)
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["tests.host.relation.warmed_up"])
-    for kill in range(kills):
-        log = tmp_path / f"{kill}.log"
-        child = context.Process(target=run, args=(location, told.next_step, str(log)))
+    for _ in range(kills):
+        hears, says = context.Pipe(duplex=False)
+        child = context.Process(target=run, args=(location, told.next_step, says))
         child.start()
-        child.join(random.uniform(0.02, LIFE_S))
+        says.close()
+        last = told.next_step + random.integers(3)
+        while told.next_step <= last:
+            assert hears.poll(WORD_S)
+            told.word(*hears.recv())
+        child.join(random.uniform(0, LAST_S))
         child.kill()
-        child.join(60)
+        child.join(WORD_S)
         assert child.exitcode == -signal.SIGKILL
-        done, begun = logged(log)
-        for number, version in done.items():
-            told.done(Step(number), version)
+        with closing(hears), suppress(EOFError):
+            while True:
+                told.word(*hears.recv())
         with closing(open_relation(location)) as relation:
-            if begun is not None:
-                told.begun(Step(begun), relation)
+            told.killed(relation)
             told.check(relation)
-    assert told.next_step > kills
     with closing(open_relation(location)) as relation:
         relation.vacuum(keep_s=0, pins_s=-1, orphans_s=-1)
         told.pinned = None
