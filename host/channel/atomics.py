@@ -13,7 +13,7 @@ from typing import Any
 from llvmlite import ir
 from numba import extending, njit, types
 
-from ..kept_code import keep
+from penstock.kept_code import keep
 
 _WORD_BYTES = 8
 _WORD = ir.IntType(8 * _WORD_BYTES)

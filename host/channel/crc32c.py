@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..kept_code import kept
+from penstock.kept_code import kept
 
 #: The polynomial, reflected.
 _POLYNOMIAL = 0x82F63B78

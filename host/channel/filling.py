@@ -6,7 +6,8 @@ from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 
-from ..kept_code import kept
+from penstock.kept_code import kept
+
 from . import atomics
 from .atomics import intrinsic, load_word, store_word
 from .message import FOOTER_BYTES, MORE

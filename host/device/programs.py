@@ -166,14 +166,16 @@ def _node(described: Any, nodes: Sequence[Expr], keys: dict[str, tuple[Type, ...
     if op is Op.CONST:
         return _const(attr, args, own)
     members = _members(attr, args) if op is Op.IN else None
-    if op is Op.COLUMN or (attr is not None and members is None) or not args:
+    function = attr if op is Op.FUNCTION and isinstance(attr, str) else None
+    has_attr = members is not None or function is not None
+    if op is Op.COLUMN or (attr is not None and not has_attr) or not args:
         raise MalformedError(f"{op.value!r} is no step of a program on {len(args)} values")
     try:
         # The language's rules say which operands an operation takes, and its result.
-        ops.check_operands(op, args, own)
+        ops.check_operands(op, args, own, function)
     except PenstockError as cause:
         raise MalformedError(f"a node of a predicate: {cause}") from cause
-    return node(op, args, own, members)
+    return node(op, args, own, function if members is None else members)
 
 
 def _members(attr: Any, args: tuple[Expr, ...]) -> Members:
@@ -221,6 +223,8 @@ def _pick(nodes: Sequence[Expr], number: Any) -> Expr:
 def _attr_out(expr: Expr) -> Any:
     if expr.op is Op.KEY:
         return list(expr.attr)
+    if expr.op is Op.FUNCTION:
+        return expr.attr
     if expr.op is Op.IN:
         return [_value_out(value) for value in expr.attr.values]
     return _value_out(expr.attr) if expr.op is Op.CONST else None

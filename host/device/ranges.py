@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..kept_code import kept
+from penstock.kept_code import kept
 
 #: Entries of a slab's directory beside those of its cells: one for rows that lie in no cell,
 #: and the end.

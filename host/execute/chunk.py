@@ -9,11 +9,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from penstock.errors import DeviceError
+from penstock.kept_code import kept
 from penstock.program import Mode
 
 from ..device.base import Folds, Result
 from ..device.cut import Piece
-from ..kept_code import kept
 from .order import Order
 from .pairs import Pairs
 from .ring import RingSpan

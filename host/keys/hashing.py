@@ -23,8 +23,7 @@ import pyarrow as pa
 from numba import njit
 
 from penstock.expr.columns import Vector
-
-from ..kept_code import kept
+from penstock.kept_code import kept
 
 #: What the hash is called in files.
 HASH = "splitmix64-1"

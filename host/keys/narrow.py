@@ -16,9 +16,8 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from penstock.kept_code import kept
 from penstock.program import empty_code, null_code
-
-from ..kept_code import kept
 
 #: Entries of the table of first steps, per edge: most keys are then placed by one comparison.
 ENTRIES = 4

@@ -14,13 +14,13 @@ import numpy as np
 
 from penstock.expr.columns import BLOCK, Columns, Vector
 from penstock.expr.node import Expr, Op
+from penstock.kept_code import kept
 from penstock.plan.band import BandTest, Bound
 from penstock.plan.linear import Linear, linear
 from penstock.program import empty_code
 from penstock.types import INT64
 
 from ..device.storage import key_dtype
-from ..kept_code import kept
 from .encoders import OffsetEncoder
 
 #: Columns of a test.

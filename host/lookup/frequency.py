@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..kept_code import kept
+from penstock.kept_code import kept
 
 _ROWS = 4
 #: Keys counted, per counter of a row, after which all counters are halved.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..kept_code import kept
+from penstock.kept_code import kept
 
 _NONE = np.int32(-1)
 #: Bytes of each page, whether rows wait for it or not.

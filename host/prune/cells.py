@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from penstock.kept_code import kept
+
 from ..device.search import Boxes
-from ..kept_code import kept
 
 #: Cell of rows with a NULL key: they match nothing.
 NO_CELL = np.uint32(0xFFFF_FFFF)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..kept_code import kept
+from penstock.kept_code import kept
 
 #: Rows that are sorted by insertion.
 _FEW = 24

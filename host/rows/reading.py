@@ -6,7 +6,7 @@ import numpy as np
 from numba import types
 from numba.core.types import ExternalFunction
 
-from ..kept_code import kept
+from penstock.kept_code import kept
 
 _pread = ExternalFunction("pread", types.intp(types.intc, types.voidptr, types.uintp, types.int64))
 

@@ -10,11 +10,11 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.errors import UsageError
+from penstock.kept_code import NotKeptError, only_kept
 from penstock.plan.closing import time_key
 from penstock.plan.group_query import GroupQuery
 
 from ..emit.groups.closing import Limit
-from ..kept_code import NotKeptError, only_kept
 from .chosen import ChosenContributions
 from .contributions import MOST_FEEDS, ROW_BITS, Contributions, FoldedRows
 from .exchange import Exchange

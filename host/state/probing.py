@@ -10,7 +10,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from ..kept_code import kept
+from penstock.kept_code import kept
+
 from . import machine
 from .layout import (
     KEY_IS_TEXT,

@@ -8,8 +8,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.kept_code import kept
+
 from ..emit.groups.floats import ordered
-from ..kept_code import kept
 from . import machine
 from .layout import EntryLayout, KeyPlace
 from .machine import prefetch

@@ -9,8 +9,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from penstock.kept_code import keep
+
 from ..devices.cpu import vector
-from ..kept_code import keep
 from . import machine, probing
 
 #: Loops that stay loaded; each takes some hundred KB.

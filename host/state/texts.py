@@ -6,7 +6,8 @@ import numpy as np
 import pyarrow as pa
 from numba import njit
 
-from ..kept_code import kept
+from penstock.kept_code import kept
+
 from . import probing
 from .coded import from_bytes
 from .probing import mix

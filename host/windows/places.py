@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from penstock.kept_code import kept
 from penstock.plan.ranges import Side
-
-from ..kept_code import kept
 
 #: Times per value above which binary searches read less than the walk.
 MOST_PER_VALUE = 16

@@ -37,6 +37,8 @@ _INTEGER_OPS = frozenset(
 )
 _NEVER = {
     Op.COLUMN: "reads a column that was not prepared as a key",
+    Op.DIV: "divides",
+    Op.FUNCTION: "is a function of floating-point values",
     Op.PREFIX: "compares text",
     Op.IS_NULL: "tests for NULL",
     Op.IN: "looks up a value of both sides in a list",

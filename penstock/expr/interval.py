@@ -46,6 +46,14 @@ def mod(a: Interval, b: Interval) -> Interval:
     )
 
 
+def div(a: Interval, b: Interval) -> Interval:
+    """Quotient rounded to 0: no larger than the dividend, and of its sign by positive divisors."""
+    largest = max(abs(a[0]), abs(a[1]))
+    if b[0] < 0:
+        return -largest, largest
+    return min(a[0], 0), max(a[1], 0)
+
+
 def _signed_range(a: Interval, b: Interval) -> Interval:
     bits = max(v.bit_length() if v >= 0 else (~v).bit_length() for v in (*a, *b))
     return -(1 << bits), (1 << bits) - 1
@@ -92,6 +100,7 @@ BOUNDS: dict[Op, Callable[..., Interval]] = {
     Op.LEAST: lambda a, b: (min(a[0], b[0]), min(a[1], b[1])),
     Op.GREATEST: lambda a, b: (max(a[0], b[0]), max(a[1], b[1])),
     Op.MOD: mod,
+    Op.DIV: div,
     Op.BIT_AND: bit_and,
     Op.BIT_OR: bit_or,
     Op.BIT_XOR: bit_xor,

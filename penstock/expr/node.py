@@ -39,6 +39,8 @@ class Op(Enum):
     LEAST = "least"
     GREATEST = "greatest"
     MOD = "%"  # sign of the dividend; NULL where the divisor is 0
+    DIV = "div"  # of integers, rounded to 0; NULL where the divisor is 0
+    FUNCTION = "function"  # of floats; attr: its name in FUNCTIONS
     BIT_AND = "&"
     BIT_OR = "|"
     BIT_XOR = "^"
@@ -194,6 +196,8 @@ def _text(expr: Expr, texts: Mapping[Expr, str], names: Mapping[str, str] | None
         return f"cast({plain[0]} as {expr.type})"
     if op in (Op.LOCAL, Op.INSTANT):
         return f"{op.value}({plain[0]}, {expr.attr[0]!r})"
+    if op is Op.FUNCTION:
+        return f"{expr.attr}({', '.join(plain)})"
     if op in _CALLS:
         return f"{op.value}({', '.join(plain)})"
     if op is Op.CASE:
@@ -215,7 +219,9 @@ def _is_negative(expr: Expr) -> bool:
 
 
 _AROUND = {Op.NEG: "-{}", Op.NOT: "not {}", Op.BIT_NOT: "~{}", Op.IS_NULL: "{} is null"}
+#: What has no value where the divisor is 0.
+DIVISIONS = frozenset({Op.MOD, Op.DIV})
 _CALLS = frozenset({Op.ABS, Op.LEAST, Op.GREATEST, Op.PREFIX})
 _LEAVES = frozenset({Op.CONST, Op.COLUMN, Op.KEY})
 #: What needs no parentheses.
-_ATOMIC = _LEAVES | _CALLS | {Op.CASE, Op.CAST, Op.LOCAL, Op.INSTANT, Op.RAW}
+_ATOMIC = _LEAVES | _CALLS | {Op.FUNCTION, Op.CASE, Op.CAST, Op.LOCAL, Op.INSTANT, Op.RAW}

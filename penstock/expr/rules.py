@@ -12,6 +12,7 @@ import numpy as np
 from ..types import TIMESTAMPS, UNIT_NS, Kind, Type
 from ..zones import zone_of
 from . import interval
+from .functions import FUNCTIONS
 from .interval import BOUNDS
 from .node import Expr, Op
 from .values import cast_value, zero_of
@@ -60,6 +61,27 @@ def _mod(expr: Expr, args: Sequence[Vector]) -> Vector:
     else:
         out = np.fmod(a.values, divisor)
     return Vector(out, valid, *bounds)
+
+
+def _div(expr: Expr, args: Sequence[Vector]) -> Vector:
+    a, b = args
+    zero = b.values == 0
+    valid = _valid(args)
+    if np.any(zero):
+        valid = ~zero if valid is None else valid & ~zero
+    bounds = interval.div((a.lo, a.hi), (b.lo, b.hi))
+    exact = fits_int64(*bounds)
+    x, by = _widen(a, exact), np.where(zero, 1, _widen(b, exact))
+    down = np.asarray(x // by)
+    return Vector(down + ((down < 0) & (down * by != x)), valid, *bounds)
+
+
+def _function(expr: Expr, args: Sequence[Vector]) -> Vector:
+    function = FUNCTIONS[expr.attr]
+    values = function(*np.broadcast_arrays(*(a.values for a in args)))
+    if function.type.is_integral:
+        return Vector(values, _valid(args), function.type.lo, function.type.hi)
+    return Vector(values, _valid(args))
 
 
 def _shift(expr: Expr, args: Sequence[Vector]) -> Vector:
@@ -243,6 +265,8 @@ RULES: dict[Op, Callable[[Expr, Sequence[Vector]], Vector]] = {
     **dict.fromkeys((Op.LEAST, Op.GREATEST), _extreme),
     **dict.fromkeys((Op.LOCAL, Op.INSTANT), _zoned),
     Op.MOD: _mod,
+    Op.DIV: _div,
+    Op.FUNCTION: _function,
     Op.PREFIX: _prefix,
     Op.IN: _in,
     Op.NOT: _not,

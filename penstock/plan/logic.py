@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..expr import ops
-from ..expr.node import Expr, Op, node, once_per_node
+from ..expr.node import DIVISIONS, Expr, Op, node, once_per_node
 from ..expr.values import zero_of
 from ..types import Kind, Type
 
@@ -79,7 +79,7 @@ def when_null(expr: Expr) -> Expr:
         return _case(expr, when_null)
     if op in (Op.LEAST, Op.GREATEST):
         return ops.and_(*map(when_null, args))
-    zero = (_is_zero(args[1]),) if op is Op.MOD else ()
+    zero = (_is_zero(args[1]),) if op in DIVISIONS else ()
     return ops.or_(*map(when_null, args), *zero)
 
 
@@ -97,7 +97,7 @@ def when_not_null(expr: Expr) -> Expr:
         return _case(expr, when_not_null)
     if op in (Op.LEAST, Op.GREATEST):
         return ops.or_(*map(when_not_null, args))
-    not_zero = (when_false(_is_zero(args[1])),) if op is Op.MOD else ()
+    not_zero = (when_false(_is_zero(args[1])),) if op in DIVISIONS else ()
     return ops.and_(*map(when_not_null, args), *not_zero)
 
 

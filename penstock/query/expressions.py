@@ -16,6 +16,7 @@ from ..plan.simplify import simplify
 from ..types import TIMES, UNIT_NS, Kind
 from .constants import cast_type, interval, number, param
 from .dialect import place, refused, written
+from .functions import ARGUMENTS, BY_NAME, BY_TYPE
 from .operators import BINARY_OPS, JUNCTIONS, TIME_OPS, UNARY_OPS
 from .scope import Scope
 from .session_join import read_session
@@ -89,6 +90,8 @@ class Lowering:
             if kind in TIME_OPS:
                 return TIME_OPS[kind](self.rules, a, b)
             return BINARY_OPS[kind](a, b)
+        if kind in BY_TYPE:
+            return self._function(tree)
         if kind in UNARY_OPS:
             return UNARY_OPS[kind](self.lower(tree.this))
         if kind not in _FORMS:
@@ -208,8 +211,12 @@ class Lowering:
         return ops.is_in(value, [o if o.is_const else simplify(o) for o in options])
 
     def _is(self, tree: exp.Is) -> Expr:
+        if isinstance(tree.expression, exp.Boolean):
+            condition = self.condition(tree.this)
+            wanted = condition if tree.expression.this else ops.not_(condition)
+            return ops.case([(wanted, ops.TRUE)], ops.FALSE)
         if not isinstance(tree.expression, exp.Null):
-            raise refused("IS takes NULL or NOT NULL", tree)
+            raise refused("IS takes NULL, TRUE or FALSE, and NOT before them", tree)
         return ops.is_null(self.lower(tree.this))
 
     def _case(self, tree: exp.Case) -> Expr:
@@ -301,10 +308,30 @@ class Lowering:
                 "beside AND",
                 tree,
             )
+        count, form = BY_NAME.get(tree.name.lower(), (0, None))
+        if form is not None:
+            if len(tree.expressions) != count:
+                raise refused(f"{tree.name} takes {count} arguments", tree)
+            return form(*map(self.lower, tree.expressions))
         hint = ""
         if tree.name.lower() in ("time_bucket", "tumble", "tumble_start", "tumble_end"):
             hint = "; write window(t, '10 seconds') in GROUP BY, window.start in SELECT"
         raise refused(f"function {tree.name} is not supported{hint}", tree)
+
+    def _function(self, tree: exp.Expr) -> Expr:
+        """Lower a function of numbers; what other dialects add to it is refused."""
+        others = {key for key, arg in tree.args.items() if isinstance(arg, exp.Expr)}
+        if others - set(ARGUMENTS):
+            raise refused(f"{written(tree)} with these arguments is not supported", tree)
+        given = [tree.args[key] for key in ARGUMENTS if key in others]
+        try:
+            return BY_TYPE[type(tree)](*map(self.lower, given))
+        except TypeError:
+            raise refused(f"{written(tree)} takes another number of arguments", tree) from None
+
+    def _nullif(self, tree: exp.Nullif) -> Expr:
+        a, b = self._operands(tree)
+        return ops.case([(ops.eq(*self.rules.alike(a, b)), ops.const(None))], a)
 
     def _truncation(self, tree: exp.TimestampTrunc | exp.DateTrunc) -> Expr:
         name, time = tree.args["unit"].name, self.lower(tree.this)
@@ -349,6 +376,7 @@ _FORMS: dict[type[exp.Expr], Callable[[Lowering, Any], Expr]] = {
     exp.If: Lowering._if,
     exp.Coalesce: Lowering._coalesce,
     exp.Least: Lowering._extreme,
+    exp.Nullif: Lowering._nullif,
     exp.Greatest: Lowering._extreme,
     exp.Like: Lowering._like,
     exp.Anonymous: Lowering._anonymous,

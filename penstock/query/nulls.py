@@ -10,6 +10,7 @@ from ..types import BOOL
 _STRICT = frozenset(
     {Op.ADD, Op.SUB, Op.MUL, Op.NEG, Op.ABS, Op.MOD, Op.BIT_AND, Op.BIT_OR, Op.BIT_XOR}
     | {Op.BIT_NOT, Op.SHL, Op.SHR, Op.LT, Op.LE, Op.EQ, Op.PREFIX, Op.NOT, Op.CAST, Op.RAW}
+    | {Op.DIV, Op.FUNCTION}
 )
 
 

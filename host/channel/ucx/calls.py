@@ -12,7 +12,8 @@ from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 
-from ...kept_code import kept
+from penstock.kept_code import kept
+
 from .. import atomics
 from ..atomics import intrinsic
 from .library import LAST_ERROR, WAKE, WRITE

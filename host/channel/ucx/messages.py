@@ -17,8 +17,8 @@ import numpy as np
 from numba import cfunc
 
 from penstock.errors import DeviceError
+from penstock.kept_code import kept
 
-from ...kept_code import kept
 from . import calls
 from .calls import HEADER_BYTES, WORD_BYTES, call, copy, read, write
 from .library import ANSWER, ASK, EAGER, FLAGS_SET, LAST_ERROR, WAKE, WRITE, Library, RequestParams

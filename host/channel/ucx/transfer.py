@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ...kept_code import kept
+from penstock.kept_code import kept
+
 from .. import atomics
 from ..message import FOOTER_BYTES, MORE
 from . import calls

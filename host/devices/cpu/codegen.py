@@ -64,9 +64,12 @@ def generate(program: GeneralProgram, folded: FoldKind | None = None) -> str:
     used = [e.attr[1] for e in nodes if e.op is Op.KEY and e.attr[0] == "w"]
     slices = [f"w{k} = window[{k}][position : position + len(flags)]" for k in used]
     layout = f"stream {_layout(program.stream)}, window {_layout(program.window)}"
-    return module_source(f"{steps.count} steps, {layout}", stream, slices, body, folded)
+    title = f"{steps.count} steps, {layout}"
+    calls = any(e.op is Op.FUNCTION for e in nodes)
+    return module_source(title, stream, slices, body, folded, _FUNCTIONS if calls else "")
 
 
+_FUNCTIONS = "from penstock.expr import scalars"
 #: Dtype of the values buffer, by fold kind.
 _VALUES: dict[FoldKind | None, Callable[[str], str]] = {
     FoldKind.INTEGER: lambda name: f"np.int64({name})",

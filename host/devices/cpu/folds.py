@@ -9,7 +9,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from ...kept_code import kept
+from penstock.kept_code import kept
+
 from ...keys import narrow as narrow_codes
 from . import loops, masks, reduce, vector
 from .loops import (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+from penstock.expr.functions import FUNCTIONS
 from penstock.expr.node import Expr, Op
 from penstock.types import Kind
 
@@ -134,6 +135,15 @@ def _remainder(expr: Expr, args: list[str], steps: Steps) -> str:
     return f"{cast}(truncated_remainder({width}({a}), {width}({b})))"
 
 
+def _quotient(expr: Expr, args: list[str], steps: Steps) -> str:
+    width = _width(expr, *expr.args)
+    return f"{_cast_to(expr)}(truncated_quotient({width}({args[0]}), {width}({args[1]})))"
+
+
+def _function(expr: Expr, args: list[str], steps: Steps) -> str:
+    return f"{_cast_to(expr)}({FUNCTIONS[expr.attr].source}({', '.join(args)}))"
+
+
 def _invert(expr: Expr, args: list[str], steps: Steps) -> str:
     return f"{_cast_to(expr)}(~{args[0]})"
 
@@ -234,6 +244,8 @@ RULES: dict[Op, _Rule] = dict.fromkeys(Op, _unknown) | {
     Op.LEAST: _extreme(greatest=False),
     Op.GREATEST: _extreme(greatest=True),
     Op.MOD: _remainder,
+    Op.DIV: _quotient,
+    Op.FUNCTION: _function,
     Op.BIT_AND: _arithmetic("&"),
     Op.BIT_OR: _arithmetic("|"),
     Op.BIT_XOR: _arithmetic("^"),

@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from penstock.kept_code import kept
+
 from ...device import search as device_search
 from ...device.base import Pause, Result
 from ...device.ranges import HIGH, LOW, ORDER, ROW, SIZES, START, STOP, WHOLE, next_ranges
 from ...device.search import RangeWalk, SearchTask
-from ...kept_code import kept
 from . import folds, loops, reduce, vector
 from .folds import EXISTS, fold
 from .loops import granule

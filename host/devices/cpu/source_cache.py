@@ -11,8 +11,9 @@ from types import ModuleType
 from typing import Any
 from weakref import WeakValueDictionary, finalize
 
+from penstock.kept_code import keep
+
 from ...device import search
-from ...kept_code import keep
 from . import folds, loops, reduce, searching, vector
 
 #: Unused sources that stay loaded; each takes from half a MB to some MB.
@@ -42,7 +43,8 @@ class CompiledSource:
         sys.modules[name] = module
         finalize(self, _forget, module).atexit = False
         exec(compile(text, f"<{name}>", "exec"), module.__dict__)
-        called = [Path(str(other.__file__)).read_bytes() for other in _CALLED]
+        used = [*_CALLED, *([module.scalars] if "scalars" in module.__dict__ else ())]
+        called = [Path(str(other.__file__)).read_bytes() for other in used]
         #: The source's function ``run``, compiled by Numba.
         self.run: Any = keep(module.run, text.encode(), *called)
         #: Its function ``search``, for rows in the order of cells.

@@ -17,7 +17,9 @@ from penstock.host.devices.cpu.loops import COUNT, EDGE, FIRST, LAST, POSITION, 
 from penstock.host.devices.cpu.loops import emit, inside, next_tile
 from penstock.host.devices.cpu.searching import EVALUATIONS, emit_positions, in_range
 from penstock.host.devices.cpu.searching import nearest_position
-from penstock.host.devices.cpu.vector import GRANULE, nonzero_bytes, select, truncated_remainder
+from penstock.host.devices.cpu.vector import GRANULE, nonzero_bytes, select, truncated_quotient
+from penstock.host.devices.cpu.vector import truncated_remainder
+{imports}
 
 
 @njit(nogil=True)
@@ -166,6 +168,7 @@ def module_source(
     slices: Sequence[str],
     body: Sequence[str],
     folded: FoldKind | None,
+    imports: str = "",
 ) -> str:
     """Source of a module with a function ``run``.
 
@@ -176,10 +179,13 @@ def module_source(
         Statements per stream tuple, slices of the window, statements per pair.
     folded : FoldKind or None
         None for pairs.
+    imports : str
+        What the statements need besides.
     """
     has_values = folded not in (None, FoldKind.NONE)
     head = _HEAD.format(
         title=title,
+        imports=imports,
         stream="\n".join(f"    {line}" for line in stream),
         slices="\n".join(f"    {line}" for line in slices),
         body="\n".join(f"        {line}" for line in body),

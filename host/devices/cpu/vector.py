@@ -236,6 +236,22 @@ def truncated_remainder(typingctx, a, b):
 
 
 @intrinsic
+def truncated_quotient(typingctx, a, b):
+    """``trunc(a / b)`` of signed integers of one width that hold it; ``a`` where ``b`` is 0."""
+
+    def codegen(context, builder, signature, args):
+        a_value, b_value = args
+        # The processor traps on x / 0 and on min / -1.
+        one, minus_one = ir.Constant(b_value.type, 1), ir.Constant(b_value.type, -1)
+        unsafe = builder.icmp_unsigned("<=", builder.add(b_value, one), one)
+        quotient = builder.sdiv(a_value, builder.select(unsafe, one, b_value))
+        negated = builder.icmp_signed("==", b_value, minus_one)
+        return builder.select(negated, builder.neg(a_value), quotient)
+
+    return a(a, a), codegen
+
+
+@intrinsic
 def select(typingctx, condition, yes, no):
     """``yes if condition else no`` of one type, without a branch.
 

@@ -12,10 +12,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from penstock.kept_code import kept
 from penstock.program import BandProgram, empty_code, null_code
 
 from ...device.storage import key_dtype
-from ...kept_code import kept
 from ...keys import narrow
 from ...keys.narrow import NarrowCodes, narrow_code
 

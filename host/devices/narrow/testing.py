@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from penstock.kept_code import kept
 from penstock.program import BandProgram
 
 from ...device.storage import key_dtype
-from ...kept_code import kept
 
 
 class PairTest:

@@ -9,13 +9,13 @@ import numpy as np
 from penstock.expr import ops
 from penstock.expr.columns import Columns, evaluate_columns
 from penstock.expr.node import Expr, Op
+from penstock.kept_code import kept
 from penstock.plan.band import BandTest, Bound
 from penstock.plan.linear import Linear, linear
 from penstock.plan.lookup import LookupPlan
 from penstock.plan.query import columns as columns_of
 from penstock.plan.search import search_of
 
-from ...kept_code import kept
 from ...relation.border import PageIndex
 
 #: Rows of the stream that are looked at together: their bounds are those of all of them.

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numba import njit
 
-from ...kept_code import kept
+from penstock.kept_code import kept
 
 _PROBES = 5
 _SPREAD, _STEP = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F)

@@ -19,8 +19,8 @@ import pyarrow as pa
 from numba import njit
 
 from penstock.errors import DataError
+from penstock.kept_code import kept
 
-from ...kept_code import kept
 from .picking import picked_bits, picked_text, picked_values, search
 
 #: Bytes before the metadata of a message: a mark and the metadata's length.

@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pyarrow as pa
 
-from ...kept_code import kept
+from penstock.kept_code import kept
+
 from ...rows.columns import load
 
 #: Parts into which a column's values are split, with equally many rows in each: of two columns,

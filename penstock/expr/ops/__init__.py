@@ -14,6 +14,7 @@ from .arithmetic import (
     bit_not,
     bit_or,
     bit_xor,
+    div,
     greatest,
     least,
     mod,
@@ -23,6 +24,7 @@ from .arithmetic import (
     shr,
     sub,
 )
+from .calls import call, divide
 from .convert import cast, to_instant, to_local
 from .infer import MAX_BITS, keeps_raw, raw_factor, typed
 from .leaves import FALSE, TRUE, ExprTypeError, column, const, decimal_const, duration_const, key

@@ -59,6 +59,13 @@ def _arithmetic(op: Op, a: Expr, b: Expr) -> Expr:
 mod = partial(_arithmetic, Op.MOD)
 
 
+def div(a: Expr, b: Expr) -> Expr:
+    """The quotient of integers, rounded to 0."""
+    _integers("DIV", a, b)
+    left, right = align((a, b), "DIV")
+    return left if left.type.kind is Kind.NULL else typed(Op.DIV, (left, right), left.type)
+
+
 def mul(a: Expr, b: Expr) -> Expr:
     if a.type.kind is Kind.INT and b.type.kind is Kind.DURATION:
         a, b = b, a

@@ -10,7 +10,7 @@ from ...types import UNIT_NS, Type
 from ...zones import zone_of
 from .. import interval
 from ..interval import BOUNDS, Interval
-from ..node import Expr, Op, node
+from ..node import DIVISIONS, Expr, Op, node
 from .leaves import ExprTypeError
 
 #: Most bits of an exact integer: beyond it an expression is a mistake, not a query.
@@ -78,7 +78,7 @@ def is_nullable(op: Op, args: Sequence[Expr]) -> bool:
         return any(a.type.nullable for a in (*args[1::2], args[-1]))
     if any(a.type.nullable for a in args):
         return True
-    if op is not Op.MOD:
+    if op not in DIVISIONS:
         return False
     divisor = args[1]
     if divisor.type.is_float:
@@ -101,7 +101,7 @@ def _bounds(op: Op, args: Sequence[Expr], like: Type, attr: Any) -> Interval:
         return interval.hull(*known) if known else (0, 0)
     if op is Op.RAW or (op is Op.CAST and keeps_raw(args[0].type, like)):
         return bounds[0]
-    if op is Op.CAST:
+    if op in (Op.CAST, Op.FUNCTION):
         return like.lo, like.hi
     if op in (Op.LOCAL, Op.INSTANT):
         span = zone_of(attr[0]).span(like.unit)

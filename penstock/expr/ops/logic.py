@@ -15,10 +15,8 @@ from .leaves import FALSE, TRUE, ExprTypeError, const
 
 def _compare(op: Op, a: Expr, b: Expr) -> Expr:
     left, right = align((a, b), f"`{op.value}`")
-    if op is not Op.EQ and left.type.kind in (Kind.STRING, Kind.BINARY, Kind.BOOL):
-        raise ExprTypeError(
-            f"`{op.value}` does not order {left.type} values; text has equality and prefix"
-        )
+    if op is not Op.EQ and left.type.kind is Kind.BOOL:
+        raise ExprTypeError(f"`{op.value}` does not order conditions; they have equality")
     return typed(op, (left, right), BOOL)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...types import Kind, Type
+from ..functions import FUNCTIONS
 from ..node import Expr, Op
 from .infer import typed
 from .leaves import ExprTypeError
@@ -19,6 +20,7 @@ _OF_ONE_FAMILY = {
     **dict.fromkeys((Op.NEG, Op.ABS), (_NUMBERS, 1, 1)),
     **dict.fromkeys((Op.LEAST, Op.GREATEST), (_NUMBERS, 2, _MANY)),
     **dict.fromkeys((Op.BIT_AND, Op.BIT_OR, Op.BIT_XOR, Op.SHL, Op.SHR), (("integer",), 2, 2)),
+    Op.DIV: (("integer",), 2, 2),
     **dict.fromkeys((Op.BIT_NOT, Op.RAW), (("integer",), 1, 1)),
     **dict.fromkeys((Op.AND, Op.OR), ((_CONDITION,), 1, _MANY)),
     Op.NOT: ((_CONDITION,), 1, 1),
@@ -27,7 +29,7 @@ _OF_ONE_FAMILY = {
 _MOST_PLACES = 63
 
 
-def check_operands(op: Op, args: Sequence[Expr], own: Type) -> None:
+def check_operands(op: Op, args: Sequence[Expr], own: Type, function: str | None = None) -> None:
     """Refuse an operation on operands that it does not take.
 
     Integers of every kind, scale and unit are integers here, since rewrites move between them.
@@ -39,6 +41,8 @@ def check_operands(op: Op, args: Sequence[Expr], own: Type) -> None:
     args : sequence of Expr
     own : Type
         The node's claimed type.
+    function : str, optional
+        Of FUNCTION: which one.
 
     Raises
     ------
@@ -46,7 +50,9 @@ def check_operands(op: Op, args: Sequence[Expr], own: Type) -> None:
         The operation does not take these operands, gives another kind of value, or values outside
         the bounds of ``own``.
     """
-    if not _takes(op, [_family(a.type) for a in args], _family(own)):
+    families = [_family(a.type) for a in args]
+    is_call = op is Op.FUNCTION
+    if not (_calls(function, families, own) if is_call else _takes(op, families, _family(own))):
         shown = ", ".join(str(a.type) for a in args)
         raise ExprTypeError(f"`{op.value}` does not give {own} of {shown or 'no operands'}")
     if op in (Op.SHL, Op.SHR) and not 0 <= args[1].type.lo <= args[1].type.hi <= _MOST_PLACES:
@@ -56,6 +62,15 @@ def check_operands(op: Op, args: Sequence[Expr], own: Type) -> None:
         raise ExprTypeError(
             f"`{op.value}` gives {inferred.lo}..{inferred.hi}, not {own.lo}..{own.hi}"
         )
+
+
+def _calls(function: str | None, args: list[str], own: Type) -> bool:
+    found = FUNCTIONS.get(function or "")
+    return (
+        found is not None
+        and args == [Kind.FLOAT64.value] * found.arity
+        and _family(own) == _family(found.type)
+    )
 
 
 def _family(dtype: Type) -> str:

@@ -1,7 +1,7 @@
 """Compiles clients' programs in processes beside the server, which can be stopped.
 
 Numba holds the interpreter's lock for seconds while it compiles, and cannot be stopped in a thread.
-So a process of its own compiles into the folder of kept code (:mod:`penstock.host.kept_code`), and
+So a process of its own compiles into the folder of kept code (:mod:`penstock.kept_code`), and
 the server loads the code from there. Code that is already there needs no process.
 """
 
@@ -20,12 +20,12 @@ from itertools import count
 from typing import Any
 
 from penstock.errors import DeviceError
+from penstock.kept_code import FOLDER, NotKeptError, only_kept
 from penstock.private_folder import cache_folder
 from penstock.program import AnyProgram, Mode
 
 from ....device.base import Kernel
 from ....device.programs import any_program_from, modes_from, program_header
-from ....kept_code import FOLDER, NotKeptError, only_kept
 from ....wire.errors import error_from, error_header
 
 #: Processes at a time: one client's long compilation leaves room for another's.

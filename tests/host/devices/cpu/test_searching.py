@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from penstock import kept_code
 from penstock.errors import DeviceError
 from penstock.expr import ops
-from penstock.host import kept_code
 from penstock.host.device.base import Device, Kernel
 from penstock.host.device.registry import open_device
 from penstock.host.device.search import SPARE_ROWS, Boxes

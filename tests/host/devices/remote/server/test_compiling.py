@@ -17,7 +17,7 @@ from penstock.host.devices.remote.client.device import RemoteDevice
 from penstock.host.devices.remote.server.compiling import Compiler
 from penstock.host.devices.remote.server.limits import Limits
 from penstock.host.devices.remote.server.service import DeviceServer
-from penstock.host.kept_code import NotKeptError, only_kept
+from penstock.kept_code import NotKeptError, only_kept
 from penstock.program import GeneralProgram, WindowProgram
 from penstock.types import integer
 from tests.host.kit.serving import serving, until

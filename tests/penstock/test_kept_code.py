@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 from numba import njit
 
+from penstock import kept_code
 from penstock.errors import FileError
-from penstock.host import kept_code
-from penstock.host.kept_code import keep
+from penstock.kept_code import keep
 
 
 def total(values: Any) -> Any:

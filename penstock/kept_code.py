@@ -24,7 +24,7 @@ from numba import njit
 from numba.core.caching import CompileResultCacheImpl, FunctionCache
 from numba.core.serialize import dumps
 
-from penstock.private_folder import cache_folder, private_folder_if_possible
+from .private_folder import cache_folder, private_folder_if_possible
 
 _log = logging.getLogger("penstock.cache")
 

@@ -1,0 +1,33 @@
+"""Functions of floats, and the choices around those that have no value for some of them."""
+
+from __future__ import annotations
+
+from ...types import FLOAT64, Kind
+from ..functions import FUNCTIONS
+from ..node import Expr, Op
+from .align import NUMBERS, to_float
+from .infer import typed
+from .leaves import ExprTypeError, const
+from .logic import case, eq
+
+
+def call(name: str, *args: Expr) -> Expr:
+    """A function of :data:`~penstock.expr.functions.FUNCTIONS`; other numbers become float64."""
+    for arg in args:
+        if arg.type.kind not in NUMBERS | {Kind.NULL}:
+            raise ExprTypeError(f"{name} needs numbers, not {arg.type}")
+    function = FUNCTIONS[name]
+    if any(arg.type.kind is Kind.NULL for arg in args):
+        return const(None, function.type)
+    return typed(Op.FUNCTION, [to_float(arg) for arg in args], function.type, name)
+
+
+def divide(a: Expr, b: Expr) -> Expr:
+    """The quotient as a float64; NULL where the divisor is 0."""
+    for arg in (a, b):
+        if arg.type.kind not in NUMBERS | {Kind.NULL}:
+            raise ExprTypeError(f"/ needs numbers, not {arg.type}")
+    quotient = call("divide", a, b)
+    if b.is_const:
+        return quotient if b.attr else const(None, FLOAT64)
+    return case([(eq(b, const(0)), const(None, FLOAT64))], quotient)

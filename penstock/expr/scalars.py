@@ -1,0 +1,220 @@
+"""What functions of floats compute, compiled: as Java's ``Math`` does, since Spark's are those.
+
+Nothing here traps or raises, whatever the values.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from ..kept_code import keep
+from .functions import FUNCTIONS
+
+#: Metres: the mean radius of the Earth.
+EARTH_RADIUS_M = 6371008.8
+_RADIANS = 0.017453292519943295
+#: From here on float64 has no fractions.
+_NO_FRACTIONS = 2.0**52
+_LEAST_BIGINT, _ABOVE_BIGINT = -(2.0**63), 2.0**63
+
+_compiled = njit(error_model="numpy")
+
+
+@_compiled
+def divide(a, b):
+    return a / b
+
+
+@_compiled
+def sqrt(x):
+    return np.sqrt(x)
+
+
+@_compiled
+def cbrt(x):
+    root = np.cbrt(x)
+    if root == 0.0 or not abs(root) < np.inf:
+        return root
+    # The C library's may be off by more than the last bit.
+    return root - (root * root * root - x) / (3.0 * root * root)
+
+
+@_compiled
+def exp(x):
+    return math.exp(x)
+
+
+@_compiled
+def ln(x):
+    return math.log(x)
+
+
+@_compiled
+def log10(x):
+    return math.log10(x)
+
+
+@_compiled
+def log1p(x):
+    return math.log1p(x)
+
+
+@_compiled
+def expm1(x):
+    return math.expm1(x)
+
+
+@_compiled
+def sin(x):
+    return math.sin(x)
+
+
+@_compiled
+def cos(x):
+    return math.cos(x)
+
+
+@_compiled
+def tan(x):
+    return math.tan(x)
+
+
+@_compiled
+def asin(x):
+    return math.asin(x)
+
+
+@_compiled
+def acos(x):
+    return math.acos(x)
+
+
+@_compiled
+def atan(x):
+    return math.atan(x)
+
+
+@_compiled
+def sinh(x):
+    return math.sinh(x)
+
+
+@_compiled
+def cosh(x):
+    return math.cosh(x)
+
+
+@_compiled
+def tanh(x):
+    return math.tanh(x)
+
+
+@_compiled
+def atan2(y, x):
+    return math.atan2(y + 0.0, x + 0.0)  # which has no -0.0
+
+
+@_compiled
+def hypot(a, b):
+    return math.hypot(a, b)
+
+
+@_compiled
+def power(a, b):
+    # C has 1 ** NaN and (-1) ** inf as 1, Java as NaN.
+    if b != b or (abs(a) == 1.0 and abs(b) == np.inf):
+        return np.nan
+    return math.pow(a, b)
+
+
+@_compiled
+def rounded(x, digits):
+    """HALF_UP at a decimal digit, of the shortest decimal that reads as ``x``.
+
+    Such a decimal is half-way if ``x`` is the float nearest to what is half-way.
+    """
+    ten = math.pow(10.0, abs(digits))
+    size = abs(x)
+    scaled = size * ten if digits >= 0.0 else size / ten
+    if not scaled < _NO_FRACTIONS:
+        return x
+    below = math.floor(scaled)
+    half = (below + 0.5) / ten if digits >= 0.0 else (below + 0.5) * ten
+    above = below + 1.0 if size >= half else below
+    return math.copysign(above / ten if digits >= 0.0 else above * ten, x)
+
+
+@_compiled
+def floor(x):
+    return _bigint(np.floor(x))
+
+
+@_compiled
+def ceil(x):
+    return _bigint(np.ceil(x))
+
+
+@_compiled
+def _bigint(x):
+    """The nearest BIGINT; 0 for NaN, as Java casts."""
+    if x != x:
+        return np.int64(0)
+    if x < _LEAST_BIGINT:
+        return np.int64(-(2**63))
+    if x >= _ABOVE_BIGINT:
+        return np.int64(2**63 - 1)
+    return np.int64(x)
+
+
+@_compiled
+def haversine(lat1, lon1, lat2, lon2):
+    """Metres between two places on a sphere, given in degrees; NaN beyond a pole."""
+    if abs(lat1) > 90.0 or abs(lat2) > 90.0:
+        return np.nan
+    up = math.sin((lat2 - lat1) * _RADIANS / 2.0)
+    along = math.sin((lon2 - lon1) * _RADIANS / 2.0)
+    share = up * up + math.cos(lat1 * _RADIANS) * math.cos(lat2 * _RADIANS) * along * along
+    # Rounding may lead above 1, of places opposite to each other.
+    if share > 1.0:
+        share = 1.0
+    return 2.0 * EARTH_RADIUS_M * math.asin(math.sqrt(share))
+
+
+def loop(name: str) -> Callable[..., Any]:
+    """The function of this name for columns: its arguments, and an array for its values."""
+    of = globals()[name]
+    made = _LOOPS[FUNCTIONS[name].arity](of)
+    return keep(njit(nogil=True)(made), Path(__file__).read_bytes(), name.encode())
+
+
+def _of_one(of: Any) -> Callable[..., Any]:
+    def run(x, out):
+        for k in range(len(out)):
+            out[k] = of(x[k])
+
+    return run
+
+
+def _of_two(of: Any) -> Callable[..., Any]:
+    def run(a, b, out):
+        for k in range(len(out)):
+            out[k] = of(a[k], b[k])
+
+    return run
+
+
+def _of_four(of: Any) -> Callable[..., Any]:
+    def run(a, b, c, d, out):
+        for k in range(len(out)):
+            out[k] = of(a[k], b[k], c[k], d[k])
+
+    return run
+
+
+_LOOPS: dict[int, Callable[[Any], Callable[..., Any]]] = {1: _of_one, 2: _of_two, 4: _of_four}

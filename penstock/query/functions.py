@@ -1,0 +1,149 @@
+"""Functions of numbers, by the parser's types and names, and the expressions that they make."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+
+from sqlglot import exp
+
+from ..expr import ops
+from ..expr.node import Expr
+from ..expr.ops import ExprTypeError
+from ..types import FLOAT64, Kind, decimal
+
+#: As Java's ``Math.toRadians`` and ``toDegrees`` multiply.
+_RADIANS, _DEGREES = 0.017453292519943295, 57.29577951308232
+#: Digits of a DECIMAL, at most, and of a place that ``round`` is given.
+_MOST_DIGITS = 38
+
+#: Makes an expression of the lowered arguments.
+Form = Callable[..., Expr]
+
+
+def _of_positive(name: str, above: int = 0) -> Form:
+    """A logarithm: NULL of what it is not defined for."""
+
+    def made(x: Expr) -> Expr:
+        undefined = ops.le(x, ops.const(above))
+        return ops.case([(undefined, ops.const(None, FLOAT64))], ops.call(name, x))
+
+    return made
+
+
+_ln = _of_positive("ln")
+
+
+def _log(base: Expr, x: Expr) -> Expr:
+    if base.is_const and base.attr == 10 and base.type.kind is Kind.INT:
+        return _of_positive("log10")(x)
+    return ops.call("divide", _ln(x), _ln(base))
+
+
+def _whole(name: str) -> Form:
+    """``floor`` or ``ceil``."""
+
+    def made(x: Expr) -> Expr:
+        if x.type.kind is Kind.INT:
+            return x
+        if x.type.kind is not Kind.DECIMAL:
+            return ops.call(name, x)
+        rest = pmod(x, ops.const(1))
+        if name == "ceil":
+            rest = ops.neg(pmod(ops.neg(x), ops.const(1)))
+        return ops.cast(ops.sub(x, rest), decimal(_MOST_DIGITS, 0))
+
+    return made
+
+
+def _rounded(x: Expr, digits: Expr | None = None) -> Expr:
+    digits = ops.const(0) if digits is None else digits
+    if not digits.is_const or digits.type.kind is not Kind.INT or abs(digits.attr) > _MOST_DIGITS:
+        raise ExprTypeError(f"round takes a constant number of digits, up to {_MOST_DIGITS}")
+    if x.type.kind is Kind.FLOAT32:
+        raise ExprTypeError("round does not take float32; write round(CAST(x AS DOUBLE), n)")
+    if x.type.kind not in (Kind.INT, Kind.DECIMAL):
+        return ops.call("rounded", x, digits)
+    if digits.attr >= x.type.scale:
+        return x
+    if digits.attr >= 0:
+        return ops.cast(x, decimal(_MOST_DIGITS, digits.attr))
+    if x.type.scale:
+        raise ExprTypeError("round of a decimal takes 0 digits or more")
+    step = 10**-digits.attr
+    half, step = ops.const(step // 2), ops.const(step)
+    up, down = (ops.mul(ops.div(by(x, half), step), step) for by in (ops.add, ops.sub))
+    return ops.case([(ops.lt(x, ops.const(0)), down)], up)
+
+
+def _sign(x: Expr) -> Expr:
+    zero = ops.const(0)
+    pairs = [(ops.lt(zero, x), ops.const(1.0)), (ops.lt(x, zero), ops.const(-1.0))]
+    if x.type.is_float:
+        pairs.insert(0, (ops.eq(x, ops.const(math.nan)), ops.const(math.nan)))
+    return ops.case(pairs, ops.cast(x, FLOAT64))
+
+
+def pmod(a: Expr, b: Expr) -> Expr:
+    """The remainder with the sign of the divisor."""
+    rest = ops.mod(a, b)
+    return ops.case([(ops.lt(rest, ops.const(0)), ops.mod(ops.add(rest, b), b))], rest)
+
+
+def _is_nan(x: Expr) -> Expr:
+    if not x.type.is_float:
+        raise ExprTypeError(f"isnan needs a float, not {x.type}")
+    return ops.case([(ops.eq(x, ops.const(math.nan)), ops.TRUE)], ops.FALSE)
+
+
+def _times(factor: float) -> Form:
+    return lambda x: ops.mul(ops.cast(x, FLOAT64), ops.const(factor))
+
+
+#: By the parser's types, whose arguments are ``this`` and ``expression``.
+BY_TYPE: dict[type[exp.Expr], Form] = {
+    exp.Div: ops.divide,
+    exp.SafeDivide: ops.divide,
+    exp.IntDiv: ops.div,
+    exp.Sqrt: partial(ops.call, "sqrt"),
+    exp.Cbrt: partial(ops.call, "cbrt"),
+    exp.Exp: partial(ops.call, "exp"),
+    exp.Ln: _ln,
+    exp.Log: _log,
+    exp.Pow: partial(ops.call, "power"),
+    exp.Sin: partial(ops.call, "sin"),
+    exp.Cos: partial(ops.call, "cos"),
+    exp.Tan: partial(ops.call, "tan"),
+    exp.Asin: partial(ops.call, "asin"),
+    exp.Acos: partial(ops.call, "acos"),
+    exp.Atan: partial(ops.call, "atan"),
+    exp.Atan2: partial(ops.call, "atan2"),
+    exp.Sinh: partial(ops.call, "sinh"),
+    exp.Cosh: partial(ops.call, "cosh"),
+    exp.Tanh: partial(ops.call, "tanh"),
+    exp.Floor: _whole("floor"),
+    exp.Ceil: _whole("ceil"),
+    exp.Sign: _sign,
+    exp.Radians: _times(_RADIANS),
+    exp.Degrees: _times(_DEGREES),
+    exp.Pi: lambda: ops.const(math.pi),
+    exp.IsNan: _is_nan,
+    exp.Nanvl: lambda a, b: ops.case([(_is_nan(a), b)], a),
+    exp.Round: _rounded,
+    exp.Negative: ops.neg,
+}
+#: By the names that the parser does not know.
+BY_NAME: dict[str, tuple[int, Form]] = {
+    "pmod": (2, pmod),
+    "hypot": (2, partial(ops.call, "hypot")),
+    "haversine": (4, partial(ops.call, "haversine")),
+    "log1p": (1, _of_positive("log1p", -1)),
+    "expm1": (1, partial(ops.call, "expm1")),
+    "isnull": (1, ops.is_null),
+    "isnotnull": (1, lambda x: ops.not_(ops.is_null(x))),
+    "positive": (1, lambda x: x),
+    "e": (0, lambda: ops.const(math.e)),
+}
+#: Arguments of the parser's types, in order.
+ARGUMENTS = ("this", "expression", "decimals")
