@@ -15,6 +15,7 @@ from penstock.host.grouping import GroupStream
 from penstock.host.join.lookup.source import RelationTable, relation_of
 from penstock.host.join.lookup.stream import LookupStream
 from penstock.host.join.stream import Flow, JoinStream, Span
+from penstock.host.relational.stream import PreparedStream
 from penstock.host.workers import Checkpoint
 from penstock.host.workers.checkpoint import checkpoint_of, release_of
 from penstock.host.workers.members import Workers
@@ -22,10 +23,11 @@ from penstock.host.workers.ranks.stream import NumberedRankStream, RankStream, o
 from penstock.host.workers.stream import NumberedStream, WorkerStream, open_workers
 
 from .. import arguments
-from ..errors import UsageError, memory_explained
+from ..errors import QueryError, UsageError, memory_explained
 from ..plan.group_query import GroupQuery
 from ..query.compiler import compile_select
 from ..query.options import QueryOptions, Rows, Within
+from .around import stream_parts
 from .given import check_devices, check_workers, device_name, refuse_of_one_table
 from .lookups import stream_with_relation
 
@@ -61,7 +63,7 @@ def stream(
     checkpoint: None = None,
     release: str = "commit",
     **options: Unpack[_Options],
-) -> JoinStream | LookupStream | GroupStream: ...
+) -> JoinStream | LookupStream | GroupStream | PreparedStream: ...
 
 
 @overload
@@ -154,7 +156,7 @@ def stream(
     workers: int | Workers | None = None,
     checkpoint: _Checkpoint | None = None,
     release: str = "commit",
-) -> JoinStream | LookupStream | GroupStream | WorkerStream:
+) -> JoinStream | LookupStream | GroupStream | PreparedStream | WorkerStream:
     """Open a running query: a join of two streams or of a stream and a relation, or groups of one.
 
     Parameters
@@ -228,21 +230,29 @@ def stream(
                 query, schemas, looked_up, options, device, chosen, disorder, trace
             )
     with memory_explained():
-        compiled = compile_select(query, schemas, options)
-        if isinstance(compiled, GroupQuery):
-            refuse_of_one_table(device, {})
-            schema = schemas[compiled.source.table]
-            return GroupStream(compiled, schema, disorder=disorder, flow=chosen, trace=trace)
-        is_named = isinstance(device, str)
-        return JoinStream(
-            compiled,
-            schemas,
-            open_device(device) if is_named else device,
-            disorder=disorder,
-            close_device=is_named,
-            flow=flow,
-            trace=trace,
-        )
+
+        def open_stream(
+            text: str, given: Mapping[str, pa.Schema], own: QueryOptions
+        ) -> JoinStream | GroupStream:
+            compiled = compile_select(text, given, own)
+            if isinstance(compiled, GroupQuery):
+                refuse_of_one_table(device, {})
+                schema = given[compiled.source.table]
+                return GroupStream(compiled, schema, disorder=disorder, flow=chosen, trace=trace)
+            return JoinStream(
+                compiled,
+                given,
+                open_device(device) if isinstance(device, str) else device,
+                disorder=disorder,
+                close_device=isinstance(device, str),
+                flow=flow,
+                trace=trace,
+            )
+
+        try:
+            return open_stream(query, schemas, options)
+        except QueryError as error:
+            return stream_parts(query, schemas, options, open_stream, error)
 
 
 def _workers(

@@ -18,10 +18,11 @@ from penstock.host.prune.sizes import Pruning, pruning_sizes
 from penstock.host.workers.table import WorkerTable
 
 from .. import arguments
-from ..errors import UsageError, memory_explained
+from ..errors import QueryError, UsageError, memory_explained
 from ..plan.group_query import GroupQuery
 from ..query.compiler import compile_select
 from ..query.options import QueryOptions, Rows, Within
+from .around import run_parts
 from .given import (
     TableLike,
     as_table,
@@ -144,33 +145,39 @@ def sql(
             return table_with_relation(query, tables, looked_up, options, device, lookup)
     with memory_explained():
         loaded = {name: as_table(name, table) for name, table in tables.items()}
-        schemas = {name: table.schema for name, table in loaded.items()}
-        compiled = compile_select(query, schemas, options)
-        if isinstance(compiled, GroupQuery):
-            given = {"disorder": disorder, "operator": None if operator == "range" else operator}
-            refuse_of_one_table(device, given)
-            table = loaded[compiled.source.table]
-            groups = (
-                grouped_table(compiled, table)
-                if workers is None
-                else WorkerTable(
-                    query,
-                    loaded,
-                    options,
-                    workers,
-                    ordered=running is not None and running.ordered,
+
+        def ask(text: str, given: Mapping[str, pa.Table], own: QueryOptions) -> pa.Table:
+            schemas = {name: table.schema for name, table in given.items()}
+            compiled = compile_select(text, schemas, own)
+            if isinstance(compiled, GroupQuery):
+                others = {
+                    "disorder": disorder,
+                    "operator": None if operator == "range" else operator,
+                }
+                if own is options:
+                    refuse_of_one_table(device, others)
+                table = given[compiled.source.table]
+                ordered = running is not None and running.ordered
+                groups = (
+                    grouped_table(compiled, table)
+                    if workers is None
+                    else WorkerTable(text, given, own, workers, ordered=ordered)
                 )
-            )
-            return pa.Table.from_batches(groups, groups.schema)
-        if workers is not None:
-            return _joined_by_workers(
-                query, loaded, options, workers, device, chosen, disorder, pruning, running
-            )
-        with using(device) as opened:
-            join = table_join(chosen)(
-                compiled, loaded, opened, disorder=disorder, pruning=sizes, running=running
-            )
-            return pa.Table.from_batches(join, join.schema)
+                return pa.Table.from_batches(groups, groups.schema)
+            if workers is not None:
+                return _joined_by_workers(
+                    text, given, own, workers, device, chosen, disorder, pruning, running
+                )
+            with using(device) as opened:
+                join = table_join(chosen)(
+                    compiled, given, opened, disorder=disorder, pruning=sizes, running=running
+                )
+                return pa.Table.from_batches(join, join.schema)
+
+        try:
+            return ask(query, loaded, options)
+        except QueryError as error:
+            return run_parts(query, loaded, options, ask, error)
 
 
 def _joined_by_workers(

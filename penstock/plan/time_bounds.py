@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from ..errors import QueryError
 from ..expr import ops
 from ..expr.node import Expr, Op, walk
+from ..types import TIMESTAMPS, UNIT_NS, Kind
 from ..zones import zone_of
 from .linear import Linear, linear
 from .logic import when_true
@@ -95,6 +96,7 @@ class _Finder:
                 return self._both(
                     rest.plus(inner.scaled(coefficient)), rest.plus(inner.scaled(-coefficient))
                 )
+        form, is_rounded = _without_rounding(form)
         form, least_of_zones = self._in_one_zone(form)
         terms = dict(form.terms)
         left, right = terms.pop(self.left, 0), terms.pop(self.right, 0)
@@ -107,7 +109,7 @@ class _Finder:
         least = form.constant - slope * self.offset + (least_of_zones or 0)
         for term, coefficient in terms.items():
             least += min(coefficient * term.type.lo, coefficient * term.type.hi)
-        exact = not terms and least_of_zones is None
+        exact = not terms and least_of_zones is None and not is_rounded
         if slope > 0:
             return _Bound(high=-least // slope, exact=exact)
         return _Bound(low=-(-least // -slope), exact=exact)
@@ -145,6 +147,38 @@ class _Finder:
                 form = form.plus(inner.scaled(-coefficient))
                 form = form.without(column).plus(Linear(((time, coefficient),), 0))
         return form, least
+
+
+def _without_rounding(form: Linear) -> tuple[Linear, bool]:
+    """The least that a form may be, times a step, with times in place of their whole steps.
+
+    ``x`` stands for ``floor(t / n)`` or ``t DIV n``; ``n * x`` is ``t`` but for what is rounded.
+    """
+    is_rounded = False
+    while True:
+        steps = ((term, step) for term, _ in form.terms if (step := _step(term)))
+        found = next(steps, None)
+        if found is None:
+            return form, is_rounded
+        term, (step, low, high) = found
+        coefficient, is_rounded = dict(form.terms)[term], True
+        rest = form.without(term).scaled(step)
+        slack = min(coefficient * low, coefficient * high)
+        form = rest.plus(linear(term.args[0]).scaled(coefficient)).plus(Linear((), slack))
+
+
+def _step(term: Expr) -> tuple[int, int, int] | None:
+    """What a term divides by, and bounds of ``n * x - t``; None if it is no such quotient."""
+    if term.op is Op.DIV and term.args[1].is_const and (term.args[1].attr or 0) > 0:
+        most = term.args[1].attr - 1
+        return term.args[1].attr, -most, most
+    if term.op is not Op.CAST or term.type.kind is not Kind.INT:
+        return None
+    source = term.args[0].type
+    if source.kind not in TIMESTAMPS:
+        return None
+    step = UNIT_NS["s"] // UNIT_NS[source.unit]
+    return step, 1 - step, 0
 
 
 def _least_shift(zoned: Expr, coefficient: int) -> int:

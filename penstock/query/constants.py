@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import math
+import re
 from dataclasses import replace
 from decimal import Decimal, InvalidOperation
 from typing import Any
@@ -121,6 +122,26 @@ def param(name: str, value: Any) -> Expr:
     )
 
 
+#: Units that an INTERVAL counts together, from the longest on: ``'1 02:30' DAY TO MINUTE``.
+_CLOCK = ("DAY", "HOUR", "MINUTE", "SECOND")
+
+
+def _clock(tree: exp.Interval, unit: exp.IntervalSpan, text: str, *, negative: bool) -> Expr:
+    """Read an INTERVAL of several units."""
+    first, last = str(unit.this.name).upper(), str(unit.expression.name).upper()
+    if first not in _CLOCK or last not in _CLOCK or _CLOCK.index(first) >= _CLOCK.index(last):
+        raise refused("INTERVAL takes DAY, HOUR, MINUTE or SECOND TO a shorter one of them", tree)
+    units = _CLOCK[_CLOCK.index(first) : _CLOCK.index(last) + 1]
+    parts = re.fullmatch(r"([+-]?)(\d{1,9}(?:[ :]\d{1,2})*(?:\.\d{1,6})?)", text.strip())
+    counts = re.split("[ :]", parts[2]) if parts else []
+    if parts is None or len(counts) != len(units) or ("." in text and last != "SECOND"):
+        shown = {"DAY": "1 ", "HOUR": "02:", "MINUTE": "30:", "SECOND": "00"}
+        example = "".join(shown[one] for one in units).rstrip(": ")
+        raise refused(f"INTERVAL {first} TO {last} is written as in '{example}'", tree)
+    micros = sum(int(Decimal(n) * _INTERVAL_US[one]) for n, one in zip(counts, units, strict=True))
+    return _duration(-micros if negative ^ (parts[1] == "-") else micros)
+
+
 def interval(tree: exp.Interval) -> Expr:
     """Read an INTERVAL; one of whole days or weeks is counted in days.
 
@@ -134,8 +155,10 @@ def interval(tree: exp.Interval) -> Expr:
     amount = tree.this
     negative = isinstance(amount, exp.Neg)
     text = (amount.this if negative else amount).name if amount is not None else ""
+    if isinstance(unit, exp.IntervalSpan):
+        return _clock(tree, unit, text, negative=negative)
     step = _INTERVAL_US.get(name.removesuffix("S"))
-    if step is None or isinstance(unit, exp.IntervalSpan):
+    if step is None:
         raise refused(f"INTERVAL needs a number and one of {', '.join(_INTERVAL_US)}", tree)
     try:
         exact = Decimal(text) * step

@@ -16,10 +16,11 @@ from ..plan.simplify import simplify
 from ..types import TIMES, UNIT_NS, Kind
 from .constants import cast_type, interval, number, param
 from .dialect import place, refused, written
-from .functions import ARGUMENTS, BY_NAME, BY_TYPE
+from .functions import ARGUMENTS, BY_NAME, BY_TYPE, whole_quotient
 from .operators import BINARY_OPS, JUNCTIONS, TIME_OPS, UNARY_OPS
 from .scope import Scope
 from .session_join import read_session
+from .time_functions import TIME_FUNCTIONS
 from .time_literals import time_literal
 from .time_rules import TRUNCATIONS, TimeRules
 from .window_function import equal_windows, is_window, read_window, window_field
@@ -90,6 +91,9 @@ class Lowering:
             if kind in TIME_OPS:
                 return TIME_OPS[kind](self.rules, a, b)
             return BINARY_OPS[kind](a, b)
+        if kind in TIME_FUNCTIONS:
+            given = [self.lower(a) for k in ARGUMENTS if (a := tree.args.get(k)) is not None]
+            return TIME_FUNCTIONS[kind](self.rules, tree, given)
         if kind in BY_TYPE:
             return self._function(tree)
         if kind in UNARY_OPS:
@@ -347,7 +351,9 @@ class Lowering:
         literal = tree.this
         if isinstance(literal, exp.Literal) and literal.is_string:
             return time_literal(str(literal.this), cast_type(tree), self.rules, tree)
-        return self.rules.cast(self.lower(literal), cast_type(tree))
+        value, to = self.lower(literal), cast_type(tree)
+        quotient = whole_quotient(value) if to.kind is Kind.INT else None
+        return self.rules.cast(value if quotient is None else ops.div(*quotient), to)
 
 
 def _check_count(count: int, what: str, parts: str, tree: exp.Expr) -> None:

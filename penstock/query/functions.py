@@ -9,7 +9,7 @@ from functools import partial
 from sqlglot import exp
 
 from ..expr import ops
-from ..expr.node import Expr
+from ..expr.node import Expr, Op
 from ..expr.ops import ExprTypeError
 from ..types import FLOAT64, Kind, decimal
 
@@ -17,6 +17,9 @@ from ..types import FLOAT64, Kind, decimal
 _RADIANS, _DEGREES = 0.017453292519943295, 57.29577951308232
 #: Digits of a DECIMAL, at most, and of a place that ``round`` is given.
 _MOST_DIGITS = 38
+
+#: Below it, a quotient that is no whole number is not rounded to one.
+_EXACT_QUOTIENTS = 1 << 52
 
 #: Makes an expression of the lowered arguments.
 Form = Callable[..., Expr]
@@ -47,6 +50,9 @@ def _whole(name: str) -> Form:
     def made(x: Expr) -> Expr:
         if x.type.kind is Kind.INT:
             return x
+        quotient = whole_quotient(x)
+        if quotient is not None and name == "floor":
+            return ops.div(ops.sub(quotient[0], pmod(*quotient)), quotient[1])
         if x.type.kind is not Kind.DECIMAL:
             return ops.call(name, x)
         rest = pmod(x, ops.const(1))
@@ -55,6 +61,24 @@ def _whole(name: str) -> Form:
         return ops.cast(ops.sub(x, rest), decimal(_MOST_DIGITS, 0))
 
     return made
+
+
+def whole_quotient(x: Expr) -> tuple[Expr, Expr] | None:
+    """The integers of which ``x`` is the quotient, where no rounding hides a whole number.
+
+    Then what is cut off of it is what is left of their division: so windows are found in
+    ``floor(unix_timestamp(t) / 60)``.
+    """
+    if x.op is not Op.FUNCTION or x.attr != "divide":
+        return None
+    a, b = x.args
+    if a.op is not Op.CAST or a.args[0].type.kind is not Kind.INT or not b.is_const:
+        return None
+    whole = a.args[0]
+    largest = max(abs(whole.type.lo), abs(whole.type.hi))
+    if largest >= _EXACT_QUOTIENTS or not float(b.attr).is_integer() or not b.attr >= 1:
+        return None
+    return whole, ops.const(int(b.attr))
 
 
 def _rounded(x: Expr, digits: Expr | None = None) -> Expr:

@@ -120,6 +120,10 @@ def time_of(source: Source, scope: Scope, times: Mapping[str, str]) -> Expr | No
     return column
 
 
+class NoWindowError(QueryError):
+    """Nothing bounds the times of the rows that meet."""
+
+
 _HOW = (
     "; add a time bound to ON, such as `b.ts BETWEEN a.ts - INTERVAL 60 SECONDS AND a.ts + "
     "INTERVAL 60 SECONDS`, or ROWS (`--rows 1000`, `FROM a [ROWS 1000], b [ROWS 1000]`), "
@@ -144,7 +148,7 @@ def time_window(
     left, right = clock.times
     if left is None or right is None:
         source = statement.sources[0 if left is None else 1]
-        raise QueryError(
+        raise NoWindowError(
             f"the join has no window, and {source.alias} has no time column: name it with "
             f"time ({source.alias}=COLUMN){_HOW}"
         )
@@ -156,7 +160,7 @@ def time_window(
     if low is None and high is None and is_empty:
         low = high = 0  # nothing matches, in any window
     if low is None and high is None:
-        raise QueryError(f"the join has no window{_HOW}")
+        raise NoWindowError(f"the join has no window{_HOW}")
     if low is not None and high is not None and low > high:
         raise QueryError(
             f"the window admits nothing: right.time - left.time would have to be at least {low} "

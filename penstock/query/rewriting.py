@@ -55,6 +55,42 @@ def _inlined(tree: exp.Expr, known: dict[str, exp.Expr]) -> exp.Expr:
     return tree
 
 
+def without_filters(tree: exp.Expr) -> exp.Expr:
+    """Write ``sum(x) FILTER (WHERE c)`` as ``sum(CASE WHEN c THEN x END)``, in a copy.
+
+    The same for all aggregates that skip NULL and take one value.
+    """
+    if tree.find(exp.Filter) is None:
+        return tree
+    tree = tree.copy()
+    for filtered in list(tree.find_all(exp.Filter)):
+        call, condition = filtered.this, filtered.expression.this
+        if not isinstance(call, _SKIP_NULL) or call.args.get("expressions"):
+            continue
+        of = call.this
+        is_distinct = isinstance(of, exp.Distinct)
+        value = of.expressions[0] if is_distinct else of
+        if is_distinct and len(of.expressions) > 1:
+            continue
+        value = exp.Literal.number(1) if isinstance(value, exp.Star) else value
+        chosen = exp.Case(ifs=[exp.If(this=condition.copy(), true=value.copy())])
+        made = exp.Distinct(expressions=[chosen]) if is_distinct else chosen
+        filtered.replace(type(call)(this=made))
+    return tree
+
+
+_SKIP_NULL = (
+    exp.Count,
+    exp.Sum,
+    exp.Avg,
+    exp.Min,
+    exp.Max,
+    exp.StddevSamp,
+    exp.StddevPop,
+    exp.Stddev,
+)
+
+
 def existence_as_join(tree: exp.Select, read: Read) -> exp.Select:
     """Make a LEFT SEMI or LEFT ANTI JOIN of an EXISTS or IN (SELECT ...) in WHERE, in a copy.
 

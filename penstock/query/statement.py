@@ -17,7 +17,7 @@ from .dialect import refused
 from .groups import check_joined, has_groups, read_aggregation
 from .nulls import supplied_or_null
 from .output import select_columns
-from .rewriting import existence_as_join, without_with
+from .rewriting import existence_as_join, without_filters, without_with
 from .scope import Scope, Source
 from .session_join import SessionCalls, split_sessions
 from .sources import SourceReader
@@ -73,7 +73,7 @@ def read_statement(
     ------
     QueryError, SchemaError
     """
-    tree = without_with(tree)
+    tree = without_filters(without_with(tree))
     if not isinstance(tree, exp.Select):
         raise refused(f"a SELECT is needed, not {type(tree).__name__.upper()}", tree)
     tree = existence_as_join(tree, lambda own: reader.read(own, LEFT))

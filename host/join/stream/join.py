@@ -10,6 +10,7 @@ from penstock import arguments
 from penstock.errors import UsageError
 from penstock.plan.plan import plan
 from penstock.plan.query import JoinQuery
+from penstock.plan.window import TimeWindow, other
 
 from ...device.base import Device, device_list
 from ...emit.opening import open_delivery
@@ -125,6 +126,21 @@ class JoinStream(StreamCalls):
     def window_rows(self) -> int:
         """Number of rows that later rows may still meet."""
         return self._session.engine.rows + self._intake.kept_rows
+
+    def complete_below(self, source: str) -> int | None:
+        """Return the time of a source below which no output row is to come, once all is flushed.
+
+        In the unit of the window; None for windows that are not of time.
+        """
+        side, window = self._source(source).side.side, self.query.window
+        if not isinstance(window, TimeWindow):
+            return None
+
+        def complete() -> int:
+            watermarks = self._intake.watermarks()
+            return min(watermarks[side], window.closed_below(side, watermarks[other(side)]))
+
+        return self._thread.call(complete)
 
     def wait_for(self, condition: Callable[[], bool], timeout_s: float) -> bool:
         """Wait until a condition on the join's progress is true; return whether it is.

@@ -1,0 +1,1 @@
+"""SQL of tables, run by DuckDB, which is imported when a query needs it."""

@@ -1,0 +1,186 @@
+"""Queries that are more than one join: their parts, one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+
+import pyarrow as pa
+
+from penstock.host.device.registry import open_device
+from penstock.host.grouping import GroupStream, grouped_table
+from penstock.host.grouping.limits import GroupLimits
+from penstock.host.join.stream import JoinStream
+from penstock.host.join.table.operators import table_join
+from penstock.host.relational.engine import RelationalEngine
+from penstock.host.relational.stream import PreparedSide, PreparedStream
+
+from ..around.parts import Joined, Part, Relational
+from ..around.qualified import NamesError
+from ..around.splitting import split
+from ..errors import QueryError
+from ..plan.group_query import GroupQuery
+from ..plan.plan import plan
+from ..plan.query import JoinQuery
+from ..query.compiler import compile_select
+from ..query.options import QueryOptions
+from ..query.parse import with_room
+
+#: Runs a query of Penstock's: its text, tables and options.
+RunJoin = Callable[[str, Mapping[str, pa.Table], QueryOptions], pa.Table]
+#: Opens a running query of Penstock's: its text, schemas and options.
+OpenJoin = Callable[[str, Mapping[str, pa.Schema], QueryOptions], JoinStream | GroupStream]
+
+
+def run_parts(
+    query: str,
+    tables: Mapping[str, pa.Table],
+    options: QueryOptions,
+    join: RunJoin,
+    why: QueryError,
+) -> pa.Table:
+    """Run a query in parts.
+
+    Parameters
+    ----------
+    join : callable
+        Runs the joins among them.
+    why : QueryError
+        Why the query is not one join: raised where a name in it is wrong.
+
+    Raises
+    ------
+    PenstockError
+        As for :func:`penstock.sql`.
+    """
+    schemas = {name: table.schema for name, table in tables.items()}
+    with closing(RelationalEngine(options.time_zone)) as engine:
+        try:
+            parts, names = with_room(lambda: split(query, schemas, options, _Known(engine)), query)
+        except NamesError:
+            raise why from None
+        made = dict(tables)
+        for part in parts:
+            reads = {name: made[name] for name in part.reads}
+            if isinstance(part, Relational):
+                made[part.name] = engine.run(part.text, reads)
+            else:
+                made[part.name] = join(part.text, reads, part.options)
+        return made[parts[-1].name].rename_columns(names)
+
+
+def stream_parts(
+    query: str,
+    schemas: Mapping[str, pa.Schema],
+    options: QueryOptions,
+    join: OpenJoin,
+    why: QueryError,
+) -> PreparedStream:
+    """Open a running query of which rows are computed before or behind the join.
+
+    Parameters
+    ----------
+    join : callable
+        Opens the join.
+    why : QueryError
+        Why the query is not one join: raised where a name in it is wrong.
+
+    Raises
+    ------
+    PenstockError
+        As for :func:`penstock.stream`.
+    """
+    engine = RelationalEngine(options.time_zone)
+    known = _Known(engine, ends=False)
+    try:
+        with_own = with_room(lambda: split(query, schemas, options, known, ends=False), query)
+        return _opened(*with_own, schemas, known, join, engine, why)
+    except NamesError:
+        engine.close()
+        raise why from None
+    except BaseException:
+        engine.close()
+        raise
+
+
+def _opened(
+    parts: Sequence[Part],
+    names: list[str],
+    schemas: Mapping[str, pa.Schema],
+    known: _Known,
+    join: OpenJoin,
+    engine: RelationalEngine,
+    why: QueryError,
+) -> PreparedStream:
+    joins = [part for part in parts if isinstance(part, Joined)]
+    if not joins:
+        raise why
+    (core, *others) = joins
+    if others:
+        raise QueryError(
+            "a stream is joined with one other; join the rows that this query gives with a further "
+            "stream in a query of its own"
+        )
+    made = {part.name: part for part in parts if isinstance(part, Relational)}
+    after = made.pop(parts[-1].name, None)
+    for part in (*made.values(), *([] if after is None else [after])):
+        if part.needs_all and (part is not after or part.closing is None):
+            raise QueryError(
+                f"{part.needs_all} needs all rows, which a stream never has: leave it out, and do "
+                "that with the rows that the query gives, or run the query on tables"
+            )
+    all_schemas = dict(schemas)
+    for part in made.values():
+        all_schemas[part.name] = known.relational(part, all_schemas)
+    inner_schemas = {name: all_schemas[name] for name in core.reads}
+    compiled = compile_select(core.text, inner_schemas, core.options)
+    sides = []
+    for side in compiled.sides:
+        chain: list[Relational] = []
+        table = side.table
+        while table in made:
+            chain.insert(0, made[table])
+            table = made[table].reads[0]
+        sides.append(PreparedSide(side.alias, table, schemas[table], chain))
+    last = all_schemas[core.name] = known.joined(core, all_schemas)
+    if after is not None:
+        last = known.relational(after, all_schemas)
+    schema = pa.schema([field.with_name(name) for field, name in zip(last, names, strict=True)])
+    inner = join(core.text, inner_schemas, core.options)
+    return PreparedStream(inner, sides, after, schema, engine)
+
+
+def check_closing(query: JoinQuery | GroupQuery) -> None:
+    """Refuse groups of which a stream never knows that they are complete.
+
+    Raises
+    ------
+    QueryError
+    """
+    if isinstance(query, GroupQuery):
+        GroupLimits(query)
+    else:
+        plan(query).require_closing()
+
+
+class _Known:
+    """Says which columns parts give, by running them on empty tables."""
+
+    def __init__(self, engine: RelationalEngine, *, ends: bool = True) -> None:
+        self._engine = engine
+        self._ends = ends
+
+    def joined(self, part: Joined, schemas: Mapping[str, pa.Schema]) -> pa.Schema:
+        own = {name: schemas[name] for name in part.reads}
+        compiled = compile_select(part.text, own, part.options)
+        empty = {name: schema.empty_table() for name, schema in own.items()}
+        if not self._ends:
+            check_closing(compiled)
+        if isinstance(compiled, GroupQuery):
+            return grouped_table(compiled, empty[compiled.source.table]).schema
+        with open_device("cpu") as device:
+            return table_join()(compiled, empty, device).schema
+
+    def relational(self, part: Relational, schemas: Mapping[str, pa.Schema]) -> pa.Schema:
+        empty = {name: schemas[name].empty_table() for name in part.reads}
+        return self._engine.run(part.text, empty).schema

@@ -1,0 +1,98 @@
+"""Spark's functions as macros of DuckDB, where DuckDB's own differ or are missing.
+
+The translation calls them by the names given here.
+"""
+
+from __future__ import annotations
+
+_RADIANS = "0.017453292519943295::DOUBLE"
+#: Whether float64 has digits left behind the n-th one of a number.
+_HAS_DIGITS = "abs(x::DOUBLE) * pow(10::DOUBLE, n) < 4503599627370496"
+_BELOW = "floor(abs(x::DOUBLE) * pow(10::DOUBLE, n))"
+
+_OF_NUMBERS = {
+    "ps_divide(a, b)": "a::DOUBLE / nullif(b::DOUBLE, 0)",
+    "ps_div(a, b)": "((a::BIGINT - a::BIGINT % nullif(b::BIGINT, 0)) // b::BIGINT)::BIGINT",
+    "ps_rest(a, b)": "a % nullif(b, 0)",
+    "ps_pmod(a, b)": "CASE WHEN ps_rest(a, b) < 0 THEN (a % b + b) % b ELSE ps_rest(a, b) END",
+    "ps_sqrt(x)": "CASE WHEN x::DOUBLE < 0 THEN 'NaN'::DOUBLE ELSE sqrt(x::DOUBLE) END",
+    "ps_ln(x)": "CASE WHEN x::DOUBLE > 0 THEN ln(x::DOUBLE) END",
+    "ps_log10(x)": "CASE WHEN x::DOUBLE > 0 THEN log10(x::DOUBLE) END",
+    "ps_log1p(x)": "CASE WHEN x::DOUBLE > -1 THEN ln(1 + x::DOUBLE) END",
+    "ps_asin(x)": "CASE WHEN abs(x::DOUBLE) > 1 THEN 'NaN'::DOUBLE ELSE asin(x::DOUBLE) END",
+    "ps_acos(x)": "CASE WHEN abs(x::DOUBLE) > 1 THEN 'NaN'::DOUBLE ELSE acos(x::DOUBLE) END",
+    # Spark's atan2 has no -0.0.
+    "ps_atan2(y, x)": "atan2(y::DOUBLE + 0, x::DOUBLE + 0)",
+    "ps_radians(x)": f"x::DOUBLE * {_RADIANS}",
+    "ps_degrees(x)": "x::DOUBLE * 57.29577951308232::DOUBLE",
+    "ps_hypot(a, b)": "sqrt(a::DOUBLE * a::DOUBLE + b::DOUBLE * b::DOUBLE)",
+    "ps_sign(x)": "CASE WHEN isnan(x::DOUBLE) THEN x::DOUBLE ELSE sign(x)::DOUBLE END",
+    "ps_floor(x)": "CASE WHEN isnan(x::DOUBLE) THEN 0 ELSE floor(x)::BIGINT END",
+    "ps_ceil(x)": "CASE WHEN isnan(x::DOUBLE) THEN 0 ELSE ceil(x)::BIGINT END",
+    # HALF_UP of the shortest decimal; see penstock.expr.scalars.
+    "ps_half(x, n)": f"({_BELOW} + 0.5::DOUBLE) / pow(10::DOUBLE, n)",
+    "ps_round(x, n)": (
+        f"CASE WHEN {_HAS_DIGITS} THEN sign(x::DOUBLE) * ({_BELOW} + CASE WHEN abs(x::DOUBLE) >= "
+        "ps_half(x, n) THEN 1 ELSE 0 END) / pow(10::DOUBLE, n) ELSE x::DOUBLE END"
+    ),
+    "ps_haversine(a, b, c, d)": (
+        "CASE WHEN abs(a) > 90 OR abs(c) > 90 THEN 'NaN'::DOUBLE ELSE 2 * 6371008.8::DOUBLE * "
+        f"asin(sqrt(least(1, pow(sin((c - a) * {_RADIANS} / 2), 2) + cos(a * {_RADIANS}) * "
+        f"cos(c * {_RADIANS}) * pow(sin((d - b) * {_RADIANS} / 2), 2)))) END"
+    ),
+    "ps_format_number(x, n)": "format('{:,.' || n || 'f}', x::DOUBLE)",
+}
+_OF_TEXT = {
+    "ps_upper(s)": "upper(replace(s, 'ß', 'SS'))",
+    # Where a text begins that is asked for at a place from 1 on, or from the end on, from 0 on.
+    "ps_begin(s, p)": "CASE WHEN p > 0 THEN p - 1 WHEN p < 0 THEN length(s) + p ELSE 0 END",
+    "ps_substring(s, p, n)": (
+        "substring(s, greatest(ps_begin(s, p), 0) + 1, "
+        "greatest(ps_begin(s, p) + n - greatest(ps_begin(s, p), 0), 0))"
+    ),
+    "ps_left(s, n)": "left(s, greatest(n, 0))",
+    "ps_right(s, n)": "right(s, greatest(n, 0))",
+    "ps_substring_index(s, d, n)": (
+        "CASE WHEN n > 0 THEN array_to_string(string_split(s, d)[1:n], d) "
+        "WHEN n < 0 THEN array_to_string(string_split(s, d)[n:], d) WHEN n = 0 THEN '' END"
+    ),
+    "ps_locate(sub, s, p)": (
+        "CASE WHEN sub IS NULL OR s IS NULL OR p IS NULL THEN NULL WHEN p < 1 THEN 0 "
+        "WHEN strpos(substring(s, p), sub) = 0 THEN 0 ELSE strpos(substring(s, p), sub) + p - 1 END"
+    ),
+    "ps_initcap(s)": (
+        "array_to_string(list_transform(string_split(lower(s), ' '), "
+        "lambda w: upper(w[1]) || w[2:]), ' ')"
+    ),
+    "ps_text_of_double(x)": (
+        "CASE WHEN x IS NULL THEN NULL WHEN x = 0 OR (abs(x) >= 0.001 AND abs(x) < 10000000) "
+        "THEN x::VARCHAR ELSE error('a number below 0.001 or from 10,000,000 on is not written as "
+        "text: round it, or cast it to DECIMAL first') END"
+    ),
+}
+_OF_TIMES = {
+    "ps_text_of_time(t)": "rtrim(rtrim(strftime(t, '%Y-%m-%d %H:%M:%S.%f'), '0'), '.')",
+    # How long ago a multiple of a step was, that is counted from a start.
+    "ps_since(t, step, start)": "((epoch_us(t) - start) % step + step) % step",
+    "ps_unix(t, per)": "((epoch_us(t) - ps_since(t, per, 0)) // per)::BIGINT",
+    "ps_span(a, b)": "{'start': a, 'end': b}",
+    "ps_window(t, size, start)": (
+        "ps_span(t - to_microseconds(ps_since(t, size, start)), "
+        "t - to_microseconds(ps_since(t, size, start) - size))"
+    ),
+    "ps_windows(t, size, slide, start)": (
+        "list_transform(range((size + slide - 1) // slide), lambda k: ps_span("
+        "t - to_microseconds(ps_since(t, slide, start) + k * slide), "
+        "t - to_microseconds(ps_since(t, slide, start) + k * slide - size)))"
+    ),
+}
+_OF_GROUPS = {
+    "ps_list(x)": "coalesce(list(x) FILTER (x IS NOT NULL), [])",
+    "ps_set(x)": "coalesce(list(DISTINCT x) FILTER (x IS NOT NULL), [])",
+}
+
+
+def definitions() -> str:
+    """Statements that define all macros, each after those that it calls."""
+    every = {**_OF_NUMBERS, **_OF_TEXT, **_OF_TIMES, **_OF_GROUPS}
+    return "".join(f"CREATE TEMP MACRO {name} AS {body};\n" for name, body in every.items())

@@ -1,0 +1,199 @@
+"""The translation: which functions agree, and how the others are written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from difflib import get_close_matches
+from typing import Any
+
+from sqlglot import exp
+
+from ...query.dialect import refused, written
+from . import grouping, numbers, patterns, times
+from .calls import call
+
+_SAME: tuple[type[exp.Expr], ...] = (
+    # Conditions and choices
+    *(exp.And, exp.Or, exp.Not, exp.Case, exp.If, exp.Coalesce, exp.Nullif, exp.Least),
+    *(exp.Greatest, exp.Exists, exp.Cast, exp.TryCast, exp.Interval),
+    # Numbers
+    *(exp.Abs, exp.Exp, exp.Sin, exp.Cos, exp.Tan, exp.Atan, exp.Pow, exp.Sinh, exp.Cosh),
+    *(exp.Tanh, exp.Cbrt, exp.Pi),
+    # Texts
+    *(exp.Lower, exp.Trim, exp.Replace, exp.Reverse, exp.Repeat, exp.Length, exp.StartsWith),
+    *(exp.EndsWith, exp.Contains, exp.SplitPart, exp.ConcatWs, exp.Translate, exp.Levenshtein),
+    exp.Pad,
+    # Times
+    *(exp.Year, exp.Month, exp.Day, exp.DayOfMonth, exp.Hour, exp.Minute, exp.Second, exp.Quarter),
+    *(exp.DayOfYear, exp.WeekOfYear, exp.TimestampTrunc, exp.DateTrunc, exp.LastDay),
+    # Aggregates
+    *(exp.Count, exp.Avg, exp.Min, exp.Max, exp.Stddev, exp.StddevSamp, exp.StddevPop),
+    *(exp.Variance, exp.VariancePop, exp.Corr, exp.CovarSamp, exp.CovarPop, exp.Median),
+    *(
+        exp.PercentileCont,
+        exp.GroupingId,
+        exp.CountIf,
+        exp.LogicalAnd,
+        exp.LogicalOr,
+        exp.Filter,
+        exp.WithinGroup,
+    ),
+    # Window functions
+    *(exp.RowNumber, exp.Rank, exp.DenseRank, exp.Ntile, exp.PercentRank, exp.CumeDist, exp.Lag),
+    *(exp.Lead, exp.FirstValue, exp.LastValue, exp.NthValue, exp.IgnoreNulls),
+    # Arrays and structs
+    *(exp.ArraySize, exp.Unnest, exp.Explode, exp.GenerateSeries, exp.Array, exp.Struct),
+    *(exp.Transform, exp.Lambda),
+)
+
+
+def to_duckdb(tree: exp.Query) -> str:
+    """Write a query, whose names are in full and whose types are annotated, in DuckDB's SQL.
+
+    Raises
+    ------
+    QueryError
+        A function or operator in it is not known to give Spark's values; close names are given.
+    """
+    made = tree.copy()
+    for select in made.find_all(exp.Select):
+        times.slide(select)
+        grouping.name_keys(select)
+    return _rewritten(made).sql(dialect="duckdb")
+
+
+def _rewritten(tree: exp.Expr) -> exp.Expr:
+    """Rewrite a tree from its leaves up; what takes the place of a node has its type."""
+    for child in list(tree.iter_expressions()):
+        made = _rewritten(child)
+        if made is not child:
+            child.replace(made)
+    made = _translated(tree)
+    if made is not tree and made.type is None:
+        made.type = tree.type
+    return made
+
+
+def _on(name: str, *keys: str) -> Callable[[Any], exp.Expr]:
+    """A call of ``name`` with these arguments of an expression."""
+    return lambda tree: call(name, *(tree.args[key] for key in keys or ("this",)))
+
+
+def _of_both(name: str) -> Callable[[Any], exp.Expr]:
+    return _on(name, "this", "expression")
+
+
+def _substring(tree: exp.Substring) -> exp.Expr:
+    length = tree.args.get("length") or _ANY_LENGTH
+    return call("ps_substring", tree.this, tree.args["start"], length)
+
+
+def _locate(tree: exp.StrPosition) -> exp.Expr:
+    return call("ps_locate", tree.args["substr"], tree.this, tree.args.get("position") or 1)
+
+
+def _null(tree: exp.Anonymous) -> exp.Expr:
+    return exp.Is(this=tree.expressions[0], expression=exp.null())
+
+
+#: More characters than a text has.
+_ANY_LENGTH = (1 << 31) - 1
+_REWRITTEN: dict[type[exp.Expr], Callable[[Any], exp.Expr]] = {
+    exp.Div: _of_both("ps_divide"),
+    exp.SafeDivide: _of_both("ps_divide"),
+    exp.IntDiv: _of_both("ps_div"),
+    exp.Sqrt: _on("ps_sqrt"),
+    exp.Ln: _on("ps_ln"),
+    exp.Log: numbers.log,
+    exp.Asin: _on("ps_asin"),
+    exp.Acos: _on("ps_acos"),
+    exp.Atan2: _of_both("ps_atan2"),
+    exp.Radians: _on("ps_radians"),
+    exp.Degrees: _on("ps_degrees"),
+    exp.Sign: _on("ps_sign"),
+    exp.Floor: _on("ps_floor"),
+    exp.Ceil: _on("ps_ceil"),
+    exp.Round: numbers.rounded,
+    exp.IsNan: lambda tree: exp.func("coalesce", call("isnan", tree.this), exp.false()),
+    exp.Cast: numbers.cast,
+    exp.TryCast: numbers.cast,
+    exp.Upper: _on("ps_upper"),
+    exp.Initcap: _on("ps_initcap"),
+    exp.Concat: numbers.concat,
+    exp.DPipe: numbers.concat,
+    exp.Substring: _substring,
+    exp.Left: _of_both("ps_left"),
+    exp.Right: _of_both("ps_right"),
+    exp.SubstringIndex: _on("ps_substring_index", "this", "delimiter", "count"),
+    exp.StrPosition: _locate,
+    exp.Like: patterns.like,
+    exp.ILike: patterns.like,
+    exp.RegexpLike: patterns.regexp_like,
+    exp.RegexpReplace: patterns.regexp_replace,
+    exp.RegexpExtract: patterns.regexp_extract,
+    exp.RegexpSplit: patterns.regexp_split,
+    exp.Interval: times.interval,
+    exp.TsOrDsToDate: lambda tree: times.as_date(tree.this),
+    exp.TimeStrToTime: lambda tree: exp.cast(tree.this, "timestamptz", copy=False),
+    exp.TimeToStr: times.date_format,
+    exp.StrToUnix: lambda tree: call("ps_unix", tree.this, 1_000_000),
+    exp.UnixSeconds: lambda tree: call("ps_unix", tree.this, 1_000_000),
+    exp.UnixMillis: lambda tree: call("ps_unix", tree.this, 1000),
+    exp.UnixMicros: _on("epoch_us"),
+    exp.DateDiff: times.date_diff,
+    exp.TimestampDiff: times.timestamp_diff,
+    exp.TimestampAdd: times.added,
+    exp.TsOrDsAdd: times.added,
+    exp.DateAdd: times.added,
+    exp.DateSub: times.added,
+    exp.DayOfWeek: times.day_of_week,
+    exp.Sum: numbers.total,
+    exp.ArgMax: _of_both("arg_max_null"),
+    exp.ArgMin: _of_both("arg_min_null"),
+    exp.Quantile: _on("quantile_cont", "this", "quantile"),
+    exp.ArrayAgg: _on("ps_list"),
+    exp.ArrayUniqueAgg: _on("ps_set"),
+    exp.ArraySort: _on("list_sort"),
+    exp.Pivot: grouping.pivot,
+}
+_BY_NAME: dict[str, Callable[[Any], exp.Expr]] = {
+    **{
+        name: lambda tree, name=name: call(f"ps_{name}", *tree.expressions)
+        for name in ("pmod", "hypot", "haversine", "log1p", "format_number")
+    },
+    "weekday": lambda tree: exp.Sub(
+        this=call("isodow", *tree.expressions), expression=exp.Literal.number(1)
+    ),
+    "isnull": _null,
+    "isnotnull": lambda tree: exp.Not(this=_null(tree)),
+    "window": times.window,
+}
+
+
+def _translated(tree: exp.Expr) -> exp.Expr:
+    kind = type(tree)
+    if kind in _REWRITTEN:
+        return _REWRITTEN[kind](tree)
+    if isinstance(tree, exp.Anonymous):
+        name = tree.name.lower()
+        if name.startswith("ps_"):
+            return tree
+        if name not in _BY_NAME:
+            raise refused(f"function {tree.name} is not supported{_close(name)}", tree)
+        return _BY_NAME[name](tree)
+    if isinstance(tree, exp.Func) and not isinstance(tree, _SAME):
+        raise refused(
+            f"{written(tree)} is not supported{_close(written(tree).rpartition(' ')[2])}", tree
+        )
+    return tree
+
+
+def _close(name: str) -> str:
+    known = {
+        one.lower()
+        for kind in (*_SAME, *_REWRITTEN)
+        if issubclass(kind, exp.Func)
+        for one in kind.sql_names()
+    }
+    near = get_close_matches(name.lower(), sorted(known | _BY_NAME.keys()), n=3)
+    return f"; close names are {', '.join(near)}" if near else ""

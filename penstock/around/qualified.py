@@ -1,0 +1,185 @@
+"""Names of a query in full: each column with its table, and ``*`` as columns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import pyarrow as pa
+from sqlglot import exp
+from sqlglot.errors import OptimizeError, SchemaError
+from sqlglot.optimizer.annotate_types import annotate_types
+from sqlglot.optimizer.qualify import qualify
+
+from ..errors import QueryError
+from ..query.dialect import Penstock
+from ..query.output import is_star, output_name
+
+
+class NamesError(QueryError):
+    """A name of a query is no column or table, or may be one of several."""
+
+
+_TYPES = {
+    pa.bool_(): "BOOLEAN",
+    pa.int8(): "TINYINT",
+    pa.int16(): "SMALLINT",
+    pa.int32(): "INT",
+    pa.float32(): "FLOAT",
+    pa.float64(): "DOUBLE",
+    pa.date32(): "DATE",
+}
+
+
+def qualified(tree: exp.Query, schemas: Mapping[str, pa.Schema]) -> exp.Query:
+    """Name all columns of a query in full, in a copy, and annotate the types that are known.
+
+    Raises
+    ------
+    QueryError
+        A column or table does not exist, or may be one of several.
+    """
+    named = tree.copy()
+    for select in named.find_all(exp.Select):
+        _call_windows(select)
+        _join_asof(select)
+    for item in _outputs(named):
+        if not isinstance(item, exp.Alias) and not is_star(item):
+            item.replace(exp.alias_(item.copy(), output_name(item), quoted=True))
+    known: dict[str, object] = {
+        name: {column.name: type_name(column.type) for column in schema}
+        for name, schema in schemas.items()
+    }
+    try:
+        whole = qualify(named, dialect=Penstock, schema=known, identify=False)
+        for select in whole.find_all(exp.Select):
+            _inline_windows(select)
+        return annotate_types(whole, schema=known, dialect=Penstock)
+    except (OptimizeError, SchemaError) as error:
+        raise NamesError(str(error).splitlines()[0]) from None
+
+
+def _call_windows(select: exp.Select) -> None:
+    """Write ``window.start`` and ``session_window.end`` with the call of GROUP BY that is meant."""
+    group = select.args.get("group")
+    for key in [] if group is None else group.expressions:
+        if not isinstance(key, exp.Anonymous) or key.name.lower() not in (
+            "window",
+            "session_window",
+        ):
+            continue
+        for column in list(select.find_all(exp.Column)):
+            if column.table.lower() == key.name.lower() and column.name.lower() in ("start", "end"):
+                field = exp.to_identifier(column.name.lower())
+                column.replace(exp.Dot(this=key.copy(), expression=field))
+
+
+def _inline_windows(select: exp.Select) -> None:
+    """Write a column that a subquery of FROM makes by ``window(t, ...)`` as that call.
+
+    So that equal windows of two subqueries are known as a window of their join.
+    """
+    source = select.args.get("from_")
+    items = (
+        [] if source is None else [source.this, *(j.this for j in select.args.get("joins") or [])]
+    )
+    for item in items:
+        inner = item.this if isinstance(item, exp.Subquery) else None
+        if (
+            not isinstance(inner, exp.Select)
+            or inner.args.get("group")
+            or inner.args.get("distinct")
+        ):
+            continue
+        for one in list(inner.expressions):
+            call = one.unalias()
+            is_call = isinstance(call, exp.Anonymous) and call.name.lower() == "window"
+            if not is_call or not isinstance(one, exp.Alias) or len(call.expressions) > 2:
+                continue
+            used = [
+                column
+                for column in select.find_all(exp.Column)
+                if (column.table, column.name) == (item.alias_or_name, one.alias)
+            ]
+            if any(column.find_ancestor(exp.Select) is not select for column in used):
+                continue
+            same = (i.alias for i in inner.expressions if i.unalias() == call.expressions[0])
+            time = next(same, None)
+            if time is None:
+                time = f"{one.alias}_time"
+                one.replace(exp.alias_(call.expressions[0].copy(), time, quoted=True))
+            else:
+                one.pop()
+            for column in used:
+                made = call.copy()
+                made.expressions[0].replace(exp.column(time, table=item.alias_or_name, quoted=True))
+                column.replace(made)
+
+
+def _join_asof(select: exp.Select) -> None:
+    """Write USING of an ASOF JOIN as ON: equal but for the last one, which is before."""
+    for join in select.args.get("joins") or []:
+        using = join.args.get("using")
+        if join.method.upper() != "ASOF" or not using:
+            continue
+        left, right = select.args["from_"].this.alias_or_name, join.this.alias_or_name
+        *equal, last = [one.name for one in using]
+        pairs = [
+            (exp.column(name, table=left), exp.column(name, table=right)) for name in (*equal, last)
+        ]
+        parts: list[exp.Expr] = [exp.EQ(this=a, expression=b) for a, b in pairs[:-1]]
+        parts.append(exp.GTE(this=pairs[-1][0], expression=pairs[-1][1]))
+        join.set("using", None)
+        join.set("on", exp.and_(*parts, copy=False))
+        for column in list(select.find_all(exp.Column)):
+            if not column.table and column.name in (*equal, last):
+                column.set("table", exp.to_identifier(left))
+
+
+def output_names(
+    tree: exp.Query, qualified_tree: exp.Query, schemas: Mapping[str, pa.Schema]
+) -> list[str]:
+    """Names of the output columns as the query and the tables spell them.
+
+    Parameters
+    ----------
+    tree : Query
+        As it was before its names were written in full, all of them in lower case.
+    """
+    spelled: dict[str, str] = {}
+    for schema in schemas.values():
+        for name in schema.names:
+            spelled.setdefault(name.lower(), name)
+    for item in _outputs(tree):
+        if not is_star(item):
+            spelled[output_name(item).lower()] = output_name(item)
+    return [spelled.get(name.lower(), name) for name in qualified_tree.named_selects]
+
+
+def _outputs(tree: exp.Query) -> Sequence[exp.Expr]:
+    while isinstance(tree, exp.SetOperation | exp.Subquery):
+        tree = tree.this
+    return list(tree.expressions) if isinstance(tree, exp.Select) else []
+
+
+def type_name(dtype: pa.DataType) -> str:
+    """Spark's name of a type; of one that it lacks, a name that says nothing."""
+    if dtype in _TYPES:
+        return _TYPES[dtype]
+    if pa.types.is_dictionary(dtype):
+        return type_name(dtype.value_type)
+    if pa.types.is_integer(dtype):
+        return "BIGINT"
+    if pa.types.is_string(dtype) or pa.types.is_large_string(dtype):
+        return "STRING"
+    if pa.types.is_binary(dtype) or pa.types.is_large_binary(dtype):
+        return "BINARY"
+    if pa.types.is_decimal(dtype) and dtype.precision <= 38:
+        return f"DECIMAL({dtype.precision}, {dtype.scale})"
+    if pa.types.is_timestamp(dtype):
+        return "TIMESTAMP_NTZ" if dtype.tz is None else "TIMESTAMP"
+    if pa.types.is_struct(dtype):
+        fields = ", ".join(f"`{f.name}`: {type_name(f.type)}" for f in dtype)
+        return f"STRUCT<{fields}>"
+    if pa.types.is_list(dtype):
+        return f"ARRAY<{type_name(dtype.value_type)}>"
+    return "UNKNOWN"

@@ -1,0 +1,104 @@
+"""What the shape of a query says: its groups, joins, and what in it is of several rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pyarrow as pa
+from sqlglot import exp
+
+from .parts import Joined, Part
+from .sides import Outputs, aliases_in
+
+
+def rising(key: exp.Expr, column: str) -> exp.Expr | None:
+    """A key of groups as a value that rises with a column; None if it does not."""
+    if isinstance(key, exp.Column):
+        return key if key.name == column else None
+    is_window = isinstance(key, exp.Anonymous) and key.name.lower() == "window"
+    if isinstance(key, exp.Dot) and isinstance(key.this, exp.Anonymous):
+        return rising(key.this, column)
+    time = key.expressions[0] if is_window else key.this
+    is_column = isinstance(time, exp.Column) and time.name == column
+    if is_window and is_column:
+        slides = len(key.expressions) > 2 and key.expressions[1] != key.expressions[2]
+        return None if slides else exp.Dot(this=key.copy(), expression=exp.to_identifier("start"))
+    return key if is_column and isinstance(key, exp.TimestampTrunc | exp.DateTrunc) else None
+
+
+def add_needed(tree: exp.Expr, keys: list[exp.Expr], outputs: Outputs) -> None:
+    """Add the keys and aggregates in an expression to what groups give."""
+    is_window = isinstance(tree, exp.Dot) and isinstance(tree.this, exp.Anonymous)
+    is_over = isinstance(tree.parent, exp.Window) and tree.arg_key == "this"
+    if (isinstance(tree, exp.AggFunc) and not is_over) or is_window or tree in keys:
+        outputs.add(tree)
+        return
+    for child in tree.iter_expressions():
+        add_needed(child, keys, outputs)
+
+
+def gives_all(tree: exp.Query, part: Part, schemas: Mapping[str, pa.Schema]) -> bool:
+    """Whether a query gives all columns of a join as they are."""
+    if not isinstance(part, Joined) or not isinstance(tree, exp.Select):
+        return False
+    if any(arg for key, arg in tree.args.items() if key not in ("expressions", "from_")):
+        return False
+    given = [(c.text("table"), c.name) for c in (one.unalias() for one in tree.expressions)]
+    wanted = [(part.name, name) for name in schemas[part.name].names]
+    return tree.args["from_"].this.name == part.name and given == wanted
+
+
+def is_session(tree: exp.Expr) -> bool:
+    return isinstance(tree, exp.Anonymous) and tree.name.lower() == "session_window"
+
+
+def with_ends(tree: exp.Expr) -> None:
+    """Write a session, as a value, as a struct of its start and end."""
+    for call in [*tree.find_all(exp.Anonymous)]:
+        if is_session(call) and not isinstance(call.parent, exp.Dot) and call.parent is not None:
+            ends = [
+                exp.Dot(this=call.copy(), expression=exp.to_identifier(n)) for n in ("start", "end")
+            ]
+            call.replace(exp.Anonymous(this="ps_span", expressions=ends))
+
+
+def equates(tree: exp.Expr) -> bool:
+    """Whether a condition says that values of two tables are equal."""
+    if not isinstance(tree, exp.EQ | exp.NullSafeEQ):
+        return False
+    a, b = aliases_in(tree.this), aliases_in(tree.expression)
+    return bool(a) and bool(b) and a != b
+
+
+_NEED_ALL = {"group": "GROUP BY", "qualify": "QUALIFY", "distinct": "DISTINCT", "order": "ORDER BY"}
+_NEED_ALL |= {
+    "limit": "LIMIT",
+    "offset": "OFFSET",
+    "laterals": "LATERAL VIEW",
+    "joins": "another join",
+}
+
+
+def clauses_of_all(tree: exp.Select) -> list[str]:
+    """Clauses that need all rows, but for those of groups."""
+    return [name for key, name in _NEED_ALL.items() if tree.args.get(key) and key not in _GROUPING]
+
+
+_GROUPING = ("group", "distinct")
+
+
+def needs_all(tree: exp.Query) -> str:
+    """What in a query is of several rows; empty if it computes and filters those of one table."""
+    if not isinstance(tree, exp.Select):
+        return "UNION, INTERSECT or EXCEPT"
+    if clauses := clauses_of_all(tree):
+        return clauses[0]
+    kinds = {exp.Window: "a window function", exp.Explode: "explode", exp.Exists: "EXISTS"}
+    kinds |= {exp.Subquery: "a subquery"}
+    for kind, name in kinds.items():
+        if tree.find(kind):
+            return name
+    for key in _GROUPING:
+        if tree.args.get(key):
+            return _NEED_ALL[key]
+    return "an aggregate" if tree.find(exp.AggFunc) else ""

@@ -1,0 +1,146 @@
+"""Sides of a join: the tables that they read, and columns that are computed for them before it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from sqlglot import exp
+
+from ..query.dialect import Penstock
+from ..query.lowered import Lowered
+
+
+@dataclass
+class JoinSide:
+    """A side of a join.
+
+    Parameters
+    ----------
+    alias : str
+    source : str
+        The table that the query reads, or the alias of a subquery.
+    table : str
+        The table or part that has its columns now.
+    """
+
+    alias: str
+    source: str
+    table: str
+
+    def tree(self) -> exp.Table:
+        """The side as an item of FROM."""
+        return table_as(self.table, self.alias)
+
+
+#: What is no value of a row, or more than one.
+_NO_VALUES = (exp.AggFunc, exp.Distinct, exp.Window, exp.Explode)
+
+
+@dataclass
+class ComputedBefore:
+    """Finds what Penstock does not compute, for columns of their sides.
+
+    Parameters
+    ----------
+    lowered : Lowered
+        What Penstock computes.
+    columns : mapping of alias to names and expressions
+        What is to be computed, of each side.
+    """
+
+    lowered: Lowered
+    columns: dict[str, dict[str, exp.Expr]]
+
+    def expression(self, tree: exp.Expr) -> exp.Expr:
+        """Put columns in the place of what Penstock does not compute, in a copy."""
+        if isinstance(tree, exp.Column) or self.lowered.knows(tree):
+            return tree.copy()
+        aliases = aliases_in(tree)
+        if len(aliases) == 1 and _is_value(tree):
+            (alias,) = aliases
+            own = self.columns[alias]
+            name = next((name for name, one in own.items() if said(one) == said(tree)), None)
+            if name is None:
+                name = f"computed_{len(own) + 1}"
+                own[name] = tree.copy()
+            return exp.column(name, table=alias, quoted=True)
+        made = tree.copy()
+        for child in list(made.iter_expressions()) if aliases else ():
+            child.replace(self.expression(child))
+        return made
+
+
+@dataclass
+class Outputs:
+    """What of a join is needed behind it, each under a name."""
+
+    names: dict[str, tuple[str, exp.Expr]] = field(default_factory=dict)
+
+    def add(self, tree: exp.Expr) -> str:
+        """The name of an expression."""
+        own = self.names.setdefault(said(tree), (f"c{len(self.names)}", tree.copy()))
+        return own[0]
+
+    def selected(self, made: ComputedBefore | None = None) -> list[exp.Expr]:
+        """The SELECT list."""
+        found = [
+            exp.alias_(tree.copy() if made is None else made.expression(tree), name, quoted=True)
+            for name, tree in self.names.values()
+        ]
+        return found or [exp.alias_(exp.Literal.number(1), "c0", quoted=True)]
+
+    def put(self, tree: exp.Expr, table: str) -> exp.Expr:
+        """Put columns of a table in the place of expressions that it has."""
+        own = self.names.get(said(tree))
+        if own is not None:
+            made = exp.column(own[0], table=table, quoted=True)
+            made.type = tree.type
+            return made
+        for child in list(tree.iter_expressions()):
+            new = self.put(child, table)
+            if new is not child:
+                child.replace(new)
+        return tree
+
+
+def _is_value(tree: exp.Expr) -> bool:
+    """Whether a row has one value of it."""
+    if not isinstance(tree, exp.Condition) or tree.find(*_NO_VALUES):
+        return False
+    windows = ("window", "session_window")
+    return not any(call.name.lower() in windows for call in tree.find_all(exp.Anonymous))
+
+
+def said(tree: exp.Expr) -> str:
+    return tree.sql(dialect=Penstock)
+
+
+def table_as(name: str, alias: str) -> exp.Table:
+    return exp.Table(
+        this=exp.to_identifier(name, quoted=True),
+        alias=exp.TableAlias(this=exp.to_identifier(alias, quoted=True)),
+    )
+
+
+def is_closed(tree: exp.Expr) -> bool:
+    """Whether an item of FROM is a table, or a subquery that reads nothing of its surroundings."""
+    if isinstance(tree, exp.Table):
+        return isinstance(tree.this, exp.Identifier) and not tree.args.get("pivots")
+    if not isinstance(tree, exp.Subquery) or not tree.alias or tree.args.get("pivots"):
+        return False
+    own = {one.alias_or_name for one in tree.this.find_all(exp.Table, exp.Subquery, exp.Lateral)}
+    return all(not c.table or c.table in own for c in tree.this.find_all(exp.Column))
+
+
+def aliases_in(tree: exp.Expr) -> set[str]:
+    return {column.table for column in tree.find_all(exp.Column) if column.table}
+
+
+def expressions(args: object) -> Iterator[exp.Expr]:
+    """The expressions among arguments of a clause."""
+    if isinstance(args, exp.Expr):
+        yield args
+    elif isinstance(args, list):
+        for one in args:
+            yield from expressions(one)

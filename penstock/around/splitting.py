@@ -1,0 +1,442 @@
+"""Split a query into windowed joins, which Penstock runs, and SQL of tables around them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+import pyarrow as pa
+from sqlglot import exp
+
+from ..errors import QueryError, SchemaError
+from ..query.dialect import Penstock, refused
+from ..query.join_window import NoWindowError
+from ..query.lowered import Lowered
+from ..query.operators import members
+from ..query.options import QueryOptions
+from ..query.parse import parse
+from ..query.rewriting import without_filters, without_with
+from .duckdb_sql import to_duckdb
+from .parts import Closing, Joined, Part, Relational, Schemas
+from .qualified import output_names, qualified
+from .shapes import (
+    add_needed,
+    clauses_of_all,
+    equates,
+    gives_all,
+    is_session,
+    needs_all,
+    rising,
+    with_ends,
+)
+from .sides import ComputedBefore, JoinSide, Outputs, aliases_in, expressions, is_closed, table_as
+
+#: Joins after which a condition on an earlier side is not what it is before them.
+_NOT_PASSED = ("RIGHT", "FULL")
+_KINDS = {"": "", "LEFT": "LEFT", "RIGHT": "RIGHT", "FULL": "FULL"}
+_KINDS |= {"SEMI": "SEMI", "ANTI": "ANTI", "LEFT SEMI": "SEMI", "LEFT ANTI": "ANTI"}
+#: The time of all rows, of tables that are joined without a window.
+_ONE_TIME = "one_time"
+#: Clauses of a SELECT that groups take up.
+_OF_GROUPS = ("from_", "joins", "where", "group")
+
+
+def split(
+    text: str,
+    schemas: Mapping[str, pa.Schema],
+    options: QueryOptions,
+    known: Schemas,
+    *,
+    ends: bool = True,
+) -> tuple[list[Part], list[str]]:
+    """Split a query into parts; the last one gives its rows.
+
+    Parameters
+    ----------
+    known : Schemas
+        Says which columns a part gives, or that it does not run.
+    ends : bool
+        Whether the inputs end: they are tables, not streams.
+
+    Returns
+    -------
+    parts : list of Part
+    names : list of str
+        Of the output columns.
+
+    Raises
+    ------
+    QueryError
+        Nothing runs it.
+    """
+    tree = without_filters(without_with(parse(text)))
+    if not isinstance(tree, exp.Query):
+        raise QueryError(f"a SELECT is needed, not {type(tree).__name__.upper()}")
+    whole = qualified(tree, schemas)
+    splitter = _Splitter(dict(schemas), options, known, ends)
+    names = output_names(tree, whole, schemas)
+    splitter.take_joins(whole)
+    if not splitter.parts or not gives_all(whole, splitter.parts[-1], splitter.schemas):
+        splitter.rest(whole)
+    return splitter.parts, names
+
+
+@dataclass
+class _Splitter:
+    schemas: dict[str, pa.Schema]
+    options: QueryOptions
+    known: Schemas
+    #: Whether the inputs end: they are tables, not streams.
+    ends: bool = True
+    parts: list[Part] = field(default_factory=list)
+    #: Of parts that are joins: what may be the time of their rows.
+    times: dict[str, list[str]] = field(default_factory=dict)
+    #: Of parts that are joins, and a side of theirs: columns that no two rows of it share.
+    unique: dict[tuple[str, str], set[str]] = field(default_factory=dict)
+    #: Why Penstock does not run a join, of the last one that it does not.
+    why: QueryError | SchemaError | None = None
+
+    # -- parts ------------------------------------------------------------------------------------
+
+    def rest(self, tree: exp.Query) -> str:
+        """Make a part of a query without windowed joins."""
+        self._check_joins(tree)
+        reads = tuple(
+            dict.fromkeys(t.name for t in tree.find_all(exp.Table) if t.name in self.schemas)
+        )
+        closing = None if self.ends else self._closing(tree)
+        part = Relational(self._name(), to_duckdb(tree), reads, needs_all(tree), closing)
+        return self._add(part, self.known.relational(part, self.schemas))
+
+    def _joined(
+        self, tree: exp.Select, sides: list[JoinSide], options: Iterable[QueryOptions] | None = None
+    ) -> str | None:
+        """Make a part of a query that Penstock runs; None if it does not."""
+        reads = tuple(dict.fromkeys(side.table for side in sides))
+        for chosen in self._options(sides) if options is None else options:
+            part = Joined(self._name(), tree.sql(dialect=Penstock), reads, chosen)
+            try:
+                return self._add(part, self.known.joined(part, self.schemas))
+            except (QueryError, SchemaError) as error:
+                self.why = error
+        return None
+
+    def _name(self) -> str:
+        return f"part_{len(self.parts) + 1}"
+
+    def _add(self, part: Part, schema: pa.Schema) -> str:
+        self.parts.append(part)
+        self.schemas[part.name] = schema
+        return part.name
+
+    def _back_to(self, count: int) -> None:
+        """Forget the parts behind the first so many."""
+        for part in self.parts[count:]:
+            del self.schemas[part.name]
+        del self.parts[count:]
+
+    def _check_joins(self, tree: exp.Query) -> None:
+        """Refuse what would compare all rows with all others."""
+        for join in tree.find_all(exp.Join):
+            on, where = join.args.get("on"), join.find_ancestor(exp.Select)
+            own = [] if on is None else members(on)
+            if where is not None and where.args.get("where"):
+                own += members(where.args["where"].this)
+            is_theta = on is not None or str(join.args.get("kind") or "").upper() != "CROSS"
+            is_listed = (
+                join.method
+                or join.args.get("using")
+                or not isinstance(join.this, exp.Table | exp.Subquery)
+            )
+            if is_theta and not is_listed and not any(map(equates, own)):
+                raise self.why or refused(
+                    "a join needs a window or an equality of both sides", join
+                )
+
+    # -- joins ------------------------------------------------------------------------------------
+
+    def take_joins(self, tree: exp.Query) -> None:
+        """Replace windowed joins, those inside first, and from left to right, by parts."""
+        for select in reversed(list(tree.find_all(exp.Select))):
+            if select.args.get("from_") is None:
+                continue
+            while len(select.args.get("joins") or ()) > 1 and self._take_pairs(select):
+                pass
+            if not self._take_groups(select) and select.args.get("joins"):
+                self._take_pairs(select)
+
+    def _take_pairs(self, select: exp.Select) -> bool:
+        """Replace the first join of a SELECT by a part with its pairs."""
+        found = self._read_first(select)
+        if found is None:
+            return False
+        count = len(self.parts)
+        kind, sides, conditions, others = found
+        rows = [arg for key, arg in select.args.items() if key not in ("from_", "joins", "where")]
+        later = [*expressions([*rows, select.args["joins"][1:], others])]
+        name = self._make_pairs(select, kind, sides, conditions, others, later)
+        if name is None:
+            self._back_to(count)
+        return name is not None
+
+    def _read_first(
+        self, select: exp.Select
+    ) -> tuple[str, list[JoinSide], list[exp.Expr], list[exp.Expr]] | None:
+        """Kind, sides and conditions of a SELECT's first join, and other conditions of WHERE."""
+        source, (join, *later) = select.args["from_"].this, select.args["joins"]
+        words = (
+            " ".join(str(join.args.get(k) or "") for k in ("method", "side", "kind"))
+            .upper()
+            .split()
+        )
+        kind = _KINDS.get(" ".join(w for w in words if w not in ("INNER", "CROSS", "OUTER")))
+        if kind is None or join.args.get("using") or not all(map(is_closed, (source, join.this))):
+            return None
+        own = {source.alias_or_name, join.this.alias_or_name}
+        conditions = members(join.args["on"]) if join.args.get("on") else []
+        where = select.args.get("where")
+        others: list[exp.Expr] = []
+        passed = not kind and not any(str(one.side).upper() in _NOT_PASSED for one in later)
+        for one in [] if where is None else members(where.this):
+            is_own = passed and bool(aliases_in(one)) and aliases_in(one) <= own
+            (conditions if is_own and not one.find(exp.Query) else others).append(one)
+        if any(one.find(exp.Query, exp.AggFunc, exp.Window) for one in conditions):
+            return None
+        return kind, [self._side(source), self._side(join.this)], conditions, others
+
+    def _side(self, tree: exp.Expr) -> JoinSide:
+        """A side of a join as a table; a subquery becomes a part."""
+        alias = tree.alias_or_name
+        if not isinstance(tree, exp.Subquery):
+            return JoinSide(alias, tree.name, tree.name)
+        name = self.rest(tree.this)
+        return JoinSide(alias, alias, name)
+
+    def _make_pairs(
+        self,
+        select: exp.Select,
+        kind: str,
+        sides: list[JoinSide],
+        conditions: list[exp.Expr],
+        others: list[exp.Expr],
+        later: list[exp.Expr],
+    ) -> str | None:
+        """Make a part of a join, and put it in its place; None if Penstock does not run it."""
+        on, left = self._conditions(sides, conditions)
+        if left and kind:
+            return None
+        aliases = {side.alias for side in (sides[:1] if kind in ("SEMI", "ANTI") else sides)}
+        outputs = Outputs()
+        for one in (*later, *left):
+            for column in one.find_all(exp.Column):
+                if column.table in aliases:
+                    outputs.add(column)
+        for side in sides if not self.ends else ():
+            for column in (*self._times_of(side)[:1], *self._unique_of(side)):
+                if side.alias in aliases:
+                    outputs.add(exp.column(column, table=side.alias))
+        core = exp.Select(expressions=outputs.selected())
+        self._read_from(core, kind, sides, on)
+        name = self._joined(core, sides)
+        if name is None and isinstance(self.why, NoWindowError) and not any(map(equates, on)):
+            name = self._without_window(core, kind, sides, on)
+        if name is None:
+            return None
+        clock = {(side.alias, column) for side in sides for column in self._times_of(side)}
+        part = self.parts[-1]
+        assert isinstance(part, Joined)
+        times = tuple(
+            (own, tree.text("table"))
+            for own, tree in outputs.names.values()
+            if (tree.text("table"), tree.name) in clock
+        )
+        self.parts[-1] = replace(part, clock=times)
+        self.times[name] = [own for own, _ in times]
+        for side in sides:
+            unique = {(side.alias, column) for column in self._unique_of(side)}
+            owned = {
+                own for own, t in outputs.names.values() if (t.text("table"), t.name) in unique
+            }
+            if owned:
+                self.unique[name, side.alias] = owned
+        kept = [*others, *left]
+        select.set("from_", exp.From(this=table_as(name, name)))
+        select.set("joins", select.args["joins"][1:])
+        select.set("where", exp.Where(this=exp.and_(*kept, copy=False)) if kept else None)
+        outputs.put(select, name)
+        return name
+
+    def _without_window(
+        self, core: exp.Select, kind: str, sides: list[JoinSide], on: list[exp.Expr]
+    ) -> str | None:
+        """Join tables in a window that has all rows: all are of one time."""
+        if not self.ends:
+            return None
+        for side in sides:
+            star = exp.Column(this=exp.Star(), table=exp.to_identifier(side.alias, quoted=True))
+            time = exp.alias_(exp.Literal.number(0), _ONE_TIME, quoted=True)
+            side.table = self._projected(side, [star, time])
+        self._read_from(core, kind, sides, on)
+        time = {side.alias: _ONE_TIME for side in sides}
+        options = replace(self.options, time=time, within=0, rows=None, scale=None, unique=None)
+        return self._joined(core, sides, [options])
+
+    def _projected(self, side: JoinSide, items: list[exp.Expr]) -> str:
+        tree = exp.Select(expressions=items)
+        tree.set("from_", exp.From(this=side.tree()))
+        return self.rest(tree)
+
+    def _conditions(
+        self, sides: list[JoinSide], conditions: list[exp.Expr]
+    ) -> tuple[list[exp.Expr], list[exp.Expr]]:
+        """Conditions that Penstock computes, of columns that are made for it, and the others."""
+        before = self._before(sides)
+        made = [(one, before.expression(one)) for one in conditions]
+        self._compute(sides, before)
+        lowered = self._lowered(sides)
+        on = [own for _, own in made if lowered.knows(own)]
+        return on, [one for one, own in made if not lowered.knows(own)]
+
+    def _before(self, sides: list[JoinSide]) -> ComputedBefore:
+        return ComputedBefore(self._lowered(sides), {side.alias: {} for side in sides})
+
+    def _lowered(self, sides: list[JoinSide]) -> Lowered:
+        return Lowered({side.alias: self.schemas[side.table] for side in sides}, self.options)
+
+    def _compute(self, sides: list[JoinSide], before: ComputedBefore) -> None:
+        """Make parts that have the columns of sides and computed ones."""
+        for side in sides:
+            computed = before.columns[side.alias]
+            if not computed:
+                continue
+            star = exp.Column(this=exp.Star(), table=exp.to_identifier(side.alias, quoted=True))
+            made = [exp.alias_(one, name, quoted=True) for name, one in computed.items()]
+            side.table = self._projected(side, [star, *made])
+
+    def _read_from(
+        self, core: exp.Select, kind: str, sides: list[JoinSide], on: list[exp.Expr]
+    ) -> None:
+        core.set("from_", exp.From(this=sides[0].tree()))
+        if len(sides) == 1:
+            core.set("where", exp.Where(this=exp.and_(*on)) if on else None)
+            return
+        joined = exp.Join(this=sides[1].tree(), on=exp.and_(*on) if on else exp.true())
+        if kind in ("SEMI", "ANTI"):
+            joined.set("kind", kind)
+        joined.set("side", "LEFT" if joined.args.get("kind") else kind)
+        core.set("joins", [joined])
+
+    # -- groups -----------------------------------------------------------------------------------
+
+    def _take_groups(self, select: exp.Select) -> bool:
+        """Replace a join and the groups of its pairs, or groups of one table, by a part."""
+        joins, group = select.args.get("joins") or [], select.args.get("group")
+        keys = [] if group is None else group.expressions
+        sets = (exp.Rollup, exp.Cube, exp.GroupingSets)
+        if group is not None and (
+            any(arg for key, arg in group.args.items() if key != "expressions")
+            or any(isinstance(key, sets) for key in keys)
+        ):
+            return False
+        tail = [arg for key, arg in select.args.items() if key not in _OF_GROUPS]
+        outputs = Outputs()
+        for one in expressions(tail):
+            with_ends(one)
+            add_needed(one, keys, outputs)
+        is_grouped = group is not None or any(
+            tree.find(exp.AggFunc) for _, tree in outputs.names.values()
+        )
+        has_sessions = any(is_session(key) for key in keys)
+        if not is_grouped or len(joins) > 1 or not (joins or has_sessions):
+            return False
+        count = len(self.parts)
+        name = self._make_groups(select, keys, outputs)
+        if name is None:
+            self._back_to(count)
+            return False
+        select.set("from_", exp.From(this=table_as(name, name)))
+        having = select.args.pop("having", None)
+        for clause in ("joins", "group", "where"):
+            select.set(clause, None)
+        if having is not None:
+            select.set("where", exp.Where(this=having.this))
+        outputs.put(select, name)
+        return True
+
+    def _make_groups(
+        self, select: exp.Select, keys: list[exp.Expr], outputs: Outputs
+    ) -> str | None:
+        if select.args.get("joins"):
+            found = self._read_first(select)
+            if found is None:
+                return None
+            kind, sides, conditions, others = found
+            if kind or others:
+                return None
+        else:
+            if not is_closed(select.args["from_"].this):
+                return None
+            kind, sides = "", [self._side(select.args["from_"].this)]
+            where = select.args.get("where")
+            conditions = [] if where is None else members(where.this)
+        before = self._before(sides)
+        on = [before.expression(one) for one in conditions]
+        grouped = [before.expression(key) for key in keys]
+        core = exp.Select(expressions=outputs.selected(before))
+        self._compute(sides, before)
+        self._read_from(core, kind, sides, on)
+        if grouped:
+            core.set("group", exp.Group(expressions=grouped))
+        left = {column.table for column in core.find_all(exp.Column)} - {s.alias for s in sides}
+        return None if left else self._joined(core, sides)
+
+    def _closing(self, tree: exp.Query) -> Closing | None:
+        """When groups of a join's pairs are complete; None if it is not known, or are none."""
+        part = self.parts[-1] if self.parts else None
+        if not isinstance(tree, exp.Select) or not isinstance(part, Joined) or clauses_of_all(tree):
+            return None
+        group, distinct = tree.args.get("group"), tree.args.get("distinct")
+        keys = [] if group is None else group.expressions
+        if distinct is not None and group is None:
+            keys = [one.unalias() for one in tree.expressions]
+        for own, alias in part.clock:
+            unique = self.unique.get((part.name, alias))
+            if unique and unique <= {key.name for key in keys if isinstance(key, exp.Column)}:
+                value: exp.Expr | None = exp.column(own, table=part.name, quoted=True)
+            else:
+                value = next((found for key in keys if (found := rising(key, own))), None)
+            if value is not None:
+                made = exp.Select(expressions=[exp.alias_(value.copy(), "closing")])
+                made.set("from_", exp.From(this=table_as(part.name, part.name)))
+                return Closing(to_duckdb(made), own, alias)
+        return None
+
+    # -- times ------------------------------------------------------------------------------------
+
+    def _times_of(self, side: JoinSide) -> list[str]:
+        """What may be the time of a side, by name."""
+        for name, column in (self.options.time or {}).items():
+            if name.lower() in (side.alias.lower(), side.source.lower()):
+                return [column]
+        if side.source in self.times:
+            return self.times[side.source]
+        schema = self.schemas[side.table]
+        return [one.name for one in schema if pa.types.is_timestamp(one.type)]
+
+    def _unique_of(self, side: JoinSide) -> list[str]:
+        """Columns that no two rows of a side share."""
+        for name, columns in (self.options.unique or {}).items():
+            if name.lower() in (side.alias.lower(), side.source.lower()):
+                return [columns] if isinstance(columns, str) else list(columns)
+        return []
+
+    def _options(self, sides: list[JoinSide]) -> Iterator[QueryOptions]:
+        """Options of the join of two sides, for each choice of their times."""
+        plain = replace(self.options, time=None, rows=None, scale=None, unique=None)
+        choices: list[dict[str, str]] = [{}]
+        for side in sides:
+            own = self._times_of(side)
+            choices = [{**one, side.alias: name} for one in choices for name in own] or choices
+        unique = {side.alias: own for side in sides if (own := self._unique_of(side))}
+        for one in choices:
+            yield replace(plain, time=one, unique=unique or None)

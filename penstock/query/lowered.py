@@ -1,0 +1,42 @@
+"""Whether Penstock computes an expression."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pyarrow as pa
+from sqlglot import exp
+
+from ..errors import QueryError, SchemaError
+from ..plan.query import LEFT, RIGHT
+from ..zones import zone_of
+from .options import QueryOptions
+from .scope import Scope
+from .sources import SourceReader
+from .time_rules import TimeRules
+
+
+class Lowered:
+    """The expressions of one or two tables that can be lowered.
+
+    Parameters
+    ----------
+    schemas : mapping of alias to Schema
+        Of the left side, and of the right one if there is one.
+    """
+
+    def __init__(self, schemas: Mapping[str, pa.Schema], options: QueryOptions) -> None:
+        zone = "UTC" if options.time_zone is None else options.time_zone
+        self._reader = SourceReader(schemas, {}, options.params or {}, TimeRules(zone_of(zone)), {})
+        tables = [exp.Table(this=exp.to_identifier(name, quoted=True)) for name in schemas]
+        sides = zip(tables, (LEFT, RIGHT), strict=False)
+        scope = Scope(tuple(self._reader.read(table, side) for table, side in sides))
+        self._lowering = self._reader.lowering(scope)
+
+    def knows(self, tree: exp.Expr) -> bool:
+        """Whether it is a condition or value that can be computed."""
+        try:
+            self._lowering.lower(tree)
+        except (QueryError, SchemaError):
+            return False
+        return True

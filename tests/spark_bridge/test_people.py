@@ -1,0 +1,147 @@
+"""What people ask about windowed joins: on tables and on streams, with Spark's rows."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import duckdb
+import pyarrow as pa
+import pytest
+
+pytest.importorskip("pyspark", reason="needs pip install 'penstock[spark]'")
+
+import penstock
+from penstock.errors import QueryError
+from penstock.host.grouping import GroupStream
+from penstock.host.join.stream import JoinStream
+from tests.penstock.kit.people import Asked, counted, every_query, every_table
+from tests.spark_bridge.test_time_zones import setting
+
+HAVERSINE = (
+    "2 * 6371008.8D * asin(sqrt(least(1.0D, pow(sin((radians(c) - radians(a)) / 2), 2) + "
+    "cos(radians(a)) * cos(radians(c)) * pow(sin((radians(d) - radians(b)) / 2), 2))))"
+)
+#: What is refused on tables, and what is said.
+REFUSED = {
+    "082": "function soundex is not supported",
+    "116": "PIVOT is not supported; write count",
+    "120": "function time_bucket is not supported",
+}
+#: Spark's average of decimals is a decimal, and ours a double.
+AVERAGES = {"068"}
+#: What is refused on streams besides.
+REFUSED_ON_STREAMS = {
+    **dict.fromkeys(("007", "069", "078"), "a stream is joined with one other"),
+    "061": "the join has no window",
+    "037": "a subquery needs all rows",
+    "040": "another join needs all rows",
+    "044": "CAST from timestamp",
+    "060": "not supported",
+    "070": "DISTINCT needs all rows",
+    "079": "GROUP BY is not supported in a subquery",
+    "082": "function soundex is not supported",
+}
+#: What users of a stream declare besides, as the message for it says.
+UNIQUE = {
+    "023": {"t": "trade_id"},
+    "024": {"a": "alert_id"},
+    "025": {"e": "alert_id"},
+    "035": {"a": "alert_id"},
+    "077": {"a": "alert_id"},
+    "080": {"x": "conn_id"},
+}
+OF_SPARK, OF_DUCKDB = every_query("spark"), every_query("duckdb")
+QUERIES = [*OF_SPARK, *OF_DUCKDB]
+#: Rows of a batch.
+BATCH = 41
+
+
+@pytest.fixture(scope="module")
+def tables() -> dict[str, pa.Table]:
+    return every_table()
+
+
+@pytest.fixture(scope="module")
+def wanted(spark, tables) -> dict[str, pa.Table]:
+    found = {}
+    settings = {"spark.sql.ansi.enabled": "true", "spark.sql.session.timeZone": "UTC"}
+    with setting(spark, *settings.popitem()), setting(spark, *settings.popitem()):
+        for name, table in tables.items():
+            spark.createDataFrame(table).createOrReplaceTempView(name)
+        spark.sql(
+            "CREATE TEMPORARY FUNCTION haversine(a DOUBLE, b DOUBLE, c DOUBLE, d DOUBLE) "
+            f"RETURNS DOUBLE RETURN {HAVERSINE}"
+        )
+        for asked in OF_SPARK:
+            found[asked.name] = spark.sql(asked.text).toArrow()
+        spark.sql("DROP TEMPORARY FUNCTION haversine")
+        for name in tables:
+            spark.catalog.dropTempView(name)
+    with duckdb.connect() as con:
+        con.execute("SET TimeZone = 'UTC'")
+        for name, table in tables.items():
+            con.register(name, table)
+        for asked in OF_DUCKDB:
+            found[asked.name] = con.sql(asked.text).to_arrow_table()
+    return found
+
+
+def names_of(asked: Asked) -> str:
+    return asked.name
+
+
+def test_enough_run():
+    assert len(QUERIES) - len(REFUSED) - len(AVERAGES) >= 110
+    of_streams = [asked for asked in QUERIES if asked.is_of_streams]
+    refused = AVERAGES | REFUSED_ON_STREAMS.keys()
+    assert sum(asked.name[:3] not in refused for asked in of_streams) >= 70
+
+
+@pytest.mark.parametrize("asked", QUERIES, ids=names_of)
+def test_on_tables(asked, tables, wanted):
+    given = {name: tables[name] for name in asked.tables}
+    number = asked.name[:3]
+    if number in REFUSED:
+        with pytest.raises(QueryError, match=REFUSED[number]):
+            penstock.sql(asked.text, given, time=asked.time)
+        return
+    found = penstock.sql(asked.text, given, time=asked.time)
+    assert found.column_names == wanted[asked.name].column_names
+    if number in AVERAGES:
+        assert found.num_rows == wanted[asked.name].num_rows
+        return
+    assert counted(found) == counted(wanted[asked.name])
+    assert found.num_rows
+
+
+@pytest.mark.parametrize("asked", [one for one in QUERIES if one.is_of_streams], ids=names_of)
+def test_on_streams(asked, tables, wanted):
+    given = {name: tables[name] for name in asked.tables}
+    schemas = {name: table.schema for name, table in given.items()}
+    number = asked.name[:3]
+    if number in REFUSED_ON_STREAMS:
+        with pytest.raises(QueryError, match=REFUSED_ON_STREAMS[number]):
+            penstock.stream(asked.text, schemas, time=asked.time)
+        return
+    stream = penstock.stream(asked.text, schemas, time=asked.time, unique=UNIQUE.get(number))
+    times = set((asked.time or {"": "t"}).values())
+    with stream:
+        rows = Counter()
+        batches = []
+        for name, table in given.items():
+            (column,) = sorted(times & set(table.column_names)) or ["t"]
+            ordered = table.sort_by(column)
+            sources = [name]
+            if isinstance(stream, JoinStream | GroupStream):
+                sources = [side.alias for side in stream.query.sides if side.table == name]
+            cut = range(0, len(ordered), BATCH)
+            batches += [(k, source, ordered.slice(k, BATCH)) for source in sources for k in cut]
+        for _, source, batch in sorted(batches, key=lambda one: one[:2]):
+            stream.push(source, batch)
+            rows += counted(stream.poll())
+        rows += counted(stream.close())
+        assert sum(len(late) for late in stream.late().values()) == 0
+    if number in AVERAGES:
+        assert rows.total() == wanted[asked.name].num_rows
+        return
+    assert rows == counted(wanted[asked.name])
