@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pyarrow as pa
 
 from penstock.around.duckdb_sql.macros import definitions
-from penstock.errors import DataError, QueryError
+from penstock.errors import DataError
 
 
 class RelationalEngine:
@@ -32,8 +32,6 @@ class RelationalEngine:
 
         Raises
         ------
-        QueryError
-            The query is wrong for DuckDB.
         DataError
             A value cannot be computed.
         """
@@ -41,13 +39,8 @@ class RelationalEngine:
             self._connection.register(name, table)
         try:
             return self._connection.sql(text).to_arrow_table()
-        except (
-            self._duckdb.BinderException,
-            self._duckdb.ParserException,
-            self._duckdb.CatalogException,
-            self._duckdb.NotImplementedException,
-        ) as error:
-            raise QueryError(f"a part of the query is wrong: {_first_line(error)}") from error
+        except self._duckdb.OutOfMemoryException as error:
+            raise MemoryError(_first_line(error)) from error
         except self._duckdb.Error as error:
             raise DataError(
                 f"a part of the query cannot be computed: {_first_line(error)}"

@@ -15,10 +15,9 @@ from penstock.host.join.table.operators import table_join
 from penstock.host.relational.engine import RelationalEngine
 from penstock.host.relational.stream import PreparedSide, PreparedStream
 
-from ..around.parts import Joined, Part, Relational
-from ..around.qualified import NamesError
+from ..around.parts import Joined, Part, PartError, Relational
 from ..around.splitting import split
-from ..errors import QueryError
+from ..errors import DataError, QueryError
 from ..plan.group_query import GroupQuery
 from ..plan.plan import plan
 from ..plan.query import JoinQuery
@@ -46,7 +45,7 @@ def run_parts(
     join : callable
         Runs the joins among them.
     why : QueryError
-        Why the query is not one join: raised where a name in it is wrong.
+        Why the query is not one join: raised where its parts are wrong, too.
 
     Raises
     ------
@@ -57,7 +56,7 @@ def run_parts(
     with closing(RelationalEngine(options.time_zone)) as engine:
         try:
             parts, names = with_room(lambda: split(query, schemas, options, _Known(engine)), query)
-        except NamesError:
+        except PartError:
             raise why from None
         made = dict(tables)
         for part in parts:
@@ -83,7 +82,7 @@ def stream_parts(
     join : callable
         Opens the join.
     why : QueryError
-        Why the query is not one join: raised where a name in it is wrong.
+        Why the query is not one join: raised where its parts are wrong, too.
 
     Raises
     ------
@@ -95,7 +94,7 @@ def stream_parts(
     try:
         with_own = with_room(lambda: split(query, schemas, options, known, ends=False), query)
         return _opened(*with_own, schemas, known, join, engine, why)
-    except NamesError:
+    except PartError:
         engine.close()
         raise why from None
     except BaseException:
@@ -183,4 +182,7 @@ class _Known:
 
     def relational(self, part: Relational, schemas: Mapping[str, pa.Schema]) -> pa.Schema:
         empty = {name: schemas[name].empty_table() for name in part.reads}
-        return self._engine.run(part.text, empty).schema
+        try:
+            return self._engine.run(part.text, empty).schema
+        except DataError as error:
+            raise PartError(str(error)) from error

@@ -8,7 +8,12 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from ..errors import QueryError
 from ..query.options import QueryOptions
+
+
+class PartError(QueryError):
+    """What surrounds a join is wrong: what is said of the whole query says more."""
 
 
 @dataclass(frozen=True)
@@ -99,7 +104,7 @@ class Schemas(Protocol):
 
         Raises
         ------
-        QueryError
+        PartError
             It is wrong.
         """
         ...

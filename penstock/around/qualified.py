@@ -10,14 +10,9 @@ from sqlglot.errors import OptimizeError, SchemaError
 from sqlglot.optimizer.annotate_types import annotate_types
 from sqlglot.optimizer.qualify import qualify
 
-from ..errors import QueryError
 from ..query.dialect import Penstock
 from ..query.output import is_star, output_name
-
-
-class NamesError(QueryError):
-    """A name of a query is no column or table, or may be one of several."""
-
+from .parts import PartError
 
 _TYPES = {
     pa.bool_(): "BOOLEAN",
@@ -35,7 +30,7 @@ def qualified(tree: exp.Query, schemas: Mapping[str, pa.Schema]) -> exp.Query:
 
     Raises
     ------
-    QueryError
+    PartError
         A column or table does not exist, or may be one of several.
     """
     named = tree.copy()
@@ -49,13 +44,17 @@ def qualified(tree: exp.Query, schemas: Mapping[str, pa.Schema]) -> exp.Query:
         name: {column.name: type_name(column.type) for column in schema}
         for name, schema in schemas.items()
     }
+    names = {name.lower() for name in schemas}
+    for table in named.find_all(exp.Table):
+        if isinstance(table.this, exp.Identifier) and table.name.lower() not in names:
+            raise PartError(f"unknown table {table.name}")
     try:
         whole = qualify(named, dialect=Penstock, schema=known, identify=False)
         for select in whole.find_all(exp.Select):
             _inline_windows(select)
         return annotate_types(whole, schema=known, dialect=Penstock)
     except (OptimizeError, SchemaError) as error:
-        raise NamesError(str(error).splitlines()[0]) from None
+        raise PartError(str(error).splitlines()[0]) from None
 
 
 def _call_windows(select: exp.Select) -> None:
@@ -144,6 +143,11 @@ def output_names(
     ----------
     tree : Query
         As it was before its names were written in full, all of them in lower case.
+
+    Raises
+    ------
+    PartError
+        Two columns have one name.
     """
     spelled: dict[str, str] = {}
     for schema in schemas.values():
@@ -152,7 +156,10 @@ def output_names(
     for item in _outputs(tree):
         if not is_star(item):
             spelled[output_name(item).lower()] = output_name(item)
-    return [spelled.get(name.lower(), name) for name in qualified_tree.named_selects]
+    names = [spelled.get(name.lower(), name) for name in qualified_tree.named_selects]
+    if len({name.lower() for name in names}) < len(names):
+        raise PartError("the output has two columns of one name; rename one with AS")
+    return names
 
 
 def _outputs(tree: exp.Query) -> Sequence[exp.Expr]:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import pyarrow as pa
 from sqlglot import exp
 
 from ..errors import QueryError, SchemaError
-from ..query.dialect import Penstock, refused
+from ..query.constants import param
+from ..query.dialect import ROWS, Penstock, refused
 from ..query.join_window import NoWindowError
 from ..query.lowered import Lowered
 from ..query.operators import members
@@ -17,7 +19,7 @@ from ..query.options import QueryOptions
 from ..query.parse import parse
 from ..query.rewriting import without_filters, without_with
 from .duckdb_sql import to_duckdb
-from .parts import Closing, Joined, Part, Relational, Schemas
+from .parts import Closing, Joined, Part, PartError, Relational, Schemas
 from .qualified import output_names, qualified
 from .shapes import (
     add_needed,
@@ -72,13 +74,36 @@ def split(
     tree = without_filters(without_with(parse(text)))
     if not isinstance(tree, exp.Query):
         raise QueryError(f"a SELECT is needed, not {type(tree).__name__.upper()}")
+    if options.rows or options.scale or any(ROWS in t.meta for t in tree.find_all(exp.Table)):
+        raise PartError("ROWS and scale are for a query that is one join")
+    tree = _with_values(tree, schemas, options.params or {})
     whole = qualified(tree, schemas)
     splitter = _Splitter(dict(schemas), options, known, ends)
     names = output_names(tree, whole, schemas)
     splitter.take_joins(whole)
     if not splitter.parts or not gives_all(whole, splitter.parts[-1], splitter.schemas):
         splitter.rest(whole)
+    if options.within is not None and not any(isinstance(p, Joined) for p in splitter.parts):
+        raise PartError("within is the window of a join, and Penstock runs none of this query's")
     return splitter.parts, names
+
+
+def _with_values(
+    tree: exp.Query, schemas: Mapping[str, pa.Schema], params: Mapping[str, Any]
+) -> exp.Query:
+    """Put values in the place of parameters, in a copy."""
+    if not params:
+        return tree
+    columns = {name.lower() for schema in schemas.values() for name in schema.names}
+    columns |= {one.alias.lower() for one in tree.find_all(exp.Alias)}
+    tree = tree.copy()
+    for one in list(tree.find_all(exp.Column, exp.Placeholder)):
+        is_free = isinstance(one, exp.Placeholder) or not one.table
+        name = str(one.this) if isinstance(one, exp.Placeholder) else one.name
+        if is_free and name in params and name.lower() not in columns:
+            param(name, params[name])  # says what a value may be
+            one.replace(exp.convert(params[name]))
+    return tree
 
 
 @dataclass

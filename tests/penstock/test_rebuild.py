@@ -58,6 +58,8 @@ OF_EVERY_OP = {
     Op.LEAST: [ops.least(P, Q, I), ops.least(MOMENT, FINE, DAY)],
     Op.GREATEST: [ops.greatest(Q, P), ops.greatest(SPAN, HOUR)],
     Op.MOD: [ops.mod(P, Q), ops.mod(Q, P), ops.mod(SPAN, HOUR), ops.mod(F, P)],
+    Op.DIV: [ops.div(I, Q), ops.div(I, ops.const(3))],
+    Op.FUNCTION: [ops.call("sqrt", P), ops.divide(F, P), ops.call("floor", F)],
     Op.BIT_AND: [ops.bit_and(I, Q)],
     Op.BIT_OR: [ops.bit_or(I, Q)],
     Op.BIT_XOR: [ops.bit_xor(I, Q)],

@@ -10,6 +10,8 @@ from .calls import INTEGERS, TEXTS, TIMES, call, is_of
 
 def rounded(tree: exp.Round) -> exp.Expr:
     digits = tree.args.get("decimals") or exp.Literal.number(0)
+    if not (digits.is_number or (isinstance(digits, exp.Neg) and digits.this.is_number)):
+        raise refused("round takes a constant number of digits", tree)
     if is_of(tree.this, *INTEGERS, "decimal"):
         return exp.Anonymous(this="round", expressions=[tree.this, digits])
     return call("ps_round", tree.this, digits)

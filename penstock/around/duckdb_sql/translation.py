@@ -9,8 +9,9 @@ from typing import Any
 from sqlglot import exp
 
 from ...query.dialect import refused, written
+from ...query.functions import ARGUMENTS, BY_NAME, BY_TYPE
 from . import grouping, numbers, patterns, times
-from .calls import call
+from .calls import TEXTS, call, is_of
 
 _SAME: tuple[type[exp.Expr], ...] = (
     # Conditions and choices
@@ -170,8 +171,50 @@ _BY_NAME: dict[str, Callable[[Any], exp.Expr]] = {
 }
 
 
+def _check_numbers(tree: exp.Expr, args: list[exp.Expr], count: int | None = None) -> None:
+    """Refuse a function of numbers that is given others, which DuckDB would read as numbers."""
+    if count is not None and len(args) != count:
+        raise refused(f"{tree.name} takes {count} arguments", tree)
+    name = written(tree).removeprefix("function ")
+    for arg in args:
+        if isinstance(tree, exp.IntDiv) and is_of(arg, *TEXTS, "double", "float", "decimal"):
+            raise refused(f"{name} needs integers, not {_said(arg)}", tree)
+        if is_of(arg, *TEXTS):
+            raise refused(f"{name} needs numbers, not {_said(arg)}", tree)
+
+
+def _said(tree: exp.Expr) -> str:
+    return "string" if is_of(tree, *TEXTS) else str(tree.type).lower()
+
+
+def _check_aggregate(tree: exp.AggFunc) -> None:
+    """Refuse arguments that the aggregate has in other dialects."""
+    if not isinstance(tree, _OF_ONE_VALUE):
+        return
+    name = tree.sql_names()[0].lower()
+    taken = ("this", "expression") if isinstance(tree, exp.ArgMax | exp.ArgMin) else ("this",)
+    if any(tree.args.get(key) is None for key in taken):
+        raise refused(f"{name} lacks an argument", tree)
+    given = {key for key, arg in tree.args.items() if isinstance(arg, exp.Expr | list) and arg}
+    if given - set(taken):
+        raise refused(
+            f"{name} takes {'two expressions' if len(taken) > 1 else 'one expression'}", tree
+        )
+
+
+_OF_ONE_VALUE = (exp.Count, exp.Sum, exp.Avg, exp.Min, exp.Max, exp.CountIf, exp.ArgMax, exp.ArgMin)
+
+
 def _translated(tree: exp.Expr) -> exp.Expr:
     kind = type(tree)
+    if isinstance(tree, exp.AggFunc):
+        _check_aggregate(tree)
+    if kind in BY_TYPE:
+        _check_numbers(tree, [a for key in ARGUMENTS if (a := tree.args.get(key)) is not None])
+    elif isinstance(tree, exp.Anonymous) and tree.name.lower() in BY_NAME:
+        count, _ = BY_NAME[tree.name.lower()]
+        if not tree.name.lower().startswith("is"):
+            _check_numbers(tree, tree.expressions, count)
     if kind in _REWRITTEN:
         return _REWRITTEN[kind](tree)
     if isinstance(tree, exp.Anonymous):
