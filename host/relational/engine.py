@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import pyarrow as pa
 
@@ -20,12 +21,19 @@ class RelationalEngine:
     """
 
     def __init__(self, time_zone: str | None) -> None:
-        import duckdb
+        self._zone = time_zone or "UTC"
+        self._opened: Any = None
 
-        self._duckdb = duckdb
-        self._connection = duckdb.connect(":memory:")
-        zone = (time_zone or "UTC").replace("'", "''")
-        self._connection.execute(f"SET TimeZone = '{zone}'; SET threads = 2;" + definitions())
+    @property
+    def _connection(self) -> Any:
+        """The database, opened for the first query: not all that is split is run."""
+        if self._opened is None:
+            import duckdb
+
+            zone = self._zone.replace("'", "''")
+            self._opened = duckdb.connect(":memory:")
+            self._opened.execute(f"SET TimeZone = '{zone}'; SET threads = 2;" + definitions())
+        return self._opened
 
     def run(self, text: str, tables: Mapping[str, pa.Table]) -> pa.Table:
         """Run a query of these tables.
@@ -35,13 +43,15 @@ class RelationalEngine:
         DataError
             A value cannot be computed.
         """
+        import duckdb
+
         for name, table in tables.items():
             self._connection.register(name, table)
         try:
             return self._connection.sql(text).to_arrow_table()
-        except self._duckdb.OutOfMemoryException as error:
+        except duckdb.OutOfMemoryException as error:
             raise MemoryError(_first_line(error)) from error
-        except self._duckdb.Error as error:
+        except duckdb.Error as error:
             raise DataError(
                 f"a part of the query cannot be computed: {_first_line(error)}"
             ) from error
@@ -50,7 +60,8 @@ class RelationalEngine:
                 self._connection.unregister(name)
 
     def close(self) -> None:
-        self._connection.close()
+        if self._opened is not None:
+            self._opened.close()
 
 
 def _first_line(error: Exception) -> str:

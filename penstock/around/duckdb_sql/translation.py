@@ -10,6 +10,7 @@ from sqlglot import exp
 
 from ...query.dialect import refused, written
 from ...query.functions import ARGUMENTS, BY_NAME, BY_TYPE
+from ..parts import PartError
 from . import grouping, numbers, patterns, times
 from .calls import TEXTS, call, is_of
 
@@ -219,6 +220,8 @@ def _translated(tree: exp.Expr) -> exp.Expr:
         return _REWRITTEN[kind](tree)
     if isinstance(tree, exp.Anonymous):
         name = tree.name.lower()
+        if name == "session_window":
+            raise PartError("sessions are Penstock's")
         if name.startswith("ps_"):
             return tree
         if name not in _BY_NAME:
