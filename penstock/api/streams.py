@@ -26,6 +26,7 @@ from .. import arguments
 from ..errors import QueryError, UsageError, memory_explained
 from ..plan.group_query import GroupQuery
 from ..query.compiler import compile_select
+from ..query.dialect import MistakenError
 from ..query.options import QueryOptions, Rows, Within
 from .around import stream_parts
 from .given import check_devices, check_workers, device_name, refuse_of_one_table
@@ -251,6 +252,8 @@ def stream(
 
         try:
             return open_stream(query, schemas, options)
+        except MistakenError:
+            raise
         except QueryError as error:
             return stream_parts(query, schemas, options, open_stream, error)
 

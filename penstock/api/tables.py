@@ -21,6 +21,7 @@ from .. import arguments
 from ..errors import QueryError, UsageError, memory_explained
 from ..plan.group_query import GroupQuery
 from ..query.compiler import compile_select
+from ..query.dialect import MistakenError
 from ..query.options import QueryOptions, Rows, Within
 from .around import run_parts
 from .given import (
@@ -176,6 +177,8 @@ def sql(
 
         try:
             return ask(query, loaded, options)
+        except MistakenError:
+            raise
         except QueryError as error:
             return run_parts(query, loaded, options, ask, error)
 

@@ -102,7 +102,10 @@ def _with_values(
         name = str(one.this) if isinstance(one, exp.Placeholder) else one.name
         if is_free and name in params and name.lower() not in columns:
             param(name, params[name])  # says what a value may be
-            one.replace(exp.convert(params[name]))
+            try:
+                one.replace(exp.convert(params[name]))
+            except ValueError as error:
+                raise PartError(f"parameter {name}: {error}") from error
     return tree
 
 

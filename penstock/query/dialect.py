@@ -68,9 +68,18 @@ class Penstock(Spark):
             return table
 
 
+class MistakenError(QueryError):
+    """What is written is wrong or too long, whatever runs it."""
+
+
 def refused(reason: object, tree: exp.Expr) -> QueryError:
     """Make an error that ends with the place in the text."""
     return QueryError(f"{reason} ({place(tree)})")
+
+
+def mistaken(reason: object, tree: exp.Expr) -> MistakenError:
+    """Make an error about a text that no other engine should be asked for, either."""
+    return MistakenError(f"{reason} ({place(tree)})")
 
 
 def place(tree: exp.Expr) -> str:

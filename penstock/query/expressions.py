@@ -15,7 +15,7 @@ from ..expr.tumbling import Tumbling
 from ..plan.simplify import simplify
 from ..types import TIMES, UNIT_NS, Kind
 from .constants import cast_type, interval, number, param
-from .dialect import place, refused, written
+from .dialect import mistaken, place, refused, written
 from .functions import ARGUMENTS, BY_NAME, BY_TYPE, whole_quotient
 from .operators import BINARY_OPS, JUNCTIONS, TIME_OPS, UNARY_OPS
 from .scope import Scope
@@ -359,7 +359,7 @@ class Lowering:
 def _check_count(count: int, what: str, parts: str, tree: exp.Expr) -> None:
     """Refuse choices among too many: each is tested for NULL together with all before it."""
     if count > _MOST_CHOICES:
-        raise refused(
+        raise mistaken(
             f"{what} has {count} {parts}, more than {_MOST_CHOICES}; look them up in a table that "
             "is joined before, or nest several",
             tree,

@@ -12,7 +12,7 @@ from ..expr import ops
 from ..expr.node import Expr
 from ..types import UNIT_NS, Kind, Type
 from ..zones import find_zone
-from .dialect import refused
+from .dialect import mistaken, refused
 from .time_rules import TimeRules
 
 _DATE = r"([+-]?\d{4,6})(?:-(\d{1,2})(?:-(\d{1,2}))?)?"
@@ -38,13 +38,13 @@ def time_literal(text: str, dtype: Type, rules: TimeRules, tree: exp.Expr) -> Ex
     match = pattern.fullmatch(text.strip())
     days = None if match is None else _days(*match.groups()[:3])
     if match is None or days is None:
-        raise refused(f"{text!r} is not an ISO date or time", tree)
+        raise mistaken(f"{text!r} is not an ISO date or time", tree)
     if dtype.kind is Kind.DATE:
         return ops.const(days, dtype)
     hour, minute, second, fraction, name = match.groups()[3:]
     clock = [int(part or 0) for part in (hour, minute, second)]
     if clock[0] > 23 or max(clock) > 59:
-        raise refused(f"{text!r} is not an ISO date or time", tree)
+        raise mistaken(f"{text!r} is not an ISO date or time", tree)
     seconds = days * 86_400 + clock[0] * 3600 + clock[1] * 60 + clock[2]
     micros = seconds * _SECOND_US + int((fraction or "")[:6].ljust(6, "0"))
     wall = ops.const(micros, Type(Kind.TIMESTAMP_NTZ, unit=dtype.unit))
@@ -52,7 +52,7 @@ def time_literal(text: str, dtype: Type, rules: TimeRules, tree: exp.Expr) -> Ex
         return wall
     zone = rules.zone if name is None else find_zone(name.strip())
     if zone is None:
-        raise refused(f"{text!r} ends with no time zone that is known", tree)
+        raise mistaken(f"{text!r} ends with no time zone that is known", tree)
     return ops.to_instant(wall, zone)
 
 

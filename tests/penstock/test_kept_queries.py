@@ -98,8 +98,9 @@ def test_results_follow_the_parameters():
     for n, rows in [(2, 2), (3, 4), (True, None), (2, 2), (1.5, 2), (1, 0)]:
         tables, params = {"l": table, "r": table}, {"n": n}
         if rows is None:
+            schemas = {name: own.schema for name, own in tables.items()}
             with pytest.raises(QueryError):
-                penstock.sql(QUERY.replace(":n", "n"), tables, time=TIME, params=params)
+                compile_query(QUERY.replace(":n", "n"), schemas, time=TIME, params=params)
         else:
             found = penstock.sql(QUERY.replace(":n", "n"), tables, time=TIME, params=params)
             assert found.num_rows == rows

@@ -192,7 +192,7 @@ def _check_aggregate(tree: exp.AggFunc) -> None:
     """Refuse arguments that the aggregate has in other dialects."""
     if not isinstance(tree, _OF_ONE_VALUE):
         return
-    name = tree.sql_names()[0].lower()
+    name = {exp.ArgMax: "max_by", exp.ArgMin: "min_by"}.get(type(tree), tree.sql_names()[0].lower())
     taken = ("this", "expression") if isinstance(tree, exp.ArgMax | exp.ArgMin) else ("this",)
     if any(tree.args.get(key) is None for key in taken):
         raise refused(f"{name} lacks an argument", tree)
