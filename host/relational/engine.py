@@ -45,9 +45,9 @@ class RelationalEngine:
         """
         import duckdb
 
-        for name, table in tables.items():
-            self._connection.register(name, table)
         try:
+            for name, table in tables.items():
+                self._connection.register(name, table)
             return self._connection.sql(text).to_arrow_table()
         except duckdb.OutOfMemoryException as error:
             raise MemoryError(_first_line(error)) from error

@@ -16,6 +16,7 @@ from penstock.host.relational.engine import RelationalEngine
 from penstock.host.relational.stream import PreparedSide, PreparedStream
 
 from ..around.parts import Joined, Part, PartError, Relational
+from ..around.shapes import OF_GROUPS
 from ..around.splitting import split
 from ..errors import DataError, QueryError
 from ..plan.group_query import GroupQuery
@@ -124,6 +125,8 @@ def _opened(
     after = made.pop(parts[-1].name, None)
     for part in (*made.values(), *([] if after is None else [after])):
         if part.needs_all and (part is not after or part.closing is None):
+            if part.needs_all in OF_GROUPS:
+                raise why
             raise QueryError(
                 f"{part.needs_all} needs all rows, which a stream never has: leave it out, and do "
                 "that with the rows that the query gives, or run the query on tables"

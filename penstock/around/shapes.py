@@ -101,4 +101,8 @@ def needs_all(tree: exp.Query) -> str:
     for key in _GROUPING:
         if tree.args.get(key):
             return _NEED_ALL[key]
-    return "an aggregate" if tree.find(exp.AggFunc) else ""
+    return OF_GROUPS[1] if tree.find(exp.AggFunc) else ""
+
+
+#: What says that a query makes groups.
+OF_GROUPS = ("GROUP BY", "an aggregate")
