@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import closing
 
 import pyarrow as pa
@@ -15,7 +15,7 @@ from penstock.host.join.table.operators import table_join
 from penstock.host.relational.engine import RelationalEngine
 from penstock.host.relational.stream import PreparedSide, PreparedStream
 
-from ..around.parts import Joined, Part, PartError, Relational
+from ..around.parts import Joined, PartError, Relational, Split
 from ..around.shapes import OF_GROUPS
 from ..around.splitting import split
 from ..errors import DataError, QueryError
@@ -56,17 +56,17 @@ def run_parts(
     schemas = {name: table.schema for name, table in tables.items()}
     with closing(RelationalEngine(options.time_zone)) as engine:
         try:
-            parts, names = with_room(lambda: split(query, schemas, options, _Known(engine)), query)
+            found = with_room(lambda: split(query, schemas, options, _Known(engine)), query)
         except PartError:
             raise why from None
         made = dict(tables)
-        for part in parts:
+        for part in found.parts:
             reads = {name: made[name] for name in part.reads}
             if isinstance(part, Relational):
                 made[part.name] = engine.run(part.text, reads)
             else:
                 made[part.name] = join(part.text, reads, part.options)
-        return made[parts[-1].name].rename_columns(names)
+        return made[found.parts[-1].name].rename_columns(list(found.names))
 
 
 def stream_parts(
@@ -93,8 +93,8 @@ def stream_parts(
     engine = RelationalEngine(options.time_zone)
     known = _Known(engine, ends=False)
     try:
-        with_own = with_room(lambda: split(query, schemas, options, known, ends=False), query)
-        return _opened(*with_own, schemas, known, join, engine, why)
+        found = with_room(lambda: split(query, schemas, options, known, ends=False), query)
+        return _opened(found, join, engine, why)
     except PartError:
         engine.close()
         raise why from None
@@ -104,14 +104,9 @@ def stream_parts(
 
 
 def _opened(
-    parts: Sequence[Part],
-    names: list[str],
-    schemas: Mapping[str, pa.Schema],
-    known: _Known,
-    join: OpenJoin,
-    engine: RelationalEngine,
-    why: QueryError,
+    found: Split, join: OpenJoin, engine: RelationalEngine, why: QueryError
 ) -> PreparedStream:
+    parts, schemas = found.parts, found.schemas
     joins = [part for part in parts if isinstance(part, Joined)]
     if not joins:
         raise why
@@ -131,10 +126,7 @@ def _opened(
                 f"{part.needs_all} needs all rows, which a stream never has: leave it out, and do "
                 "that with the rows that the query gives, or run the query on tables"
             )
-    all_schemas = dict(schemas)
-    for part in made.values():
-        all_schemas[part.name] = known.relational(part, all_schemas)
-    inner_schemas = {name: all_schemas[name] for name in core.reads}
+    inner_schemas = {name: schemas[name] for name in core.reads}
     compiled = compile_select(core.text, inner_schemas, core.options)
     sides = []
     for side in compiled.sides:
@@ -144,10 +136,10 @@ def _opened(
             chain.insert(0, made[table])
             table = made[table].reads[0]
         sides.append(PreparedSide(side.alias, table, schemas[table], chain))
-    last = all_schemas[core.name] = known.joined(core, all_schemas)
-    if after is not None:
-        last = known.relational(after, all_schemas)
-    schema = pa.schema([field.with_name(name) for field, name in zip(last, names, strict=True)])
+    last = schemas[parts[-1].name]
+    schema = pa.schema(
+        [field.with_name(name) for field, name in zip(last, found.names, strict=True)]
+    )
     inner = join(core.text, inner_schemas, core.options)
     return PreparedStream(inner, sides, after, schema, engine)
 

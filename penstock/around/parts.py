@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -84,6 +84,23 @@ class Relational:
 
 
 Part = Joined | Relational
+
+
+@dataclass(frozen=True)
+class Split:
+    """A query in parts; the last one gives its rows.
+
+    Parameters
+    ----------
+    parts : sequence of Part
+    names : sequence of str
+        Of the output columns.
+    schemas : mapping of table or part to Schema
+    """
+
+    parts: Sequence[Part]
+    names: Sequence[str]
+    schemas: Mapping[str, pa.Schema]
 
 
 class Schemas(Protocol):

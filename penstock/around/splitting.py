@@ -19,7 +19,7 @@ from ..query.options import QueryOptions
 from ..query.parse import parse
 from ..query.rewriting import without_filters, without_with
 from .duckdb_sql import to_duckdb
-from .parts import Closing, Joined, Part, PartError, Relational, Schemas
+from .parts import Closing, Joined, Part, PartError, Relational, Schemas, Split
 from .qualified import output_names, qualified
 from .shapes import (
     add_needed,
@@ -50,8 +50,8 @@ def split(
     known: Schemas,
     *,
     ends: bool = True,
-) -> tuple[list[Part], list[str]]:
-    """Split a query into parts; the last one gives its rows.
+) -> Split:
+    """Split a query into parts.
 
     Parameters
     ----------
@@ -59,12 +59,6 @@ def split(
         Says which columns a part gives, or that it does not run.
     ends : bool
         Whether the inputs end: they are tables, not streams.
-
-    Returns
-    -------
-    parts : list of Part
-    names : list of str
-        Of the output columns.
 
     Raises
     ------
@@ -85,7 +79,7 @@ def split(
         splitter.rest(whole)
     if options.within is not None and not any(isinstance(p, Joined) for p in splitter.parts):
         raise PartError("within is the window of a join, and Penstock runs none of this query's")
-    return splitter.parts, names
+    return Split(splitter.parts, names, splitter.schemas)
 
 
 def _with_values(

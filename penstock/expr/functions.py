@@ -15,6 +15,11 @@ import numpy as np
 
 from ..types import FLOAT64, INT64, Type, integer
 
+#: As Java's ``Math.toRadians`` and ``toDegrees`` multiply.
+RADIANS, DEGREES = 0.017453292519943295, 57.29577951308232
+#: Metres: the mean radius of the Earth.
+EARTH_RADIUS_M = 6371008.8
+
 
 @dataclass(frozen=True)
 class Function:

@@ -42,12 +42,17 @@ def _arithmetic(expr: Expr, args: Sequence[Vector]) -> Vector:
     return Vector(np.asarray(compute(*operands)), _valid(args), *bounds)
 
 
-def _mod(expr: Expr, args: Sequence[Vector]) -> Vector:
-    a, b = args
-    zero = b.values == 0
-    valid = _valid(args)
+def _divides(args: Sequence[Vector]) -> tuple[np.ndarray, np.ndarray | None]:
+    """Where a divisor is 0, and which quotients are not NULL."""
+    zero, valid = args[1].values == 0, _valid(args)
     if np.any(zero):
         valid = ~zero if valid is None else valid & ~zero
+    return zero, valid
+
+
+def _mod(expr: Expr, args: Sequence[Vector]) -> Vector:
+    a, b = args
+    zero, valid = _divides(args)
     if not expr.type.is_integral:
         with np.errstate(all="ignore"):
             divisor = np.where(zero, b.values.dtype.type(1), b.values)
@@ -65,10 +70,7 @@ def _mod(expr: Expr, args: Sequence[Vector]) -> Vector:
 
 def _div(expr: Expr, args: Sequence[Vector]) -> Vector:
     a, b = args
-    zero = b.values == 0
-    valid = _valid(args)
-    if np.any(zero):
-        valid = ~zero if valid is None else valid & ~zero
+    zero, valid = _divides(args)
     bounds = interval.div((a.lo, a.hi), (b.lo, b.hi))
     exact = fits_int64(*bounds)
     x, by = _widen(a, exact), np.where(zero, 1, _widen(b, exact))

@@ -14,11 +14,9 @@ import numpy as np
 from numba import njit
 
 from ..kept_code import keep
-from .functions import FUNCTIONS
+from . import functions
+from .functions import EARTH_RADIUS_M, FUNCTIONS, RADIANS
 
-#: Metres: the mean radius of the Earth.
-EARTH_RADIUS_M = 6371008.8
-_RADIANS = 0.017453292519943295
 #: From here on float64 has no fractions.
 _NO_FRACTIONS = 2.0**52
 _LEAST_BIGINT, _ABOVE_BIGINT = -(2.0**63), 2.0**63
@@ -177,20 +175,25 @@ def haversine(lat1, lon1, lat2, lon2):
     """Metres between two places on a sphere, given in degrees; NaN beyond a pole."""
     if abs(lat1) > 90.0 or abs(lat2) > 90.0:
         return np.nan
-    up = math.sin((lat2 - lat1) * _RADIANS / 2.0)
-    along = math.sin((lon2 - lon1) * _RADIANS / 2.0)
-    share = up * up + math.cos(lat1 * _RADIANS) * math.cos(lat2 * _RADIANS) * along * along
+    up = math.sin((lat2 - lat1) * RADIANS / 2.0)
+    along = math.sin((lon2 - lon1) * RADIANS / 2.0)
+    share = up * up + math.cos(lat1 * RADIANS) * math.cos(lat2 * RADIANS) * along * along
     # Rounding may lead above 1, of places opposite to each other.
     if share > 1.0:
         share = 1.0
     return 2.0 * EARTH_RADIUS_M * math.asin(math.sqrt(share))
 
 
+def sources() -> list[bytes]:
+    """All that the functions' machine code depends on."""
+    return [Path(file).read_bytes() for file in (__file__, functions.__file__)]
+
+
 def loop(name: str) -> Callable[..., Any]:
     """The function of this name for columns: its arguments, and an array for its values."""
     of = globals()[name]
     made = _LOOPS[FUNCTIONS[name].arity](of)
-    return keep(njit(nogil=True)(made), Path(__file__).read_bytes(), name.encode())
+    return keep(njit(nogil=True)(made), *sources(), name.encode())
 
 
 def _of_one(of: Any) -> Callable[..., Any]:

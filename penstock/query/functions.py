@@ -9,12 +9,11 @@ from functools import partial
 from sqlglot import exp
 
 from ..expr import ops
+from ..expr.functions import DEGREES, RADIANS
 from ..expr.node import Expr, Op
 from ..expr.ops import ExprTypeError
 from ..types import FLOAT64, Kind, decimal
 
-#: As Java's ``Math.toRadians`` and ``toDegrees`` multiply.
-_RADIANS, _DEGREES = 0.017453292519943295, 57.29577951308232
 #: Digits of a DECIMAL, at most, and of a place that ``round`` is given.
 _MOST_DIGITS = 38
 
@@ -149,8 +148,8 @@ BY_TYPE: dict[type[exp.Expr], Form] = {
     exp.Floor: _whole("floor"),
     exp.Ceil: _whole("ceil"),
     exp.Sign: _sign,
-    exp.Radians: _times(_RADIANS),
-    exp.Degrees: _times(_DEGREES),
+    exp.Radians: _times(RADIANS),
+    exp.Degrees: _times(DEGREES),
     exp.Pi: lambda: ops.const(math.pi),
     exp.IsNan: _is_nan,
     exp.Nanvl: lambda a, b: ops.case([(_is_nan(a), b)], a),

@@ -43,8 +43,9 @@ class CompiledSource:
         sys.modules[name] = module
         finalize(self, _forget, module).atexit = False
         exec(compile(text, f"<{name}>", "exec"), module.__dict__)
-        used = [*_CALLED, *([module.scalars] if "scalars" in module.__dict__ else ())]
-        called = [Path(str(other.__file__)).read_bytes() for other in used]
+        called = [Path(str(other.__file__)).read_bytes() for other in _CALLED]
+        if "scalars" in module.__dict__:
+            called += module.scalars.sources()
         #: The source's function ``run``, compiled by Numba.
         self.run: Any = keep(module.run, text.encode(), *called)
         #: Its function ``search``, for rows in the order of cells.

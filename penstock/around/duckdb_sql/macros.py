@@ -5,7 +5,9 @@ The translation calls them by the names given here.
 
 from __future__ import annotations
 
-_RADIANS = "0.017453292519943295::DOUBLE"
+from ...expr.functions import DEGREES, EARTH_RADIUS_M, RADIANS
+
+_RADIANS = f"{RADIANS}::DOUBLE"
 #: Whether float64 has digits left behind the n-th one of a number.
 _HAS_DIGITS = "abs(x::DOUBLE) * pow(10::DOUBLE, n) < 4503599627370496"
 _BELOW = "floor(abs(x::DOUBLE) * pow(10::DOUBLE, n))"
@@ -24,7 +26,7 @@ _OF_NUMBERS = {
     # Spark's atan2 has no -0.0.
     "ps_atan2(y, x)": "atan2(y::DOUBLE + 0, x::DOUBLE + 0)",
     "ps_radians(x)": f"x::DOUBLE * {_RADIANS}",
-    "ps_degrees(x)": "x::DOUBLE * 57.29577951308232::DOUBLE",
+    "ps_degrees(x)": f"x::DOUBLE * {DEGREES}::DOUBLE",
     "ps_hypot(a, b)": "sqrt(a::DOUBLE * a::DOUBLE + b::DOUBLE * b::DOUBLE)",
     "ps_sign(x)": "CASE WHEN isnan(x::DOUBLE) THEN x::DOUBLE ELSE sign(x)::DOUBLE END",
     "ps_floor(x)": "CASE WHEN isnan(x::DOUBLE) THEN 0 ELSE floor(x)::BIGINT END",
@@ -36,9 +38,10 @@ _OF_NUMBERS = {
         "ps_half(x, n) THEN 1 ELSE 0 END) / pow(10::DOUBLE, n) ELSE x::DOUBLE END"
     ),
     "ps_haversine(a, b, c, d)": (
-        "CASE WHEN abs(a) > 90 OR abs(c) > 90 THEN 'NaN'::DOUBLE ELSE 2 * 6371008.8::DOUBLE * "
-        f"asin(sqrt(least(1, pow(sin((c - a) * {_RADIANS} / 2), 2) + cos(a * {_RADIANS}) * "
-        f"cos(c * {_RADIANS}) * pow(sin((d - b) * {_RADIANS} / 2), 2)))) END"
+        "CASE WHEN abs(a) > 90 OR abs(c) > 90 THEN 'NaN'::DOUBLE ELSE "
+        f"2 * {EARTH_RADIUS_M}::DOUBLE * asin(sqrt(least(1, "
+        f"pow(sin((c - a) * {_RADIANS} / 2), 2) + cos(a * {_RADIANS}) * cos(c * {_RADIANS}) * "
+        f"pow(sin((d - b) * {_RADIANS} / 2), 2)))) END"
     ),
     "ps_format_number(x, n)": "format('{:,.' || n || 'f}', x::DOUBLE)",
 }

@@ -11,11 +11,15 @@ from .leaves import ExprTypeError, const
 from .logic import case, eq
 
 
-def call(name: str, *args: Expr) -> Expr:
-    """A function of :data:`~penstock.expr.functions.FUNCTIONS`; other numbers become float64."""
+def _check_numbers(name: str, args: tuple[Expr, ...]) -> None:
     for arg in args:
         if arg.type.kind not in NUMBERS | {Kind.NULL}:
             raise ExprTypeError(f"{name} needs numbers, not {arg.type}")
+
+
+def call(name: str, *args: Expr) -> Expr:
+    """A function of :data:`~penstock.expr.functions.FUNCTIONS`; other numbers become float64."""
+    _check_numbers(name, args)
     function = FUNCTIONS[name]
     if any(arg.type.kind is Kind.NULL for arg in args):
         return const(None, function.type)
@@ -24,9 +28,7 @@ def call(name: str, *args: Expr) -> Expr:
 
 def divide(a: Expr, b: Expr) -> Expr:
     """The quotient as a float64; NULL where the divisor is 0."""
-    for arg in (a, b):
-        if arg.type.kind not in NUMBERS | {Kind.NULL}:
-            raise ExprTypeError(f"/ needs numbers, not {arg.type}")
+    _check_numbers("/", (a, b))
     quotient = call("divide", a, b)
     if b.is_const:
         return quotient if b.attr else const(None, FLOAT64)
