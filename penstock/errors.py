@@ -23,6 +23,10 @@ class QueryError(PenstockError, ValueError):
     exit_code = 2
 
 
+class MistakenError(QueryError):
+    """What is written is wrong or too long, whatever engine runs it."""
+
+
 class SchemaError(PenstockError, ValueError):
     """A table lacks a column, or a column has a type that the query cannot use."""
 

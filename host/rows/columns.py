@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.errors import DataError, QueryError, SchemaError
+from penstock.errors import DataError, MistakenError, SchemaError
 from penstock.expr.columns import Vector, int_vector
 from penstock.types import Kind, Type
 
@@ -176,7 +176,7 @@ def arrow_type(dtype: Type, name: str, zone: str | None = None) -> pa.DataType:
 
     Raises
     ------
-    QueryError
+    MistakenError
         The value may need more than 76 digits.
     """
     if dtype.kind is Kind.INT and _INT64[0] <= dtype.lo and dtype.hi <= _INT64[1]:
@@ -186,7 +186,7 @@ def arrow_type(dtype: Type, name: str, zone: str | None = None) -> pa.DataType:
     if dtype.kind in (Kind.INT, Kind.DECIMAL):
         digits = max(len(str(abs(dtype.lo))), len(str(abs(dtype.hi))), dtype.scale, 1)
         if digits > 76:
-            raise QueryError(f"output column {name} may need {digits} digits; CAST its operands")
+            raise MistakenError(f"output column {name} may need {digits} digits; CAST its operands")
         make = pa.decimal128 if digits <= 38 else pa.decimal256
         return make(digits, dtype.scale)
     unit = "s" if dtype.unit == "D" else dtype.unit

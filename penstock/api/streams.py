@@ -23,10 +23,9 @@ from penstock.host.workers.ranks.stream import NumberedRankStream, RankStream, o
 from penstock.host.workers.stream import NumberedStream, WorkerStream, open_workers
 
 from .. import arguments
-from ..errors import QueryError, UsageError, memory_explained
+from ..errors import MistakenError, QueryError, UsageError, memory_explained
 from ..plan.group_query import GroupQuery
 from ..query.compiler import compile_select
-from ..query.dialect import MistakenError
 from ..query.options import QueryOptions, Rows, Within
 from .around import stream_parts
 from .given import check_devices, check_workers, device_name, refuse_of_one_table

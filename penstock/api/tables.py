@@ -18,10 +18,9 @@ from penstock.host.prune.sizes import Pruning, pruning_sizes
 from penstock.host.workers.table import WorkerTable
 
 from .. import arguments
-from ..errors import QueryError, UsageError, memory_explained
+from ..errors import MistakenError, QueryError, UsageError, memory_explained
 from ..plan.group_query import GroupQuery
 from ..query.compiler import compile_select
-from ..query.dialect import MistakenError
 from ..query.options import QueryOptions, Rows, Within
 from .around import run_parts
 from .given import (

@@ -70,6 +70,7 @@ def split(
         raise QueryError(f"a SELECT is needed, not {type(tree).__name__.upper()}")
     if options.rows or options.scale or any(ROWS in t.meta for t in tree.find_all(exp.Table)):
         raise PartError("ROWS and scale are for a query that is one join")
+    _check_names(tree, schemas, options)
     tree = _with_values(tree, schemas, options.params or {})
     whole = qualified(tree, schemas)
     splitter = _Splitter(dict(schemas), options, known, ends)
@@ -80,6 +81,26 @@ def split(
     if options.within is not None and not any(isinstance(p, Joined) for p in splitter.parts):
         raise PartError("within is the window of a join, and Penstock runs none of this query's")
     return Split(splitter.parts, names, splitter.schemas)
+
+
+def _check_names(tree: exp.Query, schemas: Mapping[str, pa.Schema], options: QueryOptions) -> None:
+    """Refuse options of tables or columns that are not there."""
+    tables: dict[str, pa.Schema | None] = {}
+    for table in tree.find_all(exp.Table, exp.Subquery):
+        found = [one for name, one in schemas.items() if name.lower() == table.name.lower()]
+        own = found[0] if found and isinstance(table, exp.Table) else None
+        tables |= {name.lower(): own for name in (table.name, table.alias) if name}
+    for what, given in (("time is", options.time), ("unique is", options.unique)):
+        for name, columns in (given or {}).items():
+            if name.lower() not in tables:
+                raise QueryError(f"{what} given for {name}, but the query has {', '.join(tables)}")
+            schema = tables[name.lower()]
+            known = None if schema is None else {one.lower() for one in schema.names}
+            for column in [columns] if isinstance(columns, str) else columns:
+                own = column.rpartition(":")[0] if what == "time is" and ":" in column else column
+                if known is not None and own.lower() not in known:
+                    option = what.split()[0]
+                    raise QueryError(f"{option}: unknown column {own} in {name}")
 
 
 def _with_values(
@@ -260,7 +281,7 @@ class _Splitter:
         core = exp.Select(expressions=outputs.selected())
         self._read_from(core, kind, sides, on)
         name = self._joined(core, sides)
-        if name is None and isinstance(self.why, NoWindowError) and not any(map(equates, on)):
+        if name is None and not all(map(self._given_time, sides)) and self._is_theta(on):
             name = self._without_window(core, kind, sides, on)
         if name is None:
             return None
@@ -287,6 +308,10 @@ class _Splitter:
         select.set("where", exp.Where(this=exp.and_(*kept, copy=False)) if kept else None)
         outputs.put(select, name)
         return name
+
+    def _is_theta(self, on: list[exp.Expr]) -> bool:
+        """Whether a join that was refused has neither a window nor an equality."""
+        return isinstance(self.why, NoWindowError) and not any(map(equates, on))
 
     def _without_window(
         self, core: exp.Select, kind: str, sides: list[JoinSide], on: list[exp.Expr]
@@ -435,11 +460,18 @@ class _Splitter:
 
     # -- times ------------------------------------------------------------------------------------
 
-    def _times_of(self, side: JoinSide) -> list[str]:
-        """What may be the time of a side, by name."""
+    def _given_time(self, side: JoinSide) -> str | None:
+        """The time of a side that the options name."""
         for name, column in (self.options.time or {}).items():
             if name.lower() in (side.alias.lower(), side.source.lower()):
-                return [column]
+                return column
+        return None
+
+    def _times_of(self, side: JoinSide) -> list[str]:
+        """What may be the time of a side, by name."""
+        given = self._given_time(side)
+        if given is not None:
+            return [given]
         if side.source in self.times:
             return self.times[side.source]
         schema = self.schemas[side.table]

@@ -14,7 +14,7 @@ from sqlglot import exp
 from sqlglot.dialects.spark import Spark
 from sqlglot.tokens import TokenType
 
-from ..errors import QueryError
+from ..errors import MistakenError, QueryError
 
 #: Key under which a table node keeps the n of its ``[ROWS n]``.
 ROWS = "penstock_rows"
@@ -66,10 +66,6 @@ class Penstock(Spark):
                 if not self._match(TokenType.R_BRACKET):
                     self.raise_error("] is missing after [ROWS n")
             return table
-
-
-class MistakenError(QueryError):
-    """What is written is wrong or too long, whatever runs it."""
 
 
 def refused(reason: object, tree: exp.Expr) -> QueryError:

@@ -18,7 +18,7 @@ from ..plan.query import Aggregate, Aggregation, SessionKey
 from ..plan.sessions import MOST_GAP
 from ..types import TIMES
 from .aggregates import OF_PAIRS_INSTEAD, has_aggregate, read_aggregate
-from .dialect import refused, snippet
+from .dialect import mistaken, refused, snippet
 from .expressions import Lowering
 from .output import check_output, is_star, output_name
 from .window_function import is_session, is_window, ticks, window_field
@@ -200,7 +200,7 @@ class _GroupLowering(Lowering):
         except ExprTypeError as error:
             raise refused(error, tree) from None
         if self.windows:
-            raise refused("GROUP BY takes a window or a session_window, not both", tree)
+            raise mistaken("GROUP BY takes a window or a session_window, not both", tree)
         return self.session_of[0]
 
     def mark(self, *trees: exp.Expr) -> None:
