@@ -10,8 +10,10 @@ from pyspark.sql import DataFrame, SparkSession
 from penstock.errors import UsageError
 from penstock.host.join.lookup.source import RelationTable, relation_of
 
+from .around import one_join_or_parts, told
 from .batch.explain import describe
 from .batch.join import BatchPlan
+from .explaining import show
 from .lookup.explain import describe as describe_lookup
 from .lookup.join import LookupArguments, LookupCall, refuse_without_relation
 from .request import CommonOptions, JoinOptions, Request
@@ -113,7 +115,14 @@ def sql(
         return LookupCall.of(spark, query, tables, options, arguments).frame()
     refuse_without_relation(memory_bytes=memory_bytes, pins=pins)
     frames = cast("Mapping[str, DataFrame | str]", tables)
-    return _run(Request.of(spark, query, frames, options, ordered=ordered), lanes, partitioning)
+
+    def run(
+        text: str, given: Mapping[str, DataFrame | str], own: JoinOptions
+    ) -> DataFrame | StreamingJoin:
+        return _run(Request.of(spark, text, given, own, ordered=ordered), lanes, partitioning)
+
+    # Not a DataFrame where the tables are streams, but has writeStream like one.
+    return cast("DataFrame", one_join_or_parts(spark, query, frames, options, run))
 
 
 def join(
@@ -176,7 +185,7 @@ def join(
     }
     tables = {names[0]: left, names[1]: right}
     request = Request.of(spark, text, tables, given, ordered=ordered)
-    return _run(request, lanes, partitioning)
+    return cast("DataFrame", _run(request, lanes, partitioning))
 
 
 def explain(
@@ -202,16 +211,31 @@ def explain(
         return describe_lookup(LookupCall.of(spark, query, tables, options, arguments))
     refuse_without_relation(memory_bytes=memory_bytes, pins=pins)
     frames = cast("Mapping[str, DataFrame | str]", tables)
-    request = Request.of(spark, query, frames, options)
-    if request.is_streaming:
-        return _streaming(request, lanes, partitioning).explain()
-    return describe(BatchPlan.of(request, lanes, partitioning))
+    facts: list[str] = []
+
+    def plan(
+        text: str, given: Mapping[str, DataFrame | str], own: JoinOptions
+    ) -> DataFrame | StreamingJoin:
+        request = Request.of(spark, text, given, own)
+        if request.is_streaming:
+            running = _streaming(request, lanes, partitioning)
+            facts.append(running.explain())
+            return running
+        planned = BatchPlan.of(request, lanes, partitioning)
+        facts.append(describe(planned))
+        return planned.frame()
+
+    one_join_or_parts(
+        spark, query, frames, options, plan, lambda part: facts.append(show([told(part)]))
+    )
+    return "\n".join(facts)
 
 
-def _run(request: Request, lanes: int | None, partitioning: str | None) -> DataFrame:
+def _run(
+    request: Request, lanes: int | None, partitioning: str | None
+) -> DataFrame | StreamingJoin:
     if request.is_streaming:
-        # Not a DataFrame, but has writeStream like one.
-        return cast("DataFrame", _streaming(request, lanes, partitioning))
+        return _streaming(request, lanes, partitioning)
     return BatchPlan.of(request, lanes, partitioning).frame()
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from contextlib import closing
 
 import pyarrow as pa
+from sqlglot import exp
 
 from penstock.host.device.registry import open_device
 from penstock.host.grouping import GroupStream, grouped_table
@@ -15,8 +16,8 @@ from penstock.host.join.table.operators import table_join
 from penstock.host.relational.engine import RelationalEngine
 from penstock.host.relational.stream import PreparedSide, PreparedStream
 
-from ..around.parts import Joined, PartError, Relational, Split
-from ..around.shapes import OF_GROUPS
+from ..around.duckdb_sql import to_duckdb
+from ..around.parts import Joined, Part, PartError, Relational, Split
 from ..around.splitting import split
 from ..errors import DataError, QueryError
 from ..plan.group_query import GroupQuery
@@ -38,6 +39,7 @@ def run_parts(
     options: QueryOptions,
     join: RunJoin,
     why: QueryError,
+    tell: Callable[[Part, Mapping[str, pa.Table]], None] = lambda part, reads: None,
 ) -> pa.Table:
     """Run a query in parts.
 
@@ -47,6 +49,8 @@ def run_parts(
         Runs the joins among them.
     why : QueryError
         Why the query is not one join: raised where its parts are wrong, too.
+    tell : callable, optional
+        Told of each part, and of the tables that it reads, before it runs.
 
     Raises
     ------
@@ -56,12 +60,13 @@ def run_parts(
     schemas = {name: table.schema for name, table in tables.items()}
     with closing(RelationalEngine(options.time_zone)) as engine:
         try:
-            found = with_room(lambda: split(query, schemas, options, _Known(engine)), query)
+            found = with_room(lambda: split(query, schemas, options, _DuckDB(engine)), query)
         except PartError:
             raise why from None
         made = dict(tables)
         for part in found.parts:
             reads = {name: made[name] for name in part.reads}
+            tell(part, reads)
             if isinstance(part, Relational):
                 made[part.name] = engine.run(part.text, reads)
             else:
@@ -91,10 +96,10 @@ def stream_parts(
         As for :func:`penstock.stream`.
     """
     engine = RelationalEngine(options.time_zone)
-    known = _Known(engine, ends=False)
+    around = _DuckDB(engine, ends=False)
     try:
-        found = with_room(lambda: split(query, schemas, options, known, ends=False), query)
-        return _opened(found, join, engine, why)
+        found = with_room(lambda: split(query, schemas, options, around, ends=False), query)
+        return _opened(found, join, engine)
     except PartError:
         engine.close()
         raise why from None
@@ -103,29 +108,9 @@ def stream_parts(
         raise
 
 
-def _opened(
-    found: Split, join: OpenJoin, engine: RelationalEngine, why: QueryError
-) -> PreparedStream:
-    parts, schemas = found.parts, found.schemas
-    joins = [part for part in parts if isinstance(part, Joined)]
-    if not joins:
-        raise why
-    (core, *others) = joins
-    if others:
-        raise QueryError(
-            "a stream is joined with one other; join the rows that this query gives with a further "
-            "stream in a query of its own"
-        )
-    made = {part.name: part for part in parts if isinstance(part, Relational)}
-    after = made.pop(parts[-1].name, None)
-    for part in (*made.values(), *([] if after is None else [after])):
-        if part.needs_all and (part is not after or part.closing is None):
-            if part.needs_all in OF_GROUPS:
-                raise why
-            raise QueryError(
-                f"{part.needs_all} needs all rows, which a stream never has: leave it out, and do "
-                "that with the rows that the query gives, or run the query on tables"
-            )
+def _opened(found: Split, join: OpenJoin, engine: RelationalEngine) -> PreparedStream:
+    (core, after), schemas = found.of_stream(), found.schemas
+    made = {p.name: p for p in found.parts if isinstance(p, Relational) and p is not after}
     inner_schemas = {name: schemas[name] for name in core.reads}
     compiled = compile_select(core.text, inner_schemas, core.options)
     sides = []
@@ -136,7 +121,7 @@ def _opened(
             chain.insert(0, made[table])
             table = made[table].reads[0]
         sides.append(PreparedSide(side.alias, table, schemas[table], chain))
-    last = schemas[parts[-1].name]
+    last = schemas[found.parts[-1].name]
     schema = pa.schema(
         [field.with_name(name) for field, name in zip(last, found.names, strict=True)]
     )
@@ -157,12 +142,17 @@ def check_closing(query: JoinQuery | GroupQuery) -> None:
         plan(query).require_closing()
 
 
-class _Known:
-    """Says which columns parts give, by running them on empty tables."""
+class _DuckDB:
+    """DuckDB around joins; which columns parts give it finds by running them on empty tables."""
+
+    name = "DuckDB"
 
     def __init__(self, engine: RelationalEngine, *, ends: bool = True) -> None:
         self._engine = engine
         self._ends = ends
+
+    def written(self, tree: exp.Query) -> str:
+        return to_duckdb(tree)
 
     def joined(self, part: Joined, schemas: Mapping[str, pa.Schema]) -> pa.Schema:
         own = {name: schemas[name] for name in part.reads}

@@ -7,9 +7,13 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import pyarrow as pa
+from sqlglot import exp
 
 from ..errors import QueryError
 from ..query.options import QueryOptions
+
+#: What says that a query makes groups.
+OF_GROUPS = ("GROUP BY", "an aggregate")
 
 
 class PartError(QueryError):
@@ -47,7 +51,7 @@ class Closing:
     Parameters
     ----------
     text : str
-        In DuckDB's SQL: a value of each row that rises with its time, and is one for each group.
+        In the engine's SQL: a value of each row, one for each group, that rises with its time.
     column : str
         The time.
     alias : str
@@ -61,13 +65,13 @@ class Closing:
 
 @dataclass(frozen=True)
 class Relational:
-    """A query of tables that DuckDB runs.
+    """A query of tables that an engine for tables runs.
 
     Parameters
     ----------
     name : str
     text : str
-        In DuckDB's SQL, over tables and earlier parts.
+        In the engine's SQL, over tables and earlier parts.
     reads : tuple of str
     needs_all : str
         Why it is not row by row: what in it is of several rows. Empty if each row of its one input
@@ -102,9 +106,56 @@ class Split:
     names: Sequence[str]
     schemas: Mapping[str, pa.Schema]
 
+    def of_stream(self) -> tuple[Joined, Relational | None]:
+        """The one join, and what is behind it, of a query that runs on streams.
 
-class Schemas(Protocol):
-    """Knows what columns a part gives."""
+        Raises
+        ------
+        PartError
+            There is no join, or groups of which a stream never knows that they are complete.
+        QueryError
+            Something in it needs all rows.
+        """
+        joins = [part for part in self.parts if isinstance(part, Joined)]
+        if not joins:
+            raise PartError("none of the query is a join")
+        (core, *others) = joins
+        if others:
+            raise QueryError(
+                "a stream is joined with one other; join the rows that this query gives with a "
+                "further stream in a query of its own"
+            )
+        last = self.parts[-1]
+        after = last if isinstance(last, Relational) else None
+        for part in self.parts:
+            if isinstance(part, Joined) or not part.needs_all:
+                continue
+            if part is after and part.closing is not None:
+                continue
+            if part.needs_all in OF_GROUPS:
+                raise PartError(f"{part.needs_all} needs all rows")
+            raise QueryError(
+                f"{part.needs_all} needs all rows, which a stream never has: leave it out, and do "
+                "that with the rows that the query gives, or run the query on tables"
+            )
+        return core, after
+
+
+class Surrounding(Protocol):
+    """The engine for what stands around joins."""
+
+    #: Its name, for messages.
+    name: str
+
+    def written(self, tree: exp.Query) -> str:
+        """Write a query, whose names are in full and whose types are annotated, in its SQL.
+
+        Raises
+        ------
+        QueryError
+            Something in it would not have Spark's values.
+        """
+        ...
 
     def joined(self, part: Joined, schemas: Mapping[str, pa.Schema]) -> pa.Schema:
         """The columns of a query of Penstock's.

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pyarrow as pa
 from sqlglot import exp
 
-from .parts import Joined, Part
+from .parts import OF_GROUPS, Joined, Part
 from .sides import Outputs, aliases_in
 
 
@@ -102,7 +102,3 @@ def needs_all(tree: exp.Query) -> str:
         if tree.args.get(key):
             return _NEED_ALL[key]
     return OF_GROUPS[1] if tree.find(exp.AggFunc) else ""
-
-
-#: What says that a query makes groups.
-OF_GROUPS = ("GROUP BY", "an aggregate")

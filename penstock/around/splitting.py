@@ -18,8 +18,7 @@ from ..query.operators import members
 from ..query.options import QueryOptions
 from ..query.parse import parse
 from ..query.rewriting import without_filters, without_with
-from .duckdb_sql import to_duckdb
-from .parts import Closing, Joined, Part, PartError, Relational, Schemas, Split
+from .parts import Closing, Joined, Part, PartError, Relational, Split, Surrounding
 from .qualified import output_names, qualified
 from .shapes import (
     add_needed,
@@ -47,7 +46,7 @@ def split(
     text: str,
     schemas: Mapping[str, pa.Schema],
     options: QueryOptions,
-    known: Schemas,
+    engine: Surrounding,
     *,
     ends: bool = True,
 ) -> Split:
@@ -55,8 +54,8 @@ def split(
 
     Parameters
     ----------
-    known : Schemas
-        Says which columns a part gives, or that it does not run.
+    engine : Surrounding
+        Runs what stands around joins.
     ends : bool
         Whether the inputs end: they are tables, not streams.
 
@@ -73,7 +72,7 @@ def split(
     _check_names(tree, schemas, options)
     tree = _with_values(tree, schemas, options.params or {})
     whole = qualified(tree, schemas)
-    splitter = _Splitter(dict(schemas), options, known, ends)
+    splitter = _Splitter(dict(schemas), options, engine, ends)
     names = output_names(tree, whole, schemas)
     splitter.take_joins(whole)
     if not splitter.parts or not gives_all(whole, splitter.parts[-1], splitter.schemas):
@@ -128,7 +127,7 @@ def _with_values(
 class _Splitter:
     schemas: dict[str, pa.Schema]
     options: QueryOptions
-    known: Schemas
+    engine: Surrounding
     #: Whether the inputs end: they are tables, not streams.
     ends: bool = True
     parts: list[Part] = field(default_factory=list)
@@ -148,8 +147,8 @@ class _Splitter:
             dict.fromkeys(t.name for t in tree.find_all(exp.Table) if t.name in self.schemas)
         )
         closing = None if self.ends else self._closing(tree)
-        part = Relational(self._name(), to_duckdb(tree), reads, needs_all(tree), closing)
-        return self._add(part, self.known.relational(part, self.schemas))
+        part = Relational(self._name(), self.engine.written(tree), reads, needs_all(tree), closing)
+        return self._add(part, self.engine.relational(part, self.schemas))
 
     def _joined(
         self, tree: exp.Select, sides: list[JoinSide], options: Iterable[QueryOptions] | None = None
@@ -159,7 +158,7 @@ class _Splitter:
         for chosen in self._options(sides) if options is None else options:
             part = Joined(self._name(), tree.sql(dialect=Penstock), reads, chosen)
             try:
-                return self._add(part, self.known.joined(part, self.schemas))
+                return self._add(part, self.engine.joined(part, self.schemas))
             except (QueryError, SchemaError) as error:
                 self.why = error
         return None
@@ -455,7 +454,7 @@ class _Splitter:
             if value is not None:
                 made = exp.Select(expressions=[exp.alias_(value.copy(), "closing")])
                 made.set("from_", exp.From(this=table_as(part.name, part.name)))
-                return Closing(to_duckdb(made), own, alias)
+                return Closing(self.engine.written(made), own, alias)
         return None
 
     # -- times ------------------------------------------------------------------------------------

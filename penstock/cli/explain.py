@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
+import pyarrow as pa
 import typer
 
 from penstock.host.device.base import PAIRS, Device
@@ -18,7 +20,7 @@ from penstock.host.keys.prepare import MOST_SEARCHED, layout
 from penstock.host.prune.expectation import expectation
 from penstock.host.windows.run import still
 
-from ..errors import DeviceError, PenstockError
+from ..errors import DeviceError, MistakenError, PenstockError, QueryError
 from ..expr.columns import Vector
 from ..expr.node import Expr, show
 from ..plan.band import BandForm, Bound
@@ -29,6 +31,7 @@ from ..program import BandProgram, GeneralProgram, Mode, Program, WindowProgram
 from ..query.overflow import beyond_spark
 from ..types import Type
 from . import inputs
+from .around import explain_parts
 from .explain_groups import explain_table, show_groups
 from .explain_lookup import explain_lookup
 from .lookup import LookupArguments
@@ -48,13 +51,25 @@ def command(
     if relation is not None:
         explain_lookup(asked, relation, looked_up.memory_bytes)
         return
-    given = asked.compiled()
-    query = given.query
+    try:
+        given = asked.compiled()
+    except MistakenError:
+        raise
+    except QueryError as error:
+        explain_parts(asked, partial(_explain, band=not no_band), error)
+        return
+    _explain(given.query, given.tables(), band=not no_band)
+
+
+def _explain(
+    query: JoinQuery | GroupQuery, tables: Mapping[str, pa.Table], *, band: bool = True
+) -> None:
+    """Print how a query of Penstock's is run."""
     if isinstance(query, GroupQuery):
-        explain_table(given)
+        explain_table(query, tables[query.source.table])
         return
     with open_device("cpu") as device:
-        join = TableJoin(query, given.tables(), device, band=not no_band)
+        join = TableJoin(query, tables, device, band=band)
         explanation = _Explanation(query, join)
         explanation.query()
         programs = [

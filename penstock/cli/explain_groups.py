@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import pyarrow as pa
+
 from penstock.host.grouping import grouped_table
 
 from ..errors import QueryError
@@ -12,15 +14,11 @@ from ..expr.tumbling import as_tumbling
 from ..plan.closing import Grouped, require_closing, time_key
 from ..plan.group_query import GroupQuery
 from ..query.overflow import beyond_spark
-from .inputs import Inputs
 from .terminal import count, heading, line
 
 
-def explain_table(given: Inputs) -> None:
+def explain_table(query: GroupQuery, table: pa.Table) -> None:
     """Print how one table is grouped."""
-    query = given.query
-    assert isinstance(query, GroupQuery)
-    (table,) = given.tables().values()
     source, names = query.source, query.names
     heading("query")
     origin = f" (table {source.table})" if source.table != source.alias else ""

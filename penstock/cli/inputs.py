@@ -93,9 +93,14 @@ class QueryArguments:
         relation: str | None = None,
     ) -> Inputs:
         """Compile a query against the schemas of its files, and of other tables."""
-        files = {name: Path(text) for name, text in values.pairs(tables, "table").items()}
+        files = _files(tables)
         schemas = {name: read_schema(path) for name, path in files.items()} | dict(others or {})
-        options = QueryOptions(
+        options = self.chosen(relation)
+        return Inputs(compile_select(query, schemas, options), files, options)
+
+    def chosen(self, relation: str | None = None) -> QueryOptions:
+        """The options as the compiler takes them."""
+        return QueryOptions(
             relation=relation,
             time=values.pairs(self.time or (), "time"),
             rows=values.rows(self.rows),
@@ -104,7 +109,10 @@ class QueryArguments:
             scale=values.digits(self.scale or ()),
             time_zone=self.time_zone,
         )
-        return Inputs(compile_select(query, schemas, options), files, options)
+
+
+def _files(tables: Sequence[str]) -> dict[str, Path]:
+    return {name: Path(text) for name, text in values.pairs(tables, "table").items()}
 
 
 @group
@@ -131,6 +139,10 @@ class Asked:
             The one of them that is a relation.
         """
         return self.options.compiled(self.query, self.table, others, relation)
+
+    def tables(self) -> dict[str, pa.Table]:
+        """Read the tables, with all their columns."""
+        return {name: read_table(path) for name, path in _files(self.table).items()}
 
 
 def keys_of(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, fields
 from functools import partial
 from pathlib import Path
@@ -23,8 +23,10 @@ from penstock.host.metrics import serve_metrics
 from penstock.host.prune.sizes import pruning_sizes
 from penstock.host.rows.files import write_text
 
+from ..errors import MistakenError, QueryError
 from ..plan.group_query import GroupQuery
 from . import inputs, values
+from .around import run_in_parts
 from .grouping import group_file, join_by_workers
 from .lookup import LookupArguments, join_with_relation
 from .options import group, grouped, option
@@ -116,7 +118,29 @@ def command(
         with device.open() as opened:
             join_with_relation(asked, relation, looked_up.memory_bytes, opened, output, how.ordered)
         return
-    given = asked.compiled()
+    try:
+        given = asked.compiled()
+    except MistakenError:
+        raise
+    except QueryError:
+        refused = {
+            "--stats": output.stats,
+            "--trace": output.trace,
+            "--metrics-port": output.metrics_port is not None,
+            "--no-band": how.no_band,
+        }
+        if how.workers is not None:  # which open the device by its name
+            refused |= {key: v for key, v in device.given().items() if key != "--device"}
+        options = {
+            "operator": device.operator.value,
+            "disorder": values.spans(how.disorder or (), "disorder") or None,
+            "pruning": not how.no_pruning,
+            "running": Running(ordered=how.ordered),
+            "workers": how.workers,
+        }
+        with nullcontext(device.device) if how.workers else device.open() as opened:
+            run_in_parts(asked, output, refused, opened, options)
+        return
     query = given.query
     if isinstance(query, GroupQuery):
         refused = {**device.given(), **how.of_joins()}

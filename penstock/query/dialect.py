@@ -67,6 +67,12 @@ class Penstock(Spark):
                     self.raise_error("] is missing after [ROWS n")
             return table
 
+    class Generator(Spark.Generator):
+        # Spark has exact percentiles, too; without these lines they become PERCENTILE_APPROX.
+        TRANSFORMS: ClassVar = {
+            key: how for key, how in Spark.Generator.TRANSFORMS.items() if key != exp.WithinGroup
+        }
+
 
 def refused(reason: object, tree: exp.Expr) -> QueryError:
     """Make an error that ends with the place in the text."""

@@ -21,6 +21,7 @@ from penstock.plan.plan import plan
 from penstock.plan.query import LEFT, RIGHT
 from penstock.plan.window import FOREVER
 
+from ..around import one_join_or_parts
 from ..inputs import SideRows, union_of
 from ..lookup.join import LookupArguments, LookupCall, refuse_without_relation
 from ..metrics.listener import watch
@@ -30,7 +31,7 @@ from .commit import Commit
 from .explain import describe
 from .identity import check_folder
 from .lateness import disorder_of
-from .microbatch import output_of, shards_of
+from .microbatch import After, as_they_are, output_of, shards_of
 from .place import Place
 from .rules import rules_of
 from .spec import IS_RIGHT, JoinSpec
@@ -147,21 +148,27 @@ def stream(
         return LookupCall.of(spark, query, tables, options, arguments).frame()
     refuse_without_relation(memory_bytes=memory_bytes, pins=pins)
     frames = cast("Mapping[str, DataFrame | str]", tables)
-    request = Request.of(spark, query, frames, options, unique=unique, ordered=ordered)
-    if design == "state" and (partitioning == "keys" or request.wanted is not None):
-        raise UsageError(
-            "lanes of the state design keep what they got, and would not agree on a table of keys "
-            "that changes; leave partitioning and keys out, or take the files design"
+
+    def open_join(
+        text: str, given: Mapping[str, DataFrame | str], own: JoinOptions
+    ) -> StreamingJoin | DataFrame:
+        request = Request.of(spark, text, given, own, unique=unique, ordered=ordered)
+        if design == "state" and (partitioning == "keys" or request.wanted is not None):
+            raise UsageError(
+                "lanes of the state design keep what they got, and would not agree on a table of "
+                "keys that changes; leave partitioning and keys out, or take the files design"
+            )
+        made = plan_stream(
+            request,
+            disorder=disorder,
+            idle=idle,
+            pruning=pruning,
+            lanes=lanes,
+            partitioning="rows" if design == "state" else partitioning,
         )
-    made = plan_stream(
-        request,
-        disorder=disorder,
-        idle=idle,
-        pruning=pruning,
-        lanes=lanes,
-        partitioning="rows" if design == "state" else partitioning,
-    )
-    return made if design == "files" else with_state(spark, made.spec, made.rows, lanes or 1)
+        return made if design == "files" else with_state(spark, made.spec, made.rows, lanes or 1)
+
+    return one_join_or_parts(spark, query, frames, options, open_join)
 
 
 def plan_stream(
@@ -216,24 +223,30 @@ class StreamingJoin:
     rows : DataFrame
         Of both sides.
     lanes : int or None
+    after : callable
+        What is done with the output of each micro-batch, row by row.
     """
 
     spark: SparkSession
     spec: JoinSpec
     rows: DataFrame
     lanes: int | None
+    after: After = as_they_are
 
     @property
     def schema(self) -> spark_types.StructType:
         """Columns of the output."""
         ordering, output = self.spec.compiled.ordering, self.spec.output
         hidden = [] if ordering is None else ordering.hidden(self.spec.query())
-        return spark_schema(pa.schema([f for f in output if f.name not in hidden]))
+        joined = spark_schema(pa.schema([f for f in output if f.name not in hidden]))
+        if self.after is as_they_are:
+            return joined
+        return self.after(self.spark.createDataFrame([], joined)).schema
 
     @property
     def writeStream(self) -> StreamingJoinWriter:
         """As of a DataFrame: sets the output and starts the query."""
-        return StreamingJoinWriter(self.spark, self.spec, self.rows, self.lanes)
+        return StreamingJoinWriter(self.spark, self.spec, self.rows, self.lanes, self.after)
 
     def explain(self) -> str:
         """Describe how the query will run: window, lateness, lanes, predicate's form, device."""
@@ -264,4 +277,4 @@ class StreamingJoin:
         ended = dict.fromkeys(latest.after, FOREVER)
         last = latest.following({}, {}, after=ended, old=latest.blocks())
         shards = shards_of(last, self.lanes or parallelism(self.spark))
-        return output_of(self.spark, self.spec, store, last, shards)
+        return self.after(output_of(self.spark, self.spec, store, last, shards))

@@ -34,6 +34,9 @@ from .store import LOST, Store
 #: Writes rows of a micro-batch, given its number; may be called again for the same batch.
 Sink = Callable[[DataFrame, int], None]
 
+#: What is done with the output of a micro-batch, row by row.
+After = Callable[[DataFrame], DataFrame]
+
 #: Reports by side, in the order of their partitions.
 Reports = Mapping[str, Sequence[Report]]
 
@@ -51,6 +54,8 @@ class MicroBatch:
     store : Store
     shards : int
         Most tasks of the output.
+    after : callable
+        Computes the output's rows from those of the join.
     sink : callable
         Gets the output.
     late_sinks : dict of side to callable
@@ -64,6 +69,7 @@ class MicroBatch:
     spec: JoinSpec
     store: Store
     shards: int
+    after: After
     sink: Sink
     late_sinks: dict[str, Sink] = field(default_factory=dict)
     place: Place | None = None
@@ -97,7 +103,8 @@ class MicroBatch:
             if commit.late[side]:
                 sink(self._late(spark, commit, side), batch)
         records, shards = FigureRecords(self.store.folder), shards_of(commit, self.shards)
-        self.sink(output_of(spark, self.spec, self.store, commit, shards, records), batch)
+        joined = output_of(spark, self.spec, self.store, commit, shards, records)
+        self.sink(self.after(joined), batch)
         tasks = 2 * shards if are_merged(self.spec, commit) else shards
         records.put(self.spec, before, commit, tasks)
         self.store.clean(commit, before)
@@ -197,6 +204,11 @@ def shards_of(commit: Commit, most: int) -> int:
     if commit.before != commit.after:
         pairs = max(pairs, old[LEFT] * old[RIGHT])
     return max(1, min(most, pairs // PAIRS_PER_SHARD))
+
+
+def as_they_are(rows: DataFrame) -> DataFrame:
+    """Rows of which nothing else is computed."""
+    return rows
 
 
 def output_of(

@@ -16,7 +16,7 @@ from ..sources import register_sources
 from ..sources.sink import NAME as BATCHES
 from .figures import FigureRecords
 from .identity import check_folder
-from .microbatch import MicroBatch, Sink
+from .microbatch import After, MicroBatch, Sink
 from .output import BatchSink, FolderSink, require_distinct
 from .place import Place
 from .room import room_for, with_remedy
@@ -41,9 +41,15 @@ class StreamingJoinWriter:
     """
 
     def __init__(
-        self, spark: SparkSession, spec: JoinSpec, rows: DataFrame, lanes: int | None
+        self,
+        spark: SparkSession,
+        spec: JoinSpec,
+        rows: DataFrame,
+        lanes: int | None,
+        after: After,
     ) -> None:
         self._spark, self._spec, self._rows, self._lanes = spark, spec, rows, lanes
+        self._after = after
         self._options: dict[str, str] = {}
         self._format = "parquet"
         self._name: str | None = None
@@ -133,7 +139,7 @@ class StreamingJoinWriter:
         for folder in folders:
             folder.take(self._spark, number, is_new=is_new)
         lanes = self._lanes or parallelism(self._spark)
-        micro_batch = MicroBatch(self._spec, store, lanes, sink, late, place)
+        micro_batch = MicroBatch(self._spec, store, lanes, self._after, sink, late, place)
         writer = self._rows.writeStream.foreachBatch(micro_batch)
         writer = writer.option("checkpointLocation", checkpoint)
         if self._name:

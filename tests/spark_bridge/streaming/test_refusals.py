@@ -109,7 +109,7 @@ def test_groups_are_dealt_by_keys_all_the_same(spark, tables, text, said):
 def test_a_folder_that_the_driver_does_not_share(spark, tmp_path, tables):
     made = stream(spark, TEXT, tables)
     store = Place(str(tmp_path / "elsewhere")).store
-    micro_batch = MicroBatch(made.spec, store, 1, lambda _rows, _batch: None)
+    micro_batch = MicroBatch(made.spec, store, 1, made.after, lambda _rows, _batch: None)
     with pytest.raises(FileError, match=r"is not the folder that start\(\) made; .* Connect"):
         micro_batch(spark.range(1), 0)
 

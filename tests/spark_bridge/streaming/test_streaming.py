@@ -42,6 +42,12 @@ SPECS = {
         f"SELECT a.t AS t, b.x AS x, count(*) AS k FROM a JOIN b ON {NEAR} GROUP BY a.t, b.x",
         {},
     ),
+    "around": (
+        "SELECT concat('n', a.name) AS name, a.n AS a, repeat('b', b.x) AS b FROM "
+        f"(SELECT n, t, x, lpad(CAST(n AS STRING), 5, '0') AS name FROM a WHERE n % 9 < 8) a "
+        f"JOIN b ON {NEAR} WHERE length(a.name) + b.x < 13",
+        {},
+    ),
 }
 for _name in ("full", "semi", "tumbling"):
     SPECS[f"{_name} by keys"] = SPECS[_name][0], {"partitioning": "keys"}
@@ -86,7 +92,7 @@ def played(spark, folder: Path, name: str, *, lanes: int, late: int = 0) -> None
         assert sorted(came.column("n").to_pylist()) == [1000 + k for k in range(late)]
 
 
-@pytest.mark.parametrize("name", ["full", "rows", "tumbling", "tumbling by keys"])
+@pytest.mark.parametrize("name", ["full", "rows", "tumbling", "tumbling by keys", "around"])
 def test_streams(spark, tmp_path, monkeypatch, name):
     # Lanes and merges of files come with far more rows than these.
     monkeypatch.setattr("penstock.spark_bridge.streaming.microbatch.PAIRS_PER_SHARD", 100)

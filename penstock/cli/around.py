@@ -1,0 +1,102 @@
+"""Commands of queries that are more than one join."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from time import monotonic
+from typing import Any
+
+import pyarrow as pa
+
+from penstock.host.device.base import Device
+from penstock.host.device.registry import open_device
+from penstock.host.execute.trace import Trace
+from penstock.host.grouping import grouped_table
+from penstock.host.join.table.operators import table_join
+
+from ..api.around import run_parts
+from ..api.tables import sql
+from ..around.parts import Joined, Part
+from ..errors import QueryError, UsageError
+from ..plan.group_query import GroupQuery
+from ..plan.query import JoinQuery
+from ..query.compiler import compile_select
+from ..query.options import QueryOptions
+from . import inputs
+from .output import OutputArguments, run, show
+from .terminal import count, heading, line, note
+
+#: Options of a query that a call over tables lacks.
+_NOT_OF_TABLES = ("unique", "relation")
+
+
+def run_in_parts(
+    asked: inputs.Asked,
+    output: OutputArguments,
+    refused: Mapping[str, object],
+    device: Device | str,
+    options: Mapping[str, Any],
+) -> None:
+    """Run a query that is more than one join.
+
+    Parameters
+    ----------
+    refused : mapping of str to value
+        Options that are about one join, with what was given; falsy where nothing was.
+    options : mapping of str to value
+        Of :func:`penstock.sql`, beside those of the query.
+
+    Raises
+    ------
+    UsageError
+        An option is about one join.
+    """
+    for option, value in refused.items():
+        if value:
+            raise UsageError(
+                f"{option} is about one join, and this query is run in parts (penstock explain "
+                f"shows them); leave {option} out"
+            )
+    began = monotonic()
+    chosen = asked.options.chosen()
+    own = {f.name: getattr(chosen, f.name) for f in fields(chosen) if f.name not in _NOT_OF_TABLES}
+    found = sql(asked.query, asked.tables(), device=device, **own, **options)
+    first = run(found.to_batches(), found.schema, output, Trace(False))
+    seconds = monotonic() - began
+    if output.out is None:
+        show(first, found.num_rows)
+    where = "" if output.out is None else f" -> {output.out}"
+    note(f"{count(found.num_rows)} rows{where} in {seconds:.3f} s, run in parts")
+
+
+def explain_parts(
+    asked: inputs.Asked,
+    explain: Callable[[JoinQuery | GroupQuery, Mapping[str, pa.Table]], None],
+    why: QueryError,
+) -> None:
+    """Print the parts of a query that is more than one join, and how each join of them is run.
+
+    What a part reads is known once those before it have run, so they run.
+    """
+
+    def join(text: str, tables: Mapping[str, pa.Table], options: QueryOptions) -> pa.Table:
+        query = compile_select(text, {n: t.schema for n, t in tables.items()}, options)
+        explain(query, tables)
+        if isinstance(query, GroupQuery):
+            groups = grouped_table(query, tables[query.source.table])
+            return pa.Table.from_batches(groups, groups.schema)
+        with open_device("cpu") as device:
+            rows = table_join()(query, tables, device)
+            return pa.Table.from_batches(rows, rows.schema)
+
+    run_parts(asked.query, asked.tables(), asked.options.chosen(), join, why, _show_part)
+
+
+def _show_part(part: Part, reads: Mapping[str, pa.Table]) -> None:
+    """Print which engine runs a part of a query, over what."""
+    heading(part.name)
+    line("engine", "Penstock" if isinstance(part, Joined) else "DuckDB")
+    for name, table in reads.items():
+        line("reads", f"{name}, {count(table.num_rows)} rows")
+    line("text", part.text)

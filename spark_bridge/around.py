@@ -1,0 +1,267 @@
+"""Queries that are more than one join: Penstock's joins, and Spark's own SQL around them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import sqlglot
+from pyspark.sql import DataFrame, SparkSession
+from sqlglot import exp
+
+from penstock.around.parts import Joined, Part, PartError, Relational, Split
+from penstock.around.splitting import split
+from penstock.errors import MistakenError, QueryError
+from penstock.expr.functions import EARTH_RADIUS_M
+from penstock.host.emit.opening import open_delivery
+from penstock.plan.plan import plan
+from penstock.query.compiler import compile_query
+from penstock.query.dialect import Penstock
+from penstock.query.options import QueryOptions
+from penstock.query.parse import parse, with_room
+
+from .compiled import GROUP_IN_SPARK
+from .explaining import Fact
+from .request import JoinOptions, frame_of
+from .time_zone import session_zone
+from .types import arrow_schema, check_used, output_schema, spark_schema
+
+#: Runs a join of Penstock's: its text, tables and options.
+RunJoin = Callable[[str, Mapping[str, DataFrame | str], JoinOptions], "DataFrame | StreamingJoin"]
+if TYPE_CHECKING:
+    from .streaming.join import StreamingJoin
+
+#: Functions of Penstock's, as Spark says them.
+_OF_PENSTOCK = {
+    "ps_span": "named_struct('start', :a, 'end', :b)",
+    "haversine": (
+        f"2 * {EARTH_RADIUS_M}D * asin(sqrt(least(1.0D, pow(sin((radians(:c) - radians(:a)) / 2), "
+        "2) + cos(radians(:a)) * cos(radians(:c)) * "
+        "pow(sin((radians(:d) - radians(:b)) / 2), 2))))"
+    ),
+}
+
+
+def one_join_or_parts(
+    spark: SparkSession,
+    text: str,
+    tables: Mapping[str, DataFrame | str],
+    options: JoinOptions,
+    join: RunJoin,
+    tell: Callable[[Part], None] = lambda part: None,
+) -> DataFrame | StreamingJoin:
+    """Run a query as one join, or, if it is more, in parts, of which ``tell`` is told.
+
+    Raises
+    ------
+    PenstockError
+        As for :func:`penstock.spark_bridge.sql`.
+    """
+    try:
+        return join(text, tables, options)
+    except MistakenError:
+        raise
+    except QueryError as error:
+        frames = {name: frame_of(spark, name, table) for name, table in tables.items()}
+        parts = SparkParts.of(spark, text, frames, options, error)
+        is_stream = any(frame.isStreaming for frame in frames.values())
+        return parts.stream(join, tell) if is_stream else parts.run(join, tell)
+
+
+@dataclass(frozen=True)
+class SparkParts:
+    """A query over DataFrames, in parts.
+
+    Parameters
+    ----------
+    spark : SparkSession
+    found : Split
+    frames : mapping of table name to DataFrame
+    options : JoinOptions
+        Of the call.
+    """
+
+    spark: SparkSession
+    found: Split
+    frames: Mapping[str, DataFrame]
+    options: JoinOptions
+
+    @staticmethod
+    def of(
+        spark: SparkSession,
+        text: str,
+        frames: Mapping[str, DataFrame],
+        options: JoinOptions,
+        why: QueryError,
+    ) -> SparkParts:
+        """Split a query.
+
+        Parameters
+        ----------
+        why : QueryError
+            Why it is not one join: raised where its parts are wrong, or none of them is a join of
+            Penstock's.
+
+        Raises
+        ------
+        QueryError, SchemaError
+        """
+        schemas = {name: arrow_schema(frame.schema) for name, frame in frames.items()}
+        chosen = QueryOptions(
+            time=options.get("time"),
+            rows=options.get("rows"),
+            within=options.get("within"),
+            params=options.get("params"),
+            scale=options.get("scale"),
+            time_zone=session_zone(spark, text),
+        )
+        around = _Spark(spark, frames)
+        try:
+            ends = not any(frame.isStreaming for frame in frames.values())
+            found = with_room(lambda: split(text, schemas, chosen, around, ends=ends), text)
+            if not ends:
+                _, after = found.of_stream()
+                if after is not None and after.closing is not None:
+                    raise PartError("groups of pairs wait for nothing here")
+        except PartError:
+            raise why from None
+        if not any(isinstance(part, Joined) for part in found.parts) and not _joins(text):
+            raise why
+        return SparkParts(spark, found, frames, options)
+
+    def stream(
+        self, join: RunJoin, tell: Callable[[Part], None] = lambda part: None
+    ) -> StreamingJoin | DataFrame:
+        """The running query; ``join`` opens the join among the parts."""
+        core, after = self.found.of_stream()
+        made = dict(self.frames)
+        for part in self.found.parts:
+            tell(part)
+            if isinstance(part, Relational) and part is not after:
+                made[part.name] = _rows_of(
+                    self.spark, part.text, {name: made[name] for name in part.reads}
+                )
+        reads = {name: made[name] for name in core.reads}
+        opened = join(core.text, reads, self.options_of(core))
+        compute = _Computed(after, core.name, tuple(self.found.names))
+        if isinstance(opened, DataFrame):
+            return compute(opened)
+        return replace(opened, after=compute)
+
+    def run(self, join: RunJoin, tell: Callable[[Part], None] = lambda part: None) -> DataFrame:
+        """The rows, as a DataFrame; ``join`` runs the joins among the parts.
+
+        ``tell`` is told of each part before it is planned.
+        """
+        made = dict(self.frames)
+        for part in self.found.parts:
+            tell(part)
+            reads = {name: made[name] for name in part.reads}
+            if isinstance(part, Relational):
+                made[part.name] = _rows_of(self.spark, part.text, reads)
+                continue
+            rows = join(part.text, reads, self.options_of(part))
+            assert isinstance(rows, DataFrame)  # as all that it reads
+            made[part.name] = rows
+        return made[self.found.parts[-1].name].toDF(*self.found.names)
+
+    def options_of(self, part: Joined) -> JoinOptions:
+        """The options of a join among the parts."""
+        own = part.options
+        return {
+            **self.options,
+            "time": own.time,
+            "rows": own.rows,
+            "within": own.within,
+            "params": own.params,
+            "scale": own.scale,
+        }
+
+
+@dataclass(frozen=True)
+class _Computed:
+    """Computes rows of the output from rows of a join."""
+
+    part: Relational | None
+    name: str
+    names: tuple[str, ...]
+
+    def __call__(self, rows: DataFrame) -> DataFrame:
+        if self.part is not None:
+            rows = _rows_of(rows.sparkSession, self.part.text, {self.name: rows})
+        return rows.toDF(*self.names)
+
+
+class _Spark:
+    """Spark around joins; which columns parts give it finds by analysis, without a job."""
+
+    name = "Spark"
+
+    def __init__(self, spark: SparkSession, frames: Mapping[str, DataFrame]) -> None:
+        self._spark = spark
+        self._frames = dict(frames)
+
+    def written(self, tree: exp.Query) -> str:
+        """Write a query with a placeholder for each table, see :func:`_rows_of`."""
+        made = tree.copy()
+        for call in list(made.find_all(exp.Anonymous)):
+            formula = _OF_PENSTOCK.get(call.name.lower())
+            if formula is not None:
+                names = dict(zip("abcd", call.expressions, strict=False))
+                own = sqlglot.parse_one(formula, dialect=Penstock)
+                call.replace(exp.replace_placeholders(own, **names))
+        for table in made.find_all(exp.Table):
+            alias = table.alias_or_name
+            table.set("this", exp.to_identifier(_marked(table.name), quoted=True))
+            table.set("alias", exp.TableAlias(this=exp.to_identifier(alias, quoted=True)))
+        return made.sql(dialect=Penstock)
+
+    def joined(self, part: Joined, schemas: Mapping[str, pa.Schema]) -> pa.Schema:
+        own = {name: schemas[name] for name in part.reads}
+        query = compile_query(part.text, own, part.options, instead=GROUP_IN_SPARK)
+        query.require_no_sessions("Spark's bridge")
+        check_used(query, {name: self._frames[name].schema for name in part.reads})
+        inputs = {side.side: schemas[side.table] for side in query.sides}
+        schema = output_schema(open_delivery(plan(query), inputs).schema)
+        self._frames[part.name] = self._spark.createDataFrame([], spark_schema(schema))
+        return schema
+
+    def relational(self, part: Relational, schemas: Mapping[str, pa.Schema]) -> pa.Schema:
+        from pyspark.errors import PySparkException
+
+        reads = {name: self._frames[name] for name in part.reads}
+        try:
+            found = _rows_of(self._spark, part.text, reads)
+            self._frames[part.name] = found
+            return arrow_schema(found.schema)
+        except PySparkException as error:
+            raise PartError(str(error).splitlines()[0]) from error
+
+
+def told(part: Part) -> Fact:
+    """Which engine runs a part, and what."""
+    if isinstance(part, Joined):
+        return part.name, f"Penstock: {part.text}"
+    return part.name, f"Spark: {part.text.replace(_marked(''), '')}"
+
+
+def _joins(text: str) -> bool:
+    """Whether a query joins tables; groups of one are Spark's own business."""
+    return parse(text).find(exp.Join) is not None
+
+
+def _marked(name: str) -> str:
+    """What stands for a table in a text."""
+    return f"penstock table {name}"
+
+
+def _rows_of(spark: SparkSession, text: str, reads: Mapping[str, DataFrame]) -> DataFrame:
+    """Run Spark's SQL over DataFrames."""
+    text = text.replace("{", "{{").replace("}", "}}")
+    given = {}
+    for place, (name, frame) in enumerate(reads.items()):
+        text = text.replace(f"`{_marked(name)}`", f"{{t{place}}}")
+        given[f"t{place}"] = frame
+    return spark.sql(text, **given)
