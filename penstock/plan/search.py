@@ -18,6 +18,7 @@ from .band import ZERO, BandForm, BandTest, Bound, NotBandError
 from .forms import with_room
 from .logic import when_true
 from .narrowing import Half, halves_of_test, narrowed
+from .sphere import coordinate_bounds
 from .splitting import band_form
 from .widening import passing_nan, widened
 
@@ -231,6 +232,11 @@ class _Finder:
         if fact.is_const:
             if fact is not ops.TRUE:
                 self.refuse(fact, "it is never TRUE")
+            return
+        if bounds := list(coordinate_bounds(fact)):
+            for bound in bounds:
+                for half in widened(bound, self.window):
+                    self.sources.setdefault(half.key, []).append(_Source(fact, half))
             return
         if len(fact.sides) == 1:
             if self.window in fact.sides:
