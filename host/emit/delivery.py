@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -35,8 +36,23 @@ Closing = Callable[[], Iterable[Rows]]
 NO_NUMBERS = np.zeros(0, np.int64)
 
 
+class Tester(Protocol):
+    """Tests pairs that a device found by less than the predicate."""
+
+    def tested(self, chunk: Chunk) -> Chunk:
+        """The chunk with the matches among its pairs."""
+        ...
+
+
 class Delivery(ABC):
     """Makes output rows of chunks."""
+
+    #: Of chunks, before their rows are made; None where devices test the whole predicate.
+    tester: Tester | None = None
+
+    def matches(self, chunk: Chunk) -> Chunk:
+        """A chunk that a device gave, with the pairs that match."""
+        return chunk if self.tester is None else self.tester.tested(chunk)
 
     @property
     @abstractmethod

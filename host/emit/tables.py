@@ -23,6 +23,7 @@ from .groups.pairs import PairGroups
 from .making import Making
 from .output import Rows, by_arrival
 from .restore import BATCH_ROWS
+from .testing import PairTester
 
 #: Least rows of a batch: if matches are rare, a batch per task would cost more than finding its
 #: rows.
@@ -230,6 +231,13 @@ def table_delivery(
     numbered : bool
         Whether tuples of both sides are numbered in one order of arrival, which rows leave in.
     """
+    made = _opened(plan, schemas, numbered)
+    if plan.query.tests_pairs:
+        made.tester = PairTester(plan.query, schemas)
+    return made
+
+
+def _opened(plan: JoinPlan, schemas: Mapping[str, pa.Schema], numbered: bool) -> Delivery:
     if plan.output is Output.FOLDS:
         return FoldDelivery(plan, schemas, bounded=True)
     if plan.output is Output.PAIR_GROUPS:

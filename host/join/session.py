@@ -272,6 +272,7 @@ class Session:
                 self._gatherer.more(chunk.order.batch, len(chunk.rest))
                 self.executor.add(chunk.rest)
         began = time.monotonic()
+        chunk = self.delivery.matches(chunk)
         rows = [one.make() for one in self.delivery.rows(chunk)]
         self._trace.add(lane, "rows", began, time.monotonic())
         with self._lock:

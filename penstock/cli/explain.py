@@ -12,6 +12,7 @@ from penstock.host.device.base import PAIRS, Device
 from penstock.host.device.registry import device_names, open_device
 from penstock.host.devices.narrow.device import NARROW_WIDTHS
 from penstock.host.execute.units import UnitSample
+from penstock.host.join.filtering import with_filter
 from penstock.host.join.table.directions import Direction
 from penstock.host.join.table.table_join import TableJoin
 from penstock.host.keys.encoders import width_for
@@ -78,7 +79,8 @@ def _explain(
         ]
     heading("devices")
     _show_devices(
-        lambda device: next(filter(None, (device.refuses(p, m) for p, m in programs)), None)
+        lambda device: next(filter(None, (device.refuses(p, m) for p, m in programs)), None),
+        lambda device: _filters(join, device),
     )
     _show_operator(query, [program for program, _ in programs])
 
@@ -268,12 +270,28 @@ def _show_stages(program: GeneralProgram, modes: frozenset[Mode]) -> None:
         results.print(f"  {stage}", markup=False, highlight=False)
 
 
-def _show_devices(refusal: Callable[[Device], str | None]) -> None:
+def _filters(join: TableJoin, device: Device) -> bool:
+    """Whether a device that cannot test the predicate looks for what its search keys admit."""
+    plan = with_filter(join.plan, join.tables.schemas, [device])
+    if not plan.query.tests_pairs:
+        return False
+    return any(isinstance(one.form.form, BandForm) for one in plan.candidates())
+
+
+def _show_devices(
+    refusal: Callable[[Device], str | None],
+    filters: Callable[[Device], bool] = lambda device: False,
+) -> None:
     for name in device_names():
         try:
             with open_device(name) as device:
                 reason = refusal(device)
-            line(name, "runs it" if reason is None else f"no: {reason}")
+                if reason is None:
+                    line(name, "runs it")
+                elif filters(device):
+                    line(name, "finds the pairs that the search keys admit; the host tests these")
+                else:
+                    line(name, f"no: {reason}")
         except PenstockError as error:
             line(name, f"not here: {error}")
 

@@ -12,6 +12,7 @@ from ..expr import ops
 from ..expr.node import Expr, Op, node, transform
 from ..program import Mode
 from ..types import Kind
+from .band import BandForm
 from .closing import TimeKey, is_per_row, require_closing, time_key
 from .folds import FoldKey, FoldPlan, fold_plan
 from .forms import JoinForm, fold_form, join_form
@@ -125,7 +126,15 @@ class JoinPlan:
         QueryError
             It has no form in this direction.
         """
-        return Evaluation(join_form(self.query.predicate, window, band=self.band))
+        return Evaluation(self._form(window))
+
+    def _form(self, window: str) -> JoinForm:
+        predicate = self.query.predicate
+        form = join_form(predicate, window, band=self.band)
+        bands = search_of(predicate, window).form if self.query.tests_pairs else None
+        if bands is None or isinstance(form.form, BandForm):
+            return form
+        return JoinForm(window, bands, predicate)
 
     def candidates(self) -> tuple[Evaluation, ...]:
         """The directions in which pairs can be evaluated, at least one; a prefix has only one.
@@ -148,8 +157,8 @@ class JoinPlan:
 
     def existence(self, side: str) -> Evaluation:
         """Whether each row of a side has a match."""
-        form = join_form(self.query.predicate, other(side), band=self.band)
-        return Evaluation(form, (Mode.EXISTS,), f"this {self.query.kind.value} join")
+        modes = (Mode.PAIRS,) if self.query.tests_pairs else (Mode.EXISTS,)
+        return Evaluation(self._form(other(side)), modes, f"this {self.query.kind.value} join")
 
     @cached_property
     def folds(self) -> FoldPlan:

@@ -182,6 +182,9 @@ class JoinQuery:
         Of the session, if one was given.
     sessions : Sessions or None
         How rows form sessions; each side's time is then that of :data:`~.sessions.SESSION`.
+    tests_pairs : bool
+        Whether devices look for the pairs that search keys admit, where the predicate has no band
+        form; the host then tests these in full.
     """
 
     text: str
@@ -196,6 +199,7 @@ class JoinQuery:
     unique: tuple[tuple[str, frozenset[str]], ...] = ()
     time_zone: str | None = None
     sessions: Sessions | None = None
+    tests_pairs: bool = False
 
     @property
     def zone_label(self) -> str | None:
@@ -281,6 +285,8 @@ class JoinQuery:
     @cached_property
     def _output_columns(self) -> dict[str, tuple[str, ...]]:
         roots = [e for _, e in self.select]
+        if self.tests_pairs:
+            roots.append(self.predicate)
         if self.aggregation is not None:
             roots += self.aggregation.keys
             roots += [a.value for a in self.aggregation.aggregates if a.value is not None]

@@ -8,6 +8,7 @@ import pyarrow.compute as pc
 import pytest
 
 import penstock
+from penstock.errors import DeviceError
 from penstock.plan.query import LEFT, RIGHT
 from penstock.plan.search import search_of
 from penstock.query.compiler import compile_query
@@ -75,6 +76,39 @@ def test_bands_lose_no_pair(text: str, seed: int) -> None:
         zip(*map(np.ndarray.tolist, np.nonzero(wanted)), strict=True)
     )
     assert (found.num_rows > 0) == ("-1" not in text)
+
+
+@pytest.mark.parametrize("device", ["rtl", "fjoin"])
+@pytest.mark.parametrize("kind", ["", "FULL", "SEMI", "ANTI"])
+def test_units_filter_and_the_host_tests(kind: str, device: str) -> None:
+    tables = {"a": points(5, 120), "b": points(6, 150)}
+    columns = "a.id AS i" if kind in ("SEMI", "ANTI") else "a.id AS i, b.id AS j"
+    query = f"SELECT {columns} FROM a {kind} JOIN b ON {H} < 5000 AND {NEAR}"
+    found = penstock.sql(query, tables, time=TIME, device=device)
+    wanted = penstock.sql(query, tables, time=TIME)
+    assert sorted(map(repr, found.to_pylist())) == sorted(map(repr, wanted.to_pylist()))
+    assert found.num_rows > 20
+
+
+def test_units_filter_rows_of_streams() -> None:
+    tables = {"a": points(5, 60), "b": points(6, 80)}
+    query = f"SELECT b.id AS j FROM a RIGHT JOIN b ON {H} / 1000 < 30 AND {NEAR}"
+    schemas = {name: table.schema for name, table in tables.items()}
+    with penstock.stream(query, schemas, time=TIME, device="fjoin", disorder=1000) as stream:
+        for name, table in tables.items():
+            stream.push(name, table)
+        found = stream.close()
+    wanted = penstock.sql(query, tables, time=TIME)
+    assert sorted(found["j"].to_pylist()) == sorted(wanted["j"].to_pylist())
+
+
+def test_a_predicate_without_keys_is_refused_by_units() -> None:
+    tables = {"a": points(5, 20), "b": points(6, 20)}
+    with pytest.raises(DeviceError, match="device rtl cannot run this query: key s0"):
+        penstock.sql(
+            f"SELECT a.id AS i FROM a JOIN b ON {H} > 5000 AND {NEAR}", tables, time=TIME,
+            device="rtl",
+        )  # fmt: skip
 
 
 @pytest.mark.parametrize(("text", "keys"), [(f"{H} < 500", 3), (f"{H} < a.r", 3), (f"{H} > 9", 0)])

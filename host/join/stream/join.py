@@ -22,6 +22,7 @@ from ...metrics import Latency, Report
 from ...rows.sides import Read, read_side
 from ...windows.opening import open_engine
 from ...windows.source import Source, Span
+from ..filtering import with_filter
 from ..session import Session
 from .calls import QUANTILES, StreamCalls
 from .flow import Flow
@@ -69,20 +70,20 @@ class JoinStream(StreamCalls):
         flow: Flow | None = None,
         trace: bool = False,
     ) -> None:
-        self.plan = plan(query, band=band)
-        self.plan.require_closing()
-        self.query = query
         self.devices = device_list(device)
         for one in self.devices:
             arguments.instance(Device, "an open device")("each of device", one)
         if not self.devices:
             raise UsageError("a stream needs at least one device")
+        self.schemas = {s.side: schemas[s.table] for s in query.sides}
+        self.plan = with_filter(plan(query, band=band), self.schemas, self.devices)
+        self.plan.require_closing()
+        self.query = query = self.plan.query
         self.close_device = close_device
         self.flow = flow or Flow()
         self.trace = Trace(trace)
         self.budget = Budget(self.flow.memory_bytes, rows_gather=self.flow.latency_s > 0)
         self.stats = Stats.of(self.devices)
-        self.schemas = {s.side: schemas[s.table] for s in query.sides}
         self.latency = Latency()
         intake = Intake if query.sessions is None else SessionIntake
         self._intake = intake(

@@ -36,6 +36,7 @@ from ...rows.sides import Arrival, Loaded
 from ...rows.stretches import window_parts
 from ...windows.probe import Evaluated, Part, Probe, Step, Watermarks
 from ...windows.source import Span
+from ..filtering import with_filter
 from .directions import Direction, directions
 from .loading import Tables
 from .sessions import in_sessions
@@ -121,6 +122,7 @@ class TableJoin:
 
     def _plan(self, band: bool, about: str | None) -> JoinPlan:
         found = plan(self.query, band=band, about=about)
+        found = with_filter(found, self.tables.schemas, self.devices)
         if found.output is not Output.FOLDS:
             return found
         sides = self.tables.sides
@@ -184,7 +186,8 @@ class TableJoin:
         delivery: Delivery, chunks: Generator[Chunk, None, None]
     ) -> Generator[Making, None, None]:
         with closing(chunks):
-            for chunk in chunks:
+            for found in chunks:
+                chunk = delivery.matches(found)
                 yield from delivery.rows(chunk)
                 delivery.note(chunk)
 
