@@ -10,6 +10,7 @@ from .errors import PenstockError
 if TYPE_CHECKING:
     from . import workers
     from .api import Checkpoint, Flow, Pruning, Running, relation, sql, stream
+    from .user_functions import udf
 
 __all__ = [
     "Checkpoint",
@@ -20,6 +21,7 @@ __all__ = [
     "relation",
     "sql",
     "stream",
+    "udf",
     "workers",
 ]
 
@@ -30,6 +32,10 @@ def __getattr__(name: str) -> object:
         from . import api
 
         return getattr(api, name)
+    if name == "udf":
+        from .user_functions import udf
+
+        return udf
     if name == "workers":
         return import_module(".workers", __name__)
     raise AttributeError(f"module 'penstock' has no attribute {name!r}")

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from inspect import Parameter, Signature
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from penstock.around.duckdb_sql.macros import definitions
 from penstock.errors import DataError
+from penstock.expr.functions import FUNCTIONS
+from penstock.user_functions import ColumnFunction, PairFunction, Udf
+
+#: What the names of users' functions begin with.
+USERS = "ps_udf_"
 
 
 class RelationalEngine:
@@ -18,10 +26,13 @@ class RelationalEngine:
     ----------
     time_zone : str
         In which times are read and days begin.
+    functions : mapping of name to function, optional
+        Of users; queries call them :data:`USERS` and their name.
     """
 
-    def __init__(self, time_zone: str | None) -> None:
+    def __init__(self, time_zone: str | None, functions: Mapping[str, Udf] | None = None) -> None:
         self._zone = time_zone or "UTC"
+        self._functions = functions or {}
         self._opened: Any = None
 
     @property
@@ -33,6 +44,8 @@ class RelationalEngine:
             zone = self._zone.replace("'", "''")
             self._opened = duckdb.connect(":memory:")
             self._opened.execute(f"SET TimeZone = '{zone}'; SET threads = 2;" + definitions())
+            for name, function in self._functions.items():
+                _add(self._opened, f"{USERS}{name.lower()}", function)
         return self._opened
 
     def run(self, text: str, tables: Mapping[str, pa.Table]) -> pa.Table:
@@ -66,3 +79,41 @@ class RelationalEngine:
 
 def _first_line(error: Exception) -> str:
     return str(error).partition("\n")[0]
+
+
+def _add(connection: Any, name: str, function: Udf) -> None:
+    """Give a user's function a name in the database."""
+    made = function if isinstance(function, ColumnFunction) else _of_columns(function)
+
+    def run(*chunks: pa.ChunkedArray) -> pa.Array:
+        arrays = (chunk.combine_chunks() for chunk in chunks)
+        given = made(*(array.cast(t) for array, t in zip(arrays, made.takes, strict=True)))
+        if isinstance(given, pa.ChunkedArray):
+            given = given.combine_chunks()
+        return given.cast(made.returns)
+
+    # The database asks how many arguments it takes.
+    names = [Parameter(f"x{k}", Parameter.POSITIONAL_ONLY) for k in range(len(made.takes))]
+    run.__signature__ = Signature(names)  # type: ignore[attr-defined]
+    types = [_type_name(connection, dtype) for dtype in (*made.takes, made.returns)]
+    connection.create_function(
+        name, run, types[:-1], types[-1], type="arrow", null_handling="special"
+    )
+
+
+def _of_columns(function: PairFunction) -> ColumnFunction:
+    """A function of pairs for the columns of one table."""
+
+    def run(*arrays: pa.Array) -> pa.Array:
+        valid = np.logical_and.reduce([array.is_valid().to_numpy(False) for array in arrays])
+        values = [array.fill_null(0.0).to_numpy(zero_copy_only=False) for array in arrays]
+        made = pa.array(FUNCTIONS[function.key](*values), mask=~valid)
+        return pc.call_function("not_equal", [made, 0.0]) if function.is_condition else made
+
+    returns = pa.bool_() if function.is_condition else pa.float64()
+    return ColumnFunction(run, (pa.float64(),) * function.arity, returns)
+
+
+def _type_name(connection: Any, dtype: pa.DataType) -> Any:
+    """A database's type, as that of a column."""
+    return connection.from_arrow(pa.table({"x": pa.array([], dtype)})).types[0]

@@ -13,7 +13,7 @@ from penstock.host.grouping import GroupStream, grouped_table
 from penstock.host.grouping.limits import GroupLimits
 from penstock.host.join.stream import JoinStream
 from penstock.host.join.table.operators import table_join
-from penstock.host.relational.engine import RelationalEngine
+from penstock.host.relational.engine import USERS, RelationalEngine
 from penstock.host.relational.stream import PreparedSide, PreparedStream
 
 from ..around.duckdb_sql import to_duckdb
@@ -58,9 +58,11 @@ def run_parts(
         As for :func:`penstock.sql`.
     """
     schemas = {name: table.schema for name, table in tables.items()}
-    with closing(RelationalEngine(options.time_zone)) as engine:
+    with closing(RelationalEngine(options.time_zone, options.functions)) as engine:
         try:
-            found = with_room(lambda: split(query, schemas, options, _DuckDB(engine)), query)
+            found = with_room(
+                lambda: split(query, schemas, options, _DuckDB(engine, options)), query
+            )
         except PartError:
             raise why from None
         made = dict(tables)
@@ -95,8 +97,8 @@ def stream_parts(
     PenstockError
         As for :func:`penstock.stream`.
     """
-    engine = RelationalEngine(options.time_zone)
-    around = _DuckDB(engine, ends=False)
+    engine = RelationalEngine(options.time_zone, options.functions)
+    around = _DuckDB(engine, options, ends=False)
     try:
         found = with_room(lambda: split(query, schemas, options, around, ends=False), query)
         return _opened(found, join, engine)
@@ -147,12 +149,19 @@ class _DuckDB:
 
     name = "DuckDB"
 
-    def __init__(self, engine: RelationalEngine, *, ends: bool = True) -> None:
+    def __init__(
+        self, engine: RelationalEngine, options: QueryOptions, *, ends: bool = True
+    ) -> None:
         self._engine = engine
+        self._of_users = {name.lower() for name in options.functions or {}}
         self._ends = ends
 
     def written(self, tree: exp.Query) -> str:
-        return to_duckdb(tree)
+        made = tree.copy()
+        for call in made.find_all(exp.Anonymous):
+            if call.name.lower() in self._of_users:
+                call.set("this", f"{USERS}{call.name.lower()}")
+        return to_duckdb(made)
 
     def joined(self, part: Joined, schemas: Mapping[str, pa.Schema]) -> pa.Schema:
         own = {name: schemas[name] for name in part.reads}

@@ -17,6 +17,7 @@ from penstock.host.state import PARTITIONS
 
 from .. import arguments
 from ..errors import UsageError
+from ..user_functions import Udf
 
 #: A table: Arrow data, a path, or anything with the Arrow C stream interface (pandas and Polars
 #: frames, DuckDB relations).
@@ -103,6 +104,20 @@ def check_workers(workers: Any) -> None:
     UsageError
     """
     arguments.optional(_WORKERS)("workers", workers)
+
+
+def refuse_functions(functions: Mapping[str, Udf] | None, workers: object) -> None:
+    """Refuse functions of users where other processes run the query.
+
+    Raises
+    ------
+    UsageError
+    """
+    if functions and workers is not None:
+        raise UsageError(
+            "functions are known to this process alone; leave functions or workers out, or compute "
+            "their columns before"
+        )
 
 
 def refuse_of_one_table(device: str | Device | Sequence[Device], given: Mapping[str, Any]) -> None:

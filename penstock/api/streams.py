@@ -27,8 +27,15 @@ from ..errors import MistakenError, QueryError, UsageError, memory_explained
 from ..plan.group_query import GroupQuery
 from ..query.compiler import compile_select
 from ..query.options import QueryOptions, Rows, Within
+from ..user_functions import Udf
 from .around import stream_parts
-from .given import check_devices, check_workers, device_name, refuse_of_one_table
+from .given import (
+    check_devices,
+    check_workers,
+    device_name,
+    refuse_functions,
+    refuse_of_one_table,
+)
 from .lookups import stream_with_relation
 
 #: The path of a folder of checkpoints, or more about it.
@@ -44,6 +51,7 @@ class _Options(TypedDict, total=False):
     params: Mapping[str, Any] | None
     scale: Mapping[str, int] | None
     time_zone: str | None
+    functions: Mapping[str, Udf] | None
     unique: Mapping[str, str | Sequence[str]] | None
     disorder: Span | Mapping[str, Span]
     device: str | Device | Sequence[Device]
@@ -148,6 +156,7 @@ def stream(
     params: Mapping[str, Any] | None = None,
     scale: Mapping[str, int] | None = None,
     time_zone: str | None = None,
+    functions: Mapping[str, Udf] | None = None,
     unique: Mapping[str, str | Sequence[str]] | None = None,
     disorder: Span | Mapping[str, Span] = 0,
     device: str | Device | Sequence[Device] = "cpu",
@@ -184,7 +193,7 @@ def stream(
     release : str
         With a checkpoint: "commit" lets rows leave once it covers them, each under one number;
         "now" at once, and perhaps again after a loss.
-    query, time, rows, within, params, scale, time_zone
+    query, time, rows, within, params, scale, time_zone, functions
         As for :func:`sql`.
 
     Returns
@@ -200,6 +209,7 @@ def stream(
         scale=scale,
         unique=unique,
         time_zone=time_zone,
+        functions=functions,
     )
     arguments.one_or_each(arguments.span)("disorder", disorder)
     check_devices(device)
@@ -208,6 +218,7 @@ def stream(
     looked_up = relation_of(arguments.mapping()("schemas", schemas))
     chosen = flow or Flow()
     size = _workers(workers, checkpoint, release)
+    refuse_functions(functions, size)
     if size is not None:
         own = device_name(device)
         plain = {name: one for name, one in schemas.items() if isinstance(one, pa.Schema)}

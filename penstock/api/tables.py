@@ -22,6 +22,7 @@ from ..errors import MistakenError, QueryError, UsageError, memory_explained
 from ..plan.group_query import GroupQuery
 from ..query.compiler import compile_select
 from ..query.options import QueryOptions, Rows, Within
+from ..user_functions import Udf
 from .around import run_parts
 from .given import (
     TableLike,
@@ -29,6 +30,7 @@ from .given import (
     check_devices,
     check_workers,
     device_name,
+    refuse_functions,
     refuse_of_one_table,
     using,
 )
@@ -52,6 +54,7 @@ def sql(
     running: Running | None = None,
     memory_bytes: int | None = None,
     workers: int | None = None,
+    functions: Mapping[str, Udf] | None = None,
 ) -> pa.Table:
     """Join two tables over a time or ROWS window, or a table with a relation, or group a table.
 
@@ -95,6 +98,8 @@ def sql(
     memory_bytes : int, optional
         With a relation: memory for its pages, the rows of it that are kept, and rows that wait;
         128 MiB by default. The table itself and the result are not counted.
+    functions : mapping of name to function, optional
+        Made by :func:`penstock.udf`, by the names that the query calls them.
     workers : int, optional
         Processes that group one table together; by default this process does.
 
@@ -122,7 +127,13 @@ def sql(
     [{'id': 1, 'cab': 7}]
     """
     options = QueryOptions(
-        time=time, rows=rows, within=within, params=params, scale=scale, time_zone=time_zone
+        time=time,
+        rows=rows,
+        within=within,
+        params=params,
+        scale=scale,
+        time_zone=time_zone,
+        functions=functions,
     )
     chosen = _operator(operator)
     arguments.mapping()("tables", tables)
@@ -132,6 +143,7 @@ def sql(
     sizes = pruning_sizes(pruning)
     looked_up = relation_of(tables)
     check_workers(workers)
+    refuse_functions(functions, workers)
     if looked_up is None and memory_bytes is not None:
         raise UsageError("memory_bytes is for a query with a relation; leave it out")
     if looked_up is not None:

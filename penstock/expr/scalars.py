@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numba import njit
+from numba import njit, types
+from numba.core.errors import NumbaError
 
+from ..errors import UsageError
 from ..kept_code import keep
 from . import functions
 from .functions import EARTH_RADIUS_M, FUNCTIONS, RADIANS
@@ -184,6 +186,39 @@ def haversine(lat1, lon1, lat2, lon2):
     return 2.0 * EARTH_RADIUS_M * math.asin(math.sqrt(share))
 
 
+def define(name: str, function: Callable[..., Any], arity: int) -> bool:
+    """Add a user's function of so many float64 values; return whether it gives a truth value.
+
+    Raises
+    ------
+    UsageError
+        It cannot be compiled, or gives no number.
+    """
+    made = _compiled(function)
+    try:
+        made.compile((types.float64,) * arity)
+    except NumbaError as error:
+        reason = str(error).strip().splitlines()
+        raise UsageError(
+            f"udf {function.__name__} cannot be compiled for {arity} float64 values: "
+            f"{next((line for line in reason[1:] if line.strip()), reason[0]).strip()}"
+        ) from error
+    given = made.nopython_signatures[0].return_type
+    if not isinstance(given, types.Boolean | types.Integer | types.Float):
+        raise UsageError(
+            f"udf {function.__name__} returns {given}; return a number or a truth value"
+        )
+    globals()[name] = _compiled(_as_float(made))
+    return isinstance(given, types.Boolean)
+
+
+def _as_float(of: Any) -> Callable[..., Any]:
+    def run(*args):
+        return np.float64(of(*args))
+
+    return run
+
+
 def sources() -> list[bytes]:
     """All that the functions' machine code depends on."""
     return [Path(file).read_bytes() for file in (__file__, functions.__file__)]
@@ -192,7 +227,10 @@ def sources() -> list[bytes]:
 def loop(name: str) -> Callable[..., Any]:
     """The function of this name for columns: its arguments, and an array for its values."""
     of = globals()[name]
-    made = _LOOPS[FUNCTIONS[name].arity](of)
+    arity = FUNCTIONS[name].arity
+    if arity not in _LOOPS or name not in _OWN:
+        return njit(nogil=True)(_of_any(of, arity))
+    made = _LOOPS[arity](of)
     return keep(njit(nogil=True)(made), *sources(), name.encode())
 
 
@@ -220,4 +258,15 @@ def _of_four(of: Any) -> Callable[..., Any]:
     return run
 
 
+def _of_any(of: Any, arity: int) -> Callable[..., Any]:
+    args = [f"x{k}" for k in range(arity)]
+    values = ", ".join(f"{x}[k]" for x in args)
+    source = f"def run({', '.join(args)}, out):\n    for k in range(len(out)):\n"
+    space: dict[str, Any] = {"of": of}
+    exec(f"{source}        out[k] = of({values})\n", space)
+    return space["run"]
+
+
+#: Functions that are defined here, not by users.
+_OWN = frozenset(FUNCTIONS)
 _LOOPS: dict[int, Callable[[Any], Callable[..., Any]]] = {1: _of_one, 2: _of_two, 4: _of_four}

@@ -122,7 +122,9 @@ def _compile(
     times, units = _time_columns(options.time or {})
     scales = {_dotted(name): digits for name, digits in (options.scale or {}).items()}
     rules = TimeRules(zone_of("UTC" if options.time_zone is None else options.time_zone))
-    reader = SourceReader(schemas, scales, options.params or {}, rules, times)
+    reader = SourceReader(
+        schemas, scales, options.params or {}, options.functions or {}, rules, times
+    )
     tree = parse(text)
     statement = read_statement(tree, reader, units, looks_up=options.relation is not None)
     for name in times:

@@ -14,6 +14,7 @@ from ..expr.ops import ExprTypeError
 from ..expr.tumbling import Tumbling
 from ..plan.simplify import simplify
 from ..types import TIMES, UNIT_NS, Kind
+from ..user_functions import PairFunction, Udf
 from .constants import cast_type, interval, number, param
 from .dialect import mistaken, place, refused, written
 from .functions import ARGUMENTS, BY_NAME, BY_TYPE, whole_quotient
@@ -46,13 +47,22 @@ class Lowering:
         Where columns are looked up.
     params : mapping
         Values of names that are not columns, such as the ``diff`` of paper 1's queries.
+    functions : mapping of str to function
+        Of users.
     rules : TimeRules
         How times of different kinds are compared and moved.
     """
 
-    def __init__(self, scope: Scope, params: Mapping[str, Any], rules: TimeRules) -> None:
+    def __init__(
+        self,
+        scope: Scope,
+        params: Mapping[str, Any],
+        functions: Mapping[str, Udf],
+        rules: TimeRules,
+    ) -> None:
         self.scope = scope
         self.params = params
+        self.functions = {name.lower(): one for name, one in functions.items()}
         self.rules = rules
         # By the id of a tree, which is kept: one that is made on the way, such as the interval in a
         # window's size, would leave its id to the next.
@@ -310,6 +320,15 @@ class Lowering:
                 "a session is not one value: group by session_window(t, '10 seconds'), or join by "
                 "session_window(l.t, '10 seconds') = session_window(r.t, '10 seconds') in ON, "
                 "beside AND",
+                tree,
+            )
+        own = self.functions.get(tree.name.lower())
+        if isinstance(own, PairFunction):
+            return own.call(*map(self.lower, tree.expressions))
+        if own is not None:
+            raise refused(
+                f"{tree.name} is a function of columns: it takes those of one side, before or "
+                "after the join",
                 tree,
             )
         count, form = BY_NAME.get(tree.name.lower(), (0, None))

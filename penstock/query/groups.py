@@ -135,7 +135,7 @@ class _GroupLowering(Lowering):
     """Lowers output expressions over keys and aggregates."""
 
     def __init__(self, plain: Lowering, key_trees: list[exp.Expr]) -> None:
-        super().__init__(plain.scope, plain.params, plain.rules)
+        super().__init__(plain.scope, plain.params, plain.functions, plain.rules)
         self.plain = plain
         self.windows: list[Tumbling] = []
         #: The call of ``session_window`` in GROUP BY: its time and its gap.

@@ -65,6 +65,7 @@ def key_of(text: str, schemas: Mapping[str, pa.Schema], options: QueryOptions) -
         options.unique,
         options.time_zone,
         options.relation,
+        options.functions,
     )
     key = text, tuple(schemas.items()), params, tuple(map(_frozen, others))
     try:

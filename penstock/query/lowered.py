@@ -27,7 +27,9 @@ class Lowered:
 
     def __init__(self, schemas: Mapping[str, pa.Schema], options: QueryOptions) -> None:
         zone = "UTC" if options.time_zone is None else options.time_zone
-        self._reader = SourceReader(schemas, {}, options.params or {}, TimeRules(zone_of(zone)), {})
+        rules = TimeRules(zone_of(zone))
+        params, functions = options.params or {}, options.functions or {}
+        self._reader = SourceReader(schemas, {}, params, functions, rules, {})
         tables = [exp.Table(this=exp.to_identifier(name, quoted=True)) for name in schemas]
         sides = zip(tables, (LEFT, RIGHT), strict=False)
         scope = Scope(tuple(self._reader.read(table, side) for table, side in sides))

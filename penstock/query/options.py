@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 from .. import arguments
+from ..user_functions import ColumnFunction, PairFunction, Udf
 
 #: Size of a window: rows for both sides, or by alias or table.
 Rows = int | Mapping[str, int]
@@ -40,6 +41,8 @@ class QueryOptions:
         it. By default UTC, and computed instants are given as timestamps without a zone.
     relation : str, optional
         The table that is a relation: its rows are looked up, without a window.
+    functions : mapping of name to function, optional
+        Of :func:`penstock.udf`, by the names that the query calls them.
 
     Raises
     ------
@@ -55,6 +58,7 @@ class QueryOptions:
     unique: Mapping[str, str | Sequence[str]] | None = None
     time_zone: str | None = None
     relation: str | None = None
+    functions: Mapping[str, Udf] | None = None
 
     def __post_init__(self) -> None:
         for name, check in _CHECKS.items():
@@ -75,4 +79,7 @@ _CHECKS: Mapping[str, arguments.Check] = {
     "scale": arguments.mapping(arguments.whole),
     "unique": arguments.mapping(arguments.texts),
     "relation": arguments.text,
+    "functions": arguments.mapping(
+        arguments.instance((ColumnFunction, PairFunction), "made by penstock.udf")
+    ),
 }

@@ -13,6 +13,7 @@ from sqlglot import exp
 from ..errors import QueryError, SchemaError
 from ..expr import ops
 from ..types import Kind, Type, decimal, from_arrow, int_of
+from ..user_functions import Udf
 from . import clauses
 from .dialect import ROWS, refused
 from .expressions import Lowering
@@ -31,6 +32,8 @@ class SourceReader:
     scales : mapping of (alias or table, column) to decimal digits
     params : mapping of str to value
         Values of names that are not columns.
+    functions : mapping of str to function
+        Of users.
     rules : TimeRules
     times : mapping of alias or table to its time column
         One without a type, as in a CSV file without rows, takes the type of the other table's.
@@ -43,6 +46,7 @@ class SourceReader:
     schemas: Mapping[str, pa.Schema]
     scales: Mapping[tuple[str, str], int]
     params: Mapping[str, Any]
+    functions: Mapping[str, Udf]
     rules: TimeRules
     times: Mapping[str, str]
     used: set[tuple[str, str]] = field(default_factory=set)
@@ -57,7 +61,7 @@ class SourceReader:
 
     def lowering(self, scope: Scope) -> Lowering:
         """How expressions over some sources are lowered."""
-        return Lowering(scope, self.params, self.rules)
+        return Lowering(scope, self.params, self.functions, self.rules)
 
     def _table(self, tree: exp.Table, side: str) -> Source:
         clauses.check(tree, clauses.OF_TABLE, "FROM yet")
