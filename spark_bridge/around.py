@@ -218,6 +218,10 @@ class _Spark:
             table.set("alias", exp.TableAlias(this=exp.to_identifier(alias, quoted=True)))
         return made.sql(dialect=Penstock)
 
+    def pairs(self, part: Joined) -> int | None:
+        """Not known without a job: joins are run as they are written."""
+        return None
+
     def joined(self, part: Joined, schemas: Mapping[str, pa.Schema]) -> pa.Schema:
         own = {name: schemas[name] for name in part.reads}
         query = compile_query(part.text, own, part.options, instead=GROUP_IN_SPARK)

@@ -19,7 +19,7 @@ from penstock.host.relational.stream import PreparedSide, PreparedStream
 from ..around.duckdb_sql import to_duckdb
 from ..around.parts import Joined, Part, PartError, Relational, Split
 from ..around.splitting import split
-from ..errors import DataError, QueryError
+from ..errors import DataError, QueryError, SchemaError
 from ..plan.group_query import GroupQuery
 from ..plan.plan import plan
 from ..plan.query import JoinQuery
@@ -61,7 +61,7 @@ def run_parts(
     with closing(RelationalEngine(options.time_zone, options.functions)) as engine:
         try:
             found = with_room(
-                lambda: split(query, schemas, options, _DuckDB(engine, options)), query
+                lambda: split(query, schemas, options, _DuckDB(engine, options, tables)), query
             )
         except PartError:
             raise why from None
@@ -150,9 +150,15 @@ class _DuckDB:
     name = "DuckDB"
 
     def __init__(
-        self, engine: RelationalEngine, options: QueryOptions, *, ends: bool = True
+        self,
+        engine: RelationalEngine,
+        options: QueryOptions,
+        tables: Mapping[str, pa.Table] | None = None,
+        *,
+        ends: bool = True,
     ) -> None:
         self._engine = engine
+        self._tables = tables or {}
         self._of_users = {name.lower() for name in options.functions or {}}
         self._ends = ends
 
@@ -162,6 +168,19 @@ class _DuckDB:
             if call.name.lower() in self._of_users:
                 call.set("this", f"{USERS}{call.name.lower()}")
         return to_duckdb(made)
+
+    def pairs(self, part: Joined) -> int | None:
+        reads = {name: self._tables[name] for name in part.reads}
+        try:
+            query = compile_select(
+                part.text, {name: table.schema for name, table in reads.items()}, part.options
+            )
+        except (QueryError, SchemaError):
+            return None
+        if isinstance(query, GroupQuery):
+            return None
+        with open_device("cpu") as device:
+            return table_join()(query, reads, device).pairs_in_window
 
     def joined(self, part: Joined, schemas: Mapping[str, pa.Schema]) -> pa.Schema:
         own = {name: schemas[name] for name in part.reads}

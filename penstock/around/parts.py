@@ -157,6 +157,10 @@ class Surrounding(Protocol):
         """
         ...
 
+    def pairs(self, part: Joined) -> int | None:
+        """How many pairs of tables the window of a join has; None if that is not known."""
+        ...
+
     def joined(self, part: Joined, schemas: Mapping[str, pa.Schema]) -> pa.Schema:
         """The columns of a query of Penstock's.
 

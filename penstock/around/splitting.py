@@ -18,6 +18,7 @@ from ..query.operators import members
 from ..query.options import QueryOptions
 from ..query.parse import parse
 from ..query.rewriting import without_filters, without_with
+from .ordering import order_joins
 from .parts import Closing, Joined, Part, PartError, Relational, Split, Surrounding
 from .qualified import output_names, qualified
 from .shapes import (
@@ -202,10 +203,27 @@ class _Splitter:
         for select in reversed(list(tree.find_all(exp.Select))):
             if select.args.get("from_") is None:
                 continue
+            order_joins(select, self._estimate)
             while len(select.args.get("joins") or ()) > 1 and self._take_pairs(select):
                 pass
             if not self._take_groups(select) and select.args.get("joins"):
                 self._take_pairs(select)
+
+    def _estimate(self, a: exp.Expr, b: exp.Expr, on: list[exp.Expr]) -> int | None:
+        """How many pairs two tables have in the window of their join."""
+        tables = [one.name if isinstance(one, exp.Table) else "" for one in (a, b)]
+        if not self.ends or any(name not in self.schemas for name in tables):
+            return None
+        sides = [self._side(a), self._side(b)]
+        lowered = self._lowered(sides)
+        core = exp.Select(expressions=[exp.alias_(exp.Literal.number(1), "c0", quoted=True)])
+        self._read_from(core, "", sides, [one.copy() for one in on if lowered.knows(one)])
+        for chosen in self._options(sides):
+            part = Joined("", core.sql(dialect=Penstock), tuple(dict.fromkeys(tables)), chosen)
+            count = self.engine.pairs(part)
+            if count is not None:
+                return count
+        return None
 
     def _take_pairs(self, select: exp.Select) -> bool:
         """Replace the first join of a SELECT by a part with its pairs."""
