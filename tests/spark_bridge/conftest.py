@@ -73,3 +73,19 @@ def laid_out(spark):
         return made[layout]
 
     return make
+
+
+@pytest.fixture(scope="session")
+def asked_tables():
+    """The tables of tests/sql."""
+    from tests.penstock.kit.people import every_table
+
+    return every_table()
+
+
+@pytest.fixture(scope="session")
+def answers(spark, asked_tables):
+    """Gives Spark's rows of a query of tests/sql."""
+    from tests.spark_bridge.kit.answers import Answers
+
+    return Answers(spark, asked_tables)

@@ -8,21 +8,20 @@ pytest.importorskip("pyspark", reason="needs pip install 'penstock[spark]'")
 
 from penstock.errors import QueryError
 from penstock.spark_bridge import explain, sql
-from tests.penstock.kit.people import counted
+from tests.penstock.kit.people import counted, every_query
+from tests.spark_bridge.kit.settings import setting
 from tests.spark_bridge.kit.streams import stream_of, table, written
 
-# Fixtures of what people ask, and what Spark answers.
-from tests.spark_bridge.test_people import OF_SPARK, names_of, setting, tables, wanted  # noqa: F401
-
+OF_SPARK = every_query("spark")
 #: There is no join in it, so that nothing of it is Penstock's.
 OF_NO_JOIN = {"102"}
 #: Spark's average of decimals is a decimal, and ours a double.
 AVERAGES = {"068"}
-#: Those that every run asks: a chain, a zero count, haversine, a lateral join, percentiles, ranks.
-FEW = {"061", "090", "096", "105"}
+#: Those that every run asks: a chain, percentiles, ranks, sessions by lag.
+FEW = {"061", "076", "088", "095"}
 
 
-def asked(spark, one, tables, wanted):  # noqa: F811
+def asked(spark, one, tables, answers):
     with (
         setting(spark, "spark.sql.session.timeZone", "UTC"),
         setting(spark, "spark.sql.ansi.enabled", "true"),
@@ -33,22 +32,22 @@ def asked(spark, one, tables, wanted):  # noqa: F811
                 sql(spark, one.text, given, time=one.time)
             return
         found = sql(spark, one.text, given, time=one.time).toArrow()
-    assert found.column_names == wanted[one.name].column_names
+    assert found.column_names == answers(one).column_names
     if one.name[:3] in AVERAGES:
-        assert found.num_rows == wanted[one.name].num_rows
+        assert found.num_rows == answers(one).num_rows
     else:
-        assert counted(found) == counted(wanted[one.name])
+        assert counted(found) == counted(answers(one))
 
 
-@pytest.mark.parametrize("one", [q for q in OF_SPARK if q.name[:3] in FEW], ids=names_of)
-def test_what_people_ask(spark, one, tables, wanted):  # noqa: F811
-    asked(spark, one, tables, wanted)
+@pytest.mark.parametrize("one", [q for q in OF_SPARK if q.name[:3] in FEW], ids=str)
+def test_what_people_ask(spark, one, asked_tables, answers):
+    asked(spark, one, asked_tables, answers)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("one", [q for q in OF_SPARK if q.name[:3] not in FEW], ids=names_of)
-def test_all_that_people_ask(spark, one, tables, wanted):  # noqa: F811
-    asked(spark, one, tables, wanted)
+@pytest.mark.parametrize("one", [q for q in OF_SPARK if q.name[:3] not in FEW], ids=str)
+def test_all_that_people_ask(spark, one, asked_tables, answers):
+    asked(spark, one, asked_tables, answers)
 
 
 NEAR = "abs(a.x - b.x) < 2 AND b.t BETWEEN a.t - INTERVAL 3 SECONDS AND a.t + INTERVAL 4 SECONDS"

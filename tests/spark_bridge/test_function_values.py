@@ -13,7 +13,8 @@ import pytest
 pytest.importorskip("pyspark", reason="needs pip install 'penstock[spark]'")
 
 import penstock
-from tests.spark_bridge.test_time_zones import setting
+from tests.kit.effort import effort
+from tests.spark_bridge.kit.settings import setting
 
 EXTREMES = {
     "i": [0, 1, -1, 2, 10, -10, 2**31 - 1, -(2**31)],
@@ -126,7 +127,7 @@ def same(text: str, ours: object, theirs: object) -> bool:
 def test_functions_of_numbers(spark):
     """One side's functions; those of pairs are the same code, see tests/penstock."""
     given = table()
-    texts = expressions()
+    texts = expressions()[:: effort(1, 4)]
     outputs = ", ".join(f"{text} AS c{k}" for k, text in enumerate(texts))
     spark.createDataFrame(given.to_pylist(), DDL).createOrReplaceTempView("numbers")
     with setting(spark, "spark.sql.ansi.enabled", "false"):

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 
-import duckdb
-import pyarrow as pa
 import pytest
 
 pytest.importorskip("pyspark", reason="needs pip install 'penstock[spark]'")
@@ -14,13 +13,8 @@ import penstock
 from penstock.errors import QueryError
 from penstock.host.grouping import GroupStream
 from penstock.host.join.stream import JoinStream
-from tests.penstock.kit.people import Asked, counted, every_query, every_table
-from tests.spark_bridge.test_time_zones import setting
+from tests.penstock.kit.people import Asked, counted, every_query
 
-HAVERSINE = (
-    "2 * 6371008.8D * asin(sqrt(least(1.0D, pow(sin((radians(c) - radians(a)) / 2), 2) + "
-    "cos(radians(a)) * cos(radians(c)) * pow(sin((radians(d) - radians(b)) / 2), 2))))"
-)
 #: What is refused on tables, and what is said.
 REFUSED = {
     "082": "function soundex is not supported",
@@ -52,42 +46,21 @@ UNIQUE = {
 }
 OF_SPARK, OF_DUCKDB = every_query("spark"), every_query("duckdb")
 QUERIES = [*OF_SPARK, *OF_DUCKDB]
+#: Those of the short run: what is refused, and one in three of the others.
+SHORT = {
+    asked.name
+    for place, asked in enumerate(QUERIES)
+    if place % 3 == 0 or asked.name[:3] in REFUSED | REFUSED_ON_STREAMS
+}
 #: Rows of a batch.
 BATCH = 41
 
 
-@pytest.fixture(scope="module")
-def tables() -> dict[str, pa.Table]:
-    return every_table()
-
-
-@pytest.fixture(scope="module")
-def wanted(spark, tables) -> dict[str, pa.Table]:
-    found = {}
-    settings = {"spark.sql.ansi.enabled": "true", "spark.sql.session.timeZone": "UTC"}
-    with setting(spark, *settings.popitem()), setting(spark, *settings.popitem()):
-        for name, table in tables.items():
-            spark.createDataFrame(table).createOrReplaceTempView(name)
-        spark.sql(
-            "CREATE TEMPORARY FUNCTION haversine(a DOUBLE, b DOUBLE, c DOUBLE, d DOUBLE) "
-            f"RETURNS DOUBLE RETURN {HAVERSINE}"
-        )
-        for asked in OF_SPARK:
-            found[asked.name] = spark.sql(asked.text).toArrow()
-        spark.sql("DROP TEMPORARY FUNCTION haversine")
-        for name in tables:
-            spark.catalog.dropTempView(name)
-    with duckdb.connect() as con:
-        con.execute("SET TimeZone = 'UTC'")
-        for name, table in tables.items():
-            con.register(name, table)
-        for asked in OF_DUCKDB:
-            found[asked.name] = con.sql(asked.text).to_arrow_table()
-    return found
-
-
-def names_of(asked: Asked) -> str:
-    return asked.name
+def params(queries: Iterable[Asked]) -> list:
+    return [
+        pytest.param(one, id=one.name, marks=[] if one.name in SHORT else [pytest.mark.slow])
+        for one in queries
+    ]
 
 
 def test_enough_run():
@@ -97,26 +70,26 @@ def test_enough_run():
     assert sum(asked.name[:3] not in refused for asked in of_streams) >= 70
 
 
-@pytest.mark.parametrize("asked", QUERIES, ids=names_of)
-def test_on_tables(asked, tables, wanted):
-    given = {name: tables[name] for name in asked.tables}
+@pytest.mark.parametrize("asked", params(QUERIES))
+def test_on_tables(asked, asked_tables, answers):
+    given = {name: asked_tables[name] for name in asked.tables}
     number = asked.name[:3]
     if number in REFUSED:
         with pytest.raises(QueryError, match=REFUSED[number]):
             penstock.sql(asked.text, given, time=asked.time)
         return
     found = penstock.sql(asked.text, given, time=asked.time)
-    assert found.column_names == wanted[asked.name].column_names
+    assert found.column_names == answers(asked).column_names
     if number in AVERAGES:
-        assert found.num_rows == wanted[asked.name].num_rows
+        assert found.num_rows == answers(asked).num_rows
         return
-    assert counted(found) == counted(wanted[asked.name])
+    assert counted(found) == counted(answers(asked))
     assert found.num_rows
 
 
-@pytest.mark.parametrize("asked", [one for one in QUERIES if one.is_of_streams], ids=names_of)
-def test_on_streams(asked, tables, wanted):
-    given = {name: tables[name] for name in asked.tables}
+@pytest.mark.parametrize("asked", params(one for one in QUERIES if one.is_of_streams))
+def test_on_streams(asked, asked_tables, answers):
+    given = {name: asked_tables[name] for name in asked.tables}
     schemas = {name: table.schema for name, table in given.items()}
     number = asked.name[:3]
     if number in REFUSED_ON_STREAMS:
@@ -142,6 +115,6 @@ def test_on_streams(asked, tables, wanted):
         rows += counted(stream.close())
         assert sum(len(late) for late in stream.late().values()) == 0
     if number in AVERAGES:
-        assert rows.total() == wanted[asked.name].num_rows
+        assert rows.total() == answers(asked).num_rows
         return
-    assert rows == counted(wanted[asked.name])
+    assert rows == counted(answers(asked))

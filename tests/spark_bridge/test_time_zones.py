@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from contextlib import contextmanager
 from random import Random
 
 import pyarrow as pa
@@ -19,6 +18,7 @@ from penstock.query.join_window import NoWindowError
 from penstock.query.options import QueryOptions
 from penstock.spark_bridge import explain, register, sql
 from tests.penstock.kit.clocks import ZONES, Clocks, table
+from tests.spark_bridge.kit.settings import setting
 
 ZONE = "spark.sql.session.timeZone"
 DDL = "id long, k int, t timestamp, n timestamp_ntz, d date"
@@ -30,16 +30,6 @@ WINDOWS = [
     "r.n BETWEEN l.t - INTERVAL 2 HOURS AND l.t + INTERVAL 30 HOURS",
 ]
 ON_KEY = {"time": {"l": "k", "r": "k"}, "within": 1}
-
-
-@contextmanager
-def setting(spark, key, value):
-    before = spark.conf.get(key)
-    spark.conf.set(key, value)
-    try:
-        yield
-    finally:
-        spark.conf.set(key, before)
 
 
 def views(spark, zone: str, seed: int, rows: int) -> dict[str, pa.Table]:

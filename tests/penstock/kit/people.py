@@ -26,6 +26,9 @@ class Asked:
     text: str
     said: dict[str, str]
 
+    def __str__(self) -> str:
+        return self.name
+
     @property
     def tables(self) -> list[str]:
         return self.said["tables"].split(", ")

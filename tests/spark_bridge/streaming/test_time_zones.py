@@ -13,6 +13,7 @@ pytest.importorskip("pyspark", reason="needs pip install 'penstock[spark]'")
 import penstock
 from penstock.errors import UsageError
 from penstock.spark_bridge.streaming import stream
+from tests.spark_bridge.kit.settings import setting
 from tests.spark_bridge.kit.streams import (
     PROVIDER,
     ROCKSDB,
@@ -22,7 +23,7 @@ from tests.spark_bridge.kit.streams import (
     table,
     written,
 )
-from tests.spark_bridge.test_time_zones import NEW_YORK, ZONE, setting
+from tests.spark_bridge.test_time_zones import NEW_YORK, ZONE
 
 #: An hour before clocks are put back in New York.
 START = int(datetime(2024, 11, 3, 5, tzinfo=UTC).timestamp())
