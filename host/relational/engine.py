@@ -61,7 +61,7 @@ class RelationalEngine:
         try:
             for name, table in tables.items():
                 self._connection.register(name, table)
-            return self._connection.sql(text).to_arrow_table()
+            return _with_durations(self._connection.sql(text).to_arrow_table())
         except duckdb.OutOfMemoryException as error:
             raise MemoryError(_first_line(error)) from error
         except duckdb.Error as error:
@@ -117,3 +117,35 @@ def _of_columns(function: PairFunction) -> ColumnFunction:
 def _type_name(connection: Any, dtype: pa.DataType) -> Any:
     """A database's type, as that of a column."""
     return connection.from_arrow(pa.table({"x": pa.array([], dtype)})).types[0]
+
+
+def _with_durations(table: pa.Table) -> pa.Table:
+    """Give intervals, which a difference of times is in DuckDB, as durations.
+
+    Raises
+    ------
+    DataError
+        One has months.
+    """
+    for place, field in enumerate(table.schema):
+        if field.type != pa.month_day_nano_interval():
+            continue
+        column = table.column(place).combine_chunks()
+        parts = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
+        made = pa.chunked_array([_durations(part) for part in parts], pa.duration("us"))
+        table = table.set_column(place, field.name, made)
+    return table
+
+
+#: An interval as Arrow lays it out.
+_INTERVAL = np.dtype([("months", "<i4"), ("days", "<i4"), ("nanos", "<i8")])
+_DAY_US = 86_400_000_000
+
+
+def _durations(column: pa.Array) -> pa.Array:
+    values = np.frombuffer(column.buffers()[1], _INTERVAL)[column.offset :][: len(column)]
+    known = column.is_valid().to_numpy(zero_copy_only=False)
+    if values["months"][known].any():
+        raise DataError("an interval of months has no length; count it in days")
+    micros = values["days"].astype(np.int64) * _DAY_US + values["nanos"] // 1000
+    return pa.array(micros, mask=~known).cast(pa.duration("us"))

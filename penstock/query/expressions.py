@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import pyarrow as pa
 from sqlglot import exp
 
 from ..errors import QueryError, SchemaError
@@ -13,7 +14,7 @@ from ..expr.node import Expr
 from ..expr.ops import ExprTypeError
 from ..expr.tumbling import Tumbling
 from ..plan.simplify import simplify
-from ..types import TIMES, UNIT_NS, Kind
+from ..types import TIMES, UNIT_NS, Kind, from_arrow
 from ..user_functions import PairFunction, Udf
 from .constants import cast_type, interval, number, param
 from .dialect import mistaken, place, refused, written
@@ -364,6 +365,10 @@ class Lowering:
                 f"{name} and {time.type}",
                 tree,
             )
+        if isinstance(tree, exp.DateTrunc):  # trunc, which gives a date
+            if name.upper() not in _OF_DATES:
+                raise refused(f"trunc takes one of {', '.join(_OF_DATES)}, not {name}", tree)
+            return self.rules.cast(self.rules.truncated(name.upper(), time), _DATE)
         return self.rules.truncated(name.upper(), time)
 
     def _cast(self, tree: exp.Cast) -> Expr:
@@ -373,6 +378,11 @@ class Lowering:
         value, to = self.lower(literal), cast_type(tree)
         quotient = whole_quotient(value) if to.kind is Kind.INT else None
         return self.rules.cast(value if quotient is None else ops.div(*quotient), to)
+
+
+_DATE = from_arrow(pa.date32(), column="")
+#: Units of ``trunc``.
+_OF_DATES = ("YEAR", "QUARTER", "MONTH", "WEEK")
 
 
 def _check_count(count: int, what: str, parts: str, tree: exp.Expr) -> None:

@@ -64,6 +64,12 @@ CAST(f AS STRING); CAST(b AS STRING); CAST(m AS STRING); CAST(s AS VARCHAR(3)); 
 CAST(si AS INT); CAST(si AS BIGINT); CAST(si AS DOUBLE); CAST(sf AS DOUBLE); CAST(sf AS FLOAT)
 CAST(sf AS DECIMAL(10,2)); CAST(st AS TIMESTAMP); CAST(st AS TIMESTAMP_NTZ); TRY_CAST(si AS INT)
 CAST(b AS INT); CAST(i AS BOOLEAN); CAST(f AS INT); CAST(f AS DECIMAL(12,2))
+substring(s, i); substring(s, i, 2); substring(s, i, j); substr(s, -2, j); left(s, i); right(s, i)
+substring_index(s, 'a', 0); locate('', s, 3); split_part(s, '', 1); split_part(s, '', 2)
+split_part(s, '', -1); s LIKE '%\\%%'; s LIKE '%\\_%'; s LIKE '%\\\\%'; trim(concat('\u00a0', s))
+reverse(concat('e\u0301', s)); CAST(date_trunc('HOUR', t) AS STRING); concat_ws('-', d, t)
+concat(date_trunc('HOUR', t)); TRY_CAST(sf AS INT); TRY_CAST(s AS INT); TRY_CAST(s AS DOUBLE)
+TRY_CAST(sf AS DOUBLE); CAST(' 12 ' AS INT)
 """
 #: Their types in Spark.
 DDL = (
@@ -91,11 +97,19 @@ x + INTERVAL '-90' MINUTE; x + INTERVAL 2 DAYS 3 HOURS; x - INTERVAL 13 HOUR; x 
 x - INTERVAL 13 MONTH; x - INTERVAL 1 YEAR
 """
 UNITS = ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND")
-OF_UNITS = ("timestampadd({u}, i, x)", "timestampadd({u}, 1, x)", "dateadd({u}, i, x)")
+OF_UNITS = (
+    *("timestampadd({u}, i, x)", "timestampadd({u}, 1, x)", "dateadd({u}, i, x)"),
+    *("timestampdiff({u}, x, x2)", "datediff({u}, x, x2)"),
+)
 OTHERS = """
 unix_seconds(t); unix_millis(t); unix_micros(t); CAST(t AS BIGINT); d + i; d - i; d + 1
 t - t2 > INTERVAL 1 HOUR; CAST(CAST(t AS DATE) AS STRING); lpad(CAST(month(d) AS STRING), 2, '0')
-t IN (t2, TIMESTAMP'1970-01-01 00:00:00')
+t IN (t2, TIMESTAMP'1970-01-01 00:00:00'); CAST(t AS DOUBLE); t - t2; n - n2; d - d2
+d + INTERVAL 1 DAY; d - INTERVAL 3 MONTHS; d + INTERVAL 1 YEAR; d - INTERVAL 2 WEEKS
+d + INTERVAL 5 HOURS; d - d2 > INTERVAL 10 DAYS; CAST(t AS DATE) - d
+t - TIMESTAMP'2000-01-01 01:00:00'
+trunc(t, 'YEAR'); trunc(d, 'MM'); trunc(d, 'WEEK'); trunc(n, 'mon')
+date_trunc('MM', t); date_trunc('yyyy', t); date_trunc('dd', t); date_trunc('HOUR', d)
 """
 REFUSED = """
 btrim(s); octet_length(s); bit_length(s); regexp_substr(s, 'a'); s RLIKE p; regexp_count(s, 'a')
@@ -108,7 +122,11 @@ extract(YEAR FROM t); date_part('YEAR', t); date_format(t, 'MMM dd'); date_forma
 date_format(t, 'E'); date_format(t, s); from_unixtime(big); to_timestamp(st, 'yyyy-MM-dd')
 timestamp_seconds(big); timestamp_millis(big); unix_timestamp(st); make_date(2020, 1, j)
 date_from_unix_date(i); make_timestamp(2020, 1, j, 1, 2, 3); t + make_interval(0, i); hour(st)
-unix_date(d)
+unix_date(d); split(s, 'a', 2); split(s, ''); levenshtein(s, p, 2); regexp_replace(s, '', '-')
+regexp_replace(s, 'x*', '-'); regexp_replace(s, 'a', 'X', 2); regexp_replace(s, '[[:alpha:]]', '-')
+regexp_replace(s, '(a)', '${1}1'); s RLIKE '(?i)σ'; s RLIKE '(?m)^a'; to_utc_timestamp(t, 'UTC')
+from_utc_timestamp(t, 'UTC'); to_date(s, 'dd/MM/yyyy'); format_number(big, 0); trunc(d, 'DAY')
+TRY_CAST(s AS DATE); TRY_CAST(s AS BOOLEAN)
 """
 
 

@@ -50,22 +50,51 @@ _OF_TEXT = {
     # Where a text begins that is asked for at a place from 1 on, or from the end on, from 0 on.
     "ps_begin(s, p)": "CASE WHEN p > 0 THEN p - 1 WHEN p < 0 THEN length(s) + p ELSE 0 END",
     "ps_substring(s, p, n)": (
+        "CASE WHEN p IS NULL OR n IS NULL THEN NULL ELSE "
         "substring(s, greatest(ps_begin(s, p), 0) + 1, "
-        "greatest(ps_begin(s, p) + n - greatest(ps_begin(s, p), 0), 0))"
+        "greatest(ps_begin(s, p) + n - greatest(ps_begin(s, p), 0), 0)) END"
     ),
-    "ps_left(s, n)": "left(s, greatest(n, 0))",
-    "ps_right(s, n)": "right(s, greatest(n, 0))",
+    # greatest() skips NULL.
+    "ps_left(s, n)": "CASE WHEN n IS NOT NULL THEN left(s, greatest(n, 0)) END",
+    "ps_right(s, n)": "CASE WHEN n IS NOT NULL THEN right(s, greatest(n, 0)) END",
+    "ps_split_part(s, d, n)": (
+        "CASE WHEN d <> '' THEN split_part(s, d, n) WHEN s IS NULL OR d IS NULL OR n IS NULL THEN "
+        "NULL WHEN abs(n) = 1 THEN s ELSE '' END"
+    ),
+    # DuckDB's own keeps what is combined.
+    "ps_reverse(s)": "array_to_string(list_reverse(regexp_extract_all(s, '(?s).')), '')",
     "ps_substring_index(s, d, n)": (
         "CASE WHEN n > 0 THEN array_to_string(string_split(s, d)[1:n], d) "
-        "WHEN n < 0 THEN array_to_string(string_split(s, d)[n:], d) WHEN n = 0 THEN '' END"
+        "WHEN n < 0 THEN array_to_string(string_split(s, d)[n:], d) "
+        "WHEN n = 0 AND s IS NOT NULL AND d IS NOT NULL THEN '' END"
     ),
     "ps_locate(sub, s, p)": (
         "CASE WHEN sub IS NULL OR s IS NULL OR p IS NULL THEN NULL WHEN p < 1 THEN 0 "
+        "WHEN sub = '' THEN 1 "
         "WHEN strpos(substring(s, p), sub) = 0 THEN 0 ELSE strpos(substring(s, p), sub) + p - 1 END"
     ),
     "ps_initcap(s)": (
         "array_to_string(list_transform(string_split(lower(s), ' '), "
         "lambda w: upper(w[1]) || w[2:]), ' ')"
+    ),
+    # Spark reads fewer texts as integers than DuckDB, and more as floats.
+    "ps_shorn(s)": r"regexp_replace(s, '^\s+|\s+$', '', 'g')",
+    "ps_is_whole(s)": r"regexp_full_match(s, '\s*[+-]?[0-9]+\s*')",
+    "ps_is_number(s)": (
+        r"regexp_full_match(ps_shorn(s), '[+-]?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][+-]?[0-9]+)?')"
+    ),
+    "ps_is_special(s)": (
+        "regexp_full_match(lower(ps_shorn(s)), "
+        "'nan|[+-]?inf(inity)?|[+-]?[0-9.]+(e[+-]?[0-9]+)?[fd]')"
+    ),
+    "ps_whole(s)": (
+        "CASE WHEN s IS NULL OR ps_is_whole(s) THEN ps_shorn(s) ELSE error('the text ' || s "
+        "|| ' is no integer; cast it to DECIMAL or DOUBLE first, or use TRY_CAST') END"
+    ),
+    "ps_whole_or_null(s)": "CASE WHEN ps_is_whole(s) THEN ps_shorn(s) END",
+    "ps_number_or_null(s)": (
+        "CASE WHEN ps_is_number(s) THEN ps_shorn(s) WHEN ps_is_special(s) THEN error('the text ' "
+        "|| s || ' is a number to Spark alone; replace it first') END"
     ),
     "ps_text_of_double(x)": (
         "CASE WHEN x IS NULL THEN NULL WHEN x = 0 OR (abs(x) >= 0.001 AND abs(x) < 10000000) "
@@ -78,6 +107,24 @@ _OF_TIMES = {
     # How long ago a multiple of a step was, that is counted from a start.
     "ps_since(t, step, start)": "((epoch_us(t) - start) % step + step) % step",
     "ps_unix(t, per)": "((epoch_us(t) - ps_since(t, per, 0)) // per)::BIGINT",
+    "ps_local(t)": "t::TIMESTAMP",
+    # Of days, too: nanoseconds of centuries, as Arrow counts them, are too many for 64 bits.
+    "ps_span_of(us)": (
+        "to_days((us // 86400000000)::INT) + "
+        "to_microseconds(us - (us // 86400000000) * 86400000000)"
+    ),
+    "ps_between(a, b)": "ps_span_of(epoch_us(b) - epoch_us(a))",
+    # As java.time counts months: those of dates, of which the later one is a day less where its
+    # time of day comes before the other's.
+    "ps_last_day(a, b)": (
+        "CASE WHEN b::DATE > a::DATE AND b::TIME < a::TIME THEN b::DATE - 1 "
+        "WHEN b::DATE < a::DATE AND b::TIME > a::TIME THEN b::DATE + 1 ELSE b::DATE END"
+    ),
+    "ps_packed(d)": "(year(d) * 12 + month(d)) * 32 + day(d)",
+    "ps_months(a, b)": (
+        "ps_div(ps_packed(ps_last_day(ps_local(a), ps_local(b))) - ps_packed(a::DATE), 32)"
+    ),
+    "ps_days(a, b, n)": "ps_div(epoch_us(ps_local(b)) - epoch_us(ps_local(a)), n * 86400000000)",
     "ps_span(a, b)": "{'start': a, 'end': b}",
     "ps_window(t, size, start)": (
         "ps_span(t - to_microseconds(ps_since(t, size, start)), "

@@ -49,6 +49,18 @@ def concat(tree: exp.Expr) -> exp.Expr:
     return exp.paren(found, copy=False)
 
 
+def concat_ws(tree: exp.ConcatWs) -> exp.Expr:
+    by, *parts = tree.expressions
+    return call("concat_ws", by, *(as_text(p) if is_of(p, *TIMES, "double") else p for p in parts))
+
+
+def format_number(tree: exp.Anonymous) -> exp.Expr:
+    value, *others = tree.expressions
+    if is_of(value, "decimal", "bigint"):  # which lose digits as doubles
+        raise refused("format_number takes a double; cast the number to DOUBLE first", tree)
+    return call("ps_format_number", value, *others)
+
+
 def cast(tree: exp.Cast) -> exp.Expr:
     to, value = tree.to, tree.this
     name = to.this
@@ -58,16 +70,36 @@ def cast(tree: exp.Cast) -> exp.Expr:
         if is_of(value, *TIMES):
             return call("ps_unix", value, 1_000_000)
         value = call("trunc", value)
-    if to.is_type("double") and is_of(value, *TIMES):
-        return call("epoch", value)
+    if to.is_type("double", "float") and is_of(value, *TIMES):
+        micros = exp.cast(call("epoch_us", value), "double", copy=False)
+        return exp.Div(this=micros, expression=exp.Literal.number("1e6"), typed=True)
+    is_tried = isinstance(tree, exp.TryCast) and bool(tree.args.get("safe"))
+    if is_of(value, *TEXTS) and to.is_type(*INTEGERS):
+        value = call("ps_whole_or_null" if is_tried else "ps_whole", value)
+    elif is_tried and is_of(value, *TEXTS):
+        if not to.is_type("double", "float", "decimal"):
+            raise refused("TRY_CAST of text takes numbers: test a date or truth value first", tree)
+        value = call("ps_number_or_null", value)
     if to.is_type("decimal") and not is_of(value, *INTEGERS, *TEXTS, "decimal"):
         digits = to.expressions[1].this if len(to.expressions) > 1 else exp.Literal.number(0)
         value = call("ps_round", value, digits.copy())
     if to.is_type("timestamp", "timestamptz", "timestampltz"):
         to = exp.DataType.build("timestamptz", dialect="duckdb")
-    return exp.Cast(this=value, to=to)
+    return exp.TryCast(this=value, to=to) if is_tried else exp.Cast(this=value, to=to)
 
 
 def total(tree: exp.Sum) -> exp.Expr:
-    of = tree.this.expressions[0] if isinstance(tree.this, exp.Distinct) else tree.this
-    return exp.cast(tree, "bigint", copy=False) if is_of(of, *INTEGERS) else tree
+    """A sum; of integers, a BIGINT as in Spark."""
+    return tree if isinstance(tree.parent, exp.Window) else _as_bigint(tree, tree)
+
+
+def over(tree: exp.Window) -> exp.Expr:
+    """An aggregate over a window."""
+    return _as_bigint(tree, tree.this) if isinstance(tree.this, exp.Sum) else tree
+
+
+def _as_bigint(tree: exp.Expr, total: exp.Sum) -> exp.Expr:
+    of = total.this.expressions[0] if isinstance(total.this, exp.Distinct) else total.this
+    if not is_of(of, *INTEGERS):
+        return tree
+    return exp.Cast(this=tree, to=exp.DataType.build("bigint"))

@@ -6,16 +6,21 @@ import re
 
 from sqlglot import exp
 
-from ...query.dialect import refused
+from ...query.dialect import refused, written
 from .calls import call
 
 
 def like(tree: exp.Expr) -> exp.Expr:
+    """LIKE, where Spark escapes by \\ if nothing else is said."""
+    if isinstance(tree.parent, exp.Escape):
+        return tree
     return exp.Escape(this=tree, expression=exp.Literal.string("\\"))
 
 
 #: What Java's regular expressions have, and RE2's have not or read otherwise.
-_OF_JAVA = re.compile(r"\(\?[=!<>]|\\[1-9kKpPGRXhHvVQE]|[*+?}]\+|&&")
+_OF_JAVA = re.compile(r"\(\?[^:i]|\(\?i[^)]|\\[1-9kKpPGRXhHvVQE]|[*+?}]\+|&&|\[[^\]]*\[")
+#: Texts in which a pattern that may match nothing does.
+_PROBES = ("", "a", "a b", "-", "1 b\n")
 
 
 def pattern(tree: exp.Expr | None, whole: exp.Expr) -> exp.Expr:
@@ -23,20 +28,47 @@ def pattern(tree: exp.Expr | None, whole: exp.Expr) -> exp.Expr:
         raise refused("a regular expression is a constant text", whole)
     if _OF_JAVA.search(tree.name):
         raise refused(
-            "a regular expression without look-around, back references, possessive quantifiers and "
-            "classes of Java's alone is needed",
+            "a regular expression without look-around, back references, possessive quantifiers, "
+            "flags but (?i), and classes of Java's alone is needed",
             whole,
         )
+    if "(?i)" in tree.name and not tree.name.isascii():
+        raise refused("a regular expression with (?i) is of ASCII letters", whole)
     return tree
 
 
+def _of_something(tree: exp.Expr, whole: exp.Expr) -> exp.Expr:
+    """A pattern that never matches nothing at all, where engines go on in different places."""
+    try:
+        found = re.compile(pattern(tree, whole).name)
+    except re.error as error:
+        raise refused(f"the regular expression is wrong: {error}", whole) from None
+    if any(not one.group() for text in _PROBES for one in found.finditer(text)):
+        raise refused("a regular expression is needed that matches a character at least", whole)
+    return tree
+
+
+def _only(tree: exp.Expr, *keys: str) -> None:
+    """Refuse further arguments of a function."""
+    others = [
+        key for key, arg in tree.args.items() if isinstance(arg, exp.Expr) and key not in keys
+    ]
+    if others:
+        raise refused(f"{written(tree)} takes {len(keys)} arguments", tree)
+
+
 def regexp_replace(tree: exp.RegexpReplace) -> exp.Expr:
+    _only(tree, "this", "expression", "replacement")
     to = tree.args.get("replacement")
-    if to is None or not to.is_string:
-        raise refused("regexp_replace takes a constant text to put in", tree)
+    if to is None or not to.is_string or "\\" in to.name or "${" in to.name:
+        raise refused("regexp_replace takes a constant text to put in, and groups as $1", tree)
     said = exp.Literal.string(re.sub(r"\$(\d)", r"\\\1", to.name))
     return call(
-        "regexp_replace", tree.this, pattern(tree.expression, tree), said, exp.Literal.string("g")
+        "regexp_replace",
+        tree.this,
+        _of_something(tree.expression, tree),
+        said,
+        exp.Literal.string("g"),
     )
 
 
@@ -50,4 +82,18 @@ def regexp_like(tree: exp.RegexpLike) -> exp.Expr:
 
 
 def regexp_split(tree: exp.RegexpSplit) -> exp.Expr:
-    return call("string_split_regex", tree.this, pattern(tree.expression, tree))
+    _only(tree, "this", "expression")
+    return call("string_split_regex", tree.this, _of_something(tree.expression, tree))
+
+
+def levenshtein(tree: exp.Levenshtein) -> exp.Expr:
+    _only(tree, "this", "expression")
+    return tree
+
+
+def trim(tree: exp.Trim) -> exp.Expr:
+    """Spark trims spaces, and DuckDB all that is one."""
+    name = {"LEADING": "ltrim", "TRAILING": "rtrim"}.get(
+        str(tree.args.get("position") or ""), "trim"
+    )
+    return call(name, tree.this, tree.args.get("expression") or exp.Literal.string(" "))

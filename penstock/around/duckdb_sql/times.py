@@ -9,7 +9,7 @@ from sqlglot import exp
 from ...query import constants
 from ...query.dialect import refused
 from ...types import UNIT_NS
-from .calls import call
+from .calls import TIMES, call, is_of
 
 #: What a format of a date is made of: codes of ``strftime``, and signs.
 _DATE_CODES = re.compile(r"(%[YmdHMSyjfpI]|%-[mdHMSyI]|[^%A-Za-z])*\Z")
@@ -33,11 +33,71 @@ def date_format(tree: exp.TimeToStr) -> exp.Expr:
 
 
 def as_date(tree: exp.Expr) -> exp.Expr:
-    return exp.cast(tree, "date", copy=False)
+    # Not exp.cast, which believes that a date is one already where Spark has one.
+    return exp.Cast(this=tree, to=exp.DataType.build("date"))
+
+
+def to_date(tree: exp.TsOrDsToDate) -> exp.Expr:
+    if tree.args.get("format") is not None:
+        raise refused("to_date takes no format; make a text like 2024-05-06 of it first", tree)
+    return as_date(tree.this)
+
+
+#: Units of date_trunc and trunc by another name.
+_UNIT_NAMES = {"YYYY": "YEAR", "YY": "YEAR", "MM": "MONTH", "MON": "MONTH", "DD": "DAY"}
+#: Units of trunc, which gives a date.
+_OF_DATES = ("YEAR", "QUARTER", "MONTH", "WEEK")
+
+
+def truncated(tree: exp.TimestampTrunc) -> exp.Expr:
+    """``date_trunc``, which gives a timestamp of a date, too."""
+    unit = str(tree.args["unit"].name).upper()
+    unit = exp.Literal.string(_UNIT_NAMES.get(unit, unit).lower())
+    made = call("date_trunc", unit, _as_timestamp(tree.this))
+    made.type = exp.DataType.build("timestamptz")
+    return made
+
+
+def date_truncated(tree: exp.DateTrunc) -> exp.Expr:
+    """``trunc``."""
+    unit = str(tree.args["unit"].name).upper()
+    unit = _UNIT_NAMES.get(unit, unit)
+    if unit not in _OF_DATES:
+        raise refused(f"trunc takes {', '.join(_OF_DATES)}, not {unit}", tree)
+    return as_date(call("date_trunc", exp.Literal.string(unit.lower()), as_date(tree.this)))
+
+
+def _as_timestamp(tree: exp.Expr) -> exp.Expr:
+    """A date as a timestamp."""
+    if not is_of(tree, "date"):
+        return tree
+    return exp.cast(tree, exp.DataType.build("timestamptz", dialect="duckdb"), copy=False)
+
+
+def moved(tree: exp.Add | exp.Sub) -> exp.Expr:
+    """A time and an INTERVAL, or two times: of dates, whole days give a date again."""
+    a, b = tree.this, tree.expression
+    if isinstance(tree, exp.Sub) and is_of(a, "date") and is_of(b, "date"):
+        return call("to_days", exp.cast(exp.paren(tree, copy=False), "int", copy=False))
+    if isinstance(tree, exp.Sub) and is_of(a, *TIMES) and is_of(b, *TIMES):
+        # DuckDB's own differences of times with a zone may be off by a millisecond before 1970.
+        return call("ps_between", b, a)
+    span = next((one for one in (a, b) if isinstance(one, exp.Interval)), None)
+    if span is None or not any(is_of(one, "date") for one in (a, b)):
+        return tree
+    if str(span.unit or "").upper().rstrip("S") in ("YEAR", "MONTH", "WEEK", "DAY"):
+        return as_date(exp.paren(tree, copy=False))
+    return type(tree)(this=_as_timestamp(a), expression=_as_timestamp(b))
 
 
 def date_diff(tree: exp.DateDiff) -> exp.Expr:
-    """``datediff(to, from)`` in days."""
+    """``datediff(to, from)`` in days, or ``datediff(unit, from, to)``."""
+    if tree.args.get("unit") is not None:
+        # The parser makes dates of both, which is for days alone.
+        later, earlier = tree.this.this, tree.expression.this
+        return timestamp_diff(
+            exp.TimestampDiff(this=later, expression=earlier, unit=tree.args["unit"])
+        )
     days = exp.Literal.string("day")
     return call("date_diff", days, as_date(tree.expression), as_date(tree.this))
 
@@ -49,7 +109,12 @@ def timestamp_diff(tree: exp.TimestampDiff) -> exp.Expr:
     if unit in _UNITS_US:
         between = exp.Sub(this=call("epoch_us", later), expression=call("epoch_us", earlier))
         return call("ps_div", between, _UNITS_US[unit])
-    return call("date_sub", exp.Literal.string(unit.lower()), earlier, later)
+    if unit in ("DAY", "WEEK"):
+        return call("ps_days", earlier, later, 7 if unit == "WEEK" else 1)
+    months = {"MONTH": 1, "QUARTER": 3, "YEAR": 12}.get(unit)
+    if months is None:
+        raise refused(f"timestampdiff knows no unit {unit}", tree)
+    return call("ps_div", call("ps_months", earlier, later), months)
 
 
 def added(tree: exp.Expr) -> exp.Expr:
@@ -97,11 +162,16 @@ def window(tree: exp.Anonymous) -> exp.Expr:
 
 
 def slide(select: exp.Select) -> None:
-    """Give each row once for each of the sliding windows that it is in."""
+    """Give each row once for each of the windows that it is in: none if it has no time."""
     names: dict[str, str] = {}
+    timeless: set[str] = set()
     for one in list(select.find_all(exp.Anonymous)):
         if one.name.lower() != "window" or one.find_ancestor(exp.Select) is not select:
             continue
+        time = one.expressions[0]
+        if time.sql() not in timeless:
+            timeless.add(time.sql())
+            select.where(exp.Not(this=exp.Is(this=time.copy(), expression=exp.null())), copy=False)
         if len(one.expressions) < 3 or one.expressions[1] == one.expressions[2]:
             continue
         if one.sql() not in names:

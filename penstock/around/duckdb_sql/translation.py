@@ -22,12 +22,12 @@ _SAME: tuple[type[exp.Expr], ...] = (
     *(exp.Abs, exp.Exp, exp.Sin, exp.Cos, exp.Tan, exp.Atan, exp.Pow, exp.Sinh, exp.Cosh),
     *(exp.Tanh, exp.Cbrt, exp.Pi),
     # Texts
-    *(exp.Lower, exp.Trim, exp.Replace, exp.Reverse, exp.Repeat, exp.Length, exp.StartsWith),
-    *(exp.EndsWith, exp.Contains, exp.SplitPart, exp.ConcatWs, exp.Translate, exp.Levenshtein),
+    *(exp.Lower, exp.Replace, exp.Repeat, exp.Length, exp.StartsWith),
+    *(exp.EndsWith, exp.Contains, exp.Translate),
     exp.Pad,
     # Times
     *(exp.Year, exp.Month, exp.Day, exp.DayOfMonth, exp.Hour, exp.Minute, exp.Second, exp.Quarter),
-    *(exp.DayOfYear, exp.WeekOfYear, exp.TimestampTrunc, exp.DateTrunc, exp.LastDay),
+    *(exp.DayOfYear, exp.WeekOfYear, exp.LastDay),
     # Aggregates
     *(exp.Count, exp.Avg, exp.Min, exp.Max, exp.Stddev, exp.StddevSamp, exp.StddevPop),
     *(exp.Variance, exp.VariancePop, exp.Corr, exp.CovarSamp, exp.CovarPop, exp.Median),
@@ -67,9 +67,10 @@ def to_duckdb(tree: exp.Query) -> str:
 def _rewritten(tree: exp.Expr) -> exp.Expr:
     """Rewrite a tree from its leaves up; what takes the place of a node has its type."""
     for child in list(tree.iter_expressions()):
+        key, place = child.arg_key, child.index
         made = _rewritten(child)
-        if made is not child:
-            child.replace(made)
+        if made is not child:  # which may be within it now, so that its parent is another
+            tree.set(str(key), made, place)
     made = _translated(tree)
     if made is not tree and made.type is None:
         made.type = tree.type
@@ -122,6 +123,11 @@ _REWRITTEN: dict[type[exp.Expr], Callable[[Any], exp.Expr]] = {
     exp.Upper: _on("ps_upper"),
     exp.Initcap: _on("ps_initcap"),
     exp.Concat: numbers.concat,
+    exp.ConcatWs: numbers.concat_ws,
+    exp.Trim: patterns.trim,
+    exp.Reverse: _on("ps_reverse"),
+    exp.Levenshtein: patterns.levenshtein,
+    exp.SplitPart: _on("ps_split_part", "this", "delimiter", "part_index"),
     exp.DPipe: numbers.concat,
     exp.Substring: _substring,
     exp.Left: _of_both("ps_left"),
@@ -135,7 +141,11 @@ _REWRITTEN: dict[type[exp.Expr], Callable[[Any], exp.Expr]] = {
     exp.RegexpExtract: patterns.regexp_extract,
     exp.RegexpSplit: patterns.regexp_split,
     exp.Interval: times.interval,
-    exp.TsOrDsToDate: lambda tree: times.as_date(tree.this),
+    exp.TsOrDsToDate: times.to_date,
+    exp.TimestampTrunc: times.truncated,
+    exp.DateTrunc: times.date_truncated,
+    exp.Add: times.moved,
+    exp.Sub: times.moved,
     exp.TimeStrToTime: lambda tree: exp.cast(tree.this, "timestamptz", copy=False),
     exp.TimeToStr: times.date_format,
     exp.StrToUnix: lambda tree: call("ps_unix", tree.this, 1_000_000),
@@ -150,6 +160,7 @@ _REWRITTEN: dict[type[exp.Expr], Callable[[Any], exp.Expr]] = {
     exp.DateSub: times.added,
     exp.DayOfWeek: times.day_of_week,
     exp.Sum: numbers.total,
+    exp.Window: numbers.over,
     exp.ArgMax: _of_both("arg_max_null"),
     exp.ArgMin: _of_both("arg_min_null"),
     exp.Quantile: _on("quantile_cont", "this", "quantile"),
@@ -161,8 +172,9 @@ _REWRITTEN: dict[type[exp.Expr], Callable[[Any], exp.Expr]] = {
 _BY_NAME: dict[str, Callable[[Any], exp.Expr]] = {
     **{
         name: lambda tree, name=name: call(f"ps_{name}", *tree.expressions)
-        for name in ("pmod", "hypot", "haversine", "log1p", "format_number")
+        for name in ("pmod", "hypot", "haversine", "log1p")
     },
+    "format_number": numbers.format_number,
     "weekday": lambda tree: exp.Sub(
         this=call("isodow", *tree.expressions), expression=exp.Literal.number(1)
     ),
@@ -227,6 +239,8 @@ def _translated(tree: exp.Expr) -> exp.Expr:
         if name not in _BY_NAME:
             raise refused(f"function {tree.name} is not supported{_close(name)}", tree)
         return _BY_NAME[name](tree)
+    if isinstance(tree, exp.AtTimeZone | exp.FromTimeZone):
+        raise refused("from_utc_timestamp and to_utc_timestamp are not supported", tree)
     if isinstance(tree, exp.Func) and not isinstance(tree, _SAME):
         raise refused(
             f"{written(tree)} is not supported{_close(written(tree).rpartition(' ')[2])}", tree
