@@ -197,8 +197,6 @@ class _Computed:
 class _Spark:
     """Spark around joins; which columns parts give it finds by analysis, without a job."""
 
-    name = "Spark"
-
     def __init__(self, spark: SparkSession, frames: Mapping[str, DataFrame]) -> None:
         self._spark = spark
         self._frames = dict(frames)

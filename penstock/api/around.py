@@ -147,8 +147,6 @@ def check_closing(query: JoinQuery | GroupQuery) -> None:
 class _DuckDB:
     """DuckDB around joins; which columns parts give it finds by running them on empty tables."""
 
-    name = "DuckDB"
-
     def __init__(
         self,
         engine: RelationalEngine,
@@ -170,6 +168,8 @@ class _DuckDB:
         return to_duckdb(made)
 
     def pairs(self, part: Joined) -> int | None:
+        if any(name not in self._tables for name in part.reads):
+            return None
         reads = {name: self._tables[name] for name in part.reads}
         try:
             query = compile_select(

@@ -144,9 +144,6 @@ class Split:
 class Surrounding(Protocol):
     """The engine for what stands around joins."""
 
-    #: Its name, for messages.
-    name: str
-
     def written(self, tree: exp.Query) -> str:
         """Write a query, whose names are in full and whose types are annotated, in its SQL.
 
