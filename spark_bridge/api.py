@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from pyspark.sql import DataFrame, SparkSession
 
-from penstock.errors import UsageError
+from penstock.errors import MistakenError, QueryError, UsageError
 from penstock.host.join.lookup.source import RelationTable, relation_of
 
-from .around import one_join_or_parts, told
+from .around import SparkParts, one_join_or_parts, told
 from .batch.explain import describe
 from .batch.join import BatchPlan
 from .explaining import show
@@ -211,24 +211,34 @@ def explain(
         return describe_lookup(LookupCall.of(spark, query, tables, options, arguments))
     refuse_without_relation(memory_bytes=memory_bytes, pins=pins)
     frames = cast("Mapping[str, DataFrame | str]", tables)
+    try:
+        return _planned(Request.of(spark, query, frames, options), lanes, partitioning)[0]
+    except MistakenError:
+        raise
+    except QueryError as error:
+        parts = SparkParts.of(spark, query, frames, options, error)
     facts: list[str] = []
 
     def plan(
         text: str, given: Mapping[str, DataFrame | str], own: JoinOptions
     ) -> DataFrame | StreamingJoin:
-        request = Request.of(spark, text, given, own)
-        if request.is_streaming:
-            running = _streaming(request, lanes, partitioning)
-            facts.append(running.explain())
-            return running
-        planned = BatchPlan.of(request, lanes, partitioning)
-        facts.append(describe(planned))
-        return planned.frame()
+        described, planned = _planned(Request.of(spark, text, given, own), lanes, partitioning)
+        facts.append(described)
+        return planned.frame() if isinstance(planned, BatchPlan) else planned
 
-    one_join_or_parts(
-        spark, query, frames, options, plan, lambda part: facts.append(show([told(part)]))
-    )
+    parts.open(plan, lambda part: facts.append(show([told(part)])))
     return "\n".join(facts)
+
+
+def _planned(
+    request: Request, lanes: int | None, partitioning: str | None
+) -> tuple[str, BatchPlan | StreamingJoin]:
+    """A join, planned, and its description."""
+    if request.is_streaming:
+        running = _streaming(request, lanes, partitioning)
+        return running.explain(), running
+    planned = BatchPlan.of(request, lanes, partitioning)
+    return describe(planned), planned
 
 
 def _run(

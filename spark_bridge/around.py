@@ -50,9 +50,8 @@ def one_join_or_parts(
     tables: Mapping[str, DataFrame | str],
     options: JoinOptions,
     join: RunJoin,
-    tell: Callable[[Part], None] = lambda part: None,
 ) -> DataFrame | StreamingJoin:
-    """Run a query as one join, or, if it is more, in parts, of which ``tell`` is told.
+    """Run a query as one join, or, if it is more, in parts.
 
     Raises
     ------
@@ -64,10 +63,7 @@ def one_join_or_parts(
     except MistakenError:
         raise
     except QueryError as error:
-        frames = {name: frame_of(spark, name, table) for name, table in tables.items()}
-        parts = SparkParts.of(spark, text, frames, options, error)
-        is_stream = any(frame.isStreaming for frame in frames.values())
-        return parts.stream(join, tell) if is_stream else parts.run(join, tell)
+        return SparkParts.of(spark, text, tables, options, error).open(join)
 
 
 @dataclass(frozen=True)
@@ -92,7 +88,7 @@ class SparkParts:
     def of(
         spark: SparkSession,
         text: str,
-        frames: Mapping[str, DataFrame],
+        tables: Mapping[str, DataFrame | str],
         options: JoinOptions,
         why: QueryError,
     ) -> SparkParts:
@@ -108,6 +104,7 @@ class SparkParts:
         ------
         QueryError, SchemaError
         """
+        frames = {name: frame_of(spark, name, table) for name, table in tables.items()}
         schemas = {name: arrow_schema(frame.schema) for name, frame in frames.items()}
         chosen = QueryOptions(
             time=options.get("time"),
@@ -131,10 +128,17 @@ class SparkParts:
             raise why
         return SparkParts(spark, found, frames, options)
 
-    def stream(
+    def open(
         self, join: RunJoin, tell: Callable[[Part], None] = lambda part: None
     ) -> StreamingJoin | DataFrame:
-        """The running query; ``join`` opens the join among the parts."""
+        """The rows, or the running query; ``join`` runs the joins among the parts.
+
+        ``tell`` is told of each part before it is planned.
+        """
+        is_stream = any(frame.isStreaming for frame in self.frames.values())
+        return self._stream(join, tell) if is_stream else self._run(join, tell)
+
+    def _stream(self, join: RunJoin, tell: Callable[[Part], None]) -> StreamingJoin | DataFrame:
         core, after = self.found.of_stream()
         made = dict(self.frames)
         for part in self.found.parts:
@@ -150,11 +154,7 @@ class SparkParts:
             return compute(opened)
         return replace(opened, after=compute)
 
-    def run(self, join: RunJoin, tell: Callable[[Part], None] = lambda part: None) -> DataFrame:
-        """The rows, as a DataFrame; ``join`` runs the joins among the parts.
-
-        ``tell`` is told of each part before it is planned.
-        """
+    def _run(self, join: RunJoin, tell: Callable[[Part], None]) -> DataFrame:
         made = dict(self.frames)
         for part in self.found.parts:
             tell(part)

@@ -9,7 +9,7 @@ import pyarrow as pa
 from pyspark.sql import types as spark
 from pyspark.sql.pandas.types import from_arrow_type
 
-from penstock.errors import QueryError, SchemaError
+from penstock.errors import MistakenError, SchemaError
 
 if TYPE_CHECKING:  # data sources need the tables of types, in processes that start for each batch
     from penstock.plan.query import JoinQuery
@@ -104,7 +104,7 @@ def output_schema(computed: pa.Schema) -> pa.Schema:
 
     Raises
     ------
-    QueryError
+    MistakenError
         A value may be too large for every Spark type.
     """
     return pa.schema([pa.field(field.name, _output_type(field)) for field in computed])
@@ -115,7 +115,7 @@ def _output_type(field: pa.Field) -> pa.DataType:
     if pa.types.is_uint64(dtype):
         return pa.decimal128(20, 0)
     if pa.types.is_decimal(dtype) and dtype.precision > _DECIMAL_DIGITS:
-        raise QueryError(
+        raise MistakenError(
             f"output column {field.name} may need {dtype.precision} digits, and Spark's decimals "
             f"have {_DECIMAL_DIGITS}; CAST it, or its operands, to a smaller type"
         )

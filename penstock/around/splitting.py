@@ -88,6 +88,8 @@ def _check_names(tree: exp.Query, schemas: Mapping[str, pa.Schema], options: Que
     tables: dict[str, pa.Schema | None] = {}
     for table in tree.find_all(exp.Table, exp.Subquery):
         found = [one for name, one in schemas.items() if name.lower() == table.name.lower()]
+        if isinstance(table, exp.Table) and table.name and not found:
+            return  # of an unknown table more is said elsewhere
         own = found[0] if found and isinstance(table, exp.Table) else None
         tables |= {name.lower(): own for name in (table.name, table.alias) if name}
     for what, given in (("time is", options.time), ("unique is", options.unique)):
