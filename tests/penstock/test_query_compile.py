@@ -186,6 +186,6 @@ def test_a_list_column_may_be_selected_but_not_joined_on() -> None:
 
 
 def test_a_tree_made_on_the_way_is_not_taken_for_another() -> None:
-    lowering = Lowering(Scope(()), {}, TimeRules(zone_of("UTC")))
+    lowering = Lowering(Scope(()), {}, {}, TimeRules(zone_of("UTC")))
     # Each tree is gone before the next is made, which then may have its address.
     assert [lowering.lower(parse_one(str(k))).attr for k in range(200)] == list(range(200))
