@@ -173,7 +173,7 @@ def test_a_fallback_is_seen(spark, tmp_path, listener, device, options, design):
     tables = {side: stream_of(spark, tmp_path / side) for side in sides}
     spark.conf.set("spark.penstock.device.fallback", "cpu")
     try:
-        text = TEXT.replace("< 2", "< 1.5e0")
+        text = TEXT.replace("abs(a.x - b.x) < 2", "sqrt(pow(a.x - b.x, 2)) < 1.5e0")
         given = {"device": device, "device_options": options, "design": design, "lanes": 1}
         writer = stream(spark, text, tables, **given).writeStream.format("parquet")
         writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint"))
