@@ -13,7 +13,7 @@ from ..expr.node import Expr
 from ..expr.tumbling import Tumbling
 from ..plan.query import LEFT, RIGHT, Aggregation, JoinKind
 from . import clauses
-from .dialect import refused
+from .dialect import mistaken, refused
 from .groups import check_joined, has_groups, read_aggregation
 from .nulls import supplied_or_null
 from .output import select_columns
@@ -144,7 +144,7 @@ def _common(tree: exp.Select, sources: tuple[Source, ...]) -> list[str]:
             return common
         if join.method == "NATURAL":
             if join.args.get("on"):
-                raise refused("NATURAL JOIN takes no ON; leave one of both out", join)
+                raise mistaken("NATURAL JOIN takes no ON; leave one of both out", join)
             return [name for name in sources[0].columns if sources[1].find(name) is not None]
     return []
 
