@@ -10,7 +10,7 @@ from typing import Any, overload
 
 import pyarrow as pa
 
-from .errors import MissingToolError, UsageError
+from .errors import UsageError
 from .expr import ops
 from .expr.functions import FUNCTIONS, Function
 from .expr.node import Expr
@@ -160,10 +160,8 @@ def udf(
 def _of_pairs(function: Callable[..., Any]) -> PairFunction:
     if not inspect.isfunction(function):
         raise UsageError(f"udf needs a Python function, not {type(function).__name__}")
-    try:
-        from .expr import scalars
-    except ModuleNotFoundError as error:  # numba comes with the package
-        raise MissingToolError(f"functions of pairs need numba: {error}") from error
+    from .expr import scalars  # which imports Numba
+
     parameters = inspect.signature(function).parameters.values()
     if any(p.kind not in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in parameters):
         raise UsageError(f"udf {function.__name__} must take positional arguments only")

@@ -28,11 +28,11 @@ from .request import JoinOptions, frame_of
 from .time_zone import session_zone
 from .types import arrow_schema, check_used, output_schema, spark_schema
 
-#: Runs a join of Penstock's: its text, tables and options.
-RunJoin = Callable[[str, Mapping[str, DataFrame | str], JoinOptions], "DataFrame | StreamingJoin"]
 if TYPE_CHECKING:
     from .streaming.join import StreamingJoin
 
+#: Runs a join of Penstock's: its text, tables and options.
+RunJoin = Callable[[str, Mapping[str, DataFrame | str], JoinOptions], "DataFrame | StreamingJoin"]
 #: Functions of Penstock's, as Spark says them.
 _OF_PENSTOCK = {
     "ps_span": "named_struct('start', :a, 'end', :b)",

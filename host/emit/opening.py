@@ -11,15 +11,12 @@ from penstock.plan.plan import JoinPlan, Output
 from .delivery import Delivery, ExistenceDelivery, PairDelivery
 from .folding import FoldDelivery
 from .grouping import GroupDelivery
-from .testing import PairTester
+from .testing import with_tester
 
 
 def open_delivery(plan: JoinPlan, schemas: Mapping[str, pa.Schema]) -> Delivery:
     """Open the delivery for a plan; ``schemas`` are those of the base tables, by side."""
-    made = _opened(plan, schemas)
-    if plan.query.tests_pairs:
-        made.tester = PairTester(plan.query, schemas)
-    return made
+    return with_tester(_opened(plan, schemas), plan.query, schemas)
 
 
 def _opened(plan: JoinPlan, schemas: Mapping[str, pa.Schema]) -> Delivery:

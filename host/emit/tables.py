@@ -23,7 +23,7 @@ from .groups.pairs import PairGroups
 from .making import Making
 from .output import Rows, by_arrival
 from .restore import BATCH_ROWS
-from .testing import PairTester
+from .testing import with_tester
 
 #: Least rows of a batch: if matches are rare, a batch per task would cost more than finding its
 #: rows.
@@ -231,10 +231,7 @@ def table_delivery(
     numbered : bool
         Whether tuples of both sides are numbered in one order of arrival, which rows leave in.
     """
-    made = _opened(plan, schemas, numbered)
-    if plan.query.tests_pairs:
-        made.tester = PairTester(plan.query, schemas)
-    return made
+    return with_tester(_opened(plan, schemas, numbered), plan.query, schemas)
 
 
 def _opened(plan: JoinPlan, schemas: Mapping[str, pa.Schema], numbered: bool) -> Delivery:

@@ -13,7 +13,7 @@ from penstock.plan.query import JoinQuery
 from ..execute.chunk import Chunk
 from ..execute.pairs import Pairs
 from ..windows.probe import Probe
-from .delivery import RowDelivery
+from .delivery import Delivery, RowDelivery
 from .restore import Restorer
 
 
@@ -40,3 +40,10 @@ class PairTester:
         rows = RowDelivery.picked(probe.stream, probe.window, pairs)
         is_match = pc.fill_null(self._restorer.restore(rows).column(0), False)
         return pairs.pick(is_match.to_numpy(zero_copy_only=False))
+
+
+def with_tester(made: Delivery, query: JoinQuery, schemas: Mapping[str, pa.Schema]) -> Delivery:
+    """The delivery, which tests pairs if the query asks for it."""
+    if query.tests_pairs:
+        made.tester = PairTester(query, schemas)
+    return made

@@ -8,11 +8,12 @@ from contextlib import closing
 import pyarrow as pa
 from sqlglot import exp
 
+from penstock.host.device.base import Device
 from penstock.host.device.registry import open_device
-from penstock.host.grouping import GroupStream, grouped_table
+from penstock.host.grouping import GroupedTable, GroupStream, grouped_table
 from penstock.host.grouping.limits import GroupLimits
 from penstock.host.join.stream import JoinStream
-from penstock.host.join.table.operators import table_join
+from penstock.host.join.table.table_join import TableJoin
 from penstock.host.relational.engine import USERS, RelationalEngine
 from penstock.host.relational.stream import PreparedSide, PreparedStream
 
@@ -144,6 +145,15 @@ def check_closing(query: JoinQuery | GroupQuery) -> None:
         plan(query).require_closing()
 
 
+def made_of(
+    query: JoinQuery | GroupQuery, tables: Mapping[str, pa.Table], device: Device
+) -> TableJoin | GroupedTable:
+    """The joined rows, or groups, of a query of Penstock's: their schema, and batches."""
+    if isinstance(query, GroupQuery):
+        return grouped_table(query, tables[query.source.table])
+    return TableJoin(query, tables, device)
+
+
 class _DuckDB:
     """DuckDB around joins; which columns parts give it finds by running them on empty tables."""
 
@@ -180,7 +190,7 @@ class _DuckDB:
         if isinstance(query, GroupQuery):
             return None
         with open_device("cpu") as device:
-            return table_join()(query, reads, device).pairs_in_window
+            return TableJoin(query, reads, device).pairs_in_window
 
     def joined(self, part: Joined, schemas: Mapping[str, pa.Schema]) -> pa.Schema:
         own = {name: schemas[name] for name in part.reads}
@@ -188,10 +198,8 @@ class _DuckDB:
         empty = {name: schema.empty_table() for name, schema in own.items()}
         if not self._ends:
             check_closing(compiled)
-        if isinstance(compiled, GroupQuery):
-            return grouped_table(compiled, empty[compiled.source.table]).schema
         with open_device("cpu") as device:
-            return table_join()(compiled, empty, device).schema
+            return made_of(compiled, empty, device).schema
 
     def relational(self, part: Relational, schemas: Mapping[str, pa.Schema]) -> pa.Schema:
         empty = {name: schemas[name].empty_table() for name in part.reads}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from itertools import combinations
+from math import inf
 
 from sqlglot import exp
 
@@ -27,16 +28,14 @@ def order_joins(select: exp.Select, estimate: Estimate) -> None:
         return
     if not all(map(is_closed, items.values())):
         return
-    conditions = [one for join in joins for one in (_conditions(join))]
+    conditions = [one for join in joins for one in _conditions(join)]
     if any(one.find(exp.Query) for one in conditions):
         return
     pairs: dict[frozenset[str], int] = {}
     for a, b in combinations(items, 2):
-        own = [one for one in conditions if aliases_in(one) == {a, b}]
-        alone = [
-            one for one in conditions if len(aliases_in(one)) == 1 and aliases_in(one) <= {a, b}
-        ]
-        if own and (count := estimate(items[a], items[b], [*own, *alone])) is not None:
+        own = [one for one in conditions if aliases_in(one) <= {a, b}]
+        meet = any(aliases_in(one) == {a, b} for one in own)
+        if meet and (count := estimate(items[a], items[b], own)) is not None:
             pairs[frozenset((a, b))] = count
     if len(pairs) < 2:
         return
@@ -58,18 +57,13 @@ def _ordered(names: list[str], pairs: dict[frozenset[str], int]) -> Iterator[str
     first = min(pairs, key=lambda both: pairs[both])
     done = [name for name in names if name in first]
     yield from done
-    while len(done) < len(names):
-        near = {
-            name: min(
-                (n for both, n in pairs.items() if name in both and both & set(done)), default=None
-            )
-            for name in names
-            if name not in done
-        }
-        known = {name: n for name, n in near.items() if n is not None}
-        name = min(known, key=lambda one: known[one]) if known else next(iter(near))
-        done.append(name)
-        yield name
+
+    def fewest(name: str) -> float:
+        return min((pairs.get(frozenset((name, one)), inf) for one in done), default=inf)
+
+    while left := [name for name in names if name not in done]:
+        done.append(min(left, key=fewest))
+        yield done[-1]
 
 
 def _is_inner(join: exp.Join) -> bool:

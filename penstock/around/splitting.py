@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import pyarrow as pa
 from sqlglot import exp
 
 from ..errors import QueryError, SchemaError
-from ..query.constants import param
 from ..query.dialect import ROWS, Penstock, refused
 from ..query.join_window import NoWindowError
 from ..query.lowered import Lowered
@@ -18,6 +16,7 @@ from ..query.operators import members
 from ..query.options import QueryOptions
 from ..query.parse import parse
 from ..query.rewriting import without_filters, without_with
+from .given import check_names, with_values
 from .ordering import order_joins
 from .parts import Closing, Joined, Part, PartError, Relational, Split, Surrounding
 from .qualified import output_names, qualified
@@ -70,8 +69,8 @@ def split(
         raise QueryError(f"a SELECT is needed, not {type(tree).__name__.upper()}")
     if options.rows or options.scale or any(ROWS in t.meta for t in tree.find_all(exp.Table)):
         raise PartError("ROWS and scale are for a query that is one join")
-    _check_names(tree, schemas, options)
-    tree = _with_values(tree, schemas, options.params or {})
+    check_names(tree, schemas, options)
+    tree = with_values(tree, schemas, options.params or {})
     whole = qualified(tree, schemas)
     splitter = _Splitter(dict(schemas), options, engine, ends)
     names = output_names(tree, whole, schemas)
@@ -81,49 +80,6 @@ def split(
     if options.within is not None and not any(isinstance(p, Joined) for p in splitter.parts):
         raise PartError("within is the window of a join, and Penstock runs none of this query's")
     return Split(splitter.parts, names, splitter.schemas)
-
-
-def _check_names(tree: exp.Query, schemas: Mapping[str, pa.Schema], options: QueryOptions) -> None:
-    """Refuse options of tables or columns that are not there."""
-    tables: dict[str, pa.Schema | None] = {}
-    for table in tree.find_all(exp.Table, exp.Subquery):
-        found = [one for name, one in schemas.items() if name.lower() == table.name.lower()]
-        if isinstance(table, exp.Table) and table.name and not found:
-            return  # of an unknown table more is said elsewhere
-        own = found[0] if found and isinstance(table, exp.Table) else None
-        tables |= {name.lower(): own for name in (table.name, table.alias) if name}
-    for what, given in (("time is", options.time), ("unique is", options.unique)):
-        for name, columns in (given or {}).items():
-            if name.lower() not in tables:
-                raise QueryError(f"{what} given for {name}, but the query has {', '.join(tables)}")
-            schema = tables[name.lower()]
-            known = None if schema is None else {one.lower() for one in schema.names}
-            for column in [columns] if isinstance(columns, str) else columns:
-                own = column.rpartition(":")[0] if what == "time is" and ":" in column else column
-                if known is not None and own.lower() not in known:
-                    option = what.split()[0]
-                    raise QueryError(f"{option}: unknown column {own} in {name}")
-
-
-def _with_values(
-    tree: exp.Query, schemas: Mapping[str, pa.Schema], params: Mapping[str, Any]
-) -> exp.Query:
-    """Put values in the place of parameters, in a copy."""
-    if not params:
-        return tree
-    columns = {name.lower() for schema in schemas.values() for name in schema.names}
-    columns |= {one.alias.lower() for one in tree.find_all(exp.Alias)}
-    tree = tree.copy()
-    for one in list(tree.find_all(exp.Column, exp.Placeholder)):
-        is_free = isinstance(one, exp.Placeholder) or not one.table
-        name = str(one.this) if isinstance(one, exp.Placeholder) else one.name
-        if is_free and name in params and name.lower() not in columns:
-            param(name, params[name])  # says what a value may be
-            try:
-                one.replace(exp.convert(params[name]))
-            except ValueError as error:
-                raise PartError(f"parameter {name}: {error}") from error
-    return tree
 
 
 @dataclass

@@ -12,10 +12,8 @@ import pyarrow as pa
 from penstock.host.device.base import Device
 from penstock.host.device.registry import open_device
 from penstock.host.execute.trace import Trace
-from penstock.host.grouping import grouped_table
-from penstock.host.join.table.operators import table_join
 
-from ..api.around import run_parts
+from ..api.around import made_of, run_parts
 from ..api.tables import sql
 from ..around.parts import Joined, Part
 from ..errors import QueryError, UsageError
@@ -83,11 +81,8 @@ def explain_parts(
     def join(text: str, tables: Mapping[str, pa.Table], options: QueryOptions) -> pa.Table:
         query = compile_select(text, {n: t.schema for n, t in tables.items()}, options)
         explain(query, tables)
-        if isinstance(query, GroupQuery):
-            groups = grouped_table(query, tables[query.source.table])
-            return pa.Table.from_batches(groups, groups.schema)
         with open_device("cpu") as device:
-            rows = table_join()(query, tables, device)
+            rows = made_of(query, tables, device)
             return pa.Table.from_batches(rows, rows.schema)
 
     run_parts(asked.query, asked.tables(), asked.options.chosen(), join, why, _show_part)

@@ -78,10 +78,7 @@ def _explain(
             for part in join.directions
         ]
     heading("devices")
-    _show_devices(
-        lambda device: next(filter(None, (device.refuses(p, m) for p, m in programs)), None),
-        lambda device: _filters(join, device),
-    )
+    _show_devices(lambda device: _told(join, programs, device))
     _show_operator(query, [program for program, _ in programs])
 
 
@@ -270,28 +267,27 @@ def _show_stages(program: GeneralProgram, modes: frozenset[Mode]) -> None:
         results.print(f"  {stage}", markup=False, highlight=False)
 
 
-def _filters(join: TableJoin, device: Device) -> bool:
-    """Whether a device that cannot test the predicate looks for what its search keys admit."""
+def _told(
+    join: TableJoin, programs: Sequence[tuple[Program, frozenset[Mode]]], device: Device
+) -> str:
+    """Whether a device runs a join, or looks for what the search keys admit, or why not."""
+    reason = next(filter(None, (device.refuses(p, m) for p, m in programs)), None)
     plan = with_filter(join.plan, join.tables.schemas, [device])
-    if not plan.query.tests_pairs:
-        return False
-    return any(isinstance(one.form.form, BandForm) for one in plan.candidates())
+    is_band = any(isinstance(one.form.form, BandForm) for one in plan.candidates())
+    if reason is not None and plan.query.tests_pairs and is_band:
+        return "finds the pairs that the search keys admit; the host tests these"
+    return _verdict(reason)
 
 
-def _show_devices(
-    refusal: Callable[[Device], str | None],
-    filters: Callable[[Device], bool] = lambda device: False,
-) -> None:
+def _verdict(reason: str | None) -> str:
+    return "runs it" if reason is None else f"no: {reason}"
+
+
+def _show_devices(told: Callable[[Device], str]) -> None:
     for name in device_names():
         try:
             with open_device(name) as device:
-                reason = refusal(device)
-                if reason is None:
-                    line(name, "runs it")
-                elif filters(device):
-                    line(name, "finds the pairs that the search keys admit; the host tests these")
-                else:
-                    line(name, f"no: {reason}")
+                line(name, told(device))
         except PenstockError as error:
             line(name, f"not here: {error}")
 
@@ -307,4 +303,4 @@ def _show_operator(query: JoinQuery, programs: Sequence[Program]) -> None:
     # The window over the right side comes first: it matches rows of the left side.
     a, b = programs
     program = WindowProgram(a, b, (rows.left, rows.right))
-    _show_devices(lambda device: device.refuses(program))
+    _show_devices(lambda device: _verdict(device.refuses(program)))

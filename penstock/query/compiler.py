@@ -119,7 +119,7 @@ _kept = KeptQueries()
 def _compile(
     text: str, schemas: Mapping[str, pa.Schema], options: QueryOptions, only_joins: bool
 ) -> JoinQuery | GroupQuery:
-    times, units = _time_columns(options.time or {})
+    times, units = time_columns(options.time or {})
     scales = {_dotted(name): digits for name, digits in (options.scale or {}).items()}
     rules = TimeRules(zone_of("UTC" if options.time_zone is None else options.time_zone))
     reader = SourceReader(
@@ -251,7 +251,7 @@ def _unique(
     return tuple(found)
 
 
-def _time_columns(
+def time_columns(
     time: Mapping[str, str],
 ) -> tuple[dict[str, str], dict[tuple[str, str], str]]:
     """Split ``column:unit`` into the column per alias and the unit per column."""

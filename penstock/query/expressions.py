@@ -24,7 +24,7 @@ from .scope import Scope
 from .session_join import read_session
 from .time_functions import TIME_FUNCTIONS
 from .time_literals import time_literal
-from .time_rules import TRUNCATIONS, TimeRules
+from .time_rules import OF_DATES, TRUNCATIONS, TimeRules
 from .window_function import equal_windows, is_window, read_window, window_field
 
 #: Types that a text beside a date or timestamp is read as.
@@ -366,8 +366,8 @@ class Lowering:
                 tree,
             )
         if isinstance(tree, exp.DateTrunc):  # trunc, which gives a date
-            if name.upper() not in _OF_DATES:
-                raise refused(f"trunc takes one of {', '.join(_OF_DATES)}, not {name}", tree)
+            if name.upper() not in OF_DATES:
+                raise refused(f"trunc takes one of {', '.join(OF_DATES)}, not {name}", tree)
             return self.rules.cast(self.rules.truncated(name.upper(), time), _DATE)
         return self.rules.truncated(name.upper(), time)
 
@@ -381,8 +381,6 @@ class Lowering:
 
 
 _DATE = from_arrow(pa.date32(), column="")
-#: Units of ``trunc``.
-_OF_DATES = ("YEAR", "QUARTER", "MONTH", "WEEK")
 
 
 def _check_count(count: int, what: str, parts: str, tree: exp.Expr) -> None:

@@ -17,6 +17,8 @@ from ..expr.tumbling import tumbling
 from ..types import TIMES, UNIT_NS, Kind, Type
 from ..zones import Zone
 
+#: Units of ``trunc``, which gives a date.
+OF_DATES = ("YEAR", "QUARTER", "MONTH", "WEEK")
 #: Units of ``date_trunc`` with a fixed length, in seconds, and the offset of their start.
 TRUNCATIONS = {
     "SECOND": (1, 0),

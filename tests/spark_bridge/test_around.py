@@ -9,14 +9,13 @@ pytest.importorskip("pyspark", reason="needs pip install 'penstock[spark]'")
 from penstock.errors import QueryError
 from penstock.spark_bridge import explain, sql
 from tests.penstock.kit.people import counted, every_query
+from tests.spark_bridge.kit.answers import AVERAGES
 from tests.spark_bridge.kit.settings import setting
 from tests.spark_bridge.kit.streams import stream_of, table, written
 
 OF_SPARK = every_query("spark")
 #: There is no join in it, so that nothing of it is Penstock's.
 OF_NO_JOIN = {"102"}
-#: Spark's average of decimals is a decimal, and ours a double.
-AVERAGES = {"068"}
 #: Those that every run asks: a chain, percentiles, ranks, sessions by lag.
 FEW = {"061", "076", "088", "095"}
 

@@ -14,6 +14,7 @@ from penstock.errors import QueryError
 from penstock.host.grouping import GroupStream
 from penstock.host.join.stream import JoinStream
 from tests.penstock.kit.people import Asked, counted, every_query
+from tests.spark_bridge.kit.answers import AVERAGES
 
 #: What is refused on tables, and what is said.
 REFUSED = {
@@ -21,8 +22,6 @@ REFUSED = {
     "116": "PIVOT is not supported; write count",
     "120": "function time_bucket is not supported",
 }
-#: Spark's average of decimals is a decimal, and ours a double.
-AVERAGES = {"068"}
 #: What is refused on streams besides.
 REFUSED_ON_STREAMS = {
     **dict.fromkeys(("007", "069", "078"), "a stream is joined with one other"),

@@ -8,6 +8,7 @@ from sqlglot import exp
 
 from ...query import constants
 from ...query.dialect import refused
+from ...query.time_rules import OF_DATES
 from ...types import UNIT_NS
 from .calls import TIMES, call, is_of
 
@@ -45,8 +46,6 @@ def to_date(tree: exp.TsOrDsToDate) -> exp.Expr:
 
 #: Units of date_trunc and trunc by another name.
 _UNIT_NAMES = {"YYYY": "YEAR", "YY": "YEAR", "MM": "MONTH", "MON": "MONTH", "DD": "DAY"}
-#: Units of trunc, which gives a date.
-_OF_DATES = ("YEAR", "QUARTER", "MONTH", "WEEK")
 
 
 def truncated(tree: exp.TimestampTrunc) -> exp.Expr:
@@ -62,8 +61,8 @@ def date_truncated(tree: exp.DateTrunc) -> exp.Expr:
     """``trunc``."""
     unit = str(tree.args["unit"].name).upper()
     unit = _UNIT_NAMES.get(unit, unit)
-    if unit not in _OF_DATES:
-        raise refused(f"trunc takes {', '.join(_OF_DATES)}, not {unit}", tree)
+    if unit not in OF_DATES:
+        raise refused(f"trunc takes one of {', '.join(OF_DATES)}, not {unit}", tree)
     return as_date(call("date_trunc", exp.Literal.string(unit.lower()), as_date(tree.this)))
 
 

@@ -1,0 +1,63 @@
+"""What is given with a query: names of its tables and columns, and values of parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+from sqlglot import exp
+
+from ..errors import QueryError
+from ..query.compiler import time_columns
+from ..query.constants import param
+from ..query.options import QueryOptions
+from .parts import PartError
+
+
+def check_names(tree: exp.Query, schemas: Mapping[str, pa.Schema], options: QueryOptions) -> None:
+    """Refuse options of tables or columns that are not there.
+
+    Raises
+    ------
+    QueryError
+    """
+    tables: dict[str, pa.Schema | None] = {}
+    for table in tree.find_all(exp.Table, exp.Subquery):
+        found = [one for name, one in schemas.items() if name.lower() == table.name.lower()]
+        if isinstance(table, exp.Table) and table.name and not found:
+            return  # of an unknown table more is said elsewhere
+        schema = found[0] if found and isinstance(table, exp.Table) else None
+        tables |= {name.lower(): schema for name in (table.name, table.alias) if name}
+    times, _ = time_columns(options.time or {})
+    for option, given in (("time", times), ("unique", options.unique or {})):
+        for name, columns in given.items():
+            if name.lower() not in tables:
+                own = ", ".join(tables)
+                raise QueryError(f"{option} is given for {name}, but the query has {own}")
+            schema = tables[name.lower()]
+            known = None if schema is None else {one.lower() for one in schema.names}
+            for column in [columns] if isinstance(columns, str) else columns:
+                if known is not None and column.lower() not in known:
+                    raise QueryError(f"{option}: unknown column {column} in {name}")
+
+
+def with_values(
+    tree: exp.Query, schemas: Mapping[str, pa.Schema], params: Mapping[str, Any]
+) -> exp.Query:
+    """Put values in the place of parameters, in a copy."""
+    if not params:
+        return tree
+    columns = {name.lower() for schema in schemas.values() for name in schema.names}
+    columns |= {one.alias.lower() for one in tree.find_all(exp.Alias)}
+    tree = tree.copy()
+    for one in list(tree.find_all(exp.Column, exp.Placeholder)):
+        is_free = isinstance(one, exp.Placeholder) or not one.table
+        name = str(one.this) if isinstance(one, exp.Placeholder) else one.name
+        if is_free and name in params and name.lower() not in columns:
+            param(name, params[name])  # says what a value may be
+            try:
+                one.replace(exp.convert(params[name]))
+            except ValueError as error:
+                raise PartError(f"parameter {name}: {error}") from error
+    return tree
