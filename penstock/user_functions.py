@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, overload
 
+import numpy as np
 import pyarrow as pa
 
 from .errors import UsageError
@@ -177,7 +178,11 @@ def _of_pairs(function: Callable[..., Any]) -> PairFunction:
 def _hash(function: Callable[..., Any]) -> str:
     """A hash of a function's code and of the values that it names."""
     code, seen = function.__code__, hashlib.sha256()  # type: ignore[attr-defined]
-    names = inspect.getclosurevars(function)
-    for part in (code.co_code, code.co_consts, code.co_names, names.nonlocals, names.globals):
+    named = inspect.getclosurevars(function)
+    values = [*named.nonlocals.items(), *named.globals.items()]
+    for part in (code.co_code, code.co_consts, code.co_names, *values):
         seen.update(repr(part).encode())
+    for _, value in values:  # of a long array, repr shows the ends
+        if isinstance(value, np.ndarray):
+            seen.update(value.tobytes())
     return seen.hexdigest()[:12]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
@@ -102,6 +103,23 @@ def test_two_functions_of_one_name_are_two() -> None:
     for by in (2.0, 3.0):
         found = penstock.sql(query, TABLES, time=TIME, functions={"scaled": made(by)})
         assert found["s"].to_pylist() == [by]
+
+
+def test_functions_of_two_tables_of_numbers_are_two() -> None:
+    def made(middle: float):
+        steps = np.zeros(3000)
+        steps[1500] = middle
+
+        @penstock.udf
+        def looked_up(x):
+            return steps[int(x) + 1499]
+
+        return looked_up
+
+    query = f"SELECT looked_up(b.y + a.t * 0) AS s FROM a JOIN b ON b.t = 1 AND a.t = 1 AND {ON}"
+    for middle in (2.0, 3.0):
+        found = penstock.sql(query, TABLES, time=TIME, functions={"looked_up": made(middle)})
+        assert found["s"].to_pylist() == [middle]
 
 
 MISUSED = {
