@@ -86,6 +86,6 @@ def asked_tables():
 @pytest.fixture(scope="session")
 def answers(spark, asked_tables):
     """Gives Spark's rows of a query of tests/sql."""
-    from tests.spark_bridge.kit.answers import Answers
+    from tests.spark_bridge.kit.oracle import Answers
 
     return Answers(spark, asked_tables)

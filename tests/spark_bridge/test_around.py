@@ -9,7 +9,7 @@ pytest.importorskip("pyspark", reason="needs pip install 'penstock[spark]'")
 from penstock.errors import QueryError
 from penstock.spark_bridge import explain, sql
 from tests.penstock.kit.people import counted, every_query
-from tests.spark_bridge.kit.answers import AVERAGES
+from tests.spark_bridge.kit.oracle import AVERAGES
 from tests.spark_bridge.kit.settings import setting
 from tests.spark_bridge.kit.streams import stream_of, table, written
 

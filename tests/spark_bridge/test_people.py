@@ -14,7 +14,7 @@ from penstock.errors import QueryError
 from penstock.host.grouping import GroupStream
 from penstock.host.join.stream import JoinStream
 from tests.penstock.kit.people import Asked, counted, every_query
-from tests.spark_bridge.kit.answers import AVERAGES
+from tests.spark_bridge.kit.oracle import AVERAGES
 
 #: What is refused on tables, and what is said.
 REFUSED = {
