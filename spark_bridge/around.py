@@ -119,7 +119,7 @@ class SparkParts:
             ends = not any(frame.isStreaming for frame in frames.values())
             found = with_room(lambda: split(text, schemas, chosen, around, ends=ends), text)
             if not ends:
-                _, after = found.of_stream()
+                _, _, after = found.of_stream()
                 if after is not None and after.closing is not None:
                     raise PartError("groups of pairs wait for nothing here")
         except PartError:
@@ -139,7 +139,7 @@ class SparkParts:
         return self._stream(join, tell) if is_stream else self._run(join, tell)
 
     def _stream(self, join: RunJoin, tell: Callable[[Part], None]) -> StreamingJoin | DataFrame:
-        core, after = self.found.of_stream()
+        core, _, after = self.found.of_stream()
         made = dict(self.frames)
         for part in self.found.parts:
             tell(part)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
 from inspect import Parameter, Signature
 from typing import Any
@@ -34,6 +35,7 @@ class RelationalEngine:
         self._zone = time_zone or "UTC"
         self._functions = functions or {}
         self._opened: Any = None
+        self._lock = threading.Lock()
 
     @property
     def _connection(self) -> Any:
@@ -49,13 +51,17 @@ class RelationalEngine:
         return self._opened
 
     def run(self, text: str, tables: Mapping[str, pa.Table]) -> pa.Table:
-        """Run a query of these tables.
+        """Run a query of these tables; any thread may call, one after the other.
 
         Raises
         ------
         DataError
             A value cannot be computed.
         """
+        with self._lock:
+            return self._run(text, tables)
+
+    def _run(self, text: str, tables: Mapping[str, pa.Table]) -> pa.Table:
         import duckdb
 
         try:
@@ -73,8 +79,9 @@ class RelationalEngine:
                 self._connection.unregister(name)
 
     def close(self) -> None:
-        if self._opened is not None:
-            self._opened.close()
+        with self._lock:
+            if self._opened is not None:
+                self._opened.close()
 
 
 def _first_line(error: Exception) -> str:

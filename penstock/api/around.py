@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import closing
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
 
 import pyarrow as pa
 from sqlglot import exp
@@ -12,10 +13,14 @@ from penstock.host.device.base import Device
 from penstock.host.device.registry import open_device
 from penstock.host.grouping import GroupedTable, GroupStream, grouped_table
 from penstock.host.grouping.limits import GroupLimits
+from penstock.host.join.lookup.source import RelationTable, relations_of
+from penstock.host.join.lookup.stream import LookupStream
 from penstock.host.join.stream import JoinStream
 from penstock.host.join.table.table_join import TableJoin
 from penstock.host.relational.engine import USERS, RelationalEngine
-from penstock.host.relational.stream import PreparedSide, PreparedStream
+from penstock.host.relational.rows import PreparedRows, PreparedSide
+from penstock.host.relational.steps import Computed, Step
+from penstock.host.relational.stream import PreparedStream
 
 from ..around.duckdb_sql import to_duckdb
 from ..around.parts import Joined, Part, PartError, Relational, Split
@@ -27,20 +32,29 @@ from ..plan.query import JoinQuery
 from ..query.compiler import compile_select
 from ..query.options import QueryOptions
 from ..query.parse import with_room
+from .lookups import schema_of, table_with_relation
+
+#: A table, or a relation in its place; its columns, or a relation.
+Table = pa.Table | RelationTable
+Columns = pa.Schema | RelationTable
 
 #: Runs a query of Penstock's: its text, tables and options.
-RunJoin = Callable[[str, Mapping[str, pa.Table], QueryOptions], pa.Table]
+RunJoin = Callable[[str, Mapping[str, Table], QueryOptions], pa.Table]
 #: Opens a running query of Penstock's: its text, schemas and options.
-OpenJoin = Callable[[str, Mapping[str, pa.Schema], QueryOptions], JoinStream | GroupStream]
+OpenJoin = Callable[
+    [str, Mapping[str, Columns], QueryOptions], JoinStream | GroupStream | LookupStream
+]
+#: Opens a join of rows with a relation: its text, the columns of both, and options.
+LookUp = Callable[[str, Mapping[str, Columns], QueryOptions], Step]
 
 
 def run_parts(
     query: str,
-    tables: Mapping[str, pa.Table],
+    tables: Mapping[str, Table],
     options: QueryOptions,
     join: RunJoin,
     why: QueryError,
-    tell: Callable[[Part, Mapping[str, pa.Table]], None] = lambda part, reads: None,
+    tell: Callable[[Part, Mapping[str, Table]], None] = lambda part, reads: None,
 ) -> pa.Table:
     """Run a query in parts.
 
@@ -58,11 +72,13 @@ def run_parts(
     PenstockError
         As for :func:`penstock.sql`.
     """
-    schemas = {name: table.schema for name, table in tables.items()}
+    relations = relations_of(tables)
+    schemas = {name: columns_of(table) for name, table in tables.items()}
     with closing(RelationalEngine(options.time_zone, options.functions)) as engine:
         try:
+            around = _DuckDB(engine, options, tables)
             found = with_room(
-                lambda: split(query, schemas, options, _DuckDB(engine, options, tables)), query
+                lambda: split(query, schemas, options, around, relations=relations), query
             )
         except PartError:
             raise why from None
@@ -71,25 +87,47 @@ def run_parts(
             reads = {name: made[name] for name in part.reads}
             tell(part, reads)
             if isinstance(part, Relational):
-                made[part.name] = engine.run(part.text, reads)
+                own = {
+                    name: one for name, one in reads.items() if not isinstance(one, RelationTable)
+                }
+                made[part.name] = engine.run(part.text, own)
             else:
                 made[part.name] = join(part.text, reads, part.options)
-        return made[found.parts[-1].name].rename_columns(list(found.names))
+        last = made[found.parts[-1].name]
+        assert not isinstance(last, RelationTable)
+        return last.rename_columns(list(found.names))
+
+
+def columns_of(given: Table | Columns) -> pa.Schema:
+    """The columns of a table, whatever stands for it.
+
+    Raises
+    ------
+    FileError
+        It is a relation that cannot be opened.
+    """
+    if isinstance(given, RelationTable):
+        return schema_of(given)
+    return given.schema if isinstance(given, pa.Table) else given
 
 
 def stream_parts(
     query: str,
-    schemas: Mapping[str, pa.Schema],
+    given: Mapping[str, Columns],
     options: QueryOptions,
     join: OpenJoin,
+    lookup: LookUp,
     why: QueryError,
-) -> PreparedStream:
-    """Open a running query of which rows are computed before or behind the join.
+) -> PreparedRows:
+    """Open a running query of which rows are computed or looked up before or behind the join.
 
     Parameters
     ----------
+    given : mapping of name to Schema or RelationTable
     join : callable
         Opens the join.
+    lookup : callable
+        Opens joins of its rows, or of those of a source, with relations.
     why : QueryError
         Why the query is not one join: raised where its parts are wrong, too.
 
@@ -99,37 +137,81 @@ def stream_parts(
         As for :func:`penstock.stream`.
     """
     engine = RelationalEngine(options.time_zone, options.functions)
-    around = _DuckDB(engine, options, ends=False)
-    try:
-        found = with_room(lambda: split(query, schemas, options, around, ends=False), query)
-        return _opened(found, join, engine)
-    except PartError:
-        engine.close()
-        raise why from None
-    except BaseException:
-        engine.close()
-        raise
+    relations = relations_of(given)
+    schemas = {name: columns_of(one) for name, one in given.items()}
+    around = _DuckDB(engine, options, relations, ends=False)
+
+    def made() -> Split:
+        return split(query, schemas, options, around, ends=False, relations=relations)
+
+    with ExitStack() as opened:
+        opened.callback(engine.close)
+        try:
+            found = with_room(made, query)
+            stream = _Opening(found, {**found.schemas, **relations}, engine, lookup, opened)
+            running = stream.opened(join)
+        except PartError:
+            raise why from None
+        opened.pop_all()
+        return running
 
 
-def _opened(found: Split, join: OpenJoin, engine: RelationalEngine) -> PreparedStream:
-    (core, after), schemas = found.of_stream(), found.schemas
-    made = {p.name: p for p in found.parts if isinstance(p, Relational) and p is not after}
-    inner_schemas = {name: schemas[name] for name in core.reads}
-    compiled = compile_select(core.text, inner_schemas, core.options)
-    sides = []
-    for side in compiled.sides:
-        chain: list[Relational] = []
-        table = side.table
-        while table in made:
-            chain.insert(0, made[table])
-            table = made[table].reads[0]
-        sides.append(PreparedSide(side.alias, table, schemas[table], chain))
-    last = schemas[found.parts[-1].name]
-    schema = pa.schema(
-        [field.with_name(name) for field, name in zip(last, found.names, strict=True)]
-    )
-    inner = join(core.text, inner_schemas, core.options)
-    return PreparedStream(inner, sides, after, schema, engine)
+@dataclass
+class _Opening:
+    """Opens the parts of a running query.
+
+    Parameters
+    ----------
+    given : mapping of table or part to Schema or RelationTable
+    stack : ExitStack
+        Closes what has been opened.
+    """
+
+    found: Split
+    given: Mapping[str, Columns]
+    engine: RelationalEngine
+    lookup: LookUp
+    stack: ExitStack
+
+    def opened(self, join: OpenJoin) -> PreparedRows:
+        core, behind, after = self.found.of_stream()
+        made = {part.name: part for part in self.found.parts if part not in (core, *behind, after)}
+        schemas = self.found.schemas
+        own = {name: self.given[name] for name in core.reads}
+        compiled = compile_select(
+            core.text, {name: schemas[name] for name in core.reads}, core.options
+        )
+        sides = []
+        for side in compiled.sides:
+            if isinstance(self.given[side.table], RelationTable):
+                continue
+            chain: list[Part] = []
+            table = side.table
+            while table in made:
+                chain.insert(0, made[table])
+                table = self._row_of(made[table])
+            steps = [self._step(part) for part in chain]
+            sides.append(PreparedSide(side.alias, table, schemas[table], steps))
+        last = schemas[self.found.parts[-1].name]
+        schema = pa.schema(
+            [field.with_name(name) for field, name in zip(last, self.found.names, strict=True)]
+        )
+        steps = [self._step(part) for part in behind]
+        inner = join(core.text, own, core.options)
+        if isinstance(inner, LookupStream):
+            return PreparedRows(inner, sides, steps, after, schema, self.engine)
+        return PreparedStream(inner, sides, steps, after, schema, self.engine)
+
+    def _row_of(self, part: Part) -> str:
+        """The table, or part, whose rows a part takes one by one."""
+        return next(n for n in part.reads if not isinstance(self.given[n], RelationTable))
+
+    def _step(self, part: Part) -> Step:
+        if isinstance(part, Relational):
+            return Computed(self.engine, part)
+        step = self.lookup(part.text, {name: self.given[name] for name in part.reads}, part.options)
+        self.stack.callback(step.close)
+        return step
 
 
 def check_closing(query: JoinQuery | GroupQuery) -> None:
@@ -161,12 +243,15 @@ class _DuckDB:
         self,
         engine: RelationalEngine,
         options: QueryOptions,
-        tables: Mapping[str, pa.Table] | None = None,
+        tables: Mapping[str, Table],
         *,
         ends: bool = True,
     ) -> None:
         self._engine = engine
-        self._tables = tables or {}
+        self._relations = relations_of(tables)
+        self._tables = {
+            name: one for name, one in tables.items() if not isinstance(one, RelationTable)
+        }
         self._of_users = {name.lower() for name in options.functions or {}}
         self._ends = ends
 
@@ -194,12 +279,22 @@ class _DuckDB:
 
     def joined(self, part: Joined, schemas: Mapping[str, pa.Schema]) -> pa.Schema:
         own = {name: schemas[name] for name in part.reads}
+        if part.options.relation is not None:
+            return self._looked_up(part, own)
         compiled = compile_select(part.text, own, part.options)
         empty = {name: schema.empty_table() for name, schema in own.items()}
         if not self._ends:
             check_closing(compiled)
         with open_device("cpu") as device:
             return made_of(compiled, empty, device).schema
+
+    def _looked_up(self, part: Joined, schemas: Mapping[str, pa.Schema]) -> pa.Schema:
+        name = str(part.options.relation)
+        looked_up = name, self._relations[name]
+        tables = {one: schema.empty_table() for one, schema in schemas.items() if one != name}
+        return table_with_relation(
+            part.text, tables, looked_up, part.options, "cpu", looked_up[1].options()
+        ).schema
 
     def relational(self, part: Relational, schemas: Mapping[str, pa.Schema]) -> pa.Schema:
         empty = {name: schemas[name].empty_table() for name in part.reads}

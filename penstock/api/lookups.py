@@ -18,6 +18,7 @@ from penstock.host.join.lookup.source import RelationTable, lookup_table
 from penstock.host.join.lookup.stream import LookupStream
 from penstock.host.join.stream import Flow, Span
 from penstock.host.relation.border import Relation
+from penstock.host.relational.steps import LookedUp
 
 from ..errors import UsageError
 from ..plan.group_query import GroupQuery
@@ -25,6 +26,18 @@ from ..plan.lookup import LookupPlan
 from ..query.compiler import compile_select
 from ..query.options import QueryOptions
 from .given import TableLike, as_table, using
+
+
+def schema_of(given: RelationTable) -> pa.Schema:
+    """Columns of a relation.
+
+    Raises
+    ------
+    FileError
+        It cannot be opened.
+    """
+    with closing(given.open()) as stored:
+        return stored.schema
 
 
 def table_with_relation(
@@ -112,6 +125,41 @@ def stream_with_relation(
         )
         owned.push(opened.pop_all())
         return groups
+
+
+def look_up(
+    query: str,
+    schemas: Mapping[str, pa.Schema],
+    looked_up: tuple[str, RelationTable],
+    options: QueryOptions,
+    device: str | Device | Sequence[Device],
+    flow: Flow,
+) -> LookedUp:
+    """Open a join with a relation for the rows of another part of a query.
+
+    Parameters
+    ----------
+    schemas : mapping of name to Schema
+        Of these rows.
+    looked_up, device, flow
+        As for :func:`stream_with_relation`.
+
+    Raises
+    ------
+    PenstockError
+        As for :func:`penstock.stream`.
+    """
+    name, given = looked_up
+    lookup = given.options(flow.memory_bytes, ordered=True, pruning=flow.running.sizes)
+    with ExitStack() as opened:  # the step closes it all, once there is one
+        stored = opened.enter_context(closing(given.open()))
+        _, plan = _plan(query, schemas, name, stored, options)
+        is_named = isinstance(device, str)
+        devices = device_list(opened.enter_context(open_device(device)) if is_named else device)
+        schema = schemas[plan.outer.table]
+        made = LookedUp(plan, schema, stored, devices, lookup, close_devices=is_named)
+        opened.pop_all()
+        return made
 
 
 def _plan(

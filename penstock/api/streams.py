@@ -15,7 +15,8 @@ from penstock.host.grouping import GroupStream
 from penstock.host.join.lookup.source import RelationTable, relation_of
 from penstock.host.join.lookup.stream import LookupStream
 from penstock.host.join.stream import Flow, JoinStream, Span
-from penstock.host.relational.stream import PreparedStream
+from penstock.host.relational.rows import PreparedRows
+from penstock.host.relational.steps import LookedUp
 from penstock.host.workers import Checkpoint
 from penstock.host.workers.checkpoint import checkpoint_of, release_of
 from penstock.host.workers.members import Workers
@@ -28,7 +29,7 @@ from ..plan.group_query import GroupQuery
 from ..query.compiler import compile_select
 from ..query.options import QueryOptions, Rows, Within
 from ..user_functions import Udf
-from .around import stream_parts
+from .around import Columns, stream_parts
 from .given import (
     check_devices,
     check_workers,
@@ -36,7 +37,7 @@ from .given import (
     refuse_functions,
     refuse_of_one_table,
 )
-from .lookups import stream_with_relation
+from .lookups import look_up, stream_with_relation
 
 #: The path of a folder of checkpoints, or more about it.
 _Checkpoint = str | PathLike[str] | Checkpoint
@@ -71,7 +72,7 @@ def stream(
     checkpoint: None = None,
     release: str = "commit",
     **options: Unpack[_Options],
-) -> JoinStream | LookupStream | GroupStream | PreparedStream: ...
+) -> JoinStream | LookupStream | GroupStream | PreparedRows: ...
 
 
 @overload
@@ -165,13 +166,13 @@ def stream(
     workers: int | Workers | None = None,
     checkpoint: _Checkpoint | None = None,
     release: str = "commit",
-) -> JoinStream | LookupStream | GroupStream | PreparedStream | WorkerStream:
-    """Open a running query: a join of two streams or of a stream and a relation, or groups of one.
+) -> JoinStream | LookupStream | GroupStream | PreparedRows | WorkerStream:
+    """Open a running query: a join of two streams, or with relations, or groups of one stream.
 
     Parameters
     ----------
     schemas : mapping of table name to pyarrow.Schema
-        Schemas of the batches; one of them may be a :func:`penstock.relation` instead.
+        Schemas of the batches; some may be a :func:`penstock.relation` instead.
     unique : mapping of alias to column or columns, optional
         Columns whose values no two rows of a source share. A group by them is complete with its
         row; other groups need the event time among their keys, see docs/streams.md.
@@ -215,7 +216,7 @@ def stream(
     check_devices(device)
     arguments.optional(arguments.instance(Flow, "a penstock.Flow"))("flow", flow)
     arguments.flag("trace", trace)
-    looked_up = relation_of(arguments.mapping()("schemas", schemas))
+    arguments.mapping()("schemas", schemas)
     chosen = flow or Flow()
     size = _workers(workers, checkpoint, release)
     refuse_functions(functions, size)
@@ -232,27 +233,28 @@ def stream(
                 disorder=disorder,
                 flow=chosen,
                 trace=trace,
-                relation=looked_up,
+                relation=relation_of(schemas),
                 device=own,
-            )
-    if looked_up is not None:
-        with memory_explained():
-            return stream_with_relation(
-                query, schemas, looked_up, options, device, chosen, disorder, trace
             )
     with memory_explained():
 
         def open_stream(
-            text: str, given: Mapping[str, pa.Schema], own: QueryOptions
-        ) -> JoinStream | GroupStream:
-            compiled = compile_select(text, given, own)
+            text: str, given: Mapping[str, Columns], own: QueryOptions
+        ) -> JoinStream | GroupStream | LookupStream:
+            looked_up = relation_of(given)
+            if looked_up is not None:
+                return stream_with_relation(
+                    text, given, looked_up, own, device, chosen, disorder, trace
+                )
+            schemas = {name: one for name, one in given.items() if isinstance(one, pa.Schema)}
+            compiled = compile_select(text, schemas, own)
             if isinstance(compiled, GroupQuery):
                 refuse_of_one_table(device, {})
-                schema = given[compiled.source.table]
+                schema = schemas[compiled.source.table]
                 return GroupStream(compiled, schema, disorder=disorder, flow=chosen, trace=trace)
             return JoinStream(
                 compiled,
-                given,
+                schemas,
                 open_device(device) if isinstance(device, str) else device,
                 disorder=disorder,
                 close_device=isinstance(device, str),
@@ -260,12 +262,18 @@ def stream(
                 trace=trace,
             )
 
+        def look_up_rows(text: str, given: Mapping[str, Columns], own: QueryOptions) -> LookedUp:
+            looked_up = relation_of(given)
+            assert looked_up is not None
+            rows = {name: one for name, one in given.items() if name != looked_up[0]}
+            return look_up(text, rows, looked_up, own, device, chosen)
+
         try:
             return open_stream(query, schemas, options)
         except MistakenError:
             raise
         except QueryError as error:
-            return stream_parts(query, schemas, options, open_stream, error)
+            return stream_parts(query, schemas, options, open_stream, look_up_rows, error)
 
 
 def _workers(

@@ -11,7 +11,7 @@ from penstock.host.device.base import Device
 from penstock.host.device.operator import Operator
 from penstock.host.execute.running import Running
 from penstock.host.grouping import grouped_table
-from penstock.host.join.lookup.source import relation_of
+from penstock.host.join.lookup.source import RelationTable, relation_of, relations_of
 from penstock.host.join.stream import Span
 from penstock.host.join.table.operators import table_join
 from penstock.host.prune.sizes import Pruning, pruning_sizes
@@ -23,7 +23,7 @@ from ..plan.group_query import GroupQuery
 from ..query.compiler import compile_select
 from ..query.options import QueryOptions, Rows, Within
 from ..user_functions import Udf
-from .around import run_parts
+from .around import Table, run_parts
 from .given import (
     TableLike,
     as_table,
@@ -65,8 +65,7 @@ def sql(
         see docs/sql.md.
     tables : mapping of name to table
         Arrow data, a path to a Parquet, CSV or Arrow file, or any object with
-        ``__arrow_c_stream__``; one of them may be a :func:`penstock.relation`, which needs no
-        window.
+        ``__arrow_c_stream__``; some may be a :func:`penstock.relation`, which needs no window.
     time : mapping of alias to column, optional
         Event-time column of each side; ``"column:unit"`` gives an integer column a unit.
     rows : int or mapping of alias to int, optional
@@ -141,24 +140,28 @@ def sql(
     check_devices(device)
     arguments.optional(arguments.instance(Running, "a penstock.Running"))("running", running)
     sizes = pruning_sizes(pruning)
-    looked_up = relation_of(tables)
+    relations = relations_of(tables)
     check_workers(workers)
     refuse_functions(functions, workers)
-    if looked_up is None and memory_bytes is not None:
+    if not relations and memory_bytes is not None:
         raise UsageError("memory_bytes is for a query with a relation; leave it out")
-    if looked_up is not None:
-        given = {"operator": None if operator == "range" else "", "workers": workers}
-        refuse_windows({"disorder": disorder, **given})
-        arguments.optional(arguments.whole)("memory_bytes", memory_bytes)
-        lookup = looked_up[1].options(
-            memory_bytes, ordered=running is not None and running.ordered, pruning=sizes
-        )
-        with memory_explained():
-            return table_with_relation(query, tables, looked_up, options, device, lookup)
+    arguments.optional(arguments.whole)("memory_bytes", memory_bytes)
+    if len(relations) == len(tables) - 1:
+        named = None if operator == "range" else operator
+        refuse_windows({"disorder": disorder, "operator": named, "workers": workers})
+    ordered = running is not None and running.ordered
     with memory_explained():
-        loaded = {name: as_table(name, table) for name, table in tables.items()}
+        loaded = {
+            name: one if isinstance(one, RelationTable) else as_table(name, one)
+            for name, one in tables.items()
+        }
 
-        def ask(text: str, given: Mapping[str, pa.Table], own: QueryOptions) -> pa.Table:
+        def ask(text: str, found: Mapping[str, Table], own: QueryOptions) -> pa.Table:
+            looked_up = relation_of(found)
+            if looked_up is not None:
+                lookup = looked_up[1].options(memory_bytes, ordered=ordered, pruning=sizes)
+                return table_with_relation(text, found, looked_up, own, device, lookup)
+            given = {name: one for name, one in found.items() if not isinstance(one, RelationTable)}
             schemas = {name: table.schema for name, table in given.items()}
             compiled = compile_select(text, schemas, own)
             if isinstance(compiled, GroupQuery):
@@ -169,7 +172,6 @@ def sql(
                 if own is options:
                     refuse_of_one_table(device, others)
                 table = given[compiled.source.table]
-                ordered = running is not None and running.ordered
                 groups = (
                     grouped_table(compiled, table)
                     if workers is None

@@ -1,8 +1,8 @@
-"""The order of a chain of inner joins, by how many pairs each has in its window."""
+"""The order of a chain of joins: by how many pairs each has in its window, relations last."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from itertools import combinations
 from math import inf
 
@@ -21,9 +21,7 @@ def order_joins(select: exp.Select, estimate: Estimate) -> None:
     Items whose pairs are not known keep their place behind the others.
     """
     joins = select.args.get("joins") or []
-    items = {
-        one.alias_or_name: one for one in (select.args["from_"].this, *(j.this for j in joins))
-    }
+    items = _items(select)
     if len(joins) < 2 or len(items) <= len(joins) or not all(map(_is_inner, joins)):
         return
     if not all(map(is_closed, items.values())):
@@ -39,11 +37,47 @@ def order_joins(select: exp.Select, estimate: Estimate) -> None:
             pairs[frozenset((a, b))] = count
     if len(pairs) < 2:
         return
-    order = list(_ordered(list(items), pairs))
+    _reorder(select, items, list(_ordered(list(items), pairs)))
+
+
+def relations_last(select: exp.Select, relations: Collection[str]) -> None:
+    """Join what comes as rows first, and look up relations for the rows that this gives.
+
+    Where the joins are not all inner joins, those with relations follow others that do not read
+    their columns, since what is left as it is, or given a NULL, is the same then.
+    """
+    joins = select.args.get("joins") or []
+    items = _items(select)
+    looked_up = [
+        name for name, one in items.items() if isinstance(one, exp.Table) and one.name in relations
+    ]
+    if not looked_up or len(looked_up) == len(items) or len(items) <= len(joins):
+        return
+    if all(map(_is_inner, joins)) and all(map(is_closed, items.values())):
+        if not any(one.find(exp.Query) for join in joins for one in _conditions(join)):
+            _reorder(select, items, sorted(items, key=lambda name: name in looked_up))
+        return
+    others = [join for join in joins if join.this.alias_or_name not in looked_up]
+    is_read = any(aliases_in(join) & set(looked_up) for join in others)
+    kept = all(str(join.side or "").upper() in ("", "LEFT") for join in joins)
+    if kept and not is_read and select.args["from_"].this.alias_or_name not in looked_up:
+        own = [join for join in joins if join.this.alias_or_name in looked_up]
+        select.set("joins", [*others, *own])
+
+
+def _items(select: exp.Select) -> dict[str, exp.Expr]:
+    """What a SELECT reads, by its aliases."""
+    joined = [join.this for join in select.args.get("joins") or []]
+    return {one.alias_or_name: one for one in (select.args["from_"].this, *joined)}
+
+
+def _reorder(select: exp.Select, items: dict[str, exp.Expr], order: list[str]) -> None:
+    """Put the inner joins of a SELECT in an order, each condition where all it reads is there."""
     if order == list(items):
         return
+    left = [one for join in select.args["joins"] for one in _conditions(join)]
     select.set("from_", exp.From(this=items[order[0]]))
-    made, left = [], conditions
+    made = []
     for place, name in enumerate(order[1:], 1):
         known = set(order[: place + 1])
         on = [one for one in left if aliases_in(one) <= known]

@@ -22,7 +22,7 @@ class PartError(QueryError):
 
 @dataclass(frozen=True)
 class Joined:
-    """A query that Penstock runs: a windowed join, or groups.
+    """A query that Penstock runs: a windowed join, a look-up in a relation, or groups.
 
     Parameters
     ----------
@@ -34,7 +34,8 @@ class Joined:
         The tables and parts in it.
     options : QueryOptions
     clock : tuple of (str, str)
-        Its output columns that are times of its sides, and the aliases of these.
+        Its output columns that are times of sources, and the aliases of these in the join that
+        reads them.
     """
 
     name: str
@@ -42,6 +43,11 @@ class Joined:
     reads: tuple[str, ...]
     options: QueryOptions
     clock: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def looks_up(self) -> bool:
+        """Whether one of its tables is a relation."""
+        return self.options.relation is not None
 
 
 @dataclass(frozen=True)
@@ -106,8 +112,8 @@ class Split:
     names: Sequence[str]
     schemas: Mapping[str, pa.Schema]
 
-    def of_stream(self) -> tuple[Joined, Relational | None]:
-        """The one join, and what is behind it, of a query that runs on streams.
+    def of_stream(self) -> tuple[Joined, Sequence[Part], Relational | None]:
+        """The one join, what each of its rows meets, and what is behind, of a query on streams.
 
         Raises
         ------
@@ -119,7 +125,7 @@ class Split:
         joins = [part for part in self.parts if isinstance(part, Joined)]
         if not joins:
             raise PartError("none of the query is a join")
-        (core, *others) = joins
+        core, *others = [part for part in joins if not part.looks_up] or joins[:1]
         if others:
             raise QueryError(
                 "a stream is joined with one other; join the rows that this query gives with a "
@@ -132,13 +138,20 @@ class Split:
                 continue
             if part is after and part.closing is not None:
                 continue
-            if part.needs_all in OF_GROUPS:
+            if part.needs_all in OF_GROUPS and len(joins) == 1:
                 raise PartError(f"{part.needs_all} needs all rows")
+            if part.needs_all in OF_GROUPS:
+                raise QueryError(
+                    "a stream never knows that these groups are complete, since rows with the same "
+                    "keys may always follow: have the event time of a source, or a window of it, "
+                    "among the keys, or name a column that differs from row to row by unique="
+                )
             raise QueryError(
                 f"{part.needs_all} needs all rows, which a stream never has: leave it out, and do "
                 "that with the rows that the query gives, or run the query on tables"
             )
-        return core, after
+        later = self.parts[self.parts.index(core) + 1 :]
+        return core, [part for part in later if part is not after], after
 
 
 class Surrounding(Protocol):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
@@ -10,6 +11,7 @@ from sqlglot.errors import OptimizeError, SchemaError
 from sqlglot.optimizer.annotate_types import annotate_types
 from sqlglot.optimizer.qualify import qualify
 
+from ..errors import QueryError
 from ..query.dialect import Penstock
 from ..query.output import is_star, output_name
 from .parts import PartError
@@ -25,6 +27,10 @@ _TYPES = {
 }
 
 
+#: Marks an output column that the query names.
+_NAMED = "named"
+
+
 def qualified(tree: exp.Query, schemas: Mapping[str, pa.Schema]) -> exp.Query:
     """Name all columns of a query in full, in a copy, and annotate the types that are known.
 
@@ -38,7 +44,9 @@ def qualified(tree: exp.Query, schemas: Mapping[str, pa.Schema]) -> exp.Query:
         _call_windows(select)
         _join_asof(select)
     for item in _outputs(named):
-        if not isinstance(item, exp.Alias) and not is_star(item):
+        if isinstance(item, exp.Alias):
+            item.meta[_NAMED] = True
+        elif not is_star(item):
             item.replace(exp.alias_(item.copy(), output_name(item), quoted=True))
     known: dict[str, object] = {
         name: {column.name: type_name(column.type) for column in schema}
@@ -139,6 +147,8 @@ def output_names(
 ) -> list[str]:
     """Names of the output columns as the query and the tables spell them.
 
+    Columns of one name that are selected as they are get their alias in front, here and there.
+
     Parameters
     ----------
     tree : Query
@@ -146,7 +156,7 @@ def output_names(
 
     Raises
     ------
-    PartError
+    QueryError
         Two columns have one name.
     """
     spelled: dict[str, str] = {}
@@ -157,8 +167,17 @@ def output_names(
         if not is_star(item):
             spelled[output_name(item).lower()] = output_name(item)
     names = [spelled.get(name.lower(), name) for name in qualified_tree.named_selects]
+    count = Counter(name.lower() for name in names)
+    aliases = {one.alias_or_name.lower(): one.alias_or_name for one in tree.find_all(exp.Table)}
+    own = qualified_tree.expressions if isinstance(qualified_tree, exp.Select) else []
+    for place, item in enumerate(own):
+        name, value = names[place], item.unalias()
+        is_plain = isinstance(value, exp.Column) and value.name == item.alias_or_name
+        if count[name.lower()] > 1 and is_plain and _NAMED not in item.meta:
+            names[place] = f"{aliases.get(value.table, value.table)}_{name}"
+            item.set("alias", exp.to_identifier(names[place], quoted=True))
     if len({name.lower() for name in names}) < len(names):
-        raise PartError("the output has two columns of one name; rename one with AS")
+        raise QueryError("the output has two columns of one name; rename one with AS")
     return names
 
 

@@ -46,7 +46,7 @@ class ComputedBefore:
     lowered : Lowered
         What Penstock computes.
     columns : mapping of alias to names and expressions
-        What is to be computed, of each side.
+        What is to be computed, of each side that rows can be computed for.
     """
 
     lowered: Lowered
@@ -57,7 +57,7 @@ class ComputedBefore:
         if isinstance(tree, exp.Column) or self.lowered.knows(tree):
             return tree.copy()
         aliases = aliases_in(tree)
-        if len(aliases) == 1 and _is_value(tree):
+        if len(aliases) == 1 and aliases <= self.columns.keys() and _is_value(tree):
             (alias,) = aliases
             own = self.columns[alias]
             name = next((name for name, one in own.items() if said(one) == said(tree)), None)
@@ -81,6 +81,16 @@ class Outputs:
         """The name of an expression."""
         own = self.names.setdefault(said(tree), (f"c{len(self.names)}", tree.copy()))
         return own[0]
+
+    def add_column(self, alias: str, name: str) -> None:
+        """Add a column of a side, unless it is there, however it is spelled."""
+        known = {
+            (tree.text("table"), tree.name)
+            for _, tree in self.names.values()
+            if isinstance(tree, exp.Column)
+        }
+        if (alias, name) not in known:
+            self.add(exp.column(name, table=alias, quoted=True))
 
     def selected(self, made: ComputedBefore | None = None) -> list[exp.Expr]:
         """The SELECT list."""

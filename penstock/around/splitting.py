@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
@@ -16,18 +16,17 @@ from ..query.operators import members
 from ..query.options import QueryOptions
 from ..query.parse import parse
 from ..query.rewriting import without_filters, without_with
+from .clocks import Clocks
 from .given import check_names, with_values
-from .ordering import order_joins
+from .ordering import order_joins, relations_last
 from .parts import Closing, Joined, Part, PartError, Relational, Split, Surrounding
 from .qualified import output_names, qualified
 from .shapes import (
     add_needed,
-    clauses_of_all,
     equates,
     gives_all,
     is_session,
     needs_all,
-    rising,
     with_ends,
 )
 from .sides import ComputedBefore, JoinSide, Outputs, aliases_in, expressions, is_closed, table_as
@@ -49,6 +48,7 @@ def split(
     engine: Surrounding,
     *,
     ends: bool = True,
+    relations: Collection[str] = (),
 ) -> Split:
     """Split a query into parts.
 
@@ -58,6 +58,8 @@ def split(
         Runs what stands around joins.
     ends : bool
         Whether the inputs end: they are tables, not streams.
+    relations : collection of str
+        The tables whose rows are looked up.
 
     Raises
     ------
@@ -72,13 +74,16 @@ def split(
     check_names(tree, schemas, options)
     tree = with_values(tree, schemas, options.params or {})
     whole = qualified(tree, schemas)
-    splitter = _Splitter(dict(schemas), options, engine, ends)
+    splitter = _Splitter(dict(schemas), options, engine, ends, relations)
     names = output_names(tree, whole, schemas)
     splitter.take_joins(whole)
     if not splitter.parts or not gives_all(whole, splitter.parts[-1], splitter.schemas):
         splitter.rest(whole)
-    if options.within is not None and not any(isinstance(p, Joined) for p in splitter.parts):
+    joins = [part for part in splitter.parts if isinstance(part, Joined)]
+    if options.within is not None and all(part.looks_up for part in joins):
         raise PartError("within is the window of a join, and Penstock runs none of this query's")
+    if options.time and joins and all(p.looks_up and not p.options.time for p in joins):
+        raise PartError("time is given, and no part of the query has one")
     return Split(splitter.parts, names, splitter.schemas)
 
 
@@ -89,32 +94,53 @@ class _Splitter:
     engine: Surrounding
     #: Whether the inputs end: they are tables, not streams.
     ends: bool = True
+    relations: Collection[str] = ()
     parts: list[Part] = field(default_factory=list)
-    #: Of parts that are joins: what may be the time of their rows.
-    times: dict[str, list[str]] = field(default_factory=dict)
-    #: Of parts that are joins, and a side of theirs: columns that no two rows of it share.
-    unique: dict[tuple[str, str], set[str]] = field(default_factory=dict)
+    clocks: Clocks = field(init=False)
     #: Why Penstock does not run a join, of the last one that it does not.
     why: QueryError | SchemaError | None = None
+
+    def __post_init__(self) -> None:
+        self.clocks = Clocks(self.schemas, self.options, self.relations)
 
     # -- parts ------------------------------------------------------------------------------------
 
     def rest(self, tree: exp.Query) -> str:
         """Make a part of a query without windowed joins."""
-        self._check_joins(tree)
         reads = tuple(
             dict.fromkeys(t.name for t in tree.find_all(exp.Table) if t.name in self.schemas)
         )
+        for name in reads:
+            if name in self.relations:
+                raise self.why or QueryError(
+                    f"{name} is a relation, whose rows are looked up one by one: join it with "
+                    "conditions in ON (by SEMI or ANTI JOIN for EXISTS and IN), or read "
+                    f"{name} as a table"
+                )
+        self._check_joins(tree)
         closing = None if self.ends else self._closing(tree)
         part = Relational(self._name(), self.engine.written(tree), reads, needs_all(tree), closing)
         return self._add(part, self.engine.relational(part, self.schemas))
+
+    def _closing(self, tree: exp.Query) -> Closing | None:
+        """When groups of a join's pairs are complete; None if it is not known, or are none."""
+        part = self.parts[-1] if self.parts else None
+        if all(one.looks_up for one in self.parts if isinstance(one, Joined)):
+            return None  # no window says how far time has come
+        found = None if part is None else self.clocks.closing(part.name, tree)
+        if part is None or found is None:
+            return None
+        own, alias, value = found
+        made = exp.Select(expressions=[exp.alias_(value, "closing")])
+        made.set("from_", exp.From(this=table_as(part.name, part.name)))
+        return Closing(self.engine.written(made), own, alias)
 
     def _joined(
         self, tree: exp.Select, sides: list[JoinSide], options: Iterable[QueryOptions] | None = None
     ) -> str | None:
         """Make a part of a query that Penstock runs; None if it does not."""
         reads = tuple(dict.fromkeys(side.table for side in sides))
-        for chosen in self._options(sides) if options is None else options:
+        for chosen in self.clocks.choices(sides) if options is None else options:
             part = Joined(self._name(), tree.sql(dialect=Penstock), reads, chosen)
             try:
                 return self._add(part, self.engine.joined(part, self.schemas))
@@ -161,6 +187,7 @@ class _Splitter:
         for select in reversed(list(tree.find_all(exp.Select))):
             if select.args.get("from_") is None:
                 continue
+            relations_last(select, self.relations)
             order_joins(select, self._estimate)
             while len(select.args.get("joins") or ()) > 1 and self._take_pairs(select):
                 pass
@@ -170,13 +197,14 @@ class _Splitter:
     def _estimate(self, a: exp.Expr, b: exp.Expr, on: list[exp.Expr]) -> int | None:
         """How many pairs two tables have in the window of their join."""
         tables = [one.name if isinstance(one, exp.Table) else "" for one in (a, b)]
-        if not self.ends or any(name not in self.schemas for name in tables):
+        known = self.schemas.keys() - self.relations
+        if not self.ends or any(name not in known for name in tables):
             return None
         sides = [self._side(a), self._side(b)]
         lowered = self._lowered(sides)
         core = exp.Select(expressions=[exp.alias_(exp.Literal.number(1), "c0", quoted=True)])
         self._read_from(core, "", sides, [one.copy() for one in on if lowered.knows(one)])
-        for chosen in self._options(sides):
+        for chosen in self.clocks.choices(sides):
             part = Joined("", core.sql(dialect=Penstock), tuple(dict.fromkeys(tables)), chosen)
             count = self.engine.pairs(part)
             if count is not None:
@@ -250,33 +278,19 @@ class _Splitter:
                 if column.table in aliases:
                     outputs.add(column)
         for side in sides if not self.ends else ():
-            for column in (*self._times_of(side)[:1], *self._unique_of(side)):
+            for column in self.clocks.kept(side):
                 if side.alias in aliases:
-                    outputs.add(exp.column(column, table=side.alias))
+                    outputs.add_column(side.alias, column)
         core = exp.Select(expressions=outputs.selected())
         self._read_from(core, kind, sides, on)
         name = self._joined(core, sides)
-        if name is None and not all(map(self._given_time, sides)) and self._is_theta(on):
+        if name is None and not all(map(self.clocks.given, sides)) and self._is_theta(on):
             name = self._without_window(core, kind, sides, on)
         if name is None:
             return None
-        clock = {(side.alias, column) for side in sides for column in self._times_of(side)}
         part = self.parts[-1]
         assert isinstance(part, Joined)
-        times = tuple(
-            (own, tree.text("table"))
-            for own, tree in outputs.names.values()
-            if (tree.text("table"), tree.name) in clock
-        )
-        self.parts[-1] = replace(part, clock=times)
-        self.times[name] = [own for own, _ in times]
-        for side in sides:
-            unique = {(side.alias, column) for column in self._unique_of(side)}
-            owned = {
-                own for own, t in outputs.names.values() if (t.text("table"), t.name) in unique
-            }
-            if owned:
-                self.unique[name, side.alias] = owned
+        self.parts[-1] = replace(part, clock=self.clocks.note(name, sides, outputs))
         kept = [*others, *left]
         select.set("from_", exp.From(this=table_as(name, name)))
         select.set("joins", select.args["joins"][1:])
@@ -320,7 +334,8 @@ class _Splitter:
         return on, [one for one, own in made if not lowered.knows(own)]
 
     def _before(self, sides: list[JoinSide]) -> ComputedBefore:
-        return ComputedBefore(self._lowered(sides), {side.alias: {} for side in sides})
+        own = [side for side in sides if side.source not in self.relations]
+        return ComputedBefore(self._lowered(sides), {side.alias: {} for side in own})
 
     def _lowered(self, sides: list[JoinSide]) -> Lowered:
         return Lowered({side.alias: self.schemas[side.table] for side in sides}, self.options)
@@ -328,7 +343,7 @@ class _Splitter:
     def _compute(self, sides: list[JoinSide], before: ComputedBefore) -> None:
         """Make parts that have the columns of sides and computed ones."""
         for side in sides:
-            computed = before.columns[side.alias]
+            computed = before.columns.get(side.alias)
             if not computed:
                 continue
             star = exp.Column(this=exp.Star(), table=exp.to_identifier(side.alias, quoted=True))
@@ -393,7 +408,8 @@ class _Splitter:
             if found is None:
                 return None
             kind, sides, conditions, others = found
-            if kind or others:
+            is_first = not any(side.source in self.clocks.joined for side in sides)
+            if kind or others or not (self.ends or is_first):
                 return None
         else:
             if not is_closed(select.args["from_"].this):
@@ -410,62 +426,6 @@ class _Splitter:
         if grouped:
             core.set("group", exp.Group(expressions=grouped))
         left = {column.table for column in core.find_all(exp.Column)} - {s.alias for s in sides}
-        return None if left else self._joined(core, sides)
-
-    def _closing(self, tree: exp.Query) -> Closing | None:
-        """When groups of a join's pairs are complete; None if it is not known, or are none."""
-        part = self.parts[-1] if self.parts else None
-        if not isinstance(tree, exp.Select) or not isinstance(part, Joined) or clauses_of_all(tree):
-            return None
-        group, distinct = tree.args.get("group"), tree.args.get("distinct")
-        keys = [] if group is None else group.expressions
-        if distinct is not None and group is None:
-            keys = [one.unalias() for one in tree.expressions]
-        for own, alias in part.clock:
-            unique = self.unique.get((part.name, alias))
-            if unique and unique <= {key.name for key in keys if isinstance(key, exp.Column)}:
-                value: exp.Expr | None = exp.column(own, table=part.name, quoted=True)
-            else:
-                value = next((found for key in keys if (found := rising(key, own))), None)
-            if value is not None:
-                made = exp.Select(expressions=[exp.alias_(value.copy(), "closing")])
-                made.set("from_", exp.From(this=table_as(part.name, part.name)))
-                return Closing(self.engine.written(made), own, alias)
-        return None
-
-    # -- times ------------------------------------------------------------------------------------
-
-    def _given_time(self, side: JoinSide) -> str | None:
-        """The time of a side that the options name."""
-        for name, column in (self.options.time or {}).items():
-            if name.lower() in (side.alias.lower(), side.source.lower()):
-                return column
-        return None
-
-    def _times_of(self, side: JoinSide) -> list[str]:
-        """What may be the time of a side, by name."""
-        given = self._given_time(side)
-        if given is not None:
-            return [given]
-        if side.source in self.times:
-            return self.times[side.source]
-        schema = self.schemas[side.table]
-        return [one.name for one in schema if pa.types.is_timestamp(one.type)]
-
-    def _unique_of(self, side: JoinSide) -> list[str]:
-        """Columns that no two rows of a side share."""
-        for name, columns in (self.options.unique or {}).items():
-            if name.lower() in (side.alias.lower(), side.source.lower()):
-                return [columns] if isinstance(columns, str) else list(columns)
-        return []
-
-    def _options(self, sides: list[JoinSide]) -> Iterator[QueryOptions]:
-        """Options of the join of two sides, for each choice of their times."""
-        plain = replace(self.options, time=None, rows=None, scale=None, unique=None)
-        choices: list[dict[str, str]] = [{}]
-        for side in sides:
-            own = self._times_of(side)
-            choices = [{**one, side.alias: name} for one in choices for name in own] or choices
-        unique = {side.alias: own for side in sides if (own := self._unique_of(side))}
-        for one in choices:
-            yield replace(plain, time=one, unique=unique or None)
+        return (
+            None if left else self._joined(core, sides, self.clocks.choices(sides, is_grouped=True))
+        )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from dataclasses import fields
 from time import monotonic
 from typing import Any
@@ -12,16 +13,20 @@ import pyarrow as pa
 from penstock.host.device.base import Device
 from penstock.host.device.registry import open_device
 from penstock.host.execute.trace import Trace
+from penstock.host.join.lookup.source import RelationTable, relation_of
 
-from ..api.around import made_of, run_parts
+from ..api.around import Table, columns_of, made_of, run_parts
+from ..api.lookups import table_with_relation
 from ..api.tables import sql
 from ..around.parts import Joined, Part
 from ..errors import QueryError, UsageError
-from ..plan.group_query import GroupQuery
+from ..plan.group_query import GroupQuery, lookup_of
+from ..plan.lookup import LookupPlan
 from ..plan.query import JoinQuery
 from ..query.compiler import compile_select
 from ..query.options import QueryOptions
 from . import inputs
+from .explain_lookup import show_path
 from .output import OutputArguments, run, show
 from .terminal import count, heading, line, note
 
@@ -31,6 +36,7 @@ _NOT_OF_TABLES = ("unique", "relation")
 
 def run_in_parts(
     asked: inputs.Asked,
+    relations: Mapping[str, RelationTable],
     output: OutputArguments,
     refused: Mapping[str, object],
     device: Device | str,
@@ -59,7 +65,8 @@ def run_in_parts(
     began = monotonic()
     chosen = asked.options.chosen()
     own = {f.name: getattr(chosen, f.name) for f in fields(chosen) if f.name not in _NOT_OF_TABLES}
-    found = sql(asked.query, asked.tables(), device=device, **own, **options)
+    tables = {**asked.tables(), **relations}
+    found = sql(asked.query, tables, device=device, **own, **options)
     first = run(found.to_batches(), found.schema, output, Trace(False))
     seconds = monotonic() - began
     if output.out is None:
@@ -70,6 +77,7 @@ def run_in_parts(
 
 def explain_parts(
     asked: inputs.Asked,
+    relations: Mapping[str, RelationTable],
     explain: Callable[[JoinQuery | GroupQuery, Mapping[str, pa.Table]], None],
     why: QueryError,
 ) -> None:
@@ -78,20 +86,49 @@ def explain_parts(
     What a part reads is known once those before it have run, so they run.
     """
 
-    def join(text: str, tables: Mapping[str, pa.Table], options: QueryOptions) -> pa.Table:
+    def join(text: str, given: Mapping[str, Table], options: QueryOptions) -> pa.Table:
+        looked_up = relation_of(given)
+        if looked_up is not None:
+            _show_lookup(text, given, looked_up, options)
+            lookup = looked_up[1].options()
+            return table_with_relation(text, given, looked_up, options, "cpu", lookup)
+        tables = {n: one for n, one in given.items() if not isinstance(one, RelationTable)}
         query = compile_select(text, {n: t.schema for n, t in tables.items()}, options)
         explain(query, tables)
         with open_device("cpu") as device:
             rows = made_of(query, tables, device)
             return pa.Table.from_batches(rows, rows.schema)
 
-    run_parts(asked.query, asked.tables(), asked.options.chosen(), join, why, _show_part)
+    tables = {**asked.tables(), **relations}
+    run_parts(asked.query, tables, asked.options.chosen(), join, why, _show_part)
 
 
-def _show_part(part: Part, reads: Mapping[str, pa.Table]) -> None:
+def _show_part(part: Part, reads: Mapping[str, Table]) -> None:
     """Print which engine runs a part of a query, over what."""
     heading(part.name)
     line("engine", "Penstock" if isinstance(part, Joined) else "DuckDB")
     for name, table in reads.items():
-        line("reads", f"{name}, {count(table.num_rows)} rows")
+        is_stored = isinstance(table, RelationTable)
+        line("looks up" if is_stored else "reads", f"{name}, {_size(table)}")
     line("text", part.text)
+
+
+def _size(table: Table) -> str:
+    if isinstance(table, RelationTable):
+        with closing(table.open()) as stored:
+            return f"version {(version := stored.version()).number}, {count(version.rows)} rows"
+    return f"{count(table.num_rows)} rows"
+
+
+def _show_lookup(
+    text: str,
+    given: Mapping[str, Table],
+    looked_up: tuple[str, RelationTable],
+    options: QueryOptions,
+) -> None:
+    """Print how a part of a query finds rows of a relation."""
+    name, table = looked_up
+    schemas = {one: columns_of(rows) for one, rows in given.items()}
+    query = lookup_of(compile_select(text, schemas, options))
+    with closing(table.open()) as stored:
+        show_path(LookupPlan(query, name, stored.found_by), stored.version())

@@ -48,16 +48,16 @@ def command(
     asked: inputs.Asked, looked_up: LookupArguments, no_band: inputs.NoBand = False
 ) -> None:
     """Show windows, widths, prepared keys, band tests or pipeline stages, and devices."""
-    relation = looked_up.given()
-    if relation is not None:
-        explain_lookup(asked, relation, looked_up.memory_bytes)
-        return
+    relations = looked_up.given()
     try:
+        if relations:
+            explain_lookup(asked, relations, looked_up.memory_bytes)
+            return
         given = asked.compiled()
     except MistakenError:
         raise
     except QueryError as error:
-        explain_parts(asked, partial(_explain, band=not no_band), error)
+        explain_parts(asked, relations, partial(_explain, band=not no_band), error)
         return
     _explain(given.query, given.tables(), band=not no_band)
 

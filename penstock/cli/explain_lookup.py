@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import closing
 
 from penstock.host.join.lookup.base import row_bytes
@@ -9,6 +10,7 @@ from penstock.host.join.lookup.reach import Reach
 from penstock.host.join.lookup.source import RelationTable
 from penstock.host.lookup.memory import kept_keys, split_of
 from penstock.host.lookup.zipf import top_share
+from penstock.host.relation.border import Version
 from penstock.host.relation.folder.sources import source_of
 
 from ..expr.node import show
@@ -16,17 +18,35 @@ from ..plan.group_query import GroupQuery, lookup_of
 from ..plan.lookup import LookupPlan
 from .explain_groups import show_groups
 from .inputs import Asked
+from .lookup import one_of
 from .terminal import count, heading, line
 
 #: Exponents of Zipf distributions for which the share of keys in memory is shown.
 _EXPONENTS = (0.0, 0.8, 1.0, 1.2)
 
 
+def show_path(plan: LookupPlan, version: Version) -> None:
+    """Print how rows of a relation are found."""
+    if plan.sought is None:
+        bounds = ", ".join(sorted(Reach(plan, version.index).bounded))
+        line("by scanning", f"pages are pruned by {bounds or 'nothing: all pages are read'}")
+        return
+    names = plan.query.names
+    found = zip(plan.key, plan.sought, strict=True)
+    line("by key", ", ".join(f"{column} = {sought.text(names)}" for column, sought in found))
+
+
 def explain_lookup(
-    asked: Asked, given: tuple[str, RelationTable], memory_bytes: int | None
+    asked: Asked, relations: Mapping[str, RelationTable], memory_bytes: int | None
 ) -> None:
-    """Print layout, path, shares of memory and expected hits."""
-    name, relation = given
+    """Print layout, path, shares of memory and expected hits.
+
+    Raises
+    ------
+    QueryError
+        The query is more than a join with a relation.
+    """
+    name, relation = one_of(relations)
     with closing(relation.open()) as stored:
         query = asked.compiled({name: stored.schema}, relation=name)
         found = lookup_of(query.query)
@@ -50,16 +70,8 @@ def explain_lookup(
         width = row_bytes(source_of(query.files[plan.outer.table]).schema)
         algorithm = None if plan.sought is None else options.algorithm
         split = split_of(version, options.memory_bytes, width, algorithm)
-        if plan.sought is None:
-            reach = Reach(plan, version.index)
-            bounds = ", ".join(sorted(reach.bounded)) or "nothing: all pages are read"
-            line("by scanning", f"pages are pruned by {bounds}")
-        else:
-            keys = ", ".join(
-                f"{column} = {sought.text(names)}"
-                for column, sought in zip(plan.key, plan.sought, strict=True)
-            )
-            line("by key", keys)
+        show_path(plan, version)
+        if plan.sought is not None:
             line("algorithm", str(options.algorithm))
         parts = (f"{part} {size / 1e6:.1f} MB" for part, size in vars(split).items() if size)
         line("memory", ", ".join(parts))

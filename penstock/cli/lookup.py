@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -16,7 +16,7 @@ from penstock.host.execute.trace import Trace
 from penstock.host.grouping import GroupedTable
 from penstock.host.join.lookup.base import RelationJoin
 from penstock.host.join.lookup.opening import open_lookup
-from penstock.host.join.lookup.source import RelationTable, relation
+from penstock.host.join.lookup.source import RelationTable, relation, relation_of
 from penstock.host.prune.sizes import pruning_sizes
 from penstock.host.relation.folder.sources import source_of
 from penstock.host.rows.files import write_text
@@ -26,7 +26,7 @@ from ..plan.group_query import GroupQuery, lookup_of
 from ..plan.lookup import LookupPlan
 from . import values
 from .grouping import write_groups
-from .inputs import Asked
+from .inputs import Asked, Texts
 from .options import group, option
 from .output import OutputArguments, run, show
 from .terminal import count, note
@@ -37,9 +37,9 @@ _RING = "ring"
 
 @group
 class LookupArguments:
-    """A relation in the place of a table."""
+    """Relations in the place of tables."""
 
-    relation: str | None = option("NAME=FOLDER of a stored relation, in the place of a table.")
+    relation: Texts = option("NAME=FOLDER of a stored relation, in the place of a table; repeat.")
     nodes: str | None = option(
         "Where its rows are asked for: `ring` for the nodes that it has a record of, or addresses "
         "(tcp://HOST:PORT,...)."
@@ -51,15 +51,15 @@ class LookupArguments:
         default="auto",
     )
 
-    def given(self) -> tuple[str, RelationTable] | None:
-        """The relation and its name in the query; None if there is none.
+    def given(self) -> dict[str, RelationTable]:
+        """The relations, by their names in the query.
 
         Raises
         ------
         UsageError
             Other options are given without it.
         """
-        if self.relation is None:
+        if not self.relation:
             if (self.memory, self.nodes, self.nodes_token) != (None,) * 3 or (
                 self.algorithm != "auto"
             ):
@@ -67,14 +67,16 @@ class LookupArguments:
                     "--memory, --algorithm, --nodes and --nodes-token are for a query with "
                     "--relation"
                 )
-            return None
-        ((name, location),) = values.pairs([self.relation], "relation").items()
-        return name, relation(
-            location,
-            algorithm=self.algorithm,
-            nodes=self.nodes == _RING or (self.nodes.split(",") if self.nodes else False),
-            token_file=self.nodes_token,
-        )
+            return {}
+        return {
+            name: relation(
+                location,
+                algorithm=self.algorithm,
+                nodes=self.nodes == _RING or (self.nodes.split(",") if self.nodes else False),
+                token_file=self.nodes_token,
+            )
+            for name, location in values.pairs(self.relation, "relation").items()
+        }
 
     @property
     def memory_bytes(self) -> int | None:
@@ -82,16 +84,35 @@ class LookupArguments:
         return None if self.memory is None else values.size(self.memory, "memory")
 
 
+def one_of(relations: Mapping[str, RelationTable]) -> tuple[str, RelationTable]:
+    """The relation of a join, and its name.
+
+    Raises
+    ------
+    QueryError
+        There are several.
+    """
+    found = relation_of(relations)
+    assert found is not None
+    return found
+
+
 def join_with_relation(
     asked: Asked,
-    given: tuple[str, RelationTable],
+    relations: Mapping[str, RelationTable],
     memory_bytes: int | None,
     device: Device,
     output: OutputArguments,
     ordered: bool,
 ) -> None:
-    """Join a file with a relation, in a fixed amount of memory."""
-    name, table = given
+    """Join a file with a relation, in a fixed amount of memory.
+
+    Raises
+    ------
+    QueryError
+        The query is more than that.
+    """
+    name, table = one_of(relations)
     with closing(table.open()) as stored:
         query = asked.compiled({name: stored.schema}, relation=name)
         found = query.query

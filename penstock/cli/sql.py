@@ -113,12 +113,12 @@ def command(
 ) -> None:
     """Join two tables over a time or ROWS window, aggregate what joins, or group one table."""
     output.check()
-    relation = looked_up.given()
-    if relation is not None:
-        with device.open() as opened:
-            join_with_relation(asked, relation, looked_up.memory_bytes, opened, output, how.ordered)
-        return
+    relations, memory = looked_up.given(), looked_up.memory_bytes
     try:
+        if relations:
+            with device.open() as opened:
+                join_with_relation(asked, relations, memory, opened, output, how.ordered)
+            return
         given = asked.compiled()
     except MistakenError:
         raise
@@ -137,9 +137,10 @@ def command(
             "pruning": not how.no_pruning,
             "running": Running(ordered=how.ordered),
             "workers": how.workers,
+            "memory_bytes": memory,
         }
         with nullcontext(device.device) if how.workers else device.open() as opened:
-            run_in_parts(asked, output, refused, opened, options)
+            run_in_parts(asked, relations, output, refused, opened, options)
         return
     query = given.query
     if isinstance(query, GroupQuery):

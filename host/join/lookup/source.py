@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from penstock import arguments
-from penstock.errors import UsageError
+from penstock.errors import QueryError, UsageError
 from penstock.plan.lookup import LookupPlan
 
 from ...device.base import Device
@@ -72,7 +72,11 @@ class RelationTable:
         return open_nodes(self.location, self.nodes, token=token)
 
     def options(
-        self, memory_bytes: int | None, *, ordered: bool, pruning: Pruning | None
+        self,
+        memory_bytes: int | None = None,
+        *,
+        ordered: bool = False,
+        pruning: Pruning | None = None,
     ) -> LookupOptions:
         """How a join with it runs."""
         chosen = LookupOptions(
@@ -156,18 +160,23 @@ def _nodes(given: bool | str | Sequence[str]) -> tuple[str, ...] | None:
     return (given,) if isinstance(given, str) else tuple(given)
 
 
+def relations_of(tables: Mapping[str, Any]) -> dict[str, RelationTable]:
+    """The relations among the tables of a query, by their names there."""
+    return {name: one for name, one in tables.items() if isinstance(one, RelationTable)}
+
+
 def relation_of(tables: Mapping[str, Any]) -> tuple[str, RelationTable] | None:
-    """The one relation among the tables of a query, and its name there; None if there is none.
+    """The one relation among the tables of a join, and its name there; None if there is none.
 
     Raises
     ------
-    UsageError
+    QueryError
         There are several.
     """
-    found = [(name, one) for name, one in tables.items() if isinstance(one, RelationTable)]
+    found = list(relations_of(tables).items())
     if len(found) > 1:
-        raise UsageError(
-            f"{' and '.join(name for name, _ in found)} are relations, and a query looks up one; "
+        raise QueryError(
+            f"{' and '.join(name for name, _ in found)} are relations, and a join looks up one; "
             "join the rows that come out with the other one"
         )
     return found[0] if found else None

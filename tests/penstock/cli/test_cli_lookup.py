@@ -113,3 +113,28 @@ def test_plan_needs_a_window_or_a_relation(cli):
     _, err, status = cli("plan", "--device", "cpu")
     assert status == 2
     assert "give --window of a join, or --relation" in err
+
+
+def test_a_relation_beside_a_join(cli, folder):
+    """Two, of which one is a part's, and each part is explained."""
+    build(pa.table({"name": ["a", "c"], "age": [30, 40]}), str(folder / "a.rel"),
+          RelationOptions(key=("name",)))  # fmt: skip
+    query = (
+        "SELECT o.id, p.id AS other, c.name, a.age FROM orders o JOIN orders p "
+        "ON abs(o.customer - p.customer) < 2 AND o.id < p.id AND p.id BETWEEN o.id AND o.id + 3 "
+        "JOIN customers c ON c.id = p.customer LEFT JOIN ages a ON a.name = c.name"
+    )
+    more = [f"--relation=ages={folder / 'a.rel'}", "--time=o=id", "--time=p=id"]
+    out, err, status = cli(*arguments(folder, "sql", query, *more, "--memory", "1MB"))
+    assert status == 0, err
+    lines = [line.split() for line in out.splitlines()]
+    assert sorted(lines[1:]) == [
+        ["0", "1", "b", "NULL"], ["0", "1", "c", "40"],
+        ["2", "5", "b", "NULL"], ["2", "5", "c", "40"],
+    ]  # fmt: skip
+    out, _, status = cli(*arguments(folder, "explain", query, *more))
+    assert status == 0
+    assert [line for line in out.splitlines() if line.startswith(("looks up", "by key"))] == [
+        "looks up     customers, version 1, 5 rows", "by key       id = part_1.c2",
+        "looks up     ages, version 1, 2 rows", "by key       name = part_2.c2",
+    ]  # fmt: skip

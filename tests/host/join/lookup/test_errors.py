@@ -90,7 +90,7 @@ def test_both_sides_are_the_relation(location):
 def test_two_relations(location):
     two = {"o": penstock.relation(location), "c": penstock.relation(location)}
     for call in (penstock.sql, penstock.stream):
-        with pytest.raises(UsageError, match=r"o and c are relations, and a query looks up one; "):
+        with pytest.raises(QueryError, match=r"o and c are relations, and a join looks up one; "):
             call(QUERY, two)
 
 

@@ -1,0 +1,220 @@
+"""A running query with SQL of tables around it: on batches that come, and rows that leave."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Generic, Protocol, Self, TypeVar
+
+import pyarrow as pa
+
+from penstock.around.parts import Relational
+from penstock.errors import UsageError
+
+from ..metrics import MetricsServer, Report
+from ..windows.source import Moment
+from .engine import RelationalEngine
+from .steps import Computed, Step
+
+
+class Running(Protocol):
+    """A running query, as far as all have it."""
+
+    def push(self, source: str, batch: pa.RecordBatch | pa.Table) -> None: ...
+    def pushed(self, source: str) -> int: ...
+    def advance(self, source: str, time_: Moment) -> None: ...
+    def poll(self) -> pa.Table: ...
+    def wait(self, rows: int, timeout_s: float) -> bool: ...
+    def flush(self) -> None: ...
+    def late(self) -> dict[str, pa.Table]: ...
+    def report(self) -> Report: ...
+    def serve_metrics(self, port: int = 0) -> MetricsServer: ...
+    def close(self) -> pa.Table: ...
+
+
+@dataclass(frozen=True)
+class PreparedSide:
+    """What is done with the batches of a source.
+
+    Parameters
+    ----------
+    alias : str
+        The source in the running query.
+    table : str
+        The table that the user pushes, as the query names it.
+    schema : Schema
+        Of its batches.
+    steps : sequence of Step
+        One after the other; none if the batches are taken as they are.
+    """
+
+    alias: str
+    table: str
+    schema: pa.Schema
+    steps: Sequence[Step]
+
+    def rows(self, batch: pa.RecordBatch | pa.Table) -> pa.Table:
+        """What the running query gets of a batch."""
+        rows = batch if isinstance(batch, pa.Table) else pa.Table.from_batches([batch])
+        for step in self.steps:
+            rows = step(rows)
+        return rows
+
+
+Inner = TypeVar("Inner", bound=Running)
+
+
+class PreparedRows(Generic[Inner]):
+    """A running query whose sources, or output rows, are computed row by row beside it.
+
+    Parameters
+    ----------
+    inner : Inner
+        The query.
+    sides : sequence of PreparedSide
+    behind : sequence of Step
+        What is done with each of its rows.
+    after : Relational, optional
+        What is done with these.
+    schema : Schema
+        Of the output.
+    engine : RelationalEngine
+        Closed with the stream.
+    """
+
+    def __init__(
+        self,
+        inner: Inner,
+        sides: Sequence[PreparedSide],
+        behind: Sequence[Step],
+        after: Relational | None,
+        schema: pa.Schema,
+        engine: RelationalEngine,
+    ) -> None:
+        self.inner = inner
+        self.schema = schema
+        self._sides = sides
+        self._behind = behind
+        self._after = None if after is None else Computed(engine, after)
+        self._engine = engine
+        self._turn = threading.Lock()
+        self._is_closed = False
+        #: Rows that have left the query, and are not yet what is behind it makes of them.
+        self._left: pa.Table | None = None
+
+    def _sides_of(self, source: str) -> list[PreparedSide]:
+        """Sides of an alias, or of a table; a table that is joined with itself is both."""
+        for name in ("alias", "table"):
+            found = [one for one in self._sides if getattr(one, name).lower() == source.lower()]
+            if found:
+                return found
+        known = ", ".join(one.alias for one in self._sides)
+        raise UsageError(f"unknown source {source}; the query has {known}")
+
+    def push(self, source: str, batch: pa.RecordBatch | pa.Table) -> None:
+        """As that of the query; what it computes of one side's rows may fail, too."""
+        for alias, rows in self._prepared(source, batch):
+            self.inner.push(alias, rows)
+
+    def _prepared(
+        self, source: str, batch: pa.RecordBatch | pa.Table
+    ) -> list[tuple[str, pa.Table]]:
+        """What each side gets of a batch, by alias; none gets any if it cannot be computed."""
+        return [(side.alias, side.rows(batch)) for side in self._sides_of(source)]
+
+    def pushed(self, source: str) -> int:
+        """How many batches of a source have been taken."""
+        return min(self.inner.pushed(side.alias) for side in self._sides_of(source))
+
+    def advance(self, source: str, time_: Moment) -> None:
+        """As that of the query."""
+        for side in self._sides_of(source):
+            self.inner.advance(side.alias, time_)
+
+    def poll(self) -> pa.Table:
+        """Return the rows since the last call, each once.
+
+        Raises
+        ------
+        PenstockError
+            As that of the query; or what is behind it cannot be computed, or looked up: the rows
+            wait for another call.
+        """
+        with self._turn:
+            return self._given(self._left_by(self.inner.poll()))
+
+    def _left_by(self, rows: pa.Table) -> pa.Table:
+        """What is done with each of the rows that leave the query."""
+        self._left = rows if self._left is None else pa.concat_tables([self._left, rows])
+        made = self._left
+        for step in self._behind:
+            made = step(made)
+        return made
+
+    def _given(self, rows: pa.Table) -> pa.Table:
+        """The output; what has left the query is done with."""
+        if self._after is not None:
+            rows = self._after(rows)
+        given = rows.rename_columns(self.schema.names).cast(self.schema)
+        self._left = None
+        return given
+
+    def close(self) -> pa.Table:
+        """End the stream, and return the rows not yet polled; errors are those of :meth:`poll`."""
+        with self._turn:
+            rows = self.inner.close()
+            if self._is_closed:
+                return self.schema.empty_table()
+            last = self._given(self._last(rows))
+            self._release()
+            return last
+
+    def _last(self, rows: pa.Table) -> pa.Table:
+        """What the last rows that leave the query give."""
+        return self._left_by(rows)
+
+    def _release(self) -> None:
+        """Close what the stream owns."""
+        if not self._is_closed:
+            self._is_closed = True
+            with ExitStack() as owned:
+                owned.callback(self._engine.close)
+                for step in (*self._behind, *(step for side in self._sides for step in side.steps)):
+                    owned.callback(step.close)
+
+    def wait(self, rows: int, timeout_s: float) -> bool:
+        """As that of the query, of whose rows so many are waited for."""
+        return self.inner.wait(rows, timeout_s)
+
+    def flush(self) -> None:
+        """As that of the query."""
+        self.inner.flush()
+
+    def late(self) -> Mapping[str, pa.Table]:
+        """As that of the query, with the columns that were pushed and are still there."""
+        found = self.inner.late()
+        for side in self._sides:
+            if side.alias in found:
+                rows = found[side.alias]
+                names = [name for name in side.schema.names if name in rows.column_names]
+                found[side.alias] = rows.select(names)
+        return found
+
+    def report(self) -> Report:
+        """As that of the query."""
+        return self.inner.report()
+
+    def serve_metrics(self, port: int = 0) -> MetricsServer:
+        """As that of the query."""
+        return self.inner.serve_metrics(port)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        try:
+            self.close()
+        finally:
+            self._release()

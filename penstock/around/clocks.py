@@ -1,0 +1,126 @@
+"""Times of rows: of the sources of a query, and of the pairs of its joins."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+import pyarrow as pa
+from sqlglot import exp
+
+from ..query.options import QueryOptions
+from .shapes import clauses_of_all, rising
+from .sides import JoinSide, Outputs
+
+
+@dataclass
+class Clocks:
+    """What may be the time of rows, and which of their columns no two rows of a source share.
+
+    Parameters
+    ----------
+    schemas : mapping of table or part to Schema
+        Of all that there are by now.
+    options : QueryOptions
+    relations : collection of str
+        Tables whose rows are looked up; they have no time.
+    """
+
+    schemas: Mapping[str, pa.Schema]
+    options: QueryOptions
+    relations: Collection[str]
+    #: Of parts that are joins: what may be the time of their rows, and the sources that it is of.
+    joined: dict[str, dict[str, str]] = field(default_factory=dict)
+    #: Of parts that are joins, and a source of theirs: columns that no two rows of it share.
+    unique: dict[tuple[str, str], set[str]] = field(default_factory=dict)
+
+    def given(self, side: JoinSide) -> str | None:
+        """The time of a side that the options name."""
+        for name, column in (self.options.time or {}).items():
+            if name.lower() in (side.alias.lower(), side.source.lower()):
+                return column
+        return None
+
+    def times(self, side: JoinSide) -> dict[str, str]:
+        """What may be the time of a side, by name, and the source that it is of."""
+        given = self.given(side)
+        if given is not None:
+            return {given: side.alias}
+        if side.source in self.joined:
+            return self.joined[side.source]
+        schema = () if side.source in self.relations else self.schemas[side.table]
+        return {one.name: side.alias for one in schema if pa.types.is_timestamp(one.type)}
+
+    def unique_of(self, side: JoinSide) -> dict[str, set[str]]:
+        """Columns of a side that no two rows of a source share, by source."""
+        if side.source in self.joined:
+            return {alias: own for (name, alias), own in self.unique.items() if name == side.source}
+        for name, columns in (self.options.unique or {}).items():
+            if name.lower() in (side.alias.lower(), side.source.lower()):
+                return {side.alias: {columns} if isinstance(columns, str) else set(columns)}
+        return {}
+
+    def kept(self, side: JoinSide) -> list[str]:
+        """Columns of a side by which groups of its pairs are complete."""
+        times = list(self.times(side))
+        unique = [column for own in self.unique_of(side).values() for column in sorted(own)]
+        return [*(times if side.source in self.joined else times[:1]), *unique]
+
+    def note(
+        self, name: str, sides: list[JoinSide], outputs: Outputs
+    ) -> tuple[tuple[str, str], ...]:
+        """Note those columns of a join; its times, and the sources that they are of."""
+        clock = self.joined[name] = {}
+        for side in sides:
+            own = {
+                tree.name: column
+                for column, tree in outputs.names.values()
+                if tree.text("table") == side.alias
+            }
+            times = self.times(side)
+            clock |= {own[column]: alias for column, alias in times.items() if column in own}
+            for alias, columns in self.unique_of(side).items():
+                if columns and columns <= own.keys():
+                    self.unique[name, alias] = {own[column] for column in columns}
+        return tuple(clock.items())
+
+    def choices(self, sides: list[JoinSide], *, is_grouped: bool = False) -> Iterator[QueryOptions]:
+        """Options of the join of two sides, for each choice of their times."""
+        plain = replace(self.options, time=None, rows=None, scale=None, unique=None)
+        choices: list[dict[str, str]] = [{}]
+        for side in sides:
+            own = self.times(side)
+            choices = [{**one, side.alias: name} for one in choices for name in own] or choices
+        unique = {
+            side.alias: tuple(sorted(own[side.alias]))
+            for side in sides
+            if side.alias in (own := self.unique_of(side))
+        }
+        looked_up = next((one.source for one in sides if one.source in self.relations), None)
+        if looked_up is not None:
+            # Only groups of what is looked up have a time.
+            plain = replace(plain, within=None, relation=looked_up)
+            choices = [{}, *choices] if is_grouped else [{}]
+        for one in choices:
+            yield replace(plain, time=one, unique=unique or None)
+
+    def closing(self, name: str, tree: exp.Query) -> tuple[str, str, exp.Expr] | None:
+        """By what groups of the pairs of a join are complete, in a query of these.
+
+        A time of the pairs, the source that it is of, and a value of each group that rises with
+        it. None if that is not known, or the query has no groups.
+        """
+        if not isinstance(tree, exp.Select) or clauses_of_all(tree):
+            return None
+        group, distinct = tree.args.get("group"), tree.args.get("distinct")
+        keys = [] if group is None else group.expressions
+        if distinct is not None and group is None:
+            keys = [one.unalias() for one in tree.expressions]
+        for own, alias in self.joined.get(name, {}).items():
+            unique = self.unique.get((name, alias))
+            if unique and unique <= {key.name for key in keys if isinstance(key, exp.Column)}:
+                return own, alias, exp.column(own, table=name, quoted=True)
+            value = next((found for key in keys if (found := rising(key, own))), None)
+            if value is not None:
+                return own, alias, value.copy()
+        return None
