@@ -122,8 +122,8 @@ class SparkParts:
                 _, _, after = found.of_stream()
                 if after is not None and after.closing is not None:
                     raise PartError("groups of pairs wait for nothing here")
-        except PartError:
-            raise why from None
+        except PartError as error:
+            raise error.beside(why) from None
         if not any(isinstance(part, Joined) for part in found.parts) and not _joins(text):
             raise why
         return SparkParts(spark, found, frames, options)

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.around.duckdb_sql.macros import definitions
+from penstock.around.duckdb_sql.macros import OWN, definitions
 from penstock.errors import DataError
 from penstock.expr.functions import FUNCTIONS
 from penstock.user_functions import ColumnFunction, PairFunction, Udf
@@ -36,6 +36,8 @@ class RelationalEngine:
         self._functions = functions or {}
         self._opened: Any = None
         self._lock = threading.Lock()
+        #: Names of macros that are defined.
+        self._known: set[str] = set()
 
     @property
     def _connection(self) -> Any:
@@ -45,7 +47,7 @@ class RelationalEngine:
 
             zone = self._zone.replace("'", "''")
             self._opened = duckdb.connect(":memory:")
-            self._opened.execute(f"SET TimeZone = '{zone}'; SET threads = 2;" + definitions())
+            self._opened.execute(f"SET TimeZone = '{zone}'; SET threads = 2")
             for name, function in self._functions.items():
                 _add(self._opened, f"{USERS}{name.lower()}", function)
         return self._opened
@@ -65,6 +67,7 @@ class RelationalEngine:
         import duckdb
 
         try:
+            self._define(text)
             for name, table in tables.items():
                 self._connection.register(name, table)
             return _with_durations(self._connection.sql(text).to_arrow_table())
@@ -77,6 +80,15 @@ class RelationalEngine:
         finally:
             for name in tables:
                 self._connection.unregister(name)
+
+    def _define(self, text: str) -> None:
+        """Define the macros that a query calls."""
+        for name, statement in definitions(text, self._known):
+            if statement:
+                self._connection.execute(statement)
+                continue
+            own = name.removeprefix(OWN)
+            _add(self._connection, name, PairFunction(FUNCTIONS[own], own, False))
 
     def close(self) -> None:
         with self._lock:
@@ -123,6 +135,8 @@ def _of_columns(function: PairFunction) -> ColumnFunction:
 
 def _type_name(connection: Any, dtype: pa.DataType) -> Any:
     """A database's type, as that of a column."""
+    if dtype == pa.float64():
+        return "DOUBLE"
     return connection.from_arrow(pa.table({"x": pa.array([], dtype)})).types[0]
 
 

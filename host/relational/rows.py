@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from types import TracebackType
 from typing import Generic, Protocol, Self, TypeVar
 
 import pyarrow as pa
 
+from penstock import arguments
 from penstock.around.parts import Relational
-from penstock.errors import UsageError
+from penstock.errors import PenstockError, UsageError
 
+from ..join.stream.calls import ROWS, behind
+from ..join.stream.serial import closed_error
 from ..metrics import MetricsServer, Report
 from ..windows.source import Moment
 from .engine import RelationalEngine
@@ -48,12 +52,20 @@ class PreparedSide:
         Of its batches.
     steps : sequence of Step
         One after the other; none if the batches are taken as they are.
+    is_named : bool
+        Whether the alias is that of the table itself, not of a subquery.
     """
 
     alias: str
     table: str
     schema: pa.Schema
     steps: Sequence[Step]
+    is_named: bool = True
+
+    @property
+    def pushed_as(self) -> str:
+        """What users call the source."""
+        return self.alias if self.is_named else self.table
 
     def rows(self, batch: pa.RecordBatch | pa.Table) -> pa.Table:
         """What the running query gets of a batch."""
@@ -100,29 +112,48 @@ class PreparedRows(Generic[Inner]):
         self._after = None if after is None else Computed(engine, after)
         self._engine = engine
         self._turn = threading.Lock()
+        self._pushing = threading.Lock()
         self._is_closed = False
         #: Rows that have left the query, and are not yet what is behind it makes of them.
         self._left: pa.Table | None = None
 
     def _sides_of(self, source: str) -> list[PreparedSide]:
         """Sides of an alias, or of a table; a table that is joined with itself is both."""
-        for name in ("alias", "table"):
-            found = [one for one in self._sides if getattr(one, name).lower() == source.lower()]
-            if found:
-                return found
-        known = ", ".join(one.alias for one in self._sides)
-        raise UsageError(f"unknown source {source}; the query has {known}")
+        arguments.text("source", source)
+        named, read = (
+            [one for one in self._sides if getattr(one, name).lower() == source.lower()]
+            for name in ("alias", "table")
+        )
+        if len(read) > 1 and named:
+            names = " and ".join(one.alias for one in read)
+            raise UsageError(
+                f"{source} is a table that is joined with itself, as {names}, and one of these; "
+                "give both aliases of their own, and push the table"
+            )
+        if not named and not read:
+            known = ", ".join(one.alias for one in self._sides)
+            raise UsageError(f"unknown source {source}; the query has {known}")
+        return named or read
 
     def push(self, source: str, batch: pa.RecordBatch | pa.Table) -> None:
         """As that of the query; what it computes of one side's rows may fail, too."""
-        for alias, rows in self._prepared(source, batch):
-            self.inner.push(alias, rows)
+        self._push(source, batch, self.inner.push)
 
-    def _prepared(
-        self, source: str, batch: pa.RecordBatch | pa.Table
-    ) -> list[tuple[str, pa.Table]]:
-        """What each side gets of a batch, by alias; none gets any if it cannot be computed."""
-        return [(side.alias, side.rows(batch)) for side in self._sides_of(source)]
+    def _push(
+        self,
+        source: str,
+        batch: pa.RecordBatch | pa.Table,
+        push: Callable[[str, pa.Table], None],
+    ) -> None:
+        """Push to all sides of a source; none gets anything if it cannot be computed."""
+        sides = {side.alias: side for side in self._sides_of(source)}
+        arguments.instance(ROWS, "a pyarrow.RecordBatch or Table")("batch", batch)
+        with self._pushing:
+            if self._is_closed:
+                raise closed_error()
+            found = {alias: sides[alias].rows(batch) for alias in behind(sides, self.inner.pushed)}
+            for alias, rows in found.items():
+                push(alias, rows)
 
     def pushed(self, source: str) -> int:
         """How many batches of a source have been taken."""
@@ -143,7 +174,10 @@ class PreparedRows(Generic[Inner]):
             wait for another call.
         """
         with self._turn:
-            return self._given(self._left_by(self.inner.poll()))
+            rows = self.inner.poll()
+            if self._is_closed:
+                return self.schema.empty_table()
+            return self._given(self._left_by(rows))
 
     def _left_by(self, rows: pa.Table) -> pa.Table:
         """What is done with each of the rows that leave the query."""
@@ -194,12 +228,12 @@ class PreparedRows(Generic[Inner]):
 
     def late(self) -> Mapping[str, pa.Table]:
         """As that of the query, with the columns that were pushed and are still there."""
-        found = self.inner.late()
+        late = self.inner.late()
+        found: dict[str, pa.Table] = {}
         for side in self._sides:
-            if side.alias in found:
-                rows = found[side.alias]
-                names = [name for name in side.schema.names if name in rows.column_names]
-                found[side.alias] = rows.select(names)
+            rows = late[side.alias]
+            names = [name for name in side.schema.names if name in rows.column_names]
+            found.setdefault(side.pushed_as, rows.select(names))
         return found
 
     def report(self) -> Report:
@@ -213,8 +247,17 @@ class PreparedRows(Generic[Inner]):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *exc: object) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         try:
             self.close()
+        except PenstockError as own:
+            if error is None:
+                raise
+            error.add_note(f"Closing the stream failed, too: {own}")
         finally:
             self._release()

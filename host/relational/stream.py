@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -10,6 +11,7 @@ import pyarrow.compute as pc
 from penstock.around.parts import Closing, Relational
 from penstock.plan.window import FOREVER, NEVER
 
+from ..execute.stats import Stats
 from ..grouping import GroupStream
 from ..join.stream import JoinStream, Span
 from ..windows.feeds import ONLY
@@ -47,12 +49,11 @@ class PreparedStream(PreparedRows[JoinStream | GroupStream]):
 
     def push(self, source: str, batch: pa.RecordBatch | pa.Table, *, feed: str = ONLY) -> None:
         """As :meth:`JoinStream.push`; what a query computes of one side's rows may fail, too."""
-        for alias, rows in self._prepared(source, batch):
-            self.inner.push(alias, rows, feed=feed)
+        self._push(source, batch, partial(self.inner.push, feed=feed))
 
     def poll(self) -> pa.Table:
         """As :meth:`JoinStream.poll`; what is behind the join may fail, and rows wait then."""
-        if self._closing is None:
+        if self._closing is None or self._is_closed:
             return super().poll()
         with self._turn:
             closed, held = self._complete(self._closing)
@@ -107,6 +108,13 @@ class PreparedStream(PreparedRows[JoinStream | GroupStream]):
         """As :meth:`JoinStream.advance`."""
         for side in self._sides_of(source):
             self.inner.advance(side.alias, time_, feed=feed)
+
+    @property
+    def stats(self) -> Stats:
+        """As :attr:`JoinStream.stats`; groups of one stream have none."""
+        if not isinstance(self.inner, JoinStream):
+            raise AttributeError("groups have no stats; report() tells what they did")
+        return self.inner.stats
 
     def failures(self) -> dict[str, int]:
         """As :meth:`JoinStream.failures`."""

@@ -64,9 +64,9 @@ class WorkerStream(WorkerTurns):
             The source is unknown.
         """
         self._require_own_process()
-        own = self._intake.find(arguments.text("source", source))
+        found = self._intake.find(arguments.text("source", source))
         arguments.text("feed", feed)
-        return self._thread.call(lambda: self._intake.rows(own, feed))
+        return self._thread.call(lambda: min(self._intake.rows(own, feed) for own in found))
 
     def stop(self) -> None:
         """Make a checkpoint and end the processes; a stream that is opened on it goes on.

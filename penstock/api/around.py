@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 
@@ -31,7 +31,7 @@ from ..plan.plan import plan
 from ..plan.query import JoinQuery
 from ..query.compiler import compile_select
 from ..query.options import QueryOptions
-from ..query.parse import with_room
+from ..query.parse import parse, with_room
 from .lookups import schema_of, table_with_relation
 
 #: A table, or a relation in its place; its columns, or a relation.
@@ -80,8 +80,8 @@ def run_parts(
             found = with_room(
                 lambda: split(query, schemas, options, around, relations=relations), query
             )
-        except PartError:
-            raise why from None
+        except PartError as error:
+            raise error.beside(why) from None
         made = dict(tables)
         for part in found.parts:
             reads = {name: made[name] for name in part.reads}
@@ -148,10 +148,18 @@ def stream_parts(
         opened.callback(engine.close)
         try:
             found = with_room(made, query)
-            stream = _Opening(found, {**found.schemas, **relations}, engine, lookup, opened)
+            tables = [one for one in parse(query).find_all(exp.Table) if one.name in schemas]
+            stream = _Opening(
+                found,
+                {**found.schemas, **relations},
+                {one.alias_or_name.lower() for one in tables},
+                engine,
+                lookup,
+                opened,
+            )
             running = stream.opened(join)
-        except PartError:
-            raise why from None
+        except PartError as error:
+            raise error.beside(why) from None
         opened.pop_all()
         return running
 
@@ -163,12 +171,15 @@ class _Opening:
     Parameters
     ----------
     given : mapping of table or part to Schema or RelationTable
+    named : collection of str
+        Aliases of tables.
     stack : ExitStack
         Closes what has been opened.
     """
 
     found: Split
     given: Mapping[str, Columns]
+    named: Collection[str]
     engine: RelationalEngine
     lookup: LookUp
     stack: ExitStack
@@ -191,7 +202,8 @@ class _Opening:
                 chain.insert(0, made[table])
                 table = self._row_of(made[table])
             steps = [self._step(part) for part in chain]
-            sides.append(PreparedSide(side.alias, table, schemas[table], steps))
+            is_named = side.alias.lower() in self.named
+            sides.append(PreparedSide(side.alias, table, schemas[table], steps, is_named))
         last = schemas[self.found.parts[-1].name]
         schema = pa.schema(
             [field.with_name(name) for field, name in zip(last, self.found.names, strict=True)]

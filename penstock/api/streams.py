@@ -246,7 +246,9 @@ def stream(
                 return stream_with_relation(
                     text, given, looked_up, own, device, chosen, disorder, trace
                 )
-            schemas = {name: one for name, one in given.items() if isinstance(one, pa.Schema)}
+            schemas = {
+                name: one for name, one in given.items() if not isinstance(one, RelationTable)
+            }
             compiled = compile_select(text, schemas, own)
             if isinstance(compiled, GroupQuery):
                 refuse_of_one_table(device, {})

@@ -146,7 +146,7 @@ def sql(
     if not relations and memory_bytes is not None:
         raise UsageError("memory_bytes is for a query with a relation; leave it out")
     arguments.optional(arguments.whole)("memory_bytes", memory_bytes)
-    if len(relations) == len(tables) - 1:
+    if relations and len(relations) == len(tables) - 1:
         named = None if operator == "range" else operator
         refuse_windows({"disorder": disorder, "operator": named, "workers": workers})
     ordered = running is not None and running.ordered

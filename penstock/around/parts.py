@@ -11,13 +11,21 @@ from sqlglot import exp
 
 from ..errors import QueryError
 from ..query.options import QueryOptions
+from ..query.statement import SeveralJoinsError
 
 #: What says that a query makes groups.
 OF_GROUPS = ("GROUP BY", "an aggregate")
 
 
 class PartError(QueryError):
-    """What surrounds a join is wrong: what is said of the whole query says more."""
+    """What surrounds a join is wrong."""
+
+    def beside(self, why: QueryError) -> QueryError:
+        """What is said of the query, which is not one join for another reason.
+
+        That one says more, unless it is only that the query is several.
+        """
+        return self if isinstance(why, SeveralJoinsError) else why
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 
 import pyarrow as pa
 from sqlglot import exp
@@ -27,6 +29,7 @@ _TYPES = {
 }
 
 
+_UNKNOWN = re.compile(r"(?:Column '|Unknown column: )([^'\s]+)")
 #: Marks an output column that the query names.
 _NAMED = "named"
 
@@ -46,7 +49,9 @@ def qualified(tree: exp.Query, schemas: Mapping[str, pa.Schema]) -> exp.Query:
     for item in _outputs(named):
         if isinstance(item, exp.Alias):
             item.meta[_NAMED] = True
-        elif not is_star(item):
+        elif is_star(item):
+            _check_except(item, schemas, named)
+        else:
             item.replace(exp.alias_(item.copy(), output_name(item), quoted=True))
     known: dict[str, object] = {
         name: {column.name: type_name(column.type) for column in schema}
@@ -62,7 +67,28 @@ def qualified(tree: exp.Query, schemas: Mapping[str, pa.Schema]) -> exp.Query:
             _inline_windows(select)
         return annotate_types(whole, schema=known, dialect=Penstock)
     except (OptimizeError, SchemaError) as error:
-        raise PartError(str(error).splitlines()[0]) from None
+        raise PartError(_said(str(error).splitlines()[0], schemas)) from None
+
+
+def _check_except(item: exp.Expr, schemas: Mapping[str, pa.Schema], tree: exp.Query) -> None:
+    """Refuse ``* EXCEPT`` of a column that there is not, which the parser lets pass."""
+    star = item.this if isinstance(item, exp.Column) else item
+    known = {name.lower() for schema in schemas.values() for name in schema.names}
+    known |= {one.alias.lower() for one in tree.find_all(exp.Alias)}
+    for one in star.args.get("except_") or []:
+        if one.name.lower() not in known:
+            raise PartError(f"* EXCEPT: unknown column {one.name}")
+
+
+def _said(message: str, schemas: Mapping[str, pa.Schema]) -> str:
+    """What the parser says of a column, as it is said here."""
+    found = _UNKNOWN.match(message)
+    if found is None:
+        return message
+    column = found[1].replace('"', "").replace("`", "")
+    every = {name for schema in schemas.values() for name in schema.names}
+    near = get_close_matches(column.rpartition(".")[2], sorted(every), n=3)
+    return f"unknown column {column}" + (f"; close names are {', '.join(near)}" if near else "")
 
 
 def _call_windows(select: exp.Select) -> None:
@@ -176,8 +202,9 @@ def output_names(
         if count[name.lower()] > 1 and is_plain and _NAMED not in item.meta:
             names[place] = f"{aliases.get(value.table, value.table)}_{name}"
             item.set("alias", exp.to_identifier(names[place], quoted=True))
-    if len({name.lower() for name in names}) < len(names):
-        raise QueryError("the output has two columns of one name; rename one with AS")
+    for name, count in Counter(name.lower() for name in names).items():
+        if count > 1:
+            raise QueryError(f"the output has two columns named {name}; rename one with AS")
     return names
 
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from sqlglot import exp
 
 from ..expr.node import Expr
-from .dialect import refused
+from .dialect import mistaken, refused
 from .expressions import Lowering
 from .scope import Scope, Source
 
@@ -93,5 +93,5 @@ def _left_out(item: exp.Expr, sources: Sequence[Source]) -> tuple[str, set[str]]
     own = sources if not table else [s for s in (scope.source(table),) if s]
     found = {s.alias for s in own if s.find(item.name) is not None}
     if not found:
-        raise refused(scope.unknown(table or None, item.name), item)
+        raise mistaken(scope.unknown(table or None, item.name), item)
     return item.name.lower(), found

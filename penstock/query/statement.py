@@ -13,7 +13,7 @@ from ..expr.node import Expr
 from ..expr.tumbling import Tumbling
 from ..plan.query import LEFT, RIGHT, Aggregation, JoinKind
 from . import clauses
-from .dialect import mistaken, refused
+from .dialect import mistaken, place, refused
 from .groups import check_joined, has_groups, read_aggregation
 from .nulls import supplied_or_null
 from .output import select_columns
@@ -192,6 +192,10 @@ def _unit_columns(scope: Scope, units: Mapping[tuple[str, str], str]) -> dict[Ex
     return {column: unit for column, unit in found if column is not None}
 
 
+class SeveralJoinsError(QueryError):
+    """A query is not of one table or two."""
+
+
 def _tables(tree: exp.Select) -> tuple[tuple[exp.Expr, ...], JoinKind]:
     """The one table or two of FROM, and how two are joined."""
     source = tree.args.get("from_")
@@ -199,7 +203,9 @@ def _tables(tree: exp.Select) -> tuple[tuple[exp.Expr, ...], JoinKind]:
     if source is None or len(joins) > 1:
         count = 0 if source is None else 1 + len(joins)
         third = joins[1] if count > 2 else tree
-        raise refused(f"one table or a join of two is needed; the query has {count}", third)
+        raise SeveralJoinsError(
+            f"one table or a join of two is needed; the query has {count} ({place(third)})"
+        )
     if not joins:
         return (source.this,), JoinKind.INNER
     join = joins[0]

@@ -11,10 +11,11 @@ from pathlib import Path
 import duckdb
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import penstock
-from penstock.errors import FileError, PenstockError, QueryError
+from penstock.errors import FileError, PenstockError, QueryError, UsageError
 from penstock.host.join.lookup.source import RelationTable
 from penstock.host.relation import RelationOptions, build, open_relation
 
@@ -293,3 +294,100 @@ def test_arguments_of_windows_are_for_other_joins(relations) -> None:
     with pytest.raises(PenstockError, match="disorder is given"):
         penstock.sql(QUERIES["one stream"], {k: {**given, **relations}[k] for k in ("a", "codes")},
                      disorder=0)  # fmt: skip
+
+
+SELF = (
+    "SELECT x.id AS i, y.id AS j{more} FROM a {x} JOIN a {y} ON x.k = y.k AND abs(x.x - y.x) < 40 "
+    "AND y.t BETWEEN x.t - INTERVAL 60 SECOND AND x.t{join}"
+)
+
+
+@pytest.mark.parametrize("around", [False, True])
+def test_a_table_that_is_joined_with_itself_is_pushed_once(relations, around: bool) -> None:
+    more, join = (", d.name", " JOIN dim d ON d.k = y.k") if around else ("", "")
+    query = SELF.format(x="x", y="y", more=more, join=join)
+    given = {"a": STREAMS["a"].schema, **({"dim": relations["dim"]} if around else {})}
+    with penstock.stream(query, given) as stream:
+        for first in range(0, ROWS, 50):
+            stream.push("a", STREAMS["a"].slice(first, 50))
+        assert [stream.pushed(name) for name in "axy"] == [6, 6, 6]
+        stream.advance("a", 1_000_000_000)
+        found = stream.close()
+    assert plain(found) == of_duckdb(query)
+
+
+@pytest.mark.parametrize(("x", "y"), ["ay", "xa"])
+def test_an_alias_that_is_the_table_too(relations, x: str, y: str) -> None:
+    query = (
+        f"SELECT {x}.id AS i, {y}.id AS j, d.name FROM a {x} JOIN a {y} ON {x}.k = {y}.k "
+        f"AND {y}.t BETWEEN {x}.t - INTERVAL 60 SECOND AND {x}.t JOIN dim d ON d.k = {y}.k"
+    )
+    given = {"a": STREAMS["a"].schema, "dim": relations["dim"]}
+    with (
+        penstock.stream(query, given) as stream,
+        pytest.raises(UsageError, match="give both aliases of their own"),
+    ):
+        stream.push("a", STREAMS["a"])
+
+
+@pytest.mark.parametrize("name", ["behind", "side"])
+def test_a_closed_stream(name: str, relations) -> None:
+    given = {k: table.schema for k, table in STREAMS.items()} | {"dim": relations["dim"]}
+    stream = penstock.stream(QUERIES[name], given)
+    for wrong in (None, [1]):
+        with pytest.raises(UsageError, match="batch must be"):
+            stream.push("a", wrong)  # type: ignore[arg-type]
+    assert stream.stats.pairs_evaluated == 0
+    stream.close()
+    assert stream.poll().num_rows == stream.close().num_rows == 0
+    with pytest.raises(UsageError, match="the stream is closed"):
+        stream.push("a", STREAMS["a"])
+
+
+def test_late_rows_are_those_of_the_source(relations) -> None:
+    given = {k: table.schema for k, table in STREAMS.items()} | {"dim": relations["dim"]}
+    with penstock.stream(QUERIES["side"], given) as stream:
+        stream.push("a", STREAMS["a"])
+        stream.push("a", STREAMS["a"].slice(0, 5))
+        stream.flush()
+        late = stream.late()
+    assert set(late) == {"a", "b"}
+    assert late["a"].schema.names == STREAMS["a"].schema.names
+    known = STREAMS["a"].slice(0, 5).filter(pc.call_function("less", [STREAMS["a"]["k"][:5], 15]))
+    assert late["a"].num_rows == known.num_rows
+
+
+def test_errors_of_users_come_first(changing: Path) -> None:
+    class Own(Exception):
+        pass
+
+    def fail() -> None:
+        with open_pairs(changing) as stream:
+            for name, table in STREAMS.items():
+                stream.push(name, table)
+            shutil.rmtree(changing)
+            raise Own
+
+    with pytest.raises(Own) as found:
+        fail()
+    assert "Closing the stream failed, too" in found.value.__notes__[0]
+
+
+@pytest.mark.parametrize(
+    ("query", "message"),
+    [
+        (
+            f"SELECT a.id {BOTH} JOIN dim d ON d.nam = a.k",
+            "unknown column (d.)?nam; close names are name",
+        ),
+        (f"SELECT a.id {BOTH} JOIN nothing d ON d.name = a.k", "unknown table nothing"),
+        (
+            "SELECT a.id FROM a [ROWS 2] JOIN b [ROWS 2] ON a.k = b.k JOIN dim d ON d.k = a.k",
+            "ROWS and scale are for a query that is one join",
+        ),
+    ],
+)
+def test_what_is_wrong_is_said(query: str, message: str, relations) -> None:
+    for call in (on_tables, on_streams):
+        with pytest.raises(QueryError, match=message):
+            call(query, relations)

@@ -100,6 +100,16 @@ def table() -> pa.Table:
     return pa.table({"id": pa.array(range(rows), pa.int64()), **own})
 
 
+def without_wraps(given: pa.Table) -> pa.Table:
+    """Without integers whose negative, or sum, is beyond their type: an error of DuckDB's."""
+    for name, most in WRAPS.items():
+        for own in (name, f"{name}2"):
+            kept = [None if v is None or abs(v) >= most else v for v in given[own].to_pylist()]
+            at = given.column_names.index(own)
+            given = given.set_column(at, own, pa.array(kept, TYPES[name]))
+    return given
+
+
 def ulps(a: float, b: float) -> float:
     if a == b or (math.isnan(a) and math.isnan(b)):
         return 0.0
@@ -124,16 +134,21 @@ def same(text: str, ours: object, theirs: object) -> bool:
     return ours == theirs
 
 
-def test_functions_of_numbers(spark):
+#: What makes DuckDB compute what stands before it.
+ENGINES = {"penstock": "", "duckdb": " ORDER BY id LIMIT 1000"}
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_functions_of_numbers(spark, engine):
     """One side's functions; those of pairs are the same code, see tests/penstock."""
-    given = table()
+    given = table() if engine == "penstock" else without_wraps(table())
     texts = expressions()[:: effort(1, 4)]
     outputs = ", ".join(f"{text} AS c{k}" for k, text in enumerate(texts))
     spark.createDataFrame(given.to_pylist(), DDL).createOrReplaceTempView("numbers")
     with setting(spark, "spark.sql.ansi.enabled", "false"):
         frame = spark.sql(f"SELECT id, {outputs} FROM numbers")
         theirs = {row["id"]: row for row in frame.collect()}
-    inner = f"(SELECT id, {outputs} FROM numbers)"
+    inner = f"(SELECT id, {outputs} FROM numbers{ENGINES[engine]})"
     out = penstock.sql(
         f"SELECT a.* FROM {inner} a JOIN (SELECT id FROM numbers) b ON a.id = b.id",
         {"numbers": given},

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterable
+from contextlib import nullcontext
 from functools import partial
 from typing import Self
 
@@ -18,7 +20,7 @@ from .serial import SerialStream
 from .sources import one_batch
 
 #: Types in which rows are pushed.
-_ROWS = (pa.RecordBatch, pa.Table)
+ROWS = (pa.RecordBatch, pa.Table)
 #: Quantiles of latency in a report.
 QUANTILES = (0.5, 0.95, 0.99)
 
@@ -40,7 +42,7 @@ class StreamCalls(SerialStream):
         Parameters
         ----------
         source : str
-            Alias or table name of one side.
+            Alias of one side, or a table.
         feed : str
             Name of the feed, not empty.
         disorder : int or timedelta, optional
@@ -51,10 +53,15 @@ class StreamCalls(SerialStream):
         UsageError
             The source is unknown, or has such a feed already.
         """
-        own = self._source(source)
+        found = self._found(source)
         arguments.text("feed", feed)
         arguments.optional(arguments.span)("disorder", disorder)
-        self._change(lambda: self._sources.register(own, feed, disorder))
+
+        def register() -> None:
+            for own in found:
+                self._sources.register(own, feed, disorder)
+
+        self._change(register)
 
     def deregister(self, source: str, feed: str) -> None:
         """End a feed, so that it no longer holds up the others.
@@ -64,11 +71,12 @@ class StreamCalls(SerialStream):
         UsageError
             The source or the feed is unknown.
         """
-        own = self._source(source)
+        found = self._found(source)
         arguments.text("feed", feed)
 
         def deregister() -> None:
-            self._sources.deregister(own, feed)
+            for own in found:
+                self._sources.deregister(own, feed)
             self._advanced()
 
         self._change(deregister)
@@ -79,7 +87,7 @@ class StreamCalls(SerialStream):
         Parameters
         ----------
         source : str
-            Alias or table name of one side.
+            Alias of one side, or a table; one that is joined with itself is pushed to both sides.
         batch : RecordBatch or Table
         feed : str
             Feed that the rows come from, if the source has registered any.
@@ -102,11 +110,12 @@ class StreamCalls(SerialStream):
         After any of these errors except DeviceError, no row of the batch has been taken. After an
         interrupt, all or none have: :meth:`pushed` tells which.
         """
-        own = self._source(source)
+        found = {own.side.alias: own for own in self._found(source)}
         arguments.text("feed", feed)
-        arguments.instance(_ROWS, "a pyarrow.RecordBatch or Table")("batch", batch)
-        with memory_explained():
-            self._push(own, source, batch, feed)
+        arguments.instance(ROWS, "a pyarrow.RecordBatch or Table")("batch", batch)
+        with memory_explained(), self._both if len(found) > 1 else nullcontext():
+            for alias in behind(found, self.pushed):
+                self._push(found[alias], source, batch, feed)
 
     def _push(self, own: Source, source: str, batch: pa.RecordBatch | pa.Table, feed: str) -> None:
         batch = one_batch(batch, self.schemas[own.side.side], source)
@@ -130,9 +139,9 @@ class StreamCalls(SerialStream):
             The source is unknown.
         """
         self._require_own_process()
-        own = self._sources.find(arguments.text("source", source))
+        found = self._sources.find(arguments.text("source", source))
         arguments.optional(arguments.text)("feed", feed)
-        return self._thread.call(lambda: self._sources.taken(own, feed))
+        return self._thread.call(lambda: min(self._sources.taken(own, feed) for own in found))
 
     def advance(self, source: str, time_: Moment, *, feed: str = ONLY) -> None:
         """Promise that no later row of a source, or of a feed of it, has a time below ``time_``.
@@ -145,12 +154,13 @@ class StreamCalls(SerialStream):
         feed : str
             Feed that promises, if the source has registered any.
         """
-        own = self._source(source)
+        found = self._found(source)
         arguments.text("feed", feed)
         arguments.moment("time_", time_)
 
         def signal() -> None:
-            self._sources.signal(own, feed, time_)
+            for own in found:
+                self._sources.signal(own, feed, time_)
             self._advanced()
 
         self._change(signal)
@@ -232,6 +242,18 @@ class StreamCalls(SerialStream):
 
     def __exit__(self, *exc: object) -> None:
         self.close()
+
+
+def behind(sides: Iterable[str], pushed: Callable[[str], int]) -> list[str]:
+    """The sides of one table that have taken the fewest batches: all, unless a push failed halfway.
+
+    So a batch that is pushed again goes where it has not been.
+    """
+    names = list(sides)
+    if len(names) == 1:
+        return names
+    taken = {name: pushed(name) for name in names}
+    return [name for name in names if taken[name] == min(taken.values())]
 
 
 def _nothing() -> None:

@@ -62,6 +62,8 @@ class SerialStream(ABC):
         self._process = os.getpid()
         # Held briefly and by plain ``with``: an interrupt within cannot leave it taken.
         self._gate = threading.Lock()
+        #: Held while a batch of a table that is joined with itself is pushed to both sides.
+        self._both = threading.Lock()
         self._closed = False
         self._thread = StreamThread(tick, inbox)
 
@@ -131,6 +133,19 @@ class SerialStream(ABC):
             )
 
     def _source(self, name: str) -> Source:
+        """The source with this alias, or of this table, which is then not joined with itself.
+
+        Raises
+        ------
+        UsageError
+        """
+        found = self._found(name)
+        if len(found) > 1:
+            names = " and ".join(own.side.alias for own in found)
+            raise UsageError(f"{name!r} is the table of {names}; name one of them")
+        return found[0]
+
+    def _found(self, name: str) -> list[Source]:
         self._require_own_process()
         if self._closed:
             raise closed_error()

@@ -87,12 +87,13 @@ class Sources(ABC):
     def cannot_fail(self, own: Source, feed: str) -> bool:
         """Whether no row of a feed can be refused, so that a push need not wait to be judged."""
 
-    def find(self, name: str) -> Source:
-        """Return the source with this alias, or else with this table.
+    def find(self, name: str) -> list[Source]:
+        """Return the source with this alias, or else those of this table.
 
         Raises
         ------
         UsageError
+            There is none.
         """
         for attribute in ("alias", "table"):
             found = [
@@ -100,8 +101,8 @@ class Sources(ABC):
                 for own in self.sources.values()
                 if getattr(own.side, attribute).lower() == name.lower()
             ]
-            if len(found) == 1:
-                return found[0]
+            if found:
+                return found
         names = " and ".join(own.side.alias for own in self.sources.values())
         does = "joins" if len(self.sources) > 1 else "groups"
         raise UsageError(f"unknown source {name!r}; the query {does} {names}")

@@ -66,19 +66,21 @@ class RankStream(WorkerStream):
     # -- feeds ------------------------------------------------------------------------------------
 
     def register(self, source: str, feed: str, disorder: Span | None = None) -> None:
-        own = self._source(source)
+        found = self._found(source)
         arguments.text("feed", feed)
         arguments.optional(arguments.span)("disorder", disorder)
 
         def register() -> None:
-            self._intake.register(own, feed, disorder)
-            self._begun.append((own.side.alias, feed))
-            self._driver.begin_feed(own.side.alias, feed)
+            for own in found:
+                self._intake.register(own, feed, disorder)
+                self._begun.append((own.side.alias, feed))
+                self._driver.begin_feed(own.side.alias, feed)
 
         self._change(register)
 
     def _begun_elsewhere(self, rank: int, alias: str, feed: str) -> None:
-        self._intake.begun_elsewhere(self._intake.find(alias), feed)
+        (own,) = self._intake.find(alias)
+        self._intake.begun_elsewhere(own, feed)
         self._promise()
 
     def _push(self, own: Source, source: str, batch: pa.RecordBatch | pa.Table, feed: str) -> None:

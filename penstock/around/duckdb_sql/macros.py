@@ -5,12 +5,15 @@ The translation calls them by the names given here.
 
 from __future__ import annotations
 
-from ...expr.functions import DEGREES, EARTH_RADIUS_M, RADIANS
+import re
+from collections.abc import Iterator
+from math import e
 
-_RADIANS = f"{RADIANS}::DOUBLE"
-#: Whether float64 has digits left behind the n-th one of a number.
-_HAS_DIGITS = "abs(x::DOUBLE) * pow(10::DOUBLE, n) < 4503599627370496"
-_BELOW = "floor(abs(x::DOUBLE) * pow(10::DOUBLE, n))"
+from ...expr.functions import DEGREES, RADIANS
+
+#: What the names of functions begin with that DuckDB lacks, or computes otherwise: the engine
+#: defines them, by their names in :mod:`penstock.expr.functions`.
+OWN = "ps_own_"
 
 _OF_NUMBERS = {
     "ps_divide(a, b)": "a::DOUBLE / nullif(b::DOUBLE, 0)",
@@ -20,29 +23,31 @@ _OF_NUMBERS = {
     "ps_sqrt(x)": "CASE WHEN x::DOUBLE < 0 THEN 'NaN'::DOUBLE ELSE sqrt(x::DOUBLE) END",
     "ps_ln(x)": "CASE WHEN x::DOUBLE > 0 THEN ln(x::DOUBLE) END",
     "ps_log10(x)": "CASE WHEN x::DOUBLE > 0 THEN log10(x::DOUBLE) END",
-    "ps_log1p(x)": "CASE WHEN x::DOUBLE > -1 THEN ln(1 + x::DOUBLE) END",
+    "ps_log1p(x)": "CASE WHEN x::DOUBLE > -1 THEN ps_own_log1p(x::DOUBLE) END",
+    "ps_expm1(x)": "ps_own_expm1(x::DOUBLE)",
+    "ps_nanvl(a, b)": "CASE WHEN isnan(a::DOUBLE) THEN b::DOUBLE ELSE a::DOUBLE END",
+    "ps_e()": f"{e!r}::DOUBLE",
     "ps_asin(x)": "CASE WHEN abs(x::DOUBLE) > 1 THEN 'NaN'::DOUBLE ELSE asin(x::DOUBLE) END",
     "ps_acos(x)": "CASE WHEN abs(x::DOUBLE) > 1 THEN 'NaN'::DOUBLE ELSE acos(x::DOUBLE) END",
-    # Spark's atan2 has no -0.0.
-    "ps_atan2(y, x)": "atan2(y::DOUBLE + 0, x::DOUBLE + 0)",
-    "ps_radians(x)": f"x::DOUBLE * {_RADIANS}",
+    "ps_atan2(y, x)": "ps_own_atan2(y::DOUBLE, x::DOUBLE)",
+    "ps_cbrt(x)": "ps_own_cbrt(x::DOUBLE)",
+    "ps_radians(x)": f"x::DOUBLE * {RADIANS}::DOUBLE",
     "ps_degrees(x)": f"x::DOUBLE * {DEGREES}::DOUBLE",
-    "ps_hypot(a, b)": "sqrt(a::DOUBLE * a::DOUBLE + b::DOUBLE * b::DOUBLE)",
+    "ps_hypot(a, b)": "ps_own_hypot(a::DOUBLE, b::DOUBLE)",
+    "ps_pow(a, b)": "ps_own_power(a::DOUBLE, b::DOUBLE)",
+    # To the base of 1: of a quotient by 0.
+    "ps_log(a, x)": "ps_ln(x) / ps_ln(a)",
     "ps_sign(x)": "CASE WHEN isnan(x::DOUBLE) THEN x::DOUBLE ELSE sign(x)::DOUBLE END",
-    "ps_floor(x)": "CASE WHEN isnan(x::DOUBLE) THEN 0 ELSE floor(x)::BIGINT END",
-    "ps_ceil(x)": "CASE WHEN isnan(x::DOUBLE) THEN 0 ELSE ceil(x)::BIGINT END",
-    # HALF_UP of the shortest decimal; see penstock.expr.scalars.
-    "ps_half(x, n)": f"({_BELOW} + 0.5::DOUBLE) / pow(10::DOUBLE, n)",
-    "ps_round(x, n)": (
-        f"CASE WHEN {_HAS_DIGITS} THEN sign(x::DOUBLE) * ({_BELOW} + CASE WHEN abs(x::DOUBLE) >= "
-        "ps_half(x, n) THEN 1 ELSE 0 END) / pow(10::DOUBLE, n) ELSE x::DOUBLE END"
+    # Java's cast of a double has no error.
+    "ps_bigint(x)": (
+        "CASE WHEN isnan(x::DOUBLE) THEN 0 WHEN x::DOUBLE >= 9223372036854775807 THEN "
+        "9223372036854775807 WHEN x::DOUBLE <= -9223372036854775808 THEN -9223372036854775808 "
+        "ELSE x::BIGINT END"
     ),
-    "ps_haversine(a, b, c, d)": (
-        "CASE WHEN abs(a) > 90 OR abs(c) > 90 THEN 'NaN'::DOUBLE ELSE "
-        f"2 * {EARTH_RADIUS_M}::DOUBLE * asin(sqrt(least(1, "
-        f"pow(sin((c - a) * {_RADIANS} / 2), 2) + cos(a * {_RADIANS}) * cos(c * {_RADIANS}) * "
-        f"pow(sin((d - b) * {_RADIANS} / 2), 2)))) END"
-    ),
+    "ps_floor(x)": "ps_bigint(floor(x))",
+    "ps_ceil(x)": "ps_bigint(ceil(x))",
+    "ps_round(x, n)": "ps_own_rounded(x::DOUBLE, n::DOUBLE)",
+    "ps_haversine(a, b, c, d)": "ps_own_haversine(a::DOUBLE, b::DOUBLE, c::DOUBLE, d::DOUBLE)",
     "ps_format_number(x, n)": "format('{:,.' || n || 'f}', x::DOUBLE)",
 }
 _OF_TEXT = {
@@ -142,7 +147,31 @@ _OF_GROUPS = {
 }
 
 
-def definitions() -> str:
-    """Statements that define all macros, each after those that it calls."""
-    every = {**_OF_NUMBERS, **_OF_TEXT, **_OF_TIMES, **_OF_GROUPS}
-    return "".join(f"CREATE TEMP MACRO {name} AS {body};\n" for name, body in every.items())
+_BODIES = {
+    call.partition("(")[0]: f"CREATE TEMP MACRO {call} AS {body};\n"
+    for group in (_OF_NUMBERS, _OF_TEXT, _OF_TIMES, _OF_GROUPS)
+    for call, body in group.items()
+}
+_NAME = re.compile(r"\bps_\w+", re.IGNORECASE)
+
+
+def definitions(text: str, known: set[str]) -> Iterator[tuple[str, str]]:
+    """What defines the macros that a text calls, each after those that it calls.
+
+    Parameters
+    ----------
+    known : set of str
+        Those that are defined by now; the others are added.
+
+    Yields
+    ------
+    (str, str)
+        The name, and the statement; empty for a function that begins with :data:`OWN`.
+    """
+    for name in dict.fromkeys(found.lower() for found in _NAME.findall(text)):
+        if name in known or (name not in _BODIES and not name.startswith(OWN)):
+            continue
+        known.add(name)
+        statement = _BODIES.get(name, "")
+        yield from definitions(statement, known)
+        yield name, statement

@@ -17,11 +17,18 @@ def rounded(tree: exp.Round) -> exp.Expr:
     return call("ps_round", tree.this, digits)
 
 
+def whole(tree: exp.Floor | exp.Ceil) -> exp.Expr:
+    """The integer below, or above; an integer itself, of which a double may lose digits."""
+    if is_of(tree.this, *INTEGERS):
+        return exp.cast(tree.this, "bigint")
+    return call("ps_floor" if isinstance(tree, exp.Floor) else "ps_ceil", tree.this)
+
+
 def log(tree: exp.Log) -> exp.Expr:
     base, x = tree.this, tree.expression
     if base.is_number and base.name == "10":
         return call("ps_log10", x)
-    return call("ps_divide", call("ps_ln", x), call("ps_ln", base))
+    return call("ps_log", base, x)
 
 
 def as_text(tree: exp.Expr) -> exp.Expr:

@@ -19,8 +19,8 @@ _SAME: tuple[type[exp.Expr], ...] = (
     *(exp.And, exp.Or, exp.Not, exp.Case, exp.If, exp.Coalesce, exp.Nullif, exp.Least),
     *(exp.Greatest, exp.Exists, exp.Cast, exp.TryCast, exp.Interval),
     # Numbers
-    *(exp.Abs, exp.Exp, exp.Sin, exp.Cos, exp.Tan, exp.Atan, exp.Pow, exp.Sinh, exp.Cosh),
-    *(exp.Tanh, exp.Cbrt, exp.Pi),
+    *(exp.Abs, exp.Exp, exp.Sin, exp.Cos, exp.Tan, exp.Atan, exp.Sinh, exp.Cosh),
+    *(exp.Tanh, exp.Pi),
     # Texts
     *(exp.Lower, exp.Replace, exp.Repeat, exp.Length, exp.StartsWith),
     *(exp.EndsWith, exp.Contains, exp.Translate),
@@ -114,8 +114,12 @@ _REWRITTEN: dict[type[exp.Expr], Callable[[Any], exp.Expr]] = {
     exp.Radians: _on("ps_radians"),
     exp.Degrees: _on("ps_degrees"),
     exp.Sign: _on("ps_sign"),
-    exp.Floor: _on("ps_floor"),
-    exp.Ceil: _on("ps_ceil"),
+    exp.Negative: lambda tree: exp.Neg(this=exp.paren(tree.this, copy=False)),
+    exp.Nanvl: _of_both("ps_nanvl"),
+    exp.Floor: numbers.whole,
+    exp.Ceil: numbers.whole,
+    exp.Pow: _of_both("ps_pow"),
+    exp.Cbrt: _on("ps_cbrt"),
     exp.Round: numbers.rounded,
     exp.IsNan: lambda tree: exp.func("coalesce", call("isnan", tree.this), exp.false()),
     exp.Cast: numbers.cast,
@@ -172,7 +176,7 @@ _REWRITTEN: dict[type[exp.Expr], Callable[[Any], exp.Expr]] = {
 _BY_NAME: dict[str, Callable[[Any], exp.Expr]] = {
     **{
         name: lambda tree, name=name: call(f"ps_{name}", *tree.expressions)
-        for name in ("pmod", "hypot", "haversine", "log1p")
+        for name in ("pmod", "hypot", "haversine", "log1p", "expm1", "e")
     },
     "format_number": numbers.format_number,
     "weekday": lambda tree: exp.Sub(

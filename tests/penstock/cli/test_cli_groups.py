@@ -87,12 +87,6 @@ def test_options_of_joins_are_refused(cli, file, option):
     assert f"leave {option[0]} out" in err
 
 
-def test_a_query_without_groups_is_refused(cli, file):
-    _, err, status = cli("sql", "SELECT ad FROM e", "-t", f"e={file}")
-    assert status == 2
-    assert "add GROUP BY, DISTINCT or an aggregate" in err
-
-
 def test_a_pipeline_is_of_a_join(cli, file):
     _, err, status = cli("synth", "--sql", QUERY, "-t", f"e={file}")
     assert status == 2

@@ -219,11 +219,13 @@ def test_unwritable_output(cli, tables):
 
 def test_float_needs_a_scale_in_hardware(cli, tables):
     pytest.importorskip("amaranth", reason="needs the rtl extra")
-    query = f"SELECT a.id AS i, b.id AS j FROM a JOIN b ON abs(a.f - b.f) < 0.5 AND {WINDOW}"
-    _, err, status = cli(*arguments(tables, query, "--device", "amaranth"))
+    on = f"FROM a JOIN b ON abs(a.f - b.f) < 0.5 AND {WINDOW}"
+    folded = f"SELECT a.id AS i, count(*) AS n {on} GROUP BY a.id"
+    _, err, status = cli(*arguments(tables, folded, "--device", "amaranth"))
     assert status == 5
     assert "scale" in err
     assert err.count("\n") == 1
+    query = f"SELECT a.id AS i, b.id AS j {on}"
     _, err, status = cli(
         *arguments(tables, query, "--device", "amaranth", "--scale", "a.f=2", "--scale", "b.f=2")
     )
