@@ -189,7 +189,9 @@ class _Splitter:
                 continue
             relations_last(select, self.relations)
             order_joins(select, self._estimate)
-            while len(select.args.get("joins") or ()) > 1 and self._take_pairs(select):
+            while len(select.args.get("joins") or ()) > 1 and (
+                self._take_pairs(select) or self._take_rows(select)
+            ):
                 pass
             if not self._take_groups(select) and select.args.get("joins"):
                 self._take_pairs(select)
@@ -224,6 +226,31 @@ class _Splitter:
         if name is None:
             self._back_to(count)
         return name is not None
+
+    def _take_rows(self, select: exp.Select) -> bool:
+        """Replace a join of tables on an equality, behind which are look-ups, by its rows."""
+        source, (join, *later) = select.args["from_"].this, select.args["joins"]
+        items = [source, join.this, *(one.this for one in later)]
+        looked_up = [isinstance(one, exp.Table) and one.name in self.relations for one in items]
+        on = members(join.args["on"]) if join.args.get("on") else []
+        if not self.ends or not any(looked_up[2:]) or any(looked_up[:2]):
+            return False
+        if not any(map(equates, on)) or not all(map(is_closed, items[:2])):
+            return False
+        outputs = Outputs()
+        rows = [arg for key, arg in select.args.items() if key not in ("from_", "joins")]
+        for one in expressions([*rows, later]):
+            for column in one.find_all(exp.Column):
+                if column.table in (source.alias_or_name, join.this.alias_or_name):
+                    outputs.add(column)
+        core = exp.Select(expressions=outputs.selected())
+        core.set("from_", exp.From(this=source))
+        core.set("joins", [join])
+        name = self.rest(core)
+        select.set("from_", exp.From(this=table_as(name, name)))
+        select.set("joins", later)
+        outputs.put(select, name)
+        return True
 
     def _read_first(
         self, select: exp.Select

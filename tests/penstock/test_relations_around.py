@@ -192,6 +192,16 @@ def test_joins_in_any_order(seed: int, relations) -> None:
     assert plain(on_streams(query, relations)[1]) == wanted
 
 
+@pytest.mark.parametrize("kind", ["JOIN", "LEFT JOIN", "FULL JOIN"])
+def test_tables_without_a_window(kind: str, relations) -> None:
+    """What DuckDB joins is looked up, too."""
+    query = (
+        f"SELECT a.id AS i, b.id AS j, d.name FROM a {kind} (SELECT * FROM b WHERE x < 20) b "
+        "ON a.k = b.k AND a.x > b.x JOIN dim d ON d.k = coalesce(a.k, b.k) WHERE d.wide > 2"
+    )
+    assert plain(on_tables(query, relations)) == of_duckdb(query)
+
+
 def test_all_columns_have_names(relations) -> None:
     found = on_tables(f"SELECT * {BOTH} JOIN dim d ON d.k = a.k", relations)
     assert found.schema.names[:2] + found.schema.names[-4:] == [

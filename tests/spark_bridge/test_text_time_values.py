@@ -81,6 +81,7 @@ DDL = (
 TIMES = """
 year(x); month(x); day(x); dayofmonth(x); hour(x); minute(x); second(x); quarter(x); dayofyear(x)
 dayofweek(x); weekday(x); weekofyear(x); last_day(x); to_date(x); date(x); to_timestamp(x)
+extract(YEAR FROM x); extract(dow FROM x); extract(WEEK FROM x); extract(minute FROM x)
 date_add(x, 1); date_add(x, i); date_sub(x, -31); date_sub(x, i); datediff(x, x2); date_diff(x, x2)
 x < x2; greatest(x, x2); coalesce(x, x2); nullif(x, x2); CAST(x AS DATE); CAST(x AS TIMESTAMP)
 CAST(x AS TIMESTAMP_NTZ); x > '2000-01-01'; x = DATE'2000-02-29'

@@ -33,6 +33,30 @@ def date_format(tree: exp.TimeToStr) -> exp.Expr:
     return call("strftime", tree.this, exp.Literal.string(codes))
 
 
+#: Fields of EXTRACT, as the functions that give them.
+_FIELDS: dict[str, type[exp.Func]] = {
+    "YEAR": exp.Year,
+    "QUARTER": exp.Quarter,
+    "MONTH": exp.Month,
+    "WEEK": exp.WeekOfYear,
+    "DAY": exp.Day,
+    "HOUR": exp.Hour,
+    "MINUTE": exp.Minute,
+    "DOY": exp.DayOfYear,
+}
+
+
+def extracted(tree: exp.Extract) -> exp.Expr:
+    """``EXTRACT(field FROM time)``, where it is what the field's function gives."""
+    field = tree.this.name.upper()
+    if field in ("DOW", "DAYOFWEEK"):
+        return day_of_week(exp.DayOfWeek(this=tree.expression))
+    if field not in _FIELDS:
+        known = ", ".join([*_FIELDS, "DOW"])
+        raise refused(f"EXTRACT takes {known}; of seconds, write second(...)", tree)
+    return _FIELDS[field](this=tree.expression)
+
+
 def as_date(tree: exp.Expr) -> exp.Expr:
     # Not exp.cast, which believes that a date is one already where Spark has one.
     return exp.Cast(this=tree, to=exp.DataType.build("date"))

@@ -152,6 +152,7 @@ _REWRITTEN: dict[type[exp.Expr], Callable[[Any], exp.Expr]] = {
     exp.Sub: times.moved,
     exp.TimeStrToTime: lambda tree: exp.cast(tree.this, "timestamptz", copy=False),
     exp.TimeToStr: times.date_format,
+    exp.Extract: times.extracted,
     exp.StrToUnix: lambda tree: call("ps_unix", tree.this, 1_000_000),
     exp.UnixSeconds: lambda tree: call("ps_unix", tree.this, 1_000_000),
     exp.UnixMillis: lambda tree: call("ps_unix", tree.this, 1000),
