@@ -9,7 +9,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from ..query.options import QueryOptions
-from .shapes import clauses_of_all, rising
+from .shapes import clauses_of_all, is_row_by_row, rising
 from .sides import JoinSide, Outputs
 
 
@@ -60,6 +60,12 @@ class Clocks:
                 return {side.alias: {columns} if isinstance(columns, str) else set(columns)}
         return {}
 
+    def unique_in(self, item: exp.Expr) -> set[str]:
+        """Columns that no two rows of an item of FROM share."""
+        alias = item.alias_or_name
+        source = item.name if isinstance(item, exp.Table) else alias
+        return self.unique_of(JoinSide(alias, source, source)).get(alias, set())
+
     def kept(self, side: JoinSide) -> list[str]:
         """Columns of a side by which groups of its pairs are complete."""
         times = list(self.times(side))
@@ -108,19 +114,34 @@ class Clocks:
         """By what groups of the pairs of a join are complete, in a query of these.
 
         A time of the pairs, the source that it is of, and a value of each group that rises with
-        it. None if that is not known, or the query has no groups.
+        it. None if that is not known, or the query has no groups. The rows that window functions
+        rank, or add up, are groups, too.
         """
-        if not isinstance(tree, exp.Select) or clauses_of_all(tree):
+        if not isinstance(tree, exp.Select) or set(clauses_of_all(tree)) - {"QUALIFY"}:
             return None
+        source = tree.args["from_"].this if tree.args.get("from_") else None
+        if isinstance(source, exp.Subquery):
+            return self.closing(name, source.this) if is_row_by_row(tree) else None
         group, distinct = tree.args.get("group"), tree.args.get("distinct")
-        keys = [] if group is None else group.expressions
-        if distinct is not None and group is None:
-            keys = [one.unalias() for one in tree.expressions]
+        windows = list(tree.find_all(exp.Window))
+        every = [window.args.get("partition_by") or [] for window in windows]
+        if group is not None or distinct is not None:
+            every.append(
+                [o.unalias() for o in tree.expressions] if group is None else group.expressions
+            )
+        if not every or (windows and len(every) > len(windows)):
+            return None
         for own, alias in self.joined.get(name, {}).items():
-            unique = self.unique.get((name, alias))
-            if unique and unique <= {key.name for key in keys if isinstance(key, exp.Column)}:
-                return own, alias, exp.column(own, table=name, quoted=True)
-            value = next((found for key in keys if (found := rising(key, own))), None)
-            if value is not None:
-                return own, alias, value.copy()
+            found = [self._rising(name, own, alias, keys) for keys in every]
+            if None not in found and all(one == found[0] for one in found):
+                assert found[0] is not None
+                return own, alias, found[0]
         return None
+
+    def _rising(self, name: str, own: str, alias: str, keys: list[exp.Expr]) -> exp.Expr | None:
+        """A value of groups with these keys that rises with a time of the pairs."""
+        unique = self.unique.get((name, alias))
+        if unique and unique <= {key.name for key in keys if isinstance(key, exp.Column)}:
+            return exp.column(own, table=name, quoted=True)
+        value = next((found for key in keys if (found := rising(key, own))), None)
+        return None if value is None else value.copy()

@@ -87,6 +87,13 @@ def clauses_of_all(tree: exp.Select) -> list[str]:
 _GROUPING = ("group", "distinct")
 
 
+def is_row_by_row(tree: exp.Select) -> bool:
+    """Whether a query of a subquery gives each of its rows at most once, by itself."""
+    outer = tree.copy()
+    outer.args["from_"].this.replace(exp.to_table("rows"))
+    return not needs_all(outer)
+
+
 def needs_all(tree: exp.Query) -> str:
     """What in a query is of several rows; empty if it computes and filters those of one table."""
     if not isinstance(tree, exp.Select):

@@ -18,6 +18,7 @@ from ..query.parse import parse
 from ..query.rewriting import without_filters, without_with
 from .clocks import Clocks
 from .given import check_names, with_values
+from .nearest import rank_nearest
 from .ordering import order_joins, relations_last
 from .parts import Closing, Joined, Part, PartError, Relational, Split, Surrounding
 from .qualified import output_names, qualified
@@ -76,6 +77,8 @@ def split(
     whole = qualified(tree, schemas)
     splitter = _Splitter(dict(schemas), options, engine, ends, relations)
     names = output_names(tree, whole, schemas)
+    for select in () if ends else whole.find_all(exp.Select):
+        rank_nearest(select, splitter.clocks.unique_in)
     splitter.take_joins(whole)
     if not splitter.parts or not gives_all(whole, splitter.parts[-1], splitter.schemas):
         splitter.rest(whole)
