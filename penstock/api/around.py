@@ -251,6 +251,8 @@ def made_of(
 class _DuckDB:
     """DuckDB around joins; which columns parts give it finds by running them on empty tables."""
 
+    completes = True
+
     def __init__(
         self,
         engine: RelationalEngine,

@@ -163,7 +163,15 @@ class Split:
 
 
 class Surrounding(Protocol):
-    """The engine for what stands around joins."""
+    """The engine for what stands around joins.
+
+    Attributes
+    ----------
+    completes : bool
+        Whether pairs of a stream wait for it until their groups are complete.
+    """
+
+    completes: bool
 
     def written(self, tree: exp.Query) -> str:
         """Write a query, whose names are in full and whose types are annotated, in its SQL.

@@ -77,7 +77,7 @@ def split(
     whole = qualified(tree, schemas)
     splitter = _Splitter(dict(schemas), options, engine, ends, relations)
     names = output_names(tree, whole, schemas)
-    for select in () if ends else whole.find_all(exp.Select):
+    for select in () if ends or not engine.completes else whole.find_all(exp.Select):
         rank_nearest(select, splitter.clocks.unique_in)
     splitter.take_joins(whole)
     if not splitter.parts or not gives_all(whole, splitter.parts[-1], splitter.schemas):
@@ -121,7 +121,8 @@ class _Splitter:
                     f"{name} as a table"
                 )
         self._check_joins(tree)
-        closing = None if self.ends else self._closing(tree)
+        waits = not self.ends and self.engine.completes
+        closing = self._closing(tree) if waits else None
         part = Relational(self._name(), self.engine.written(tree), reads, needs_all(tree), closing)
         return self._add(part, self.engine.relational(part, self.schemas))
 
