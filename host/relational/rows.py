@@ -20,10 +20,10 @@ from ..join.stream.serial import closed_error
 from ..metrics import MetricsServer, Report
 from ..windows.source import Moment
 from .engine import RelationalEngine
-from .steps import Computed, Step
+from .steps import Computed, RowStep
 
 
-class Running(Protocol):
+class RunningQuery(Protocol):
     """A running query, as far as all have it."""
 
     def push(self, source: str, batch: pa.RecordBatch | pa.Table) -> None: ...
@@ -50,7 +50,7 @@ class PreparedSide:
         The table that the user pushes, as the query names it.
     schema : Schema
         Of its batches.
-    steps : sequence of Step
+    steps : sequence of RowStep
         One after the other; none if the batches are taken as they are.
     is_named : bool
         Whether the alias is that of the table itself, not of a subquery.
@@ -59,7 +59,7 @@ class PreparedSide:
     alias: str
     table: str
     schema: pa.Schema
-    steps: Sequence[Step]
+    steps: Sequence[RowStep]
     is_named: bool = True
 
     @property
@@ -75,7 +75,7 @@ class PreparedSide:
         return rows
 
 
-Inner = TypeVar("Inner", bound=Running)
+Inner = TypeVar("Inner", bound=RunningQuery)
 
 
 class PreparedRows(Generic[Inner]):
@@ -86,7 +86,7 @@ class PreparedRows(Generic[Inner]):
     inner : Inner
         The query.
     sides : sequence of PreparedSide
-    behind : sequence of Step
+    behind : sequence of RowStep
         What is done with each of its rows.
     after : Relational, optional
         What is done with these.
@@ -100,7 +100,7 @@ class PreparedRows(Generic[Inner]):
         self,
         inner: Inner,
         sides: Sequence[PreparedSide],
-        behind: Sequence[Step],
+        behind: Sequence[RowStep],
         after: Relational | None,
         schema: pa.Schema,
         engine: RelationalEngine,

@@ -20,7 +20,7 @@ from ..relation.border import Relation
 from .engine import RelationalEngine
 
 
-class Step(Protocol):
+class RowStep(Protocol):
     """Makes rows of rows; one that fails has done nothing, and can be tried again."""
 
     def __call__(self, rows: pa.Table) -> pa.Table: ...

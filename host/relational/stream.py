@@ -18,7 +18,7 @@ from ..windows.feeds import ONLY
 from ..windows.source import Moment
 from .engine import RelationalEngine
 from .rows import PreparedRows, PreparedSide
-from .steps import Step
+from .steps import RowStep
 
 
 class PreparedStream(PreparedRows[JoinStream | GroupStream]):
@@ -36,7 +36,7 @@ class PreparedStream(PreparedRows[JoinStream | GroupStream]):
         self,
         inner: JoinStream | GroupStream,
         sides: Sequence[PreparedSide],
-        behind: Sequence[Step],
+        behind: Sequence[RowStep],
         after: Relational | None,
         schema: pa.Schema,
         engine: RelationalEngine,

@@ -19,7 +19,7 @@ from penstock.host.join.stream import JoinStream
 from penstock.host.join.table.table_join import TableJoin
 from penstock.host.relational.engine import USERS, RelationalEngine
 from penstock.host.relational.rows import PreparedRows, PreparedSide
-from penstock.host.relational.steps import Computed, Step
+from penstock.host.relational.steps import Computed, RowStep
 from penstock.host.relational.stream import PreparedStream
 
 from ..around.duckdb_sql import to_duckdb
@@ -45,7 +45,7 @@ OpenJoin = Callable[
     [str, Mapping[str, Columns], QueryOptions], JoinStream | GroupStream | LookupStream
 ]
 #: Opens a join of rows with a relation: its text, the columns of both, and options.
-LookUp = Callable[[str, Mapping[str, Columns], QueryOptions], Step]
+LookUp = Callable[[str, Mapping[str, Columns], QueryOptions], RowStep]
 
 
 def run_parts(
@@ -218,7 +218,7 @@ class _Opening:
         """The table, or part, whose rows a part takes one by one."""
         return next(n for n in part.reads if not isinstance(self.given[n], RelationTable))
 
-    def _step(self, part: Part) -> Step:
+    def _step(self, part: Part) -> RowStep:
         if isinstance(part, Relational):
             return Computed(self.engine, part)
         step = self.lookup(part.text, {name: self.given[name] for name in part.reads}, part.options)

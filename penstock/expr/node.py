@@ -7,6 +7,7 @@ sub-expressions exist once and a node can be a dictionary key. Nodes are made by
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
 from functools import wraps
@@ -95,6 +96,8 @@ class Expr:
 
 
 _interned: WeakValueDictionary[Any, Expr] = WeakValueDictionary()
+#: Held while a node is made. By one thread again, if a collection of garbage in between makes one.
+_making = threading.RLock()
 
 
 def node(op: Op, args: tuple[Expr, ...], dtype: Type, attr: Any = None) -> Expr:
@@ -103,8 +106,10 @@ def node(op: Op, args: tuple[Expr, ...], dtype: Type, attr: Any = None) -> Expr:
     key = (op, tuple(id(a) for a in args), type(attr), repr(attr), dtype)
     found = _interned.get(key)
     if found is None:
-        found = Expr(op, args, attr, dtype)
-        _interned[key] = found
+        with _making:
+            found = _interned.get(key)
+            if found is None:
+                found = _interned[key] = Expr(op, args, attr, dtype)
     return found
 
 

@@ -1,0 +1,124 @@
+"""This tree against an earlier one, side by side: ``python -m bench.versus REVISION [--rounds N]``.
+
+Joins that a change should leave as fast as they were: many small ones, a brute-force join of the
+CPU device with its keys prepared, and the same from SQL text to an Arrow table. The two trees take
+turns, each in a process of its own; a ratio above 1 says that this tree takes longer. The ratios of
+one tree with itself (``python -m bench.versus HEAD`` without a change) tell how noisy a machine is.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+_TIMEOUT_S = 600
+_SMALL_CALLS, _WARM, _LARGE_CALLS = 150, 20, 7
+
+
+def small() -> list[float]:
+    """Seconds of joins of 1,000 by 1,000 rows."""
+    from bench.host.small_join import calls
+
+    return calls(_SMALL_CALLS + _WARM)[_WARM:]
+
+
+def large() -> dict[str, list[float]]:
+    """Seconds of brute-force joins of 20,000 by 20,000 tuples."""
+    from bench.cpu import penstock_side
+    from bench.cpu.workload import Points, radius_for
+    from penstock.host.device.registry import open_device
+
+    points = Points(20_000, 20_000, radius_for(1e-5))
+    given = penstock_side.tables(points)
+    with penstock_side.loaded(points, 1) as one, open_device("cpu") as device:
+        return {
+            "20,000 x 20,000, device": _taken(lambda: penstock_side.join(one, points)),
+            "20,000 x 20,000, sql": _taken(lambda: penstock_side.sql(device, given, points)),
+        }
+
+
+def _taken(run: Callable[[], object]) -> list[float]:
+    taken = []
+    for _ in range(_LARGE_CALLS + 1):
+        began = time.perf_counter()
+        run()
+        taken.append(time.perf_counter() - began)
+    return taken[1:]  # the first one compiles
+
+
+def _use(root: Path) -> None:
+    """Import the packages of a tree, whatever tree is installed."""
+    here = str(Path(__file__).resolve().parents[1])
+    sys.path[0] = str(root)  # instead of this script's folder
+    for name, module in list(sys.modules.items()):
+        if name.startswith("__editable___penstock"):
+            for package, path in module.MAPPING.items():
+                module.MAPPING[package] = str(root) + path.removeprefix(here)
+    import penstock
+    from penstock import host
+
+    for package in (penstock, host):
+        if not str(package.__file__).startswith(str(root)):
+            raise SystemExit(f"{package.__name__} is imported from {package.__file__}")
+
+
+def _measured(root: Path) -> dict[str, list[float]]:
+    """Figures of a tree, in a process of its own."""
+    done = subprocess.run(
+        [sys.executable, str(Path(__file__).resolve()), "", "--one", str(root)],
+        capture_output=True,
+        text=True,
+        timeout=_TIMEOUT_S,
+        cwd=root,
+    )
+    if done.returncode:
+        raise SystemExit(f"measuring {root} failed: {done.stderr}")
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure and print; returns the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m bench.versus", description=__doc__)
+    parser.add_argument("revision", help="of git")
+    parser.add_argument("--rounds", type=int, default=5, help="turns of each tree")
+    parser.add_argument("--one", type=Path, help=argparse.SUPPRESS)
+    given = parser.parse_args(arguments)
+    if given.one is not None:
+        _use(given.one)
+        sys.stdout.write(json.dumps({"1,000 x 1,000, sql": small(), **large()}))
+        return 0
+    here = Path(__file__).resolve().parents[1]
+    found: dict[str, list[tuple[float, float]]] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        then = Path(folder) / "then"
+        subprocess.run(
+            ["git", "worktree", "add", "--detach", "--quiet", str(then), given.revision],
+            check=True,
+            cwd=here,
+        )
+        try:
+            for _ in range(given.rounds):
+                old, new = _measured(then), _measured(here)
+                for name, taken in old.items():
+                    pair = statistics.median(taken), statistics.median(new[name])
+                    found.setdefault(name, []).append(pair)
+        finally:
+            subprocess.run(
+                ["git", "worktree", "remove", "--force", str(then)], check=True, cwd=here
+            )
+    for name, pairs in found.items():
+        old, new = (1e3 * statistics.median(side) for side in zip(*pairs, strict=True))
+        ratio = statistics.median(b / a for a, b in pairs)
+        sys.stdout.write(f"{name:28}{old:10,.2f} ms then{new:10,.2f} ms now   ratio {ratio:.3f}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
