@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 _TIMEOUT_S = 600
-_SMALL_CALLS, _WARM, _LARGE_CALLS = 150, 20, 7
+_SMALL_CALLS, _WARM, _LARGE_CALLS = 200, 20, 60
 
 
 def small() -> list[float]:

@@ -42,7 +42,7 @@ from penstock.errors import PenstockError
 ROWS = 60_000
 JOBS = [
     pytest.param(ysb(ROWS, ads=20_000), id="ysb"),
-    pytest.param(nb7(ROWS, auctions=5000), id="nb7"),
+    pytest.param(nb7(ROWS, auctions=5000), id="nb7", marks=pytest.mark.slow),
 ]
 MEANS = pytest.param(cm(ROWS, jobs=2000), id="cm")
 
@@ -155,7 +155,7 @@ def answered(job: JoinJob | Job, size: int) -> Answer:
     ("job", "size"),
     [
         pytest.param(nb8(ROWS), 2, id="nb8"),
-        pytest.param(nb11(ROWS), 2, id="nb11"),
+        pytest.param(nb11(ROWS), 2, id="nb11", marks=pytest.mark.slow),
         pytest.param(ro(ROWS, keys=ROWS), 4, id="ro", marks=pytest.mark.slow),
         pytest.param(nb11(ROWS), 4, id="nb11-4", marks=pytest.mark.slow),
     ],

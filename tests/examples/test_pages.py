@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs" / "examples"
 NAMES = ("orders_vehicles", "aircraft", "quotes", "dns_tls", "calls", "bids")
 #: Without Spark it runs in seconds, so the short run has it, too.
-SHORT = ("orders_vehicles", "calls")
+SHORT = ("calls",)
 
 #: For Spark to start and an example to run; on an idle machine it is less than one.
 _TIMEOUT_S = 580

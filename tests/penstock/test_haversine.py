@@ -78,8 +78,18 @@ def test_bands_lose_no_pair(text: str, seed: int) -> None:
     assert (found.num_rows > 0) == ("-1" not in text)
 
 
-@pytest.mark.parametrize("device", ["rtl", "fjoin"])
-@pytest.mark.parametrize("kind", ["", "FULL", "SEMI", "ANTI"])
+#: Those of the short run: each device is compiled anew for each kind.
+SHORT = (("FULL", "rtl"), ("", "fjoin"))
+
+
+@pytest.mark.parametrize(
+    ("kind", "device"),
+    [
+        pytest.param(kind, device, marks=[] if (kind, device) in SHORT else [pytest.mark.slow])
+        for kind in ("", "FULL", "SEMI", "ANTI")
+        for device in ("rtl", "fjoin")
+    ],
+)
 def test_units_filter_and_the_host_tests(kind: str, device: str) -> None:
     tables = {"a": points(5, 120), "b": points(6, 150)}
     columns = "a.id AS i" if kind in ("SEMI", "ANTI") else "a.id AS i, b.id AS j"

@@ -32,7 +32,7 @@ QUERIES = (
     *("F1", "F2", "F3", "F4", "G1", "G3", "S1", "S2", "N2"),
 )
 #: One in band form and one that is compiled into hardware of its own.
-FAST = ("F1", "S1")
+FAST = ("F1",)
 
 #: Seconds for one query, most of which may be Verilator and the C++ compiler on a busy machine.
 TIMEOUT_S = 1200

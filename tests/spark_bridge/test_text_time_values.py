@@ -119,7 +119,7 @@ hex(i); bin(i); conv(i, 10, 16); soundex(s); space(j); elt(2, s, p); find_in_set
 overlay(s PLACING 'x' FROM 2); format_string('%s', s); encode(s, 'utf-8'); hash(s)
 nvl2(s, 'x', 'y'); substring_index(s, p, 1); array_join(split(s, 'a'), '-'); s RLIKE '(?=a)b'
 dayname(t); monthname(t); add_months(d, 1); months_between(t, t2); next_day(d, 'MO')
-extract(YEAR FROM t); date_part('YEAR', t); date_format(t, 'MMM dd'); date_format(t, 'SSS')
+extract(SECOND FROM t); date_part('YEAR', t); date_format(t, 'MMM dd'); date_format(t, 'SSS')
 date_format(t, 'E'); date_format(t, s); from_unixtime(big); to_timestamp(st, 'yyyy-MM-dd')
 timestamp_seconds(big); timestamp_millis(big); unix_timestamp(st); make_date(2020, 1, j)
 date_from_unix_date(i); make_timestamp(2020, 1, j, 1, 2, 3); t + make_interval(0, i); hour(st)

@@ -246,7 +246,7 @@ def test_few_rows_are_counted_on(monkeypatch) -> None:
     assert cells.cut() == [7]
 
 
-@pytest.mark.parametrize("name", ["inner", "left"])
+@pytest.mark.parametrize("name", ["inner", pytest.param("left", marks=pytest.mark.slow)])
 def test_streams_without_checkpoints(name: str) -> None:
     """Each cut tells that rows have left: it is one for heavy keys, too."""
     given = {source: batches(seed, COUNT) for seed, source in enumerate("ab")}
@@ -261,7 +261,7 @@ def test_streams_without_checkpoints(name: str) -> None:
     assert not difference(rows, wanted(QUERIES[name], given["a"], given["b"]))
 
 
-@pytest.mark.parametrize("name", ["left", "right"])
+@pytest.mark.parametrize("name", ["left", pytest.param("right", marks=pytest.mark.slow)])
 def test_streams(name: str, tmp_path) -> None:
     given = {source: batches(seed, 30) for seed, source in enumerate("ab")}
     found: dict[int, Any] = {}

@@ -73,7 +73,14 @@ def test_streams(seed: int, name: str) -> None:
     assert len(expected) > 5
 
 
-@pytest.mark.parametrize("name", ["keyed full", "theta inner", "theta anti", "keyed groups"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "keyed full",
+        "theta inner",
+        *(pytest.param(name, marks=pytest.mark.slow) for name in ("theta anti", "keyed groups")),
+    ],
+)
 def test_an_order_is_the_same_for_any_number_of_workers(name: str) -> None:
     given = calls(40, 8, stray=DISORDER)
     with opened(QUERIES[name], 3, ordered=True) as stream:
@@ -91,7 +98,9 @@ def test_an_order_is_the_same_for_any_number_of_workers(name: str) -> None:
         assert listed(one) == listed(found)
 
 
-@pytest.mark.parametrize("name", ["keyed full", "theta groups", "theta right"])
+@pytest.mark.parametrize(
+    "name", ["keyed full", "theta groups", pytest.param("theta right", marks=pytest.mark.slow)]
+)
 def test_another_number_of_workers_goes_on(name: str, tmp_path: Path) -> None:
     given = calls(11, 14, stray=DISORDER)
     half = len(given) // 2
@@ -115,7 +124,7 @@ def test_another_number_of_workers_goes_on(name: str, tmp_path: Path) -> None:
     assert not difference(rows, wanted(QUERIES[name], of(given, "a"), of(given, "b")))
 
 
-@pytest.mark.parametrize("case", ["keyed", "theta"])
+@pytest.mark.parametrize("case", ["keyed", pytest.param("theta", marks=pytest.mark.slow)])
 def test_killed_workers_cost_no_row(case: str, tmp_path: Path) -> None:
     one = Round(tmp_path, seed=5, case=case)
     one.run(["seal:1:3", "restore:0:1"])

@@ -74,7 +74,7 @@ def finish(name: str, path: Path, found: dict[int, Any], workers: int) -> None:
         found.update(numbered(stream))
 
 
-@pytest.mark.parametrize("name", QUERIES)
+@pytest.mark.parametrize("name", ["keyed", pytest.param("theta", marks=pytest.mark.slow)])
 def test_a_row_is_written_once_and_its_file_goes_when_the_row_does(name: str, tmp_path) -> None:
     found: dict[int, Any] = {}
     written: dict[str, tuple[int, int]] = {}

@@ -6,8 +6,8 @@ from penstock.hw.export import kernel_verilog
 from tests.hw.cocotb.builds import BUILDS
 from tests.hw.cocotb.simulators import Simulation, missing
 
-#: Both simulators run the band kernel in every test run; the general one has the same ports.
-SLOW = {("icarus", "general"), ("verilator", "general")}
+#: One simulator runs the band kernel in every test run; the general one has the same ports.
+SLOW = {("icarus", "general"), ("verilator", "band"), ("verilator", "general")}
 
 RUNS = [
     pytest.param(

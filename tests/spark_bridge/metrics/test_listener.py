@@ -125,6 +125,7 @@ def test_figures(spark, tmp_path, monkeypatch, listener, design, lanes):
     assert re.search(rf"^a +0 +{ROWS + LATE} +{LATE} ", shown.output, re.M)
 
 
+@pytest.mark.slow
 def test_figures_of_keys_on_lanes(spark, tmp_path, monkeypatch, listener):
     monkeypatch.setattr("penstock.spark_bridge.streaming.microbatch.PAIRS_PER_SHARD", 1)
     for seed, side in enumerate("ab"):

@@ -26,7 +26,7 @@ def java():
     [
         ("keys", "local[2,3]", ["driver"]),
         pytest.param("files", "local[2,3]", ["driver"], marks=pytest.mark.slow),
-        ("lookup", "local[2,3]", ["worker", "driver"]),
+        pytest.param("lookup", "local[2,3]", ["worker", "driver"], marks=pytest.mark.slow),
         pytest.param("files", "local[2,3]", ["server", "driver"], marks=pytest.mark.slow),
         pytest.param(
             "state",

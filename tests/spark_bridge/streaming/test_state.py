@@ -85,6 +85,7 @@ def test_what_it_does_not_do(spark, rocksdb, tmp_path):
         stream(spark, INNER, tables, design="state")
 
 
+@pytest.mark.slow
 def test_another_query_on_its_checkpoint(spark, rocksdb, tmp_path):
     tables, _ = streams(spark, tmp_path, 1)
     checkpoint = str(tmp_path / "checkpoint")

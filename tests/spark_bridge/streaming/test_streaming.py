@@ -92,7 +92,16 @@ def played(spark, folder: Path, name: str, *, lanes: int, late: int = 0) -> None
         assert sorted(came.column("n").to_pylist()) == [1000 + k for k in range(late)]
 
 
-@pytest.mark.parametrize("name", ["full", "rows", "tumbling", "tumbling by keys", "around"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "full",
+        "rows",
+        pytest.param("tumbling", marks=pytest.mark.slow),
+        "tumbling by keys",
+        "around",
+    ],
+)
 def test_streams(spark, tmp_path, monkeypatch, name):
     # Lanes and merges of files come with far more rows than these.
     monkeypatch.setattr("penstock.spark_bridge.streaming.microbatch.PAIRS_PER_SHARD", 100)

@@ -203,7 +203,13 @@ def test_every_interleaving(name: str, show_states: Callable[[str, Explored], No
     check(name, SHORT[name], show_states)
 
 
-@pytest.mark.parametrize("name", SHARED)
+#: The largest one, of which the full run explores all.
+LARGE = "2 workers, shares of steps, a cut"
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=pytest.mark.slow) if n == LARGE else n for n in SHARED]
+)
 def test_every_interleaving_of_shares(name: str, show_states: Callable[[str, Explored], None]):
     system = System(SHARED[name], state=SharedTally)
     explored = explore(system, system.first())
