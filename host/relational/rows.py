@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Generic, Protocol, Self, TypeVar
@@ -112,7 +112,7 @@ class PreparedRows(Generic[Inner]):
         self._after = None if after is None else Computed(engine, after)
         self._engine = engine
         self._turn = threading.Lock()
-        self._pushing = threading.Lock()
+        self._both = threading.Lock()
         self._is_closed = False
         #: Rows that have left the query, and are not yet what is behind it makes of them.
         self._left: pa.Table | None = None
@@ -127,8 +127,8 @@ class PreparedRows(Generic[Inner]):
         if len(read) > 1 and named:
             names = " and ".join(one.alias for one in read)
             raise UsageError(
-                f"{source} is a table that is joined with itself, as {names}, and one of these; "
-                "give both aliases of their own, and push the table"
+                f"{source} is a table that is joined with itself, and also one of its aliases, "
+                f"{names}; give both aliases of their own, and push the table"
             )
         if not named and not read:
             known = ", ".join(one.alias for one in self._sides)
@@ -148,9 +148,10 @@ class PreparedRows(Generic[Inner]):
         """Push to all sides of a source; none gets anything if it cannot be computed."""
         sides = {side.alias: side for side in self._sides_of(source)}
         arguments.instance(ROWS, "a pyarrow.RecordBatch or Table")("batch", batch)
-        with self._pushing:
-            if self._is_closed:
-                raise closed_error()
+        if self._is_closed:
+            raise closed_error()
+        # A push may wait for room that the rows of another source make.
+        with self._both if len(sides) > 1 else nullcontext():
             found = {alias: sides[alias].rows(batch) for alias in behind(sides, self.inner.pushed)}
             for alias, rows in found.items():
                 push(alias, rows)
