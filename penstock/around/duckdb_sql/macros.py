@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from math import e
 
-from ...expr.functions import DEGREES, RADIANS
+from ...expr.functions import DEGREES, FUNCTIONS, RADIANS
 
 #: What the names of functions begin with that DuckDB lacks, or computes otherwise: the engine
 #: defines them, by their names in :mod:`penstock.expr.functions`.
@@ -169,7 +169,8 @@ def definitions(text: str, known: set[str]) -> Iterator[tuple[str, str]]:
         The name, and the statement; empty for a function that begins with :data:`OWN`.
     """
     for name in dict.fromkeys(found.lower() for found in _NAME.findall(text)):
-        if name in known or (name not in _BODIES and not name.startswith(OWN)):
+        is_macro = name in _BODIES or name.removeprefix(OWN) in FUNCTIONS
+        if name in known or not is_macro:  # it may be a column
             continue
         known.add(name)
         statement = _BODIES.get(name, "")
