@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
-from contextlib import closing
-from dataclasses import replace
+from collections.abc import Callable
 from typing import Protocol
 
 import pyarrow as pa
 
 from penstock.around.parts import Relational
-from penstock.plan.lookup import LookupPlan
 
-from ..device.base import Device
-from ..join.lookup.base import LookupOptions, RelationJoin
-from ..join.lookup.opening import open_lookup
-from ..relation.border import Relation
+from ..join.lookup.base import RelationJoin
 from .engine import RelationalEngine
 
 
@@ -39,10 +33,10 @@ class Computed:
     """
 
     def __init__(self, engine: RelationalEngine, part: Relational) -> None:
-        self._engine, self._part = engine, part
+        self._engine, self.part = engine, part
 
     def __call__(self, rows: pa.Table) -> pa.Table:
-        return self._engine.run(self._part.text, {self._part.reads[0]: rows})
+        return self._engine.run(self.part.text, {self.part.reads[0]: rows})
 
     def close(self) -> None:
         """There is nothing to close."""
@@ -53,49 +47,23 @@ class LookedUp:
 
     Parameters
     ----------
-    plan : LookupPlan
-    schema : Schema
-        Of the rows.
-    relation : Relation
-        Closed with the step.
-    devices : sequence of Device
-    options : LookupOptions
-    close_devices : bool
-        Whether the devices are closed with it, too.
+    open_join : callable
+        Opens the join with the relation, which keeps the order of rows.
+    close : callable
+        Closes what the join works with.
     """
 
-    def __init__(
-        self,
-        plan: LookupPlan,
-        schema: pa.Schema,
-        relation: Relation,
-        devices: Sequence[Device],
-        options: LookupOptions,
-        *,
-        close_devices: bool,
-    ) -> None:
-        plan.require_per_row()
-        self._plan, self._schema = plan, schema
-        self._relation, self._devices = relation, devices
-        self._options = replace(options, ordered=True)
-        self._close_devices = close_devices
+    def __init__(self, open_join: Callable[[], RelationJoin], close: Callable[[], None]) -> None:
+        self._open_join, self.close = open_join, close
         self._lock = threading.Lock()
-        self._join: RelationJoin | None = self._opened()
-
-    def _opened(self) -> RelationJoin:
-        return open_lookup(self._plan, self._schema, self._relation, self._devices, self._options)
+        self._join: RelationJoin | None = open_join()
 
     def __call__(self, rows: pa.Table) -> pa.Table:
         with self._lock:
-            join, self._join = self._join or self._opened(), None
+            join, self._join = self._join or self._open_join(), None
             found = []
             for batch in rows.combine_chunks().to_batches():
                 found += join.push(batch)
             found += join.finish()
             self._join = join  # one that failed has rows that nobody waits for
             return pa.Table.from_batches(found, join.schema)
-
-    def close(self) -> None:
-        with closing(self._relation):
-            for device in self._devices if self._close_devices else ():
-                device.close()

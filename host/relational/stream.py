@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.around.parts import Closing, Relational
+from penstock.around.parts import Closing
 from penstock.plan.window import FOREVER, NEVER
 
 from ..execute.stats import Stats
@@ -16,9 +15,7 @@ from ..grouping import GroupStream
 from ..join.stream import JoinStream, Span
 from ..windows.feeds import ONLY
 from ..windows.source import Moment
-from .engine import RelationalEngine
-from .rows import PreparedRows, PreparedSide
-from .steps import RowStep
+from .rows import PreparedRows
 
 
 class PreparedStream(PreparedRows[JoinStream | GroupStream]):
@@ -26,26 +23,13 @@ class PreparedStream(PreparedRows[JoinStream | GroupStream]):
 
     Parameters
     ----------
-    inner : JoinStream or GroupStream
-    sides, behind, after, schema, engine
+    inner, sides, behind, after, schema, engine
         As for :class:`~.rows.PreparedRows`. Where ``after`` makes groups, pairs wait here until
         their groups are complete, and these are made when rows are polled.
     """
 
-    def __init__(
-        self,
-        inner: JoinStream | GroupStream,
-        sides: Sequence[PreparedSide],
-        behind: Sequence[RowStep],
-        after: Relational | None,
-        schema: pa.Schema,
-        engine: RelationalEngine,
-    ) -> None:
-        super().__init__(inner, sides, behind, after, schema, engine)
-        self._closing = None if after is None else after.closing
-        self._reads = "" if after is None else after.reads[0]
-        #: Pairs whose groups are not complete.
-        self._held: pa.Table | None = None
+    #: Pairs whose groups are not complete.
+    _held: pa.Table | None = None
 
     def push(self, source: str, batch: pa.RecordBatch | pa.Table, *, feed: str = ONLY) -> None:
         """As :meth:`JoinStream.push`; what a query computes of one side's rows may fail, too."""
@@ -53,10 +37,11 @@ class PreparedStream(PreparedRows[JoinStream | GroupStream]):
 
     def poll(self) -> pa.Table:
         """As :meth:`JoinStream.poll`; what is behind the join may fail, and rows wait then."""
-        if self._closing is None or self._is_closed:
+        closing = None if self._after is None else self._after.part.closing
+        if closing is None or self._is_closed:
             return super().poll()
         with self._turn:
-            closed, held = self._complete(self._closing)
+            closed, held = self._complete(closing)
             given = self._given(closed)
             self._held = held
             return given
@@ -84,7 +69,8 @@ class PreparedStream(PreparedRows[JoinStream | GroupStream]):
         return pc.call_function("coalesce", [below, pa.scalar(False)])
 
     def _values(self, closing: Closing, rows: pa.Table) -> pa.ChunkedArray:
-        return self._engine.run(closing.text, {self._reads: rows}).column(0)
+        assert self._after is not None
+        return self._engine.run(closing.text, {self._after.part.reads[0]: rows}).column(0)
 
     def _last(self, rows: pa.Table) -> pa.Table:
         made = self._left_by(rows)

@@ -13,7 +13,7 @@ from penstock.host.device.base import Device
 from penstock.host.device.registry import open_device
 from penstock.host.grouping import GroupedTable, GroupStream, grouped_table
 from penstock.host.grouping.limits import GroupLimits
-from penstock.host.join.lookup.source import RelationTable, relations_of
+from penstock.host.join.lookup.source import RelationTable, relations_of, without_relations
 from penstock.host.join.lookup.stream import LookupStream
 from penstock.host.join.stream import JoinStream
 from penstock.host.join.table.table_join import TableJoin
@@ -87,10 +87,7 @@ def run_parts(
             reads = {name: made[name] for name in part.reads}
             tell(part, reads)
             if isinstance(part, Relational):
-                own = {
-                    name: one for name, one in reads.items() if not isinstance(one, RelationTable)
-                }
-                made[part.name] = engine.run(part.text, own)
+                made[part.name] = engine.run(part.text, without_relations(reads))
             else:
                 made[part.name] = join(part.text, reads, part.options)
         last = made[found.parts[-1].name]
@@ -186,7 +183,7 @@ class _Opening:
 
     def opened(self, join: OpenJoin) -> PreparedRows:
         core, behind, after = self.found.of_stream()
-        made = {part.name: part for part in self.found.parts if part not in (core, *behind, after)}
+        made = {one.name: one for one in self.found.parts[: self.found.parts.index(core)]}
         schemas = self.found.schemas
         own = {name: self.given[name] for name in core.reads}
         compiled = compile_select(
@@ -263,9 +260,7 @@ class _DuckDB:
     ) -> None:
         self._engine = engine
         self._relations = relations_of(tables)
-        self._tables = {
-            name: one for name, one in tables.items() if not isinstance(one, RelationTable)
-        }
+        self._tables = without_relations(tables)
         self._of_users = {name.lower() for name in options.functions or {}}
         self._ends = ends
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -14,7 +15,12 @@ from penstock.host.device.registry import open_device
 from penstock.host.grouping import GroupStream, grouped_table
 from penstock.host.join.lookup.base import LookupOptions
 from penstock.host.join.lookup.opening import open_lookup
-from penstock.host.join.lookup.source import RelationTable, lookup_table
+from penstock.host.join.lookup.source import (
+    RelationTable,
+    lookup_table,
+    relations_of,
+    without_relations,
+)
 from penstock.host.join.lookup.stream import LookupStream
 from penstock.host.join.stream import Flow, Span
 from penstock.host.relation.border import Relation
@@ -129,19 +135,20 @@ def stream_with_relation(
 
 def look_up(
     query: str,
-    schemas: Mapping[str, pa.Schema],
-    looked_up: tuple[str, RelationTable],
+    given: Mapping[str, pa.Schema | RelationTable],
     options: QueryOptions,
     device: str | Device | Sequence[Device],
     flow: Flow,
 ) -> LookedUp:
-    """Open a join with a relation for the rows of another part of a query.
+    """Open a join of the rows of another part of a query with a relation.
 
     Parameters
     ----------
-    schemas : mapping of name to Schema
-        Of these rows.
-    looked_up, device, flow
+    given : mapping of name to Schema or RelationTable
+        Columns of these rows, and the relation.
+    options : QueryOptions
+        With the relation's name.
+    device, flow
         As for :func:`stream_with_relation`.
 
     Raises
@@ -149,17 +156,19 @@ def look_up(
     PenstockError
         As for :func:`penstock.stream`.
     """
-    name, given = looked_up
-    lookup = given.options(flow.memory_bytes, ordered=True, pruning=flow.running.sizes)
+    ((name, relation),) = relations_of(given).items()
+    schemas = without_relations(given)
+    lookup = relation.options(flow.memory_bytes, ordered=True, pruning=flow.running.sizes)
     with ExitStack() as opened:  # the step closes it all, once there is one
-        stored = opened.enter_context(closing(given.open()))
+        stored = opened.enter_context(closing(relation.open()))
         _, plan = _plan(query, schemas, name, stored, options)
-        is_named = isinstance(device, str)
-        devices = device_list(opened.enter_context(open_device(device)) if is_named else device)
+        plan.require_per_row()
+        devices = device_list(opened.enter_context(using(device)))
         schema = schemas[plan.outer.table]
-        made = LookedUp(plan, schema, stored, devices, lookup, close_devices=is_named)
-        opened.pop_all()
-        return made
+        owned = ExitStack()
+        step = LookedUp(partial(open_lookup, plan, schema, stored, devices, lookup), owned.close)
+        owned.push(opened.pop_all())
+        return step
 
 
 def _plan(

@@ -12,11 +12,10 @@ import pyarrow as pa
 from penstock.host.device.base import Device
 from penstock.host.device.registry import open_device
 from penstock.host.grouping import GroupStream
-from penstock.host.join.lookup.source import RelationTable, relation_of
+from penstock.host.join.lookup.source import RelationTable, relation_of, without_relations
 from penstock.host.join.lookup.stream import LookupStream
 from penstock.host.join.stream import Flow, JoinStream, Span
 from penstock.host.relational.rows import PreparedRows
-from penstock.host.relational.steps import LookedUp
 from penstock.host.workers import Checkpoint
 from penstock.host.workers.checkpoint import checkpoint_of, release_of
 from penstock.host.workers.members import Workers
@@ -246,9 +245,7 @@ def stream(
                 return stream_with_relation(
                     text, given, looked_up, own, device, chosen, disorder, trace
                 )
-            schemas = {
-                name: one for name, one in given.items() if not isinstance(one, RelationTable)
-            }
+            schemas = without_relations(given)
             compiled = compile_select(text, schemas, own)
             if isinstance(compiled, GroupQuery):
                 refuse_of_one_table(device, {})
@@ -264,18 +261,13 @@ def stream(
                 trace=trace,
             )
 
-        def look_up_rows(text: str, given: Mapping[str, Columns], own: QueryOptions) -> LookedUp:
-            looked_up = relation_of(given)
-            assert looked_up is not None
-            rows = {name: one for name, one in given.items() if name != looked_up[0]}
-            return look_up(text, rows, looked_up, own, device, chosen)
-
         try:
             return open_stream(query, schemas, options)
         except MistakenError:
             raise
         except QueryError as error:
-            return stream_parts(query, schemas, options, open_stream, look_up_rows, error)
+            lookup = partial(look_up, device=device, flow=chosen)
+            return stream_parts(query, schemas, options, open_stream, lookup, error)
 
 
 def _workers(

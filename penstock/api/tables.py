@@ -11,7 +11,12 @@ from penstock.host.device.base import Device
 from penstock.host.device.operator import Operator
 from penstock.host.execute.running import Running
 from penstock.host.grouping import grouped_table
-from penstock.host.join.lookup.source import RelationTable, relation_of, relations_of
+from penstock.host.join.lookup.source import (
+    RelationTable,
+    relation_of,
+    relations_of,
+    without_relations,
+)
 from penstock.host.join.stream import Span
 from penstock.host.join.table.operators import table_join
 from penstock.host.prune.sizes import Pruning, pruning_sizes
@@ -146,7 +151,7 @@ def sql(
     if not relations and memory_bytes is not None:
         raise UsageError("memory_bytes is for a query with a relation; leave it out")
     arguments.optional(arguments.whole)("memory_bytes", memory_bytes)
-    if relations and len(relations) == len(tables) - 1:
+    if relations and len(relations) == len(tables) - 1:  # one source, so no window
         named = None if operator == "range" else operator
         refuse_windows({"disorder": disorder, "operator": named, "workers": workers})
     ordered = running is not None and running.ordered
@@ -161,7 +166,7 @@ def sql(
             if looked_up is not None:
                 lookup = looked_up[1].options(memory_bytes, ordered=ordered, pruning=sizes)
                 return table_with_relation(text, found, looked_up, own, device, lookup)
-            given = {name: one for name, one in found.items() if not isinstance(one, RelationTable)}
+            given = without_relations(found)
             schemas = {name: table.schema for name, table in given.items()}
             compiled = compile_select(text, schemas, own)
             if isinstance(compiled, GroupQuery):

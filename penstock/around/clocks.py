@@ -123,18 +123,16 @@ class Clocks:
         if isinstance(source, exp.Subquery):
             return self.closing(name, source.this) if is_row_by_row(tree) else None
         group, distinct = tree.args.get("group"), tree.args.get("distinct")
-        windows = list(tree.find_all(exp.Window))
-        every = [window.args.get("partition_by") or [] for window in windows]
+        every = [window.args.get("partition_by") or [] for window in tree.find_all(exp.Window)]
         if group is not None or distinct is not None:
-            every.append(
+            if every:
+                return None  # window functions over groups
+            every = [
                 [o.unalias() for o in tree.expressions] if group is None else group.expressions
-            )
-        if not every or (windows and len(every) > len(windows)):
-            return None
+            ]
         for own, alias in self.joined.get(name, {}).items():
             found = [self._rising(name, own, alias, keys) for keys in every]
-            if None not in found and all(one == found[0] for one in found):
-                assert found[0] is not None
+            if found and found[0] is not None and all(one == found[0] for one in found):
                 return own, alias, found[0]
         return None
 

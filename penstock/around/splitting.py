@@ -128,15 +128,15 @@ class _Splitter:
 
     def _closing(self, tree: exp.Query) -> Closing | None:
         """When groups of a join's pairs are complete; None if it is not known, or are none."""
-        part = self.parts[-1] if self.parts else None
         if all(one.looks_up for one in self.parts if isinstance(one, Joined)):
             return None  # no window says how far time has come
-        found = None if part is None else self.clocks.closing(part.name, tree)
-        if part is None or found is None:
+        name = self.parts[-1].name
+        found = self.clocks.closing(name, tree)
+        if found is None:
             return None
         own, alias, value = found
         made = exp.Select(expressions=[exp.alias_(value, "closing")])
-        made.set("from_", exp.From(this=table_as(part.name, part.name)))
+        made.set("from_", exp.From(this=table_as(name, name)))
         return Closing(self.engine.written(made), own, alias)
 
     def _joined(

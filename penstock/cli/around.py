@@ -13,7 +13,7 @@ import pyarrow as pa
 from penstock.host.device.base import Device
 from penstock.host.device.registry import open_device
 from penstock.host.execute.trace import Trace
-from penstock.host.join.lookup.source import RelationTable, relation_of
+from penstock.host.join.lookup.source import RelationTable, relation_of, without_relations
 
 from ..api.around import Table, columns_of, made_of, run_parts
 from ..api.lookups import table_with_relation
@@ -92,7 +92,7 @@ def explain_parts(
             _show_lookup(text, given, looked_up, options)
             lookup = looked_up[1].options()
             return table_with_relation(text, given, looked_up, options, "cpu", lookup)
-        tables = {n: one for n, one in given.items() if not isinstance(one, RelationTable)}
+        tables = without_relations(given)
         query = compile_select(text, {n: t.schema for n, t in tables.items()}, options)
         explain(query, tables)
         with open_device("cpu") as device:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from os import PathLike, fspath
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
@@ -22,6 +22,8 @@ from ...relation.border import Relation
 from ...wire.address import read_token
 from .base import LookupOptions
 from .opening import open_lookup
+
+T = TypeVar("T")
 
 #: When rows of a stream meet a newer version of a relation.
 REFRESH = ("batch", "start")
@@ -163,6 +165,11 @@ def _nodes(given: bool | str | Sequence[str]) -> tuple[str, ...] | None:
 def relations_of(tables: Mapping[str, Any]) -> dict[str, RelationTable]:
     """The relations among the tables of a query, by their names there."""
     return {name: one for name, one in tables.items() if isinstance(one, RelationTable)}
+
+
+def without_relations(tables: Mapping[str, T | RelationTable]) -> dict[str, T]:
+    """The others of them."""
+    return {name: one for name, one in tables.items() if not isinstance(one, RelationTable)}
 
 
 def relation_of(tables: Mapping[str, Any]) -> tuple[str, RelationTable] | None:

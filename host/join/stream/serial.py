@@ -133,7 +133,7 @@ class SerialStream(ABC):
             )
 
     def _source(self, name: str) -> Source:
-        """The source with this alias, or of this table, which is then not joined with itself.
+        """The one source of this name: an alias, or a table that is not joined with itself.
 
         Raises
         ------
@@ -146,6 +146,12 @@ class SerialStream(ABC):
         return found[0]
 
     def _found(self, name: str) -> list[Source]:
+        """The sources of this name, which are both of a table that is joined with itself.
+
+        Raises
+        ------
+        UsageError
+        """
         self._require_own_process()
         if self._closed:
             raise closed_error()
