@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from functools import partial
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.around.parts import Closing
-from penstock.plan.window import FOREVER, NEVER
+from penstock.plan.query import JoinQuery
+from penstock.plan.window import FOREVER, NEVER, TimeWindow
+from penstock.types import UNIT_NS
 
 from ..execute.stats import Stats
 from ..grouping import GroupStream
@@ -56,17 +59,30 @@ class PreparedStream(PreparedRows[JoinStream | GroupStream]):
         if below is None or not NEVER < below < FOREVER or not rows.num_rows:
             return rows.slice(0, 0), rows
         time = rows.schema.field(closing.column).type
-        end = pa.scalar(below, pa.int64()).cast(time)
+        end = pa.scalar(self._counted(below, closing.alias, time), pa.int64()).cast(time)
         none = {field.name: pa.nulls(1, field.type) for field in rows.schema}
         probe = pa.table({**none, closing.column: pa.array([end], time)}, rows.schema)
         first_open = self._values(closing, probe)[0]
         is_closed = self._below(closing, rows, first_open)
         return rows.filter(is_closed), rows.filter(pc.call_function("invert", [is_closed]))
 
-    def _below(self, closing: Closing, rows: pa.Table, end: pa.Scalar) -> pa.ChunkedArray:
-        """Whether the groups of rows are below one; not those without a time."""
-        below = pc.call_function("less", [self._values(closing, rows), end])
-        return pc.call_function("coalesce", [below, pa.scalar(False)])
+    def _counted(self, below: int, alias: str, time: pa.DataType) -> int:
+        """A time of the window, which has the finer unit of its sides, in that of a column."""
+        query = self.inner.query
+        assert isinstance(query, JoinQuery)
+        side = query.left if query.left.alias.lower() == alias.lower() else query.right
+        unit = time.unit if pa.types.is_timestamp(time) else side.unit
+        window = query.window.unit if isinstance(query.window, TimeWindow) else ""
+        return below * UNIT_NS.get(window, 1) // UNIT_NS.get(unit, 1)  # rounded down
+
+    def _below(self, closing: Closing, rows: pa.Table, end: pa.Scalar) -> pa.Array:
+        """Whether the groups of rows are below one; without a time, if they are in none at all."""
+        times = rows[closing.column]
+        has_time = pc.call_function("is_valid", [times])
+        values = self._values(closing, rows.filter(has_time))
+        below = pc.call_function("less", [values, end]).combine_chunks()
+        timeless = pa.array(np.full(len(times), closing.drops_timeless))
+        return pc.call_function("replace_with_mask", [timeless, has_time.combine_chunks(), below])
 
     def _values(self, closing: Closing, rows: pa.Table) -> pa.ChunkedArray:
         assert self._after is not None

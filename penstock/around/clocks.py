@@ -11,6 +11,7 @@ from sqlglot import exp
 from ..query.options import QueryOptions
 from .shapes import clauses_of_all, is_row_by_row, rising
 from .sides import JoinSide, Outputs
+from .sliding import last_moment
 
 
 @dataclass
@@ -33,6 +34,8 @@ class Clocks:
     joined: dict[str, dict[str, str]] = field(default_factory=dict)
     #: Of parts that are joins, and a source of theirs: columns that no two rows of it share.
     unique: dict[tuple[str, str], set[str]] = field(default_factory=dict)
+    #: Of parts with pairs in their windows, and a column of these: the time that they are of.
+    windows: dict[tuple[str, str], str] = field(default_factory=dict)
 
     def given(self, side: JoinSide) -> str | None:
         """The time of a side that the options name."""
@@ -110,6 +113,16 @@ class Clocks:
         for one in choices:
             yield replace(plain, time=one, unique=unique or None)
 
+    def note_windows(self, name: str, pairs: str, calls: Mapping[str, exp.Expr]) -> None:
+        """Note a part that has pairs of a join once for each of their windows."""
+        self.joined[name] = self.joined[pairs]
+        for (part, alias), columns in list(self.unique.items()):
+            if part == pairs:
+                self.unique[name, alias] = columns
+        for column, call in calls.items():
+            if isinstance(call.expressions[0], exp.Column):
+                self.windows[name, column] = call.expressions[0].name
+
     def closing(self, name: str, tree: exp.Query) -> tuple[str, str, exp.Expr] | None:
         """By what groups of the pairs of a join are complete, in a query of these.
 
@@ -141,5 +154,9 @@ class Clocks:
         unique = self.unique.get((name, alias))
         if unique and unique <= {key.name for key in keys if isinstance(key, exp.Column)}:
             return exp.column(own, table=name, quoted=True)
+        for key in keys:
+            column = key.this if isinstance(key, exp.Dot) else key
+            if isinstance(column, exp.Column) and self.windows.get((name, column.name)) == own:
+                return last_moment(column, exp.column(own, table=name, quoted=True))
         value = next((found for key in keys if (found := rising(key, own))), None)
         return None if value is None else value.copy()

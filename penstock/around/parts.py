@@ -70,11 +70,14 @@ class Closing:
         The time.
     alias : str
         The side of the join that it is of.
+    drops_timeless : bool
+        Whether rows without that time are in no group, as with windows.
     """
 
     text: str
     column: str
     alias: str
+    drops_timeless: bool = False
 
 
 @dataclass(frozen=True)

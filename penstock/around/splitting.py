@@ -31,6 +31,7 @@ from .shapes import (
     with_ends,
 )
 from .sides import ComputedBefore, JoinSide, Outputs, aliases_in, expressions, is_closed, table_as
+from .sliding import calls_in, merge, put_columns
 
 #: Joins after which a condition on an earlier side is not what it is before them.
 _NOT_PASSED = ("RIGHT", "FULL")
@@ -78,6 +79,7 @@ def split(
     splitter = _Splitter(dict(schemas), options, engine, ends, relations)
     names = output_names(tree, whole, schemas)
     for select in () if ends or not engine.completes else whole.find_all(exp.Select):
+        merge(select)
         rank_nearest(select, splitter.clocks.unique_in)
     splitter.take_joins(whole)
     if not splitter.parts or not gives_all(whole, splitter.parts[-1], splitter.schemas):
@@ -137,7 +139,8 @@ class _Splitter:
         own, alias, value = found
         made = exp.Select(expressions=[exp.alias_(value, "closing")])
         made.set("from_", exp.From(this=table_as(name, name)))
-        return Closing(self.engine.written(made), own, alias)
+        in_window = any(one.name.lower() == "window" for one in value.find_all(exp.Anonymous))
+        return Closing(self.engine.written(made), own, alias, in_window)
 
     def _joined(
         self, tree: exp.Select, sides: list[JoinSide], options: Iterable[QueryOptions] | None = None
@@ -199,6 +202,8 @@ class _Splitter:
                 pass
             if not self._take_groups(select) and select.args.get("joins"):
                 self._take_pairs(select)
+            if not self.ends and self.engine.completes:
+                self._take_windows(select)
 
     def _estimate(self, a: exp.Expr, b: exp.Expr, on: list[exp.Expr]) -> int | None:
         """How many pairs two tables have in the window of their join."""
@@ -393,6 +398,21 @@ class _Splitter:
             joined.set("kind", kind)
         joined.set("side", "LEFT" if joined.args.get("kind") else kind)
         core.set("joins", [joined])
+
+    def _take_windows(self, select: exp.Select) -> None:
+        """Replace the pairs of a join by each of them in each of its sliding windows."""
+        calls, pairs = calls_in(select), select.args["from_"].this
+        if not calls or pairs.name not in self.clocks.joined or select.args.get("joins"):
+            return
+        star = exp.Column(this=exp.Star(), table=exp.to_identifier(pairs.name, quoted=True))
+        core = exp.Select(expressions=[star])
+        for name, call in calls.items():
+            core.append("expressions", exp.alias_(call.copy(), name, quoted=True))
+        core.set("from_", exp.From(this=table_as(pairs.name, pairs.name)))
+        name = self.rest(core)
+        self.clocks.note_windows(name, pairs.name, calls)
+        put_columns(select, calls, name)
+        select.set("from_", exp.From(this=table_as(name, name)))
 
     # -- groups -----------------------------------------------------------------------------------
 

@@ -52,7 +52,11 @@ def read_window(
     if size.attr < 1:
         raise refused("the size of a window must be above 0", tree)
     if others and length_ns(others[0]) != length_ns(size):
-        raise refused("sliding windows are not supported; leave the slide of window(...) out", tree)
+        raise refused(
+            "sliding windows are not supported here, only in groups of a join's pairs: take "
+            "tumbling windows of the slide, and add up neighbours",
+            tree,
+        )
     return tumbling(time, size, *others[1:])
 
 

@@ -26,7 +26,6 @@ REFUSED = {
 REFUSED_ON_STREAMS = {
     **dict.fromkeys(("007", "069", "078"), "a stream is joined with one other"),
     "061": "the join has no window",
-    "037": "a subquery needs all rows",
     "040": "another join needs all rows",
     "044": "CAST from timestamp",
     "060": "not supported",

@@ -136,8 +136,8 @@ _OF_TIMES = {
         "t - to_microseconds(ps_since(t, size, start) - size))"
     ),
     "ps_windows(t, size, slide, start)": (
-        "list_transform(range((size + slide - 1) // slide), lambda k: ps_span("
-        "t - to_microseconds(ps_since(t, slide, start) + k * slide), "
+        "list_transform(range((size + slide - ps_since(t, slide, start) - 1) // slide), lambda k: "
+        "ps_span(t - to_microseconds(ps_since(t, slide, start) + k * slide), "
         "t - to_microseconds(ps_since(t, slide, start) + k * slide - size)))"
     ),
 }

@@ -1,0 +1,74 @@
+"""Sliding windows of streams: the pairs of a join once for each window that they are in."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from .shapes import is_session, needs_all
+from .sides import said
+
+
+def slides(tree: exp.Expr) -> bool:
+    """Whether an expression is a call of ``window(time, size, slide)`` whose windows overlap."""
+    is_window = isinstance(tree, exp.Anonymous) and tree.name.lower() == "window"
+    sizes = tree.expressions[1:]
+    return is_window and len(sizes) > 1 and sizes[0] != sizes[1]
+
+
+def merge(select: exp.Select) -> None:
+    """Write groups of a subquery that is row by row as groups of what it reads."""
+    source = select.args["from_"].this if select.args.get("from_") else None
+    inner = source.this if isinstance(source, exp.Subquery) else None
+    if not isinstance(inner, exp.Select) or not select.args.get("group") or source is None:
+        return
+    made = {one.alias_or_name: one.unalias() for one in inner.expressions}
+    alone = inner.copy()
+    alone.set("joins", None)
+    if needs_all(alone) or not inner.args.get("joins") or select.args.get("joins"):
+        return
+    if any(map(is_session, select.args["group"].expressions)):
+        return
+    for column in list(select.find_all(exp.Column)):
+        if column.table == source.alias and column.name in made:
+            own = made[column.name].copy()
+            column.replace(exp.paren(own) if isinstance(own, exp.Binary) else own)
+    where = [one.args["where"].this for one in (inner, select) if one.args.get("where")]
+    select.set("where", exp.Where(this=exp.and_(*where, copy=False)) if where else None)
+    for clause in ("from_", "joins"):
+        select.set(clause, inner.args.get(clause))
+
+
+def calls_in(select: exp.Select) -> dict[str, exp.Expr]:
+    """The sliding windows among the keys of a SELECT, each under a name."""
+    group = select.args.get("group")
+    calls: dict[str, exp.Expr] = {}
+    for key in [] if group is None else group.expressions:
+        call = key.this if isinstance(key, exp.Dot) else key
+        if slides(call):
+            calls.setdefault(said(call), call)
+    return {f"sliding_{count}": call for count, call in enumerate(calls.values())}
+
+
+def put_columns(select: exp.Select, calls: dict[str, exp.Expr], table: str) -> None:
+    """Put columns of a table in the place of the columns, and calls, of the one that it is made of.
+
+    Parameters
+    ----------
+    calls : mapping of str to expression
+        As :func:`calls_in` gives them.
+    """
+    names = {said(call): name for name, call in calls.items()}
+    for one in list(select.find_all(exp.Anonymous)):
+        if said(one) in names:
+            made = exp.column(names[said(one)], table=table, quoted=True)
+            made.type = one.type
+            one.replace(made)
+    for column in select.find_all(exp.Column):
+        column.set("table", exp.to_identifier(table, quoted=True))
+
+
+def last_moment(column: exp.Column, time: exp.Expr) -> exp.Expr:
+    """A value that rises with the windows in a column; of rows without one, their time."""
+    end = exp.Dot(this=column.copy(), expression=exp.to_identifier("end"))
+    before = exp.Interval(this=exp.Literal.string("1"), unit=exp.Var(this="MICROSECOND"))
+    return exp.Coalesce(this=exp.Sub(this=end, expression=before), expressions=[time])
