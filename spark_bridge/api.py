@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Unpack, cast
+from collections.abc import Mapping, Sequence
+from typing import Any, Unpack, cast
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -16,19 +16,17 @@ from .batch.join import BatchPlan
 from .explaining import show
 from .lookup.explain import describe as describe_lookup
 from .lookup.join import LookupArguments, LookupCall, refuse_without_relation
-from .request import CommonOptions, JoinOptions, Request
+from .request import CommonOptions, JoinOptions, Request, static_table
+from .stream_frame import StreamFrame
 
-if TYPE_CHECKING:
-    from .streaming.join import StreamingJoin
-
-#: SQL of each ``how`` of :func:`join`.
+#: SQL of each ``how`` of :func:`join`, in all of Spark's spellings without "_".
 _HOW = {
-    "inner": "JOIN",
-    "left": "LEFT JOIN",
-    "right": "RIGHT JOIN",
-    "full": "FULL JOIN",
-    "semi": "LEFT SEMI JOIN",
-    "anti": "LEFT ANTI JOIN",
+    **dict.fromkeys(("inner", "cross"), "JOIN"),
+    **dict.fromkeys(("left", "leftouter"), "LEFT JOIN"),
+    **dict.fromkeys(("right", "rightouter"), "RIGHT JOIN"),
+    **dict.fromkeys(("full", "outer", "fullouter"), "FULL JOIN"),
+    **dict.fromkeys(("semi", "leftsemi"), "LEFT SEMI JOIN"),
+    **dict.fromkeys(("anti", "leftanti"), "LEFT ANTI JOIN"),
 }
 
 
@@ -116,20 +114,18 @@ def sql(
     refuse_without_relation(memory_bytes=memory_bytes, pins=pins)
     frames = cast("Mapping[str, DataFrame | str]", tables)
 
-    def run(
-        text: str, given: Mapping[str, DataFrame | str], own: JoinOptions
-    ) -> DataFrame | StreamingJoin:
-        return _run(Request.of(spark, text, given, own, ordered=ordered), lanes, partitioning)
+    def run(text: str, given: Mapping[str, DataFrame | str], own: JoinOptions) -> DataFrame:
+        made = _plan(spark, text, given, own, lanes, partitioning, ordered=ordered)
+        return made.frame() if isinstance(made, BatchPlan) else made
 
-    # Not a DataFrame where the tables are streams, but has writeStream like one.
-    return cast("DataFrame", one_join_or_parts(spark, query, frames, options, run))
+    return one_join_or_parts(spark, query, frames, options, run)
 
 
 def join(
     left: DataFrame,
     right: DataFrame | str,
     *,
-    on: str = "TRUE",
+    on: str | Sequence[str] = "TRUE",
     time: str | tuple[str, str] | None = None,
     rows: int | tuple[int, int] | None = None,
     how: str = "inner",
@@ -147,14 +143,16 @@ def join(
     left : DataFrame
     right : DataFrame or str
         A string names a table or temporary view.
-    on : str
-        Condition in Spark's SQL, over the two ``names``.
+    on : str or list of str
+        Condition in Spark's SQL, over the two ``names``; or names of columns that are equal on
+        both sides.
     time : str or (str, str), optional
         Time column of both sides, or of each; ``"column:unit"`` gives an integer column a unit.
     rows : int or (int, int), optional
         ROWS window, of both sides or of each.
     how : str
-        "inner", "left", "right", "full", "semi" or "anti".
+        "inner", "left", "right", "full", "semi" or "anti", also as Spark spells them otherwise
+        ("left_outer", "fullouter", "leftsemi", ...).
     select : str
         Output columns, as in SQL.
     names : (str, str)
@@ -184,8 +182,8 @@ def join(
         "rows": _of_both(names, rows, int),
     }
     tables = {names[0]: left, names[1]: right}
-    request = Request.of(spark, text, tables, given, ordered=ordered)
-    return cast("DataFrame", _run(request, lanes, partitioning))
+    made = _plan(spark, text, tables, given, lanes, partitioning, ordered=ordered)
+    return made.frame() if isinstance(made, BatchPlan) else made
 
 
 def explain(
@@ -212,67 +210,70 @@ def explain(
     refuse_without_relation(memory_bytes=memory_bytes, pins=pins)
     frames = cast("Mapping[str, DataFrame | str]", tables)
     try:
-        return _planned(Request.of(spark, query, frames, options), lanes, partitioning)[0]
+        return _explained(_plan(spark, query, frames, options, lanes, partitioning))
     except MistakenError:
         raise
     except QueryError as error:
         parts = SparkParts.of(spark, query, frames, options, error)
     facts: list[str] = []
 
-    def plan(
-        text: str, given: Mapping[str, DataFrame | str], own: JoinOptions
-    ) -> DataFrame | StreamingJoin:
-        described, planned = _planned(Request.of(spark, text, given, own), lanes, partitioning)
-        facts.append(described)
-        return planned.frame() if isinstance(planned, BatchPlan) else planned
+    def plan(text: str, given: Mapping[str, DataFrame | str], own: JoinOptions) -> DataFrame:
+        made = _plan(spark, text, given, own, lanes, partitioning)
+        facts.append(_explained(made))
+        return made.frame() if isinstance(made, BatchPlan) else made
 
     parts.open(plan, lambda part: facts.append(show([told(part)])))
     return "\n".join(facts)
 
 
-def _planned(
-    request: Request, lanes: int | None, partitioning: str | None
-) -> tuple[str, BatchPlan | StreamingJoin]:
-    """A join, planned, and its description."""
+def _plan(
+    spark: SparkSession,
+    text: str,
+    tables: Mapping[str, DataFrame | str],
+    options: JoinOptions,
+    lanes: int | None,
+    partitioning: str | None,
+    *,
+    ordered: bool = False,
+) -> BatchPlan | StreamFrame:
+    """A query that is one join, checked and planned."""
+    static = static_table(spark, tables)
+    if static is not None:
+        from .streaming.static import StaticJoin
+
+        looked_up = LookupArguments(lanes=lanes, partitioning=partitioning, ordered=ordered)
+        return StaticJoin.of(spark, text, tables, static, options, looked_up)
+    request = Request.of(spark, text, tables, options, ordered=ordered)
     if request.is_streaming:
-        running = _streaming(request, lanes, partitioning)
-        return running.explain(), running
-    planned = BatchPlan.of(request, lanes, partitioning)
-    return describe(planned), planned
+        from .streaming.join import plan_stream
+
+        return plan_stream(request, lanes=lanes, partitioning=partitioning)
+    return BatchPlan.of(request, lanes, partitioning)
 
 
-def _run(
-    request: Request, lanes: int | None, partitioning: str | None
-) -> DataFrame | StreamingJoin:
-    if request.is_streaming:
-        return _streaming(request, lanes, partitioning)
-    return BatchPlan.of(request, lanes, partitioning).frame()
+def _explained(made: BatchPlan | StreamFrame) -> str:
+    return describe(made) if isinstance(made, BatchPlan) else made.explained()
 
 
-def _streaming(request: Request, lanes: int | None, partitioning: str | None) -> StreamingJoin:
-    streams = [s.table for s in request.query.sides if request.frames[s.table].isStreaming]
-    if len(streams) < len(request.used):
-        raise UsageError(
-            f"table {streams[0]} is a stream and the other one is not; store the other one by "
-            "penstock.spark_bridge.relation(spark, frame, path, key=...) and give "
-            "penstock.relation(path) in its place, read both as streams, or join batches inside "
-            "foreachBatch"
-        )
-    from .streaming.join import plan_stream
-
-    return plan_stream(request, lanes=lanes, partitioning=partitioning)
-
-
-def _text(names: tuple[str, str], on: str, how: str, select: str) -> str:
+def _text(names: tuple[str, str], on: str | Sequence[str], how: str, select: str) -> str:
     """The query of a call of :func:`join`."""
-    if how not in _HOW:
+    kind = _HOW.get(how.lower().replace("_", "")) if isinstance(how, str) else None
+    if kind is None:
         raise UsageError(f"how must be one of {', '.join(_HOW)}, not {how!r}")
     if len(names) != 2 or names[0] == names[1] or not all(n.isidentifier() for n in names):
         raise UsageError(f"names must be two different identifiers, not {names!r}")
     left, right = names
-    if select == "*" and how in ("semi", "anti"):
+    if select == "*" and kind.startswith(("LEFT SEMI", "LEFT ANTI")):
         select = f"{left}.*"
-    return f"SELECT {select} FROM {left} {_HOW[how]} {right} ON {on}"
+    if isinstance(on, list | tuple) and on and all(isinstance(name, str) for name in on):
+        on = " AND ".join(f"{left}.`{name}` = {right}.`{name}`" for name in on)
+    if not isinstance(on, str):
+        raise UsageError(
+            f"on takes a condition as text, such as 'abs({left}.x - {right}.x) < 50', or a list of "
+            f"names of equal columns, not a {type(on).__name__}: write the expression as SQL, in "
+            f"which {left} and {right} are the sides"
+        )
+    return f"SELECT {select} FROM {left} {kind} {right} ON {on}"
 
 
 def _of_both(names: tuple[str, str], value: Any, single: type) -> dict[str, Any] | None:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
 import pyarrow as pa
 import sqlglot
@@ -24,15 +23,13 @@ from penstock.query.parse import parse, with_room
 
 from .compiled import GROUP_IN_SPARK
 from .explaining import Fact
-from .request import JoinOptions, frame_of
+from .request import JoinOptions, frame_of, static_table
+from .stream_frame import StreamFrame
 from .time_zone import session_zone
 from .types import arrow_schema, check_used, output_schema, spark_schema
 
-if TYPE_CHECKING:
-    from .streaming.join import StreamingJoin
-
 #: Runs a join of Penstock's: its text, tables and options.
-RunJoin = Callable[[str, Mapping[str, DataFrame | str], JoinOptions], "DataFrame | StreamingJoin"]
+RunJoin = Callable[[str, Mapping[str, DataFrame | str], JoinOptions], DataFrame]
 #: Functions of Penstock's, as Spark says them.
 _OF_PENSTOCK = {
     "ps_span": "named_struct('start', :a, 'end', :b)",
@@ -50,7 +47,7 @@ def one_join_or_parts(
     tables: Mapping[str, DataFrame | str],
     options: JoinOptions,
     join: RunJoin,
-) -> DataFrame | StreamingJoin:
+) -> DataFrame:
     """Run a query as one join, or, if it is more, in parts.
 
     Raises
@@ -117,7 +114,11 @@ class SparkParts:
         around = _Spark(spark, frames)
         try:
             ends = not any(frame.isStreaming for frame in frames.values())
-            found = with_room(lambda: split(text, schemas, chosen, around, ends=ends), text)
+            static = static_table(spark, frames)
+            looked_up = () if static is None else (static,)
+            found = with_room(
+                lambda: split(text, schemas, chosen, around, ends=ends, relations=looked_up), text
+            )
             if not ends:
                 found.of_stream()
         except PartError as error:
@@ -126,9 +127,7 @@ class SparkParts:
             raise why
         return SparkParts(spark, found, frames, options)
 
-    def open(
-        self, join: RunJoin, tell: Callable[[Part], None] = lambda part: None
-    ) -> StreamingJoin | DataFrame:
+    def open(self, join: RunJoin, tell: Callable[[Part], None] = lambda part: None) -> DataFrame:
         """The rows, or the running query; ``join`` runs the joins among the parts.
 
         ``tell`` is told of each part before it is planned.
@@ -136,7 +135,7 @@ class SparkParts:
         is_stream = any(frame.isStreaming for frame in self.frames.values())
         return self._stream(join, tell) if is_stream else self._run(join, tell)
 
-    def _stream(self, join: RunJoin, tell: Callable[[Part], None]) -> StreamingJoin | DataFrame:
+    def _stream(self, join: RunJoin, tell: Callable[[Part], None]) -> DataFrame:
         core, _, after = self.found.of_stream()
         made = dict(self.frames)
         for part in self.found.parts:
@@ -148,9 +147,7 @@ class SparkParts:
         reads = {name: made[name] for name in core.reads}
         opened = join(core.text, reads, self.options_of(core))
         compute = _Computed(after, core.name, tuple(self.found.names))
-        if isinstance(opened, DataFrame):
-            return compute(opened)
-        return replace(opened, after=compute)
+        return opened.then(compute) if isinstance(opened, StreamFrame) else compute(opened)
 
     def _run(self, join: RunJoin, tell: Callable[[Part], None]) -> DataFrame:
         made = dict(self.frames)
@@ -196,6 +193,7 @@ class _Spark:
     """Spark around joins; which columns parts give it finds by analysis, without a job."""
 
     completes = False
+    makes_relations = True
 
     def __init__(self, spark: SparkSession, frames: Mapping[str, DataFrame]) -> None:
         self._spark = spark

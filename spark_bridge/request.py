@@ -20,6 +20,7 @@ from .devices import DeviceChoice
 from .key_choice import Wanted, wanted_keys
 from .ordering import PLACE, Ordering, with_places
 from .resources import await_slot, check_resources
+from .stream_frame import StreamFrame
 from .time_zone import session_zone
 from .types import arrow_schema, check_used
 
@@ -164,6 +165,14 @@ def call_options(
     return given, choice
 
 
+def static_table(spark: SparkSession, tables: Mapping[str, DataFrame | str]) -> str | None:
+    """The one of two tables that is no stream, where the other one is; None if both are alike."""
+    ends = {name: not frame_of(spark, name, table).isStreaming for name, table in tables.items()}
+    if len(ends) != 2 or len(set(ends.values())) == 1:
+        return None
+    return next(name for name, does_end in ends.items() if does_end)
+
+
 def frame_of(spark: SparkSession, name: str, table: DataFrame | str) -> DataFrame:
     """The DataFrame of a table, given as such or by name.
 
@@ -179,6 +188,12 @@ def frame_of(spark: SparkSession, name: str, table: DataFrame | str) -> DataFram
                 "give a DataFrame"
             )
         table = spark.table(table)
+    if isinstance(table, StreamFrame):
+        raise UsageError(
+            f"table {name} is a join of streams, which runs micro-batch by micro-batch: start it, "
+            "and read what it has written by spark.readStream; or take design='state', which gives "
+            "a streaming DataFrame"
+        )
     # Spark Connect's DataFrame is a class beside the classic one; both have this base.
     if not isinstance(table, DataFrame):
         raise UsageError(

@@ -249,6 +249,7 @@ class _DuckDB:
     """DuckDB around joins; which columns parts give it finds by running them on empty tables."""
 
     completes = True
+    makes_relations = False
 
     def __init__(
         self,

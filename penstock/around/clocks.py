@@ -105,7 +105,7 @@ class Clocks:
             for side in sides
             if side.alias in (own := self.unique_of(side))
         }
-        looked_up = next((one.source for one in sides if one.source in self.relations), None)
+        looked_up = next((one.table for one in sides if one.source in self.relations), None)
         if looked_up is not None:
             # Only groups of what is looked up have a time.
             plain = replace(plain, within=None, relation=looked_up)

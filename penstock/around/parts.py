@@ -172,9 +172,12 @@ class Surrounding(Protocol):
     ----------
     completes : bool
         Whether pairs of a stream wait for it until their groups are complete.
+    makes_relations : bool
+        Whether it computes tables before they become relations.
     """
 
     completes: bool
+    makes_relations: bool
 
     def written(self, tree: exp.Query) -> str:
         """Write a query, whose names are in full and whose types are annotated, in its SQL.

@@ -115,7 +115,7 @@ class _Splitter:
         reads = tuple(
             dict.fromkeys(t.name for t in tree.find_all(exp.Table) if t.name in self.schemas)
         )
-        for name in reads:
+        for name in () if self.engine.makes_relations else reads:
             if name in self.relations:
                 raise self.why or QueryError(
                     f"{name} is a relation, whose rows are looked up one by one: join it with "
@@ -370,7 +370,8 @@ class _Splitter:
         return on, [one for one, own in made if not lowered.knows(own)]
 
     def _before(self, sides: list[JoinSide]) -> ComputedBefore:
-        own = [side for side in sides if side.source not in self.relations]
+        given = () if self.engine.makes_relations else self.relations
+        own = [side for side in sides if side.source not in given]
         return ComputedBefore(self._lowered(sides), {side.alias: {} for side in own})
 
     def _lowered(self, sides: list[JoinSide]) -> Lowered:

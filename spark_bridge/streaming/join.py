@@ -10,7 +10,6 @@ from typing import Unpack, cast
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql import types as spark_types
 
 from penstock.errors import UsageError
 from penstock.host.emit.opening import open_delivery
@@ -25,17 +24,19 @@ from ..around import one_join_or_parts
 from ..inputs import SideRows, union_of
 from ..lookup.join import LookupArguments, LookupCall, refuse_without_relation
 from ..metrics.listener import watch
-from ..request import JoinOptions, Request
+from ..request import JoinOptions, Request, static_table
+from ..stream_frame import After, StreamFrame, as_they_are
 from ..types import output_schema, spark_schema
 from .commit import Commit
 from .explain import describe
 from .identity import check_folder
 from .lateness import disorder_of
-from .microbatch import After, as_they_are, output_of, shards_of
+from .microbatch import output_of, shards_of
 from .place import Place
 from .rules import rules_of
 from .spec import IS_RIGHT, JoinSpec
 from .state import with_state
+from .static import StaticJoin
 from .writer import StreamingJoinWriter, parallelism
 
 DESIGNS = ("files", "state")
@@ -137,11 +138,7 @@ def stream(
             "ordered out and sort inside foreachBatch, or take the files design"
         )
     if relation_of(tables) is not None:
-        for argument, value in (("disorder", disorder), ("idle", idle)):
-            if value is not None:
-                raise UsageError(
-                    f"{argument} is given, but a join with a relation has no window; leave it out"
-                )
+        _refuse_windowed(disorder=disorder, idle=idle)
         arguments = LookupArguments(
             unique=unique, lanes=lanes, ordered=ordered, memory_bytes=memory_bytes, pins=pins
         )
@@ -152,6 +149,11 @@ def stream(
     def open_join(
         text: str, given: Mapping[str, DataFrame | str], own: JoinOptions
     ) -> StreamingJoin | DataFrame:
+        static = static_table(spark, given)
+        if static is not None:
+            _refuse_windowed(disorder=disorder, idle=idle, partitioning=partitioning)
+            looked_up = LookupArguments(unique=unique, lanes=lanes, ordered=ordered)
+            return StaticJoin.of(spark, text, given, static, own, looked_up)
         request = Request.of(spark, text, given, own, unique=unique, ordered=ordered)
         if design == "state" and (partitioning == "keys" or request.wanted is not None):
             raise UsageError(
@@ -169,6 +171,16 @@ def stream(
         return made if design == "files" else with_state(spark, made.spec, made.rows, lanes or 1)
 
     return one_join_or_parts(spark, query, frames, options, open_join)
+
+
+def _refuse_windowed(**given: object) -> None:
+    """Refuse arguments that are about the window of a join, where rows are looked up."""
+    for argument, value in given.items():
+        if value is not None:
+            raise UsageError(
+                f"{argument} is given, but a join with a relation or a static table has no "
+                "window; leave it out"
+            )
 
 
 def plan_stream(
@@ -212,8 +224,8 @@ def plan_stream(
     return StreamingJoin(request.spark, spec, rows, lanes)
 
 
-@dataclass(frozen=True)
-class StreamingJoin:
+@dataclass(frozen=True, repr=False, eq=False)
+class StreamingJoin(StreamFrame):
     """A join that can be started; from :func:`stream`.
 
     Parameters
@@ -225,6 +237,10 @@ class StreamingJoin:
     lanes : int or None
     after : callable
         What is done with the output of each micro-batch, row by row.
+
+    Notes
+    -----
+    It has the methods of Spark's DataFrames that are row by row.
     """
 
     spark: SparkSession
@@ -234,22 +250,24 @@ class StreamingJoin:
     after: After = as_they_are
 
     @property
-    def schema(self) -> spark_types.StructType:
-        """Columns of the output."""
+    def sparkSession(self) -> SparkSession:
+        return self.spark
+
+    def made_of(self) -> DataFrame:
+        return self.rows
+
+    def joined(self) -> DataFrame:
         ordering, output = self.spec.compiled.ordering, self.spec.output
         hidden = [] if ordering is None else ordering.hidden(self.spec.query())
         joined = spark_schema(pa.schema([f for f in output if f.name not in hidden]))
-        if self.after is as_they_are:
-            return joined
-        return self.after(self.spark.createDataFrame([], joined)).schema
+        return self.spark.createDataFrame([], joined)
 
     @property
     def writeStream(self) -> StreamingJoinWriter:
         """As of a DataFrame: sets the output and starts the query."""
         return StreamingJoinWriter(self.spark, self.spec, self.rows, self.lanes, self.after)
 
-    def explain(self) -> str:
-        """Describe how the query will run: window, lateness, lanes, predicate's form, device."""
+    def explained(self, *, extended: bool = False) -> str:
         return describe(self.spec, self.lanes or parallelism(self.spark))
 
     def rest(self, checkpointLocation: str, storeLocation: str | None = None) -> DataFrame:

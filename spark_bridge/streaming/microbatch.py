@@ -17,6 +17,7 @@ from penstock.plan.query import LEFT, RIGHT
 
 from ..blobs import BUCKET, SCHEMA
 from ..merging import merge
+from ..stream_frame import After
 from ..task import partition
 from ..types import spark_schema
 from .commit import Commit, Files, StoredFile
@@ -33,9 +34,6 @@ from .store import LOST, Store
 
 #: Writes rows of a micro-batch, given its number; may be called again for the same batch.
 Sink = Callable[[DataFrame, int], None]
-
-#: What is done with the output of a micro-batch, row by row.
-After = Callable[[DataFrame], DataFrame]
 
 #: Reports by side, in the order of their partitions.
 Reports = Mapping[str, Sequence[Report]]
@@ -204,11 +202,6 @@ def shards_of(commit: Commit, most: int) -> int:
     if commit.before != commit.after:
         pairs = max(pairs, old[LEFT] * old[RIGHT])
     return max(1, min(most, pairs // PAIRS_PER_SHARD))
-
-
-def as_they_are(rows: DataFrame) -> DataFrame:
-    """Rows of which nothing else is computed."""
-    return rows
 
 
 def output_of(

@@ -8,15 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.streaming import DataStreamWriter
 
 from penstock.errors import UsageError
 
 from ..metrics.listener import records_are
 from ..sources import register_sources
 from ..sources.sink import NAME as BATCHES
+from ..stream_frame import After
 from .figures import FigureRecords
 from .identity import check_folder
-from .microbatch import After, MicroBatch, Sink
+from .microbatch import MicroBatch, Sink
 from .output import BatchSink, FolderSink, require_distinct
 from .place import Place
 from .room import room_for, with_remedy
@@ -32,7 +34,7 @@ _OWN = ("checkpointLocation", "storeLocation", "path", "latePath")
 _MANY = 1 << 20
 
 
-class StreamingJoinWriter:
+class StreamingJoinWriter(DataStreamWriter):
     """Like Spark's ``DataStreamWriter``, for a join.
 
     A file format writes one folder ``batch=<number>`` per micro-batch and overwrites it when the
@@ -98,13 +100,21 @@ class StreamingJoinWriter:
         self._function = func
         return self
 
-    def start(self, path: str | None = None) -> StreamingQuery:
+    def start(
+        self,
+        path: str | None = None,
+        format: str | None = None,
+        outputMode: str | None = None,
+        partitionBy: str | list[str] | None = None,
+        queryName: str | None = None,
+        **options: Any,
+    ) -> StreamingQuery:
         """Start the query.
 
         Parameters
         ----------
         path : str, optional
-            The same as ``option("path", path)``.
+            The same as ``option("path", path)``; the others are the same as the methods.
 
         Returns
         -------
@@ -120,6 +130,15 @@ class StreamingJoinWriter:
         """
         if path is not None:
             self.option("path", path)
+        self.options(**options)
+        if format is not None:
+            self.format(format)
+        if outputMode is not None:
+            self.outputMode(outputMode)
+        if partitionBy is not None:
+            self.partitionBy(*([partitionBy] if isinstance(partitionBy, str) else partitionBy))
+        if queryName is not None:
+            self.queryName(queryName)
         checkpoint = self._options.get("checkpointLocation")
         if checkpoint is None:
             raise UsageError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,9 @@ import penstock
 
 pytest.importorskip("pyspark", reason="needs pip install 'penstock[spark]'")
 
-from penstock.errors import PenstockError
+from pyspark.sql import functions as F
+
+from penstock.errors import PenstockError, UsageError
 from penstock.spark_bridge import explain, join
 from tests.spark_bridge.kit.batch import MANHATTAN, as_read, counted
 
@@ -47,10 +50,33 @@ def test_join_as_a_transformation(spark, laid_out):
     assert semi.columns == frames["a"].columns
 
 
+@pytest.mark.parametrize("kind", ["outer", "left_outer", "FullOuter", "leftanti", "cross"])
+def test_kinds_are_spelled_as_in_spark(spark, laid_out, kind):
+    frames = laid_out("two partitions")
+    condition = "l.x = r.x AND abs(l.t - r.t) <= 5"
+    found = join(frames["a"], frames["b"], on=condition, time="t", how=kind, lanes=1)
+    on = F.expr(condition)
+    left, right = frames["a"].alias("l"), frames["b"].alias("r")
+    wanted = left.join(right, on, "inner" if kind == "cross" else kind)
+    assert Counter(map(tuple, found.collect())) == Counter(map(tuple, wanted.collect()))
+
+
+def test_columns_that_are_equal(spark, laid_out):
+    frames = laid_out("two partitions")
+    found = join(frames["a"], frames["b"], on=["x"], time="t", within=5, lanes=1)
+    named = join(frames["a"], frames["b"], on="l.x = r.x", time="t", within=5, lanes=1)
+    assert found.columns == named.columns
+    assert Counter(map(tuple, found.collect())) == Counter(map(tuple, named.collect()))
+    with pytest.raises(UsageError, match="not a Column: write the expression as SQL"):
+        join(frames["a"], frames["b"], on=F.col("x") == 1, time="t", within=5)
+
+
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"how": "outer"}, "how must be one of inner, left"),
+        ({"how": "lefty"}, "how must be one of inner, cross, left"),
+        ({"on": 7}, "on takes a condition as text.* not a int"),
+        ({"on": []}, "on takes a condition as text"),
         ({"names": ("a b", "c")}, "names must be two different identifiers"),
         ({"on": "l.nothing = 1"}, "nothing"),
     ],

@@ -134,7 +134,7 @@ def test_figures_of_keys_on_lanes(spark, tmp_path, monkeypatch, listener):
     tables = {side: stream_of(spark, tmp_path / side) for side in "ab"}
     text = f"{TEXT} AND a.x = b.x"
     joined = stream(spark, text, tables, lanes=3, partitioning="keys")
-    assert "they own keys, by a.x = b.x; 1024 cells of a hash" in joined.explain()
+    assert "they own keys, by a.x = b.x; 1024 cells of a hash" in joined.explained()
     writer = joined.writeStream.foreachBatch(lambda rows, batch: rows.collect())
     writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).queryName("keyed")
     query = writer.trigger(availableNow=True).start()

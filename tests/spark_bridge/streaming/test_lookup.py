@@ -217,10 +217,6 @@ def test_what_is_refused(spark, tmp_path):
     tables = {"orders": frame, "customers": table}
     with pytest.raises(QueryError, match=r"never knows .*unique=.*penstock.spark_bridge.stream$"):
         sql(spark, QUERIES["groups"], tables)
-    static = spark.range(3).selectExpr("id", "cast(id AS string) name", "1 floor")
-    with pytest.raises(UsageError, match=r"penstock.spark_bridge.relation\(spark, frame, path"):
-        sql(spark, LEFT + " AND c.id BETWEEN o.id AND o.id", {**tables, "customers": static},
-            time={"o": "id", "c": "id"})  # fmt: skip
     with pytest.raises(UsageError, match="made of a batch DataFrame, not of a stream"):
         relation(spark, frame, tmp_path / "stream.rel", key="id")
 

@@ -48,9 +48,6 @@ def test_queries(spark, tables):
         stream(spark, TEXT.replace("a.x = b.x", "a.x = b.t"), tables)
     with pytest.raises(QueryError, match="unique"):
         stream(spark, f"SELECT a.x, count(*) AS k FROM a JOIN b ON {NEAR} GROUP BY a.x", tables)
-    with pytest.raises(UsageError, match="b is no stream"):
-        stream(spark, TEXT, {**tables, "b": spark.range(1).selectExpr(
-            "id AS n", "timestamp_seconds(id) AS t", "1 AS x")})  # fmt: skip
     with pytest.raises(UsageError, match="lanes must be at least 1"):
         stream(spark, TEXT, tables, lanes=0)
 
@@ -102,7 +99,7 @@ def test_rows_that_cannot_be_dealt_by_keys(spark, tables, text, options, message
     ],
 )
 def test_groups_are_dealt_by_keys_all_the_same(spark, tables, text, said):
-    shown = stream(spark, text, tables, partitioning="keys").explain()
+    shown = stream(spark, text, tables, partitioning="keys").explained()
     assert all(one in shown for one in said), shown
 
 

@@ -1,0 +1,239 @@
+"""What users of a join of streams, which runs micro-batch by micro-batch, know of DataFrames."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable
+from contextlib import redirect_stdout
+from io import StringIO
+from typing import Any, NoReturn, Self
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import types as spark_types
+
+from penstock.errors import UsageError
+
+#: What is done with the output of a micro-batch, row by row.
+After = Callable[[DataFrame], DataFrame]
+
+#: Nodes of Spark's plan that compute a row of each row, or several.
+_ROW_BY_ROW = {"Project", "Filter", "Generate", "LocalRelation", "LogicalRDD", "SubqueryAlias"}
+_ROW_BY_ROW |= {"Expand", "View"}
+_NODE = re.compile(r"^[\s:+|-]*([A-Z]\w*)")
+#: What to do instead of the other methods.
+_INSTEAD = {
+    "query": "write it in the text of the query",
+    "batch": "do it with the rows of each micro-batch: .writeStream.foreachBatch(f)",
+    "written": "write the rows (.writeStream.start(PATH)), and do it with what has been written",
+}
+_METHODS = {
+    "query": "agg groupBy groupby rollup cube groupingSets distinct dropDuplicates drop_duplicates "
+    "join crossJoin lateralJoin union unionAll unionByName limit orderBy sort withWatermark",
+    "batch": "foreach foreachPartition write writeTo mapInArrow mapInPandas repartition coalesce "
+    "cache persist rdd mergeInto",
+    "written": "show collect count toPandas toArrow first head take tail isEmpty describe summary "
+    "toLocalIterator createOrReplaceTempView createTempView",
+}
+_REMEDIES = {name: _INSTEAD[kind] for kind, own in _METHODS.items() for name in own.split()}
+
+
+def as_they_are(rows: DataFrame) -> DataFrame:
+    """Rows of which nothing else is computed."""
+    return rows
+
+
+class StreamFrame(DataFrame):
+    """A join of streams as a streaming DataFrame, as far as its rows come in micro-batches.
+
+    ``select``, ``withColumn``, ``where`` and their like are computed by Spark in each micro-batch;
+    what needs more than one row is refused, with what to do instead.
+
+    Parameters
+    ----------
+    after : callable
+        What is done with the rows of the join.
+    """
+
+    def __new__(cls, *args: object, **named: object) -> Self:
+        return object.__new__(cls)  # Spark's own makes another class
+
+    def __init__(self, after: After = as_they_are) -> None:
+        self.after = after
+
+    # -- what joins give --------------------------------------------------------------------------
+
+    @property
+    def sparkSession(self) -> SparkSession:
+        raise NotImplementedError
+
+    def explained(self, *, extended: bool = False) -> str:
+        """How the query will run, see :func:`penstock.spark_bridge.explain`."""
+        raise NotImplementedError
+
+    def joined(self) -> DataFrame:
+        """A batch DataFrame without rows, with the columns of the join."""
+        raise NotImplementedError
+
+    def made_of(self) -> DataFrame:
+        """A DataFrame that it joins."""
+        raise NotImplementedError
+
+    def then(self, after: After) -> Self:
+        """The same join, with something else done with its rows in the end."""
+        made = object.__new__(type(self))
+        vars(made).update(vars(self), after=after)
+        return made
+
+    @property
+    def __class__(self) -> type:  # type: ignore[override]
+        # DataFrame.transform takes only what is an instance of its session's own class.
+        return type(self.made_of())
+
+    # -- as of a DataFrame ------------------------------------------------------------------------
+
+    @property
+    def schema(self) -> spark_types.StructType:
+        """Columns of the output."""
+        return self.after(self.joined()).schema
+
+    @property
+    def columns(self) -> list[str]:
+        return self.schema.names
+
+    @property
+    def dtypes(self) -> list[tuple[str, str]]:
+        return [(field.name, field.dataType.simpleString()) for field in self.schema]
+
+    @property
+    def isStreaming(self) -> bool:
+        return True
+
+    def explain(self, extended: bool | str | None = None, mode: str | None = None) -> None:
+        """Print how the query will run; with ``extended`` all that is known of it."""
+        sys.stdout.write(self.explained(extended=bool(extended or mode)) + "\n")
+
+    def printSchema(self, level: int | None = None) -> None:
+        self.after(self.joined()).printSchema(level)
+
+    def select(self, *cols: Any) -> Self:
+        return self._row_by_row("select", *cols)
+
+    def selectExpr(self, *expr: Any) -> Self:
+        return self._row_by_row("selectExpr", *expr)
+
+    def where(self, condition: Any) -> Self:
+        return self._row_by_row("where", condition)
+
+    def filter(self, condition: Any) -> Self:
+        return self._row_by_row("filter", condition)
+
+    def withColumn(self, colName: str, col: Column) -> Self:
+        return self._row_by_row("withColumn", colName, col)
+
+    def withColumns(self, *colsMap: dict[str, Column]) -> Self:
+        return self._row_by_row("withColumns", *colsMap)
+
+    def withColumnRenamed(self, existing: str, new: str) -> Self:
+        return self._row_by_row("withColumnRenamed", existing, new)
+
+    def withColumnsRenamed(self, colsMap: dict[str, str]) -> Self:
+        return self._row_by_row("withColumnsRenamed", colsMap)
+
+    def drop(self, *cols: Any) -> Self:
+        return self._row_by_row("drop", *cols)
+
+    def toDF(self, *cols: str) -> Self:
+        return self._row_by_row("toDF", *cols)
+
+    def fillna(self, value: Any, subset: Any = None) -> Self:
+        return self._row_by_row("fillna", value, subset)
+
+    def dropna(self, how: str = "any", thresh: int | None = None, subset: Any = None) -> Self:
+        return self._row_by_row("dropna", how, thresh, subset)
+
+    def transform(self, func: Callable[..., DataFrame], *args: Any, **kwargs: Any) -> DataFrame:
+        return func(self, *args, **kwargs)
+
+    def __getitem__(self, item: Any) -> Any:
+        if isinstance(item, Column):
+            return self.where(item)
+        if isinstance(item, list | tuple):
+            return self.select(*item)
+        name = self.columns[item] if isinstance(item, int) else item
+        self.after(self.joined()).select(name)  # Spark says which columns there are
+        return F.col(name)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") or name not in self.columns:
+            raise AttributeError(f"a join of streams has no attribute or column {name}")
+        return F.col(f"`{name}`")
+
+    def __dir__(self) -> list[str]:
+        return sorted({*object.__dir__(self), *self.columns})
+
+    def __repr__(self) -> str:
+        columns = ", ".join(f"{name}: {kind}" for name, kind in self.dtypes)
+        return f"{type(self).__name__}[{columns}]"
+
+    def _repr_html_(self) -> None:
+        return None
+
+    def _row_by_row(self, method: str, *args: Any) -> Self:
+        """The same join, with a method of DataFrames applied to its rows.
+
+        Raises
+        ------
+        UsageError
+            It needs more than one row.
+        """
+
+        def applied(rows: DataFrame) -> DataFrame:
+            return getattr(rows, method)(*args)
+
+        before = self.after
+
+        def after(rows: DataFrame) -> DataFrame:
+            return applied(before(rows))
+
+        nodes = _nodes(after(self.joined()))
+        if others := sorted(nodes - _ROW_BY_ROW):
+            raise UsageError(
+                f"{method} needs more than a row at a time ({', '.join(others)}), and the rows of "
+                f"a join of streams come in micro-batches: {_INSTEAD['query']}, or "
+                f"{_INSTEAD['batch']}"
+            )
+        return self.then(after)
+
+
+def _nodes(frame: DataFrame) -> set[str]:
+    """Names of the nodes of a DataFrame's plan, before Spark optimises it."""
+    with redirect_stdout(StringIO()) as shown:
+        frame.explain(extended=True)
+    analyzed = shown.getvalue().partition("== Analyzed Logical Plan ==")[2]
+    lines = analyzed.partition("== Optimized Logical Plan ==")[0].strip().splitlines()[1:]
+    return {found[1] for line in lines if (found := _NODE.match(line))}
+
+
+def _refusal(name: str) -> Callable[..., NoReturn]:
+    def refuse(self: StreamFrame, *args: object, **named: object) -> NoReturn:
+        remedy = _REMEDIES.get(name, f"{_INSTEAD['batch']}, or {_INSTEAD['written']}")
+        raise UsageError(f"a join of streams has no {name}: {remedy}")
+
+    return refuse
+
+
+def _refuse_the_rest() -> None:
+    """Have the methods of DataFrames that are not defined here say what to do instead."""
+    for name in dir(DataFrame):
+        own = getattr(DataFrame, name)
+        if name in vars(StreamFrame) or name.startswith("_") or name in _LATER:
+            continue
+        refuse = _refusal(name)
+        setattr(StreamFrame, name, refuse if callable(own) else property(refuse))
+
+
+#: Defined by the joins.
+_LATER = ("writeStream",)
+_refuse_the_rest()

@@ -1,0 +1,307 @@
+"""A stream beside a static DataFrame, which is stored as a relation when the query first starts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlparse
+from uuid import uuid4
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.streaming import DataStreamWriter
+
+from penstock.errors import QueryError, UsageError
+from penstock.host.join.lookup.source import RelationTable
+from penstock.plan.lookup import LookupPlan
+from penstock.plan.query import JoinQuery, Side
+from penstock.query.compiler import compile_query
+from penstock.query.options import QueryOptions
+
+from ..batch.join import joined_schema
+from ..compiled import GROUP_IN_SPARK
+from ..conf import Conf
+from ..devices import DeviceChoice
+from ..explaining import devices, forms, show
+from ..inputs import SideRows
+from ..lookup.build import relation
+from ..lookup.join import LookupArguments, LookupCall
+from ..request import JoinOptions, call_options, frame_of
+from ..stream_frame import After, StreamFrame, as_they_are
+from ..time_zone import session_zone
+from ..types import arrow_schema, check_used, output_schema, spark_schema
+from .notes import put_note, read_note
+from .place import FOLDER
+from .store import file_store
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.query import StreamingQuery
+
+#: Folder of such relations beside the other files of a query.
+_STATIC = "static"
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class StaticJoin(StreamFrame):
+    """A stream that looks up rows of a static DataFrame; from :func:`~.join.stream`.
+
+    Parameters
+    ----------
+    spark : SparkSession
+    text : str
+    frames : mapping of table name to DataFrame
+        The stream, and the columns of the static one that the query reads.
+    name : str
+        Of the static table.
+    options : JoinOptions
+    arguments : LookupArguments
+    query : JoinQuery
+    device : DeviceChoice
+    order : dict
+        ``key`` or ``cluster``: columns of the static table by which its rows are found.
+    after : callable
+        What is done with each row of the output.
+    """
+
+    spark: SparkSession
+    text: str
+    frames: Mapping[str, DataFrame]
+    name: str
+    options: JoinOptions
+    arguments: LookupArguments
+    query: JoinQuery
+    device: DeviceChoice
+    order: Mapping[str, tuple[str, ...]]
+    after: After = as_they_are
+
+    @staticmethod
+    def of(
+        spark: SparkSession,
+        text: str,
+        tables: Mapping[str, DataFrame | str],
+        name: str,
+        options: JoinOptions,
+        arguments: LookupArguments,
+    ) -> StaticJoin:
+        """Check a call.
+
+        Raises
+        ------
+        QueryError, SchemaError, UsageError, DeviceError
+        """
+        given, device = call_options(spark, options, Conf.read(spark))
+        if given.pop("keys", None) is not None:
+            raise UsageError("keys is for joins over a window; leave it out beside a static table")
+        frames = {one: frame_of(spark, one, table) for one, table in tables.items()}
+        schemas = {one: arrow_schema(frame.schema) for one, frame in frames.items()}
+        zone = session_zone(spark, text)
+        chosen = QueryOptions(**given, unique=arguments.unique, time_zone=zone, relation=name)
+        query = compile_query(text, schemas, chosen, instead=GROUP_IN_SPARK)
+        check_used(query, {one: frame.schema for one, frame in frames.items()})
+        found = LookupPlan(query, name, ())
+        if query.aggregation is not None:
+            found.require_per_row()
+        static = frames[found.inner.table]
+        read = [*SideRows(query, found.inner, static).slot_of] or static.columns[:1]
+        frames[found.inner.table] = static.select(*(F.col(f"`{one}`") for one in read))
+        order = _order(
+            query,
+            name,
+            found.inner,
+            pa.schema([schemas[found.inner.table].field(one) for one in read]),
+        )
+        return StaticJoin(
+            spark, text, frames, found.inner.table, options, arguments, query, device, order
+        )
+
+    @property
+    def sparkSession(self) -> SparkSession:
+        return self.spark
+
+    def made_of(self) -> DataFrame:
+        return self.frames[self.name]
+
+    def joined(self) -> DataFrame:
+        inputs = {s.side: arrow_schema(self.frames[s.table].schema) for s in self.query.sides}
+        schema: pa.Schema = output_schema(joined_schema(self.query, inputs))
+        return self.spark.createDataFrame([], spark_schema(schema))
+
+    @property
+    def writeStream(self) -> StaticJoinWriter:
+        """As of a DataFrame: sets the output and starts the query."""
+        return StaticJoinWriter(self)
+
+    def explained(self, *, extended: bool = False) -> str:
+        ((kind, columns),) = self.order.items()
+        by = f"found by {kind} {', '.join(columns)}"
+        facts = [
+            ("join", f"{self.query.kind.value.lower()} of a stream and {self.name}, a DataFrame"),
+            ("relation", f"{self.name} is stored under the checkpoint when the query first"),
+            ("", f"starts, and read from there by later starts; its rows are {by}"),
+            ("time zone", f"{self.query.time_zone}, spark.sql.session.timeZone of the call"),
+            *forms(self.query),
+            *devices(self.device),
+        ]
+        return show(facts)
+
+    def frame(self, checkpoint: str) -> DataFrame:
+        """The streaming DataFrame of a query with a checkpoint.
+
+        Raises
+        ------
+        UsageError
+            The relation under the checkpoint lacks columns.
+        FileError
+            It cannot be written or read.
+        """
+        stored = RelationTable(self._stored(checkpoint), refresh="start")
+        tables = {**self.frames, self.name: stored}
+        made = LookupCall.of(self.spark, self.text, tables, self.options, self.arguments)
+        return self.after(made.frame())
+
+    def _stored(self, checkpoint: str) -> str:
+        """Where the static DataFrame is stored, now or since an earlier start."""
+        folder = f"{checkpoint.rstrip('/')}/{FOLDER}/{_STATIC}"
+        is_local = urlparse(folder).scheme in ("", "file")
+        if is_local:
+            folder = file_store(folder).root
+        note, frame = f"{folder}/{self.name}", self.frames[self.name]
+        said = read_note(self.spark, note)
+        if said is None:
+            if is_local:
+                Path(folder).mkdir(parents=True, exist_ok=True)
+            # A build that was interrupted has left a folder that no note names.
+            location = f"{folder}/{self.name}-{uuid4().hex}.rel"
+            relation(
+                self.spark,
+                frame,
+                location,
+                key=self.order.get("key", ()),
+                cluster=self.order.get("cluster", ()),
+            )
+            put_note(self.spark, note, json.dumps({"at": location, "has": frame.columns}))
+            return location
+        known = json.loads(said)
+        if missing := [one for one in frame.columns if one not in known["has"]]:
+            raise UsageError(
+                f"{self.name} was stored in {checkpoint} when the query first started, without "
+                f"{', '.join(missing)}; begin with a new checkpoint"
+            )
+        return known["at"]
+
+
+class StaticJoinWriter(DataStreamWriter):
+    """Spark's ``DataStreamWriter`` of a stream beside a static DataFrame, once it starts."""
+
+    def __init__(self, join: StaticJoin) -> None:
+        self._join = join
+        self._calls: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = []
+        self._checkpoint: str | None = None
+
+    def _set(self, method: str, *args: Any, **named: Any) -> StaticJoinWriter:
+        self._calls.append((method, args, named))
+        return self
+
+    def format(self, source: str) -> StaticJoinWriter:
+        return self._set("format", source)
+
+    def option(self, key: str, value: Any) -> StaticJoinWriter:
+        if key.lower() == "checkpointlocation":
+            self._checkpoint = str(value)
+        return self._set("option", key, value)
+
+    def options(self, **options: Any) -> StaticJoinWriter:
+        for key, value in options.items():
+            self.option(key, value)
+        return self
+
+    def outputMode(self, outputMode: str) -> StaticJoinWriter:
+        return self._set("outputMode", outputMode)
+
+    def partitionBy(self, *cols: Any) -> StaticJoinWriter:
+        return self._set("partitionBy", *cols)
+
+    def queryName(self, queryName: str) -> StaticJoinWriter:
+        return self._set("queryName", queryName)
+
+    def trigger(self, **trigger: Any) -> StaticJoinWriter:  # type: ignore[override]
+        return self._set("trigger", **trigger)
+
+    def foreachBatch(self, func: Any) -> StaticJoinWriter:
+        return self._set("foreachBatch", func)
+
+    def foreach(self, f: Any) -> StaticJoinWriter:
+        return self._set("foreach", f)
+
+    def start(
+        self,
+        path: str | None = None,
+        format: str | None = None,
+        outputMode: str | None = None,
+        partitionBy: str | list[str] | None = None,
+        queryName: str | None = None,
+        **options: Any,
+    ) -> StreamingQuery:
+        """Store the static DataFrame, if this is the first start, and start the query.
+
+        Raises
+        ------
+        UsageError, FileError
+            As :meth:`StaticJoin.frame`; or there is no checkpointLocation.
+        """
+        self.options(**options)
+        return self._opened().start(path, format, outputMode, partitionBy, queryName)
+
+    def toTable(
+        self,
+        tableName: str,
+        format: str | None = None,
+        outputMode: str | None = None,
+        partitionBy: str | list[str] | None = None,
+        queryName: str | None = None,
+        **options: Any,
+    ) -> StreamingQuery:
+        """As :meth:`start`, into a table of the session's catalog."""
+        self.options(**options)
+        return self._opened().toTable(tableName, format, outputMode, partitionBy, queryName)
+
+    def _opened(self) -> Any:
+        if self._checkpoint is None:
+            raise UsageError(
+                f"{self._join.name} is stored under the checkpoint of the query: "
+                '.option("checkpointLocation", FOLDER), on a file system that the driver and all '
+                "workers share"
+            )
+        writer = self._join.frame(self._checkpoint).writeStream
+        for method, args, named in self._calls:
+            writer = getattr(writer, method)(*args, **named)
+        return writer
+
+
+def _order(
+    query: JoinQuery, name: str, inner: Side, schema: pa.Schema
+) -> dict[str, tuple[str, ...]]:
+    """The order in which the relation's rows are found best: by equality, else by place."""
+
+    def is_sought(column: str) -> bool:
+        try:
+            return LookupPlan(query, name, (column,)).sought is not None
+        except QueryError:
+            return False  # compared with a value of another type, as a condition like others
+
+    if key := tuple(filter(is_sought, schema.names)):
+        return {"key": key}
+    compared = set(query.join_columns_of(inner.side))
+    numbers = [one.name for one in schema if one.name in compared and _is_number(one.type)]
+    if cluster := tuple(numbers):
+        return {"cluster": cluster}
+    return {"key": tuple(schema.names[:1])}  # every row may match, in any order
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    kinds = (pa.types.is_integer, pa.types.is_floating, pa.types.is_temporal)
+    return any(one(kind) for one in kinds)
