@@ -44,8 +44,8 @@ def sql(
 ) -> DataFrame:
     """Join two DataFrames over a time or ROWS window, or one with a relation, on devices.
 
-    The call checks the query, and runs one or two small jobs to cut the work into lanes. The join
-    itself runs when the result is used.
+    The call checks the query and, unless the tables are small, runs small jobs to cut the work into
+    lanes. The join itself runs when the result is used.
 
     Parameters
     ----------

@@ -65,6 +65,8 @@ class Choice:
         Estimate of the pairs in the window, by keys of those in one lane; None if it is not known.
     keys : str
         Why rows are not dealt by keys, if they could be.
+    is_cheap : bool
+        Whether the task of the only lane should read the inputs itself.
     """
 
     shards: Shards
@@ -72,6 +74,7 @@ class Choice:
     moved: float
     evaluations: float | None
     keys: str = ""
+    is_cheap: bool = False
 
 
 def dividable(query: JoinQuery) -> list[str]:

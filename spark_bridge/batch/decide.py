@@ -1,4 +1,4 @@
-"""Decides how a batch join is cut into shards, from one or two small jobs over its inputs."""
+"""Decides how a batch join is cut into shards, from their sizes or small jobs over its inputs."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from .by_keys import better, choices_by_keys, may_be_better
 from .choose import Choice, Limits, choose, dividable, one_shard
 from .rows_shards import shards_of_rows
 from .shards import at_threshold
+from .small import small
 from .statistics import Spread, clocks_of
 
 #: Quantile steps per possible shard, and the least and most steps in all.
@@ -68,6 +69,9 @@ def decide(request: Request, inputs: Mapping[str, Input]) -> tuple[Choice, ...]:
         )
     if why:
         return tuple(one_shard(sides[0], why) for sides in halves)
+    if partitioning == "auto" and not conf.lanes and (found := small(request, inputs)) is not None:
+        ones = (one_shard(sides[0], found.reason) for sides in halves)
+        return tuple(replace(one, is_cheap=found.is_cheap) for one in ones)
     limits = Limits(most, conf.lanes > 0, conf.lane_rows, conf.most_lane_rows)
     spreads = _spreads(inputs, most)
     if not query.is_rows:

@@ -17,8 +17,10 @@ def describe(plan: BatchPlan) -> str:
     for number, choice in enumerate(plan.halves):
         lines += _shards(query, choice, number, len(plan.halves))
     known = plan.halves[0].evaluations
-    estimate = "not known without a look at the times" if known is None else f"about {known:.3g}"
-    lines.append(("evaluations", f"{estimate} pairs in the window, before pruning"))
+    estimate = "not known without a look at the times"
+    if known is not None:
+        estimate = f"about {known:.3g} pairs in the window, before pruning"
+    lines.append(("evaluations", estimate))
     lines += forms(query)
     lines += devices(request.device)
     if query.aggregation is not None:

@@ -49,7 +49,7 @@ class BatchPlan:
 
     @staticmethod
     def of(request: Request, shards: int | None, partitioning: str | None) -> BatchPlan:
-        """Plan a request; if several shards are possible, one or two small jobs read the inputs.
+        """Plan a request; if several shards may be worth while, small jobs read the inputs.
 
         Raises
         ------
@@ -88,7 +88,9 @@ class BatchPlan:
         """The rows of a half, or its partial aggregates."""
         shards = choice.shards
         placed = {side: self._placed(one, shards) for side, one in self.inputs.items()}
-        moved = union_of(self.inputs.values(), placed).repartitionById(shards.count, SHARD)
+        moved = union_of(self.inputs.values(), placed)
+        # One job of one task costs less than a shuffle of few rows.
+        moved = moved.coalesce(1) if choice.is_cheap else moved.repartitionById(shards.count, SHARD)
         # Held rows come first. The others are sorted by time, so a part of them meets few.
         order = [STREAMED, *([TICKS] if TICKS in moved.columns else [])]
         moved = moved.sortWithinPartitions(*order).drop(TICKS)

@@ -39,6 +39,7 @@ for query in (
     expected = penstock.sql(query, tables, time=time)
     order = [(name, "ascending") for name in expected.schema.names]
     print("EQUAL", found.cast(expected.schema).sort_by(order).equals(expected.sort_by(order)))
+print("SMALL", "Spark estimates" in explain(spark, query, frames, time=time))
 spark.conf.set("spark.penstock.batch.lanes", "2")
 print("LANES", "2 lanes" in explain(spark, query, frames, time=time))
 made = frames["a"].transform(join, frames["b"], on="l.x = r.x", time="t", within=3, lanes=1)
@@ -83,7 +84,7 @@ def test_through_a_server(tmp_path):
         check=False,
     )
     said = [line for line in done.stdout.splitlines() if line.split(" ")[0].isupper()]
-    wanted = ["EQUAL True", "EQUAL True", "LANES True", "ROWS True"]
+    wanted = ["EQUAL True", "EQUAL True", "SMALL True", "LANES True", "ROWS True"]
     wanted += ["EQUAL True", "ENDED True", "PINNED True 2", "HEARD 400", "EQUAL True"]
     assert said == wanted, done.stdout[-2000:] + done.stderr[-4000:]
 

@@ -1,0 +1,81 @@
+"""Whether inputs are so small that one lane costs less than to count their rows, without a job."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from ..costs import EVALUATIONS_PER_ROW
+from ..inputs import Input, union_of
+from ..key_choice import find_keys
+from ..request import Request
+
+#: Counting takes as long as work for so many lanes does in one.
+_LANES = 4
+#: Of a row, in Spark's estimates; files take less.
+_ROW_BYTES = 32
+#: Spark gives what it cannot estimate, such as rows from Python, this size or a multiple.
+_UNKNOWN_BYTES = 1 << 60
+#: Rows of an unknown number that are read to see whether there are more: a share of a lane.
+_PROBED = 16
+
+_STATISTICS = re.compile(r"Statistics\(sizeInBytes=([0-9.E+-]+) ([KMGTPE]i)?B")
+_UNITS = {unit: 1 << 10 * k for k, unit in enumerate(("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"))}
+#: Nodes of a plan that one task may run for all partitions.
+_CHEAP = re.compile(r"[\s:+-]*(Union|Project|Filter|Relation|RelationV2|LocalRelation|Range)\b")
+
+
+@dataclass(frozen=True)
+class Small:
+    """Inputs that need one lane.
+
+    Parameters
+    ----------
+    reason : str
+    is_cheap : bool
+        Whether they are read so easily that one task should read all of them.
+    """
+
+    reason: str
+    is_cheap: bool
+
+
+def small(request: Request, inputs: Mapping[str, Input]) -> Small | None:
+    """Whether the inputs are small, by Spark's estimates; None if not, or if it is not known.
+
+    Where there is no estimate, a small job reads some rows.
+    """
+    lane_rows = request.conf.lane_rows
+    read = union_of(inputs.values(), {side: [] for side in inputs})
+    lines = _estimates(request.spark, read)
+    found = [_bytes(match) for line in lines for match in _STATISTICS.finditer(line)]
+    # Inner nodes count, too: a filter that leaves little may read much.
+    largest = max(found, default=float(_UNKNOWN_BYTES))
+    if largest >= _UNKNOWN_BYTES:
+        most = lane_rows // _PROBED
+        rows = len(read.select(F.lit(0)).limit(most + 1).collect()) if most else 1
+        return Small(f"both sides have {rows:,} rows together", False) if rows <= most else None
+    rows = largest / _ROW_BYTES
+    # Pruning leaves out pairs of different keys.
+    is_pruned = request.conf.pruning and find_keys(request.query, None) is not None
+    pairs = 0.0 if is_pruned else (rows / 2) ** 2
+    if rows + pairs / EVALUATIONS_PER_ROW > _LANES * lane_rows:
+        return None
+    is_cheap = all(_CHEAP.match(line) and "UDF" not in line for line in lines)
+    kib = largest / 1024
+    return Small(f"Spark estimates that both sides have {kib:,.1f} KiB", is_cheap)
+
+
+def _estimates(spark: SparkSession, frame: DataFrame) -> list[str]:
+    """The nodes of a DataFrame's optimized plan, a line each; no job runs."""
+    text = str(spark.sql("EXPLAIN COST SELECT * FROM {frame}", frame=frame).collect()[0][0])
+    _, _, optimized = text.partition("== Optimized Logical Plan ==\n")
+    return optimized.partition("\n\n== Physical Plan ==")[0].splitlines()
+
+
+def _bytes(match: re.Match[str]) -> float:
+    return float(match[1]) * _UNITS[match[2] or ""]
