@@ -24,14 +24,17 @@ def from_slots(rows: pa.Table, slots: Mapping[str, str], schema: pa.Schema) -> p
     """Rows of a table, with its own column names; parameters as for :func:`used_schema`."""
     used = used_schema(slots, schema)
     arrays = [
-        _cast(rows.column(slot), field.type) for slot, field in zip(slots.values(), used, strict=True)
+        _cast(rows.column(slot), field.type)
+        for slot, field in zip(slots.values(), used, strict=True)
     ]
     return pa.table(arrays, schema=used)
 
 
 def cast_to(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """A batch with the types that Spark expects."""
-    arrays = [_cast(column, field.type) for column, field in zip(batch.columns, schema, strict=True)]
+    arrays = [
+        _cast(column, field.type) for column, field in zip(batch.columns, schema, strict=True)
+    ]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
