@@ -68,6 +68,8 @@ class Type:
         "D", "s", "ms", "us" or "ns" for times, "" otherwise.
     nullable : bool
         Whether a value may be NULL.
+    nested : str
+        Arrow's name of a list, struct or map, whose ``kind`` is OTHER; "" for all other types.
     """
 
     kind: Kind
@@ -76,6 +78,7 @@ class Type:
     scale: int = 0
     unit: str = ""
     nullable: bool = True
+    nested: str = ""
 
     @property
     def is_integral(self) -> bool:
@@ -112,7 +115,7 @@ class Type:
         """The same type, with or without NULL."""
         if nullable == self.nullable:
             return self
-        return Type(self.kind, self.lo, self.hi, self.scale, self.unit, nullable)
+        return Type(self.kind, self.lo, self.hi, self.scale, self.unit, nullable, self.nested)
 
     def __str__(self) -> str:
         text = self.kind.value

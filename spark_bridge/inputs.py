@@ -121,7 +121,12 @@ class Input(SideRows):
     @property
     def hashed(self) -> Column:
         """A hash of a row's values. Unlike a row number, it is the same at each reading."""
-        return F.xxhash64(*(self.column(name) for name in self.slot_of))
+        return F.xxhash64(*(self._to_hash(name) for name in self.slot_of))
+
+    def _to_hash(self, name: str) -> Column:
+        """A column as Spark can hash it: it hashes no map, wherever one is in a column."""
+        has_maps = "map<" in self.dtypes[name].simpleString()
+        return F.to_json(F.struct(self.column(name))) if has_maps else self.column(name)
 
 
 def needs_places(query: JoinQuery) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 import pyarrow as pa
 
@@ -23,14 +24,17 @@ def from_slots(rows: pa.Table, slots: Mapping[str, str], schema: pa.Schema) -> p
     """Rows of a table, with its own column names; parameters as for :func:`used_schema`."""
     used = used_schema(slots, schema)
     arrays = [
-        rows.column(slot).cast(field.type) for slot, field in zip(slots.values(), used, strict=True)
+        _cast(rows.column(slot), field.type)
+        for slot, field in zip(slots.values(), used, strict=True)
     ]
     return pa.table(arrays, schema=used)
 
 
 def cast_to(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """A batch with the types that Spark expects."""
-    arrays = [column.cast(field.type) for column, field in zip(batch.columns, schema, strict=True)]
+    arrays = [
+        _cast(column, field.type) for column, field in zip(batch.columns, schema, strict=True)
+    ]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
@@ -39,6 +43,12 @@ def in_batches(batch: pa.RecordBatch, schema: pa.Schema, most: int) -> Iterator[
     cast = cast_to(batch, schema)
     for at in range(0, cast.num_rows, most):
         yield cast.slice(at, most)
+
+
+def _cast(column: Any, dtype: pa.DataType) -> Any:
+    """An array, or a chunked one, of a type; one that has it stays."""
+    # Arrow 26 spoils slices of lists of nothing but NULL, even where nothing is to be cast.
+    return column if column.type == dtype else column.cast(dtype)
 
 
 def message_of(rows: pa.Table | pa.RecordBatch) -> bytes:

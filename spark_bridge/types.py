@@ -29,6 +29,7 @@ _ARROW: dict[type[spark.DataType], pa.DataType] = {
     spark.TimestampType: pa.timestamp("us", "UTC"),
     spark.TimestampNTZType: pa.timestamp("us"),
     spark.DayTimeIntervalType: pa.duration("us"),
+    spark.NullType: pa.null(),
 }
 
 #: Stands for a type that the bridge does not carry. A table may have such columns, but
@@ -40,12 +41,27 @@ _DECIMAL_DIGITS = 38
 
 
 def arrow_type(dtype: spark.DataType) -> pa.DataType | None:
-    """Arrow type of a Spark type; None if the bridge does not carry it."""
+    """Arrow type of a Spark type; None if the bridge does not carry it.
+
+    What is in arrays, structs and maps may be NULL, whatever Spark says of it: the columns of both
+    sides travel in common slots.
+    """
     if isinstance(dtype, spark.DecimalType):
         return pa.decimal128(dtype.precision, dtype.scale)
     # Other collations compare text in ways that Penstock does not know.
     if isinstance(dtype, spark.StringType):
         return pa.string() if dtype.isUTF8BinaryCollation() else None
+    if isinstance(dtype, spark.ArrayType):
+        element = arrow_type(dtype.elementType)
+        return None if element is None else pa.list_(pa.field("element", element))
+    if isinstance(dtype, spark.MapType):
+        key, value = arrow_type(dtype.keyType), arrow_type(dtype.valueType)
+        return None if key is None or value is None else pa.map_(key, value)
+    if isinstance(dtype, spark.StructType):
+        types = [arrow_type(field.dataType) for field in dtype]
+        named = [(name, t) for name, t in zip(dtype.names, types, strict=True) if t is not None]
+        # Arrow reads a struct by the names of its fields.
+        return pa.struct(named) if len({name for name, _ in named}) == len(types) else None
     return _ARROW.get(type(dtype))
 
 

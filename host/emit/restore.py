@@ -13,6 +13,7 @@ from penstock.plan.query import JoinQuery, columns
 
 from ..rows.columns import arrow_type, load, to_arrow
 from ..rows.picked import Nobody, Picked
+from ..rows.plain import plain_type
 
 #: Most rows of one output batch.
 BATCH_ROWS = 1 << 20
@@ -48,7 +49,7 @@ class Restorer:
             self.computed.append(not plain)
             if plain:
                 side, column = expr.attr
-                fields.append(pa.field(name, _flat(schemas[side].field(column).type)))
+                fields.append(pa.field(name, plain_type(schemas[side].field(column).type)))
             else:
                 fields.append(pa.field(name, arrow_type(expr.type, name, query.zone_label)))
         self.schema = pa.schema(fields)
@@ -85,7 +86,3 @@ class Restorer:
         expr: Expr, target: pa.DataType, vectors: Mapping[tuple[str, str | None], Vector], rows: int
     ) -> pa.Array:
         return to_arrow(evaluate_columns(expr, vectors, rows), expr.type, target)
-
-
-def _flat(dtype: pa.DataType) -> pa.DataType:
-    return dtype.value_type if pa.types.is_dictionary(dtype) else dtype

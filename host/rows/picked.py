@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from . import gather
+from .plain import plain_array, plain_type
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,9 +98,10 @@ class Nobody:
 
     def column(self, name: str) -> pa.Array:
         """As for :class:`Picked`."""
-        dtype = self.schema.field(name).type
-        return pa.nulls(self.count, dtype.value_type if pa.types.is_dictionary(dtype) else dtype)
+        return pa.nulls(self.count, plain_type(self.schema.field(name).type))
 
 
 def _decoded(array: pa.Array) -> pa.Array:
+    if pa.types.is_nested(array.type):
+        return plain_array(array, plain_type(array.type))
     return array.dictionary_decode() if pa.types.is_dictionary(array.type) else array

@@ -12,6 +12,7 @@ import pyarrow as pa
 from penstock.plan.group_query import GroupQuery
 
 from ..device.fields import MalformedError
+from ..rows.plain import plain_array, plain_type
 
 #: Bytes of a batch that one worker gets at a time: some slots of a channel. Larger pushes are cut,
 #: so that all workers share them.
@@ -40,16 +41,13 @@ def needed_columns(query: GroupQuery, outer: str | None) -> Sequence[str]:
 
 def _plain(field: pa.Field) -> pa.Field:
     """Return a field without a dictionary, which would have to travel beside each batch."""
-    if pa.types.is_dictionary(field.type):
-        return field.with_type(field.type.value_type).remove_metadata()
-    return field.remove_metadata()
+    return field.with_type(plain_type(field.type)).remove_metadata()
 
 
 def projected(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """Return the columns of a batch that are dealt."""
-    arrays = [batch.column(field.name) for field in schema]
-    plain = [a.dictionary_decode() if isinstance(a, pa.DictionaryArray) else a for a in arrays]
-    return pa.RecordBatch.from_arrays(plain, schema=schema)
+    arrays = [plain_array(batch.column(field.name), field.type) for field in schema]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 def pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:

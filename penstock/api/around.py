@@ -22,7 +22,7 @@ from penstock.host.relational.rows import PreparedRows, PreparedSide
 from penstock.host.relational.steps import Computed, RowStep
 from penstock.host.relational.stream import PreparedStream
 
-from ..around.duckdb_sql import to_duckdb
+from ..around.duckdb_sql import check_compared, to_duckdb
 from ..around.parts import Joined, Part, PartError, Relational, Split
 from ..around.splitting import split
 from ..errors import DataError, QueryError, SchemaError
@@ -264,6 +264,9 @@ class _DuckDB:
         self._tables = without_relations(tables)
         self._of_users = {name.lower() for name in options.functions or {}}
         self._ends = ends
+
+    def check(self, tree: exp.Query) -> None:
+        check_compared(tree)
 
     def written(self, tree: exp.Query) -> str:
         made = tree.copy()

@@ -179,6 +179,20 @@ class Surrounding(Protocol):
     completes: bool
     makes_relations: bool
 
+    def check(self, tree: exp.Query) -> None:
+        """Refuse what the engine does not compute with Spark's values.
+
+        Parameters
+        ----------
+        tree : Query
+            As the user says it: with names in full, and types.
+
+        Raises
+        ------
+        QueryError
+        """
+        ...
+
     def written(self, tree: exp.Query) -> str:
         """Write a query, whose names are in full and whose types are annotated, in its SQL.
 

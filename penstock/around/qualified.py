@@ -29,6 +29,7 @@ _TYPES = {
 }
 
 
+_ARRAYS = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
 _UNKNOWN = re.compile(r"(?:Column '|Unknown column: )([^'\s]+)")
 #: Marks an output column that the query names.
 _NAMED = "named"
@@ -233,6 +234,8 @@ def type_name(dtype: pa.DataType) -> str:
     if pa.types.is_struct(dtype):
         fields = ", ".join(f"`{f.name}`: {type_name(f.type)}" for f in dtype)
         return f"STRUCT<{fields}>"
-    if pa.types.is_list(dtype):
+    if pa.types.is_map(dtype):
+        return f"MAP<{type_name(dtype.key_type)}, {type_name(dtype.item_type)}>"
+    if any(is_one(dtype) for is_one in _ARRAYS):
         return f"ARRAY<{type_name(dtype.value_type)}>"
     return "UNKNOWN"

@@ -17,8 +17,9 @@ from ..plan.simplify import simplify
 from ..types import TIMES, UNIT_NS, Kind, from_arrow
 from ..user_functions import PairFunction, Udf
 from .constants import cast_type, interval, number, param
-from .dialect import mistaken, place, refused, written
+from .dialect import mistaken, place, refused, snippet, written
 from .functions import ARGUMENTS, BY_NAME, BY_TYPE, whole_quotient
+from .nested import not_compared
 from .operators import BINARY_OPS, JUNCTIONS, TIME_OPS, UNARY_OPS
 from .scope import Scope
 from .session_join import read_session
@@ -175,6 +176,8 @@ class Lowering:
 
     def _column(self, tree: exp.Column) -> Expr:
         found = self.column(tree)
+        if found.type.nested:
+            raise refused(not_compared(snippet(tree), found.type.nested), tree)
         if found.type.kind is Kind.OTHER:
             raise SchemaError(
                 f"column {tree.name} has a type that cannot be computed with; leave it out of the "

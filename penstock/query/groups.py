@@ -20,6 +20,7 @@ from ..types import TIMES
 from .aggregates import OF_PAIRS_INSTEAD, has_aggregate, read_aggregate
 from .dialect import mistaken, refused, snippet
 from .expressions import Lowering
+from .nested import not_compared
 from .output import check_output, is_star, output_name
 from .window_function import is_session, is_window, ticks, window_field
 
@@ -185,7 +186,10 @@ class _GroupLowering(Lowering):
         if is_session(tree):
             return self._session(tree)
         if not isinstance(tree, exp.Anonymous) or not is_window(tree):
-            return self.plain.value(tree)
+            key = self.plain.value(tree)
+            if key.type.nested:
+                raise refused(not_compared(snippet(tree), key.type.nested), tree)
+            return key
         try:
             self.windows.append(self.plain.window(tree))
         except ExprTypeError as error:

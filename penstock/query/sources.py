@@ -106,7 +106,8 @@ class SourceReader:
         try:
             return from_arrow(own.type, column=f"{alias}.{own.name}", nullable=own.nullable)
         except SchemaError:
-            return Type(Kind.OTHER, nullable=own.nullable)
+            nested = str(own.type) if pa.types.is_nested(own.type) else ""
+            return Type(Kind.OTHER, nullable=own.nullable, nested=nested)
 
     def _is_time(self, names: tuple[str, str], column: str) -> bool:
         return any(

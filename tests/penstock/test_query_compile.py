@@ -170,7 +170,7 @@ def test_scales_that_cannot_be(scale: dict, message: str) -> None:
 
 
 def test_a_scale_is_for_numbers() -> None:
-    with pytest.raises(SchemaError, match="a fixed-point scale is for float columns"):
+    with pytest.raises(QueryError, match="not compared, sorted"):
         compiled(f"SELECT a.x FROM a JOIN b ON {WITHIN}", scale={"a.s": 2})
 
 
@@ -181,7 +181,7 @@ def test_a_list_column_may_be_selected_but_not_joined_on() -> None:
     schemas = {"a": A.append(pa.field("tags", pa.list_(pa.int32()))), "b": B}
     query = compiled(f"SELECT a.tags FROM a JOIN b ON {WITHIN}", schemas)
     assert query.output_columns_of("l") == ("tags",)
-    with pytest.raises((QueryError, SchemaError), match="column tags has a type that cannot be"):
+    with pytest.raises(QueryError, match=r"a\.tags is of type list<.*not compared, sorted"):
         compiled(f"SELECT a.x FROM a JOIN b ON {WITHIN} AND a.tags = b.y", schemas)
 
 

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from penstock.errors import DataError, SchemaError
 
 from ...rows.file_store import FileStore
+from ...rows.plain import plain_type
 from ..key_hash import KeyHash
 from .keys import doubled, shown_key
 from .records import RelationRecord
@@ -38,7 +39,7 @@ def _stored(dtype: pa.DataType) -> pa.DataType:
         return _stored(dtype.value_type)
     if dtype == pa.string_view():
         return pa.string()
-    return pa.binary() if dtype == pa.binary_view() else dtype
+    return pa.binary() if dtype == pa.binary_view() else plain_type(dtype)
 
 
 def _can_be_key(dtype: pa.DataType) -> bool:

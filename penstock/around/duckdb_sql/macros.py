@@ -141,6 +141,31 @@ _OF_TIMES = {
         "t - to_microseconds(ps_since(t, slide, start) + k * slide - size)))"
     ),
 }
+# Elements are counted from 0 by [] and from 1 by element_at, where they also count from the end.
+_OF_NESTED = {
+    "ps_item(l, i)": "CASE WHEN i >= 0 THEN l[i::BIGINT + 1] END",
+    "ps_element(l, i)": (
+        "CASE WHEN i = 0 AND l IS NOT NULL THEN error('element_at counts from 1, or from the end "
+        "from -1; its place is 0') ELSE l[i::BIGINT] END"
+    ),
+    "ps_value(m, k)": "m[k]",
+    "ps_size(l)": "len(l)::INT",
+    "ps_map_size(m)": "cardinality(m)::INT",
+    "ps_lacks(l)": "len(list_filter(l, lambda x: x IS NULL)) > 0",
+    "ps_array_contains(l, v)": (
+        "CASE WHEN l IS NULL OR v IS NULL THEN NULL WHEN list_contains(l, v) THEN true "
+        "WHEN ps_lacks(l) THEN NULL ELSE false END"
+    ),
+    "ps_array_position(l, v)": (
+        "CASE WHEN l IS NOT NULL AND v IS NOT NULL THEN coalesce(list_position(l, v), 0)::BIGINT "
+        "END"
+    ),
+    "ps_arrays_overlap(a, b)": (
+        "CASE WHEN a IS NULL OR b IS NULL THEN NULL WHEN list_has_any(a, b) THEN true "
+        "WHEN len(a) > 0 AND len(b) > 0 AND (ps_lacks(a) OR ps_lacks(b)) THEN NULL ELSE false END"
+    ),
+    "ps_map_contains_key(m, k)": "list_contains(map_keys(m), k)",
+}
 _OF_GROUPS = {
     "ps_list(x)": "coalesce(list(x) FILTER (x IS NOT NULL), [])",
     "ps_set(x)": "coalesce(list(DISTINCT x) FILTER (x IS NOT NULL), [])",
@@ -149,7 +174,7 @@ _OF_GROUPS = {
 
 _BODIES = {
     call.partition("(")[0]: f"CREATE TEMP MACRO {call} AS {body};\n"
-    for group in (_OF_NUMBERS, _OF_TEXT, _OF_TIMES, _OF_GROUPS)
+    for group in (_OF_NUMBERS, _OF_TEXT, _OF_TIMES, _OF_NESTED, _OF_GROUPS)
     for call, body in group.items()
 }
 _NAME = re.compile(r"\bps_\w+", re.IGNORECASE)

@@ -11,7 +11,7 @@ from sqlglot import exp
 from ...query.dialect import refused, written
 from ...query.functions import ARGUMENTS, BY_NAME, BY_TYPE
 from ..parts import PartError
-from . import grouping, numbers, patterns, times
+from . import grouping, nested, numbers, patterns, times
 from .calls import TEXTS, call, is_of
 
 _SAME: tuple[type[exp.Expr], ...] = (
@@ -44,7 +44,7 @@ _SAME: tuple[type[exp.Expr], ...] = (
     *(exp.RowNumber, exp.Rank, exp.DenseRank, exp.Ntile, exp.PercentRank, exp.CumeDist, exp.Lag),
     *(exp.Lead, exp.FirstValue, exp.LastValue, exp.NthValue, exp.IgnoreNulls),
     # Arrays and structs
-    *(exp.ArraySize, exp.Unnest, exp.Explode, exp.GenerateSeries, exp.Array, exp.Struct),
+    *(exp.Unnest, exp.Explode, exp.GenerateSeries, exp.Array, exp.Struct),
     *(exp.Transform, exp.Lambda),
 )
 
@@ -171,7 +171,15 @@ _REWRITTEN: dict[type[exp.Expr], Callable[[Any], exp.Expr]] = {
     exp.Quantile: _on("quantile_cont", "this", "quantile"),
     exp.ArrayAgg: _on("ps_list"),
     exp.ArrayUniqueAgg: _on("ps_set"),
-    exp.ArraySort: _on("list_sort"),
+    exp.ArraySort: nested.sorted_array,
+    exp.Bracket: nested.element,
+    exp.ArraySize: nested.size,
+    exp.ArrayContains: _of_both("ps_array_contains"),
+    exp.ArrayPosition: _of_both("ps_array_position"),
+    exp.ArrayMax: _on("list_max"),
+    exp.ArrayMin: _on("list_min"),
+    exp.MapKeys: _on("map_keys"),
+    exp.MapContainsKey: _on("ps_map_contains_key", "this", "key"),
     exp.Pivot: grouping.pivot,
 }
 _BY_NAME: dict[str, Callable[[Any], exp.Expr]] = {
@@ -186,6 +194,10 @@ _BY_NAME: dict[str, Callable[[Any], exp.Expr]] = {
     "isnull": _null,
     "isnotnull": lambda tree: exp.Not(this=_null(tree)),
     "window": times.window,
+    "cardinality": nested.size,
+    "map_values": lambda tree: call("map_values", *tree.expressions),
+    "arrays_overlap": lambda tree: call("ps_arrays_overlap", *tree.expressions),
+    "get": lambda tree: call("ps_item", *tree.expressions),
 }
 
 

@@ -53,9 +53,8 @@ def plain(table: pa.RecordBatch) -> list[tuple]:
 
 
 def test_a_key_that_cannot_be_grouped() -> None:
-    groups = groups_of("count(*) AS n", "a.l, b.t")
-    with pytest.raises(QueryError, match=r"GROUP BY a column of type list<item: int8>, int64"):
-        groups.partial(batch(groups, [[1]], [1]))
+    with pytest.raises(QueryError, match=r"a\.l is of type list<item: int8>: .* sorted or grouped"):
+        groups_of("count(*) AS n", "a.l, b.t")
 
 
 @pytest.mark.parametrize("key", ["d", "e"])

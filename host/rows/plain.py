@@ -1,0 +1,36 @@
+"""Types and columns without dictionaries, also within lists, structs and maps."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+
+def plain_type(dtype: pa.DataType) -> pa.DataType:
+    """Return a type with the values in place of dictionaries."""
+    if pa.types.is_dictionary(dtype):
+        return plain_type(dtype.value_type)
+    if not pa.types.is_nested(dtype):
+        return dtype
+    if pa.types.is_struct(dtype):
+        return pa.struct([_plain(field) for field in dtype])
+    if pa.types.is_map(dtype):
+        return pa.map_(_plain(dtype.key_field), _plain(dtype.item_field), dtype.keys_sorted)
+    if pa.types.is_list(dtype):
+        return pa.list_(_plain(dtype.value_field))
+    if pa.types.is_large_list(dtype):
+        return pa.large_list(_plain(dtype.value_field))
+    if pa.types.is_fixed_size_list(dtype):
+        return pa.list_(_plain(dtype.value_field), dtype.list_size)
+    return dtype
+
+
+def _plain(field: pa.Field) -> pa.Field:
+    return field.with_type(plain_type(field.type))
+
+
+def plain_array(array: pa.Array, dtype: pa.DataType) -> pa.Array:
+    """Return an array as one of its plain type, ``dtype``."""
+    if isinstance(array, pa.DictionaryArray):
+        array = array.dictionary_decode()
+    # Most are as they should be; Arrow copies what it casts, and spoils slices of lists of NULL.
+    return array if array.type == dtype else array.cast(dtype)

@@ -1,0 +1,100 @@
+"""Arrays, structs and maps: their elements, fields and values; they themselves are not compared."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlglot import exp
+
+from ...query.dialect import Penstock, refused, snippet
+from ...query.nested import not_compared
+from .calls import call
+
+_NESTED = (exp.DType.ARRAY, exp.DType.STRUCT, exp.DType.MAP)
+#: What compares values, and under which names it has them.
+_COMPARING: tuple[tuple[tuple[type[exp.Expr], ...], tuple[str, ...]], ...] = (
+    ((exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE), ("this", "expression")),
+    ((exp.NullSafeEQ, exp.NullSafeNEQ, exp.Nullif), ("this", "expression")),
+    ((exp.In, exp.Least, exp.Greatest), ("this", "expressions")),
+    ((exp.Between, exp.Ordered, exp.Min, exp.Max, exp.ArrayUniqueAgg), ("this",)),
+    ((exp.ArgMin, exp.ArgMax), ("expression",)),
+    ((exp.Group, exp.Distinct), ("expressions",)),
+    ((exp.Window,), ("partition_by",)),
+)
+_COMPARED = {kind: keys for kinds, keys in _COMPARING for kind in kinds}
+
+
+def check_compared(tree: exp.Query) -> None:
+    """Refuse a query that compares lists, structs or maps.
+
+    Raises
+    ------
+    QueryError
+    """
+    for node in tree.walk():
+        values = [node.args.get(key) for key in _COMPARED.get(type(node), ())]
+        if isinstance(node, exp.Select) and node.args.get("distinct"):
+            values.append(node.expressions)
+        for value in values:
+            for one in value if isinstance(value, list) else [value]:
+                if isinstance(one, exp.Expr):
+                    _check_one(_meant(one.unalias()))
+
+
+def _check_one(value: exp.Expr) -> None:
+    dtype = type_of(value)
+    if dtype is not None and dtype.this in _NESTED:
+        raise refused(not_compared(snippet(value), dtype.sql(dialect=Penstock).lower()), value)
+
+
+def _meant(value: exp.Expr) -> exp.Expr:
+    """The output column that a name in ORDER BY means; other values are themselves."""
+    select = value.find_ancestor(exp.Select)
+    if not isinstance(value, exp.Column) or value.table or select is None:
+        return value
+    alike = (one for one in select.expressions if one.alias_or_name == value.name)
+    return next(alike, value).unalias()
+
+
+def type_of(tree: Any) -> exp.DataType | None:
+    """The type of an expression, also of a field or an element; None if it is not known."""
+    dtype = tree.type
+    if dtype is not None and dtype.this not in (exp.DType.UNKNOWN, exp.DType.NULL):
+        return dtype
+    if isinstance(tree, exp.Paren):
+        return type_of(tree.this)
+    outer = type_of(tree.this) if isinstance(tree, exp.Dot | exp.Bracket) else None
+    if outer is None:
+        return None
+    if isinstance(tree, exp.Dot):
+        fields = (one for one in outer.expressions if isinstance(one, exp.ColumnDef))
+        name = tree.expression.name.lower()
+        return next((one.args["kind"] for one in fields if one.name.lower() == name), None)
+    return outer.expressions[-1] if outer.expressions else None
+
+
+def element(tree: exp.Bracket) -> exp.Expr:
+    """``a[i]``, which begins at 0, ``element_at(a, i)``, which begins at 1, or a map's value."""
+    (place,), dtype = tree.expressions, type_of(tree.this)
+    is_map = dtype is not None and dtype.this == exp.DType.MAP
+    if is_map or (isinstance(place, exp.Literal) and place.is_string):
+        return call("ps_value", tree.this, place)
+    return call("ps_element" if tree.args.get("offset") == 1 else "ps_item", tree.this, place)
+
+
+def size(tree: exp.Expr) -> exp.Expr:
+    """The number of elements of an array or a map."""
+    (given,) = tree.expressions if isinstance(tree, exp.Anonymous) else (tree.this,)
+    dtype = type_of(given)
+    is_map = dtype is not None and dtype.this == exp.DType.MAP
+    return call("ps_map_size" if is_map else "ps_size", given)
+
+
+def sorted_array(tree: exp.ArraySort) -> exp.Expr:
+    """``sort_array``, whose NULLs come first if it ascends, or ``array_sort``, where they last."""
+    asc = tree.args.get("asc")
+    if tree.args.get("expression") or not (asc is None or isinstance(asc, exp.Boolean)):
+        raise refused("an array is sorted by its values, in an order that the text says", tree)
+    order = "ASC" if asc is None or asc.this else "DESC"
+    nulls = "NULLS FIRST" if tree.args["nulls_first"].this else "NULLS LAST"
+    return call("list_sort", tree.this, *map(exp.Literal.string, (order, nulls)))
