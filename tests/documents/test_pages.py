@@ -20,7 +20,13 @@ ELSEWHERE = {
     ("docs/lookup.md", "yaml"): "tests/host/relation/nodes/test_docs.py",
 }
 #: Pages that take longer than a few seconds.
-SLOW = {"docs/slash.md", "docs/window-operator.md"}
+SLOW = {
+    "docs/hardware.md",
+    "docs/planning.md",
+    "docs/server.md",
+    "docs/slash.md",
+    "docs/window-operator.md",
+}
 
 BLOCKS = [block for page in pages() for block in blocks(page)]
 
