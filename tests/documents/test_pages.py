@@ -24,7 +24,6 @@ SLOW = {
     "docs/hardware.md",
     "docs/planning.md",
     "docs/server.md",
-    "docs/slash.md",
     "docs/window-operator.md",
 }
 
