@@ -52,6 +52,8 @@ def _group(item: pytest.Item) -> str | None:
 
 #: Name of the property under which a test says what a model checker has seen.
 _STATES = "states explored"
+#: Properties that are shown below the results.
+_SHOWN = (_STATES, "not run in documents")
 
 
 @pytest.fixture
@@ -61,16 +63,14 @@ def show_states(record_property: Callable[[str, object], None]) -> Callable[[str
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    lines = sorted(
-        text
-        for report in terminalreporter.getreports("passed")
-        for name, text in report.user_properties
-        if name == _STATES
-    )
-    if lines:
-        terminalreporter.section(_STATES)
-        for line in lines:
-            terminalreporter.line(line)
+    passed = terminalreporter.getreports("passed")
+    for shown in _SHOWN:
+        properties = [one for report in passed for one in report.user_properties]
+        lines = sorted(text for name, text in properties if name == shown)
+        if lines:
+            terminalreporter.section(shown)
+            for line in lines:
+                terminalreporter.line(line)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from pathlib import Path
 
 import pytest
 
@@ -115,12 +114,3 @@ def test_explain(spark, laid_out, monkeypatch):
     assert "1 lane: one lane was asked for" in text
     assert "remote, by PENSTOCK_DEVICE" in text
     assert "here it cannot be opened, and a task like that gets cpu" in text
-
-
-def test_the_example_of_the_docs(spark, capsys):
-    text = (Path(__file__).parents[2] / "docs" / "spark.md").read_text(encoding="utf-8")
-    example = text.split("```python\n")[1].split("```")[0]
-    names: dict = {}
-    exec(compile(example, "docs/spark.md", "exec"), names)
-    assert sorted(map(tuple, names["near"].collect())) == [(1, 7), (2, 9)]
-    assert "vehicle" in capsys.readouterr().out

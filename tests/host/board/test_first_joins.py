@@ -11,21 +11,20 @@ from pathlib import Path
 
 import pytest
 
-from tests.penstock.kit.pages import DOCS, blocks
+from tests.kit.documents import marked, text
 
-PAGES = {"first-join-pynq-z2.md": "3.1.2", "first-join-u280.md": "3.0.1"}
+PAGES = {"docs/first-join-pynq-z2.md": "3.1.2", "docs/first-join-u280.md": "3.0.1"}
 MARKS = {"run", "server", "set-up", "vendor"}
 _TIMEOUT_S = 500
 
 
 @pytest.mark.parametrize("page", PAGES)
 def test_marks_are_what_the_page_says(page: str) -> None:
-    text = (DOCS / page).read_text(encoding="utf-8")
-    before = re.split(r"<!-- vendor -->", text)[:-1]
+    before = re.split(r"<!-- vendor -->", text(page))[:-1]
     for part in before:
         assert part.rstrip().endswith("**Not executed here:**")
     assert any(
-        f"pynq=={PAGES[page]}" in block for mark, block in blocks(page, MARKS) if mark == "set-up"
+        f"pynq=={PAGES[page]}" in block for mark, block in marked(page, MARKS) if mark == "set-up"
     )
 
 
@@ -40,10 +39,10 @@ def test_board_page(page: str, tmp_path: Path) -> None:
     bin_folder = Path(sys.executable).parent
     script = "set -euo pipefail\n"
     with ExitStack() as cleanup:
-        for mark, block in blocks(page, MARKS):
-            text = block.replace("board/bin/", f"{bin_folder}/")
+        for mark, block in marked(page, MARKS):
+            lines = block.replace("board/bin/", f"{bin_folder}/")
             if mark == "run":
-                script += text
+                script += lines
             elif mark == "server":
                 subprocess.run(["bash", "-c", script], cwd=tmp_path, check=True, timeout=_TIMEOUT_S)
                 name, package = re.findall(r"--virtual (\S+) --package (\S+)", block)[0]

@@ -15,13 +15,13 @@ pytest.importorskip("pyspark", reason="needs pip install 'penstock[spark]'")
 
 from penstock.errors import MissingToolError
 from penstock.sim.local_spark.cluster import Cluster, ClusterConfig
-from tests.penstock.kit.pages import blocks
+from tests.kit.documents import marked
 from tests.spark_bridge.cluster.conftest import TIMEOUT_S, evaluations
 from tests.spark_bridge.kit.apps import ROOT
 
 pytestmark = pytest.mark.slow
 
-PAGE = "spark-cluster.md"
+PAGE = "docs/spark-cluster.md"
 MARKS = {"run", "cluster", "set-up"}
 
 
@@ -54,7 +54,7 @@ def test_an_environment_without_pynq(java, tmp_path):
 
 def test_the_page(java, board_python, tmp_path):
     """Its blocks, in order, with the environments of these tests in place of those of the page."""
-    found = blocks(PAGE, MARKS)
+    found = marked(PAGE, MARKS)
     own = {"board/bin": str(board_python.parent), "spark/bin": str(Path(sys.executable).parent)}
 
     def here(text: str) -> str:
