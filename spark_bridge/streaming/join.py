@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Unpack, cast
 
-import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as spark_types
@@ -26,7 +25,7 @@ from ..inputs import SideRows, union_of
 from ..lookup.join import LookupArguments, LookupCall, refuse_without_relation
 from ..metrics.listener import watch
 from ..request import JoinOptions, Request
-from ..types import output_schema, spark_schema
+from ..types import output_schema
 from .commit import Commit
 from .explain import describe
 from .identity import check_folder
@@ -36,7 +35,7 @@ from .place import Place
 from .rules import rules_of
 from .spec import IS_RIGHT, JoinSpec
 from .state import with_state
-from .writer import StreamingJoinWriter, parallelism
+from .writer import StreamingJoinWriter, output_columns, parallelism
 
 DESIGNS = ("files", "state")
 
@@ -236,12 +235,7 @@ class StreamingJoin:
     @property
     def schema(self) -> spark_types.StructType:
         """Columns of the output."""
-        ordering, output = self.spec.compiled.ordering, self.spec.output
-        hidden = [] if ordering is None else ordering.hidden(self.spec.query())
-        joined = spark_schema(pa.schema([f for f in output if f.name not in hidden]))
-        if self.after is as_they_are:
-            return joined
-        return self.after(self.spark.createDataFrame([], joined)).schema
+        return output_columns(self.spark, self.spec, self.after)
 
     @property
     def writeStream(self) -> StreamingJoinWriter:
