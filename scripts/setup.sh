@@ -10,7 +10,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 venv=${1:?usage: scripts/setup.sh FOLDER}
-extras=spark,rtl,pnr,objects,postgresql,rdma,mpi,demo,dev
+extras=spark,delta,rtl,pnr,objects,postgresql,rdma,mpi,demo,dev
 
 fail() {
   printf 'setup: %s\n' "$@" >&2

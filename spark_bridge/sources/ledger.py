@@ -1,8 +1,8 @@
 """A folder of batches: rows that tasks wrote, and one record per batch, which is its commit.
 
-``rows/<writer>/<batch>/`` has Parquet files; ``commits/<writer>/<batch>.json`` says which of them
-count; ``writers/<writer>.json`` says which query has a name of a writer that a user chose. A record
-is written under another name and then gets its final one, if that is free. So a batch is there as a
+``rows/<writer>/<batch>/`` has Parquet files; :mod:`.records` say which of them count;
+``writers/<writer>.json`` says which query has a name of a writer that a user chose. A record is
+written under another name and then gets its final one, if that is free. So a batch is there as a
 whole or not at all, is written once, and never changes.
 """
 
@@ -11,37 +11,17 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from penstock.errors import DataError, FileError, SchemaError, UsageError
-from penstock.host.rows.atomic import atomic
-from penstock.host.rows.file_store import unwritable
 
-#: End of messages about failed writes: what to do when the cause is removed.
-AGAIN = "start the query again: it goes on where it was"
+from .records import BatchFile, Records, new_file, put, readable
 
 _ROWS, _COMMITS, _WRITERS, _SCHEMA = "rows", "commits", "writers", "schema.json"
-
-
-@dataclass(frozen=True)
-class BatchFile:
-    """Rows of a batch that one task wrote.
-
-    Parameters
-    ----------
-    name : str
-        Within the folder.
-    rows, bytes : int
-    """
-
-    name: str
-    rows: int
-    bytes: int
 
 
 @dataclass(frozen=True)
@@ -84,7 +64,7 @@ class Ledger:
         """
         path = Path(self.folder, _SCHEMA)
         if not path.exists():
-            _put(path, schema)
+            put(path, schema)
         found, given = _columns(self.schema()), _columns(schema)
         if found != given:
             raise SchemaError(
@@ -111,7 +91,7 @@ class Ledger:
         path = self.folder / folder / f"{part:05}-{uuid.uuid4().hex}.parquet"
         count = 0
         with (
-            _new(path) as partial,
+            new_file(path) as partial,
             pq.ParquetWriter(partial, first.schema, compression="zstd", compression_level=1) as out,
         ):
             for one in (first, *rows):
@@ -136,8 +116,8 @@ class Ledger:
         """
         path = Path(self.folder, _WRITERS, f"{writer}.json")
         if not path.exists():
-            _put(path, json.dumps({"query": query}))
-        with _readable(path):
+            put(path, json.dumps({"query": query}))
+        with readable(path):
             found = json.loads(path.read_bytes())["query"]
         if found != query:
             raise UsageError(
@@ -155,16 +135,19 @@ class Ledger:
             There is a later batch of the writer: readers of the stream would miss this one.
         FileError
         """
-        path = self._record(writer, batch)
-        if not path.exists():
-            later = [other for other in self.batches(writer) if other > batch]
-            if later:
+        records = self.records(writer)
+        latest = records.latest()
+        if latest is not None and batch <= latest:
+            if not records.is_there(batch):
                 raise DataError(
-                    f"batch {batch} of {writer} comes after batch {max(later)} in {self.folder}; "
+                    f"batch {batch} of {writer} comes after batch {latest} in {self.folder}; "
                     "numbers must rise. A query on an old copy of its checkpoint needs another "
                     "path, or the option writer"
                 )
-        is_new = _put(path, json.dumps({"files": [asdict(file) for file in files]}, indent=1))
+            is_new = False
+        else:
+            is_new = records.put(batch, files)
+            records.fold()
         for number in (batch - 1, batch):
             self._sweep(writer, number)
         return is_new
@@ -177,15 +160,13 @@ class Ledger:
     def _sweep(self, writer: str, batch: int) -> None:
         """Remove files of a committed batch that failed or repeated tasks have left."""
         folder = Path(self.folder, _ROWS, writer, str(batch))
-        if not (folder.is_dir() and self._record(writer, batch).exists()):
+        found = self.records(writer).between(batch - 1, batch)
+        if not (folder.is_dir() and batch in found):
             return
-        named = {Path(file.name).name for file in self.files(writer, batch)}
+        named = {Path(file.name).name for file in found[batch]}
         for path in list(folder.iterdir()):
             if path.name not in named:
                 path.unlink(missing_ok=True)
-
-    def _record(self, writer: str, batch: int) -> Path:
-        return Path(self.folder, _COMMITS, writer, f"{batch}.json")
 
     # -- reading ----------------------------------------------------------------------------------
 
@@ -194,21 +175,22 @@ class Ledger:
         folder = Path(self.folder, _COMMITS)
         return sorted(p.name for p in folder.iterdir()) if folder.is_dir() else []
 
+    def records(self, writer: str) -> Records:
+        """What a writer has committed."""
+        return Records(self.folder, writer)
+
     def batches(self, writer: str) -> list[int]:
         """Numbers of a writer's committed batches, ascending."""
-        names = Path(self.folder, _COMMITS, writer).glob("*.json")
-        return sorted(int(path.stem) for path in names if path.stem.isdecimal())
+        return list(self.records(writer).between(-1, None))
 
     def files(self, writer: str, batch: int) -> list[BatchFile]:
-        """The files of a committed batch.
+        """The files of a batch; none if it is not committed.
 
         Raises
         ------
         FileError
         """
-        path = self._record(writer, batch)
-        with _readable(path):
-            return [BatchFile(**one) for one in json.loads(path.read_bytes())["files"]]
+        return self.records(writer).between(batch - 1, batch).get(batch, [])
 
     def rows(self, file: BatchFile) -> Iterator[pa.RecordBatch]:
         """The rows of a committed file.
@@ -218,59 +200,8 @@ class Ledger:
         FileError
         """
         path = Path(self.folder, file.name)
-        with _readable(path), pq.ParquetFile(path) as opened:
+        with readable(path), pq.ParquetFile(path) as opened:
             yield from opened.iter_batches()
-
-
-@contextmanager
-def _readable(path: Path) -> Iterator[None]:
-    """Say what to do where a file cannot be read.
-
-    Raises
-    ------
-    FileError
-    """
-    try:
-        yield
-    except (OSError, ValueError, KeyError, TypeError) as error:  # those of Arrow are of these
-        message = f"{path} cannot be read: {error}; restore the folder from a backup"
-        raise FileError(message) from error
-
-
-@contextmanager
-def _new(path: Path) -> Iterator[Path]:
-    """A name to write a new file under; when complete, it survives a crash of the machine.
-
-    Raises
-    ------
-    FileExistsError
-        There is such a file.
-    FileError
-    """
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise FileError(
-            f"cannot make {path.parent}: {error.strerror}; choose a path that the driver and all "
-            "workers can write"
-        ) from error
-    try:
-        with atomic(path, replace=False, durable=True) as partial:
-            yield partial
-    except (FileError, FileExistsError):
-        raise
-    except OSError as error:
-        raise unwritable(str(path), error, AGAIN) from error
-
-
-def _put(path: Path, text: str) -> bool:
-    """Write a new text file; False if there is one, which is left as it is."""
-    try:
-        with _new(path) as partial:
-            partial.write_text(text, encoding="utf-8")
-    except FileExistsError:
-        return False
-    return True
 
 
 def check_writer(name: str) -> str:

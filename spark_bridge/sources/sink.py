@@ -21,7 +21,8 @@ from penstock.sim.spark_replay.options import Options
 from ..rows import cast_to
 from ..task import local_property, partition
 from ..types import arrow_schema
-from .ledger import BatchFile, Ledger, check_writer
+from .ledger import Ledger, check_writer
+from .records import Batches, BatchFile
 
 Message = spark_api.WriterCommitMessage
 
@@ -179,16 +180,15 @@ class _Rows:
     def __init__(self, ledger: Ledger, schema: spark.StructType) -> None:
         self.ledger, self.schema = ledger, arrow_schema(schema)
 
-    def parts(self, batches: Iterable[tuple[str, int]]) -> list[spark_api.InputPartition]:
+    def parts(self, batches: Iterable[Batches]) -> list[spark_api.InputPartition]:
         parts: list[list[BatchFile]] = []
         size = _PART_BYTES
-        for writer, batch in batches:
-            for file in self.ledger.files(writer, batch):
-                if size + file.bytes > _PART_BYTES:
-                    parts.append([])
-                    size = 0
-                parts[-1].append(file)
-                size += file.bytes
+        for file in (file for some in batches for files in some.values() for file in files):
+            if size + file.bytes > _PART_BYTES:
+                parts.append([])
+                size = 0
+            parts[-1].append(file)
+            size += file.bytes
         return [spark_api.InputPartition(files) for files in parts]
 
     def read(self, partition: spark_api.InputPartition) -> Iterator[pa.RecordBatch]:
@@ -201,8 +201,8 @@ class BatchesReader(_Rows, spark_api.DataSourceReader):
     """All committed rows."""
 
     def partitions(self) -> list[spark_api.InputPartition]:
-        writers = self.ledger.writers()
-        return self.parts((w, batch) for w in writers for batch in self.ledger.batches(w))
+        ledger = self.ledger
+        return self.parts(ledger.records(one).between(-1, None) for one in ledger.writers())
 
 
 class BatchesStreamReader(_Rows, spark_api.DataSourceStreamReader):
@@ -212,13 +212,11 @@ class BatchesStreamReader(_Rows, spark_api.DataSourceStreamReader):
         return {}
 
     def latestOffset(self) -> dict:  # type: ignore[override]
-        latest = {w: self.ledger.batches(w)[-1:] for w in self.ledger.writers()}
-        return {writer: numbers[0] for writer, numbers in latest.items() if numbers}
+        latest = {w: self.ledger.records(w).latest() for w in self.ledger.writers()}
+        return {writer: number for writer, number in latest.items() if number is not None}
 
     def partitions(self, start: dict, end: dict) -> Sequence[spark_api.InputPartition]:
         return self.parts(
-            (writer, batch)
+            self.ledger.records(writer).between(start.get(writer, -1), last)
             for writer, last in sorted(end.items())
-            for batch in self.ledger.batches(writer)
-            if start.get(writer, -1) < batch <= last
         )

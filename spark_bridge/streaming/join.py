@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Unpack, cast
 
-import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -26,7 +25,7 @@ from ..lookup.join import LookupArguments, LookupCall, refuse_without_relation
 from ..metrics.listener import watch
 from ..request import JoinOptions, Request, static_table
 from ..stream_frame import After, StreamFrame, as_they_are
-from ..types import output_schema, spark_schema
+from ..types import output_schema
 from .commit import Commit
 from .explain import describe
 from .identity import check_folder
@@ -37,7 +36,7 @@ from .rules import rules_of
 from .spec import IS_RIGHT, JoinSpec
 from .state import with_state
 from .static import StaticJoin
-from .writer import StreamingJoinWriter, parallelism
+from .writer import StreamingJoinWriter, joined_rows, parallelism
 
 DESIGNS = ("files", "state")
 
@@ -257,10 +256,7 @@ class StreamingJoin(StreamFrame):
         return self.rows
 
     def joined(self) -> DataFrame:
-        ordering, output = self.spec.compiled.ordering, self.spec.output
-        hidden = [] if ordering is None else ordering.hidden(self.spec.query())
-        joined = spark_schema(pa.schema([f for f in output if f.name not in hidden]))
-        return self.spark.createDataFrame([], joined)
+        return joined_rows(self.spark, self.spec)
 
     @property
     def writeStream(self) -> StreamingJoinWriter:

@@ -31,16 +31,34 @@ class FolderSink:
     format : str
     options : dict
         Of the format.
+    by : tuple of str
+        Columns with a folder for each of their values, within that of the batch.
     """
 
     path: str
     format: str
     options: dict[str, str] = field(default_factory=dict)
+    by: tuple[str, ...] = ()
 
     def __call__(self, rows: DataFrame, batch: int) -> None:
         folder = f"{self.path.rstrip('/')}/batch={batch}"
+        writer = rows.write.mode("overwrite").format(self.format).options(**self.options)
         with room_for(folder):
-            rows.write.mode("overwrite").format(self.format).options(**self.options).save(folder)
+            writer.partitionBy(*self.by).save(folder)
+
+    def check(self, columns: Sequence[str]) -> None:
+        """Refuse partition columns that the output does not have.
+
+        Raises
+        ------
+        UsageError
+        """
+        for name in self.by:
+            if name not in columns or name == "batch":
+                raise UsageError(
+                    f"partitionBy names {name}, and the output has {', '.join(columns)}; a column "
+                    "batch is made by itself"
+                )
 
     def take(self, spark: SparkSession, query: str, *, is_new: bool = True) -> None:
         """Check that the path is the query's, or make it the query's.

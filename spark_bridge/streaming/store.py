@@ -25,7 +25,7 @@ from penstock.host.join.step import Block
 from penstock.host.rows.file_store import FileStore
 from penstock.plan.ranges import place
 
-from ..sources.ledger import AGAIN
+from ..sources.records import AGAIN
 from .commit import Commit, Part, StoredFile
 
 #: Name of the column that stored rows begin with: their time in the window's unit.

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming import DataStreamWriter
+from pyspark.sql.types import StructType
 
 from penstock.errors import UsageError
 
@@ -16,12 +18,25 @@ from ..metrics.listener import records_are
 from ..sources import register_sources
 from ..sources.sink import NAME as BATCHES
 from ..stream_frame import After
+from ..types import spark_schema
+from .delta import NAME as DELTA
+from .delta import DeltaSink
 from .figures import FigureRecords
 from .identity import check_folder
 from .microbatch import MicroBatch, Sink
 from .output import BatchSink, FolderSink, require_distinct
 from .place import Place
 from .room import room_for, with_remedy
+from .sinks import (
+    CONSOLE,
+    MEMORY,
+    NOOP,
+    ConsoleSink,
+    MemorySink,
+    delta_table_over,
+    noop,
+    table_over,
+)
 from .spec import JoinSpec
 
 if TYPE_CHECKING:
@@ -37,9 +52,9 @@ _MANY = 1 << 20
 class StreamingJoinWriter(DataStreamWriter):
     """Like Spark's ``DataStreamWriter``, for a join.
 
-    A file format writes one folder ``batch=<number>`` per micro-batch and overwrites it when the
-    batch is repeated. ``foreachBatch`` gets the output and the batch's number, and must do the
-    same.
+    A Delta table gets each micro-batch in one transaction, once. A file format writes one folder
+    ``batch=<number>`` per micro-batch and overwrites it when the batch is repeated.
+    ``foreachBatch`` gets the output and the batch's number, and must do the same.
     """
 
     def __init__(
@@ -55,12 +70,14 @@ class StreamingJoinWriter(DataStreamWriter):
         self._options: dict[str, str] = {}
         self._format = "parquet"
         self._name: str | None = None
+        self._table: str | None = None
+        self._by: tuple[str, ...] = ()
         self._trigger: dict[str, Any] = {}
         self._function: Sink | None = None
 
     def format(self, source: str) -> StreamingJoinWriter:
-        """``penstock_batches``, or a file format that Spark can write: parquet (the default),
-        orc, json, csv, ..."""
+        """``delta``, ``penstock_batches``, or a file format that Spark can write: parquet (the
+        default), orc, json, csv, ...; to try a query, ``console``, ``memory`` or ``noop``."""
         self._format = source
         return self
 
@@ -87,6 +104,12 @@ class StreamingJoinWriter(DataStreamWriter):
         self._name = queryName
         return self
 
+    def partitionBy(self, *cols: str | list[str]) -> StreamingJoinWriter:
+        """Columns by whose values a Delta table, or the folder of a micro-batch, is cut up."""
+        names = [one if isinstance(one, list) else [one] for one in cols]
+        self._by = tuple(name for some in names for name in some)
+        return self
+
     def trigger(self, **trigger: Any) -> StreamingJoinWriter:
         """``processingTime=`` or ``availableNow=``, as for Spark's writer."""
         self._trigger = trigger
@@ -99,6 +122,41 @@ class StreamingJoinWriter(DataStreamWriter):
         """
         self._function = func
         return self
+
+    def foreach(self, f: Any) -> NoReturn:
+        """Not for joins: rows one by one cannot be written exactly once."""
+        raise UsageError(
+            "foreach calls a function for each row, also of a repeated micro-batch; give a "
+            "function of a micro-batch and its number to foreachBatch"
+        )
+
+    def toTable(
+        self,
+        tableName: str,
+        format: str | None = None,
+        outputMode: str | None = None,
+        partitionBy: str | list[str] | None = None,
+        queryName: str | None = None,
+        **options: Any,
+    ) -> StreamingQuery:
+        """Start the query, and make a table of the session's catalog over its output.
+
+        Parameters
+        ----------
+        tableName : str
+            Of a table that is made, or already lies over ``option("path", ...)``.
+
+        Returns
+        -------
+        pyspark.sql.streaming.StreamingQuery
+
+        Raises
+        ------
+        UsageError, FileError
+            As for :meth:`start`; or Spark cannot read the format.
+        """
+        self._table = tableName
+        return self.start(None, format, outputMode, partitionBy, queryName, **options)
 
     def start(
         self,
@@ -136,7 +194,7 @@ class StreamingJoinWriter(DataStreamWriter):
         if outputMode is not None:
             self.outputMode(outputMode)
         if partitionBy is not None:
-            self.partitionBy(*([partitionBy] if isinstance(partitionBy, str) else partitionBy))
+            self.partitionBy(partitionBy)
         if queryName is not None:
             self.queryName(queryName)
         checkpoint = self._options.get("checkpointLocation")
@@ -152,11 +210,11 @@ class StreamingJoinWriter(DataStreamWriter):
         folders = [one for one in (sink, *late.values()) if isinstance(one, FolderSink)]
         require_distinct(folders)
         number = check_folder(place, self._spec)
-        if isinstance(sink, BatchSink):
-            sink = replace(sink, query=number)
         is_new = store.latest() is None
         for folder in folders:
+            folder.check(self._columns().names)
             folder.take(self._spark, number, is_new=is_new)
+        sink = self._opened(sink, number, is_new=is_new)
         lanes = self._lanes or parallelism(self._spark)
         micro_batch = MicroBatch(self._spec, store, lanes, self._after, sink, late, place)
         writer = self._rows.writeStream.foreachBatch(micro_batch)
@@ -180,19 +238,84 @@ class StreamingJoinWriter(DataStreamWriter):
         return {side: FolderSink(f"{path}/{table}", "parquet") for side, table in names}
 
     def _sink(self) -> Sink:
+        kind, is_batch = self._format, self._function is not None
+        if is_batch or kind in (BATCHES, CONSOLE, MEMORY, NOOP):
+            shown = "foreachBatch" if is_batch else f"format {kind}"
+            for call, value in (("partitionBy", self._by), ("toTable", self._table)):
+                if value:
+                    raise UsageError(
+                        f"{call} is for format delta and file formats, not for {shown}; leave it "
+                        "out"
+                    )
+        options = {k: v for k, v in self._options.items() if k not in _OWN}
         if self._function is not None:
             return self._function
+        if kind == CONSOLE:
+            return ConsoleSink.of(options)
+        if kind == NOOP:
+            return noop
+        if kind == MEMORY:
+            return self._memory()
+        if self._table is not None:
+            self._require_classic("toTable")
         if "path" not in self._options:
+            how = 'option("path", PATH)' if self._table else "start(PATH)"
             raise UsageError(
-                f"format {self._format} needs a folder for the output: start(PATH), or give a "
-                "function to foreachBatch"
+                f"format {kind} needs a folder for the output: {how}, or give a function to "
+                "foreachBatch"
             )
-        if self._format == BATCHES:
+        if kind == BATCHES:
             register_sources(self._spark)
             checkpoint = self._options["checkpointLocation"]
             return BatchSink(self._options["path"], checkpoint, self._options.get("writer"))
-        options = {k: v for k, v in self._options.items() if k not in _OWN}
-        return FolderSink(self._options["path"], self._format, options)
+        if kind == DELTA:
+            return DeltaSink.of(self._options["path"], self._by, options)
+        return FolderSink(self._options["path"], kind, options, self._by)
+
+    def _memory(self) -> MemorySink:
+        self._require_classic(f"format {MEMORY}")
+        if self._name is None:
+            raise UsageError("format memory makes a view of the query's name: queryName(NAME)")
+        return MemorySink(self._spark, self._name, self._columns())
+
+    def _opened(self, sink: Sink, query: str, *, is_new: bool) -> Sink:
+        """The sink, ready for micro-batches; what it writes to is there."""
+        if isinstance(sink, BatchSink):
+            return replace(sink, query=query)
+        if isinstance(sink, MemorySink):
+            if not is_new:
+                raise UsageError(
+                    "the rows of format memory end with the program, and the checkpoint "
+                    f"{self._options['checkpointLocation']} goes on after them; give a new "
+                    "checkpointLocation"
+                )
+            sink.open()
+        elif isinstance(sink, DeltaSink):
+            sink = replace(sink, query=query)
+            sink.open(self._columns())
+            if self._table is not None:
+                delta_table_over(self._spark, self._table, sink.location)
+        elif isinstance(sink, FolderSink) and self._table is not None:
+            return table_over(self._spark, self._table, sink, self._columns())
+        return sink
+
+    def _columns(self) -> StructType:
+        return self._after(joined_rows(self._spark, self._spec)).schema
+
+    def _require_classic(self, what: str) -> None:
+        if type(self._spark).__module__.startswith("pyspark.sql.connect"):
+            raise UsageError(
+                f"{what} works on the session of the program, and through Spark Connect the output "
+                "is written in another process; start(PATH) with a format of files"
+            )
+
+
+def joined_rows(spark: SparkSession, spec: JoinSpec) -> DataFrame:
+    """A batch DataFrame without rows, with the columns of a join."""
+    ordering, output = spec.compiled.ordering, spec.output
+    hidden = [] if ordering is None else ordering.hidden(spec.query())
+    joined = spark_schema(pa.schema([f for f in output if f.name not in hidden]))
+    return spark.createDataFrame([], joined)
 
 
 def parallelism(spark: SparkSession) -> int:

@@ -1,9 +1,10 @@
 """Kills processes of a streaming join at random moments, and sees that no row is lost or doubled.
 
 ``python -m tests.spark_bridge.kit.chaos --kills 50`` (``make chaos``) goes through both designs,
-and a stream that looks up rows of a relation, on ``local`` and ``local-cluster``. Their joins run
-on a device server, which is started again when it ends, as an init system would; so are their
-drivers, from the checkpoint. The relation is updated whenever the stream goes on.
+the files design into a Delta table, and a stream that looks up rows of a relation, on ``local`` and
+``local-cluster``. Their joins run on a device server, which is started again when it ends, as an
+init system would; so are their drivers, from the checkpoint. The relation is updated whenever the
+stream goes on.
 """
 
 from __future__ import annotations
@@ -61,7 +62,8 @@ TARGETS = {
 }
 
 
-#: What is joined: two streams in one of the designs, or a stream and a relation.
+#: What is joined: two streams in one of the designs or into a Delta table, or a stream and a
+#: relation.
 DESIGNS = (*QUERIES, "lookup")
 
 

@@ -18,6 +18,9 @@ QUERIES = {
     "files": f"SELECT a.n AS a, b.n AS b FROM a FULL JOIN b ON {NEAR}",
     "state": f"SELECT a.n AS a, b.n AS b FROM a JOIN b ON {NEAR}",
 }
+#: The files design with a Delta table as output.
+DELTA = "delta"
+QUERIES[DELTA] = QUERIES["files"]
 #: Looks rows up in a relation that changes meanwhile; another design than those of QUERIES.
 LOOKUP = "SELECT a.n AS a, b.m AS b, b.v AS v FROM a LEFT JOIN b ON a.n % 50 = b.k"
 
@@ -46,16 +49,19 @@ def main(folder: Path, design: str, master: str, server: str, partitioning: str)
             microbatch.PAIRS_PER_SHARD = 1  # lanes come with far more rows than these
             spark.conf.set("spark.penstock.routing.cells", 8)
             options |= {"partitioning": partitioning, "lanes": 3}
-        joined = stream(spark, QUERIES[design], tables, design=design, **{"lanes": 2, **options})
+        kind = "state" if design == "state" else "files"
+        joined = stream(spark, QUERIES[design], tables, design=kind, **{"lanes": 2, **options})
     writer = joined.writeStream.option("checkpointLocation", checkpoint)
-    # Each batch replaces what it wrote before, also where Spark's own sink could be used.
-    writer = writer.foreachBatch(FolderSink(output, "parquet"))
-    query = writer.start()
+    if design == DELTA:
+        query = writer.format(DELTA).option("compactEvery", 3).start(output)
+    else:
+        # Each batch replaces what it wrote before, also where Spark's own sink could be used.
+        query = writer.foreachBatch(FolderSink(output, "parquet")).start()
     while not (folder / LAST).exists():
         query.awaitTermination(_POLL_S)  # raises what the query has failed with
     query.processAllAvailable()
     query.stop()
-    if design == "files":
+    if design in ("files", DELTA):
         put_rest(joined, folder)
     spark.stop()
 

@@ -24,7 +24,7 @@ class Outcome:
 
     @staticmethod
     def of(folder: Path, text: str, sides: Mapping[str, Sequence[Sequence[Row]]]) -> Outcome:
-        """Of the Parquet files in ``output`` and ``rest``, beside the join of the tables."""
+        """Of what is in ``output`` and ``rest``, beside the join of the tables."""
         whole = {side: table([r for part in parts for r in part]) for side, parts in sides.items()}
         return Outcome.beside(folder, penstock.sql(text, whole))
 
@@ -44,6 +44,10 @@ class Outcome:
 
 
 def _rows(folder: Path, schema: pa.Schema) -> pa.Table:
+    if (folder / "_delta_log").exists():
+        from deltalake import DeltaTable
+
+        return DeltaTable(folder).to_pyarrow_table().select(schema.names).cast(schema)
     files = [str(p) for p in folder.rglob("*.parquet") if not p.name.startswith((".", "_"))]
     # What a killed attempt left in Spark's temporary folders is no output.
     files = [name for name in files if "_temporary" not in name]

@@ -26,6 +26,7 @@ def java():
     [
         ("keys", "local[2,3]", ["driver"]),
         pytest.param("files", "local[2,3]", ["driver"], marks=pytest.mark.slow),
+        pytest.param("delta", "local[2,3]", ["worker", "driver"], marks=pytest.mark.slow),
         pytest.param("lookup", "local[2,3]", ["worker", "driver"], marks=pytest.mark.slow),
         pytest.param("files", "local[2,3]", ["server", "driver"], marks=pytest.mark.slow),
         pytest.param(

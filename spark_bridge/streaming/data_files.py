@@ -1,0 +1,187 @@
+"""Parquet files of a Delta table, written by tasks; the driver adds them to the table's log."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from datetime import date, datetime
+from itertools import chain, groupby
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from penstock.errors import FileError
+
+from ..rows import cast_to
+from ..sources.records import AGAIN, new_file
+
+#: Most characters of a text that is kept as the least or largest of a file.
+_TEXT = 64
+
+
+@dataclass(frozen=True)
+class DataFile:
+    """A file that a task wrote.
+
+    Parameters
+    ----------
+    name : str
+        Within the table's folder.
+    bytes : int
+    values : dict
+        Of the partition columns, as Delta's log has them; None is NULL.
+    stats : str
+        Number of rows, least and largest values, as Delta's log has them.
+    """
+
+    name: str
+    bytes: int
+    values: dict[str, str | None]
+    stats: str
+
+
+@dataclass(frozen=True)
+class DataFiles:
+    """Writes the rows of a task, a file per value of the partition columns.
+
+    No other attempt of a task uses the names, and nobody reads the files before the commit.
+
+    Parameters
+    ----------
+    location : str
+        Folder of the table, or its address in an object store.
+    storage : dict
+        Options of the object store.
+    schema : pyarrow.Schema
+        Of the rows.
+    by : tuple of str
+        Partition columns, by which the rows of each task are sorted.
+    """
+
+    location: str
+    storage: dict[str, str]
+    schema: pa.Schema
+    by: tuple[str, ...]
+
+    def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Write all rows; what was written, as JSON, for :meth:`read`."""
+        rows = (cast_to(batch, self.schema) for batch in batches if batch.num_rows)
+        runs = chain.from_iterable(self._runs(batch) for batch in rows)
+        for values, parts in groupby(runs, key=lambda run: run[0]):
+            file = self._write(values, (part for _, part in parts))
+            yield pa.record_batch([pa.array([json.dumps(asdict(file))])], names=["text"])
+
+    @staticmethod
+    def read(text: str) -> DataFile:
+        return DataFile(**json.loads(text))
+
+    def _runs(self, batch: pa.RecordBatch) -> Iterator[tuple[tuple, pa.RecordBatch]]:
+        """Neighbours with the same values of the partition columns, without these."""
+        rest = batch.drop_columns(list(self.by)) if self.by else batch
+        keys = [_texts(batch.column(name)) for name in self.by]
+        at = 0
+        for values, same in groupby(zip(*keys, strict=True) if keys else [()] * len(rest)):
+            count = sum(1 for _ in same)
+            yield values, rest.slice(at, count)
+            at += count
+
+    def _write(self, values: tuple, parts: Iterable[pa.RecordBatch]) -> DataFile:
+        name = f"part-{uuid.uuid4().hex}.parquet"
+        schema = pa.schema([field for field in self.schema if field.name not in self.by])
+        found: list[pq.FileMetaData] = []
+        with (
+            self._opened(name) as (sink, size),
+            pq.ParquetWriter(
+                sink,
+                schema,
+                compression="zstd",
+                compression_level=1,
+                store_schema=False,
+                metadata_collector=found,
+            ) as out,
+        ):
+            for part in parts:
+                out.write_batch(part)
+        own = dict(zip(self.by, values, strict=True))
+        return DataFile(name, size(), own, json.dumps(_stats(found[0], schema)))
+
+    @contextmanager
+    def _opened(self, name: str) -> Iterator[tuple[Any, Any]]:
+        """Where to write a file, and a function that says how large it has become."""
+        if is_folder(self.location):
+            path = Path(self.location, name)
+            with new_file(path) as partial:
+                yield partial, lambda: path.stat().st_size
+            return
+        import pyarrow.fs as fs
+        from deltalake.fs import DeltaStorageHandler
+
+        store = fs.PyFileSystem(DeltaStorageHandler(self.location, self.storage))
+        try:
+            with store.open_output_stream(name) as sink:
+                yield sink, lambda: store.get_file_info(name).size
+        except OSError as error:
+            why = str(error).splitlines()[0]
+            raise FileError(f"cannot write {name} of {self.location}: {why}; {AGAIN}") from error
+
+
+def is_folder(location: str) -> bool:
+    """Whether a table's files are in a file system."""
+    return "://" not in location
+
+
+def _texts(column: pa.Array) -> list[str | None]:
+    """Values of a partition column as Delta's log has them."""
+    if pa.types.is_timestamp(column.type):
+        column = column.cast(pa.timestamp("us"))  # in UTC, without naming it
+    # Delta has no empty text here.
+    return [text or None for text in column.cast(pa.string()).to_pylist()]
+
+
+def _stats(file: pq.FileMetaData, schema: pa.Schema) -> dict[str, Any]:
+    """Figures by which readers pass a file over; of columns whose values order as in JSON."""
+    least: dict[str, Any] = {}
+    largest: dict[str, Any] = {}
+    nulls: dict[str, int] = {}
+    for at in range(file.num_columns):
+        name = file.schema.column(at).path
+        if name not in schema.names or not _has_order(schema.field(name).type):
+            continue
+        groups = [file.row_group(k).column(at).statistics for k in range(file.num_row_groups)]
+        if any(one is None or one.null_count is None for one in groups):
+            continue
+        nulls[name] = sum(one.null_count for one in groups)
+        with_values = [one for one in groups if one.has_min_max]
+        is_known = len(with_values) == sum(one.num_values > 0 for one in groups)
+        if not (with_values and is_known):
+            continue
+        try:
+            low = min(one.min for one in with_values)
+            high = max(one.max for one in with_values)
+        except (OverflowError, ValueError):  # a time that Python cannot hold
+            continue
+        if not (isinstance(low, str) and max(len(low), len(high)) > _TEXT):
+            least[name], largest[name] = _told(low), _told(high)
+    return {
+        "numRecords": file.num_rows,
+        "minValues": least,
+        "maxValues": largest,
+        "nullCount": nulls,
+    }
+
+
+def _has_order(dtype: pa.DataType) -> bool:
+    kinds = (pa.types.is_integer, pa.types.is_date, pa.types.is_timestamp, pa.types.is_string)
+    return any(kind(dtype) for kind in kinds)
+
+
+def _told(value: Any) -> Any:
+    if isinstance(value, datetime):
+        zone = "" if value.tzinfo is None else "Z"
+        return value.replace(tzinfo=None).isoformat(timespec="microseconds") + zone
+    return value.isoformat() if isinstance(value, date) else value

@@ -1,0 +1,302 @@
+"""A Delta table as the output of a streaming join: each micro-batch is one transaction, once.
+
+Tasks write the data files, the driver commits them through delta-rs, together with the number of
+the query and of the micro-batch. A table that says that it has the batch gets nothing again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import time
+from typing import TYPE_CHECKING
+from urllib.parse import unquote, urlparse
+from urllib.request import url2pathname
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql.types import StructType
+
+from penstock.errors import DataError, FileError, MissingToolError, UsageError
+from penstock.host.rows.atomic import flush
+
+from ..sources.records import AGAIN
+from .data_files import DataFile, DataFiles, is_folder
+from .delta_columns import arrow_of, check_partitions, require_fitting
+from .room import room_for
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+
+#: Name of the format.
+NAME = "delta"
+
+#: Begin of options of an object store, which go to delta-rs without it.
+STORAGE = "storage."
+
+#: Micro-batches after which small files are merged and the log is shortened.
+COMPACT_EVERY = 100
+
+#: How often a commit is tried when others change the table meanwhile. Appends do not conflict; what
+#: does (a changed schema, a second driver of this query) is seen in the next try.
+_TRIES = 5
+
+_LOG = "_delta_log"
+
+
+@dataclass(frozen=True)
+class DeltaSink:
+    """Commits each micro-batch once.
+
+    Parameters
+    ----------
+    location : str
+        Of the table: an absolute folder, or an address that delta-rs knows.
+    by : tuple of str
+        Partition columns; empty for the table's own.
+    storage : dict
+        Options of the object store.
+    every : int
+        Micro-batches between two compactions; 0 for none.
+    vacuum : bool
+        Whether to remove, at each compaction, files that the table has not had for longer than its
+        retention.
+    query : str
+        Number of the query.
+    """
+
+    location: str
+    by: tuple[str, ...] = ()
+    storage: dict[str, str] = field(default_factory=dict)
+    every: int = COMPACT_EVERY
+    vacuum: bool = False
+    query: str = ""
+
+    @staticmethod
+    def of(path: str, by: Sequence[str], options: dict[str, str]) -> DeltaSink:
+        """The sink of a writer's options.
+
+        Raises
+        ------
+        UsageError
+        MissingToolError
+        """
+        _delta_lake()
+        storage = {k.removeprefix(STORAGE): v for k, v in options.items() if k.startswith(STORAGE)}
+        rest = {k: v for k, v in options.items() if not k.startswith(STORAGE)}
+        every = rest.pop("compactEvery", str(COMPACT_EVERY))
+        vacuum = rest.pop("vacuum", "false").lower()
+        if rest:
+            raise UsageError(
+                f"format delta has no option {min(rest)}; it has compactEvery, vacuum, and "
+                f"{STORAGE}<key> for an object store"
+            )
+        if not every.isdecimal():
+            raise UsageError(f"compactEvery is a number of micro-batches, 0 for never, not {every}")
+        if vacuum not in ("true", "false"):
+            raise UsageError(f"vacuum is true or false, not {vacuum}")
+        parsed = urlparse(path)
+        if parsed.scheme in ("", "file"):
+            folder = Path(url2pathname(parsed.path) if parsed.scheme else path)
+            path = str(folder.absolute())
+        return DeltaSink(path, tuple(by), storage, int(every), vacuum == "true")
+
+    def open(self, schema: StructType) -> None:
+        """Make the table, or check that the rows fit into the one that is there.
+
+        Raises
+        ------
+        UsageError
+            They do not, or the folder has files of something else.
+        SchemaError
+            Delta has no type for a column.
+        FileError
+        """
+        from deltalake import DeltaTable
+
+        arrow = arrow_of(schema)
+        with self._explained("read"):
+            is_new = not DeltaTable.is_deltatable(self.location, self.storage)
+        if is_new:
+            check_partitions(self.by, arrow)
+            self._check_empty()
+            with self._explained("write"):
+                DeltaTable.create(
+                    self.location,
+                    arrow,
+                    mode="ignore",
+                    partition_by=list(self.by),
+                    storage_options=self.storage,
+                )
+                self._flush_from(0)
+        self._open_for(arrow)
+
+    def __call__(self, rows: DataFrame, batch: int) -> None:
+        schema = arrow_of(rows.schema)
+        table = self._open_for(schema)
+        done = table.transaction_version(self.query)
+        if self._is_done(done, batch):
+            return
+        by = tuple(table.metadata().partition_columns)
+        writer = DataFiles(self.location, self.storage, schema, by)
+        if by:
+            rows = rows.sortWithinPartitions(*[f"`{name}`" for name in by])
+        with room_for(self.location):
+            found = rows.mapInArrow(writer.run, "text string").collect()
+        if not found:
+            return  # when it is repeated, it has no rows either
+        self._commit([writer.read(row["text"]) for row in found], schema, batch)
+        if self.every and batch // self.every > max(done or 0, 0) // self.every:
+            self._tidy()
+
+    def _is_done(self, done: int | None, batch: int) -> bool:
+        """Whether the table has a batch.
+
+        Raises
+        ------
+        DataError
+            It has a later one.
+        """
+        if done is not None and done > batch:
+            raise DataError(
+                f"batch {batch} comes after batch {done} of the same query in {self.location}: the "
+                "query runs twice, or on an old copy of its checkpoint; restore the table, too, "
+                "to the version of that time, or choose another path"
+            )
+        return done == batch
+
+    def _commit(self, files: Sequence[DataFile], schema: pa.Schema, batch: int) -> None:
+        from deltalake import CommitProperties, Transaction
+        from deltalake.exceptions import CommitFailedError
+        from deltalake.transaction import AddAction
+
+        now = int(time() * 1000)
+        actions = [AddAction(f.name, f.bytes, f.values, now, True, f.stats) for f in files]
+        noted = CommitProperties(app_transactions=[Transaction(self.query, batch)])
+        refused = ""
+        for _ in range(_TRIES):
+            table = self._open_for(schema)
+            # A commit that failed may have been made, and another driver of the query may have.
+            if self._is_done(table.transaction_version(self.query), batch):
+                return
+            by = table.metadata().partition_columns
+            try:
+                with self._explained("write"):
+                    # Against this version: a second commit of the same query is a conflict.
+                    table.create_write_transaction(
+                        actions, "append", table.schema(), by, commit_properties=noted
+                    )
+                    self._flush_from(table.version() + 1)
+            except CommitFailedError as error:
+                refused = _first_line(error)
+                continue
+            return
+        raise FileError(
+            f"{_TRIES} commits of batch {batch} to {self.location} met changes of others "
+            f"({refused}); {AGAIN}"
+        )
+
+    def _tidy(self) -> None:
+        """Merge small files, shorten the log; the rows stay what they are."""
+        from deltalake.exceptions import CommitFailedError
+
+        table = self._table()
+        before = table.version()
+        try:
+            with self._explained("write"):
+                table.optimize.compact()
+                table.create_checkpoint()
+                table.cleanup_metadata()
+                self._flush_from(before + 1)
+                if self.vacuum:
+                    table.vacuum(dry_run=False, full=True)
+        except CommitFailedError:
+            return  # others have rewritten the files
+
+    # -- the table --------------------------------------------------------------------------------
+
+    def _table(self) -> DeltaTable:
+        from deltalake import DeltaTable
+
+        with self._explained("read"):
+            return DeltaTable(self.location, storage_options=self.storage)
+
+    def _open_for(self, schema: pa.Schema) -> DeltaTable:
+        """The newest version of the table, if rows of a schema fit into it.
+
+        Raises
+        ------
+        UsageError
+        """
+        table = self._table()
+        require_fitting(table, schema, self.by, self.location)
+        return table
+
+    def _check_empty(self) -> None:
+        folder = Path(self.location)
+        if is_folder(self.location) and folder.is_dir():
+            others = sorted(p.name for p in folder.iterdir() if p.name != _LOG)
+            if others:
+                raise UsageError(
+                    f"{folder} is no Delta table, and has {others[0]}; choose another path, or "
+                    "remove the folder"
+                )
+
+    def _flush_from(self, version: int) -> None:
+        """Make versions of a table in a folder survive a crash of the machine.
+
+        delta-rs does not, and Spark never sends a batch again that it counts as done.
+        """
+        if not is_folder(self.location):
+            return
+        log = Path(self.location, _LOG)
+        while (record := log / f"{version:020}.json").exists():
+            for line in record.read_text(encoding="utf-8").splitlines():
+                added = json.loads(line).get("add")
+                if added is not None:
+                    self._flush(Path(self.location, unquote(added["path"])))
+            self._flush(record)
+            self._flush(log / f"{version:020}.checkpoint.parquet")
+            version += 1
+        self._flush(log / "_last_checkpoint")
+
+    def _flush(self, path: Path) -> None:
+        if path.exists():  # others may remove what they have merged
+            flush(path)
+            flush(path.parent)
+
+    @contextmanager
+    def _explained(self, what: str) -> Iterator[None]:
+        from deltalake.exceptions import CommitFailedError, DeltaError
+
+        try:
+            yield
+        except CommitFailedError:
+            raise
+        except (DeltaError, OSError) as error:
+            raise FileError(
+                f"cannot {what} the Delta table {self.location}: {_first_line(error)}; see that "
+                f"the driver and all workers can write there, and {AGAIN}"
+            ) from error
+
+
+def _delta_lake() -> None:
+    """Refuse to go on without delta-rs.
+
+    Raises
+    ------
+    MissingToolError
+    """
+    try:
+        import deltalake  # noqa: F401
+    except ImportError as error:
+        raise MissingToolError(
+            "format delta needs the package deltalake: pip install 'penstock[delta]'"
+        ) from error
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]

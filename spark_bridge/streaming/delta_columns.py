@@ -1,0 +1,161 @@
+"""Columns of a Delta table beside those of an output: what a table must be to get its rows."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyspark.sql import types as spark
+
+from penstock.errors import SchemaError, UsageError
+
+from ..types import arrow_type
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+
+#: Types that partition columns may have: their texts in Delta's log are the same everywhere.
+_PARTITIONED = (
+    pa.types.is_integer,
+    pa.types.is_string,
+    pa.types.is_boolean,
+    pa.types.is_date,
+    pa.types.is_timestamp,
+)
+
+
+def arrow_of(schema: spark.StructType) -> pa.Schema:
+    """Arrow schema of rows for Delta, all columns of which may be NULL.
+
+    Raises
+    ------
+    SchemaError
+        Delta has no type for a column, or does not tell two apart.
+    """
+    twice = [name for name, n in Counter(f.name.lower() for f in schema).items() if n > 1]
+    if twice:
+        raise SchemaError(f"a Delta table cannot have two columns {twice[0]}; rename one with AS")
+    fields = []
+    for one in schema:
+        dtype = _arrow_type(one.dataType)
+        if dtype is None:
+            raise SchemaError(
+                f"a Delta table has no type for column {one.name}, {one.dataType.simpleString()}; "
+                "CAST it, or leave it out"
+            )
+        fields.append(pa.field(one.name, dtype))
+    return pa.schema(fields)
+
+
+def _arrow_type(dtype: spark.DataType) -> pa.DataType | None:
+    """Arrow type of a type of Spark; None if Delta has none."""
+    if isinstance(dtype, spark.StructType):
+        inner = {f.name: _arrow_type(f.dataType) for f in dtype}
+        return None if None in inner.values() else pa.struct(list(inner.items()))
+    if isinstance(dtype, spark.ArrayType):
+        element = _arrow_type(dtype.elementType)
+        return None if element is None else pa.list_(element)
+    if isinstance(dtype, spark.MapType):
+        key, value = _arrow_type(dtype.keyType), _arrow_type(dtype.valueType)
+        return None if key is None or value is None else pa.map_(key, value)
+    return None if isinstance(dtype, spark.DayTimeIntervalType) else arrow_type(dtype)
+
+
+def check_partitions(by: Sequence[str], schema: pa.Schema) -> None:
+    """Refuse partition columns that a new table cannot have.
+
+    Raises
+    ------
+    UsageError
+    """
+    for name in by:
+        if name not in schema.names:
+            raise UsageError(
+                f"partitionBy names {name}, and the output has {', '.join(schema.names)}"
+            )
+        dtype = schema.field(name).type
+        if not any(kind(dtype) for kind in _PARTITIONED):
+            raise UsageError(
+                f"column {name} is {dtype}, and a Delta table is partitioned by text, integers, "
+                "booleans, dates and timestamps; CAST it, or leave it out"
+            )
+    if len(by) == len(schema.names):
+        raise UsageError("partitionBy names all columns; leave one for the files")
+
+
+def require_fitting(table: DeltaTable, schema: pa.Schema, by: Sequence[str], where: str) -> None:
+    """Refuse a table that rows do not fit into.
+
+    Parameters
+    ----------
+    table : deltalake.DeltaTable
+    schema : pyarrow.Schema
+        Of the rows.
+    by : sequence of str
+        Partition columns; empty for the table's own.
+    where : str
+        The table, for the message.
+
+    Raises
+    ------
+    UsageError
+    """
+    from deltalake import Schema
+
+    found, wanted = (_types(s) for s in (table.schema(), Schema.from_arrow(schema)))
+    if found != wanted:
+        names = [n for n in {**wanted, **found} if found.get(n) != wanted.get(n)]
+        told = "; ".join(
+            f"{n} is {found.get(n, 'missing')} there and {wanted.get(n, 'missing')} here"
+            for n in names
+        )
+        raise UsageError(
+            f"the Delta table {where} has other columns ({told}); write the same columns, or "
+            "choose another path"
+        )
+    its = table.metadata().partition_columns
+    if by and list(by) != its:
+        raise UsageError(
+            f"the Delta table {where} is partitioned by {', '.join(its) or 'nothing'}, not by "
+            f"{', '.join(by)}; leave partitionBy out, or choose another path"
+        )
+    rules = _rules(table)
+    if rules:
+        raise UsageError(
+            f"the Delta table {where} has rules that Penstock does not keep ({', '.join(rules)}); "
+            "write it inside foreachBatch, or choose another path"
+        )
+
+
+def _rules(table: DeltaTable) -> list[str]:
+    """What a table wants of its rows or files that is not looked at here."""
+    configuration = table.metadata().configuration
+    found = [key for key in configuration if key.startswith("delta.constraints.")]
+    if configuration.get("delta.columnMapping.mode", "none") != "none":
+        found.append("delta.columnMapping.mode")
+    for one in json.loads(table.schema().to_json())["fields"]:
+        found += [f"{one['name']}: {key}" for key in one["metadata"] if key.startswith("delta.")]
+    return found
+
+
+def _types(schema: Any) -> dict[str, str]:
+    """Types of a Delta schema's columns by name; what may be NULL inside of one does not count."""
+    return {
+        one["name"]: _shown(_plain(one["type"])) + ("" if one["nullable"] else " NOT NULL")
+        for one in json.loads(schema.to_json())["fields"]
+    }
+
+
+def _plain(kind: Any) -> Any:
+    if not isinstance(kind, dict):
+        return kind
+    if kind["type"] == "struct":
+        return {one["name"]: _plain(one["type"]) for one in kind["fields"]}
+    return {k: _plain(v) for k, v in kind.items() if not k.lower().endswith("containsnull")}
+
+
+def _shown(kind: Any) -> str:
+    return kind if isinstance(kind, str) else json.dumps(kind)
