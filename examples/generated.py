@@ -170,3 +170,39 @@ def bids() -> dict[str, pa.Table]:
     """Ten minutes of bids at 20,000 auctions, most of them at few; some come 2 s late."""
     work = NB7(seconds=600.0, rate=500.0, auctions=20_000, bidders=5_000, disorder_s=2.0, seed=4)
     return work.tables()
+
+
+def lightning() -> dict[str, pa.Table]:
+    """Half an hour of a thunderstorm that crosses a grid of substations, and their voltage dips.
+
+    A stroke disturbs what is within its reach, which grows with its current, after some ms; other
+    dips have causes of their own.
+    """
+    rng = np.random.default_rng(8)
+    count, seconds = 4000, 1800
+    t_us = np.sort(rng.integers(0, seconds * 1_000_000, count))
+    # The storm moves from the south-west to the north-east.
+    x = 5_000 + t_us / 1e6 * 25 + rng.normal(0, 6_000, count)
+    y = 10_000 + t_us / 1e6 * 15 + rng.normal(0, 5_000, count)
+    reach = np.minimum(400 + 45 * rng.lognormal(np.log(20), 0.7, count), 6_000)
+    stations = rng.integers(2_000, 58_000, (60, 2))
+    away = np.hypot(x[:, None] - stations[:, 0], y[:, None] - stations[:, 1])
+    stroke, hit = np.nonzero(away < reach[:, None])
+    others = 150
+    station = np.concatenate([hit, rng.integers(0, len(stations), others)])
+    after = rng.integers(2_000, 400_000, len(hit))
+    dip_us = np.concatenate([t_us[stroke] + after, rng.integers(0, seconds * 1_000_000, others)])
+    order = np.argsort(dip_us, kind="stable")
+    place = stations[station[order]]
+    columns = {
+        "strokes": {"t": t_us, "x_m": x, "y_m": y, "reach_m": reach},
+        "dips": {"t": dip_us[order], "x_m": place[:, 0], "y_m": place[:, 1]},
+    }
+    begin = 1_782_000_000_000_000  # an evening in June
+    tables = {}
+    for name, own in columns.items():
+        times = pa.array(begin + own.pop("t")).cast(pa.timestamp("us", "UTC"))
+        numbers = {key: pa.array(values.astype(np.int32)) for key, values in own.items()}
+        ids = pa.array(np.arange(len(times), dtype=np.int32))
+        tables[name] = pa.table({"id": ids, "t": times, **numbers})
+    return tables

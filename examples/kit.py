@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -62,7 +63,9 @@ def canvas(width: float, height: float, **panels: Any) -> tuple[Figure, list]:
     """An empty picture with so many panels beside (``ncols=``) or above (``nrows=``) each other."""
     import matplotlib as mpl
 
-    mpl.use("Agg")
+    # A notebook shows pictures by a backend of its own.
+    if "ipykernel" not in sys.modules:
+        mpl.use("Agg")
     mpl.rcParams.update(
         {
             "font.size": 10,

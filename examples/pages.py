@@ -1,14 +1,15 @@
 """Run the examples and write their pages: ``python examples/pages.py [NAME ...]``.
 
 An example is a script in cells (``# %%``), as editors and Jupytext know them. A page has its text,
-its code, what each cell printed, and its picture; streams are generated ones. ``--check`` compares
-pages with those in docs/examples and writes none of them.
+its code, what each cell printed, and its picture; streams are generated ones. Some are notebooks,
+too, with the same cells. ``--check`` compares pages with those in docs/examples and writes nothing.
 """
 
 from __future__ import annotations
 
 import argparse
 import io
+import json
 import os
 import re
 import shutil
@@ -18,11 +19,15 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs" / "examples"
-NAMES = ("orders_vehicles", "aircraft", "quotes", "dns_tls", "calls", "bids")
+NAMES = ("orders_vehicles", "aircraft", "quotes", "dns_tls", "calls", "bids", "lightning")
 #: Those of which there are no recorded streams.
-GENERATED = ("calls", "bids")
+GENERATED = ("calls", "bids", "lightning")
+#: Those that are notebooks, too.
+NOTEBOOKS = ("lightning",)
 
 _CELL = re.compile(r"^# %%(?P<kind>.*)\n", re.M)
+#: Remarks for lint, which say nothing to a reader.
+_REMARK = re.compile(r"  # (noqa|pyright).*")
 
 
 def cells(name: str) -> list[tuple[bool, str]]:
@@ -47,8 +52,7 @@ def page(name: str, printed: list[str]) -> str:
         if is_text:
             parts.append(body)
             continue
-        # Lint's remarks say nothing to a reader.
-        parts.append("```python\n" + re.sub(r"  # (noqa|pyright).*", "", body) + "\n```")
+        parts.append("```python\n" + _REMARK.sub("", body) + "\n```")
         output = next(outputs)
         if output.strip():
             lines = "\n".join(line.rstrip() for line in output.rstrip().split("\n"))
@@ -56,11 +60,26 @@ def page(name: str, printed: list[str]) -> str:
         if f'save(figure, "{name}")' in body:
             parts.append(f"![What the example draws]({name}.png)")
     recorded = "; with `PENSTOCK_DATA` naming a folder of recorded ones, they are those"
+    book = f", as does [the notebook](../../examples/{name}.ipynb)" if name in NOTEBOOKS else ""
     parts.append(
-        f"*`python examples/{name}.py` runs all of this. The streams of this page are generated"
-        f"{'' if name in GENERATED else recorded}. `make examples` writes the page.*"
+        f"*`python examples/{name}.py` runs all of this{book}. The streams of this page are "
+        f"generated{'' if name in GENERATED else recorded}. `make examples` writes the page.*"
     )
     return "\n\n".join(parts) + "\n"
+
+
+def notebook(name: str) -> str:
+    """A notebook of Jupyter with an example's cells, none of which has run."""
+    made = []
+    for number, (is_text, body) in enumerate(cells(name)):
+        kind: dict = {"cell_type": "markdown" if is_text else "code"}
+        if not is_text:
+            kind |= {"execution_count": None, "outputs": []}
+        lines = _REMARK.sub("", body).splitlines(keepends=True)
+        made.append(kind | {"id": f"{name}-{number}", "metadata": {}, "source": lines})
+    kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
+    book = {"cells": made, "metadata": {"kernelspec": kernel}, "nbformat": 4, "nbformat_minor": 5}
+    return json.dumps(book, indent=1) + "\n"
 
 
 def ran(name: str) -> list[str]:
@@ -95,6 +114,8 @@ def main() -> int:
             continue
         path.write_text(text, encoding="utf-8")
         shutil.copy(given.out / f"{name}.png", DOCS / f"{name}.png")
+        if name in NOTEBOOKS:
+            (ROOT / "examples" / f"{name}.ipynb").write_text(notebook(name), encoding="utf-8")
         print(f"wrote {path}")
     return status
 

@@ -35,7 +35,7 @@ COMMANDS = {
     "top": "Show rates, windows, latency and lanes of a join that serves metrics.",
     "serve": "Own devices, or rows of a relation, and work for other processes until interrupted.",
     "board": "Run a virtual board, make packages, test a board.",
-    "spark": "Run a Spark cluster on this machine.",
+    "spark": "Run a Spark cluster on this machine; pack what executors need.",
 }
 
 

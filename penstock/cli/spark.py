@@ -1,4 +1,4 @@
-"""``penstock spark``: runs a Spark cluster on this machine."""
+"""``penstock spark``: runs a Spark cluster on this machine, and packs what executors need."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from .options import group, grouped, option
 from .terminal import errors, say
 
 app = typer.Typer(
-    help="Run a Spark cluster on this machine.", no_args_is_help=True, add_completion=False
+    help="Run a Spark cluster on this machine; pack what executors need.",
+    no_args_is_help=True,
+    add_completion=False,
 )
 
 _FOLDER = Path("build/cluster")
@@ -96,3 +98,24 @@ def stop(folder: Folder = _FOLDER) -> None:
     from penstock.sim.local_spark.record import stop_recorded
 
     say(f"stopped {', '.join(stop_recorded(folder)) or 'nothing: it had ended'}")
+
+
+@app.command("pack")
+def pack(
+    output: Annotated[Path, typer.Option(help="The archive: *.tar.gz.")],
+    also: Annotated[
+        list[str] | None, typer.Option(help="A package that functions of yours need; repeat.")
+    ] = None,
+    python: Annotated[
+        Path | None,
+        typer.Option(help="Python on the executors, of this version; default: where it is here."),
+    ] = None,
+) -> None:
+    """Pack Penstock and what it needs on executors, for spark.archives."""
+    from penstock.spark_bridge.packing import pack
+
+    packages = pack(output, also or (), python)
+    say(f"wrote {output}: {output.stat().st_size / 1e6:.0f} MB, {len(packages)} packages")
+    say(f"  {', '.join(packages)}")
+    say(f"use   spark-submit --archives {output}#environment \\")
+    say("      --conf spark.pyspark.python=./environment/bin/python")

@@ -15,7 +15,7 @@ from tests.spark_bridge.kit.apps import light_java
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs" / "examples"
-NAMES = ("orders_vehicles", "aircraft", "quotes", "dns_tls", "calls", "bids")
+NAMES = ("orders_vehicles", "aircraft", "quotes", "dns_tls", "calls", "bids", "lightning")
 #: Without Spark it runs in seconds, so the short run has it, too.
 SHORT = ("calls",)
 
@@ -101,3 +101,40 @@ def test_on_recorded_streams(name, tmp_path):
     printed = ran(f"{name}.py", out=tmp_path)
     assert "recorded rows" in printed
     assert (tmp_path / f"{name}.png").stat().st_size > 10_000
+
+
+@pytest.mark.parametrize("name", PAGES.NOTEBOOKS)
+def test_a_notebook_has_its_examples_cells(name):
+    file = ROOT / "examples" / f"{name}.ipynb"
+    assert file.read_text(encoding="utf-8") == PAGES.notebook(name)
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("name", PAGES.NOTEBOOKS)
+def test_a_notebook_runs_and_prints_what_its_page_shows(name, tmp_path, monkeypatch):
+    pytest.importorskip("pyspark", reason="needs pip install 'penstock[spark]'")
+    pytest.importorskip("deltalake", reason="needs pip install deltalake")
+    client = pytest.importorskip("nbclient", reason="needs pip install 'penstock[dev]'")
+    nbformat = pytest.importorskip("nbformat", reason="needs pip install 'penstock[dev]'")
+    pytest.importorskip("ipykernel", reason="needs pip install 'penstock[dev]'")
+    for variable, text in light_java().items():
+        monkeypatch.setenv(variable, text)
+    # Jupyter begins in the folder of the notebook, where its helpers are. Here nothing is to be
+    # written into that one.
+    monkeypatch.setenv("PYTHONPATH", str(ROOT / "examples"))
+    monkeypatch.setenv("PYTHONWARNINGS", "ignore")
+    monkeypatch.delenv("PENSTOCK_DATA", raising=False)
+    book = nbformat.read(ROOT / "examples" / f"{name}.ipynb", as_version=4)
+    nbformat.validate(book)
+    place = {"metadata": {"path": str(tmp_path)}}
+    client.NotebookClient(
+        book, timeout=_TIMEOUT_S, kernel_name="python3", resources=place
+    ).execute()
+    outputs = [cell.outputs for cell in book.cells if cell.cell_type == "code"]
+    printed = [
+        "".join(one.text for one in of if one.output_type == "stream" and one.name == "stdout")
+        for of in outputs
+    ]
+    assert (DOCS / f"{name}.md").read_text(encoding="utf-8") == PAGES.page(name, printed)
+    shown = [one for of in outputs for one in of if "image/png" in one.get("data", {})]
+    assert len(shown) == 1
