@@ -170,7 +170,7 @@ def test_scales_that_cannot_be(scale: dict, message: str) -> None:
 
 
 def test_a_scale_is_for_numbers() -> None:
-    with pytest.raises(QueryError, match="not compared, sorted"):
+    with pytest.raises(SchemaError, match="a fixed-point scale is for float columns"):
         compiled(f"SELECT a.x FROM a JOIN b ON {WITHIN}", scale={"a.s": 2})
 
 
