@@ -171,10 +171,12 @@ class DeltaSink:
     def _commit(self, files: Sequence[DataFile], schema: pa.Schema, batch: int) -> None:
         from deltalake import CommitProperties, Transaction
         from deltalake.exceptions import CommitFailedError
-        from deltalake.transaction import AddAction
+        from deltalake.transaction import AddAction, RemoveAction
 
         now = int(time() * 1000)
-        actions = [AddAction(f.name, f.bytes, f.values, now, True, f.stats) for f in files]
+        actions: list[AddAction | RemoveAction] = [
+            AddAction(f.name, f.bytes, f.values, now, True, f.stats) for f in files
+        ]
         noted = CommitProperties(app_transactions=[Transaction(self.query, batch)])
         refused = ""
         for _ in range(_TRIES):

@@ -21,7 +21,9 @@ _COMPARING: tuple[tuple[tuple[type[exp.Expr], ...], tuple[str, ...]], ...] = (
     ((exp.Group, exp.Distinct), ("expressions",)),
     ((exp.Window,), ("partition_by",)),
 )
-_COMPARED = {kind: keys for kinds, keys in _COMPARING for kind in kinds}
+_COMPARED: dict[type[exp.Expr], tuple[str, ...]] = {
+    kind: keys for kinds, keys in _COMPARING for kind in kinds
+}
 
 
 def check_compared(tree: exp.Query) -> None:
