@@ -195,10 +195,12 @@ def explain(
     partitioning: str | None = None,
     memory_bytes: int | None = None,
     pins: str | None = None,
+    extended: bool = False,
     **options: Unpack[JoinOptions],
 ) -> str:
     """Describe how :func:`sql` would run: window, lanes and why so many, device, form, evaluations.
 
+    With ``extended`` all that is known; otherwise topics with many lines are cut to a few.
     Parameters and errors as for :func:`sql`; the same small jobs run. Of streams: in the files
     design.
     """
@@ -206,11 +208,13 @@ def explain(
         arguments = LookupArguments(
             lanes=lanes, partitioning=partitioning, memory_bytes=memory_bytes, pins=pins
         )
-        return describe_lookup(LookupCall.of(spark, query, tables, options, arguments))
+        return describe_lookup(
+            LookupCall.of(spark, query, tables, options, arguments), extended=extended
+        )
     refuse_without_relation(memory_bytes=memory_bytes, pins=pins)
     frames = cast("Mapping[str, DataFrame | str]", tables)
     try:
-        return _explained(_plan(spark, query, frames, options, lanes, partitioning))
+        return _explained(_plan(spark, query, frames, options, lanes, partitioning), extended)
     except MistakenError:
         raise
     except QueryError as error:
@@ -219,7 +223,7 @@ def explain(
 
     def plan(text: str, given: Mapping[str, DataFrame | str], own: JoinOptions) -> DataFrame:
         made = _plan(spark, text, given, own, lanes, partitioning)
-        facts.append(_explained(made))
+        facts.append(_explained(made, extended))
         return made.frame() if isinstance(made, BatchPlan) else made
 
     parts.open(plan, lambda part: facts.append(show([told(part)])))
@@ -251,8 +255,10 @@ def _plan(
     return BatchPlan.of(request, lanes, partitioning)
 
 
-def _explained(made: BatchPlan | StreamFrame) -> str:
-    return describe(made) if isinstance(made, BatchPlan) else made.explained()
+def _explained(made: BatchPlan | StreamFrame, extended: bool) -> str:
+    if isinstance(made, BatchPlan):
+        return describe(made, extended=extended)
+    return made.explained(extended=extended)
 
 
 def _text(names: tuple[str, str], on: str | Sequence[str], how: str, select: str) -> str:

@@ -13,13 +13,29 @@ from penstock.query.overflow import beyond_spark
 
 from .devices import NOTHING, DeviceChoice
 
+#: Most lines of a topic, so that an explanation is a screen.
+_MOST_LINES = 4
+
 #: A topic and a text; the topic is empty if the text continues the one before.
 Fact = tuple[str, str]
 
 
-def show(facts: Iterable[Fact]) -> str:
-    """A fact per line."""
-    return "\n".join(f"{name:12} {text}" for name, text in facts)
+def show(facts: Iterable[Fact], *, extended: bool = False) -> str:
+    """A fact per line; of a topic with many, all only where ``extended`` asks for them."""
+    topics: list[list[str]] = []
+    last = None
+    for name, text in facts:
+        if name not in ("", last) or not topics:
+            topics.append([])
+        topics[-1].append(f"{name:12} {text}")
+        last = name or last
+    lines = []
+    for topic in topics:
+        cut = len(topic) if extended or len(topic) <= _MOST_LINES + 1 else _MOST_LINES
+        lines += topic[:cut]
+        if cut < len(topic):
+            lines.append(f"{'':12} and {len(topic) - cut} more, with extended=True")
+    return "\n".join(lines)
 
 
 def subject(query: JoinQuery) -> list[Fact]:

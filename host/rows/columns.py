@@ -155,7 +155,7 @@ def _fixed_point(array: pa.Array, valid: np.ndarray | None, digits: int, where: 
         row = int(np.argmax(bad))
         raise DataError(
             f"{where} is declared with {digits} decimal digits, but row {row} holds "
-            f"{values[row]!r}; declare more digits, or round the column first"
+            f"{values[row].item()!r}; declare more digits, or round the column first"
         )
     return int_vector(scaled.astype(np.int64), valid)
 

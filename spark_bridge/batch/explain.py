@@ -9,7 +9,7 @@ from .choose import Choice
 from .join import BatchPlan
 
 
-def describe(plan: BatchPlan) -> str:
+def describe(plan: BatchPlan, *, extended: bool = False) -> str:
     """The plan as text, a fact per line."""
     request = plan.request
     query = request.query
@@ -25,7 +25,7 @@ def describe(plan: BatchPlan) -> str:
     lines += devices(request.device)
     if query.aggregation is not None:
         lines.append(("groups", "partial aggregates per lane, merged by key in a second stage"))
-    return show(lines)
+    return show(lines, extended=extended)
 
 
 def _shards(query: JoinQuery, choice: Choice, number: int, halves: int) -> list[Fact]:

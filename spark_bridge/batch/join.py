@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import reduce
 
@@ -19,6 +19,7 @@ from ..blobs import BLOB, BUCKET, SCHEMA
 from ..inputs import TICKS, Input, needs_places, union_of
 from ..merging import merge
 from ..request import Request
+from ..shown import described, task_of, told
 from ..types import output_schema, spark_schema
 from .choose import Choice
 from .decide import decide
@@ -72,7 +73,8 @@ class BatchPlan:
         # Raises what the join would raise, before any job runs.
         output = output_schema(joined_schema(query, schemas))
         inputs = {s.side: Input(query, s, request.frames[s.table]) for s in query.sides}
-        return BatchPlan(request, inputs, decide(request, inputs), output)
+        with described(request.spark, f"counts rows for the lanes of the {told(query)}"):
+            return BatchPlan(request, inputs, decide(request, inputs), output)
 
     def frame(self) -> DataFrame:
         """The result."""
@@ -109,10 +111,9 @@ class BatchPlan:
             buckets=self._buckets,
         )
 
-        def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            return shard_join.run(batches)
-
-        return moved.mapInArrow(run, spark_schema(SCHEMA if groups else self.output))
+        query = self.request.query
+        work = task_of(told(query), lambda batches: shard_join.run(batches))
+        return moved.mapInArrow(work, spark_schema(SCHEMA if groups else self.output))
 
     def _placed(self, one: Input, shards: Shards) -> list[Column]:
         """Columns beside the slots; a row that goes to several shards is copied for each."""
@@ -143,11 +144,9 @@ class BatchPlan:
         compiled, output = self.request.compiled, self.output
         rows = self.request.conf.output_rows
 
-        def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            return merge(compiled, output, rows, batches)
-
+        work = task_of("merged groups", lambda batches: merge(compiled, output, rows, batches))
         moved = partial.repartitionById(self._buckets, BUCKET)
-        return moved.mapInArrow(run, spark_schema(output))
+        return moved.mapInArrow(work, spark_schema(output))
 
 
 def joined_schema(query: JoinQuery, schemas: Mapping[str, pa.Schema]) -> pa.Schema:

@@ -25,6 +25,7 @@ from penstock.host.relation.folder.zorder import SAMPLE
 from ..conf import Conf
 from ..request import frame_of
 from ..rows import cast_to
+from ..shown import described, task_of
 from ..types import arrow_schema, arrow_type
 
 #: Column of a row's part; columns of the DataFrame are named by number.
@@ -151,14 +152,11 @@ def _write(
     )
     task = _PartTask(build, schema, memory_bytes)
 
-    def number(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return task.number(batches)
-
-    def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return task.write(batches)
-
+    number = task_of("parts of a relation", lambda batches: task.number(batches))
+    write = task_of("relation", lambda batches: task.write(batches))
     numbered = named.mapInArrow(number, with_part)
-    written = numbered.repartitionById(build.parts, _PART).mapInArrow(write, _SAID).collect()
+    with described(frame.sparkSession, "stores a DataFrame as a relation"):
+        written = numbered.repartitionById(build.parts, _PART).mapInArrow(write, _SAID).collect()
     said = sorted((row["part"], row["record"]) for row in written)
     if not said:
         return [build.write([])]

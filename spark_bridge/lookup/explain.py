@@ -10,7 +10,7 @@ from .join import LookupCall
 from .versions import OwnSnapshot, PinnedVersion
 
 
-def describe(call: LookupCall) -> str:
+def describe(call: LookupCall, *, extended: bool = False) -> str:
     """The join as text, a fact per line."""
     plan, query = call.plan, call.plan.query
     outer, inner = plan.outer.alias, plan.inner.alias
@@ -32,7 +32,7 @@ def describe(call: LookupCall) -> str:
     lines.append(("version", _version(call)))
     lines.append(("tasks", _tasks(call)))
     lines += forms(query)
-    return show([*lines, *devices(call.task.device)])
+    return show([*lines, *devices(call.task.device)], extended=extended)
 
 
 def _relation(call: LookupCall) -> list[Fact]:

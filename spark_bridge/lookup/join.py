@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 
@@ -30,6 +30,7 @@ from ..merging import merge
 from ..metrics.lookups import observe, with_figures
 from ..request import JoinOptions, call_options, frame_of
 from ..resources import await_slot
+from ..shown import task_of
 from ..time_zone import session_zone
 from ..types import arrow_schema, check_used, output_schema, spark_schema
 from .arcs import ArcOf, Asked, Place
@@ -214,10 +215,8 @@ class LookupCall:
             partial = partial.union(self.spark.range(1).select(F.lit(0).alias(BUCKET), empty))
         compiled, most = self.task.compiled, self.task.conf.output_rows
 
-        def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            return merge(compiled, output, most, batches)
-
-        return partial.repartitionById(buckets, BUCKET).mapInArrow(run, spark_schema(output))
+        work = task_of("merged groups", lambda batches: merge(compiled, output, most, batches))
+        return partial.repartitionById(buckets, BUCKET).mapInArrow(work, spark_schema(output))
 
     def _sent(self, moved: DataFrame, lanes: int) -> DataFrame:
         """The rows in the partitions where they meet the relation."""
@@ -240,10 +239,8 @@ def refuse_without_relation(**given: object) -> None:
 
 
 def _mapped(frame: DataFrame, task: LookupTask, schema: pa.Schema) -> DataFrame:
-    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return task.run(batches)
-
-    return frame.mapInArrow(run, spark_schema(schema))
+    work = task_of(f"lookup in {task.relation.shown}", lambda batches: task.run(batches))
+    return frame.mapInArrow(work, spark_schema(schema))
 
 
 def _shuffled(spark: SparkSession) -> int:

@@ -14,7 +14,7 @@ from .routing import wanted_cells
 from .spec import JoinSpec
 
 
-def describe(spec: JoinSpec, shards: int) -> str:
+def describe(spec: JoinSpec, shards: int, *, extended: bool = False) -> str:
     """A query of the files design, a fact per line.
 
     Parameters
@@ -36,7 +36,7 @@ def describe(spec: JoinSpec, shards: int) -> str:
         *forms(query),
         *devices(spec.device),
     ]
-    return show(facts)
+    return show(facts, extended=extended)
 
 
 def _routing(query: JoinQuery, spec: JoinSpec) -> Iterator[Fact]:

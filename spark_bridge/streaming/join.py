@@ -264,7 +264,7 @@ class StreamingJoin(StreamFrame):
         return StreamingJoinWriter(self.spark, self.spec, self.rows, self.lanes, self.after)
 
     def explained(self, *, extended: bool = False) -> str:
-        return describe(self.spec, self.lanes or parallelism(self.spark))
+        return describe(self.spec, self.lanes or parallelism(self.spark), extended=extended)
 
     def rest(self, checkpointLocation: str, storeLocation: str | None = None) -> DataFrame:
         """The output that would follow if both sources ended now.

@@ -17,6 +17,7 @@ from penstock.plan.query import LEFT, RIGHT
 
 from ..blobs import BUCKET, SCHEMA
 from ..merging import merge
+from ..shown import described, task_of, told
 from ..stream_frame import After
 from ..task import partition
 from ..types import spark_schema
@@ -102,10 +103,24 @@ class MicroBatch:
                 sink(self._late(spark, commit, side), batch)
         records, shards = FigureRecords(self.store.folder), shards_of(commit, self.shards)
         joined = output_of(spark, self.spec, self.store, commit, shards, records)
-        self.sink(self.after(joined), batch)
+        with described(spark, self._shown(before, commit)):
+            self.sink(self.after(joined), batch)
         tasks = 2 * shards if are_merged(self.spec, commit) else shards
         records.put(self.spec, before, commit, tasks)
         self.store.clean(commit, before)
+
+    def _shown(self, before: Commit, commit: Commit) -> str:
+        """A micro-batch in words, for Spark's UI."""
+        names = self.spec.names
+        came = ", ".join(
+            f"{commit.arrived[side] - before.arrived[side]:,} rows of {names[side]}"
+            for side in (LEFT, RIGHT)
+        )
+        late = sum(commit.late_rows.values()) - sum(before.late_rows.values())
+        return (
+            f"batch {commit.batch} of the {told(self.spec.query())}: {came} came, {late:,} of them "
+            f"too late; {commit.window()['window_rows']:,} in the window"
+        )
 
     # -- taking rows in ---------------------------------------------------------------------------
 
@@ -118,7 +133,9 @@ class MicroBatch:
             if written:
                 yield _text(store.report(partition(), written))
 
-        found = store.reports(row["text"] for row in rows.mapInArrow(run, "text string").collect())
+        taken = rows.mapInArrow(task_of("rows taken in", run), "text string")
+        with described(rows.sparkSession, f"batch {batch} takes its rows in"):
+            found = store.reports(row["text"] for row in taken.collect())
         reports: dict[str, list[Report]] = {LEFT: [], RIGHT: []}
         # The partitions order the rows of a batch.
         for one in (Report.of(one) for part in sorted(found) for one in found[part]):
@@ -178,7 +195,7 @@ class MicroBatch:
             file = merge_files(spec, store, commit, todo[number])
             yield _text(store.report(number, [] if file is None else [asdict(file)]))
 
-        found = _tasks(spark, len(todo), run, "text string").collect()
+        found = _tasks(spark, len(todo), run, "merged files", "text string").collect()
         done: list[tuple[Merge, StoredFile | None]] = []
         for number, written in store.reports(row["text"] for row in found).items():
             done.append((todo[number], StoredFile(**written[0]) if written else None))
@@ -190,7 +207,9 @@ class MicroBatch:
         def run(number: int) -> Iterable[pa.RecordBatch]:
             return store.read(files[number]).to_batches()
 
-        return _tasks(spark, len(files), run, spark_schema(self.spec.side_schema(side)))
+        return _tasks(
+            spark, len(files), run, "late rows", spark_schema(self.spec.side_schema(side))
+        )
 
 
 def shards_of(commit: Commit, most: int) -> int:
@@ -217,7 +236,7 @@ def output_of(
     def run(shard: int) -> Iterator[pa.RecordBatch]:
         return run_share(spec, store, commit, Share(shard, shards), records)
 
-    rows = _tasks(spark, shards, run, spark_schema(spec.output))
+    rows = _tasks(spark, shards, run, told(spec.query()), spark_schema(spec.output))
     if are_merged(spec, commit):
         rows = rows.union(_merged_groups(spark, spec, store, commit, shards, records))
     ordering = spec.compiled.ordering
@@ -248,14 +267,16 @@ def _merged_groups(
     def merged(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return merge(spec.compiled, spec.output, spec.device.conf.output_rows, batches)
 
-    found = _tasks(spark, shards, run, spark_schema(SCHEMA))
-    return found.repartitionById(shards, BUCKET).mapInArrow(merged, spark_schema(spec.output))
+    found = _tasks(spark, shards, run, told(spec.query()), spark_schema(SCHEMA))
+    merging = task_of("merged groups", merged)
+    return found.repartitionById(shards, BUCKET).mapInArrow(merging, spark_schema(spec.output))
 
 
 def _tasks(
     spark: SparkSession,
     count: int,
     work: Callable[[int], Iterable[pa.RecordBatch]],
+    name: str,
     schema: StructType | str,
 ) -> DataFrame:
     """The rows that ``work`` gives for the numbers from 0 on, each in a task of its own."""
@@ -265,7 +286,7 @@ def _tasks(
             for number in batch.column(0).to_pylist():
                 yield from work(number)
 
-    return spark.range(0, count, 1, count).mapInArrow(run, schema)
+    return spark.range(0, count, 1, count).mapInArrow(task_of(name, run), schema)
 
 
 def _text(text: str) -> pa.RecordBatch:

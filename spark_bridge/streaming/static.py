@@ -146,7 +146,7 @@ class StaticJoin(StreamFrame):
             *forms(self.query),
             *devices(self.device),
         ]
-        return show(facts)
+        return show(facts, extended=extended)
 
     def frame(self, checkpoint: str) -> DataFrame:
         """The streaming DataFrame of a query with a checkpoint.

@@ -15,6 +15,7 @@ from pyspark.sql.types import StructType
 from penstock.errors import UsageError
 
 from ..metrics.listener import records_are
+from ..shown import is_classic
 from ..sources import register_sources
 from ..sources.sink import NAME as BATCHES
 from ..stream_frame import After
@@ -303,7 +304,7 @@ class StreamingJoinWriter(DataStreamWriter):
         return self._after(joined_rows(self._spark, self._spec)).schema
 
     def _require_classic(self, what: str) -> None:
-        if type(self._spark).__module__.startswith("pyspark.sql.connect"):
+        if not is_classic(self._spark):
             raise UsageError(
                 f"{what} works on the session of the program, and through Spark Connect the output "
                 "is written in another process; start(PATH) with a format of files"

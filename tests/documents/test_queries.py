@@ -64,6 +64,17 @@ KNOWN = {
         },
         [("a", at(0)[0].as_py(), 1), ("B", at(600)[0].as_py(), 0)],
     ),
+    "docs/sql.md ### Lists, structs and maps": (
+        {
+            "a": {"id": [1, 2], "pos": [{"x": 3}, {"x": 4}], "t": [0, 0]},
+            "b": {
+                "pos": [{"x": 3}, {"x": 4}],
+                "tags": [["old", "new"], ["old"]],
+                "t": [5, 5],
+            },
+        },
+        [(1, {"x": 3}, 0, 3, "old", 2)],
+    ),
     "docs/lookup.md ## Beside other joins": (
         {
             "rides": {"id": [1, 2], "x": [0, 900], "y": [0, 0], "zone": [3, 4], "t": at(0, 0)},

@@ -22,7 +22,7 @@ import typer
 from tests.kit.documents import ROOT
 
 #: Programs of others that pages call.
-OTHERS = {"cat", "cp", "duckdb", "grep", "ping", "xbutil"}
+OTHERS = {"cat", "cp", "duckdb", "grep", "hdfs", "ping", "spark-submit", "venv-pack", "xbutil"}
 #: What stands for something that the reader puts there: ``N``, ``PORT``, ``...``.
 _PLACEHOLDER = re.compile(r"\.\.\.|[A-Z]+")
 
@@ -36,7 +36,7 @@ def check(call: Sequence[str], written: Collection[str] = ()) -> None:
         Files that were written before it.
     """
     name, *arguments = call
-    program = re.sub(r"^(board|spark|\.venv)/bin/|\d$", "", name)
+    program = re.sub(r"^(board|spark|\.venv|/databricks/python)/bin/|\d$", "", name)
     if program == "penstock":
         from penstock.cli.main import app
 
@@ -50,7 +50,7 @@ def check(call: Sequence[str], written: Collection[str] = ()) -> None:
     elif program == "pip":
         _pip(arguments)
     else:
-        assert name in OTHERS, f"nothing is known of {name}"
+        assert program in OTHERS, f"nothing is known of {name}"
 
 
 def _click(command: Any, arguments: Sequence[str], parent: Any = None) -> None:

@@ -9,8 +9,8 @@ from pathlib import Path
 #: Programs of environments that pages make.
 _OWN = [
     f"{folder}/bin/{name}"
-    for folder in ("board", "spark")
-    for name in ("penstock", "python", "pip")
+    for folder in ("board", "spark", "/databricks/python")
+    for name in ("penstock", "python", "pip", "spark-submit")
 ]
 _SCRIPT = """
 note() {{ printf '%s\\0' "$#" "$@" >> "$CALLS"; }}

@@ -1,0 +1,76 @@
+"""What Spark's own UI shows of a join: names of its nodes and jobs, and its errors."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from penstock.errors import PenstockError
+from penstock.plan.query import JoinQuery
+
+#: Gives the rows of a partition for those of another.
+Work = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+#: Has Spark's worker tell of an error without the calls that led to it.
+_HIDES = "SPARK_HIDE_TRACEBACK"
+_DESCRIPTION = "spark.job.description"
+
+
+def task_of(name: str, work: Work) -> Work:
+    """A function for ``mapInArrow`` that Spark shows under a name.
+
+    What Spark tells of an error of Penstock's in it is the message, without the calls.
+    """
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        try:
+            yield from work(batches)
+        except PenstockError as error:
+            if _HIDES in os.environ:
+                raise
+            os.environ[_HIDES] = "1"
+            raise _once(error) from None
+
+    run.__name__ = f"penstock {name}"
+    return run
+
+
+def _once(error: PenstockError) -> PenstockError:
+    """The error, as one after which Spark's worker tells calls again."""
+    kind = type(error)
+
+    def text(self: PenstockError) -> str:
+        os.environ.pop(_HIDES, None)
+        return kind.__str__(self)
+
+    names = {"__module__": kind.__module__, "__qualname__": kind.__qualname__, "__str__": text}
+    return type(kind.__name__, (kind,), names)(*error.args)
+
+
+def told(query: JoinQuery) -> str:
+    """A join in words."""
+    return f"{query.kind.value.lower()} join of {query.left.alias} and {query.right.alias}"
+
+
+def is_classic(spark: SparkSession) -> bool:
+    """Whether a session has a SparkContext; those of Spark Connect have none."""
+    return not type(spark).__module__.startswith("pyspark.sql.connect")
+
+
+@contextmanager
+def described(spark: SparkSession, text: str) -> Iterator[None]:
+    """Describe the jobs that run meanwhile; through Spark Connect they have no description."""
+    if not is_classic(spark):
+        yield
+        return
+    context = spark.sparkContext
+    before = context.getLocalProperty(_DESCRIPTION)
+    context.setJobDescription(f"Penstock: {text}")
+    try:
+        yield
+    finally:
+        context.setLocalProperty(_DESCRIPTION, before)  # type: ignore[arg-type]
