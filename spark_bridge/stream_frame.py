@@ -12,6 +12,7 @@ from typing import Any, NoReturn, Self
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as spark_types
+from pyspark.sql.streaming import DataStreamWriter
 
 from penstock.errors import UsageError
 
@@ -205,6 +206,26 @@ class StreamFrame(DataFrame):
                 f"{_INSTEAD['batch']}"
             )
         return self.then(after)
+
+
+def settle(
+    writer: DataStreamWriter,
+    format: str | None,
+    outputMode: str | None,
+    partitionBy: str | list[str] | None,
+    queryName: str | None,
+    options: dict[str, Any],
+) -> None:
+    """Call the methods of a writer that the arguments of ``start`` stand for."""
+    writer.options(**options)
+    if format is not None:
+        writer.format(format)
+    if outputMode is not None:
+        writer.outputMode(outputMode)
+    if partitionBy is not None:
+        writer.partitionBy(*([partitionBy] if isinstance(partitionBy, str) else partitionBy))
+    if queryName is not None:
+        writer.queryName(queryName)
 
 
 def _nodes(frame: DataFrame) -> set[str]:

@@ -6,14 +6,12 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 from urllib.parse import urlparse
 from uuid import uuid4
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.streaming import DataStreamWriter
 
 from penstock.errors import QueryError, UsageError
 from penstock.host.join.lookup.source import RelationTable
@@ -36,10 +34,8 @@ from ..time_zone import session_zone
 from ..types import arrow_schema, check_used, output_schema, spark_schema
 from .notes import put_note, read_note
 from .place import FOLDER
+from .static_writer import StaticJoinWriter
 from .store import file_store
-
-if TYPE_CHECKING:
-    from pyspark.sql.streaming.query import StreamingQuery
 
 #: Folder of such relations beside the other files of a query.
 _STATIC = "static"
@@ -158,12 +154,12 @@ class StaticJoin(StreamFrame):
         FileError
             It cannot be written or read.
         """
-        stored = RelationTable(self._stored(checkpoint), refresh="start")
+        stored = RelationTable(self.stored(checkpoint), refresh="start")
         tables = {**self.frames, self.name: stored}
         made = LookupCall.of(self.spark, self.text, tables, self.options, self.arguments)
         return self.after(made.frame())
 
-    def _stored(self, checkpoint: str) -> str:
+    def stored(self, checkpoint: str) -> str:
         """Where the static DataFrame is stored, now or since an earlier start."""
         folder = f"{checkpoint.rstrip('/')}/{FOLDER}/{_STATIC}"
         is_local = urlparse(folder).scheme in ("", "file")
@@ -192,94 +188,6 @@ class StaticJoin(StreamFrame):
                 f"{', '.join(missing)}; begin with a new checkpoint"
             )
         return known["at"]
-
-
-class StaticJoinWriter(DataStreamWriter):
-    """Spark's ``DataStreamWriter`` of a stream beside a static DataFrame, once it starts."""
-
-    def __init__(self, join: StaticJoin) -> None:
-        self._join = join
-        self._calls: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = []
-        self._checkpoint: str | None = None
-
-    def _set(self, method: str, *args: Any, **named: Any) -> StaticJoinWriter:
-        self._calls.append((method, args, named))
-        return self
-
-    def format(self, source: str) -> StaticJoinWriter:
-        return self._set("format", source)
-
-    def option(self, key: str, value: Any) -> StaticJoinWriter:
-        if key.lower() == "checkpointlocation":
-            self._checkpoint = str(value)
-        return self._set("option", key, value)
-
-    def options(self, **options: Any) -> StaticJoinWriter:
-        for key, value in options.items():
-            self.option(key, value)
-        return self
-
-    def outputMode(self, outputMode: str) -> StaticJoinWriter:
-        return self._set("outputMode", outputMode)
-
-    def partitionBy(self, *cols: Any) -> StaticJoinWriter:
-        return self._set("partitionBy", *cols)
-
-    def queryName(self, queryName: str) -> StaticJoinWriter:
-        return self._set("queryName", queryName)
-
-    def trigger(self, **trigger: Any) -> StaticJoinWriter:  # type: ignore[override]
-        return self._set("trigger", **trigger)
-
-    def foreachBatch(self, func: Any) -> StaticJoinWriter:
-        return self._set("foreachBatch", func)
-
-    def foreach(self, f: Any) -> StaticJoinWriter:
-        return self._set("foreach", f)
-
-    def start(
-        self,
-        path: str | None = None,
-        format: str | None = None,
-        outputMode: str | None = None,
-        partitionBy: str | list[str] | None = None,
-        queryName: str | None = None,
-        **options: Any,
-    ) -> StreamingQuery:
-        """Store the static DataFrame, if this is the first start, and start the query.
-
-        Raises
-        ------
-        UsageError, FileError
-            As :meth:`StaticJoin.frame`; or there is no checkpointLocation.
-        """
-        self.options(**options)
-        return self._opened().start(path, format, outputMode, partitionBy, queryName)
-
-    def toTable(
-        self,
-        tableName: str,
-        format: str | None = None,
-        outputMode: str | None = None,
-        partitionBy: str | list[str] | None = None,
-        queryName: str | None = None,
-        **options: Any,
-    ) -> StreamingQuery:
-        """As :meth:`start`, into a table of the session's catalog."""
-        self.options(**options)
-        return self._opened().toTable(tableName, format, outputMode, partitionBy, queryName)
-
-    def _opened(self) -> Any:
-        if self._checkpoint is None:
-            raise UsageError(
-                f"{self._join.name} is stored under the checkpoint of the query: "
-                '.option("checkpointLocation", FOLDER), on a file system that the driver and all '
-                "workers share"
-            )
-        writer = self._join.frame(self._checkpoint).writeStream
-        for method, args, named in self._calls:
-            writer = getattr(writer, method)(*args, **named)
-        return writer
 
 
 def _order(

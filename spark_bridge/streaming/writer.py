@@ -18,7 +18,7 @@ from ..metrics.listener import records_are
 from ..shown import is_classic
 from ..sources import register_sources
 from ..sources.sink import NAME as BATCHES
-from ..stream_frame import After
+from ..stream_frame import After, settle
 from ..types import spark_schema
 from .delta import NAME as DELTA
 from .delta import DeltaSink
@@ -189,15 +189,7 @@ class StreamingJoinWriter(DataStreamWriter):
         """
         if path is not None:
             self.option("path", path)
-        self.options(**options)
-        if format is not None:
-            self.format(format)
-        if outputMode is not None:
-            self.outputMode(outputMode)
-        if partitionBy is not None:
-            self.partitionBy(partitionBy)
-        if queryName is not None:
-            self.queryName(queryName)
+        settle(self, format, outputMode, partitionBy, queryName, options)
         checkpoint = self._options.get("checkpointLocation")
         if checkpoint is None:
             raise UsageError(

@@ -209,6 +209,24 @@ def test_what_a_static_table_refuses(spark, tables):
         stream(spark, "SELECT d.name FROM a RIGHT JOIN d ON a.x = d.x", given)
 
 
+def test_into_a_delta_table(spark, tables, tmp_path):
+    """Each micro-batch once, also where Spark repeats the last one."""
+    deltalake = pytest.importorskip("deltalake", reason="needs pip install 'penstock[delta]'")
+    given = {"a": tables["a"], "d": spark.createDataFrame(NAMES)}
+    for _ in range(2):
+        made = stream(spark, LOOKUPS["semi"], given)
+        writer = made.writeStream.format("delta").trigger(availableNow=True)
+        writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint"))
+        running = writer.start(str(tmp_path / "table"))
+        assert running.awaitTermination(240)
+        commits = sorted((tmp_path / "checkpoint" / "commits").glob("[0-9]*"))
+        commits[-1].unlink()
+        commits[-1].with_name(f".{commits[-1].name}.crc").unlink(missing_ok=True)
+    rows = deltalake.DeltaTable(str(tmp_path / "table")).to_pyarrow_table()
+    expected = [n for n, _, x in ROWS["a"] if x in (0, 1, 3)]
+    assert sorted(rows["n"].to_pylist()) == sorted(expected)
+
+
 def test_join_takes_a_static_table(spark, tables, tmp_path):
     made = tables["a"].transform(join, spark.createDataFrame(NAMES), on=["x"], how="left_semi")
     assert made.columns == ["n", "t", "x"]
