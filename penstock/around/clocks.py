@@ -41,7 +41,7 @@ class Clocks:
         """The time of a side that the options name."""
         for name, column in (self.options.time or {}).items():
             if name.lower() in (side.alias.lower(), side.source.lower()):
-                return column
+                return column.lower()
         return None
 
     def times(self, side: JoinSide) -> dict[str, str]:
@@ -52,7 +52,7 @@ class Clocks:
         if side.source in self.joined:
             return self.joined[side.source]
         schema = () if side.source in self.relations else self.schemas[side.table]
-        return {one.name: side.alias for one in schema if pa.types.is_timestamp(one.type)}
+        return {one.name.lower(): side.alias for one in schema if pa.types.is_timestamp(one.type)}
 
     def unique_of(self, side: JoinSide) -> dict[str, set[str]]:
         """Columns of a side that no two rows of a source share, by source."""
@@ -60,7 +60,8 @@ class Clocks:
             return {alias: own for (name, alias), own in self.unique.items() if name == side.source}
         for name, columns in (self.options.unique or {}).items():
             if name.lower() in (side.alias.lower(), side.source.lower()):
-                return {side.alias: {columns} if isinstance(columns, str) else set(columns)}
+                names = [columns] if isinstance(columns, str) else columns
+                return {side.alias: {one.lower() for one in names}}
         return {}
 
     def unique_in(self, item: exp.Expr) -> set[str]:

@@ -66,9 +66,18 @@ def qualified(tree: exp.Query, schemas: Mapping[str, pa.Schema]) -> exp.Query:
         whole = qualify(named, dialect=Penstock, schema=known, identify=False)
         for select in whole.find_all(exp.Select):
             _inline_windows(select)
+        _spell_tables(whole, schemas)
         return annotate_types(whole, schema=known, dialect=Penstock)
     except (OptimizeError, SchemaError) as error:
         raise PartError(_said(str(error).splitlines()[0], schemas)) from None
+
+
+def _spell_tables(tree: exp.Expr, schemas: Mapping[str, pa.Schema]) -> None:
+    """Write names of tables as they are given; those of columns and aliases are in lower case."""
+    spelled = {name.lower(): name for name in schemas}
+    for table in tree.find_all(exp.Table):
+        if isinstance(table.this, exp.Identifier) and table.name in spelled:
+            table.set("this", exp.to_identifier(spelled[table.name], quoted=True))
 
 
 def _check_except(item: exp.Expr, schemas: Mapping[str, pa.Schema], tree: exp.Query) -> None:

@@ -118,6 +118,7 @@ _OF_TIMES = {
         "to_days((us // 86400000000)::INT) + "
         "to_microseconds(us - (us // 86400000000) * 86400000000)"
     ),
+    "ps_abs_span(x)": "greatest(x, -x)",
     "ps_between(a, b)": "ps_span_of(epoch_us(b) - epoch_us(a))",
     # As java.time counts months: those of dates, of which the later one is a day less where its
     # time of day comes before the other's.

@@ -113,6 +113,13 @@ def moved(tree: exp.Add | exp.Sub) -> exp.Expr:
     return type(tree)(this=_as_timestamp(a), expression=_as_timestamp(b))
 
 
+def absolute(tree: exp.Abs) -> exp.Expr:
+    """``abs`` of a number, or of how far two times are apart, of which DuckDB has none."""
+    own = tree.this.unnest()
+    is_span = isinstance(own, exp.Anonymous) and own.name in ("ps_between", "to_days")
+    return call("ps_abs_span", tree.this) if is_span or is_of(own, "interval") else tree
+
+
 def date_diff(tree: exp.DateDiff) -> exp.Expr:
     """``datediff(to, from)`` in days, or ``datediff(unit, from, to)``."""
     if tree.args.get("unit") is not None:

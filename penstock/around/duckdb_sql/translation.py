@@ -19,7 +19,7 @@ _SAME: tuple[type[exp.Expr], ...] = (
     *(exp.And, exp.Or, exp.Not, exp.Case, exp.If, exp.Coalesce, exp.Nullif, exp.Least),
     *(exp.Greatest, exp.Exists, exp.Cast, exp.TryCast, exp.Interval),
     # Numbers
-    *(exp.Abs, exp.Exp, exp.Sin, exp.Cos, exp.Tan, exp.Atan, exp.Sinh, exp.Cosh),
+    *(exp.Exp, exp.Sin, exp.Cos, exp.Tan, exp.Atan, exp.Sinh, exp.Cosh),
     *(exp.Tanh, exp.Pi),
     # Texts
     *(exp.Lower, exp.Replace, exp.Repeat, exp.Length, exp.StartsWith),
@@ -150,6 +150,7 @@ _REWRITTEN: dict[type[exp.Expr], Callable[[Any], exp.Expr]] = {
     exp.DateTrunc: times.date_truncated,
     exp.Add: times.moved,
     exp.Sub: times.moved,
+    exp.Abs: times.absolute,
     exp.TimeStrToTime: lambda tree: exp.cast(tree.this, "timestamptz", copy=False),
     exp.TimeToStr: times.date_format,
     exp.Extract: times.extracted,
