@@ -17,7 +17,9 @@ ROWS = pa.table(
 )
 NEAR = "abs(a.t - b.t) <= INTERVAL 5 SECONDS"
 QUERIES = {
-    "computed": f"SELECT upper(a.s) AS u, b.id FROM l a JOIN r b ON upper(a.s) = upper(b.s) AND {NEAR}",
+    "computed": (
+        f"SELECT upper(a.s) AS u, b.id FROM l a JOIN r b ON upper(a.s) = upper(b.s) AND {NEAR}"
+    ),
     "field": f"SELECT a.id, b.id AS j FROM l a JOIN r b ON a.st.x = b.st.x AND {NEAR}",
     "groups by id": (
         f"SELECT a.id, count(DISTINCT b.s) AS n FROM l a LEFT JOIN r b ON {NEAR} GROUP BY a.id"
