@@ -76,7 +76,8 @@ def split(
     check_names(tree, schemas, options)
     tree = with_values(tree, schemas, options.params or {})
     whole = qualified(tree, schemas)
-    engine.check(whole)
+    if whole.find(exp.Join):  # of one table, all is the engine's
+        engine.check(whole)
     splitter = _Splitter(dict(schemas), options, engine, ends, relations)
     names = output_names(tree, whole, schemas)
     for select in () if ends or not engine.completes else whole.find_all(exp.Select):

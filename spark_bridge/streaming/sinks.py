@@ -86,7 +86,8 @@ class MemorySink:
 
     def __call__(self, rows: DataFrame, batch: int) -> None:
         self.batches[batch] = rows.toArrow()
-        whole = pa.concat_tables(self.batches.values())
+        # Of chunks, Spark would read none behind an empty one.
+        whole = pa.concat_tables(self.batches.values()).combine_chunks()
         self.spark.createDataFrame(whole, self.schema).createOrReplaceTempView(self.name)
 
 

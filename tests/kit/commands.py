@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import functools
 import importlib.util
+import os
 import re
 import runpy
 import shlex
@@ -25,6 +26,9 @@ from tests.kit.documents import ROOT
 OTHERS = {"cat", "cp", "duckdb", "grep", "hdfs", "ping", "spark-submit", "venv-pack", "xbutil"}
 #: What stands for something that the reader puts there: ``N``, ``PORT``, ``...``.
 _PLACEHOLDER = re.compile(r"\.\.\.|[A-Z]+")
+
+#: Has what the make that runs the tests was given.
+_OF_MAKE = ("ARGS", "MAKEFLAGS", "MFLAGS", "MAKEOVERRIDES", "MAKELEVEL")
 
 
 def check(call: Sequence[str], written: Collection[str] = ()) -> None:
@@ -130,6 +134,7 @@ def _make(arguments: tuple[str, ...]) -> None:
     done = subprocess.run(
         ["make", "--no-print-directory", "--dry-run", "VENV=.venv", *arguments],
         cwd=ROOT,
+        env={name: value for name, value in os.environ.items() if name not in _OF_MAKE},
         timeout=60,
         capture_output=True,
         text=True,

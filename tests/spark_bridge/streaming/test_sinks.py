@@ -92,6 +92,24 @@ def test_memory(spark, joined, writer, source):
         writer.start()
 
 
+def test_memory_beyond_a_micro_batch_without_rows(spark, tmp_path):
+    for side in "ab":
+        (tmp_path / side).mkdir()
+        put(tmp_path / side, 0, table(PARTS[0]))
+    joined = stream(spark, TEXT, {side: stream_of(spark, tmp_path / side) for side in "ab"})
+    writer = joined.writeStream.format("memory").queryName("kept")
+    query = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start()
+    try:
+        for side in "ab":  # a's row alone gives none
+            query.processAllAvailable()
+            put(tmp_path / side, 1, table(PARTS[1]))
+        query.processAllAvailable()
+        assert rows_in(spark.table("kept")) == ROWS
+    finally:
+        query.stop()
+        spark.catalog.dropTempView("kept")
+
+
 @pytest.mark.parametrize("form", ["parquet", "csv"])
 def test_a_table_over_files(spark, writer, source, tmp_path, form):
     path = str(tmp_path / "out")
