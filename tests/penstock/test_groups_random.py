@@ -89,7 +89,9 @@ def test_streams(seed: int) -> None:
     check_stream(seed)
 
 
-@pytest.mark.parametrize("workers", [2, 3, 5, 8])
+@pytest.mark.parametrize(
+    "workers", [2, 5, *(pytest.param(count, marks=pytest.mark.slow) for count in (3, 8))]
+)
 def test_streams_on_workers(workers: int) -> None:
     check_stream(100 + workers, workers)
 

@@ -77,6 +77,7 @@ def test_general_aggregates():
                 check(result.folds, mode, hits, values)
 
 
+@pytest.mark.slow
 def test_wide_values_and_values_that_no_mode_needs():
     """64-bit values have a build without sums; a kernel for pairs leaves values out."""
     program = BandProgram(1, 2, 32, payload=int_of(64, nullable=False))

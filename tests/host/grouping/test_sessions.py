@@ -178,7 +178,7 @@ def test_checkpoints_keep_open_sessions(tmp_path) -> None:
 
 
 @pytest.mark.parametrize(
-    "seed", [*range(3), *(pytest.param(n, marks=pytest.mark.slow) for n in range(100, 130))]
+    "seed", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 2, *range(100, 130)))]
 )
 def test_late_rows_and_cuts_on_any_number_of_workers(seed: int, tmp_path) -> None:
     rng = Random(seed)

@@ -161,7 +161,12 @@ def test_figures_of_keys_on_lanes(spark, tmp_path, monkeypatch, listener):
 @pytest.mark.parametrize(
     ("device", "options", "design"),
     [
-        ("remote", {"address": "unix:///nowhere/penstock.sock", "connect_s": 0.1}, "files"),
+        pytest.param(
+            "remote",
+            {"address": "unix:///nowhere/penstock.sock", "connect_s": 0.1},
+            "files",
+            marks=pytest.mark.slow,
+        ),
         # Simulated hardware has no floats: it refuses the query once it is open.
         ("amaranth", None, "files"),
         pytest.param("amaranth", None, "state", marks=pytest.mark.slow),

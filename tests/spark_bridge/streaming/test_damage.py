@@ -57,7 +57,9 @@ def copied(checkpoint: Path) -> Damage:
     return Damage("a copied record", is_ours=True)
 
 
-@pytest.mark.parametrize("strike", [swapped, edited, copied])
+@pytest.mark.parametrize(
+    "strike", [swapped, *(pytest.param(one, marks=pytest.mark.slow) for one in (edited, copied))]
+)
 @pytest.mark.timeout(300)
 def test_what_gave_wrong_rows_or_hung(checkpoints, strike):
     trial = checkpoints("files").gone_on("whole", strike)

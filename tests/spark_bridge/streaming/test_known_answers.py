@@ -82,6 +82,7 @@ def small(spark, monkeypatch):
     spark.conf.unset(PROVIDER)
 
 
+@pytest.mark.slow
 def test_one_known_answer(spark, tmp_path):
     played(spark, tmp_path, "S2", effort(20, 8), 2, "files")
 
