@@ -11,14 +11,11 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
-import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-_TIMEOUT_S = 600
 _SMALL_CALLS, _WARM, _LARGE_CALLS = 200, 20, 60
 
 
@@ -69,20 +66,6 @@ def _use(root: Path) -> None:
             raise SystemExit(f"{package.__name__} is imported from {package.__file__}")
 
 
-def _measured(root: Path) -> dict[str, list[float]]:
-    """Figures of a tree, in a process of its own."""
-    done = subprocess.run(
-        [sys.executable, str(Path(__file__).resolve()), "", "--one", str(root)],
-        capture_output=True,
-        text=True,
-        timeout=_TIMEOUT_S,
-        cwd=root,
-    )
-    if done.returncode:
-        raise SystemExit(f"measuring {root} failed: {done.stderr}")
-    return json.loads(done.stdout.splitlines()[-1])
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure and print; returns the exit code."""
     parser = argparse.ArgumentParser(prog="python -m bench.versus", description=__doc__)
@@ -94,25 +77,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _use(given.one)
         sys.stdout.write(json.dumps({"1,000 x 1,000, sql": small(), **large()}))
         return 0
-    here = Path(__file__).resolve().parents[1]
+    # Not before: as a script it finds only what its own tree has.
+    from bench.trees import HERE, checked_out, in_process
+
     found: dict[str, list[tuple[float, float]]] = {}
-    with tempfile.TemporaryDirectory() as folder:
-        then = Path(folder) / "then"
-        subprocess.run(
-            ["git", "worktree", "add", "--detach", "--quiet", str(then), given.revision],
-            check=True,
-            cwd=here,
-        )
-        try:
-            for _ in range(given.rounds):
-                old, new = _measured(then), _measured(here)
-                for name, taken in old.items():
-                    pair = statistics.median(taken), statistics.median(new[name])
-                    found.setdefault(name, []).append(pair)
-        finally:
-            subprocess.run(
-                ["git", "worktree", "remove", "--force", str(then)], check=True, cwd=here
+    with checked_out(given.revision) as then:
+        for _ in range(given.rounds):
+            old, new = (
+                in_process(__file__, ["", "--one", str(tree)], tree) for tree in (then, HERE)
             )
+            for name, taken in old.items():
+                pair = statistics.median(taken), statistics.median(new[name])
+                found.setdefault(name, []).append(pair)
     for name, pairs in found.items():
         old, new = (1e3 * statistics.median(side) for side in zip(*pairs, strict=True))
         ratio = statistics.median(b / a for a, b in pairs)

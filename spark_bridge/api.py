@@ -16,7 +16,7 @@ from .batch.join import BatchPlan
 from .explaining import show
 from .lookup.explain import describe as describe_lookup
 from .lookup.join import LookupArguments, LookupCall, refuse_without_relation
-from .request import CommonOptions, JoinOptions, Request, static_table
+from .request import CommonOptions, JoinOptions, Request, frames_of, static_table
 from .stream_frame import StreamFrame
 
 #: SQL of each ``how`` of :func:`join`, in all of Spark's spellings without "_".
@@ -241,13 +241,14 @@ def _plan(
     ordered: bool = False,
 ) -> BatchPlan | StreamFrame:
     """A query that is one join, checked and planned."""
-    static = static_table(spark, tables)
+    frames = frames_of(spark, tables)
+    static = static_table(frames)
     if static is not None:
         from .streaming.static import StaticJoin
 
         looked_up = LookupArguments(lanes=lanes, partitioning=partitioning, ordered=ordered)
-        return StaticJoin.of(spark, text, tables, static, options, looked_up)
-    request = Request.of(spark, text, tables, options, ordered=ordered)
+        return StaticJoin.of(spark, text, frames, static, options, looked_up)
+    request = Request.of(spark, text, frames, options, ordered=ordered)
     if request.is_streaming:
         from .streaming.join import plan_stream
 

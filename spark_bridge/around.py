@@ -23,7 +23,7 @@ from penstock.query.parse import parse, with_room
 
 from .compiled import GROUP_IN_SPARK
 from .explaining import Fact
-from .request import JoinOptions, frame_of, static_table
+from .request import JoinOptions, frames_of, static_table
 from .stream_frame import StreamFrame
 from .time_zone import session_zone
 from .types import arrow_schema, check_used, output_schema, spark_schema
@@ -101,7 +101,7 @@ class SparkParts:
         ------
         QueryError, SchemaError
         """
-        frames = {name: frame_of(spark, name, table) for name, table in tables.items()}
+        frames = frames_of(spark, tables)
         schemas = {name: arrow_schema(frame.schema) for name, frame in frames.items()}
         chosen = QueryOptions(
             time=options.get("time"),
@@ -114,7 +114,7 @@ class SparkParts:
         around = _Spark(spark, frames)
         try:
             ends = not any(frame.isStreaming for frame in frames.values())
-            static = static_table(spark, frames)
+            static = static_table(frames)
             looked_up = () if static is None else (static,)
             found = with_room(
                 lambda: split(text, schemas, chosen, around, ends=ends, relations=looked_up), text

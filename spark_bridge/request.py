@@ -103,7 +103,7 @@ class Request:
         conf = Conf.read(spark)
         given, choice = call_options(spark, options, conf)
         keys = given.pop("keys", None)
-        frames = {name: frame_of(spark, name, table) for name, table in tables.items()}
+        frames = frames_of(spark, tables)
         schemas = {name: arrow_schema(frame.schema) for name, frame in frames.items()}
         chosen = QueryOptions(**given, unique=unique, time_zone=session_zone(spark, text))
         query = compile_query(text, schemas, chosen, instead=GROUP_IN_SPARK)
@@ -165,9 +165,14 @@ def call_options(
     return given, choice
 
 
-def static_table(spark: SparkSession, tables: Mapping[str, DataFrame | str]) -> str | None:
+def frames_of(spark: SparkSession, tables: Mapping[str, DataFrame | str]) -> dict[str, DataFrame]:
+    """The DataFrames of tables, as :func:`frame_of` gives each."""
+    return {name: frame_of(spark, name, table) for name, table in tables.items()}
+
+
+def static_table(frames: Mapping[str, DataFrame]) -> str | None:
     """The one of two tables that is no stream, where the other one is; None if both are alike."""
-    ends = {name: not frame_of(spark, name, table).isStreaming for name, table in tables.items()}
+    ends = {name: not frame.isStreaming for name, frame in frames.items()}
     if len(ends) != 2 or len(set(ends.values())) == 1:
         return None
     return next(name for name, does_end in ends.items() if does_end)

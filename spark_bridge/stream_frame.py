@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import redirect_stdout
 from io import StringIO
 from typing import Any, NoReturn, Self
@@ -208,6 +208,12 @@ class StreamFrame(DataFrame):
         return self.then(after)
 
 
+def names_of(columns: Iterable[str | list[str]]) -> tuple[str, ...]:
+    """Names of columns, each given by itself or in lists, as Spark's methods take them."""
+    names = [one if isinstance(one, list) else [one] for one in columns]
+    return tuple(name for some in names for name in some)
+
+
 def settle(
     writer: DataStreamWriter,
     format: str | None,
@@ -223,7 +229,7 @@ def settle(
     if outputMode is not None:
         writer.outputMode(outputMode)
     if partitionBy is not None:
-        writer.partitionBy(*([partitionBy] if isinstance(partitionBy, str) else partitionBy))
+        writer.partitionBy(*names_of([partitionBy]))
     if queryName is not None:
         writer.queryName(queryName)
 

@@ -13,7 +13,6 @@ import argparse
 import inspect
 import json
 import os
-import subprocess
 import sys
 import tempfile
 import time
@@ -27,8 +26,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-HERE = Path(__file__).resolve().parents[2]
-_TIMEOUT_S = 600
 _WINDOW = "b.t BETWEEN a.t - 60 AND a.t + 60"
 #: Folders of the tree that are packages of ``penstock``.
 _ROOMS = ("constraints", "host", "hw", "sim", "spark_bridge")
@@ -135,45 +132,27 @@ def measured(root: str, engine: str, case: Case, inputs: str, later: int) -> dic
     return {**dict(zip(_FIGURES, (*firsts, *laters), strict=True)), "sum": float(total or 0)}
 
 
-def _in_process(root: Path, engine: str, case: str, inputs: str, later: int) -> dict[str, float]:
-    """Figures by a tree, in a process of its own."""
-    given = json.dumps([str(root), engine, case, inputs, later])
-    done = subprocess.run(
-        [sys.executable, str(Path(__file__).resolve()), "--one", given],
-        capture_output=True,
-        text=True,
-        timeout=_TIMEOUT_S,
-        cwd=root,
-    )
-    if done.returncode:
-        raise SystemExit(f"{engine}, {case}: failed: {done.stderr}")
-    return json.loads(done.stdout.splitlines()[-1])
-
-
 @contextmanager
-def _checked_out(revision: str | None) -> Iterator[Path | None]:
-    """The tree of an earlier revision."""
+def _earlier(revision: str | None) -> Iterator[Path | None]:
+    """The tree of an earlier revision, if one is asked for, with packages that are its own."""
+    from bench.trees import checked_out
+
     if revision is None:
         yield None
         return
-    with tempfile.TemporaryDirectory() as folder:
-        then = Path(folder) / "then"
-        add = ["git", "worktree", "add", "--detach", "--quiet", str(then), revision]
-        subprocess.run(add, check=True, cwd=HERE)
+    with checked_out(revision) as then:
         for room in _ROOMS:
             # Found before those that are installed, which are this tree's.
             (then / "penstock" / room).symlink_to(then / room)
-        try:
-            yield then
-        finally:
-            remove = ["git", "worktree", "remove", "--force", str(then)]
-            subprocess.run(remove, check=True, cwd=HERE)
+        yield then
 
 
 def main() -> None:
     """Measure and print."""
     from rich.console import Console
     from rich.table import Table
+
+    from bench.trees import HERE, in_process
 
     parser = argparse.ArgumentParser(prog="python -m bench.spark.small", description=__doc__)
     parser.add_argument("--turns", type=int, default=3, help="sessions of each engine and case")
@@ -183,7 +162,7 @@ def main() -> None:
     parser.add_argument("--against", help="a revision of git")
     given = parser.parse_args()
     table = Table("rows", "who", *(f"{k}, s (CPU)" for k in ("first", "later")), "times Spark's")
-    with _checked_out(given.against) as then:
+    with _earlier(given.against) as then:
         who = [(name, HERE, name) for name in _ENGINES]
         if then is not None:
             who.append((f"Penstock, {given.against}", then, "Penstock"))
@@ -191,8 +170,8 @@ def main() -> None:
             found: dict[str, list[dict[str, float]]] = {name: [] for name, _, _ in who}
             for _ in range(given.turns):
                 for name, root, engine in who:
-                    one = _in_process(root, engine, case, given.inputs, given.later)
-                    found[name].append(one)
+                    asked = json.dumps([str(root), engine, case, given.inputs, given.later])
+                    found[name].append(in_process(__file__, ["--one", asked], root))
             if len({one["sum"] for own in found.values() for one in own}) > 1:
                 raise SystemExit(f"{case}: the engines find other pairs")
             spark: list[float] = []

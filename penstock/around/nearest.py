@@ -8,6 +8,7 @@ from sqlglot import exp
 
 from ..errors import QueryError
 from ..query.operators import members
+from .shapes import put_items
 from .sides import aliases_in, is_closed
 
 #: Clauses of the SELECT in LATERAL.
@@ -76,11 +77,7 @@ def _lateral(
         return None
     if join.args.get("on") not in (None, exp.true()):
         return None
-    columns = {one.alias_or_name: one.unalias() for one in inner.expressions}
-    for column in list(select.find_all(exp.Column)):
-        if column.table == lateral.alias and column.name in columns:
-            made = columns[column.name].copy()
-            column.replace(exp.paren(made) if isinstance(made, exp.Binary) else made)
+    put_items(select, lateral.alias, inner)
     where = inner.args.get("where")
     joined = exp.Join(this=item, on=exp.true() if where is None else where.this)
     joined.set("side", join.side or None)

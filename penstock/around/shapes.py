@@ -21,9 +21,26 @@ def rising(key: exp.Expr, column: str) -> exp.Expr | None:
     time = key.expressions[0] if is_window else key.this
     is_column = isinstance(time, exp.Column) and time.name == column
     if is_window and is_column:
-        slides = len(key.expressions) > 2 and key.expressions[1] != key.expressions[2]
-        return None if slides else exp.Dot(this=key.copy(), expression=exp.to_identifier("start"))
+        if slides(key):
+            return None
+        return exp.Dot(this=key.copy(), expression=exp.to_identifier("start"))
     return key if is_column and isinstance(key, exp.TimestampTrunc | exp.DateTrunc) else None
+
+
+def slides(tree: exp.Expr) -> bool:
+    """Whether an expression is a call of ``window(time, size, slide)`` whose windows overlap."""
+    is_window = isinstance(tree, exp.Anonymous) and tree.name.lower() == "window"
+    sizes = tree.expressions[1:]
+    return is_window and len(sizes) > 1 and sizes[0] != sizes[1]
+
+
+def put_items(select: exp.Select, alias: str, inner: exp.Select) -> None:
+    """Put the items of a subquery in the place of the columns that are named by its alias."""
+    made = {one.alias_or_name: one.unalias() for one in inner.expressions}
+    for column in list(select.find_all(exp.Column)):
+        if column.table == alias and column.name in made:
+            own = made[column.name].copy()
+            column.replace(exp.paren(own) if isinstance(own, exp.Binary) else own)
 
 
 def add_needed(tree: exp.Expr, keys: list[exp.Expr], outputs: Outputs) -> None:

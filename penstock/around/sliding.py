@@ -4,15 +4,8 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from .shapes import is_session, needs_all
+from .shapes import is_session, needs_all, put_items, slides
 from .sides import said
-
-
-def slides(tree: exp.Expr) -> bool:
-    """Whether an expression is a call of ``window(time, size, slide)`` whose windows overlap."""
-    is_window = isinstance(tree, exp.Anonymous) and tree.name.lower() == "window"
-    sizes = tree.expressions[1:]
-    return is_window and len(sizes) > 1 and sizes[0] != sizes[1]
 
 
 def merge(select: exp.Select) -> None:
@@ -21,17 +14,13 @@ def merge(select: exp.Select) -> None:
     inner = source.this if isinstance(source, exp.Subquery) else None
     if not isinstance(inner, exp.Select) or not select.args.get("group") or source is None:
         return
-    made = {one.alias_or_name: one.unalias() for one in inner.expressions}
     alone = inner.copy()
     alone.set("joins", None)
     if needs_all(alone) or not inner.args.get("joins") or select.args.get("joins"):
         return
     if any(map(is_session, select.args["group"].expressions)):
         return
-    for column in list(select.find_all(exp.Column)):
-        if column.table == source.alias and column.name in made:
-            own = made[column.name].copy()
-            column.replace(exp.paren(own) if isinstance(own, exp.Binary) else own)
+    put_items(select, source.alias, inner)
     where = [one.args["where"].this for one in (inner, select) if one.args.get("where")]
     select.set("where", exp.Where(this=exp.and_(*where, copy=False)) if where else None)
     for clause in ("from_", "joins"):

@@ -347,16 +347,17 @@ class _Splitter:
         if not self.ends:
             return None
         for side in sides:
-            star = exp.Column(this=exp.Star(), table=exp.to_identifier(side.alias, quoted=True))
-            time = exp.alias_(exp.Literal.number(0), _ONE_TIME, quoted=True)
-            side.table = self._projected(side, [star, time])
+            side.table = self._projected(side, {_ONE_TIME: exp.Literal.number(0)})
         self._read_from(core, kind, sides, on)
         time = {side.alias: _ONE_TIME for side in sides}
         options = replace(self.options, time=time, within=0, rows=None, scale=None, unique=None)
         return self._joined(core, sides, [options])
 
-    def _projected(self, side: JoinSide, items: list[exp.Expr]) -> str:
-        tree = exp.Select(expressions=items)
+    def _projected(self, side: JoinSide, made: Mapping[str, exp.Expr]) -> str:
+        """Make a part that has the columns of a side, and computed ones."""
+        star = exp.Column(this=exp.Star(), table=exp.to_identifier(side.alias, quoted=True))
+        items = [exp.alias_(one.copy(), name, quoted=True) for name, one in made.items()]
+        tree = exp.Select(expressions=[star, *items])
         tree.set("from_", exp.From(this=side.tree()))
         return self.rest(tree)
 
@@ -383,11 +384,8 @@ class _Splitter:
         """Make parts that have the columns of sides and computed ones."""
         for side in sides:
             computed = before.columns.get(side.alias)
-            if not computed:
-                continue
-            star = exp.Column(this=exp.Star(), table=exp.to_identifier(side.alias, quoted=True))
-            made = [exp.alias_(one, name, quoted=True) for name, one in computed.items()]
-            side.table = self._projected(side, [star, *made])
+            if computed:
+                side.table = self._projected(side, computed)
 
     def _read_from(
         self, core: exp.Select, kind: str, sides: list[JoinSide], on: list[exp.Expr]
@@ -407,12 +405,7 @@ class _Splitter:
         calls, pairs = calls_in(select), select.args["from_"].this
         if not calls or pairs.name not in self.clocks.joined or select.args.get("joins"):
             return
-        star = exp.Column(this=exp.Star(), table=exp.to_identifier(pairs.name, quoted=True))
-        core = exp.Select(expressions=[star])
-        for name, call in calls.items():
-            core.append("expressions", exp.alias_(call.copy(), name, quoted=True))
-        core.set("from_", exp.From(this=table_as(pairs.name, pairs.name)))
-        name = self.rest(core)
+        name = self._projected(JoinSide(pairs.name, pairs.name, pairs.name), calls)
         self.clocks.note_windows(name, pairs.name, calls)
         put_columns(select, calls, name)
         select.set("from_", exp.From(this=table_as(name, name)))

@@ -17,6 +17,9 @@ from ..types import arrow_type
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
+#: Types of joins that Delta does not have.
+_LACKING = (pa.duration("us").id, pa.null().id)
+
 #: Types that partition columns may have: their texts in Delta's log are the same everywhere.
 _PARTITIONED = (
     pa.types.is_integer,
@@ -40,8 +43,8 @@ def arrow_of(schema: spark.StructType) -> pa.Schema:
         raise SchemaError(f"a Delta table cannot have two columns {twice[0]}; rename one with AS")
     fields = []
     for one in schema:
-        dtype = _arrow_type(one.dataType)
-        if dtype is None:
+        dtype = arrow_type(one.dataType)
+        if dtype is None or not _is_known(dtype):
             raise SchemaError(
                 f"a Delta table has no type for column {one.name}, {one.dataType.simpleString()}; "
                 "CAST it, or leave it out"
@@ -50,18 +53,10 @@ def arrow_of(schema: spark.StructType) -> pa.Schema:
     return pa.schema(fields)
 
 
-def _arrow_type(dtype: spark.DataType) -> pa.DataType | None:
-    """Arrow type of a type of Spark; None if Delta has none."""
-    if isinstance(dtype, spark.StructType):
-        inner = {f.name: _arrow_type(f.dataType) for f in dtype}
-        return None if None in inner.values() else pa.struct(list(inner.items()))
-    if isinstance(dtype, spark.ArrayType):
-        element = _arrow_type(dtype.elementType)
-        return None if element is None else pa.list_(element)
-    if isinstance(dtype, spark.MapType):
-        key, value = _arrow_type(dtype.keyType), _arrow_type(dtype.valueType)
-        return None if key is None or value is None else pa.map_(key, value)
-    return None if isinstance(dtype, spark.DayTimeIntervalType) else arrow_type(dtype)
+def _is_known(dtype: pa.DataType) -> bool:
+    """Whether Delta has a type, and those inside of it."""
+    inner = [dtype.field(k).type for k in range(dtype.num_fields)]
+    return dtype.id not in _LACKING and all(map(_is_known, inner))
 
 
 def check_partitions(by: Sequence[str], schema: pa.Schema) -> None:

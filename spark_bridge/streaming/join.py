@@ -23,7 +23,7 @@ from ..around import one_join_or_parts
 from ..inputs import SideRows, union_of
 from ..lookup.join import LookupArguments, LookupCall, refuse_without_relation
 from ..metrics.listener import watch
-from ..request import JoinOptions, Request, static_table
+from ..request import JoinOptions, Request, frames_of, static_table
 from ..stream_frame import After, StreamFrame, as_they_are
 from ..types import output_schema
 from .commit import Commit
@@ -143,17 +143,18 @@ def stream(
         )
         return LookupCall.of(spark, query, tables, options, arguments).frame()
     refuse_without_relation(memory_bytes=memory_bytes, pins=pins)
-    frames = cast("Mapping[str, DataFrame | str]", tables)
+    others = cast("Mapping[str, DataFrame | str]", tables)
 
     def open_join(
         text: str, given: Mapping[str, DataFrame | str], own: JoinOptions
     ) -> StreamingJoin | DataFrame:
-        static = static_table(spark, given)
+        frames = frames_of(spark, given)
+        static = static_table(frames)
         if static is not None:
             _refuse_windowed(disorder=disorder, idle=idle, partitioning=partitioning)
             looked_up = LookupArguments(unique=unique, lanes=lanes, ordered=ordered)
-            return StaticJoin.of(spark, text, given, static, own, looked_up)
-        request = Request.of(spark, text, given, own, unique=unique, ordered=ordered)
+            return StaticJoin.of(spark, text, frames, static, own, looked_up)
+        request = Request.of(spark, text, frames, own, unique=unique, ordered=ordered)
         if design == "state" and (partitioning == "keys" or request.wanted is not None):
             raise UsageError(
                 "lanes of the state design keep what they got, and would not agree on a table of "
@@ -169,7 +170,7 @@ def stream(
         )
         return made if design == "files" else with_state(spark, made.spec, made.rows, lanes or 1)
 
-    return one_join_or_parts(spark, query, frames, options, open_join)
+    return one_join_or_parts(spark, query, others, options, open_join)
 
 
 def _refuse_windowed(**given: object) -> None:

@@ -28,7 +28,7 @@ from ..explaining import devices, forms, show
 from ..inputs import SideRows
 from ..lookup.build import relation
 from ..lookup.join import LookupArguments, LookupCall
-from ..request import JoinOptions, call_options, frame_of
+from ..request import JoinOptions, call_options
 from ..stream_frame import After, StreamFrame, as_they_are
 from ..time_zone import session_zone
 from ..types import arrow_schema, check_used, output_schema, spark_schema
@@ -78,7 +78,7 @@ class StaticJoin(StreamFrame):
     def of(
         spark: SparkSession,
         text: str,
-        tables: Mapping[str, DataFrame | str],
+        tables: Mapping[str, DataFrame],
         name: str,
         options: JoinOptions,
         arguments: LookupArguments,
@@ -92,7 +92,7 @@ class StaticJoin(StreamFrame):
         given, device = call_options(spark, options, Conf.read(spark))
         if given.pop("keys", None) is not None:
             raise UsageError("keys is for joins over a window; leave it out beside a static table")
-        frames = {one: frame_of(spark, one, table) for one, table in tables.items()}
+        frames = dict(tables)
         schemas = {one: arrow_schema(frame.schema) for one, frame in frames.items()}
         zone = session_zone(spark, text)
         chosen = QueryOptions(**given, unique=arguments.unique, time_zone=zone, relation=name)

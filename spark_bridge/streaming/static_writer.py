@@ -9,7 +9,7 @@ from pyspark.sql.streaming import DataStreamWriter
 
 from penstock.errors import UsageError
 
-from ..stream_frame import settle
+from ..stream_frame import names_of, settle
 from .delta import NAME as DELTA
 from .delta import DeltaSink
 
@@ -50,8 +50,7 @@ class StaticJoinWriter(DataStreamWriter):
         return self._set("outputMode", outputMode)
 
     def partitionBy(self, *cols: Any) -> StaticJoinWriter:
-        names = [one if isinstance(one, list) else [one] for one in cols]
-        self._by = tuple(name for some in names for name in some)
+        self._by = names_of(cols)
         return self
 
     def queryName(self, queryName: str) -> StaticJoinWriter:

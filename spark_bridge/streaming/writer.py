@@ -18,7 +18,7 @@ from ..metrics.listener import records_are
 from ..shown import is_classic
 from ..sources import register_sources
 from ..sources.sink import NAME as BATCHES
-from ..stream_frame import After, settle
+from ..stream_frame import After, names_of, settle
 from ..types import spark_schema
 from .delta import NAME as DELTA
 from .delta import DeltaSink
@@ -107,8 +107,7 @@ class StreamingJoinWriter(DataStreamWriter):
 
     def partitionBy(self, *cols: str | list[str]) -> StreamingJoinWriter:
         """Columns by whose values a Delta table, or the folder of a micro-batch, is cut up."""
-        names = [one if isinstance(one, list) else [one] for one in cols]
-        self._by = tuple(name for some in names for name in some)
+        self._by = names_of(cols)
         return self
 
     def trigger(self, **trigger: Any) -> StreamingJoinWriter:

@@ -10,6 +10,7 @@ from ...query import constants
 from ...query.dialect import refused
 from ...query.time_rules import OF_DATES
 from ...types import UNIT_NS
+from ..shapes import slides
 from .calls import TIMES, call, is_of
 
 #: What a format of a date is made of: codes of ``strftime``, and signs.
@@ -202,7 +203,7 @@ def slide(select: exp.Select) -> None:
         if time.sql() not in timeless:
             timeless.add(time.sql())
             select.where(exp.Not(this=exp.Is(this=time.copy(), expression=exp.null())), copy=False)
-        if len(one.expressions) < 3 or one.expressions[1] == one.expressions[2]:
+        if not slides(one):
             continue
         if one.sql() not in names:
             names[one.sql()] = f"sliding_{len(names)}"

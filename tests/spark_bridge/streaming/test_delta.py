@@ -126,6 +126,7 @@ def test_columns_that_a_table_cannot_have(spark, tmp_path):
     for ddl, said in [
         ("i interval day to second", "no type for column i, interval day to second; CAST it"),
         ("s struct<i: array<interval day to second>>", "no type for column s, struct<"),
+        ("s struct<v: void>", "no type for column s, struct<v:void>"),
         ("n long, N long", "cannot have two columns n; rename one with AS"),
     ]:
         with pytest.raises(SchemaError, match=said):
