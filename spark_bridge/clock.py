@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pyspark.sql import Column
-from pyspark.sql import functions as F
 from pyspark.sql import types as spark
 
 from penstock.expr.node import Op
@@ -45,16 +43,16 @@ class Clock:
         return -((self.offset - time) // self.factor)
 
 
-def ticks(column: Column, dtype: spark.DataType) -> Column:
-    """The integer that Arrow stores for an integer, date or timestamp."""
+def ticks(column: str, dtype: spark.DataType) -> str:
+    """SQL of the integer that Arrow stores for an integer, date or timestamp."""
     if isinstance(dtype, spark.DateType):
-        return F.unix_date(column).cast("long")
+        return f"CAST(unix_date({column}) AS BIGINT)"
     if isinstance(dtype, spark.TimestampType):
-        return F.unix_micros(column)
+        return f"unix_micros({column})"
     if isinstance(dtype, spark.TimestampNTZType):
         # A cast to TIMESTAMP would read it in the session's zone, in which some hours do not exist.
-        days = F.unix_date(column.cast("date")).cast("long")
-        minutes = F.hour(column) * 60 + F.minute(column)
-        micros = (F.extract(F.lit("SECOND"), column) * 1_000_000).cast("long")
-        return days * _DAY_US + minutes.cast("long") * _MINUTE_US + micros
-    return column.cast("long")
+        days = f"CAST(unix_date(CAST({column} AS DATE)) AS BIGINT)"
+        minutes = f"CAST(hour({column}) * 60 + minute({column}) AS BIGINT)"
+        micros = f"CAST(extract(SECOND FROM {column}) * 1000000 AS BIGINT)"
+        return f"{days} * {_DAY_US} + {minutes} * {_MINUTE_US} + {micros}"
+    return f"CAST({column} AS BIGINT)"

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.errors import UsageError
 
+from .shown import is_classic
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -163,7 +165,7 @@ class Conf:
         """
         known = {PREFIX + f.metadata["key"]: f for f in fields(Conf)}
         values: dict[str, Any] = {}
-        for name, text in spark.conf.getAll.items():
+        for name, text in _all_of(spark).items():
             if not name.startswith(PREFIX):
                 continue
             if name not in known:
@@ -177,3 +179,12 @@ class Conf:
             except ValueError as error:
                 raise UsageError(f"{name} is {text!r}, and must be {error}") from None
         return Conf(**values)
+
+
+def _all_of(spark: SparkSession) -> dict[str, str]:
+    """All settings of a session."""
+    if not is_classic(spark):
+        return dict(spark.conf.getAll)
+    # PySpark asks Java for each of them twice, which takes longer than a small join may.
+    pairs = spark._jsparkSession.conf().getAll().mkString("\0").split("\0")  # type: ignore
+    return dict(pair.split(" -> ", 1) for pair in pairs)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
@@ -19,6 +20,8 @@ from .types import columns_from_spark
 
 #: Columns that an input gets: a row's place in its input, and the ticks of its time.
 PLACE, TICKS = "place", "ticks"
+
+_NEXT_PLACE = f"monotonically_increasing_id() AS {PLACE}"
 
 #: Columns of the shuffled rows, by name. Each side keeps a column of its own in a slot.
 Slots = Mapping[str, spark.DataType]
@@ -38,6 +41,8 @@ class SideRows:
     ----------
     name : str
         Of the side.
+    given : DataFrame
+        The table.
     slot_of : dict of column to slot
         The slot of each column. On either side, the k-th column of a type has its k-th slot.
     slots : dict of slot to Spark type
@@ -45,10 +50,10 @@ class SideRows:
 
     def __init__(self, query: JoinQuery, side: Side, frame: DataFrame) -> None:
         self.name = side.side
+        self.given = frame
         # By position: names may hold dots, or differ in case only.
         self._position = {field.name: f"c{i}" for i, field in enumerate(frame.schema)}
         self.dtypes = {field.name: field.dataType for field in frame.schema}
-        self.frame = frame.toDF(*(f"c{i}" for i in range(len(frame.columns))))
         self.slot_of: dict[str, str] = {}
         used: Counter[str] = Counter()
         for name in columns_from_spark(query, side.side):
@@ -57,8 +62,17 @@ class SideRows:
             used[dtype] += 1
         self.slots = {slot: self.dtypes[name] for name, slot in self.slot_of.items()}
 
+    @cached_property
+    def frame(self) -> DataFrame:
+        """The rows, with columns that :meth:`column` gives."""
+        return self.by_position()
+
+    def by_position(self) -> DataFrame:
+        """The table, with its columns named by position."""
+        return self.given.toDF(*(f"c{i}" for i in range(len(self.given.columns))))
+
     def column(self, name: str) -> Column:
-        """A column of the table."""
+        """A column of :attr:`frame`, by its name in the table."""
         return F.col(self._position[name])
 
     def select(self, slots: Slots, extra: Sequence[Column]) -> DataFrame:
@@ -101,17 +115,43 @@ class Input(SideRows):
     def __init__(self, query: JoinQuery, side: Side, frame: DataFrame) -> None:
         super().__init__(query, side, frame)
         self.clock = Clock.of(side)
+        self.has_places = needs_places(query)
         condition, self.is_filtered = push(side.filter, self.column)
-        if condition is not None:
-            self.frame = self.frame.filter(condition)
-        if needs_places(query):
-            self.frame = self.frame.withColumn(PLACE, F.monotonically_increasing_id())
-        if self.clock is not None:
-            moment = ticks(self.column(self.clock.column), self.dtypes[self.clock.column])
-            self.frame = self.frame.withColumn(TICKS, moment)
-            if not query.is_rows and self.name not in query.kind.unmatched:
-                # A row without a time joins nothing. In a ROWS window it is an error, so it stays.
-                self.frame = self.frame.filter(F.col(TICKS).isNotNull())
+        self._filtered = None if condition is None else self.by_position().filter(condition)
+        # A row without a time joins nothing. In a ROWS window it is an error, so it stays.
+        self._needs_time = not query.is_rows and self.name not in query.kind.unmatched
+
+    @cached_property
+    def frame(self) -> DataFrame:
+        """The rows that Spark's filter leaves, also with :data:`PLACE` and :data:`TICKS`."""
+        rows = self.by_position() if self._filtered is None else self._filtered
+        more = [_NEXT_PLACE] if self.has_places else []
+        if self.clock is None:
+            return rows.selectExpr("*", *more) if more else rows
+        name = self.clock.column
+        more.append(f"{ticks(self._position[name], self.dtypes[name])} AS {TICKS}")
+        timed = rows.selectExpr("*", *more)
+        return timed.where(f"{TICKS} IS NOT NULL") if self._needs_time else timed
+
+    def in_slots(self, slots: Slots, extra: Sequence[str]) -> DataFrame:
+        """What :meth:`select` gives, by one call of Spark, also of rows without a time.
+
+        Parameters
+        ----------
+        slots : mapping of slot to Spark type
+        extra : sequence of str
+            Expressions in SQL over no column.
+        """
+        name_of, rows = self._position, self._filtered
+        if rows is None:
+            names = self.given.columns
+            is_clear = len({name.lower() for name in names}) == len(names) and all(names)
+            rows = self.given if is_clear else self.by_position()
+            name_of = {name: _quoted(name) for name in names} if is_clear else name_of
+        column_in = {slot: name_of[name] for name, slot in self.slot_of.items()}
+        # The other side gives a NULL its type.
+        found = [f"{column_in.get(slot, 'NULL')} AS {_quoted(slot)}" for slot in slots]
+        return rows.selectExpr(*extra, *([_NEXT_PLACE] if self.has_places else []), *found)
 
     @property
     def moment(self) -> Column | None:
@@ -127,6 +167,21 @@ class Input(SideRows):
         """A column as Spark can hash it: it hashes no map, wherever one is in a column."""
         has_maps = "map<" in self.dtypes[name].simpleString()
         return F.to_json(F.struct(self.column(name))) if has_maps else self.column(name)
+
+
+def in_one_partition(inputs: Iterable[Input], extra: Mapping[str, Sequence[str]]) -> DataFrame:
+    """The rows of :func:`union_of` in few calls of Spark, since each takes as long as many rows.
+
+    ``extra`` is as for :meth:`Input.in_slots`.
+    """
+    left, right = inputs
+    slots = left.slots | right.slots
+    rows = left.in_slots(slots, extra[left.name]).union(right.in_slots(slots, extra[right.name]))
+    return rows.coalesce(1)
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
 
 
 def needs_places(query: JoinQuery) -> bool:

@@ -5,12 +5,16 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
-from pyspark.sql import SparkSession
 
 from penstock.errors import PenstockError
-from penstock.plan.query import JoinQuery
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from penstock.plan.query import JoinQuery
 
 #: Gives the rows of a partition for those of another.
 Work = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]

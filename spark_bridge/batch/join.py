@@ -16,7 +16,7 @@ from penstock.plan.plan import plan
 from penstock.plan.query import Aggregation, JoinQuery, named_by_side
 
 from ..blobs import BLOB, BUCKET, SCHEMA
-from ..inputs import TICKS, Input, needs_places, union_of
+from ..inputs import TICKS, Input, in_one_partition, union_of
 from ..merging import merge
 from ..request import Request
 from ..shown import described, task_of, told
@@ -89,15 +89,8 @@ class BatchPlan:
     def _half(self, number: int, choice: Choice) -> DataFrame:
         """The rows of a half, or its partial aggregates."""
         shards = choice.shards
-        placed = {side: self._placed(one, shards) for side, one in self.inputs.items()}
-        moved = union_of(self.inputs.values(), placed)
         # One job of one task costs less than a shuffle of few rows.
-        moved = moved.coalesce(1) if choice.is_cheap else moved.repartitionById(shards.count, SHARD)
-        # Held rows come first. The others are sorted by time, so a part of them meets few.
-        order = [STREAMED, *([TICKS] if TICKS in moved.columns else [])]
-        moved = moved.sortWithinPartitions(*order).drop(TICKS)
-        if not isinstance(shards, RowsShards):
-            moved = moved.drop(SHARD)
+        moved = self._together(shards) if choice.is_cheap else self._dealt(shards)
         groups = self.request.query.aggregation is not None
         shard_join = ShardJoin(
             self.request.compiled,
@@ -106,6 +99,7 @@ class BatchPlan:
             self.output,
             self.request.device,
             self.request.conf,
+            is_mixed=choice.is_cheap,
             existence=number == 1,
             owned=shards.owned if isinstance(shards, RowsShards) else None,
             buckets=self._buckets,
@@ -115,6 +109,21 @@ class BatchPlan:
         work = task_of(told(query), lambda batches: shard_join.run(batches))
         return moved.mapInArrow(work, spark_schema(SCHEMA if groups else self.output))
 
+    def _together(self, shards: Shards) -> DataFrame:
+        """All rows, as one task reads them from both sides."""
+        extra = {side: [f"{side != shards.side} AS {STREAMED}"] for side in self.inputs}
+        return in_one_partition(self.inputs.values(), extra)
+
+    def _dealt(self, shards: Shards) -> DataFrame:
+        """The rows in their shards, those that a shard holds first."""
+        placed = {side: self._placed(one, shards) for side, one in self.inputs.items()}
+        moved = union_of(self.inputs.values(), placed)
+        moved = moved.repartitionById(shards.count, SHARD)
+        # Streamed rows are sorted by time, so a part of them meets few.
+        order = [STREAMED, *([TICKS] if TICKS in moved.columns else [])]
+        moved = moved.sortWithinPartitions(*order).drop(TICKS)
+        return moved if isinstance(shards, RowsShards) else moved.drop(SHARD)
+
     def _placed(self, one: Input, shards: Shards) -> list[Column]:
         """Columns beside the slots; a row that goes to several shards is copied for each."""
         found = shards.of(one.name, one.moment, one.hashed)
@@ -123,7 +132,7 @@ class BatchPlan:
         extra = [found.alias(SHARD), F.lit(one.name != shards.side).alias(STREAMED)]
         if all(each.clock is not None for each in self.inputs.values()):
             extra.append(F.col(TICKS))
-        if needs_places(self.request.query):
+        if one.has_places:
             extra.append(F.col(PLACE))
         return extra
 

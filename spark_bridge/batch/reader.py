@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import chain
 
 import numpy as np
 import pyarrow as pa
 
+from penstock.host.relation.folder.sorting import Spool, scratch
 from penstock.plan.query import other
 
 from ..rows import from_slots, used_schema
@@ -91,3 +94,41 @@ class ShardReader:
             rows = rows.sort_by(PLACE)
             place = rows.column(PLACE).to_numpy()
         return Rows(from_slots(rows, slots, schema), place, shard)
+
+
+def held_first(
+    batches: Iterator[pa.RecordBatch], most: int, kept: ExitStack
+) -> Iterator[pa.RecordBatch]:
+    """Rows of both sides in any order, as held ones and then the others.
+
+    Parameters
+    ----------
+    batches : iterator of RecordBatch
+    most : int
+        Rows of the streamed side that wait in memory; more of them wait on disk.
+    kept : ExitStack
+        Whose end removes what is on disk.
+
+    Raises
+    ------
+    FileError
+    """
+    waiting: list[pa.RecordBatch] = []
+    rows, spool = 0, None
+    for batch in batches:
+        streamed = batch.column(STREAMED).to_numpy(zero_copy_only=False)
+        if not streamed.all():
+            yield batch.filter(pa.array(~streamed)) if streamed.any() else batch
+        if not streamed.any():
+            continue
+        own = batch if streamed.all() else batch.filter(pa.array(streamed))
+        if rows < most:
+            waiting.append(own)
+            rows += own.num_rows
+            continue
+        if spool is None:
+            spool = Spool(kept.enter_context(scratch(tempfile.gettempdir())) / "rows", own.schema)
+        spool.write(own)
+    yield from waiting
+    if spool is not None:
+        yield from spool.batches()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -21,7 +22,7 @@ from ..compiled import Compiled
 from ..conf import Conf
 from ..devices import DeviceChoice
 from ..rows import cast_to
-from .reader import ShardReader
+from .reader import ShardReader, held_first
 from .shards import Stretch
 
 
@@ -40,6 +41,8 @@ class ShardJoin:
         Of the result; not used for groups, which leave as blobs.
     device : DeviceChoice
     conf : Conf
+    is_mixed : bool
+        Whether rows of both sides come in any order; otherwise held rows come first.
     existence : bool
         Whether only held rows without a match are wanted: the second half of a full join.
     owned : sequence of Stretch, optional
@@ -54,6 +57,7 @@ class ShardJoin:
     output: pa.Schema
     device: DeviceChoice
     conf: Conf
+    is_mixed: bool = False
     existence: bool = False
     owned: Sequence[Stretch] | None = None
     buckets: int = 1
@@ -62,6 +66,14 @@ class ShardJoin:
         """Join the rows of one partition."""
         query, schemas = self.compiled.query(), self.compiled.by_side()
         reader = ShardReader(iter(batches), self.held, self.slots, schemas)
+        with ExitStack() as kept:
+            if self.is_mixed:
+                reader.batches = held_first(reader.batches, self.conf.part_rows, kept)
+            yield from self._joined(query, schemas, reader)
+
+    def _joined(
+        self, query: JoinQuery, schemas: Mapping[str, pa.Schema], reader: ShardReader
+    ) -> Iterator[pa.RecordBatch]:
         held = reader.held()
         # Spark waits until every batch is read.
         parts = reader.parts(None if query.is_rows else self.conf.part_rows)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, SparkSession
@@ -13,6 +13,7 @@ from ..costs import EVALUATIONS_PER_ROW
 from ..inputs import Input, union_of
 from ..key_choice import find_keys
 from ..request import Request
+from ..shown import is_classic
 
 #: Counting takes as long as work for so many lanes does in one.
 _LANES = 4
@@ -49,30 +50,54 @@ def small(request: Request, inputs: Mapping[str, Input]) -> Small | None:
 
     Where there is no estimate, a small job reads some rows.
     """
-    lane_rows = request.conf.lane_rows
+    if is_classic(request.spark):
+        # Each DataFrame keeps its plan, so this costs nothing from the second join on.
+        kept = [line for one in inputs.values() for line in _kept_estimates(one.given)]
+        found = _small(request, kept)
+        if found is not None:
+            return found
+    # Without columns that the query does not need, they may be.
     read = union_of(inputs.values(), {side: [] for side in inputs})
     lines = _estimates(request.spark, read)
-    found = [_bytes(match) for line in lines for match in _STATISTICS.finditer(line)]
-    # Inner nodes count, too: a filter that leaves little may read much.
-    largest = max(found, default=float(_UNKNOWN_BYTES))
-    if largest >= _UNKNOWN_BYTES:
-        most = lane_rows // _PROBED
+    if _largest(lines) >= _UNKNOWN_BYTES:
+        most = request.conf.lane_rows // _PROBED
         rows = len(read.select(F.lit(0)).limit(most + 1).collect()) if most else 1
         return Small(f"both sides have {rows:,} rows together", False) if rows <= most else None
+    return _small(request, lines)
+
+
+def _small(request: Request, lines: Sequence[str]) -> Small | None:
+    """Whether the inputs are small by the nodes of their plans."""
+    largest = _largest(lines)
     rows = largest / _ROW_BYTES
     # Pruning leaves out pairs of different keys.
     is_pruned = request.conf.pruning and find_keys(request.query, None) is not None
     pairs = 0.0 if is_pruned else (rows / 2) ** 2
-    if rows + pairs / EVALUATIONS_PER_ROW > _LANES * lane_rows:
+    if rows + pairs / EVALUATIONS_PER_ROW > _LANES * request.conf.lane_rows:
         return None
     is_cheap = all(_CHEAP.match(line) and "UDF" not in line for line in lines)
     kib = largest / 1024
     return Small(f"Spark estimates that both sides have {kib:,.1f} KiB", is_cheap)
 
 
+def _largest(lines: Sequence[str]) -> float:
+    """Bytes of the largest node; inner ones count: a filter that leaves little may read much."""
+    found = [_bytes(match) for line in lines for match in _STATISTICS.finditer(line)]
+    return max(found, default=float(_UNKNOWN_BYTES))
+
+
+def _kept_estimates(frame: DataFrame) -> list[str]:
+    """As :func:`_estimates`, of a plan that Spark has made for a DataFrame, or makes once."""
+    return _optimized(frame._jdf.queryExecution().stringWithStats())  # type: ignore[attr-defined]
+
+
 def _estimates(spark: SparkSession, frame: DataFrame) -> list[str]:
     """The nodes of a DataFrame's optimized plan, a line each; no job runs."""
     text = str(spark.sql("EXPLAIN COST SELECT * FROM {frame}", frame=frame).collect()[0][0])
+    return _optimized(text)
+
+
+def _optimized(text: str) -> list[str]:
     _, _, optimized = text.partition("== Optimized Logical Plan ==\n")
     return optimized.partition("\n\n== Physical Plan ==")[0].splitlines()
 
