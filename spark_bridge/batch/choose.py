@@ -67,6 +67,8 @@ class Choice:
         Why rows are not dealt by keys, if they could be.
     is_cheap : bool
         Whether the task of the only lane should read the inputs itself.
+    files : mapping of side to sequence of str, optional
+        Files that it reads without Spark.
     """
 
     shards: Shards
@@ -75,6 +77,7 @@ class Choice:
     evaluations: float | None
     keys: str = ""
     is_cheap: bool = False
+    files: Mapping[str, Sequence[str]] | None = None
 
 
 def dividable(query: JoinQuery) -> list[str]:

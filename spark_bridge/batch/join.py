@@ -90,7 +90,7 @@ class BatchPlan:
         """The rows of a half, or its partial aggregates."""
         shards = choice.shards
         # One job of one task costs less than a shuffle of few rows.
-        moved = self._together(shards) if choice.is_cheap else self._dealt(shards)
+        moved = self._together(choice) if choice.is_cheap else self._dealt(shards)
         groups = self.request.query.aggregation is not None
         shard_join = ShardJoin(
             self.request.compiled,
@@ -100,6 +100,7 @@ class BatchPlan:
             self.request.device,
             self.request.conf,
             is_mixed=choice.is_cheap,
+            files=choice.files,
             existence=number == 1,
             owned=shards.owned if isinstance(shards, RowsShards) else None,
             buckets=self._buckets,
@@ -109,9 +110,11 @@ class BatchPlan:
         work = task_of(told(query), lambda batches: shard_join.run(batches))
         return moved.mapInArrow(work, spark_schema(SCHEMA if groups else self.output))
 
-    def _together(self, shards: Shards) -> DataFrame:
-        """All rows, as one task reads them from both sides."""
-        extra = {side: [f"{side != shards.side} AS {STREAMED}"] for side in self.inputs}
+    def _together(self, choice: Choice) -> DataFrame:
+        """All rows, as one task reads them from both sides; none if it reads files."""
+        if choice.files is not None:
+            return self.request.spark.range(0, 1, 1, 1)
+        extra = {side: [f"{side != choice.shards.side} AS {STREAMED}"] for side in self.inputs}
         return in_one_partition(self.inputs.values(), extra)
 
     def _dealt(self, shards: Shards) -> DataFrame:

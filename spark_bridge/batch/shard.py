@@ -21,7 +21,8 @@ from ..blobs import blobs_of
 from ..compiled import Compiled
 from ..conf import Conf
 from ..devices import DeviceChoice
-from ..rows import cast_to
+from ..rows import cast_to, used_schema
+from .files import FileReader
 from .reader import ShardReader, held_first
 from .shards import Stretch
 
@@ -43,6 +44,8 @@ class ShardJoin:
     conf : Conf
     is_mixed : bool
         Whether rows of both sides come in any order; otherwise held rows come first.
+    files : mapping of side to sequence of str, optional
+        Files of both sides' rows, which Spark then does not send.
     existence : bool
         Whether only held rows without a match are wanted: the second half of a full join.
     owned : sequence of Stretch, optional
@@ -58,6 +61,7 @@ class ShardJoin:
     device: DeviceChoice
     conf: Conf
     is_mixed: bool = False
+    files: Mapping[str, Sequence[str]] | None = None
     existence: bool = False
     owned: Sequence[Stretch] | None = None
     buckets: int = 1
@@ -65,14 +69,26 @@ class ShardJoin:
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Join the rows of one partition."""
         query, schemas = self.compiled.query(), self.compiled.by_side()
-        reader = ShardReader(iter(batches), self.held, self.slots, schemas)
         with ExitStack() as kept:
-            if self.is_mixed:
-                reader.batches = held_first(reader.batches, self.conf.part_rows, kept)
-            yield from self._joined(query, schemas, reader)
+            yield from self._joined(query, schemas, self._reader(iter(batches), schemas, kept))
+
+    def _reader(
+        self, batches: Iterator[pa.RecordBatch], schemas: Mapping[str, pa.Schema], kept: ExitStack
+    ) -> ShardReader | FileReader:
+        if self.files is not None:
+            for _ in batches:  # the one row that makes this task
+                pass
+            used = {side: used_schema(self.slots[side], schemas[side]) for side in self.slots}
+            return FileReader(self.held, self.files, used)
+        if self.is_mixed:
+            batches = held_first(batches, self.conf.part_rows, kept)
+        return ShardReader(batches, self.held, self.slots, schemas)
 
     def _joined(
-        self, query: JoinQuery, schemas: Mapping[str, pa.Schema], reader: ShardReader
+        self,
+        query: JoinQuery,
+        schemas: Mapping[str, pa.Schema],
+        reader: ShardReader | FileReader,
     ) -> Iterator[pa.RecordBatch]:
         held = reader.held()
         # Spark waits until every batch is read.

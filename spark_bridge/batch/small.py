@@ -14,6 +14,7 @@ from ..inputs import Input, union_of
 from ..key_choice import find_keys
 from ..request import Request
 from ..shown import is_classic
+from .files import readable
 
 #: Counting takes as long as work for so many lanes does in one.
 _LANES = 4
@@ -39,10 +40,13 @@ class Small:
     reason : str
     is_cheap : bool
         Whether they are read so easily that one task should read all of them.
+    files : mapping of side to sequence of str, optional
+        Files that the task reads itself.
     """
 
     reason: str
-    is_cheap: bool
+    is_cheap: bool = False
+    files: Mapping[str, Sequence[str]] | None = None
 
 
 def small(request: Request, inputs: Mapping[str, Input]) -> Small | None:
@@ -53,7 +57,7 @@ def small(request: Request, inputs: Mapping[str, Input]) -> Small | None:
     if is_classic(request.spark):
         # Each DataFrame keeps its plan, so this costs nothing from the second join on.
         kept = [line for one in inputs.values() for line in _kept_estimates(one.given)]
-        found = _small(request, kept)
+        found = _small(request, inputs, kept)
         if found is not None:
             return found
     # Without columns that the query does not need, they may be.
@@ -62,22 +66,45 @@ def small(request: Request, inputs: Mapping[str, Input]) -> Small | None:
     if _largest(lines) >= _UNKNOWN_BYTES:
         most = request.conf.lane_rows // _PROBED
         rows = len(read.select(F.lit(0)).limit(most + 1).collect()) if most else 1
-        return Small(f"both sides have {rows:,} rows together", False) if rows <= most else None
-    return _small(request, lines)
+        return Small(f"both sides have {rows:,} rows together") if rows <= most else None
+    return _small(request, inputs, lines)
 
 
-def _small(request: Request, lines: Sequence[str]) -> Small | None:
+def _small(request: Request, inputs: Mapping[str, Input], lines: Sequence[str]) -> Small | None:
     """Whether the inputs are small by the nodes of their plans."""
     largest = _largest(lines)
-    rows = largest / _ROW_BYTES
+    if not _fits(request, largest / _ROW_BYTES):
+        return None
+    reason = f"Spark estimates that both sides have {largest / 1024:,.1f} KiB"
+    if not all(_CHEAP.match(line) and "UDF" not in line for line in lines):
+        return Small(reason)
+    files = _files(request, inputs)
+    if files is None:
+        return Small(reason, is_cheap=True)
+    number = sum(len(own) for own in files.values())
+    return Small(f"{reason}; it reads their {number} files itself", is_cheap=True, files=files)
+
+
+def _fits(request: Request, rows: float) -> bool:
+    """Whether rows of both sides together are work for one lane."""
     # Pruning leaves out pairs of different keys.
     is_pruned = request.conf.pruning and find_keys(request.query, None) is not None
     pairs = 0.0 if is_pruned else (rows / 2) ** 2
-    if rows + pairs / EVALUATIONS_PER_ROW > _LANES * request.conf.lane_rows:
+    return rows + pairs / EVALUATIONS_PER_ROW <= _LANES * request.conf.lane_rows
+
+
+def _files(request: Request, inputs: Mapping[str, Input]) -> dict[str, tuple[str, ...]] | None:
+    """Files of both sides that a task may read itself."""
+    if not is_classic(request.spark) or any(one.has_places for one in inputs.values()):
         return None
-    is_cheap = all(_CHEAP.match(line) and "UDF" not in line for line in lines)
-    kib = largest / 1024
-    return Small(f"Spark estimates that both sides have {kib:,.1f} KiB", is_cheap)
+    found, rows = {}, 0
+    for side in request.query.sides:
+        one = inputs[side.side]
+        read = readable(one.given, one.slot_of, request.schemas[side.table])
+        if read is None:
+            return None
+        found[side.side], rows = read[0], rows + read[1]
+    return found if _fits(request, rows) else None
 
 
 def _largest(lines: Sequence[str]) -> float:

@@ -56,6 +56,6 @@ def test_what_waits_on_disk_is_removed(scratch):
 
 
 def test_a_disk_that_takes_nothing_is_an_error(scratch):
+    scratch.rmdir()
     with ExitStack() as kept, pytest.raises(FileError, match="cannot write"):
-        scratch.rmdir()
         list(held_first(iter(batches("ss", "ss")), 1, kept))

@@ -1,0 +1,210 @@
+"""Small Parquet files that a task reads itself, in place of rows that Spark reads for it.
+
+Spark turns columns of a file into rows, and these into columns for Python, which takes longer than
+to join some hundred thousand of them. Files are read so only where that gives Spark's own values:
+types are the same without any conversion, and times are of no calendar that Spark would convert.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame
+
+from penstock.errors import FileError
+from penstock.plan.query import other
+
+from ..rows import cast_to, used_schema
+from .reader import Rows
+
+#: More of them take longer to open on the driver than a job takes to begin.
+_MOST_FILES = 16
+
+_DATASOURCES = "org.apache.spark.sql.execution.datasources."
+#: What reads the files of a DataFrame; those of table formats, which know of deleted rows, differ.
+_RELATION = (
+    _DATASOURCES + "HadoopFsRelation",
+    _DATASOURCES + "parquet.ParquetFileFormat",
+    _DATASOURCES + "InMemoryFileIndex",
+)
+#: Settings with which Spark reads other rows than the files have.
+_OTHERWISE = ("spark.sql.files.ignoreCorruptFiles", "spark.sql.parquet.fieldId.read.enabled")
+
+_SPARK, _LEGACY = b"org.apache.spark.version", b"org.apache.spark.legacy"
+#: Spark that writes times as they are, unless it says so in the file.
+_LEAST_SPARK = (3, 1)
+#: Since then all calendars and zones are as they are now.
+_MODERN_YEAR = 1901
+_INSTANT = pa.timestamp("us", "UTC")
+
+
+@dataclass(frozen=True)
+class FileReader:
+    """Rows of both sides, read from files; as :class:`.reader.ShardReader`.
+
+    Parameters
+    ----------
+    held_side : str
+    files : mapping of side to sequence of str
+        Paths.
+    schemas : mapping of side to pyarrow.Schema
+        Of the columns that the query needs.
+    """
+
+    held_side: str
+    files: Mapping[str, Sequence[str]]
+    schemas: Mapping[str, pa.Schema]
+
+    def held(self) -> Rows:
+        """All rows of the held side.
+
+        Raises
+        ------
+        FileError
+        """
+        schema = self.schemas[self.held_side]
+        return Rows(pa.Table.from_batches(self._batches(self.held_side), schema))
+
+    def parts(self, most: int | None) -> Iterator[Rows]:
+        """The other side's rows, at most ``most`` of a file at a time.
+
+        Raises
+        ------
+        FileError
+        """
+        side = other(self.held_side)
+        batches = self._batches(side, most)
+        if most is None:
+            yield Rows(pa.Table.from_batches(batches, self.schemas[side]))
+            return
+        for batch in batches:
+            yield Rows(pa.Table.from_batches([batch]))
+
+    def _batches(self, side: str, most: int | None = None) -> Iterator[pa.RecordBatch]:
+        schema = self.schemas[side]
+        for path in self.files[side]:
+            try:
+                with _opened(path) as file:
+                    size = most or max(file.metadata.num_rows, 1)
+                    for batch in file.iter_batches(size, columns=schema.names):
+                        yield cast_to(batch.select(schema.names), schema)
+            except (OSError, pa.ArrowException) as error:
+                raise FileError(
+                    f"cannot read {path}: {error}; see that nothing replaces the files of a "
+                    "DataFrame while it is read, and call again"
+                ) from error
+
+
+def readable(
+    frame: DataFrame, slots: Iterable[str], schema: pa.Schema
+) -> tuple[tuple[str, ...], int] | None:
+    """Paths of a DataFrame's files that a task may read itself, and their rows; None if not.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        Of a classic session.
+    slots : iterable of str
+        The columns that are read.
+    schema : pyarrow.Schema
+        Of the DataFrame.
+    """
+    found = _paths(frame)
+    if found is None:
+        return None
+    used, rows = used_schema(dict.fromkeys(slots, ""), schema), 0
+    for path in found:
+        try:
+            with _opened(path) as file:
+                if not all(_is_same(file, field) for field in used):
+                    return None
+                rows += file.metadata.num_rows
+        except (OSError, pa.ArrowException):
+            return None  # Spark may read it, or says why not
+    return tuple(found), rows
+
+
+def _paths(frame: DataFrame) -> list[str] | None:
+    """Files of this machine whose rows are a DataFrame's; None if it is made of anything else."""
+    spark: Any = frame.sparkSession
+    if not spark._jsparkSession.sharedState().cacheManager().isEmpty():
+        frame = frame.select("*")  # its plan may be older than what is cached
+    plan: Any = frame._jdf.queryExecution().optimizedPlan()  # type: ignore[attr-defined]
+    if _name(plan).endswith(".Project"):
+        if not _is_choice(plan.projectList().mkString("\0").split("\0"), frame.columns):
+            return None
+        plan = plan.child()
+    if _name(plan) != _DATASOURCES + "LogicalRelation":
+        return None
+    relation = plan.relation()
+    if _name(relation) != _RELATION[0]:
+        return None
+    location = relation.location()
+    if (_name(relation.fileFormat()), _name(location)) != _RELATION[1:]:
+        return None
+    is_plain = relation.partitionSchema().isEmpty() and relation.bucketSpec().isEmpty()
+    if not is_plain or relation.options().keySet().mkString() not in ("", "path"):
+        return None
+    if any(spark.conf.get(key, "false") != "false" for key in _OTHERWISE):
+        return None
+    files = location.inputFiles()
+    if not 0 < len(files) <= _MOST_FILES:
+        return None
+    found = [urlsplit(str(file)) for file in files]
+    if any(one.scheme != "file" or one.netloc for one in found):
+        return None
+    return [unquote(one.path) for one in found]
+
+
+def _name(one: Any) -> str:
+    """The name of a Java object's class."""
+    return str(one.getClass().getName())
+
+
+def _is_choice(expressions: Sequence[str], columns: Sequence[str]) -> bool:
+    """Whether expressions of a plan are nothing but columns, under their own names."""
+    return len(expressions) == len(columns) and all(
+        re.fullmatch(re.escape(name) + r"#\d+L?", text)
+        for name, text in zip(columns, expressions, strict=True)
+    )
+
+
+def _opened(path: str) -> pq.ParquetFile:
+    return pq.ParquetFile(path, coerce_int96_timestamp_unit="us")
+
+
+def _is_same(file: pq.ParquetFile, field: pa.Field) -> bool:
+    """Whether a column of a file has the values that Spark reads in it."""
+    schema = file.schema_arrow
+    # Spark finds names in any case.
+    if [name for name in schema.names if name.lower() == field.name.lower()] != [field.name]:
+        return False
+    if pa.types.is_nested(field.type):
+        return False
+    number = next(k for k in range(len(file.schema)) if file.schema.column(k).path == field.name)
+    is_int96 = file.schema.column(number).physical_type == "INT96"
+    if field.type != (_INSTANT if is_int96 else schema.field(field.name).type):
+        return False
+    is_time = pa.types.is_temporal(field.type) and not pa.types.is_duration(field.type)
+    return not is_time or _is_modern(file.metadata, number)
+
+
+def _is_modern(metadata: pq.FileMetaData, number: int) -> bool:
+    """Whether Spark takes times as they are, in a file of Spark's or by its statistics."""
+    about = metadata.metadata or {}
+    if _SPARK in about and not any(key.startswith(_LEGACY) for key in about):
+        major, minor, *_ = about[_SPARK].split(b".")
+        return (int(major), int(minor)) >= _LEAST_SPARK
+    groups = [metadata.row_group(k).column(number) for k in range(metadata.num_row_groups)]
+    return all(
+        own.is_stats_set
+        and own.statistics.has_min_max
+        and own.statistics.min.year >= _MODERN_YEAR
+        for own in groups
+    )
