@@ -76,14 +76,31 @@ class Answer:
 
 #: Every pair is tested; and windows are searched in the order of cells wherever there is a key, in
 #: slabs that are short enough for the windows of these streams.
-EVERY_PAIR, ORDERED = None, Pruning(least_pairs=1, run_rows=(16, 128, 1024), always=True)
-WAYS = pytest.mark.parametrize("pruning", [EVERY_PAIR, ORDERED], ids=["every pair", "ordered"])
+WAYS = {
+    "every pair": None,
+    "ordered": Pruning(least_pairs=1, run_rows=(16, 128, 1024), always=True),
+}
 #: Queries with no key to search by: an OR, or no bounds but one.
 WITHOUT_KEYS = ("F1", "F2", "F3", "F4", "S1")
+#: As tables, the short run has those that are not much like another one.
+AS_TABLES = set(QUERIES) - {"F2", "F3", "F4", "G3", "U3", "Z2"}
+#: As streams, it has one of each kind.
+AS_STREAMS = {"A2", "B2", "F1", "G1", "N2", "S2", "U2", "Z1"}
 
 
-@WAYS
-@pytest.mark.parametrize("name", QUERIES)
+def both_ways(short: set[str]) -> pytest.MarkDecorator:
+    """Each query in both ways, those of the short run not marked as slow."""
+    return pytest.mark.parametrize(
+        ("name", "pruning"),
+        [
+            pytest.param(q, pruning, id=f"{q}-{way}", marks=() if q in short else pytest.mark.slow)
+            for q in QUERIES
+            for way, pruning in WAYS.items()
+        ],
+    )
+
+
+@both_ways(AS_TABLES)
 def test_tables(name: str, pruning: Pruning | None) -> None:
     query, tables = loaded(name)
     answer = Answer()
@@ -105,14 +122,7 @@ def check_way(name: str, stats: Stats, pruning: Pruning | None) -> None:
     assert is_looked_up == (pruning is not None and name not in WITHOUT_KEYS)
 
 
-#: As streams, the short run has one of each kind.
-SHORT = ("A2", "B2", "F3", "G1", "N2", "S2", "U2", "Z1")
-
-
-@WAYS
-@pytest.mark.parametrize(
-    "name", [pytest.param(q, marks=() if q in SHORT else pytest.mark.slow) for q in QUERIES]
-)
+@both_ways(AS_STREAMS)
 def test_streams(name: str, pruning: Pruning | None) -> None:
     query, tables = loaded(name)
     disorder = 0
@@ -161,7 +171,9 @@ def long_window(name: str) -> tuple[JoinQuery, dict[str, pa.Table]]:
     return query, {side: table.slice(0, table.num_rows // 2) for side, table in tables.items()}
 
 
-@pytest.mark.parametrize("name", LONG)
+@pytest.mark.parametrize(
+    "name", ["U2", "A1", *(pytest.param(n, marks=pytest.mark.slow) for n in ("U3", "A2"))]
+)
 def test_pruning_of_tables(name: str) -> None:
     query, tables = long_window(name)
     with open_device("cpu") as device:
@@ -177,7 +189,7 @@ def test_pruning_of_tables(name: str) -> None:
     assert 5 * stats.pairs_evaluated < stats.pairs_in_window
 
 
-@pytest.mark.parametrize("name", ["U3", "A1"])
+@pytest.mark.parametrize("name", [pytest.param("U3", marks=pytest.mark.slow), "A1"])
 def test_pruning_of_streams(name: str) -> None:
     query, tables = long_window(name)
     wanted = Answer()

@@ -33,6 +33,8 @@ def arrows(modules: dict[str, Path]) -> dict[str, set[str]]:
 
 def _without_types(source: str) -> str:
     """The source without what is imported for type checkers only."""
+    if "TYPE_CHECKING" not in source:
+        return source
     tree = ast.parse(source)
     for node in ast.walk(tree):
         if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):

@@ -34,7 +34,11 @@ _RELATION = (
     _DATASOURCES + "InMemoryFileIndex",
 )
 #: Settings with which Spark reads other rows than the files have.
-_OTHERWISE = ("spark.sql.files.ignoreCorruptFiles", "spark.sql.parquet.fieldId.read.enabled")
+_OTHERWISE = (
+    "spark.sql.files.ignoreCorruptFiles",
+    "spark.sql.files.ignoreMissingFiles",
+    "spark.sql.parquet.fieldId.read.enabled",
+)
 
 _SPARK, _LEGACY = b"org.apache.spark.version", b"org.apache.spark.legacy"
 #: Spark that writes times as they are, unless it says so in the file.
@@ -94,9 +98,10 @@ class FileReader:
                     size = most or max(file.metadata.num_rows, 1)
                     for batch in file.iter_batches(size, columns=schema.names):
                         yield cast_to(batch.select(schema.names), schema)
-            except (OSError, pa.ArrowException) as error:
+            except (OSError, pa.ArrowException, KeyError) as error:
+                said = error.args[0] if isinstance(error, KeyError) else error
                 raise FileError(
-                    f"cannot read {path}: {error}; see that nothing replaces the files of a "
+                    f"cannot read {path}: {said}; see that nothing replaces the files of a "
                     "DataFrame while it is read, and call again"
                 ) from error
 
@@ -176,7 +181,7 @@ def _is_choice(expressions: Sequence[str], columns: Sequence[str]) -> bool:
 
 
 def _opened(path: str) -> pq.ParquetFile:
-    return pq.ParquetFile(path, coerce_int96_timestamp_unit="us")
+    return pq.ParquetFile(path, coerce_int96_timestamp_unit="us", page_checksum_verification=True)
 
 
 def _is_same(file: pq.ParquetFile, field: pa.Field) -> bool:
@@ -203,8 +208,6 @@ def _is_modern(metadata: pq.FileMetaData, number: int) -> bool:
         return (int(major), int(minor)) >= _LEAST_SPARK
     groups = [metadata.row_group(k).column(number) for k in range(metadata.num_row_groups)]
     return all(
-        own.is_stats_set
-        and own.statistics.has_min_max
-        and own.statistics.min.year >= _MODERN_YEAR
+        own.is_stats_set and own.statistics.has_min_max and own.statistics.min.year >= _MODERN_YEAR
         for own in groups
     )

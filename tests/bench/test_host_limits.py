@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from bench.host import limits
@@ -13,6 +15,15 @@ def test_every_query_is_text_of_its_own() -> None:
     assert all(text.startswith("SELECT ") for text in texts)
 
 
+def test_what_a_process_says(capsys: pytest.CaptureFixture[str]) -> None:
+    limits._child("60 joins")
+    seconds, processor, _, said = json.loads(capsys.readouterr().out)
+    assert "a join of two" in said
+    assert seconds > 0
+    assert processor > 0
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "outcome"), [("CASE 60 deep", " rows"), ("60 joins", "a join of two")]
 )

@@ -60,6 +60,7 @@ def expected(job: Job, rows: pa.Table) -> dict[tuple[int, int], int]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("job", JOBS)
 def test_contenders_give_the_groups_of_a_plain_loop(job: Job):
     batches = job.batches(0)
@@ -238,6 +239,7 @@ def test_workers_that_are_needed():
     assert cost.Cost("NB7", 1e9, {1: 5.0}, {1: 0.2, 2: 0.25}).needed is None
 
 
+@pytest.mark.slow
 def test_roles(monkeypatch):
     rows: list[Row] = []
     roles.measure([nb7(ROWS, auctions=5000)], 2, rows.append)
@@ -342,6 +344,7 @@ def test_nobody_follows_itself_and_the_first_round_does_not_count():
         assert times.seconds[f"{name}, CPU"] == [1.0] * 9
 
 
+@pytest.mark.slow
 def test_command(tmp_path, monkeypatch, capsys):
     scale = replace(QUICK, rows=ROWS, rounds=1)
     monkeypatch.setattr("bench.workers.__main__.QUICK", scale)

@@ -8,6 +8,7 @@ from bench.workers import live
 from bench.workers.jobs import nb7, ysb
 
 
+@pytest.mark.slow
 def test_a_stream_is_pushed_to_between_checkpoints():
     found = live.kept(keys=5000, seconds=1.0, every_s=0.25)
     assert found.rows > live.BATCH_ROWS
@@ -16,6 +17,7 @@ def test_a_stream_is_pushed_to_between_checkpoints():
     assert found.checkpoints >= 2
 
 
+@pytest.mark.slow
 def test_delays_are_those_of_all_groups():
     keys, window_ms = 20, 100
     found = live.delays(keys, window_ms, latency_s=0.05, rate=20_000, seconds=1.0)
@@ -25,7 +27,7 @@ def test_delays_are_those_of_all_groups():
     assert 0 < found.p50 <= found.p99 <= found.largest
 
 
-@pytest.mark.parametrize("workers", [None, 2])
+@pytest.mark.parametrize("workers", [None, pytest.param(2, marks=pytest.mark.slow)])
 def test_delays_are_those_of_all_pairs(workers):
     found = live.pair_delays(workers, rate=2_000, seconds=1.0)
     # Of four million pairs within a second of each other, five in a hundred thousand match.

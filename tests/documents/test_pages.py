@@ -22,9 +22,11 @@ ELSEWHERE = {
 #: Pages that take longer than a few seconds.
 SLOW = {
     "docs/hardware.md",
+    "docs/lookup.md",
     "docs/planning.md",
     "docs/server.md",
     "docs/window-operator.md",
+    "docs/workers.md",
 }
 
 BLOCKS = [block for page in pages() for block in blocks(page)]

@@ -16,8 +16,6 @@ from tests.spark_bridge.kit.apps import light_java
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs" / "examples"
 NAMES = ("orders_vehicles", "aircraft", "quotes", "dns_tls", "calls", "bids", "lightning")
-#: Without Spark it runs in seconds, so the short run has it, too.
-SHORT = ("calls",)
 
 #: For Spark to start and an example to run; on an idle machine it is less than one.
 _TIMEOUT_S = 580
@@ -81,11 +79,9 @@ def test_generated_streams_are_the_same_each_time():
         assert all(first[stream].equals(second[stream]) for stream in first)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(name, marks=() if name in SHORT else pytest.mark.slow) for name in NAMES],
-)
+@pytest.mark.parametrize("name", NAMES)
 def test_a_page_shows_what_its_example_gives(name, tmp_path):
     ran("pages.py", "--check", name, out=tmp_path)
     assert (tmp_path / f"{name}.png").stat().st_size > 10_000

@@ -230,7 +230,10 @@ def simple(subject: Subject, seed: int = 0, kind: str = "random", tests: int = 2
 # -- band programs --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("tests", range(1, 9))
+@pytest.mark.parametrize(
+    "tests",
+    [pytest.param(n, marks=pytest.mark.slow if n in (4, 5, 7) else ()) for n in range(1, 9)],
+)
 def test_band_programs_of_each_size(subject: Subject, tests: int) -> None:
     for width_index, bits in subject.widths(tests):
         rng = np.random.default_rng([tests, width_index])
@@ -323,7 +326,9 @@ def test_what_pruning_leaves(subject: Subject) -> None:
 
 
 @pytest.mark.parametrize("types", [NARROW, WIDE, OTHER, NARROW + OTHER, NARROW + WIDE + OTHER])
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize(
+    "seed", [pytest.param(n, marks=pytest.mark.slow if n % 2 else ()) for n in range(4)]
+)
 def test_general_programs(subject: Subject, types: tuple, seed: int) -> None:
     rng = np.random.default_rng([seed, len(types)])
     kind = RANGES[seed % len(RANGES)]
@@ -410,7 +415,9 @@ def test_modes_switch_between_tasks_of_one_kernel(
             check_folds(run_folds(kernel, buffer, join, mode), join, mode)
 
 
-@pytest.mark.parametrize("types", [NARROW, WIDE, OTHER, NARROW + OTHER])
+@pytest.mark.parametrize(
+    "types", [NARROW, pytest.param(WIDE, marks=pytest.mark.slow), OTHER, NARROW + OTHER]
+)
 @pytest.mark.parametrize("seed", range(2))
 def test_general_folds(subject: Subject, types: tuple, seed: int) -> None:
     rng = np.random.default_rng([seed, len(types), 7])

@@ -135,7 +135,9 @@ def test_a_range_upside_down_is_empty(device: CpuDevice) -> None:
     assert len(kernel.submit(buffer, task).result(10).i) == 0
 
 
-@pytest.mark.parametrize("bits", [16, 32, 64])
+@pytest.mark.parametrize(
+    "bits", [pytest.param(n, marks=() if n == 32 else pytest.mark.slow) for n in (16, 32, 64)]
+)
 def test_the_compiled_loop_uses_full_vectors(bits: int) -> None:
     """Registers of the compares in the machine code; the trap is a width that silently halves."""
     features = binding.get_host_cpu_features()
@@ -200,6 +202,7 @@ def test_generated_source_is_a_pure_function() -> None:
     assert generate(program) == generate(program)
 
 
+@pytest.mark.slow
 def test_kernels_are_cached_where_the_environment_says(tmp_path) -> None:
     text = (
         "from penstock.expr import ops\n"

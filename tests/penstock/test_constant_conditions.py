@@ -13,6 +13,7 @@ from penstock.errors import QueryError
 from penstock.host.device.base import Device
 from penstock.host.join.stream import JoinStream
 from penstock.query import compile_query
+from tests.kit.effort import effort
 from tests.penstock.kit.devices import InterpretingCpu
 
 SCHEMA = pa.schema([("n", pa.int64()), ("t", pa.int64()), ("x", pa.int32())])
@@ -47,6 +48,8 @@ CONSTANTS = (
     "(SIDE.x > 3 AND 1 = 0 OR SIDE.x > 4 AND 2 = 3)",
     "SIDE.x > NULL",
 )
+#: Those of this run.
+SOME = CONSTANTS[:: effort(1, 2)]
 Oracle = Callable[[str], list[tuple]]
 PARAMS = {"flag": False, "nothing": None}
 
@@ -105,7 +108,7 @@ def check(device: Device, in_duckdb: Oracle, text: str, oracle: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("constant", CONSTANTS)
+@pytest.mark.parametrize("constant", SOME)
 def test_where(device: Device, in_duckdb: Oracle, kind: str, constant: str) -> None:
     side = {"RIGHT": "b"}.get(kind, "a")
     where = constant.replace("SIDE", side)
@@ -121,7 +124,7 @@ def test_where(device: Device, in_duckdb: Oracle, kind: str, constant: str) -> N
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("constant", CONSTANTS)
+@pytest.mark.parametrize("constant", SOME)
 def test_on(device: Device, in_duckdb: Oracle, kind: str, constant: str) -> None:
     on = f"{WINDOW} AND {constant.replace('SIDE', 'b')}"
     text, oracle = query(kind, on, "TRUE")
@@ -158,7 +161,7 @@ def test_where_of_a_subquery(
     assert streamed(text, device) == found
 
 
-@pytest.mark.parametrize("constant", CONSTANTS)
+@pytest.mark.parametrize("constant", SOME)
 def test_comma_joins(device: Device, in_duckdb: Oracle, constant: str) -> None:
     where = f"{WINDOW} AND {constant.replace('SIDE', 'a')}"
     text = f"SELECT a.n AS i, b.n AS j FROM a, b WHERE {where}"
@@ -167,7 +170,7 @@ def test_comma_joins(device: Device, in_duckdb: Oracle, constant: str) -> None:
     assert streamed(text, device) == found
 
 
-@pytest.mark.parametrize("constant", CONSTANTS)
+@pytest.mark.parametrize("constant", SOME)
 @pytest.mark.parametrize("place", ["WHERE", "HAVING"])
 @pytest.mark.parametrize("group", ["", "GROUP BY a.n", "GROUP BY a.n, b.n"])
 def test_aggregates(

@@ -10,6 +10,7 @@ import pytest
 import penstock
 from penstock import Flow, PenstockError, Running
 from penstock.host.state import chosen
+from tests.kit.effort import effort
 from tests.penstock.kit.groups.answers import answer, difference, exact
 from tests.penstock.kit.groups.columns import Table, table
 from tests.penstock.kit.groups.feeding import Promises, calls, drive, recut, span
@@ -79,19 +80,18 @@ def check_stream(seed: int, workers: int | None = None) -> None:
     )
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(effort(12, 6)))
 def test_tables(seed: int) -> None:
     check_table(seed)
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(effort(12, 6)))
 def test_streams(seed: int) -> None:
     check_stream(seed)
 
 
-@pytest.mark.parametrize(
-    "workers", [2, 5, *(pytest.param(count, marks=pytest.mark.slow) for count in (3, 8))]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", [2, 5, 3, 8])
 def test_streams_on_workers(workers: int) -> None:
     check_stream(100 + workers, workers)
 

@@ -54,7 +54,7 @@ CONDITIONS = {
 
 
 @pytest.mark.parametrize("text", CONDITIONS)
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_bands_lose_no_pair(text: str, seed: int) -> None:
     tables = {"a": points(seed, 700), "b": points(seed + 10, 700)}
     found = penstock.sql(
@@ -78,17 +78,10 @@ def test_bands_lose_no_pair(text: str, seed: int) -> None:
     assert (found.num_rows > 0) == ("-1" not in text)
 
 
-#: Those of the short run: each device is compiled anew for each kind.
-SHORT = (("FULL", "rtl"), ("", "fjoin"))
-
-
+@pytest.mark.slow  # each device is compiled anew for each kind
 @pytest.mark.parametrize(
     ("kind", "device"),
-    [
-        pytest.param(kind, device, marks=[] if (kind, device) in SHORT else [pytest.mark.slow])
-        for kind in ("", "FULL", "SEMI", "ANTI")
-        for device in ("rtl", "fjoin")
-    ],
+    [(kind, device) for kind in ("", "FULL", "SEMI", "ANTI") for device in ("rtl", "fjoin")],
 )
 def test_units_filter_and_the_host_tests(kind: str, device: str) -> None:
     tables = {"a": points(5, 120), "b": points(6, 150)}
@@ -100,6 +93,7 @@ def test_units_filter_and_the_host_tests(kind: str, device: str) -> None:
     assert found.num_rows > 20
 
 
+@pytest.mark.slow
 def test_units_filter_rows_of_streams() -> None:
     tables = {"a": points(5, 60), "b": points(6, 80)}
     query = f"SELECT b.id AS j FROM a RIGHT JOIN b ON {H} / 1000 < 30 AND {NEAR}"

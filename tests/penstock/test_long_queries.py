@@ -73,6 +73,7 @@ THREES = {k * 3 for k in range(2000)}
             " AND ".join(f"a.x - b.y <> {k * 3}" for k in range(2000)),
             lambda a, b: b["y"] is not None and a["x"] - b["y"] not in THREES,
             id="and of 2000",
+            marks=pytest.mark.slow,
         ),
         pytest.param(
             "(" * 60 + "a.x < b.x" + ")" * 60, lambda a, b: a["x"] < b["x"], id="parentheses"
@@ -127,7 +128,9 @@ MANY_VALUES = ", ".join(str(k * 3) for k in range(50_000))
 @pytest.mark.parametrize(
     ("condition", "test"),
     [
-        (f"a.x IN ({MANY_VALUES})", lambda a, b: a["x"] % 3 == 0),
+        pytest.param(
+            f"a.x IN ({MANY_VALUES})", lambda a, b: a["x"] % 3 == 0, marks=pytest.mark.slow
+        ),
         (f"a.x NOT IN ({VALUES})", lambda a, b: a["x"] % 3 != 0),
         (f"b.y IN ({VALUES})", lambda a, b: b["y"] is not None and b["y"] % 3 == 0),
         (f"NOT b.y IN ({VALUES})", lambda a, b: b["y"] is not None and b["y"] % 3 != 0),

@@ -17,7 +17,7 @@ from penstock.plan.forms import JoinForm
 from penstock.plan.search import Search, search_of
 from penstock.program import MAX_BAND_TESTS
 from penstock.types import BOOL, FLOAT32, FLOAT64, STRING, Type, decimal, int_of, integer
-from tests.kit.effort import examples
+from tests.kit.effort import effort, examples
 from tests.penstock.kit.dags import DATE, MICROS, SPAN, TIME, Dags, vector
 from tests.penstock.kit.reference import evaluate
 
@@ -270,7 +270,7 @@ def matches(predicate: Expr, window: str, stream: list[Row], other: list[Row]) -
     return np.asarray(outcome).reshape(len(stream), len(other))
 
 
-@settings(max_examples=examples(1500), deadline=None)
+@settings(max_examples=effort(1500, 150), deadline=None)
 @given(st.integers(0, 1 << 32), st.sampled_from("lr"))
 def test_every_match_passes_every_test(seed: int, window: str) -> None:
     hunts = Hunts(seed)

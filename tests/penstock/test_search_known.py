@@ -327,6 +327,7 @@ def _column(side: str, name: str = "f", dtype: Type = FLOAT64) -> Expr:
     return ops.column(side, name, dtype)
 
 
+@pytest.mark.slow
 def test_deep_conditions_have_room() -> None:
     value = ops.sub(_column("l"), _column("r"))
     for _ in range(3000):

@@ -25,7 +25,7 @@ def device(**options):
     ("pipelines", "modes"),
     [
         (1, BAND_MODES),
-        (3, {Mode.COUNT, Mode.EXISTS}),
+        pytest.param(3, {Mode.COUNT, Mode.EXISTS}, marks=pytest.mark.slow),
         pytest.param(3, BAND_MODES, marks=pytest.mark.slow),
     ],
 )
@@ -51,6 +51,7 @@ def test_band_aggregates(pipelines, modes):
                 assert result.counters.get("records", 0) == kept
 
 
+@pytest.mark.slow
 def test_general_aggregates():
     """All modes of a program with a product, on two pipelines; the nearest and its position."""
     expression, plain = VALUES["product"]

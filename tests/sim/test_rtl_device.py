@@ -380,7 +380,11 @@ def test_any_arguments_end_in_a_status(path, data):
 
 @needs_tools
 @pytest.mark.parametrize(
-    "memory", [{}, {"latency_cycles": 30, "stalls": 0.4, "bandwidth": 0.5, "lanes": 2}]
+    "memory",
+    [
+        pytest.param({}, marks=pytest.mark.slow),
+        {"latency_cycles": 30, "stalls": 0.4, "bandwidth": 0.5, "lanes": 2},
+    ],
 )
 def test_joins_with_pauses(memory):
     """Every kind of range, with room for one window tuple's matches, for some, and for all."""

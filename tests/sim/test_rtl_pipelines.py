@@ -40,7 +40,13 @@ def test_bad_numbers(pipelines, error, message):
 
 
 @pytest.mark.parametrize("pipelines", PIPELINES)
-@pytest.mark.parametrize("memory", [{}, {"latency_cycles": 30, "stalls": 0.4, "bandwidth": 0.5}])
+@pytest.mark.parametrize(
+    "memory",
+    [
+        pytest.param({}, marks=pytest.mark.slow),
+        {"latency_cycles": 30, "stalls": 0.4, "bandwidth": 0.5},
+    ],
+)
 def test_joins_with_pauses(pipelines, memory):
     """Every kind of range, with room for one window tuple's matches, for some, and for all."""
     rng = np.random.default_rng(pipelines)
@@ -56,7 +62,8 @@ def test_joins_with_pauses(pipelines, memory):
         assert device.counters()["units"] == UNITS
 
 
-@pytest.mark.parametrize("pipelines", PIPELINES)
+@pytest.mark.slow
+@pytest.mark.parametrize("pipelines", [1, 2, 3, 4])
 def test_fewer_tuples_than_pipelines(pipelines):
     """A pipeline without a tuple passes the window on, and says that it is done."""
     with opened(pipelines) as device:

@@ -52,7 +52,9 @@ def check(device, join, rooms):
     kernel.close()
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize(
+    "seed", [pytest.param(n, marks=pytest.mark.slow if n in (1, 2) else ()) for n in range(4)]
+)
 def test_a_few(seed):
     """The build of the other tests of this folder, a memory per seed."""
     rng = np.random.default_rng(seed)
@@ -63,6 +65,7 @@ def test_a_few(seed):
             check(device, join, (1, 100_000))
 
 
+@pytest.mark.slow
 def test_fast_comparisons():
     with opened(MEMORIES[3], units=8, fast=True) as device:
         for seed, kind in enumerate(RANGES):

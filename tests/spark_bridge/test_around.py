@@ -16,8 +16,8 @@ from tests.spark_bridge.kit.streams import stream_of, table, written
 OF_SPARK = every_query("spark")
 #: There is no join in it, so that nothing of it is Penstock's.
 OF_NO_JOIN = {"102"}
-#: Those that every run asks: a chain, percentiles, ranks, sessions by lag.
-FEW = {"061", "076", "088", "095"}
+#: Those that every run asks: a chain, and ranks.
+FEW = {"061", "088"}
 
 
 def asked(spark, one, tables, answers):

@@ -18,8 +18,17 @@ from tests.host.kit.serving import serving
 from tests.penstock.kit.devices import InterpretingCpu
 from tests.spark_bridge.kit.batch import LAYOUTS, MANHATTAN, SCHEMA, as_read, check, counted, timed
 
+#: Layouts of the short run.
+FEW = ("two partitions", "all in one of five")
 
-@pytest.mark.parametrize(("layout", "lanes"), list(zip(LAYOUTS, [1, 2, 5, 5, 3], strict=True)))
+
+@pytest.mark.parametrize(
+    ("layout", "lanes"),
+    [
+        pytest.param(layout, lanes, marks=() if layout in FEW else pytest.mark.slow)
+        for layout, lanes in zip(LAYOUTS, [1, 2, 5, 5, 3], strict=True)
+    ],
+)
 def test_every_partitioning(spark, laid_out, layout, lanes):
     frames = laid_out(layout)
     assert check(spark, MANHATTAN, frames, lanes=lanes, time={"a": "t", "b": "t"}) > 100
@@ -55,7 +64,14 @@ WINDOWS = {
 }
 
 
-@pytest.mark.parametrize("window", WINDOWS)
+#: Those of the short run.
+SHORT = ("asymmetric", "offset before", "bounds beyond 64 bits", "instants")
+
+
+@pytest.mark.parametrize(
+    "window",
+    [pytest.param(one, marks=() if one in SHORT else pytest.mark.slow) for one in WINDOWS],
+)
 def test_windows(spark, laid_out, window):
     time, on = WINDOWS[window]
     query = f"SELECT a.id AS i, b.id AS j FROM a JOIN b ON {on}"
@@ -66,10 +82,10 @@ def test_windows(spark, laid_out, window):
 @pytest.mark.parametrize(
     ("left", "right", "bound"),
     [
-        ("wall", "wall", "INTERVAL 9 MINUTES"),
-        ("day", "day", "INTERVAL 2 DAYS"),
+        pytest.param("wall", "wall", "INTERVAL 9 MINUTES", marks=pytest.mark.slow),
+        pytest.param("day", "day", "INTERVAL 2 DAYS", marks=pytest.mark.slow),
         ("day", "at", "INTERVAL 19667 DAYS"),
-        ("wall", "day", "INTERVAL 19667 DAYS"),
+        pytest.param("wall", "day", "INTERVAL 19667 DAYS", marks=pytest.mark.slow),
     ],
 )
 def test_kinds_of_time(spark, laid_out, left, right, bound):
@@ -81,7 +97,10 @@ def test_kinds_of_time(spark, laid_out, left, right, bound):
     assert check(spark, query, frames, lanes=3, time={"a": left, "b": right}) > 0
 
 
-@pytest.mark.parametrize(("layout", "lanes"), [("one partition", 1), ("seven partitions", 5)])
+@pytest.mark.parametrize(
+    ("layout", "lanes"),
+    [("one partition", 1), pytest.param("seven partitions", 5, marks=pytest.mark.slow)],
+)
 def test_rows_windows(spark, laid_out, layout, lanes):
     frames = timed(laid_out(layout))
     query = "SELECT a.id AS i, b.id AS j FROM a [ROWS 9], b [ROWS 30] WHERE a.x < b.y AND b.x > -20"
@@ -116,7 +135,14 @@ def test_params_within_and_scale(spark, laid_out):
     assert check(spark, query, frames, lanes=2, time={"a": "t", "b": "t"}, **options) > 0
 
 
-@pytest.mark.parametrize(("empty", "lanes"), [("a", None), ("b", 3), ("ab", 3)])
+@pytest.mark.parametrize(
+    ("empty", "lanes"),
+    [
+        pytest.param("a", None, marks=pytest.mark.slow),
+        pytest.param("b", 3, marks=pytest.mark.slow),
+        ("ab", 3),
+    ],
+)
 def test_empty_tables(spark, laid_out, empty, lanes):
     frames = dict(laid_out("one partition"))
     frames |= {name: spark.createDataFrame([], SCHEMA) for name in empty}
@@ -140,6 +166,7 @@ def test_times_at_the_ends_of_64_bits(spark):
     assert check(spark, query, frames, lanes=4, time={"a": "t", "b": "t"}) == 9 * 15
 
 
+@pytest.mark.slow
 def test_against_sparks_own_join(spark, laid_out):
     frames = laid_out("seven partitions")
     for name, frame in frames.items():
@@ -150,6 +177,7 @@ def test_against_sparks_own_join(spark, laid_out):
     assertDataFrameEqual(joined, expected)
 
 
+@pytest.mark.slow
 def test_the_result_is_an_ordinary_dataframe(spark, laid_out):
     frames = laid_out("seven partitions")
     joined = sql(spark, MANHATTAN, frames, time={"a": "t", "b": "t"}, lanes=4)

@@ -23,7 +23,13 @@ SELECTS = {
 }
 
 
-@pytest.mark.parametrize("select", SELECTS)
+@pytest.mark.parametrize(
+    "select",
+    [
+        pytest.param(one, marks=() if one in ("everything", "computed") else pytest.mark.slow)
+        for one in SELECTS
+    ],
+)
 def test_output_columns(spark, laid_out, select):
     query = (
         f"SELECT {SELECTS[select]} FROM a JOIN b ON b.t BETWEEN a.t - 2 AND a.t + 2 "
@@ -59,7 +65,13 @@ FILTERS = {
 }
 
 
-@pytest.mark.parametrize("where", FILTERS)
+@pytest.mark.parametrize(
+    "where",
+    [
+        pytest.param(one, marks=() if one in ("exact in Spark", "mixed") else pytest.mark.slow)
+        for one in FILTERS
+    ],
+)
 def test_filters(spark, laid_out, where):
     query = (
         "SELECT a.id AS i, b.id AS j FROM a JOIN b ON b.t BETWEEN a.t - 20 AND a.t + 20 "

@@ -48,7 +48,13 @@ KINDS = {
 CUTS = ((2, "grid"), (5, "time"), (1, "auto"), (4, "auto"))
 
 
-@pytest.mark.parametrize("kind", KINDS)
+#: Those of the short run.
+SHORT = ("left", "full", "anti", "folded", "of both", "an empty group")
+
+
+@pytest.mark.parametrize(
+    "kind", [pytest.param(one, marks=() if one in SHORT else pytest.mark.slow) for one in KINDS]
+)
 def test_kinds_and_groups(spark, laid_out, kind):
     """Every kind in one way; the slow test has all of them."""
     cut = CUTS[list(KINDS).index(kind) % 2]
@@ -93,7 +99,9 @@ ROWS_KINDS = {
 }
 
 
-@pytest.mark.parametrize("kind", ROWS_KINDS)
+@pytest.mark.parametrize(
+    "kind", [k if k == "JOIN" else pytest.param(k, marks=pytest.mark.slow) for k in ROWS_KINDS]
+)
 def test_kinds_of_rows(spark, laid_out, kind):
     frames = timed(laid_out("two partitions"))
     by = " GROUP BY a.x" if kind == "JOIN" else ""

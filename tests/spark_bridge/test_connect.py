@@ -14,7 +14,7 @@ pytest.importorskip("grpc", reason="needs pip install 'penstock[dev]'")
 from tests.spark_bridge.kit.apps import SERVER_ENV, light_java, run_app, said_by
 
 # A process of its own: one process has one kind of session.
-PROGRAM = """
+BATCH = """
 import os, sys
 os.environ["PYSPARK_PYTHON"] = sys.executable
 from penstock.sim.local_spark.java import ensure_java
@@ -39,6 +39,9 @@ for query in (
     expected = penstock.sql(query, tables, time=time)
     order = [(name, "ascending") for name in expected.schema.names]
     print("EQUAL", found.cast(expected.schema).sort_by(order).equals(expected.sort_by(order)))
+"""
+SAID = ["EQUAL True", "EQUAL True"]
+MORE = """
 print("SMALL", "Spark estimates" in explain(spark, query, frames, time=time))
 spark.conf.set("spark.penstock.batch.lanes", "2")
 print("LANES", "2 lanes" in explain(spark, query, frames, time=time))
@@ -69,13 +72,19 @@ print("HEARD", sum(one.lookup.sought for one in heard.batches(query)))
 heard.close()
 found = spark.read.parquet("looked").toArrow().select(expected.schema.names)
 print("EQUAL", found.sort_by(order).equals(expected.sort_by(order)))
-spark.stop()
 """
+MORE_SAID = ["SMALL True", "LANES True", "ROWS True", "EQUAL True", "ENDED True", "PINNED True 2"]
+MORE_SAID += ["HEARD 400", "EQUAL True"]
 
 
-def test_through_a_server(tmp_path):
+@pytest.mark.parametrize(
+    ("program", "wanted"),
+    [(BATCH, SAID), pytest.param(BATCH + MORE, SAID + MORE_SAID, marks=pytest.mark.slow)],
+    ids=["batch", "all"],
+)
+def test_through_a_server(tmp_path, program, wanted):
     done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", PROGRAM],
+        [sys.executable, "-W", "ignore", "-c", f"{program}spark.stop()"],
         cwd=tmp_path,
         env={**os.environ, **SERVER_ENV, **light_java()},
         capture_output=True,
@@ -84,8 +93,6 @@ def test_through_a_server(tmp_path):
         check=False,
     )
     said = [line for line in done.stdout.splitlines() if line.split(" ")[0].isupper()]
-    wanted = ["EQUAL True", "EQUAL True", "SMALL True", "LANES True", "ROWS True"]
-    wanted += ["EQUAL True", "ENDED True", "PINNED True 2", "HEARD 400", "EQUAL True"]
     assert said == wanted, done.stdout[-2000:] + done.stderr[-4000:]
 
 

@@ -142,7 +142,7 @@ ENGINES = {"penstock": "", "duckdb": " ORDER BY id LIMIT 1000"}
 def test_functions_of_numbers(spark, engine):
     """One side's functions; those of pairs are the same code, see tests/penstock."""
     given = table() if engine == "penstock" else without_wraps(table())
-    texts = expressions()[:: effort(1, 4)]
+    texts = expressions()[:: effort(1, 8)]
     outputs = ", ".join(f"{text} AS c{k}" for k, text in enumerate(texts))
     spark.createDataFrame(given.to_pylist(), DDL).createOrReplaceTempView("numbers")
     with setting(spark, "spark.sql.ansi.enabled", "false"):

@@ -93,7 +93,13 @@ WAYS = [
 ]
 
 
-@pytest.mark.parametrize("kind", KINDS)
+#: Kinds of the short run.
+SHORT = ("JOIN", "LEFT JOIN")
+
+
+@pytest.mark.parametrize(
+    "kind", [pytest.param(one, marks=() if one in SHORT else pytest.mark.slow) for one in KINDS]
+)
 def test_every_kind(spark, frames, kind):
     place = list(KINDS).index(kind)
     for lanes, planner, on in (WAYS[place % 4], WAYS[(place + 1) % 4])[: 1 + (kind == "FULL JOIN")]:
@@ -139,6 +145,7 @@ def test_one_key_has_all_rows(spark):
     assert "about 540 rows are sent" in text
 
 
+@pytest.mark.slow
 def test_times_that_spark_cannot_follow(spark, frames):
     query = (
         "SELECT a.id AS i, b.id AS j FROM (SELECT id, k, abs(t - 100) AS t FROM a) a JOIN b "
@@ -147,22 +154,28 @@ def test_times_that_spark_cannot_follow(spark, frames):
     assert got(spark, query, frames, 2) == wanted(query)
 
 
+WITHIN = "SELECT a.id AS i, b.id AS j FROM a JOIN b ON {} AND b.t BETWEEN a.t - {} AND a.t + {}"
+#: All rows are in the window, so that any other way needs copies.
+LONG = WITHIN.format("a.x = b.x", 500, 500)
+
+
 def test_auto_takes_what_sends_fewer_rows(spark, frames):
-    """All rows are in the window, so that any other way needs copies."""
-    query = "SELECT a.id AS i, b.id AS j FROM a JOIN b ON {} AND b.t BETWEEN a.t - {} AND a.t + {}"
-    long = query.format("a.x = b.x", 500, 500)
-    assert "5 lanes: by a.x = b.x" in explain(spark, long, frames, time=TIME, lanes=5)
-    assert got(spark, long, frames, 5, "auto") == wanted(long)
-    short = explain(spark, query.format("a.x = b.x", 1, 1), frames, time=TIME, lanes=5)
+    assert "5 lanes: by a.x = b.x" in explain(spark, LONG, frames, time=TIME, lanes=5)
+    short = explain(spark, WITHIN.format("a.x = b.x", 1, 1), frames, time=TIME, lanes=5)
     assert "slices of a's time" in short
     assert "not by keys: they could not save enough rows" in short
+
+
+@pytest.mark.slow
+def test_auto_with_few_keys_and_with_none(spark, frames):
+    assert got(spark, LONG, frames, 5, "auto") == wanted(LONG)
     # Half of the rows have one key.
     with settings_of(spark, cells=1):
-        skewed = explain(spark, long, frames, time=TIME, lanes=5)
+        skewed = explain(spark, LONG, frames, time=TIME, lanes=5)
     assert "5 slices of a's time" in skewed
     assert "not by keys: about" in skewed
     either = explain(
-        spark, query.format("(a.x = b.x OR a.k = b.k)", 9, 9), frames, time=TIME, lanes=5
+        spark, WITHIN.format("(a.x = b.x OR a.k = b.k)", 9, 9), frames, time=TIME, lanes=5
     )
     assert "not by keys: no conjunct" in either
 

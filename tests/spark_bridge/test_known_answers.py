@@ -29,10 +29,10 @@ def check(spark, name: str, lanes: int, partitioning: str = "auto") -> None:
 
 
 @pytest.mark.parametrize(("name", "lanes", "partitioning"), [
-    ("Z1", 5, "time"),
+    pytest.param("Z1", 5, "time", marks=pytest.mark.slow),
     ("S2", 2, "grid"),
-    ("U3", 5, "auto"),
-    ("U2", 5, "keys"),
+    pytest.param("U3", 5, "auto", marks=pytest.mark.slow),
+    pytest.param("U2", 5, "keys", marks=pytest.mark.slow),
 ])  # fmt: skip
 def test_known_answer(spark, name, lanes, partitioning):
     check(spark, name, lanes, partitioning)

@@ -42,7 +42,13 @@ def expected(query, location, **options):
     return penstock.sql(query, {"orders": orders(), "customers": table}, **options)
 
 
-@pytest.mark.parametrize("kind", QUERIES)
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pytest.param(one, marks=() if one in ("left", "anti", "groups") else pytest.mark.slow)
+        for one in QUERIES
+    ],
+)
 def test_every_kind(spark, rel, rows, kind):
     tables = {"orders": rows, "customers": penstock.relation(rel.name)}
     found = sql(spark, QUERIES[kind], tables).toArrow()
@@ -86,7 +92,13 @@ PLACES = {
 }
 
 
-@pytest.mark.parametrize("name", PLACES)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(one, marks=() if one in ("arcs", "in place") else pytest.mark.slow)
+        for one in PLACES
+    ],
+)
 def test_places(spark, rel, rows, name):
     options, why = PLACES[name]
     tables = {"orders": rows, "customers": penstock.relation(rel.name)}
@@ -138,6 +150,7 @@ def test_a_column_of_the_relation_alone(spark, rel, rows):
     assert counted(found.toArrow()) == counted(expected(query, rel.name))
 
 
+@pytest.mark.slow
 def test_the_version_is_that_of_the_call(spark, place, rows):
     made = stored(place / "renewed.rel")
     table = penstock.relation(made.name)
@@ -236,7 +249,13 @@ def people(spark, place):
     return spark.read.parquet(str(place / "people.parquet")).repartition(2)
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize(
+    "layout",
+    [
+        pytest.param(one, marks=() if one in ("key", "cluster") else pytest.mark.slow)
+        for one in LAYOUTS
+    ],
+)
 def test_a_relation_of_a_frame(spark, place, people, layout):
     location = str(place / f"{layout}.rel")
     made = relation(spark, people, location, page_bytes=1024, **LAYOUTS[layout])
@@ -269,6 +288,7 @@ def test_a_relation_is_looked_up_and_updated(spark, place, people, rows):
     assert {n[:3] for n in found["name"].to_pylist() if n} == {"v3 "}
 
 
+@pytest.mark.slow
 def test_relations_that_cannot_be_made(spark, place, rel, people):
     with pytest.raises(FileError, match="exists"):
         relation(spark, people, rel.name, key="id")

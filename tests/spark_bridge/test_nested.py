@@ -55,7 +55,8 @@ def all_of(frames) -> str:
     return ", ".join(f"{s}.{c} AS {s}_{c}" for s in "ab" for c in frames["lt"].columns)
 
 
-@pytest.mark.parametrize("how", [pytest.param("", marks=pytest.mark.slow), "FULL"])
+@pytest.mark.slow
+@pytest.mark.parametrize("how", ["", "FULL"])
 def test_batch(spark, frames, how):
     expected = by_spark(spark, frames, how, all_of(frames))
     found = sql(spark, select("*", how, NEAR), frames, time=TIME, lanes=2)
@@ -147,10 +148,8 @@ def test_a_relation(spark, frames, tmp_path):
     assert rows_of(found) == rows_of(spark.sql(text, **frames))
 
 
-@pytest.mark.parametrize(
-    ("design", "how"),
-    [("files", "LEFT"), pytest.param("state", "LEFT", marks=pytest.mark.slow)],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize(("design", "how"), [("files", "LEFT"), ("state", "LEFT")])
 def test_streams(spark, frames, tmp_path, design, how):
     # Parquet has no columns of nothing but NULL, nor intervals in arrays.
     given = {name: frame.drop("none", "gap") for name, frame in frames.items()}

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from penstock.errors import QueryError
 from penstock.query import compile_query
 from penstock.spark_bridge import sql
+from tests.kit.effort import effort
 from tests.penstock.kit.queries import SCHEMA, Grammar, Join, Oracle, delivered
 
 #: Spark has no unsigned integers, and counts microseconds.
@@ -54,7 +55,7 @@ def check(spark, examples: int) -> int:
 
 
 def test_random_joins(spark):
-    check(spark, 4)
+    check(spark, effort(4, 2))
 
 
 @pytest.mark.slow

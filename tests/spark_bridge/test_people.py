@@ -44,11 +44,11 @@ UNIQUE = {
 }
 OF_SPARK, OF_DUCKDB = every_query("spark"), every_query("duckdb")
 QUERIES = [*OF_SPARK, *OF_DUCKDB]
-#: Those of the short run: what is refused, and one in three of the others.
+#: Those of the short run: what is refused, and one in six of the others.
 SHORT = {
     asked.name
     for place, asked in enumerate(QUERIES)
-    if place % 3 == 0 or asked.name[:3] in REFUSED | REFUSED_ON_STREAMS
+    if place % 6 == 0 or asked.name[:3] in REFUSED | REFUSED_ON_STREAMS
 }
 #: Rows of a batch.
 BATCH = 41

@@ -58,20 +58,29 @@ def test_an_error_begins_with_its_message(spark, frames):
     assert "is declared with 2 decimal digits, but row 0 holds 0.126; declare more" in line
     assert text.rstrip().splitlines()[-1] == line
 
+
+@pytest.mark.slow
+def test_other_errors_in_the_same_workers_are_told_with_their_calls(spark, frames):
+    with pytest.raises(PythonException, match="DataError"):
+        sql(spark, QUERY, frames, time=TIME, scale={"a.x": 2, "b.x": 2}).collect()
+
     def fail(batches):
         raise ValueError("of the user")
 
-    # Other errors in the same workers are told with their calls.
     with pytest.raises(PythonException, match="in fail"):
         spark.range(4).mapInArrow(fail, "id long").collect()
 
 
-def test_jobs_are_described(spark, frames, tmp_path):
+def test_jobs_are_described(spark, frames):
     big = {name: frame.repartition(2) for name, frame in frames.items()}
     sql(spark, QUERY, big, time=TIME, partitioning="rows")
     assert "Penstock: counts rows for the lanes of the left outer join of a and b" in descriptions(
         spark
     )
+
+
+@pytest.mark.slow
+def test_jobs_of_relations_and_streams_are_described(spark, frames, tmp_path):
     relation(spark, frames["b"], tmp_path / "b.rel", key="id", lanes=2)
     assert "Penstock: stores a DataFrame as a relation" in descriptions(spark)
     folder = written(tmp_path / "source", [table([(1, 1, 1), (2, 2, 2)])])

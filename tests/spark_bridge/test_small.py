@@ -57,7 +57,7 @@ def jobs(spark) -> set[int]:
     return set(spark.sparkContext.statusTracker().getJobIdsForGroup(None))
 
 
-@pytest.mark.parametrize("kind", ["JOIN", "FULL JOIN"])
+@pytest.mark.parametrize("kind", [pytest.param("JOIN", marks=pytest.mark.slow), "FULL JOIN"])
 def test_a_small_join_counts_nothing(spark, files, kind):
     query = QUERY.replace("JOIN", kind)
     assert "1 lane: Spark estimates that both sides have" in explain(spark, query, files, time=TIME)
@@ -109,7 +109,8 @@ def test_large_inputs_are_counted(spark, files):
         assert "3 lanes: 3 slices" in explain(spark, QUERY, files, time=TIME)
 
 
-@pytest.mark.parametrize("from_nothing", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("from_nothing", [False, True])
 def test_a_worker_compiles_once_and_imports_little(tmp_path, from_nothing):
     """A second worker, another process, finds the machine code of the first one."""
     env = {**os.environ, **({"PENSTOCK_CACHE_DIR": str(tmp_path)} if from_nothing else {})}

@@ -16,6 +16,7 @@ CALL = """SELECT * FROM penstock_join(
     TABLE(SELECT 0 AS side, * FROM lefts UNION ALL SELECT 1, * FROM rights) {how}, '{on}', 't')"""
 
 
+@pytest.mark.slow
 def test_in_sql(spark):
     tables = {}
     for name, rows in (("lefts", 400), ("rights", 300)):

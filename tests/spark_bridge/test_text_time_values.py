@@ -15,6 +15,7 @@ pytest.importorskip("pyspark", reason="needs pip install 'penstock[spark]'")
 
 import penstock
 from penstock.errors import QueryError
+from tests.kit.effort import effort
 from tests.spark_bridge.test_time_zones import ZONE, setting
 
 TYPES = {
@@ -231,7 +232,7 @@ def ours_of(texts: list[str], given: pa.Table) -> pa.Table:
 
 @pytest.mark.parametrize("kind", ["texts", "times"])
 def test_functions_of_texts_and_times(spark, kind):
-    texts = listed(TEXTS) if kind == "texts" else time_texts()
+    texts = (listed(TEXTS) if kind == "texts" else time_texts())[:: effort(1, 3)]
     given = table(5, 400)
     outputs = ", ".join(f"{text} AS c{k}" for k, text in enumerate(texts))
     with setting(spark, ZONE, "UTC"), setting(spark, "spark.sql.ansi.enabled", "true"):

@@ -107,7 +107,13 @@ def values_agree(spark, zone: str, seed: int, count: int) -> None:
         assert got.cast(wanted.type).equals(wanted), (zone, text)
 
 
-@pytest.mark.parametrize("zone", ZONES)
+#: Zones and queries of the short run.
+SHORT = (NEW_YORK, "Pacific/Apia", "literal", "days", "hours")
+
+
+@pytest.mark.parametrize(
+    "zone", [pytest.param(one, marks=() if one in SHORT else pytest.mark.slow) for one in ZONES]
+)
 def test_random_expressions(spark, zone):
     with setting(spark, ZONE, zone):
         told = conditions_agree(spark, zone, 1, 12)
@@ -142,7 +148,9 @@ QUERIES = {
 NEAR = "r.t BETWEEN l.t - INTERVAL 90 MINUTES AND l.t + INTERVAL 1 DAY"
 
 
-@pytest.mark.parametrize("name", QUERIES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(one, marks=() if one in SHORT else pytest.mark.slow) for one in QUERIES]
+)
 def test_queries_give_the_rows_of_spark(spark, name):
     """What was wrong in New York, by way of the bridge, in lanes."""
     with setting(spark, ZONE, NEW_YORK):

@@ -63,7 +63,7 @@ def rows_of(found: list[list[tuple[int, int, pa.Table]]]) -> list[Any]:
     return comparable(pa.concat_tables(tables.values()))
 
 
-@pytest.mark.parametrize("name", ["groups", "theta"])
+@pytest.mark.parametrize("name", ["groups", pytest.param("theta", marks=pytest.mark.slow)])
 def test_streams_give_what_duckdb_does(name: str, spark) -> None:
     case = CASES[name]
     found = run_workers(spark, share(name, 12), workers=2)
@@ -117,6 +117,7 @@ def test_a_main_that_exits_has_failed(spark) -> None:
         run_workers(spark, main, workers=2)
 
 
+@pytest.mark.slow
 def test_an_interrupt_ends_the_workers(tmp_path: Path, spark) -> None:
     def main(workers: Workers) -> None:
         (tmp_path / f"{workers.rank}").touch()
@@ -140,6 +141,7 @@ def test_an_interrupt_ends_the_workers(tmp_path: Path, spark) -> None:
     assert run_workers(spark, lambda workers: workers.rank, workers=2) == [0, 1]  # slots are free
 
 
+@pytest.mark.slow
 def test_a_killed_worker_costs_no_row(tmp_path: Path, spark) -> None:
     assert len(run_workers(spark, once(tmp_path, SEED, "groups", "merge:1:20"), workers=2)) == 2
     assert (tmp_path / "killed").exists()

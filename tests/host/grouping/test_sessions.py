@@ -18,7 +18,7 @@ import penstock
 from penstock import Flow, Running
 from penstock.cli.main import app
 from penstock.errors import QueryError
-from tests.kit.effort import examples
+from tests.kit.effort import effort, examples
 
 SCHEMA = pa.schema([("k", pa.int64()), ("name", pa.string()), ("t", pa.int64()), ("x", pa.int32())])
 QUERY = (
@@ -111,14 +111,16 @@ def streamed(given: list[pa.RecordBatch], gap: int, workers: int | None, **how: 
     return pa.concat_tables(pieces)
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize(
+    "seed", [0, 1, 2, *(pytest.param(n, marks=pytest.mark.slow) for n in (3, 4, 5))]
+)
 def test_streams(seed: int) -> None:
     given, gap = batches(seed, 25), (1, 3, 9)[seed % 3]
     rows = pa.Table.from_batches(given, SCHEMA)
     assert plain(streamed(given, gap, None)) == wanted(rows, gap)
 
 
-@pytest.mark.parametrize("workers", [1, 3])
+@pytest.mark.parametrize("workers", [1, pytest.param(3, marks=pytest.mark.slow)])
 def test_streams_on_workers(workers: int) -> None:
     given = batches(20 + workers, 25)
     flow = Flow(latency_s=0.01 * (workers - 1), running=Running(ordered=workers == 3))
@@ -126,14 +128,14 @@ def test_streams_on_workers(workers: int) -> None:
     assert plain(streamed(given, 3, workers, flow=flow)) == wanted(rows, 3)
 
 
-@pytest.mark.parametrize("time", ["t", "x"])
+@pytest.mark.parametrize("time", [pytest.param("t", marks=pytest.mark.slow), "x"])
 def test_sessions_without_another_key_have_one_leader(time: str) -> None:
     rows = pa.Table.from_batches(batches(9, 30), SCHEMA)
     query = (
         "SELECT session_window(t, 2).start AS s, count(*) AS n, sum(x) AS total FROM a "
         "GROUP BY session_window(t, 2)"
     )
-    found = penstock.sql(query, {"a": rows}, time={"a": time}, workers=3)
+    found = penstock.sql(query, {"a": rows}, time={"a": time}, workers=effort(3, 2))
     assert plain(found) == plain(penstock.sql(query, {"a": rows}, time={"a": "t"}))
     assert found.num_rows > 5
 
@@ -152,6 +154,7 @@ def test_a_session_leaves_when_the_clock_has_passed_its_end() -> None:
         assert stream.close().to_pylist() == [{"s": 21, "n": 1}]
 
 
+@pytest.mark.slow
 def test_checkpoints_keep_open_sessions(tmp_path) -> None:
     given = batches(31, 30)
     found: dict[int, pa.Table] = {}

@@ -35,6 +35,7 @@ def test_rounds_are_those_of_the_hardware(rows: int, banks: int) -> None:
     assert round_cycles(rows, banks) == build.round_cycles(rows, rows)
 
 
+@pytest.mark.slow
 def test_verilog() -> None:
     """The build of tests/host/test_window_join.py, with windows smaller than its queues."""
     rows, tuples = 12, 60

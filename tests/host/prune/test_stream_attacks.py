@@ -27,7 +27,7 @@ from penstock.host.prune.sizes import Pruning
 from penstock.query import compile_query
 from tests.host.kit.faulty import FaultyDevice
 from tests.host.kit.pruning import TINY
-from tests.kit.effort import examples
+from tests.kit.effort import effort
 from tests.penstock.kit.devices import InterpretingCpu
 
 SEEDS = st.integers(0, 1 << 32)
@@ -214,7 +214,7 @@ def texts(table: pa.Table) -> list[str]:
     return [repr(row) for row in zip(*columns, strict=True)]
 
 
-@settings(max_examples=examples(200), deadline=None)
+@settings(max_examples=effort(200, 10), deadline=None)
 @given(
     SEEDS,
     st.sampled_from(CONDITIONS),

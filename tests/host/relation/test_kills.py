@@ -80,7 +80,9 @@ def row_counts(relation: FolderRelation, number: int | None = None) -> Counter:
     return Counter(row for part in rows for row in row_list(part.batch))
 
 
-@pytest.mark.parametrize("kills", [20, pytest.param(300, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "kills", [5, *(pytest.param(n, marks=pytest.mark.slow) for n in (20, 300))]
+)
 def test_kill_9_at_random(tmp_path, kills):
     location = str(tmp_path / "r")
     build(FIRST, location, OPTIONS).close()

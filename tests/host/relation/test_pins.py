@@ -218,6 +218,7 @@ def test_a_pin_that_a_vacuum_interrupts(place):
     assert chosen == {2, 3, 4}
 
 
+@pytest.mark.slow
 def test_a_vacuum_that_a_pin_interrupts(place):
     chosen = set()
 
@@ -229,6 +230,7 @@ def test_a_vacuum_that_a_pin_interrupts(place):
     assert chosen == {2, 3, 4}
 
 
+@pytest.mark.slow
 def test_an_update_that_a_vacuum_interrupts(place):
     """Numbers of versions that are removed do not become free for one that was overtaken."""
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from penstock.host.relation import FolderRelation, RelationOptions, build, open_relation
 from tests.host.relation.model import Model, check_version
+from tests.kit.effort import examples
 
 KEYS = {
     "int": (pa.int64(), st.integers(0, 12)),
@@ -69,7 +70,7 @@ def without(deletes: pa.Table | None, upserts: pa.Table | None, key: list[str]) 
     return deletes.take(pa.array([n for n, k in enumerate(own) if k not in held], pa.int64()))
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     histories(),
     st.sampled_from(["splitmix64-1", "splitmix64-1/8", "splitmix64-1/2"]),

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pytest
 
 import penstock
 from penstock import Checkpoint
@@ -41,6 +42,7 @@ def opened(folder: Path, workers: int) -> Any:
     return penstock.stream(QUERY, {"e": SCHEMA}, workers=workers, checkpoint=checkpoint)
 
 
+@pytest.mark.slow
 def test_rows_in_no_group_are_counted_once(tmp_path: Path) -> None:
     columns = [[1, 3, 1, 2, 3], pa.array([None, 5, 5, None, 5], pa.timestamp("us"))]
     batch = pa.record_batch(columns, schema=SCHEMA)

@@ -34,6 +34,7 @@ from tests.host.workers.kit.groups import (
     opened,
     wanted,
 )
+from tests.kit.effort import effort
 
 TIMEOUT_S = 60.0
 
@@ -54,7 +55,7 @@ def distinct(count: int, rows: int) -> list[pa.RecordBatch]:
     return made
 
 
-_SHORT = ("seal", "between slots", "written")
+_SHORT = ("written",)
 
 
 @pytest.mark.parametrize(
@@ -89,7 +90,8 @@ def test_a_killed_worker_costs_no_row(point: str, tmp_path: Path, monkeypatch) -
     assert without_first(comparable(table)) == without_first(wanted(given))
 
 
-@pytest.mark.parametrize("kills", [3, pytest.param(30, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("kills", [3, 30])
 def test_chaos(kills: int, tmp_path: Path) -> None:
     one = Round(tmp_path, seed=1)
     one.run(["record:parent:1", "random", "restore:0:1", *targets_of(kills, Random(2))][:kills])
@@ -98,6 +100,7 @@ def test_chaos(kills: int, tmp_path: Path) -> None:
     assert len(one.killed) >= 2
 
 
+@pytest.mark.slow
 def test_a_checkpoint_goes_on_with_another_number_of_workers(tmp_path: Path) -> None:
     given = batches(9, 18)
     found: dict[int, pa.Table] = {}
@@ -197,6 +200,7 @@ def test_members_that_differ_do_not_begin(monkeypatch) -> None:
         opened(2)
 
 
+@pytest.mark.slow
 def test_release_now_gives_rows_at_once_and_perhaps_again(tmp_path: Path) -> None:
     given = batches(4, 12)
     found: Counter[Any] = Counter()
@@ -231,7 +235,8 @@ def test_without_a_checkpoint_a_lost_worker_ends_the_stream() -> None:
         stream.close()
 
 
-@pytest.mark.parametrize("seconds", [0.0, pytest.param(5.0, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("seconds", [0.0, 5.0])
 def test_a_stopped_worker_holds_the_caller_back_and_is_lost_beyond_its_lease(
     seconds: float,
 ) -> None:
@@ -298,6 +303,7 @@ def test_nothing_is_left_behind_after_a_kill_of_the_parent(tmp_path: Path) -> No
     assert sunk(tmp_path / "sink") == sunk(tmp_path / "sink")
 
 
+@pytest.mark.slow
 def test_a_checkpoint_that_cannot_be_written_or_read_says_what_to_do(tmp_path: Path) -> None:
     place = tmp_path / "c"
     stream = opened(2, checkpoint=place)
@@ -347,7 +353,8 @@ IN_A_THREAD = """
 
 
 def test_it_works_from_a_command_line_and_a_thread_that_ends() -> None:
-    command = [sys.executable, "-c", textwrap.dedent(IN_A_THREAD)]
+    program = IN_A_THREAD.replace("workers=2", f"workers={effort(2, 1)}")
+    command = [sys.executable, "-c", textwrap.dedent(program)]
     run = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
     assert run.stderr == ""
     assert run.stdout == "[(1, 5, 2), (2, 5, 1)]\n"

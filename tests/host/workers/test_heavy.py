@@ -38,6 +38,7 @@ QUERIES = {
 #: Those whose heavy keys workers share.
 SHARED = [name for name in QUERIES if name != "full"]
 ROWS, COUNT = 200, 30
+SEEDS = [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2))]
 #: Of the key 1.
 CELL = 1588
 
@@ -183,7 +184,7 @@ def run_some() -> None:
         run("left", seed)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("name", QUERIES)
 def test_by_hand(name: str, seed: int) -> None:
     hands = run(name, seed)
@@ -193,8 +194,8 @@ def test_by_hand(name: str, seed: int) -> None:
         assert shared[0] == [CELL] * (name in SHARED)
 
 
-@pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("name", ["left", "right"])
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("name", ["left", pytest.param("right", marks=pytest.mark.slow)])
 def test_by_hand_without_checkpoints(name: str, seed: int) -> None:
     hands = run(name, seed, share=0)
     assert all(state._heavy.cells == [CELL] for state in hands.states)
@@ -221,6 +222,7 @@ def test_a_side_that_is_spread_too_early_is_noticed(monkeypatch) -> None:
         run_some()
 
 
+@pytest.mark.slow
 def test_rows_that_do_not_move_are_noticed(monkeypatch) -> None:
     right = JoinState.seal
 
@@ -246,7 +248,8 @@ def test_few_rows_are_counted_on(monkeypatch) -> None:
     assert cells.cut() == [7]
 
 
-@pytest.mark.parametrize("name", ["inner", pytest.param("left", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["inner", "left"])
 def test_streams_without_checkpoints(name: str) -> None:
     """Each cut tells that rows have left: it is one for heavy keys, too."""
     given = {source: batches(seed, COUNT) for seed, source in enumerate("ab")}
@@ -261,7 +264,8 @@ def test_streams_without_checkpoints(name: str) -> None:
     assert not difference(rows, wanted(QUERIES[name], given["a"], given["b"]))
 
 
-@pytest.mark.parametrize("name", ["left", pytest.param("right", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["left", "right"])
 def test_streams(name: str, tmp_path) -> None:
     given = {source: batches(seed, 30) for seed, source in enumerate("ab")}
     found: dict[int, Any] = {}
@@ -284,7 +288,7 @@ def test_streams(name: str, tmp_path) -> None:
     assert not difference(rows, wanted(QUERIES[name], given["a"], given["b"]))
 
 
-@pytest.mark.parametrize("name", ["inner", "right"])
+@pytest.mark.parametrize("name", ["inner", pytest.param("right", marks=pytest.mark.slow)])
 def test_tables(name: str) -> None:
     tables = {s: pa.Table.from_batches(batches(seed, 20)) for seed, s in enumerate("ab")}
     time = {"a": "t", "b": "t"}

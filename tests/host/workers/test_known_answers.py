@@ -14,6 +14,8 @@ from tests.host.workers.kit.together import all_of, together
 from tests.test_known_answers import LOG_DISORDER, Answer, facts, loaded
 
 QUERIES = ("U1", "A1", "Z1", "Z2", "F4", "G1", "G3", "S2", "N2")
+#: On ranks, the short run has a distance, two logs that are out of order, and an OR.
+SHORT = ("U1", "Z1", "F4")
 
 pytestmark = pytest.mark.skipif(
     "PENSTOCK_DATA" not in os.environ, reason="PENSTOCK_DATA names no folder with the real streams"
@@ -36,7 +38,9 @@ def test_tables(name: str, workers: int) -> None:
     check(name, penstock.sql(query.text, tables, time=time, workers=workers))
 
 
-@pytest.mark.parametrize("name", QUERIES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(q, marks=() if q in SHORT else pytest.mark.slow) for q in QUERIES]
+)
 def test_streams_on_ranks(name: str) -> None:
     """Each of three ranks has some stretches of both streams, in their order, as its feeds."""
     query, tables = loaded(name)

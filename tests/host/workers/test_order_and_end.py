@@ -34,6 +34,7 @@ def test_decimals_are_in_order(type_: pa.DataType) -> None:
     assert ordered["k"].to_pylist() == [-3, -1, 0, 2, None]
 
 
+@pytest.mark.slow
 def test_a_stream_may_close_right_after_a_loss(tmp_path: Path) -> None:
     # New processes need longer to start than this lease, and are no reason to give up.
     flow = Flow(running=Running(timeout_s=0.5))

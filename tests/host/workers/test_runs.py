@@ -19,6 +19,7 @@ from penstock.host.device.fields import MalformedError
 from penstock.host.workers.joining import runs
 from penstock.host.workers.joining.runs import HostRuns, OwnRuns, create_board
 from tests.host.workers.kit.groups import Rows, comparable, difference, numbered
+from tests.kit.effort import effort
 
 ROWS = 50_000
 TABLE = pa.table(
@@ -214,6 +215,7 @@ def whole(given: dict[str, pa.RecordBatch]) -> Rows:
     return found
 
 
+@pytest.mark.slow
 def test_workers_hold_the_rows_of_a_window_once(
     given: dict[str, pa.RecordBatch], whole: Rows
 ) -> None:
@@ -236,14 +238,15 @@ def test_workers_that_are_killed_lose_no_row(
 ) -> None:
     found: dict[int, pa.Table] = {}
     kept = Checkpoint(tmp_path, every_s=600)
-    with penstock.stream(QUERY, SCHEMAS, time=TIME, workers=3, checkpoint=kept) as stream:
+    size, killed = effort((3, (PIECE, 3 * PIECE)), (2, (PIECE,)))
+    with penstock.stream(QUERY, SCHEMAS, time=TIME, workers=size, checkpoint=kept) as stream:
         for place in range(0, COUNT, PIECE):
             for side, rows in given.items():
                 stream.push(side, rows.slice(place, PIECE))
             stream.flush()
             found.update(numbered(stream))
-            if place in (PIECE, 3 * PIECE):
-                os.kill(stream.processes[place // PIECE % 3], signal.SIGKILL)
+            if place in killed:
+                os.kill(stream.processes[place // PIECE % size], signal.SIGKILL)
         last = stream.close()
         found.update([] if last is None else [last])
         found.update(numbered(stream))

@@ -15,6 +15,7 @@ from penstock.host.workers.records.folder import CheckpointFolder
 from penstock.host.workers.records.record import Record
 from tests.host.workers.kit.groups import comparable, numbered
 from tests.host.workers.kit.joins import SCHEMA, opened, wanted
+from tests.kit.effort import effort
 
 QUERIES = {
     "keyed": "SELECT a.n AS i, b.n AS j FROM a FULL JOIN b ON a.k = b.k AND {}",
@@ -74,18 +75,25 @@ def finish(name: str, path: Path, found: dict[int, Any], workers: int) -> None:
         found.update(numbered(stream))
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("name", QUERIES)
+def test_with_a_run_for_each_what_is_left_of_the_run_before_is_written_anew(
+    name: str, tmp_path
+) -> None:
+    found: dict[int, Any] = {}
+    for place in range(4):
+        found.update(run(name, tmp_path, range(place, place + 1)))
+    finish(name, tmp_path, found, 2)
+    require_right(name, found, 4)
+
+
 @pytest.mark.parametrize("name", ["keyed", pytest.param("theta", marks=pytest.mark.slow)])
 def test_a_row_is_written_once_and_its_file_goes_when_the_row_does(name: str, tmp_path) -> None:
     found: dict[int, Any] = {}
     written: dict[str, tuple[int, int]] = {}
-    for place in range(4):
-        # One run for each, with the same names: what is left of the run before is written anew.
-        found.update(run(name, tmp_path / "each", range(place, place + 1)))
-    finish(name, tmp_path / "each", found, 2)
-    require_right(name, found, 4)
-    found = {}
+    count = effort(20, 10)
     with opened(QUERIES[name].format(NEAR), 2, checkpoint=tmp_path / "once") as stream:
-        for place in range(20):
+        for place in range(count):
             for source in "ab":
                 stream.push(source, batch(place))
             stream.flush()
@@ -98,14 +106,15 @@ def test_a_row_is_written_once_and_its_file_goes_when_the_row_does(name: str, tm
         last = stream.close()
         found.update([] if last is None else [last])
         found.update(numbered(stream))
-    require_right(name, found, 20)
-    assert set(by_rank.values()) == {20}
+    require_right(name, found, count)
+    assert set(by_rank.values()) == {count}
     # Rows meet those of three batches, and lie in blocks that are merged: some are held longer.
     assert 6 <= len(left) <= 24
     sizes = [size for _, size in written.values()]
     assert max(sizes[4:]) < 2 * sorted(sizes)[len(sizes) // 2]
 
 
+@pytest.mark.slow
 def test_another_number_of_workers_reads_what_several_checkpoints_hold(tmp_path) -> None:
     for name in QUERIES:
         path = tmp_path / name

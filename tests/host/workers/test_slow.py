@@ -44,13 +44,8 @@ def slowed(process: int) -> Iterator[None]:
         thread.join()
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "theta anti",
-        *(pytest.param(name, marks=pytest.mark.slow) for name in ("groups", "keyed semi")),
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["theta anti", "groups", "keyed semi"])
 def test_the_others_wait_and_nothing_is_late(name: str) -> None:
     sources = "a" if name == "groups" else "ab"
     kit: Any = groups if name == "groups" else joins

@@ -14,7 +14,7 @@ from tests.host.workers.kit.groups import QUERY, SCHEMA, batches, comparable, li
 TIMEOUT_S = 60.0
 
 
-@pytest.mark.parametrize("workers", [1, 2, 3])
+@pytest.mark.parametrize("workers", [1, *(pytest.param(n, marks=pytest.mark.slow) for n in (2, 3))])
 def test_groups_are_those_of_duckdb(workers: int) -> None:
     given = batches(workers, 30)
     with opened(workers, flow={"latency_s": 0.02 * (workers - 1)}) as stream:
@@ -44,7 +44,7 @@ def one_process() -> list[tuple[Any, ...]]:
         return [*listed(stream.close()), (late,)]
 
 
-@pytest.mark.parametrize("latency_s", [0.0, 0.05])
+@pytest.mark.parametrize("latency_s", [0.0, pytest.param(0.05, marks=pytest.mark.slow)])
 def test_ordered_rows_are_those_of_one_process(one_process, latency_s: float) -> None:
     pieces = []
     with opened(3, ordered=True, flow={"latency_s": latency_s}) as stream:
@@ -62,6 +62,7 @@ def test_ordered_rows_are_those_of_one_process(one_process, latency_s: float) ->
     assert stream.schema == pieces[0].schema
 
 
+@pytest.mark.slow
 def test_without_a_latency_target_a_push_waits_for_what_it_completes() -> None:
     with opened(2) as stream:
         seen = 0

@@ -17,10 +17,12 @@ from penstock.cli.main import app
 from penstock.cli.top import read, screen
 from penstock.errors import UsageError
 from tests.host.workers.kit.groups import SCHEMA, batches, comparable, listed, opened, wanted
+from tests.kit.effort import effort
 
 QUERY = "SELECT name, count(*) AS n, sum(x) AS s FROM a WHERE x > 0 GROUP BY name"
 
 
+@pytest.mark.slow
 def test_a_table_has_any_keys_and_gives_the_groups_of_one_process() -> None:
     table = pa.Table.from_batches(batches(1, 30, rows=200), SCHEMA)
     alone = penstock.sql(QUERY, {"a": table}, running=Running(ordered=True))
@@ -32,7 +34,8 @@ def test_a_table_has_any_keys_and_gives_the_groups_of_one_process() -> None:
 def test_the_one_group_of_no_rows_is_given_once() -> None:
     table = pa.Table.from_batches([], SCHEMA)
     text = "SELECT count(*) AS n, sum(x) AS s FROM a"
-    assert penstock.sql(text, {"a": table}, workers=3).to_pylist() == [{"n": 0, "s": None}]
+    found = penstock.sql(text, {"a": table}, workers=effort(3, 2))
+    assert found.to_pylist() == [{"n": 0, "s": None}]
 
 
 def test_a_number_of_workers_is_checked() -> None:
@@ -59,6 +62,7 @@ def test_the_shell_groups_a_file_on_workers(tmp_path: Path) -> None:
     assert set(tracks) >= {"worker 0", "worker 1"}
 
 
+@pytest.mark.slow
 def test_top_shows_each_worker(tmp_path: Path) -> None:
     with opened(2, checkpoint=tmp_path) as stream, _served(stream) as url:
         stream.push("a", batches(0, 1)[0])

@@ -113,8 +113,8 @@ FAULTS = {
 }
 
 
-#: A fault of the handshake, of a burst's length and of where it lies.
-SHORT = ("dropped VALID", "missing LAST", "write across 4 KiB")
+#: A fault of the handshake and of a burst's length.
+SHORT = ("dropped VALID", "missing LAST")
 CASES = [
     pytest.param(fault, id=name, marks=[pytest.mark.slow] * (name not in SHORT))
     for name, fault in FAULTS.items()

@@ -146,8 +146,8 @@ _SLOW = {
     "query names and connections",
 }
 
-#: Whole kernels that are not: most of a kernel is the same in all.
-_QUICK = {"paper, manhattan", "window, equality"}
+#: A whole kernel that is not: most of a kernel is the same in all.
+_QUICK = {"window, equality"}
 
 
 def _operator(make: Callable[[Path], Config], folder: Path) -> list[Path]:
@@ -261,7 +261,7 @@ def _exports() -> dict[str, Export]:
         found[f"kernel: {name}"] = Export(write, is_slow=name not in _QUICK)
     for number in (2, 5):
         write = partial(_pipelines, _band(tests=1, key_bits=8), number)
-        found[f"{number} pipelines"] = Export(write, is_slow=number > 2)
+        found[f"{number} pipelines"] = Export(write, is_slow=True)
     found["paper, to count cells of"] = Export(_paper_alone)
     found["command, city"] = Export(partial(_command, BUILT_IN["city"]))
     return found

@@ -134,7 +134,7 @@ def test_truth_tables(tests):
         assert pairs_of(simulator.run(**case.arguments)) == case.pairs
 
 
-@pytest.mark.parametrize("stalls", [0.0, 0.95])
+@pytest.mark.parametrize("stalls", [0.0, pytest.param(0.95, marks=pytest.mark.slow)])
 def test_everything_matches_and_nothing_is_lost(stalls):
     """Each window tuple makes a record in each block, far more than the output takes."""
     config = JoinConfig(units=12, units_per_block=3, tests=1, key_bits=KEY_BITS, spare_records=1)

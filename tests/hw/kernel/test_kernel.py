@@ -46,17 +46,15 @@ CONFIGS = {
 }
 
 
-#: The others have nothing that these and the kernels which cocotb drives have not.
-SHORT = ("band with aggregates", "general with aggregates", "three pipelines", "paper")
-
-
 @pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=() if n in SHORT else pytest.mark.slow) for n in CONFIGS]
+    "name",
+    [pytest.param(n, marks=() if n == "three pipelines" else pytest.mark.slow) for n in CONFIGS],
 )
 def test_tools_accept_it(name, tmp_path):
     tools_accept(kernel_verilog(CONFIGS[name]), KERNEL, tmp_path)
 
 
+@pytest.mark.slow
 def test_export_is_the_same_bytes(tmp_path, fresh_tools):
     config = CONFIGS[effort("band", "small")]
     first = export_kernel(config, "u280", tmp_path / "a")

@@ -21,7 +21,14 @@ def test_prints_what_the_parts_give(cli, tables):
     assert "3 rows in" in err
 
 
-@pytest.mark.parametrize("more", [("--workers", "2"), ("--device", "rtl"), ("--ordered",)])
+@pytest.mark.parametrize(
+    "more",
+    [
+        pytest.param(("--workers", "2"), marks=pytest.mark.slow),
+        pytest.param(("--device", "rtl"), marks=pytest.mark.slow),
+        ("--ordered",),
+    ],
+)
 def test_writes_what_the_parts_give(cli, tables, more):
     path = tables / "out.parquet"
     assert cli(*arguments(tables, RANKED, "--out", path, *more))[2] == 0

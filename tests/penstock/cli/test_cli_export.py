@@ -131,6 +131,7 @@ def test_query_in_general_form(cli, tables, tmp_path):
     assert 8 in geometry["window_key_bits"]
 
 
+@pytest.mark.slow
 def test_same_bytes_in_any_process(tables, tmp_path):
     """Neither the folder, nor the order of hashes, nor the time leaves a trace."""
     given = query(tables, "((a.x - b.x) * (a.x - b.x) < 9 OR a.x % 7 = b.x % 5 OR a.name = b.name)")

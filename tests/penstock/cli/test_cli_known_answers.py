@@ -46,7 +46,7 @@ def checksum(path: Path) -> tuple[int, int]:
 
 
 #: The others' joins are those of tests/test_known_answers.py, in the short run.
-SHORT = ("U3", "Z1", "F3")
+SHORT = ("U3", "Z1")
 
 
 @pytest.mark.parametrize(

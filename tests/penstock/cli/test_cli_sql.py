@@ -333,6 +333,7 @@ main.run()
     assert (done.stderr, done.returncode) == ("penstock: interrupted; nothing was written\n", 130)
 
 
+@pytest.mark.slow
 def test_as_a_program(program, tables):
     """The console script's own path: results on stdout, one error line, no traceback."""
     good = program(*arguments(tables, JOIN))

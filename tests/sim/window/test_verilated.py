@@ -14,6 +14,7 @@ from penstock.hw.window.layout import Side
 from penstock.hw.window.model import join
 from penstock.sim.verilated.build import Tools
 from penstock.sim.window.verilated import NEVER, Stream, VerilatedJoin
+from tests.kit.effort import examples
 
 
 def missing():
@@ -38,6 +39,9 @@ BUILDS = {
     ),
     "64 banks": (WindowConfig(depth=128, banks=64, key_bits=16), 30),
 }
+NAMES = [
+    pytest.param(name, marks=pytest.mark.slow if name == "64 banks" else ()) for name in BUILDS
+]
 
 
 @pytest.fixture(scope="module")
@@ -50,11 +54,11 @@ def test_two_hundred_schedules():
 
 
 @pytest.mark.parametrize("shed", [False, True])
-@pytest.mark.parametrize("name", BUILDS)
+@pytest.mark.parametrize("name", NAMES)
 def test_random_schedules(builds, name, shed):
     """Under admission control, as many tuples are admitted as the rate formula allows."""
     admitted = dropped = allowed = 0
-    for seed in range(BUILDS[name][1]):
+    for seed in range(examples(BUILDS[name][1])):
         one, other, ideal = check(builds[name], shed, random.Random(f"{name} {seed}"))
         admitted, dropped, allowed = admitted + one, dropped + other, allowed + ideal
     assert (dropped > 0) == shed
@@ -182,7 +186,7 @@ def stream(config, rng):
 
 
 @pytest.mark.parametrize("shed", [False, True])
-@pytest.mark.parametrize("name", BUILDS)
+@pytest.mark.parametrize("name", NAMES)
 def test_output_stalled_for_ever(builds, name, shed):
     """It waits and says so. Under admission control inputs take all tuples, and all but the few
     that were admitted before and the two that wait are shed; else they take none after these."""
@@ -264,6 +268,7 @@ def test_sixty_times_the_rate_of_the_paper():
         assert step.max() <= config.round_cycles(rows, rows) == 1026
 
 
+@pytest.mark.slow
 def test_rate_with_64_banks(builds):
     """A 64th of the cycles, although windows begin in any of the banks."""
     out = saturated(builds["64 banks"], 128, 400)

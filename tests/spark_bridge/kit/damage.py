@@ -28,6 +28,7 @@ from pyspark.errors import PySparkException
 import penstock
 from penstock.errors import PenstockError
 from penstock.spark_bridge.streaming import compaction, stream
+from tests.kit.effort import effort
 from tests.spark_bridge.kit.apps import session
 from tests.spark_bridge.kit.streams import (
     PROVIDER,
@@ -45,7 +46,7 @@ KINDS = ("swap", "edit", "truncate", "delete", "copy")
 DESIGNS = ("files", "state")
 
 #: Batches before the damage, and with those that come after it.
-BEFORE, BATCHES = 5, 6
+BEFORE, BATCHES = effort((5, 6), (3, 4))
 
 #: Seconds after which a query is said to hang: it takes about two, where a machine is free.
 PATIENCE_S = 300

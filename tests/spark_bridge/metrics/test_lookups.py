@@ -29,7 +29,11 @@ def matches(rows: pa.Table) -> int:
     return sum(keys[key] for key in rows["customer"].to_pylist() if key is not None)
 
 
-@pytest.mark.parametrize("options", [{}, {"lanes": 2}], ids=["in place", "arcs"])
+@pytest.mark.parametrize(
+    "options",
+    [pytest.param({}, marks=pytest.mark.slow), {"lanes": 2}],
+    ids=["in place", "arcs"],
+)
 def test_figures(spark, tmp_path: Path, options):
     made = stored(tmp_path / "customers.rel")
     (tmp_path / "source").mkdir()

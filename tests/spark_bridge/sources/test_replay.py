@@ -181,6 +181,7 @@ def test_files(path, tmp_path):
         next(plan.read(piece, pa.schema([("y", pa.int32())])))
 
 
+@pytest.mark.slow
 def test_timestamps_that_spark_writes_by_default(spark, tmp_path):
     """INT96: instants, which Arrow takes for wall clocks, and of few years."""
     folder, old = str(tmp_path / "rows"), "spark.sql.parquet.outputTimestampType"

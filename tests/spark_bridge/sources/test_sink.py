@@ -83,6 +83,7 @@ def stored(folder: Path) -> int:
     return len([p for p in (folder / "out" / "rows").rglob("*") if p.is_file()])
 
 
+@pytest.mark.slow
 def test_once_through_failures(spark, tmp_path, numbers):
     # local[2,3]: three attempts make a batch fail, and the query with it; one more is retried.
     step = struck(tmp_path, 4, at=150)

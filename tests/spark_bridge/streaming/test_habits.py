@@ -55,7 +55,7 @@ def collected(frame, checkpoint, **first) -> Counter:
 
 
 def test_rows_are_computed_as_of_a_dataframe(spark, tables, tmp_path):
-    near = stream(spark, TEXT, tables)
+    near = stream(spark, TEXT, tables, lanes=1)
     assert isinstance(near, DataFrame)
     assert isinstance(near.writeStream, DataStreamWriter)
     assert near.isStreaming
@@ -157,7 +157,13 @@ LOOKUPS = {
 }
 
 
-@pytest.mark.parametrize("name", LOOKUPS)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(one, marks=() if one in ("semi", "computed") else pytest.mark.slow)
+        for one in LOOKUPS
+    ],
+)
 def test_a_static_table_is_looked_up(spark, tables, tmp_path, name):
     static = spark.createDataFrame(NAMES)
     made = stream(spark, LOOKUPS[name], {"a": tables["a"], "d": static})

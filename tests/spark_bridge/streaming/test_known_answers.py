@@ -99,6 +99,7 @@ def test_every_known_answer(spark, tmp_path, name, lanes):
 KEYED = ("B1", "Z1", "Z2", "G1", "G3", "S2", "N2", "U1", "U2", "A1")
 
 
+@pytest.mark.slow
 def test_one_known_answer_by_keys(spark, tmp_path):
     played(spark, tmp_path, "S2", 8, 5, "files", "keys")
 

@@ -85,19 +85,20 @@ class Running:
         return self.spark.read.parquet(str(self.output / "*")).toArrow()
 
 
-def test_every_kind(spark, tmp_path):
+@pytest.mark.parametrize(
+    "kind", [k if k == "groups" else pytest.param(k, marks=pytest.mark.slow) for k in QUERIES]
+)
+def test_every_kind(spark, tmp_path, kind):
     made = stored(tmp_path / "customers.rel")
-    for kind, query in QUERIES.items():
-        folder = tmp_path / kind
-        folder.mkdir()
-        running = Running(spark, folder, unique={"o": "id"})
-        rows = pa.concat_tables([running.add(), running.add()])
-        running.run(query, penstock.relation(made.name))
-        tables = {"orders": rows, "customers": penstock.relation(made.name)}
-        wanted = penstock.sql(query, tables)
-        assert counted(running.found().cast(wanted.schema)) == counted(wanted), kind
+    running = Running(spark, tmp_path, unique={"o": "id"})
+    rows = pa.concat_tables([running.add(), running.add()])
+    running.run(QUERIES[kind], penstock.relation(made.name))
+    tables = {"orders": rows, "customers": penstock.relation(made.name)}
+    wanted = penstock.sql(QUERIES[kind], tables)
+    assert counted(running.found().cast(wanted.schema)) == counted(wanted)
 
 
+@pytest.mark.slow
 def test_a_batch_that_is_repeated_meets_its_version(spark, tmp_path):
     made = stored(tmp_path / "customers.rel")
     table = penstock.relation(made.name)
@@ -127,6 +128,7 @@ def test_a_batch_that_is_repeated_meets_its_version(spark, tmp_path):
     assert pins == ["0", "1", "2"]
 
 
+@pytest.mark.slow
 def test_tasks_that_race_an_update(spark, tmp_path):
     made = stored(tmp_path / "customers.rel")
     running = Running(spark, tmp_path, lanes=5)
@@ -221,6 +223,7 @@ def test_what_is_refused(spark, tmp_path):
         relation(spark, frame, tmp_path / "stream.rel", key="id")
 
 
+@pytest.mark.slow
 def test_a_relation_that_is_built_anew(spark, tmp_path):
     made = stored(tmp_path / "customers.rel")
     running = Running(spark, tmp_path)

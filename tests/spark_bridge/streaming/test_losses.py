@@ -61,6 +61,7 @@ def _process_ids(batches):
         yield pa.record_batch([[os.getpid(), os.getppid()]], names=["pid"])
 
 
+@pytest.mark.slow
 def test_a_full_disk(spark, tmp_path):
     rows = {side: [(k, k // 50, k % 9) for k in range(2_000)] for side in "ab"}
     tables = tables_of(spark, tmp_path, rows)
@@ -101,8 +102,9 @@ def spark_writes_at_most(spark, size: int):
     ("size", "what"),
     [
         (20, "metadata"),  # written by start()
-        (100, "offsets"),  # by the query, before its first batch
-        (5000, "output"),  # by tasks
+        # By the query, before its first batch, and by tasks.
+        pytest.param(100, "offsets", marks=pytest.mark.slow),
+        pytest.param(5000, "output", marks=pytest.mark.slow),
     ],
 )
 def test_a_full_disk_that_spark_finds(spark, tmp_path, size, what):

@@ -23,6 +23,7 @@ from penstock.spark_bridge.streaming import compaction, stream
 from penstock.spark_bridge.streaming.commit import Commit, StoredFile
 from penstock.spark_bridge.streaming.place import Place
 from penstock.spark_bridge.streaming.store import TIME, Store, file_store
+from tests.kit.effort import effort
 from tests.spark_bridge.kit.failing_store import FailingStore
 from tests.spark_bridge.kit.streams import cut, drawn, rows_of, stream_of, table, written
 
@@ -139,9 +140,9 @@ def streams(spark, folder, batches):
 
 def test_a_stream_whose_tasks_fail(spark, tmp_path, object_location, monkeypatch):
     """First attempts fail after they have written all, manifest included."""
-    monkeypatch.setattr(compaction, "MOST_FILES", 3)
+    monkeypatch.setattr(compaction, "MOST_FILES", effort(3, 1))
     monkeypatch.setattr("penstock.spark_bridge.streaming.microbatch.PAIRS_PER_SHARD", 100)
-    tables, whole = streams(spark, tmp_path, 4)
+    tables, whole = streams(spark, tmp_path, effort(4, 2))
     joined = stream(spark, TEXT, tables, lanes=2)
     # The environment of workers that run already has no credentials.
     place = object_location.replace("s3://", "s3://test:test@")

@@ -33,6 +33,7 @@ def writer_of(joined, checkpoint, **options):
     return writer.option("checkpointLocation", str(checkpoint))
 
 
+@pytest.mark.slow
 def test_a_path_belongs_to_a_query(spark, tmp_path, joined):
     checkpoint, path = tmp_path / "checkpoint", str(tmp_path / "out [1] {a}")
     assert writer_of(joined, checkpoint).start(path).awaitTermination(120)
@@ -75,6 +76,7 @@ def test_folders_that_hold_something_else(spark, tmp_path, joined):
         writer_of(joined, tmp_path / "checkpoint", latePath=late).start(str(late / "a"))
 
 
+@pytest.mark.slow
 def test_a_named_writer_belongs_to_a_query(spark, tmp_path, joined):
     register(spark)
     path, ledger = str(tmp_path / "out"), Ledger(str(tmp_path / "out"))

@@ -110,7 +110,7 @@ def test_memory_beyond_a_micro_batch_without_rows(spark, tmp_path):
         spark.catalog.dropTempView("kept")
 
 
-@pytest.mark.parametrize("form", ["parquet", "csv"])
+@pytest.mark.parametrize("form", ["parquet", pytest.param("csv", marks=pytest.mark.slow)])
 def test_a_table_over_files(spark, writer, source, tmp_path, form):
     path = str(tmp_path / "out")
     writer = writer.trigger(processingTime="0 seconds").format(form).partitionBy("x")

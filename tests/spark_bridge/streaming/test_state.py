@@ -35,7 +35,7 @@ def rocksdb(spark):
     spark.conf.set(PROVIDER, ROCKSDB)
     partitions = spark.conf.get(PARTITIONS)
     # Each has a task in every batch, with a process of its own and a database.
-    spark.conf.set(PARTITIONS, effort(partitions, "2"))
+    spark.conf.set(PARTITIONS, effort(partitions, "1"))
     yield spark
     spark.conf.set(PARTITIONS, partitions)
     spark.conf.unset(PROVIDER)
@@ -56,7 +56,7 @@ def streams(spark, folder, parts):
 )
 def test_rows(rocksdb, tmp_path, monkeypatch, text, lanes):
     monkeypatch.setattr(compaction, "MOST_FILES", 2)
-    tables, whole = streams(rocksdb, tmp_path, 3)
+    tables, whole = streams(rocksdb, tmp_path, effort(3, 2))
     joined = stream(rocksdb, text, tables, lanes=lanes, design="state")
     writer = joined.writeStream.format("parquet").trigger(availableNow=True)
     writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint"))

@@ -47,9 +47,8 @@ def streams(spark, folder, parts: int):
     return tables, whole
 
 
-@pytest.mark.parametrize(
-    ("design", "text"), [("files", GROUPS), pytest.param("state", PAIRS, marks=pytest.mark.slow)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize(("design", "text"), [("files", GROUPS), ("state", PAIRS)])
 def test_rows_and_the_checkpoint(spark, tmp_path, design, text):
     output, checkpoint = str(tmp_path / "output"), str(tmp_path / "checkpoint")
 

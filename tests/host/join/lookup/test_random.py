@@ -27,6 +27,7 @@ from tests.host.join.lookup.cases import (
     stream_schema,
 )
 from tests.host.relation.model import Model, row_list
+from tests.kit.effort import examples
 
 QUIET = settings(deadline=None, suppress_health_check=list(HealthCheck), print_blob=True)
 
@@ -123,13 +124,13 @@ def stored(version: Counter, case: Case) -> pa.Table:
     )
 
 
-@settings(QUIET, max_examples=25)
+@settings(QUIET, max_examples=examples(25))
 @given(cases(most=25))
 def test_table(case):
     check_table(case)
 
 
-@settings(QUIET, max_examples=45)
+@settings(QUIET, max_examples=examples(45))
 @given(cases(most=25))
 def test_stream(case):
     check_stream(case, duck=True)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 import pytest
 
@@ -182,6 +183,24 @@ MUTANTS: dict[str, tuple[Callable[[Setting], System], Setting, str]] = {
     ),
 }
 
+#: The largest ones, of which the full run explores all: the short run's are the others.
+LARGE = {
+    "2 workers, a cut",
+    "2 workers, a cut, one dies",
+    "2 workers, no checkpoints",
+    "3 workers, 1 key, behind a mark",
+    "2 workers, shares of steps",
+    "2 workers, shares of steps, a cut",
+    "a step that is not announced",
+    "a step announced behind the mark",
+    "a step before the own clock",
+    "shares by arrival",
+}
+
+
+def without_large(names: Iterable[str]) -> list[Any]:
+    return [pytest.param(n, marks=pytest.mark.slow if n in LARGE else ()) for n in names]
+
 
 @pytest.fixture(autouse=True)
 def _no_collector() -> Iterator[None]:
@@ -198,18 +217,12 @@ def check(name: str, setting: Setting, show: Callable[[str, Explored], None]) ->
     show(f"workers and parent: {name}", explored)
 
 
-@pytest.mark.parametrize("name", SHORT)
+@pytest.mark.parametrize("name", without_large(SHORT))
 def test_every_interleaving(name: str, show_states: Callable[[str, Explored], None]):
     check(name, SHORT[name], show_states)
 
 
-#: The largest one, of which the full run explores all.
-LARGE = "2 workers, shares of steps, a cut"
-
-
-@pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=pytest.mark.slow) if n == LARGE else n for n in SHARED]
-)
+@pytest.mark.parametrize("name", without_large(SHARED))
 def test_every_interleaving_of_shares(name: str, show_states: Callable[[str, Explored], None]):
     system = System(SHARED[name], state=SharedTally)
     explored = explore(system, system.first())
@@ -223,7 +236,7 @@ def test_every_interleaving_of_more(name: str, show_states: Callable[[str, Explo
     check(name, FULL[name], show_states)
 
 
-@pytest.mark.parametrize("name", MUTANTS)
+@pytest.mark.parametrize("name", without_large(MUTANTS))
 def test_a_mistake_is_found(name: str):
     make, setting, problem = MUTANTS[name]
     system = make(setting)

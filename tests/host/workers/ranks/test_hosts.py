@@ -71,6 +71,7 @@ def test_without_the_extra_no_rank_begins(monkeypatch: pytest.MonkeyPatch) -> No
         assert "pip install 'penstock[rdma]'" in str(error)
 
 
+@pytest.mark.slow
 def test_a_rank_that_is_killed_on_another_host_is_named(tmp_path: Path) -> None:
     command = ["-m", "tests.host.workers.kit.rank_app", str(tmp_path), "6", "24", "0"]
     hub = Hub(tmp_path, command, 2, {"PENSTOCK_KILL": "fold:1:3", **spread(2)})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -106,6 +106,13 @@ RESTART = SHORT["2 ranks, a cut, then 1"]
 #: What each does wrong is in its docstring; how the finding begins.
 MUTANTS = {HastyRank: "P2: the record", EarlyRank: "P2", TellingRank: "P2", ForgetfulRank: "P2"}
 
+#: Those that take longest, which the short run leaves out.
+LARGE = {"2 ranks, a cut, an early epoch", "2 ranks, a cut, then 1", ForgetfulRank}
+
+
+def without_large(cases: Iterable[Any]) -> list[Any]:
+    return [pytest.param(one, marks=pytest.mark.slow if one in LARGE else ()) for one in cases]
+
 
 @pytest.fixture(autouse=True)
 def _no_collector() -> Iterator[None]:
@@ -122,7 +129,7 @@ def check(name: str, setting: Setting, show: Callable[[str, Explored], None]) ->
     show(f"ranks: {name}", explored)
 
 
-@pytest.mark.parametrize("name", SHORT)
+@pytest.mark.parametrize("name", without_large(SHORT))
 def test_every_interleaving(name: str, show_states: Callable[[str, Explored], None]) -> None:
     check(name, SHORT[name], show_states)
 
@@ -135,7 +142,7 @@ def test_every_interleaving_of_more(
     check(name, FULL[name], show_states)
 
 
-@pytest.mark.parametrize("rank", MUTANTS)
+@pytest.mark.parametrize("rank", without_large(MUTANTS))
 def test_a_mistake_is_found(rank: type[Rank]) -> None:
     system = System(RESTART, rank)
     with pytest.raises(ViolationError) as found:
