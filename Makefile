@@ -3,6 +3,9 @@
 VENV ?= .venv
 # Arguments for pytest and for `penstock demo`, e.g. make test ARGS='-k city'
 ARGS ?=
+# Processes of pytest. They wait for processes of their own a third of the time, so there is one
+# more than there are cores.
+JOBS ?= $(shell expr $$(nproc) + 1)
 
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.penstock-setup
@@ -33,7 +36,7 @@ test test-full: export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: test
 test: setup ## Run the tests, without the slow ones
-	$(BIN)/pytest -n auto --dist loadgroup -m 'not slow' $(ARGS)
+	$(BIN)/pytest -n $(JOBS) --dist loadgroup -m 'not slow' $(ARGS)
 
 .PHONY: mutants
 mutants: setup ## Change the hardware in a place at a time: a test must notice each, ARGS="--only kernel"
@@ -41,7 +44,7 @@ mutants: setup ## Change the hardware in a place at a time: a test must notice e
 
 .PHONY: test-full
 test-full: setup test-board test-spark ## Run all tests
-	$(BIN)/pytest -n auto --dist loadgroup $(ARGS)
+	$(BIN)/pytest -n $(JOBS) --dist loadgroup $(ARGS)
 
 .PHONY: fuzz
 fuzz: setup ## Run random queries against a plain evaluator and DuckDB: ARGS="--jobs 2 --device cpu"

@@ -1,4 +1,4 @@
-"""Settings, the choice of a device, and turns on it; none of it needs a session."""
+"""Settings, the choice of a device, and turns on it."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import fields
 from pathlib import Path
 from types import SimpleNamespace
@@ -27,21 +28,30 @@ from penstock.spark_bridge.slots import slot
 
 
 def session(**settings):
-    """As much of a session as settings need."""
+    """As much of a session as resources need."""
     found = {name.replace("__", "."): text for name, text in settings.items()}
-    get = found.get
-    return SimpleNamespace(conf=SimpleNamespace(getAll=found, get=get))
+    return SimpleNamespace(conf=SimpleNamespace(get=found.get))
 
 
-def test_settings_are_read():
-    read = Conf.read(
-        session(
-            spark__penstock__device="cpu?threads=2",
-            spark__penstock__batch__lanes="7",
-            spark__app__name="other",
-        )
-    )
-    assert (read.device, read.lanes, read.partitioning) == ("cpu?threads=2", 7, "auto")
+@contextmanager
+def settings(spark, **given):
+    """A session with more settings."""
+    names = {name.replace("__", "."): text for name, text in given.items()}
+    for name, text in names.items():
+        spark.conf.set(name, text)
+    try:
+        yield spark
+    finally:
+        for name in names:
+            spark.conf.unset(name)
+
+
+def test_settings_are_read(spark):
+    device = "remote?address=a -> b,\n(c)"
+    given = {"spark__penstock__device": device, "spark__penstock__batch__lanes": "7"}
+    with settings(spark, **given, spark__other=" -> "):
+        read = Conf.read(spark)
+    assert (read.device, read.lanes, read.partitioning) == (device, 7, "auto")
 
 
 @pytest.mark.parametrize(
@@ -54,9 +64,10 @@ def test_settings_are_read():
         ("device__fallback", "gpu", "must be one of none, cpu"),
     ],
 )
-def test_wrong_settings(name, text, message):
-    with pytest.raises(UsageError, match=message):
-        Conf.read(session(**{f"spark__penstock__{name}": text}))
+def test_wrong_settings(spark, name, text, message):
+    given = {f"spark__penstock__{name}": text}
+    with settings(spark, **given), pytest.raises(UsageError, match=message):
+        Conf.read(spark)
 
 
 def table():
