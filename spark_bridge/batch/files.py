@@ -7,9 +7,11 @@ types are the same without any conversion, and times are of no calendar that Spa
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import blake2b
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
@@ -37,15 +39,43 @@ _RELATION = (
 _OTHERWISE = (
     "spark.sql.files.ignoreCorruptFiles",
     "spark.sql.files.ignoreMissingFiles",
+    "spark.sql.parquet.int96TimestampConversion",
     "spark.sql.parquet.fieldId.read.enabled",
 )
 
 _SPARK, _LEGACY = b"org.apache.spark.version", b"org.apache.spark.legacy"
-#: Spark that writes times as they are, unless it says so in the file.
-_LEAST_SPARK = (3, 1)
-#: Since then all calendars and zones are as they are now.
-_MODERN_YEAR = 1901
+#: Spark that writes times as they are, unless it says so in the file. Spark, too, compares texts.
+_LEAST_SPARK = b"3.1.0"
+#: Since then all calendars and zones are as they are now; days since 1970, and microseconds.
+_MODERN_DAY = -25_202
+_MODERN_MICROS = _MODERN_DAY * 86_400_000_000
+#: Behind the footer: its length, and four bytes that end any Parquet file.
+_TAIL = 8
 _INSTANT = pa.timestamp("us", "UTC")
+
+
+@dataclass(frozen=True)
+class File:
+    """A file as it was at the call.
+
+    Parameters
+    ----------
+    path : str
+    identity : str
+        Of its size and footer; a copy on another machine has the same one.
+    """
+
+    path: str
+    identity: str
+
+    @staticmethod
+    def at(path: str) -> File:
+        with open(path, "rb") as file:
+            size = file.seek(-_TAIL, os.SEEK_END) + _TAIL
+            length = int.from_bytes(file.read(4), "little")
+            file.seek(-_TAIL - length, os.SEEK_END)
+            footer = file.read(length)
+        return File(path, f"{size} {blake2b(footer, digest_size=16).hexdigest()}")
 
 
 @dataclass(frozen=True)
@@ -55,14 +85,13 @@ class FileReader:
     Parameters
     ----------
     held_side : str
-    files : mapping of side to sequence of str
-        Paths.
+    files : mapping of side to sequence of File
     schemas : mapping of side to pyarrow.Schema
         Of the columns that the query needs.
     """
 
     held_side: str
-    files: Mapping[str, Sequence[str]]
+    files: Mapping[str, Sequence[File]]
     schemas: Mapping[str, pa.Schema]
 
     def held(self) -> Rows:
@@ -92,24 +121,25 @@ class FileReader:
 
     def _batches(self, side: str, most: int | None = None) -> Iterator[pa.RecordBatch]:
         schema = self.schemas[side]
-        for path in self.files[side]:
+        for one in self.files[side]:
             try:
-                with _opened(path) as file:
+                if File.at(one.path) != one:
+                    raise OSError("it is another file than at the call")
+                with _opened(one.path) as file:
                     size = most or max(file.metadata.num_rows, 1)
                     for batch in file.iter_batches(size, columns=schema.names):
                         yield cast_to(batch.select(schema.names), schema)
-            except (OSError, pa.ArrowException, KeyError) as error:
-                said = error.args[0] if isinstance(error, KeyError) else error
+            except (OSError, pa.ArrowException) as error:
                 raise FileError(
-                    f"cannot read {path}: {said}; see that nothing replaces the files of a "
+                    f"cannot read {one.path}: {error}; see that nothing replaces the files of a "
                     "DataFrame while it is read, and call again"
                 ) from error
 
 
 def readable(
     frame: DataFrame, slots: Iterable[str], schema: pa.Schema
-) -> tuple[tuple[str, ...], int] | None:
-    """Paths of a DataFrame's files that a task may read itself, and their rows; None if not.
+) -> tuple[tuple[File, ...], int] | None:
+    """Files of a DataFrame that a task may read itself, and their rows; None if not.
 
     Parameters
     ----------
@@ -120,12 +150,14 @@ def readable(
     schema : pyarrow.Schema
         Of the DataFrame.
     """
-    found = _paths(frame)
-    if found is None:
+    paths = _paths(frame)
+    if paths is None:
         return None
     used, rows = used_schema(dict.fromkeys(slots, ""), schema), 0
-    for path in found:
+    found = []
+    for path in paths:
         try:
+            found.append(File.at(path))
             with _opened(path) as file:
                 if not all(_is_same(file, field) for field in used):
                     return None
@@ -192,22 +224,27 @@ def _is_same(file: pq.ParquetFile, field: pa.Field) -> bool:
         return False
     if pa.types.is_nested(field.type):
         return False
-    number = next(k for k in range(len(file.schema)) if file.schema.column(k).path == field.name)
+    # What is within a struct may have such a path, too.
+    leaves = [k for k in range(len(file.schema)) if file.schema.column(k).path == field.name]
+    if len(leaves) != 1 or pa.types.is_nested(schema.field(field.name).type):
+        return False
+    number = leaves[0]
     is_int96 = file.schema.column(number).physical_type == "INT96"
     if field.type != (_INSTANT if is_int96 else schema.field(field.name).type):
         return False
     is_time = pa.types.is_temporal(field.type) and not pa.types.is_duration(field.type)
-    return not is_time or _is_modern(file.metadata, number)
+    least = _MODERN_DAY if pa.types.is_date(field.type) else _MODERN_MICROS
+    return not is_time or _is_modern(file.metadata, number, least)
 
 
-def _is_modern(metadata: pq.FileMetaData, number: int) -> bool:
+def _is_modern(metadata: pq.FileMetaData, number: int, least: int) -> bool:
     """Whether Spark takes times as they are, in a file of Spark's or by its statistics."""
     about = metadata.metadata or {}
-    if _SPARK in about and not any(key.startswith(_LEGACY) for key in about):
-        major, minor, *_ = about[_SPARK].split(b".")
-        return (int(major), int(minor)) >= _LEAST_SPARK
+    is_legacy = any(key.startswith(_LEGACY) for key in about)
+    if not is_legacy and about.get(_SPARK, b"") >= _LEAST_SPARK:
+        return True
     groups = [metadata.row_group(k).column(number) for k in range(metadata.num_row_groups)]
     return all(
-        own.is_stats_set and own.statistics.has_min_max and own.statistics.min.year >= _MODERN_YEAR
+        own.is_stats_set and own.statistics.has_min_max and own.statistics.min_raw >= least
         for own in groups
     )

@@ -22,7 +22,7 @@ from ..compiled import Compiled
 from ..conf import Conf
 from ..devices import DeviceChoice
 from ..rows import cast_to, used_schema
-from .files import FileReader
+from .files import File, FileReader
 from .reader import ShardReader, held_first
 from .shards import Stretch
 
@@ -44,7 +44,7 @@ class ShardJoin:
     conf : Conf
     is_mixed : bool
         Whether rows of both sides come in any order; otherwise held rows come first.
-    files : mapping of side to sequence of str, optional
+    files : mapping of side to sequence of File, optional
         Files of both sides' rows, which Spark then does not send.
     existence : bool
         Whether only held rows without a match are wanted: the second half of a full join.
@@ -61,7 +61,7 @@ class ShardJoin:
     device: DeviceChoice
     conf: Conf
     is_mixed: bool = False
-    files: Mapping[str, Sequence[str]] | None = None
+    files: Mapping[str, Sequence[File]] | None = None
     existence: bool = False
     owned: Sequence[Stretch] | None = None
     buckets: int = 1

@@ -14,7 +14,7 @@ from ..inputs import Input, union_of
 from ..key_choice import find_keys
 from ..request import Request
 from ..shown import is_classic
-from .files import readable
+from .files import File, readable
 
 #: Counting takes as long as work for so many lanes does in one.
 _LANES = 4
@@ -40,13 +40,13 @@ class Small:
     reason : str
     is_cheap : bool
         Whether they are read so easily that one task should read all of them.
-    files : mapping of side to sequence of str, optional
+    files : mapping of side to sequence of File, optional
         Files that the task reads itself.
     """
 
     reason: str
     is_cheap: bool = False
-    files: Mapping[str, Sequence[str]] | None = None
+    files: Mapping[str, Sequence[File]] | None = None
 
 
 def small(request: Request, inputs: Mapping[str, Input]) -> Small | None:
@@ -93,7 +93,7 @@ def _fits(request: Request, rows: float) -> bool:
     return rows + pairs / EVALUATIONS_PER_ROW <= _LANES * request.conf.lane_rows
 
 
-def _files(request: Request, inputs: Mapping[str, Input]) -> dict[str, tuple[str, ...]] | None:
+def _files(request: Request, inputs: Mapping[str, Input]) -> dict[str, tuple[File, ...]] | None:
     """Files of both sides that a task may read itself."""
     if not is_classic(request.spark) or any(one.has_places for one in inputs.values()):
         return None
