@@ -117,14 +117,14 @@ class Input(SideRows):
         self.clock = Clock.of(side)
         self.has_places = needs_places(query)
         condition, self.is_filtered = push(side.filter, self.column)
-        self._filtered = None if condition is None else self.by_position().filter(condition)
+        self._condition = condition
         # A row without a time joins nothing. In a ROWS window it is an error, so it stays.
         self._needs_time = not query.is_rows and self.name not in query.kind.unmatched
 
     @cached_property
     def frame(self) -> DataFrame:
         """The rows that Spark's filter leaves, also with :data:`PLACE` and :data:`TICKS`."""
-        rows = self.by_position() if self._filtered is None else self._filtered
+        rows = self._filtered()
         more = [_NEXT_PLACE] if self.has_places else []
         if self.clock is None:
             return rows.selectExpr("*", *more) if more else rows
@@ -134,7 +134,7 @@ class Input(SideRows):
         return timed.where(f"{TICKS} IS NOT NULL") if self._needs_time else timed
 
     def in_slots(self, slots: Slots, extra: Sequence[str]) -> DataFrame:
-        """What :meth:`select` gives, by one call of Spark, also of rows without a time.
+        """Select as :meth:`select` does, in one call of Spark; rows without a time stay.
 
         Parameters
         ----------
@@ -142,16 +142,21 @@ class Input(SideRows):
         extra : sequence of str
             Expressions in SQL over no column.
         """
-        name_of, rows = self._position, self._filtered
-        if rows is None:
-            names = self.given.columns
-            is_clear = len({name.lower() for name in names}) == len(names) and all(names)
-            rows = self.given if is_clear else self.by_position()
-            name_of = {name: _quoted(name) for name in names} if is_clear else name_of
+        names = self.given.columns
+        is_clear = len({name.lower() for name in names}) == len(names) and all(names)
+        if is_clear and self._condition is None:
+            rows, name_of = self.given, {name: _identifier(name) for name in names}
+        else:
+            rows, name_of = self._filtered(), self._position
         column_in = {slot: name_of[name] for name, slot in self.slot_of.items()}
         # The other side gives a NULL its type.
-        found = [f"{column_in.get(slot, 'NULL')} AS {_quoted(slot)}" for slot in slots]
+        found = [f"{column_in.get(slot, 'NULL')} AS {_identifier(slot)}" for slot in slots]
         return rows.selectExpr(*extra, *([_NEXT_PLACE] if self.has_places else []), *found)
+
+    def _filtered(self) -> DataFrame:
+        """The table by position, without the rows that Spark's filter leaves out."""
+        rows = self.by_position()
+        return rows if self._condition is None else rows.filter(self._condition)
 
     @property
     def moment(self) -> Column | None:
@@ -180,7 +185,8 @@ def in_one_partition(inputs: Iterable[Input], extra: Mapping[str, Sequence[str]]
     return rows.coalesce(1)
 
 
-def _quoted(name: str) -> str:
+def _identifier(name: str) -> str:
+    """A name as SQL has it, whatever is in it."""
     return "`" + name.replace("`", "``") + "`"
 
 

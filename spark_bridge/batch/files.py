@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any
@@ -62,7 +62,7 @@ class File:
     ----------
     path : str
     identity : str
-        Of its size and footer; a copy on another machine has the same one.
+        Its size and a hash of its footer; a copy on another machine has the same.
     """
 
     path: str
@@ -70,6 +70,7 @@ class File:
 
     @staticmethod
     def at(path: str) -> File:
+        """The file that is at a path now; an OSError if it has no end of a Parquet file."""
         with open(path, "rb") as file:
             size = file.seek(-_TAIL, os.SEEK_END) + _TAIL
             length = int.from_bytes(file.read(4), "little")
@@ -80,7 +81,7 @@ class File:
 
 @dataclass(frozen=True)
 class FileReader:
-    """Rows of both sides, read from files; as :class:`.reader.ShardReader`.
+    """Reads the rows of both sides from files, in place of a :class:`.reader.ShardReader`.
 
     Parameters
     ----------
@@ -137,7 +138,7 @@ class FileReader:
 
 
 def readable(
-    frame: DataFrame, slots: Iterable[str], schema: pa.Schema
+    frame: DataFrame, slots: Mapping[str, str], schema: pa.Schema
 ) -> tuple[tuple[File, ...], int] | None:
     """Files of a DataFrame that a task may read itself, and their rows; None if not.
 
@@ -145,7 +146,7 @@ def readable(
     ----------
     frame : DataFrame
         Of a classic session.
-    slots : iterable of str
+    slots : mapping of column to slot
         The columns that are read.
     schema : pyarrow.Schema
         Of the DataFrame.
@@ -153,7 +154,7 @@ def readable(
     paths = _paths(frame)
     if paths is None:
         return None
-    used, rows = used_schema(dict.fromkeys(slots, ""), schema), 0
+    used, rows = used_schema(slots, schema), 0
     found = []
     for path in paths:
         try:

@@ -99,7 +99,7 @@ class ShardReader:
 def held_first(
     batches: Iterator[pa.RecordBatch], most: int, kept: ExitStack
 ) -> Iterator[pa.RecordBatch]:
-    """Rows of both sides in any order, as held ones and then the others.
+    """Bring the held side's rows before the others, whatever their order.
 
     Parameters
     ----------

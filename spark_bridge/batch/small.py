@@ -82,7 +82,8 @@ def _small(request: Request, inputs: Mapping[str, Input], lines: Sequence[str]) 
     if files is None:
         return Small(reason, is_cheap=True)
     number = sum(len(own) for own in files.values())
-    return Small(f"{reason}; it reads their {number} files itself", is_cheap=True, files=files)
+    reason = f"{reason}; the lane's task reads their {number} files itself"
+    return Small(reason, is_cheap=True, files=files)
 
 
 def _fits(request: Request, rows: float) -> bool:
