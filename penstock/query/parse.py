@@ -14,6 +14,7 @@ from sqlglot.tokens import TokenType
 from ..errors import QueryError
 from ..stack import run_deep
 from .dialect import ROWS, Penstock
+from .plain import plain
 
 T = TypeVar("T")
 
@@ -66,7 +67,7 @@ def parse(text: str) -> exp.Expr:
     found = [t for t in trees if t is not None and not isinstance(t, exp.Semicolon)]
     if len(found) != 1:
         raise QueryError(f"one SELECT statement is needed, not {len(found)}")
-    return found[0]
+    return plain(found[0])
 
 
 def canonical(text: str) -> str:

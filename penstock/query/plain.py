@@ -1,0 +1,45 @@
+"""Short forms of SQL in longer ones, right after parsing, so that nothing else must know them."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+#: Nodes below which a NOT needs no parentheses.
+_LOOSE = (exp.Connector, exp.Where, exp.Join, exp.Having, exp.Paren, exp.Alias, exp.Select)
+
+
+def plain(tree: exp.Expr) -> exp.Expr:
+    """Rewrite short forms in the tree itself.
+
+    ``x NOT LIKE 'a%'`` becomes ``NOT x LIKE 'a%'``: some releases of the parser keep the NOT in
+    the node itself. ``LIKE ANY`` and ``LIKE ALL`` become OR and AND.
+    """
+    for node in list(tree.find_all(exp.Like, exp.ILike, exp.Is)):
+        is_not = bool(node.args.pop("negate", False))
+        if isinstance(node.expression, exp.Any | exp.All):
+            _spread(node, is_not=is_not)
+        elif is_not:
+            # ESCAPE is around the LIKE that it belongs to.
+            _put(node.parent if isinstance(node.parent, exp.Escape) else node, exp.Not)
+    return tree
+
+
+def _spread(node: exp.Expr, *, is_not: bool) -> None:
+    """Write a LIKE for each of several patterns."""
+    several = node.expression
+    patterns = several.this.expressions or [several.this.unnest()]
+    parts: list[exp.Expr] = [type(node)(this=node.this.copy(), expression=p) for p in patterns]
+    if is_not:
+        parts = [exp.Not(this=part) for part in parts]
+    join = exp.or_ if isinstance(several, exp.Any) else exp.and_
+    node.replace(exp.paren(join(*parts, copy=False), copy=False))
+
+
+def _put(node: exp.Expr, around: type[exp.Expr]) -> None:
+    """Put a node around another, in its place."""
+    parent = node.parent
+    made = around()
+    node.replace(made)
+    made.set("this", node)
+    if parent is not None and not isinstance(parent, _LOOSE):
+        made.replace(exp.Paren(this=made))

@@ -1,0 +1,44 @@
+"""Short forms of SQL, which become longer ones right after parsing, in joins and in DuckDB's part."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+import penstock
+
+A = pa.table({"id": [1, 2, 3, 4, 5], "s": ["5", "x", None, "50", "5%"], "t": [0] * 5})
+B = pa.table({"j": [1], "t": [0]})
+ON = "a JOIN b ON b.t BETWEEN a.t AND a.t"
+
+CASES = {
+    "a.s NOT LIKE '5%'": [2],
+    "NOT a.s NOT LIKE '5%'": [1, 4, 5],
+    "a.s NOT LIKE '5%' = TRUE": [2],
+    "(a.s NOT LIKE '5%') IS NULL": [3],
+    "a.s NOT LIKE '%0'": [1, 2, 5],
+    "a.s NOT LIKE '5/%' ESCAPE '/'": [1, 2, 4],
+    "a.s NOT ILIKE 'X'": [1, 4, 5],
+    "a.s NOT RLIKE '^5'": [2],
+    "a.s LIKE ANY ('5', 'x')": [1, 2],
+    "a.s NOT LIKE ANY ('5%', 'x')": [1, 2, 4, 5],
+    "a.s NOT LIKE ALL ('5%', 'x')": [],
+    "a.s ILIKE ALL ('5%', '%0')": [4],
+    "a.s NOT IN ('5', 'x')": [4, 5],
+    "a.id NOT BETWEEN 2 AND 4": [1, 5],
+    "a.s IS NOT NULL": [1, 2, 4, 5],
+    "a.s IS DISTINCT FROM 'x'": [1, 3, 4, 5],
+    "a.s IS NOT DISTINCT FROM 'x'": [2],
+    "(a.s = 'x') IS NOT TRUE": [1, 3, 4, 5],
+}
+
+
+@pytest.mark.parametrize("condition", CASES)
+def test_a_negated_condition_is_negated(condition):
+    for query in (
+        f"SELECT a.id FROM {ON} AND {condition}",
+        f"SELECT a.id FROM {ON} WHERE {condition}",
+        f"SELECT a.id, lower('X') AS x FROM {ON} WHERE CASE WHEN {condition} THEN TRUE END",
+    ):
+        rows = penstock.sql(query, {"a": A, "b": B}, time={"a": "t", "b": "t"})
+        assert sorted(rows["id"].to_pylist()) == CASES[condition], query
