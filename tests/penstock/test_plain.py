@@ -1,4 +1,4 @@
-"""Short forms of SQL, which become longer ones right after parsing, in joins and in DuckDB's part."""
+"""Short forms of SQL, written in longer ones: in joins and in parts that DuckDB computes."""
 
 from __future__ import annotations
 
