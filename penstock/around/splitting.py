@@ -39,6 +39,8 @@ _KINDS = {"": "", "LEFT": "LEFT", "RIGHT": "RIGHT", "FULL": "FULL"}
 _KINDS |= {"SEMI": "SEMI", "ANTI": "ANTI", "LEFT SEMI": "SEMI", "LEFT ANTI": "ANTI"}
 #: The time of all rows, of tables that are joined without a window.
 _ONE_TIME = "one_time"
+#: Expressions that need more than the row of each side.
+_OF_SEVERAL_ROWS = (exp.Query, exp.AggFunc, exp.Window)
 #: Clauses of a SELECT that groups take up.
 _OF_GROUPS = ("from_", "joins", "where", "group")
 
@@ -284,7 +286,13 @@ class _Splitter:
         for one in [] if where is None else members(where.this):
             is_own = passed and bool(aliases_in(one)) and aliases_in(one) <= own
             (conditions if is_own and not one.find(exp.Query) else others).append(one)
-        if any(one.find(exp.Query, exp.AggFunc, exp.Window) for one in conditions):
+        several = next((f for c in conditions if (f := c.find(*_OF_SEVERAL_ROWS))), None)
+        if several is not None:
+            self.why = refused(
+                "a value of several rows is not for the condition of a join; compute it in a "
+                "subquery of FROM",
+                several,
+            )
             return None
         return kind, [self._side(source), self._side(join.this)], conditions, others
 
@@ -308,6 +316,12 @@ class _Splitter:
         """Make a part of a join, and put it in its place; None if Penstock does not run it."""
         on, left = self._conditions(sides, conditions)
         if left and kind:
+            why = self._lowered(sides).refusal(left[0])
+            self.why = QueryError(
+                f"{why}; Penstock itself tests the condition of a {kind} JOIN for each pair in "
+                "the window: write it with functions of docs/sql.md, give the function columns of "
+                "one side only, or take an inner JOIN, whose pairs are tested afterwards"
+            )
             return None
         aliases = {side.alias for side in (sides[:1] if kind in ("SEMI", "ANTI") else sides)}
         outputs = Outputs()

@@ -37,8 +37,12 @@ class Lowered:
 
     def knows(self, tree: exp.Expr) -> bool:
         """Whether it is a condition or value that can be computed."""
+        return self.refusal(tree) is None
+
+    def refusal(self, tree: exp.Expr) -> QueryError | SchemaError | None:
+        """Why a condition or value cannot be computed; None if it can."""
         try:
             self._lowering.lower(tree)
-        except (QueryError, SchemaError):
-            return False
-        return True
+        except (QueryError, SchemaError) as error:
+            return error
+        return None

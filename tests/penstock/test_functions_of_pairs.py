@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 import penstock
+from penstock.around.splitting import _KINDS
 from penstock.errors import DeviceError, QueryError
 from penstock.expr.functions import FUNCTIONS
 
@@ -152,6 +153,24 @@ def test_a_compiled_join_and_columns_agree_to_the_last_bit(name):
 def test_what_is_refused(tables, text, said):
     with pytest.raises(QueryError, match=said):
         ask(f"SELECT l.id FROM l JOIN r ON {text} AND {WINDOW}", tables)
+
+
+@pytest.mark.parametrize("kind", sorted({kind for kind in _KINDS.values() if kind}))
+def test_what_other_engines_compute_is_not_for_the_condition_of_an_outer_join(tables, kind):
+    """The window is there: what lacks is the function."""
+    for condition, said in (
+        (
+            "foo(l.x, r.x) < 20",
+            rf"function foo .*FOO\(.*the condition of a {kind} JOIN .* one side",
+        ),
+        ("levenshtein(l.s, r.s) < 3", "function levenshtein is not supported"),
+        ("l.k < (SELECT max(r.k) FROM r)", r"several rows .* subquery of FROM .*: \(SELECT MAX"),
+    ):
+        text = f"SELECT l.id FROM l {kind} JOIN r ON {condition} AND {WINDOW}"
+        schemas = {name: table.schema for name, table in tables.items()}
+        for entrance, given in ((penstock.sql, tables), (penstock.stream, schemas)):
+            with pytest.raises(QueryError, match=said):
+                entrance(text, given, time={"l": "t", "r": "t"})
 
 
 def test_hardware_says_why_not(tables):
