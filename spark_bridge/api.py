@@ -14,6 +14,7 @@ from .around import SparkParts, one_join_or_parts, told
 from .batch.explain import describe
 from .batch.join import BatchPlan
 from .explaining import show
+from .inputs import identifier
 from .lookup.explain import describe as describe_lookup
 from .lookup.join import LookupArguments, LookupCall, refuse_without_relation
 from .request import CommonOptions, JoinOptions, Request, frames_of, static_table
@@ -123,7 +124,7 @@ def sql(
 
 def join(
     left: DataFrame,
-    right: DataFrame | str,
+    right: DataFrame | str | RelationTable,
     *,
     on: str | Sequence[str] = "TRUE",
     time: str | tuple[str, str] | None = None,
@@ -141,11 +142,11 @@ def join(
     Parameters
     ----------
     left : DataFrame
-    right : DataFrame or str
-        A string names a table or temporary view.
+    right : DataFrame, str or relation
+        As a table of :func:`sql`.
     on : str or list of str
         Condition in Spark's SQL, over the two ``names``; or names of columns that are equal on
-        both sides.
+        both sides, and then stand once in the result, as in Spark.
     time : str or (str, str), optional
         Time column of both sides, or of each; ``"column:unit"`` gives an integer column a unit.
     rows : int or (int, int), optional
@@ -174,16 +175,17 @@ def join(
     ...     join, gps, on="abs(l.x - r.x) + abs(l.y - r.y) < 50", time="ts", within=180,
     ... )  # doctest: +SKIP
     """
-    spark = left.sparkSession
-    text = _text(names, on, how, select)
-    given: JoinOptions = {
+    return sql(
+        left.sparkSession,
+        _text(names, on, how, select),
+        {names[0]: left, names[1]: right},
+        time=_of_both(names, time, str),
+        rows=_of_both(names, rows, int),
+        lanes=lanes,
+        partitioning=partitioning,
+        ordered=ordered,
         **options,
-        "time": _of_both(names, time, str),
-        "rows": _of_both(names, rows, int),
-    }
-    tables = {names[0]: left, names[1]: right}
-    made = _plan(spark, text, tables, given, lanes, partitioning, ordered=ordered)
-    return made.frame() if isinstance(made, BatchPlan) else made
+    )
 
 
 def explain(
@@ -270,17 +272,16 @@ def _text(names: tuple[str, str], on: str | Sequence[str], how: str, select: str
     if len(names) != 2 or names[0] == names[1] or not all(n.isidentifier() for n in names):
         raise UsageError(f"names must be two different identifiers, not {names!r}")
     left, right = names
-    if select == "*" and kind.startswith(("LEFT SEMI", "LEFT ANTI")):
-        select = f"{left}.*"
+    joined = f"FROM {left} {kind} {right}"
     if isinstance(on, list | tuple) and on and all(isinstance(name, str) for name in on):
-        on = " AND ".join(f"{left}.`{name}` = {right}.`{name}`" for name in on)
+        return f"SELECT {select} {joined} USING ({', '.join(map(identifier, on))})"
     if not isinstance(on, str):
         raise UsageError(
             f"on takes a condition as text, such as 'abs({left}.x - {right}.x) < 50', or a list of "
             f"names of equal columns, not a {type(on).__name__}: write the expression as SQL, in "
             f"which {left} and {right} are the sides"
         )
-    return f"SELECT {select} FROM {left} {kind} {right} ON {on}"
+    return f"SELECT {select} {joined} ON {on}"
 
 
 def _of_both(names: tuple[str, str], value: Any, single: type) -> dict[str, Any] | None:

@@ -145,12 +145,12 @@ class Input(SideRows):
         names = self.given.columns
         is_clear = len({name.lower() for name in names}) == len(names) and all(names)
         if is_clear and self._condition is None:
-            rows, name_of = self.given, {name: _identifier(name) for name in names}
+            rows, name_of = self.given, {name: identifier(name) for name in names}
         else:
             rows, name_of = self._filtered(), self._position
         column_in = {slot: name_of[name] for name, slot in self.slot_of.items()}
         # The other side gives a NULL its type.
-        found = [f"{column_in.get(slot, 'NULL')} AS {_identifier(slot)}" for slot in slots]
+        found = [f"{column_in.get(slot, 'NULL')} AS {identifier(slot)}" for slot in slots]
         return rows.selectExpr(*extra, *([_NEXT_PLACE] if self.has_places else []), *found)
 
     def _filtered(self) -> DataFrame:
@@ -185,7 +185,7 @@ def in_one_partition(inputs: Iterable[Input], extra: Mapping[str, Sequence[str]]
     return rows.coalesce(1)
 
 
-def _identifier(name: str) -> str:
+def identifier(name: str) -> str:
     """A name as SQL has it, whatever is in it."""
     return "`" + name.replace("`", "``") + "`"
 

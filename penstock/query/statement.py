@@ -176,7 +176,7 @@ def _merged(
 def _after_join(scope: Scope, kind: JoinKind, common: list[str], tree: exp.Expr) -> Scope:
     """The sources as WHERE and SELECT see them."""
     if kind.is_existence:
-        return replace(scope, sources=scope.sources[:1], merged={})
+        return replace(scope, sources=scope.sources[:1])
     sources = []
     for side, source in zip((LEFT, RIGHT), scope.sources, strict=False):
         columns = source.columns

@@ -68,13 +68,18 @@ def test_kinds_are_spelled_as_in_spark(spark, laid_out, kind):
 
 
 def test_columns_that_are_equal(spark, laid_out):
-    frames = laid_out("two partitions")
-    found = join(frames["a"], frames["b"], on=["x"], time="t", within=5, lanes=1)
-    named = join(frames["a"], frames["b"], on="l.x = r.x", time="t", within=5, lanes=1)
-    assert found.columns == named.columns
-    assert Counter(map(tuple, found.collect())) == Counter(map(tuple, named.collect()))
+    """They stand once, in every kind of join, with a window and without, as in Spark."""
+    a, b = (one.withColumnRenamed("x", "k`x") for one in laid_out("two partitions").values())
+    for how in ("inner", "left", "right", "full", "semi", "anti"):
+        wanted = a.join(b, ["k`x"], how)
+        for window in ({"time": "t", "within": 5, "lanes": 1}, {}):
+            found = join(a, b, on=["k`x"], how=how, **window)
+            names = [name.removeprefix("l_").removeprefix("r_") for name in found.columns]
+            assert names == wanted.columns
+    found, wanted = join(a, b, on=["k`x"], how="full"), a.join(b, ["k`x"], "full")
+    assert Counter(map(tuple, found.collect())) == Counter(map(tuple, wanted.collect()))
     with pytest.raises(UsageError, match="not a Column: write the expression as SQL"):
-        join(frames["a"], frames["b"], on=F.col("x") == 1, time="t", within=5)
+        join(a, b, on=F.col("x") == 1, time="t", within=5)
 
 
 @pytest.mark.parametrize(
