@@ -185,6 +185,8 @@ class JoinQuery:
     tests_pairs : bool
         Whether devices look for the pairs that search keys admit, where the predicate has no band
         form; the host then tests these in full.
+    also_read : tuple of Expr
+        Expressions whose columns are read beside those of the fields above.
     """
 
     text: str
@@ -200,6 +202,7 @@ class JoinQuery:
     time_zone: str | None = None
     sessions: Sessions | None = None
     tests_pairs: bool = False
+    also_read: tuple[Expr, ...] = ()
 
     @property
     def zone_label(self) -> str | None:
@@ -229,7 +232,8 @@ class JoinQuery:
             replace(side, time=time, unit=unit)
             for side, time, unit in zip(self.sides, made.times, made.own_units, strict=True)
         )
-        return replace(self, left=left, right=right, sessions=None)
+        keys = (*self.also_read, *made.keys[0], *made.keys[1])
+        return replace(self, left=left, right=right, sessions=None, also_read=keys)
 
     def require_no_sessions(self, where: str) -> None:
         """Refuse a join by sessions.
@@ -271,7 +275,7 @@ class JoinQuery:
 
     @cached_property
     def _join_columns(self) -> dict[str, tuple[str, ...]]:
-        roots = [self.predicate, *(side.filter for side in self.sides)]
+        roots = [self.predicate, *self.also_read, *(side.filter for side in self.sides)]
         roots += [side.time for side in self.sides if side.time is not None]
         if self.aggregation is not None:
             roots += self.aggregation.keys

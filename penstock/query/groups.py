@@ -143,8 +143,14 @@ class _GroupLowering(Lowering):
         self.session_of: tuple[Expr, Expr] | None = None
         #: Keys with their numbers.
         self.keys: dict[Expr, int] = {}
+        times = set()
         for tree in key_trees:
-            self.keys.setdefault(self._key(tree), len(self.keys))
+            key = self._key(tree)
+            self.keys.setdefault(key, len(self.keys))
+            if not is_session(tree):
+                times.add(key)
+        #: Whether the time of the session is a key by itself: then all rows of a session have it.
+        self._has_one_time = self.session_of is not None and self.session_of[0] in times
         #: Windows within keys, such as ``window(...).start``, too.
         self.used = [
             plain.window(part)
@@ -168,8 +174,8 @@ class _GroupLowering(Lowering):
 
     @property
     def session_key(self) -> SessionKey | None:
-        """The key that is a session, if one is."""
-        if self.session_of is None:
+        """The key that is a session, if one is and its rows may have several times."""
+        if self.session_of is None or self._has_one_time:
             return None
         time, gap = self.session_of
         return SessionKey(
@@ -269,6 +275,8 @@ class _GroupLowering(Lowering):
             return ops.sub(ops.add(start, gap), gap) if is_instant else start
         if name != "end":
             raise refused(f"a session has start and end, not {name}", tree)
+        if self._has_one_time:
+            return ops.add(self._output(time), gap)
         last = ops.column("agg", str(self._number(self._last())), time.type)
         return ops.add(last, gap)
 

@@ -12,7 +12,9 @@ import penstock
 from penstock.errors import QueryError
 from penstock.host.device.base import Device
 from penstock.host.join.stream import JoinStream
+from penstock.host.workers import Workers
 from penstock.query import compile_query
+from tests.host.workers.kit.together import all_of, together
 from tests.kit.effort import effort
 from tests.penstock.kit.devices import InterpretingCpu
 
@@ -121,6 +123,47 @@ def test_where(device: Device, in_duckdb: Oracle, kind: str, constant: str) -> N
         assert rows_of(found) == in_duckdb(oracle)
         return
     check(device, in_duckdb, text, oracle)
+
+
+_SESSIONS = "a.x = b.x AND session_window(a.t, 5) = session_window(b.t, 5)"
+
+
+@pytest.mark.parametrize(
+    ("kind", "on", "where"),
+    [
+        pytest.param(kind, on, where, marks=() if number % 7 == 0 else pytest.mark.slow)
+        for number, (kind, on, where) in enumerate(
+            (kind, on, where)
+            for where in ("flag", "SIDE.x > 3 AND 1 = 0", "nothing")
+            for on in (WINDOW, f"a.x = b.x AND {WINDOW}", _SESSIONS)
+            for kind in KINDS
+        )
+    ],
+)
+def test_where_on_workers(kind: str, on: str, where: str) -> None:
+    text, _ = query(kind, on, where.replace("SIDE", {"RIGHT": "b"}.get(kind, "a")))
+
+    def rank(workers: Workers) -> int:
+        schemas = dict.fromkeys("ab", SCHEMA)
+        with penstock.stream(text, schemas, time=TIME, params=PARAMS, workers=workers) as stream:
+            for name, table in TABLES.items():
+                stream.push(name, table)
+            return stream.close().num_rows
+
+    assert all_of(together(2, rank)) == [0, 0]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("constant", ["FALSE", "a.x > nothing"])
+def test_sessions(kind: str, constant: str) -> None:
+    text, _ = query(kind, f"{_SESSIONS} AND {constant}", "TRUE")
+    found = penstock.sql(text, TABLES, time=TIME, params=PARAMS)
+    alone = {"LEFT": 5, "RIGHT": 5, "FULL OUTER": 10, "LEFT ANTI": 5}
+    assert found.num_rows == alone.get(kind, 0)
+    with penstock.stream(text, dict.fromkeys("ab", SCHEMA), time=TIME, params=PARAMS) as stream:
+        for name, table in TABLES.items():
+            stream.push(name, table)
+        assert rows_of(stream.close()) == rows_of(found)
 
 
 @pytest.mark.parametrize("kind", KINDS)

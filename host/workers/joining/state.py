@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from penstock.expr import ops
 from penstock.plan.query import LEFT, RIGHT, JoinKind, JoinQuery, columns
 from penstock.plan.routing_keys import RoutingKeys
 from penstock.plan.window import FOREVER
@@ -132,9 +133,9 @@ class JoinState:
     def _passing(self, side: str, batch: pa.RecordBatch) -> np.ndarray:
         """Return which rows pass the filter of a side."""
         own, every = self.query.side(side), counting(batch.num_rows)
-        names = sorted(name for _, name in columns(own.filter))
-        if not names:
+        if own.filter is ops.TRUE:
             return every
+        names = sorted(name for _, name in columns(own.filter))
         known = side_columns(self.query, side, batch, names)
         return filtered(own, SideRows(every, every, known)).row
 

@@ -261,3 +261,14 @@ def test_fields_of_a_session() -> None:
         penstock.sql(
             f"{joined} GROUP BY session_window(a.t, 5)", {"a": data}, time={"a": "t", "b": "t"}
         )
+
+
+@pytest.mark.parametrize("keys", ["t, session_window(t, 10)", "session_window(t, 10), t, k"])
+def test_the_time_is_a_key_beside_its_sessions(keys: str) -> None:
+    rows = table([(1, "", t, 0) for t in (0, 2, 3, 3, None)])
+    query = f"SELECT t, session_window.end AS e, count(*) AS n FROM a GROUP BY {keys}"
+    groups = [{"t": 0, "e": 10, "n": 1}, {"t": 2, "e": 12, "n": 1}, {"t": 3, "e": 13, "n": 2}]
+    assert penstock.sql(query, {"a": rows}, time={"a": "t"}).to_pylist() == groups
+    with penstock.stream(query, {"a": SCHEMA}, time={"a": "t"}) as stream:
+        stream.push("a", rows)
+        assert stream.close().to_pylist() == groups
