@@ -1,4 +1,4 @@
-"""Tables in files: Parquet, CSV and Arrow, read by column and written atomically."""
+"""Tables in files: Parquet, CSV, JSON lines and Arrow, read by column and written atomically."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import Protocol
+from typing import Any, Protocol
 
 import pyarrow as pa
 import pyarrow.csv as pacsv
@@ -15,17 +15,16 @@ import pyarrow.parquet as pq
 
 from penstock.errors import FileError, PenstockError, SchemaError
 
-from . import parquet
 from .atomic import atomic
+from .formats import SUFFIXES, CsvFormat, format_of, formats
+from .location import local_path, matched
 
-_SUFFIXES = {
-    ".parquet": "parquet",
-    ".pq": "parquet",
-    ".csv": "csv",
-    ".arrow": "arrow",
-    ".feather": "arrow",
-    ".ipc": "arrow",
-}
+#: End of a message about a table in another place.
+_REMEDY = "copy it here, or read it in Python and give the table to penstock.sql"
+#: Files of one table: a column that one lacks is NULL, and numbers get the wider type.
+_PROMOTED: Any = {"promote_options": "permissive"}
+#: CSV files with commas and a header.
+CSV = CsvFormat()
 
 
 class Writer(Protocol):
@@ -36,16 +35,67 @@ class Writer(Protocol):
     def close(self) -> None: ...
 
 
-def _format(path: Path) -> str:
-    found = "parquet" if path.is_dir() else _SUFFIXES.get(path.suffix.lower())
-    if found is None:
-        raise FileError(f"cannot tell the format of {path}; name it {', '.join(sorted(_SUFFIXES))}")
-    return found
+class _Files:
+    """The files of a table.
+
+    Parameters
+    ----------
+    path : str or path
+        A file, a folder, or a pattern with ``*``, ``?``, ``[`` or ``**``.
+    csv : CsvFormat
+    """
+
+    def __init__(self, path: str | PathLike, csv: CsvFormat) -> None:
+        self.path = local_path(path, _REMEDY)
+        self.paths = matched(self.path)
+        if not self.paths:
+            raise FileError(f"no file matches {self.path}")
+        if self.path.is_dir() and (inside := _text_files(self.path)):
+            self.paths = inside
+        kinds = {_kind(one) for one in self.paths}
+        if len(kinds) > 1:
+            raise FileError(f"{self.path} has files of several formats: {', '.join(sorted(kinds))}")
+        self.kind = kinds.pop()
+        self._format = formats(csv)[self.kind]
+
+    def schema(self) -> pa.Schema:
+        schemas = [self._format.schema(one) for one in self.paths]
+        return schemas[0] if len(schemas) == 1 else pa.unify_schemas(schemas, **_PROMOTED)
+
+    def table(self, columns: Sequence[str] | None) -> pa.Table:
+        tables = [self._format.table(one, columns) for one in self.paths]
+        table = tables[0] if len(tables) == 1 else pa.concat_tables(tables, **_PROMOTED)
+        if columns is None:
+            return table
+        for column in columns:
+            if column not in table.schema.names:
+                names = ", ".join(self.schema().names)
+                raise SchemaError(f"{self.path} has no column {column}; it has {names}")
+        return table.select(list(columns))
+
+    def batches(self, rows: int) -> Iterator[pa.RecordBatch]:
+        for one in self.paths:
+            yield from self._format.batches(one, rows)
+
+
+def _text_files(folder: Path) -> list[Path]:
+    """Files of a folder, if all are CSV or all are JSON lines; hidden ones do not count."""
+    inside = sorted(one for one in folder.rglob("[!._]*") if one.is_file())
+    kinds = {format_of(one) for one in inside}
+    return inside if kinds in ({"csv"}, {"json"}) else []
+
+
+def _kind(path: Path) -> str:
+    kind = "parquet" if path.is_dir() else format_of(path)
+    if kind is None:
+        raise FileError(f"cannot tell the format of {path}; name it {', '.join(sorted(SUFFIXES))}")
+    return kind
 
 
 @contextmanager
-def _explained(path: Path, what: str) -> Iterator[None]:
+def _explained(named: str | PathLike, what: str) -> Iterator[None]:
     """Turn the libraries' errors into one sentence about this file."""
+    path = local_path(named, _REMEDY)
     try:
         yield
     except FileNotFoundError:
@@ -59,52 +109,62 @@ def _explained(path: Path, what: str) -> Iterator[None]:
         raise FileError(f"cannot {what} {path}: {reason}") from None
 
 
-def read_schema(path: str | PathLike) -> pa.Schema:
-    """Schema of a table file, without its rows where the format allows it.
+def read_schema(path: str | PathLike, csv: CsvFormat = CSV) -> pa.Schema:
+    """Schema of a table in files, without its rows where the format allows it.
 
-    A folder is read as the Parquet files in it, as Spark writes them.
+    A folder is read as the Parquet files in it, as Spark writes them, or as the CSV files or JSON
+    lines if it has no others. Files of one table may lack columns of each other, whose values are
+    then NULL.
     """
-    path = Path(path)
     with _explained(path, "read"):
-        kind = _format(path)
-        if kind == "parquet":
-            return parquet.read_schema(path)
-        if kind == "arrow":
-            with pa.OSFile(str(path)) as source, pa.ipc.open_file(source) as reader:
-                return reader.schema
-        return pacsv.read_csv(path).schema
+        return _Files(path, csv).schema()
 
 
-def read_table(path: str | PathLike, columns: Sequence[str] | None = None) -> pa.Table:
-    """A table file, or some of its columns.
+def read_table(
+    path: str | PathLike, columns: Sequence[str] | None = None, csv: CsvFormat = CSV
+) -> pa.Table:
+    """A table in files, as :func:`read_schema` finds them, or some of its columns.
 
     Raises
     ------
     FileError
-        The file is missing, truncated, or of another format than its name says.
+        A file is missing, truncated, or of another format than its name says.
     SchemaError
         It lacks one of the columns.
     """
-    path = Path(path)
     with _explained(path, "read"):
-        kind = _format(path)
-        if columns is not None:
-            _check_columns(path, columns)
-        if kind == "parquet":
-            return parquet.read_table(path, columns)
-        if kind == "arrow":
-            with pa.OSFile(str(path)) as source, pa.ipc.open_file(source) as reader:
-                table = reader.read_all()
-        else:
-            table = pacsv.read_csv(path)
-        return table if columns is None else table.select(list(columns))
+        return _Files(path, csv).table(columns)
 
 
-def _check_columns(path: Path, columns: Sequence[str]) -> None:
-    names = read_schema(path).names
-    for column in columns:
-        if column not in names:
-            raise SchemaError(f"{path} has no column {column}; it has {', '.join(names)}")
+def read_batches(
+    path: str | PathLike, rows: int, csv: CsvFormat = CSV
+) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+    """Schema of a table in files, and its rows, so many at a time at most.
+
+    Raises
+    ------
+    FileError
+        As for :func:`read_table`, perhaps later.
+    """
+    with _explained(path, "read"):
+        files = _Files(path, csv)
+        batches = files.batches(rows)
+        if len(files.paths) > 1 or files.kind != "csv":
+            return (schema := files.schema()), _explained_batches(path, batches, schema, rows)
+        first = next(batches)  # types are those of the first block, as of all after it
+        return first.schema, _explained_batches(path, batches, first.schema, rows)
+
+
+def _explained_batches(
+    path: str | PathLike, batches: Iterator[pa.RecordBatch], schema: pa.Schema, rows: int
+) -> Iterator[pa.RecordBatch]:
+    empty = schema.empty_table()
+    with _explained(path, "read"):
+        for batch in batches:
+            part = pa.Table.from_batches([batch])
+            if batch.schema.names != schema.names:
+                part = pa.concat_tables([empty, part], **_PROMOTED)
+            yield from part.cast(schema).to_batches(rows)
 
 
 @contextmanager
@@ -116,8 +176,11 @@ def open_writer(path: str | PathLike, schema: pa.Schema) -> Iterator[Writer]:
     FileError
         The folder does not exist or cannot be written, or the disk is full.
     """
-    with _whole(Path(path)) as partial:
-        kind = _format(Path(path))
+    path = local_path(path, _REMEDY)
+    with _whole(path) as partial:
+        kind = _kind(path)
+        if kind == "json" or path.suffix.lower() == ".gz":
+            raise FileError(f"cannot write {path}: name it .parquet, .csv or .arrow")
         writer = _open(kind, partial, schema)
         try:
             yield writer
@@ -133,7 +196,7 @@ def check_writable(path: str | PathLike) -> None:
     FileError
         It is a folder, or its folder does not exist or takes no files.
     """
-    path = Path(path)
+    path = local_path(path)
     with _explained(path, "write"):
         _check_place(path)
         with TemporaryFile(dir=path.parent):
@@ -148,7 +211,7 @@ def write_text(path: str | PathLike, text: str) -> None:
     FileError
         The folder does not exist or cannot be written, or the disk is full.
     """
-    with _whole(Path(path)) as partial:
+    with _whole(local_path(path)) as partial:
         partial.write_text(text, encoding="utf-8")
 
 

@@ -214,6 +214,7 @@ def make(
 
 
 @app.command("selftest")
+@grouped
 def selftest(
     address: inputs.Address = None,
     package: inputs.Package = None,

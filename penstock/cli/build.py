@@ -46,6 +46,7 @@ class BuildQuery:
         "--table",
         "-t",
     )
+    csv: inputs.CsvArguments = field(default_factory=inputs.CsvArguments)
     window: str | None = option(
         "ALIAS of the table that flows past the units; by default the cheaper."
     )
@@ -54,7 +55,8 @@ class BuildQuery:
 
     def programs(self) -> list[Program]:
         """Give the programs of the query, one per direction, without repetition."""
-        given = self.options.compiled(self.sql or "", self.table or [])
+        files = inputs.TableFiles(self.table or [], self.csv)
+        given = self.options.compiled(self.sql or "", files)
         query = given.query
         if isinstance(query, GroupQuery):
             raise UsageError(

@@ -20,6 +20,7 @@ from penstock.host.rows.files import read_table
 
 from ..errors import DataError, MissingToolError
 from ..query import JoinQuery, compile_query
+from .options import grouped
 from .terminal import NUMBERS, count, errors, note, results, table
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ app = typer.Typer(add_completion=False)
 
 
 @app.command()
+@grouped
 def command(
     out: Annotated[Path, typer.Option(help="Folder for the streams, the result, the picture.")] = (
         Path("build/demo")

@@ -11,7 +11,6 @@ from penstock.host.join.lookup.source import RelationTable
 from penstock.host.lookup.memory import kept_keys, split_of
 from penstock.host.lookup.zipf import top_share
 from penstock.host.relation.border import Version
-from penstock.host.relation.folder.sources import source_of
 
 from ..expr.node import show
 from ..plan.group_query import GroupQuery, lookup_of
@@ -67,7 +66,7 @@ def explain_lookup(
         line("pages", f"{count(len(version.index))}, {size:.1f} MB, {how} {order}")
         heading("path")
         options = relation.options(memory_bytes, ordered=False, pruning=None)
-        width = row_bytes(source_of(query.files[plan.outer.table]).schema)
+        width = row_bytes(query.files.source(plan.outer.table).schema)
         algorithm = None if plan.sought is None else options.algorithm
         split = split_of(version, options.memory_bytes, width, algorithm)
         show_path(plan, version)

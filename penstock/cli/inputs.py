@@ -13,9 +13,12 @@ import typer
 from penstock.host.device.base import Device
 from penstock.host.device.registry import open_device
 from penstock.host.keys.prepare import program_keys, stream_values, window_keys
+from penstock.host.relation.folder.sources import RowSource, source_of
 from penstock.host.rows.files import read_schema, read_table
+from penstock.host.rows.formats import CsvFormat, format_of
 from penstock.host.rows.sides import SideRows
 
+from ..errors import FileError, UsageError
 from ..expr.columns import Vector
 from ..plan.forms import JoinForm
 from ..plan.group_query import GroupQuery
@@ -49,12 +52,67 @@ REMOTE = "remote"
 BOARD = "board"
 
 
+@group
+class CsvArguments:
+    """How the CSV files of a command are written."""
+
+    delimiter: str | None = option("Between values of CSV files: ';', or '\\t' for a tab.")
+    no_header: bool = option(
+        "CSV files have no line of names; columns are _c0, _c1, ...", "--no-header", default=False
+    )
+    null: Texts = option("Text that is NULL in CSV files, also in columns of text; repeat.")
+
+    def chosen(self, files: Mapping[str, str]) -> CsvFormat:
+        """Read the options, for files by the names of their tables.
+
+        Raises
+        ------
+        UsageError
+            No file is CSV, and an option is about these.
+        """
+        options = {"delimiter": self.delimiter, "no-header": self.no_header, "null": self.null}
+        chosen = [f"--{name}" for name, value in options.items() if value not in (None, False)]
+        is_csv = any(Path(one).is_dir() or format_of(Path(one)) == "csv" for one in files.values())
+        if chosen and not is_csv:
+            raise UsageError(f"{chosen[0]} is about CSV files, and no --table is one; leave it out")
+        delimiter = "," if self.delimiter is None else self.delimiter
+        return CsvFormat(
+            delimiter=delimiter, header=not self.no_header, null=tuple(self.null or ())
+        )
+
+
+class TableFiles:
+    """Files in the place of tables.
+
+    Parameters
+    ----------
+    tables : sequence of str
+        NAME=FILE each.
+    csv : CsvArguments
+    """
+
+    def __init__(self, tables: Sequence[str], csv: CsvArguments) -> None:
+        self.paths = values.pairs(tables, "table")
+        self._csv = csv.chosen(self.paths)
+
+    def schemas(self) -> dict[str, pa.Schema]:
+        return {name: read_schema(path, self._csv) for name, path in self.paths.items()}
+
+    def table(self, name: str, columns: Sequence[str] | None = None) -> pa.Table:
+        return read_table(self.paths[name], columns, self._csv)
+
+    def source(self, name: str) -> RowSource:
+        """The rows of a table, to be read once, batch by batch."""
+        return source_of(self.paths[name], csv=self._csv)
+
+
 @dataclass(frozen=True)
 class Inputs:
     """A compiled query and where its tables are."""
 
     query: JoinQuery | GroupQuery
-    files: dict[str, Path]
+    files: TableFiles
+    schemas: Mapping[str, pa.Schema]
     options: QueryOptions
 
     def tables(self) -> dict[str, pa.Table]:
@@ -62,14 +120,14 @@ class Inputs:
         needed: dict[str, set[str]] = {}
         for side in self.query.sides:
             needed.setdefault(side.table, set()).update(self.query.columns_of(side.side))
-        loaded: dict[tuple[Path, tuple[str, ...]], pa.Table] = {}
+        loaded: dict[tuple[str, tuple[str, ...]], pa.Table] = {}
         tables = {}
         for name, columns in needed.items():
             # A query may need only a side's number of rows; one column gives it.
-            names = sorted(columns) or read_schema(self.files[name]).names[:1]
-            key = (self.files[name], tuple(names))
+            names = sorted(columns) or self.schemas[name].names[:1]
+            key = (self.files.paths[name], tuple(names))
             if key not in loaded:
-                loaded[key] = read_table(self.files[name], names)
+                loaded[key] = self.files.table(name, names)
             tables[name] = loaded[key]
         return tables
 
@@ -88,15 +146,14 @@ class QueryArguments:
     def compiled(
         self,
         query: str,
-        tables: Sequence[str],
+        files: TableFiles,
         others: Mapping[str, pa.Schema] | None = None,
         relation: str | None = None,
     ) -> Inputs:
         """Compile a query against the schemas of its files, and of other tables."""
-        files = _files(tables)
-        schemas = {name: read_schema(path) for name, path in files.items()} | dict(others or {})
+        schemas = files.schemas() | dict(others or {})
         options = self.chosen(relation)
-        return Inputs(compile_select(query, schemas, options), files, options)
+        return Inputs(compile_select(query, schemas, options), files, schemas, options)
 
     def chosen(self, relation: str | None = None) -> QueryOptions:
         """The options as the compiler takes them."""
@@ -111,20 +168,24 @@ class QueryArguments:
         )
 
 
-def _files(tables: Sequence[str]) -> dict[str, Path]:
-    return {name: Path(text) for name, text in values.pairs(tables, "table").items()}
-
-
 @group
 class Asked:
     """A query over files."""
 
-    query: str = argument(
-        "SELECT ... FROM a JOIN b ON ..., or FROM a GROUP BY ..., in Spark's SQL."
+    text: str | None = argument(
+        "SELECT ... FROM a JOIN b ON ..., or FROM a GROUP BY ..., in Spark's SQL.",
+        default=None,
+        metavar="QUERY",
     )
+    text_file: Path | None = option("File with the query, in its place.", "--file", "-f")
     table: list[str] = option(
-        "NAME=FILE (Parquet, CSV or Arrow); repeat.", "--table", "-t", required=True
+        "NAME=FILE (Parquet, CSV, JSON lines or Arrow), a folder of them, or a pattern such as "
+        "'day*.parquet'; repeat.",
+        "--table",
+        "-t",
+        required=True,
     )
+    csv: CsvArguments
     options: QueryArguments
 
     def compiled(
@@ -138,11 +199,37 @@ class Asked:
         relation : str, optional
             The one of them that is a relation.
         """
-        return self.options.compiled(self.query, self.table, others, relation)
+        return self.options.compiled(self.query, self.files, others, relation)
+
+    @property
+    def query(self) -> str:
+        """The text of the query.
+
+        Raises
+        ------
+        UsageError
+            It is not given, or twice.
+        FileError
+        """
+        if self.text_file is None and self.text is not None:
+            return self.text
+        if self.text_file is None or self.text is not None:
+            raise UsageError("give the query as an argument or with --file, one of them")
+        try:
+            return self.text_file.read_text(encoding="utf-8-sig")
+        except (OSError, UnicodeError) as error:
+            reason = getattr(error, "strerror", None) or "it is no text in UTF-8"
+            raise FileError(f"cannot read {self.text_file}: {reason}") from None
+
+    @property
+    def files(self) -> TableFiles:
+        """Where the tables are."""
+        return TableFiles(self.table, self.csv)
 
     def tables(self) -> dict[str, pa.Table]:
         """Read the tables, with all their columns."""
-        return {name: read_table(path) for name, path in _files(self.table).items()}
+        files = self.files
+        return {name: files.table(name) for name in files.paths}
 
 
 def keys_of(

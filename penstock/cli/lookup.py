@@ -18,7 +18,6 @@ from penstock.host.join.lookup.base import RelationJoin
 from penstock.host.join.lookup.opening import open_lookup
 from penstock.host.join.lookup.source import RelationTable, relation, relation_of
 from penstock.host.prune.sizes import pruning_sizes
-from penstock.host.relation.folder.sources import source_of
 from penstock.host.rows.files import write_text
 
 from ..errors import UsageError
@@ -118,7 +117,7 @@ def join_with_relation(
         found = query.query
         is_above = isinstance(found, GroupQuery)
         plan = LookupPlan(lookup_of(found), name, stored.found_by)
-        source = source_of(query.files[plan.outer.table])
+        source = query.files.source(plan.outer.table)
         ordered = ordered or is_above  # rows of a group are folded in their order
         options = table.options(memory_bytes, ordered=ordered, pruning=pruning_sizes(True))
         join = open_lookup(plan, source.schema, stored, [device], replace(options, refresh=False))

@@ -11,6 +11,8 @@ from typing import Annotated, Any, TypeVar, dataclass_transform, get_type_hints
 
 import typer
 
+from .places import local_places
+
 T = TypeVar("T")
 
 
@@ -28,9 +30,9 @@ def option(
     return field(default=MISSING if required else default, metadata={"typer": described})
 
 
-def argument(text: str) -> Any:
+def argument(text: str, *, default: Any = MISSING, **look: Any) -> Any:
     """Make a field of a group an argument."""
-    return field(metadata={"typer": typer.Argument(help=text)})
+    return field(default=default, metadata={"typer": typer.Argument(help=text, **look)})
 
 
 def grouped(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -38,13 +40,15 @@ def grouped(command: Callable[..., Any]) -> Callable[..., Any]:
 
     The fields of a group are made by :func:`option` and :func:`argument`, annotated as Typer wants
     the parameters of a command, or groups themselves. On the command line each field is an option,
-    at the place of its group; the command gets the groups.
+    at the place of its group; the command gets the groups, with places as :func:`local_places`
+    reads them.
     """
     taken = list(inspect.signature(command, eval_str=True).parameters.values())
     options = list(_flattened(taken))
 
     @wraps(command)
     def called(**values: Any) -> Any:
+        values = local_places(values)
         return command(**{one.name: _value(one, values) for one in taken})
 
     called.__signature__ = inspect.Signature(options)  # pyright: ignore[reportAttributeAccessIssue]

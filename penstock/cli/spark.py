@@ -93,6 +93,7 @@ def _watch(started) -> None:
 
 
 @app.command("stop")
+@grouped
 def stop(folder: Folder = _FOLDER) -> None:
     """End the cluster that runs in a folder."""
     from penstock.sim.local_spark.record import stop_recorded
@@ -101,6 +102,7 @@ def stop(folder: Folder = _FOLDER) -> None:
 
 
 @app.command("pack")
+@grouped
 def pack(
     output: Annotated[Path, typer.Option(help="The archive: *.tar.gz.")],
     also: Annotated[

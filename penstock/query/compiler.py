@@ -143,12 +143,12 @@ def _compile(
         return _session_join(text, statement, options, times, rules)
     counts = row_counts(statement, options.rows)
     filters, conjuncts = conditions(statement)
-    clock = side_times(statement, times, rules, is_needed=counts is None)
+    is_empty = any(c.is_const for c in (*conjuncts, *filters[0], *filters[1]))
+    clock = side_times(statement, times, rules, is_needed=counts is None, is_empty=is_empty)
     window: Window
     if counts is not None:
         window = RowsWindow(*counts)
     else:
-        is_empty = any(c.is_const for c in (*conjuncts, *filters[0], *filters[1]))
         window, conjuncts = time_window(statement, clock, conjuncts, options.within, is_empty)
         filters, conjuncts = move_one_sided(filters, conjuncts, statement.kind)
     return _query(text, statement, options, window, filters, conjuncts, clock)

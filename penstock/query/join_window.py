@@ -13,11 +13,14 @@ from ..expr.node import Expr
 from ..plan.linear import as_integer
 from ..plan.time_bounds import find_time_window
 from ..plan.window import TimeWindow
-from ..types import TIMES, TIMESTAMPS, UNIT_NS, Kind
+from ..types import TIMES, TIMESTAMPS, UNIT_NS, Kind, Type, int_of
 from .options import Rows, Within
 from .scope import Scope, Source
 from .statement import Statement
 from .time_rules import TimeRules
+
+#: Where no side has a time, and none can match.
+_ANY_TIME = int_of(64)
 
 
 def row_counts(statement: Statement, rows: Rows | None) -> tuple[int, int] | None:
@@ -75,15 +78,25 @@ class SideTimes:
 
 
 def side_times(
-    statement: Statement, times: Mapping[str, str], rules: TimeRules, *, is_needed: bool
+    statement: Statement,
+    times: Mapping[str, str],
+    rules: TimeRules,
+    *,
+    is_needed: bool,
+    is_empty: bool = False,
 ) -> SideTimes:
     """Find the event times of both sides.
 
     If they are not needed, both sides get a time or neither does: without a common clock ROWS are
-    in order of arrival.
+    in order of arrival. If no rows can match (``is_empty``), a column that has no value, and so no
+    type, is as good as a time.
     """
     scope = statement.scope
     left, right = (time_of(source, scope, times) for source in statement.sources)
+    if is_needed and is_empty:
+        kind = next((time.type for time in (left, right) if time is not None), _ANY_TIME)
+        left = left or _without_value(statement.sources[0], kind)
+        right = right or _without_value(statement.sources[1], kind)
     if not is_needed and (left is None or right is None):
         left = right = None
     declared = [None if time is None else scope.unit_of(time) for time in (left, right)]
@@ -118,6 +131,12 @@ def time_of(source: Source, scope: Scope, times: Mapping[str, str]) -> Expr | No
             "timestamp is needed"
         )
     return column
+
+
+def _without_value(source: Source, kind: Type) -> Expr | None:
+    """A column of nothing but NULL as a time; None if there is none."""
+    unknown = (c for c in source.columns.values() if c.type.kind is Kind.NULL)
+    return next((ops.column(*c.attr, kind.as_nullable(True)) for c in unknown), None)
 
 
 class NoWindowError(QueryError):

@@ -49,6 +49,8 @@ def _move_time(time: Expr, by: Expr, sign: int) -> Expr | None:
 
 def _arithmetic(op: Op, a: Expr, b: Expr) -> Expr:
     name = {Op.ADD: "the sum", Op.SUB: "the difference", Op.MOD: "the remainder"}[op]
+    if Kind.NULL in (kinds := {a.type.kind, b.type.kind}) and kinds & {*TIMES, Kind.DURATION}:
+        return const(None)  # NULL for a time or for a duration: the other operand suits both
     for arg in (a, b):
         if arg.type.kind not in _SIGNED:
             raise ExprTypeError(f"{name} needs numbers, not {arg.type}")
