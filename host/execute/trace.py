@@ -8,9 +8,10 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from os import PathLike
-from pathlib import Path
 
 from penstock.errors import FileError
+
+from ..rows.location import local_path
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,7 @@ class Trace:
         ------
         FileError
         """
-        spans = self.spans
+        target, spans = local_path(path), self.spans
         tracks = {track: k for k, track in enumerate(dict.fromkeys(s.track for s in spans))}
         found: list[dict] = [
             {"ph": "M", "pid": 1, "tid": k, "name": "thread_name", "args": {"name": track}}
@@ -89,7 +90,7 @@ class Trace:
             for span in spans
         ]
         try:
-            Path(path).write_text(json.dumps({"traceEvents": found}))
+            target.write_text(json.dumps({"traceEvents": found}))
         except OSError as cause:
             raise FileError(f"cannot write the trace to {path}: {cause.strerror}") from cause
 

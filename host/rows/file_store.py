@@ -16,8 +16,6 @@ from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
-from urllib.parse import urlparse
-from urllib.request import url2pathname
 
 import pyarrow as pa
 from pyarrow import fs
@@ -27,6 +25,7 @@ from penstock.errors import FileError, UsageError
 from . import exclusive_put
 from .atomic import atomic
 from .checksums import checksum, sealed, unsealed
+from .location import Location
 from .ranges import FileRanges, ObjectRanges, RangeReader
 
 #: Hadoop's names of stores, and pyarrow's.
@@ -86,29 +85,29 @@ class FileStore:
 
     def __init__(self, location: str, *, lost: str, again: str) -> None:
         self._lost, self._again = lost, again
-        parsed = urlparse(location)
-        self._is_folder = parsed.scheme in ("", "file")
-        if self._is_folder:
-            path = Path(url2pathname(parsed.path) if parsed.scheme else location)
-            self._fs, self._path = fs.LocalFileSystem(use_mmap=True), str(path.absolute())
+        place = Location.of(location)
+        self._is_folder = place.path is not None
+        if place.path is not None:
+            self._fs, self._path = fs.LocalFileSystem(use_mmap=True), str(place.path.absolute())
             self.root = self._path
             return
-        # Without user, password and options: this is shown in messages.
-        shown = f"{parsed.scheme}://{parsed.netloc.rpartition('@')[2]}{parsed.path}".rstrip("/")
-        if parsed.scheme not in _SCHEMES:
+        if "://" not in location:
             raise UsageError(
-                f"{shown} is no path of a file system, and no store that Penstock can write: give "
-                "a folder that the driver and all workers share, or s3://, gs:// or abfs:// as "
-                'option("storeLocation", ...)'
+                f"{place.shown} is written {location}, as a pathlib.Path of it is; give it as text"
+            )
+        if place.scheme not in _SCHEMES:
+            raise UsageError(
+                f"{place.shown} is no path of a file system, and no store that Penstock can write: "
+                "give a folder that the driver and all workers share, or s3://, gs:// or abfs:// "
+                'as option("storeLocation", ...)'
             )
         try:
-            self._fs, path = fs.FileSystem.from_uri(
-                _SCHEMES[parsed.scheme] + location.removeprefix(parsed.scheme)
-            )
+            kind = _SCHEMES[place.scheme]
+            self._fs, path = fs.FileSystem.from_uri(kind + location[len(place.scheme) :])
         except (OSError, pa.ArrowException) as error:
-            raise UsageError(f"{shown} cannot be opened: {error}") from error
-        self._path, self.root = path.rstrip("/"), shown
-        self._location = location
+            raise UsageError(f"{place.shown} cannot be opened: {error}") from error
+        self._path, self.root = path.rstrip("/"), place.shown
+        self._location, self._kind = location, kind
 
     @property
     def folder(self) -> Path | None:
@@ -200,10 +199,9 @@ class FileStore:
 
     def _put_new_object(self, name: str, content: bytes) -> bool:
         self.check_put_new()
-        kind = _SCHEMES[urlparse(self._location).scheme]
         path = self._at(name).partition("/")[2]  # without the bucket
         try:
-            return exclusive_put.put_if_absent(self._location, kind, path, content)
+            return exclusive_put.put_if_absent(self._location, self._kind, path, content)
         except OSError as error:
             raise unwritable(
                 self.shown(name), error, self._again, "the bucket is there and "

@@ -13,6 +13,8 @@ from urllib.parse import urlsplit
 
 from penstock.errors import FileError, UsageError
 
+from ..rows.location import local_path
+
 #: Bytes of a path that a Unix socket can have, by the size of sockaddr_un.
 MOST_PATH_BYTES = 107
 #: Seconds to find out whether anybody listens on a socket that is already there.
@@ -178,9 +180,10 @@ def read_token(path: str | os.PathLike[str]) -> str:
     UsageError
         It is short enough to be guessed, or others than its owner may read it.
     """
+    file = local_path(path)
     try:
-        text = Path(path).read_text(encoding="ascii").strip()
-        mode = Path(path).stat().st_mode
+        text = file.read_text(encoding="ascii").strip()
+        mode = file.stat().st_mode
     except (OSError, UnicodeDecodeError) as cause:
         raise FileError(f"cannot read the token in {path}: {cause}") from cause
     if len(text) < LEAST_TOKEN or not text.isprintable():

@@ -9,6 +9,8 @@ from pathlib import Path
 from penstock import arguments
 from penstock.errors import UsageError
 
+from ..rows.location import local_path
+
 #: When rows leave: once the checkpoint that covers them is committed, or at once.
 RELEASES = ("commit", "now")
 
@@ -32,11 +34,12 @@ class Checkpoint:
     def __post_init__(self) -> None:
         if not isinstance(self.path, str | os.PathLike) or not os.fspath(self.path):
             raise arguments.refuse("path", "the path of a folder", self.path)
+        _ = self.folder
         arguments.seconds("every_s", self.every_s, above=0)
 
     @property
     def folder(self) -> Path:
-        return Path(self.path)
+        return local_path(self.path, "a checkpoint of workers is on a local disk")
 
 
 def checkpoint_of(given: str | os.PathLike[str] | Checkpoint | None) -> Checkpoint | None:

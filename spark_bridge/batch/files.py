@@ -13,13 +13,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any
-from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
 
 from penstock.errors import FileError
+from penstock.host.rows.location import Location
 from penstock.plan.query import other
 
 from ..rows import cast_to, used_schema
@@ -194,10 +194,8 @@ def _paths(frame: DataFrame) -> list[str] | None:
     files = location.inputFiles()
     if not 0 < len(files) <= _MOST_FILES:
         return None
-    found = [urlsplit(str(file)) for file in files]
-    if any(one.scheme != "file" or one.netloc for one in found):
-        return None
-    return [unquote(one.path) for one in found]
+    paths = [Location.of(str(file)).path for file in files]
+    return None if None in paths else list(map(str, paths))
 
 
 def _name(one: Any) -> str:

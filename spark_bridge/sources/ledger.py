@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from penstock.errors import DataError, FileError, SchemaError, UsageError
+from penstock.host.rows.location import local_path
 
 from .records import BatchFile, Records, new_file, put, readable
 
@@ -34,6 +35,23 @@ class Ledger:
     """
 
     folder: str
+
+    @classmethod
+    def at(cls, path: str) -> Ledger:
+        """Take a path, or a ``file:`` URI.
+
+        Raises
+        ------
+        UsageError
+            It is another URI, or a path that each process would begin in a folder of its own.
+        """
+        folder = local_path(path, "penstock_batches takes one that driver and workers share")
+        if not folder.is_absolute():
+            raise UsageError(
+                f"penstock_batches cannot take {path}, since driver and workers have working "
+                "folders of their own: give the whole path of a folder that they share"
+            )
+        return cls(str(folder))
 
     # -- schema -----------------------------------------------------------------------------------
 

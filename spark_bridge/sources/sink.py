@@ -84,7 +84,7 @@ class BatchesSource(spark_api.DataSource):
     @property
     def _ledger(self) -> Ledger:
         path = self._options.required("path", "a folder that driver and workers share")
-        return Ledger(path.removeprefix("file://"))
+        return Ledger.at(path)
 
     def _writable(self, schema: spark.StructType, overwrite: bool) -> Ledger:
         if overwrite:

@@ -13,8 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from time import time
 from typing import TYPE_CHECKING
-from urllib.parse import unquote, urlparse
-from urllib.request import url2pathname
+from urllib.parse import unquote
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -22,6 +21,7 @@ from pyspark.sql.types import StructType
 
 from penstock.errors import DataError, FileError, MissingToolError, UsageError
 from penstock.host.rows.atomic import flush
+from penstock.host.rows.location import Location
 
 from ..sources.records import AGAIN
 from .data_files import DataFile, DataFiles, is_folder
@@ -98,10 +98,9 @@ class DeltaSink:
             raise UsageError(f"compactEvery is a number of micro-batches, 0 for never, not {every}")
         if vacuum not in ("true", "false"):
             raise UsageError(f"vacuum is true or false, not {vacuum}")
-        parsed = urlparse(path)
-        if parsed.scheme in ("", "file"):
-            folder = Path(url2pathname(parsed.path) if parsed.scheme else path)
-            path = str(folder.absolute())
+        place = Location.of(path)
+        if place.path is not None:
+            path = str(place.path.absolute())
         return DeltaSink(path, tuple(by), storage, int(every), vacuum == "true")
 
     def open(self, schema: StructType) -> None:

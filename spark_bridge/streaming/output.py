@@ -119,7 +119,7 @@ class BatchSink:
     def __call__(self, rows: DataFrame, batch: int) -> None:
         writer = self.writer or query_number(self.checkpoint)
         if self.writer is not None and self.query is not None:
-            Ledger(self.path.removeprefix("file://")).take_writer(writer, self.query)
+            Ledger.at(self.path).take_writer(writer, self.query)
         options = {"writer": writer, "batch": str(batch)}
         rows.write.format(NAME).mode("append").options(**options).save(self.path)
 

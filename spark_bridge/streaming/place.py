@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
-from urllib.parse import urlparse
 
 from penstock.host.rows.checksums import checksum
 from penstock.host.rows.file_store import FileStore
+from penstock.host.rows.location import Location
 
 from .store import Store, file_store
 
@@ -41,7 +41,7 @@ class Place:
             They would be in a kind of store that Penstock cannot write.
         """
         location = self.own or f"{self.checkpoint.rstrip('/')}/{FOLDER}"
-        if urlparse(location).scheme in ("", "file"):
+        if Location.of(location).path is not None:
             location = file_store(location).root  # absolute: workers run elsewhere
         return Store(location)
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from urllib.parse import unquote, urlparse
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import LongType, StructType
 
 from penstock.errors import UsageError
+from penstock.host.rows.location import Location
 
 from .notes import plain
 from .output import FolderSink
@@ -181,7 +181,7 @@ def require_table_at(spark: SparkSession, name: str, path: str) -> None:
     """
     told = {r["col_name"]: r["data_type"] for r in spark.sql(f"DESCRIBE EXTENDED {name}").collect()}
     found = told.get("Location", "")
-    if _plain(found) != _plain(path):
+    if not found or _plain(found) != _plain(path):
         raise UsageError(
             f"table {name} is there, and lies in {found or 'no folder'}, not in {path}; choose "
             "another name, or drop the table"
@@ -190,8 +190,7 @@ def require_table_at(spark: SparkSession, name: str, path: str) -> None:
 
 def _plain(location: str) -> str:
     """A location without the signs by which Spark's differs from the user's."""
-    parsed = urlparse(location)
-    return (unquote(parsed.path) if parsed.scheme == "file" else location).rstrip("/")
+    return str(Location.of(location).path or location).rstrip("/")
 
 
 def _quoted(text: str) -> str:

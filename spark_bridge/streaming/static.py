@@ -6,7 +6,6 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import urlparse
 from uuid import uuid4
 
 import pyarrow as pa
@@ -15,6 +14,7 @@ from pyspark.sql import functions as F
 
 from penstock.errors import QueryError, UsageError
 from penstock.host.join.lookup.source import RelationTable
+from penstock.host.rows.location import Location
 from penstock.plan.lookup import LookupPlan
 from penstock.plan.query import JoinQuery, Side
 from penstock.query.compiler import compile_query
@@ -162,7 +162,7 @@ class StaticJoin(StreamFrame):
     def stored(self, checkpoint: str) -> str:
         """Where the static DataFrame is stored, now or since an earlier start."""
         folder = f"{checkpoint.rstrip('/')}/{FOLDER}/{_STATIC}"
-        is_local = urlparse(folder).scheme in ("", "file")
+        is_local = Location.of(folder).path is not None
         if is_local:
             folder = file_store(folder).root
         note, frame = f"{folder}/{self.name}", self.frames[self.name]

@@ -16,6 +16,7 @@ from penstock.program import AnyProgram, BandProgram, Mode, WindowProgram
 
 from ...device.base import PAIRS, Device, Kernel
 from ...device.cut import TASK_EVALUATIONS
+from ...rows.location import local_path
 from ..narrow.device import narrow_refusal, open_narrow
 from .instances import KernelInstances
 from .kernel import BoardKernel, BoardWindowKernel
@@ -64,7 +65,7 @@ class BoardDevice(Device):
         self.timeout_s = timeout_s
         self.links = self._connect(address, cards)
         if package is not None:
-            folders = [Path(one).resolve() for one in str(package).split(",")]
+            folders = [local_path(one).resolve() for one in str(package).split(",")]
             self.packages = [Package.read(folder) for folder in folders]
         elif address is not None:
             self.packages = self.links[0].deployed()

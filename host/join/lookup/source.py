@@ -19,6 +19,7 @@ from ...lookup.algorithm import Algorithm
 from ...prune.sizes import Pruning
 from ...relation import is_postgres, masked, open_nodes, open_relation
 from ...relation.border import Relation
+from ...rows.location import Location
 from ...wire.address import read_token
 from .base import LookupOptions
 from .opening import open_lookup
@@ -94,8 +95,8 @@ class RelationTable:
 
 def whole_location(location: str | PathLike) -> str:
     """The location as processes with other working folders find it, too."""
-    text = fspath(location)
-    return text if "://" in text else os.path.abspath(text)
+    place = Location.of(location)
+    return place.text if place.path is None else os.path.abspath(place.path)
 
 
 def relation(
