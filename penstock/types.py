@@ -65,7 +65,8 @@ class Type:
     scale : int
         Decimal digits after the point; 0 unless ``kind`` is DECIMAL.
     unit : str
-        "D", "s", "ms", "us" or "ns" for times, "" otherwise.
+        "D", "s", "ms", "us" or "ns" for times, Arrow's name of the type where ``kind`` is OTHER, ""
+        otherwise.
     nullable : bool
         Whether a value may be NULL.
     nested : str

@@ -210,7 +210,7 @@ class OrderMaker:
         modes = frozenset(ordered)
         for mode in ordered:
             parts = self._pruner.parts(evaluated.window, made, search, start, end, mode)
-            stats.pairs_pruned += admitted - sum(part.evaluations for part in parts)
+            stats.prune(admitted - sum(part.evaluations for part in parts))
             for part in parts:
                 yield Bound(portion.probe, part, made, arrays, kept, mode, modes, may_search)
 

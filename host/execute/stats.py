@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -52,6 +53,8 @@ class Stats:
     late: dict[str, int] = field(default_factory=dict)
     counters: dict[str, int] = field(default_factory=dict)
     began: float = field(default_factory=time.perf_counter, repr=False)
+    #: Held to add to ``pairs_pruned``: orders are made in one thread and end in others.
+    _pruning: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
 
     @staticmethod
     def of(devices: Sequence[Device]) -> Stats:
@@ -81,7 +84,12 @@ class Stats:
             self.note(result)
         admitted = chunk.order.admitted
         if admitted is not None:
-            self.pairs_pruned += admitted - (self.pairs_evaluated - before)
+            self.prune(admitted - (self.pairs_evaluated - before))
+
+    def prune(self, pairs: int) -> None:
+        """Add predicate tests that were not needed; from any thread."""
+        with self._pruning:
+            self.pairs_pruned += pairs
 
     def count(self, other: Stats) -> None:
         """Add the work of another join; its rows are counted elsewhere."""

@@ -134,7 +134,12 @@ class GroupStream(StreamCalls):
         return self._intake.read(batch)
 
     def _take(self, own: Source, batch: pa.RecordBatch, read: EventTimes, feed: str) -> None:
-        count = self._intake.take_in(self._intake.judge(own, batch, read, feed))
+        judged = self._intake.judge(own, batch, read, feed)
+        try:
+            count = self._intake.take_in(judged)
+        except Exception as error:  # some of it may have been done
+            self._fail(error)
+            raise
         self._changed()
         self._batcher.arrived(count)
         self.budget.set("waiting", self._intake.nbytes)
@@ -159,6 +164,8 @@ class GroupStream(StreamCalls):
         FileError
             The relation cannot be read; rows wait for it. Any other error ends the stream.
         """
+        if self._error is not None:
+            raise self._error
         began = time.monotonic()
         self._batcher.cut(began, everything=True)
         try:
@@ -280,8 +287,6 @@ class GroupStream(StreamCalls):
 
     def _finish(self) -> None:
         """Fold the last rows; all groups are complete."""
-        if self._error is not None:
-            raise self._error
         self._intake.end()
         self._hold(is_full=False)
         self._step()

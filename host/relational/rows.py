@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Generic, Protocol, Self, TypeVar
+from typing import Any, Generic, Protocol, Self, TypeVar
 
 import pyarrow as pa
 
@@ -15,10 +15,11 @@ from penstock import arguments
 from penstock.around.parts import Relational
 from penstock.errors import PenstockError, UsageError
 
-from ..join.stream.calls import ROWS, behind
+from ..join.stream.calls import behind
 from ..join.stream.serial import closed_error
 from ..metrics import MetricsServer, Report
-from ..windows.source import Moment
+from ..rows.received import one_batch
+from ..windows.source import Moment, sides_named
 from .engine import RelationalEngine
 from .steps import Computed, RowStep
 
@@ -26,7 +27,7 @@ from .steps import Computed, RowStep
 class RunningQuery(Protocol):
     """A running query, as far as all have it."""
 
-    def push(self, source: str, batch: pa.RecordBatch | pa.Table) -> None: ...
+    def push(self, source: str, batch: Any) -> None: ...
     def pushed(self, source: str) -> int: ...
     def advance(self, source: str, time_: Moment) -> None: ...
     def poll(self) -> pa.Table: ...
@@ -67,9 +68,9 @@ class PreparedSide:
         """What users call the source."""
         return self.alias if self.is_named else self.table
 
-    def rows(self, batch: pa.RecordBatch | pa.Table) -> pa.Table:
+    def rows(self, batch: pa.RecordBatch) -> pa.Table:
         """What the running query gets of a batch."""
-        rows = batch if isinstance(batch, pa.Table) else pa.Table.from_batches([batch])
+        rows = pa.Table.from_batches([batch])
         for step in self.steps:
             rows = step(rows)
         return rows
@@ -117,53 +118,45 @@ class PreparedRows(Generic[Inner]):
         #: Rows that have left the query, and are not yet what is behind it makes of them.
         self._left: pa.Table | None = None
 
-    def _sides_of(self, source: str) -> list[PreparedSide]:
-        """Sides of an alias, or of a table; a table that is joined with itself is both."""
-        arguments.text("source", source)
-        named, read = (
-            [one for one in self._sides if getattr(one, name).lower() == source.lower()]
-            for name in ("alias", "table")
-        )
-        if len(read) > 1 and named:
-            names = " and ".join(one.alias for one in read)
-            raise UsageError(
-                f"{source} is a table that is joined with itself, and also one of its aliases, "
-                f"{names}; give both aliases of their own, and push the table"
-            )
-        if not named and not read:
+    def _sides_of(self, source: str) -> dict[str, PreparedSide]:
+        """Return the sides that a source means, by their names in the running query."""
+        sides = sides_named(arguments.text("source", source), self._sides)
+        if not sides:
             known = ", ".join(one.alias for one in self._sides)
             raise UsageError(f"unknown source {source}; the query has {known}")
-        return named or read
+        if not any(side.steps for side in sides):
+            return {source: sides[0]}  # there it means the same sides
+        return {side.alias: side for side in sides}
 
-    def push(self, source: str, batch: pa.RecordBatch | pa.Table) -> None:
+    def push(self, source: str, batch: Any) -> None:
         """As that of the query; what it computes of one side's rows may fail, too."""
         self._push(source, batch, self.inner.push)
 
     def _push(
         self,
         source: str,
-        batch: pa.RecordBatch | pa.Table,
+        batch: Any,
         push: Callable[[str, pa.Table], None],
     ) -> None:
         """Push to all sides of a source; none gets anything if it cannot be computed."""
-        sides = {side.alias: side for side in self._sides_of(source)}
-        arguments.instance(ROWS, "a pyarrow.RecordBatch or Table")("batch", batch)
+        sides = self._sides_of(source)
         if self._is_closed:
             raise closed_error()
+        batch = one_batch(batch, next(iter(sides.values())).schema, source)
         # A push may wait for room that the rows of another source make.
         with self._both if len(sides) > 1 else nullcontext():
-            found = {alias: sides[alias].rows(batch) for alias in behind(sides, self.inner.pushed)}
-            for alias, rows in found.items():
-                push(alias, rows)
+            found = {name: sides[name].rows(batch) for name in behind(sides, self.inner.pushed)}
+            for name, rows in found.items():
+                push(name, rows)
 
     def pushed(self, source: str) -> int:
         """How many batches of a source have been taken."""
-        return min(self.inner.pushed(side.alias) for side in self._sides_of(source))
+        return min(self.inner.pushed(name) for name in self._sides_of(source))
 
     def advance(self, source: str, time_: Moment) -> None:
         """As that of the query."""
-        for side in self._sides_of(source):
-            self.inner.advance(side.alias, time_)
+        for name in self._sides_of(source):
+            self.inner.advance(name, time_)
 
     def poll(self) -> pa.Table:
         """Return the rows since the last call, each once.

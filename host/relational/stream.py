@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -34,7 +35,7 @@ class PreparedStream(PreparedRows[JoinStream | GroupStream]):
     #: Pairs whose groups are not complete.
     _held: pa.Table | None = None
 
-    def push(self, source: str, batch: pa.RecordBatch | pa.Table, *, feed: str = ONLY) -> None:
+    def push(self, source: str, batch: Any, *, feed: str = ONLY) -> None:
         """As :meth:`JoinStream.push`; what a query computes of one side's rows may fail, too."""
         self._push(source, batch, partial(self.inner.push, feed=feed))
 
@@ -94,22 +95,22 @@ class PreparedStream(PreparedRows[JoinStream | GroupStream]):
 
     def register(self, source: str, feed: str, disorder: Span | None = None) -> None:
         """As :meth:`JoinStream.register`."""
-        for side in self._sides_of(source):
-            self.inner.register(side.alias, feed, disorder)
+        for name in self._sides_of(source):
+            self.inner.register(name, feed, disorder)
 
     def deregister(self, source: str, feed: str) -> None:
         """As :meth:`JoinStream.deregister`."""
-        for side in self._sides_of(source):
-            self.inner.deregister(side.alias, feed)
+        for name in self._sides_of(source):
+            self.inner.deregister(name, feed)
 
     def pushed(self, source: str, feed: str | None = None) -> int:
         """As :meth:`JoinStream.pushed`."""
-        return min(self.inner.pushed(side.alias, feed) for side in self._sides_of(source))
+        return min(self.inner.pushed(name, feed) for name in self._sides_of(source))
 
     def advance(self, source: str, time_: Moment, *, feed: str = ONLY) -> None:
         """As :meth:`JoinStream.advance`."""
-        for side in self._sides_of(source):
-            self.inner.advance(side.alias, time_, feed=feed)
+        for name in self._sides_of(source):
+            self.inner.advance(name, time_, feed=feed)
 
     @property
     def stats(self) -> Stats:

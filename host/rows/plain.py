@@ -1,23 +1,28 @@
-"""Types and columns without dictionaries, also within lists, structs and maps."""
+"""Types and columns without dictionaries, runs and views, also in lists, structs and maps."""
 
 from __future__ import annotations
 
 import pyarrow as pa
 
+#: Types that hold the values of views.
+_OF_VIEWS = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
+
 
 def plain_type(dtype: pa.DataType) -> pa.DataType:
-    """Return a type with the values in place of dictionaries."""
-    if pa.types.is_dictionary(dtype):
+    """Return a type with the values in place of dictionaries, runs and views."""
+    if pa.types.is_dictionary(dtype) or pa.types.is_run_end_encoded(dtype):
         return plain_type(dtype.value_type)
+    if dtype in _OF_VIEWS:
+        return _OF_VIEWS[dtype]
     if not pa.types.is_nested(dtype):
         return dtype
     if pa.types.is_struct(dtype):
         return pa.struct([_plain(field) for field in dtype])
     if pa.types.is_map(dtype):
         return pa.map_(_plain(dtype.key_field), _plain(dtype.item_field), dtype.keys_sorted)
-    if pa.types.is_list(dtype):
+    if pa.types.is_list(dtype) or pa.types.is_list_view(dtype):
         return pa.list_(_plain(dtype.value_field))
-    if pa.types.is_large_list(dtype):
+    if pa.types.is_large_list(dtype) or pa.types.is_large_list_view(dtype):
         return pa.large_list(_plain(dtype.value_field))
     if pa.types.is_fixed_size_list(dtype):
         return pa.list_(_plain(dtype.value_field), dtype.list_size)

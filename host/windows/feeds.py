@@ -193,6 +193,16 @@ class Feeds:
         live = [f.heard + self.idle_s for f in self._feeds.values() if not f.idle]
         return min(live, default=None)
 
+    def silent_since(self) -> float | None:
+        """Return when the last feed was heard of, if all are silent; None otherwise."""
+        feeds = self._feeds.values()
+        is_silent = bool(feeds) and all(feed.idle for feed in feeds)
+        return max(feed.heard for feed in feeds) if is_silent else None
+
+    def raise_to(self, time: int) -> None:
+        """Raise the side's watermark: its feeds are silent, and no longer hold up other sides."""
+        self._watermark = max(self._watermark, time)
+
     def _heard(self, feed: str, now: float) -> _Feed:
         own = self._get(feed)
         own.heard, own.idle = now, False

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Protocol, TypeVar
 
 import numpy as np
 
@@ -18,6 +19,29 @@ from penstock.zones import zone_of
 #: A time or span: a number in the unit of the source's time column, or a datetime object.
 Moment = int | datetime.datetime
 Span = int | datetime.timedelta
+
+
+class Named(Protocol):
+    """A side of a query, as callers name it."""
+
+    @property
+    def alias(self) -> str: ...
+    @property
+    def table(self) -> str: ...
+
+
+S = TypeVar("S", bound=Named)
+
+
+def sides_named(name: str, sides: Iterable[S]) -> list[S]:
+    """Return the sides that a name means: the one with this alias, or all that read this table.
+
+    An alias that is the name of its own table means the table: both sides of ``FROM t JOIN t u``.
+    """
+    wanted, sides = name.lower(), list(sides)
+    reading = [side for side in sides if side.table.lower() == wanted]
+    aliased = [side for side in sides if side.alias.lower() == wanted]
+    return reading if not aliased or aliased[0] in reading else aliased
 
 
 def check_names(disorder: Span | Mapping[str, Span] | None, sides: Sequence[Side]) -> None:

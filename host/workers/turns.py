@@ -112,8 +112,9 @@ class WorkerTurns(StreamCalls):
 
     def _take(self, own: Source, batch: pa.RecordBatch, read: EventTimes, feed: str) -> None:
         reached("push")
-        self._intake.take_in(self._intake.judge(own, batch, read, feed))
+        judged = self._intake.judge(own, batch, read, feed)
         try:
+            self._intake.take_in(judged)
             while self._intake.waits:
                 self._deal(*self._intake.next_rows())
             self._advanced()

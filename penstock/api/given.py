@@ -13,6 +13,7 @@ import pyarrow as pa
 from penstock.host.device.base import Device
 from penstock.host.device.registry import open_device
 from penstock.host.rows.files import read_table
+from penstock.host.rows.received import arrow_table, received_table
 from penstock.host.state import PARTITIONS
 
 from .. import arguments
@@ -75,25 +76,9 @@ def as_table(name: str, table: TableLike) -> pa.Table:
     UsageError
         It cannot be read as a table.
     """
-    if isinstance(table, pa.Table):
-        return table
-    if isinstance(table, pa.RecordBatch):
-        return pa.Table.from_batches([table])
     if isinstance(table, str | PathLike):
-        return read_table(table)
-    if hasattr(table, "__arrow_c_stream__"):
-        try:
-            return pa.table(table)
-        except MemoryError:
-            raise
-        except Exception as cause:  # whatever a foreign object raises
-            raise UsageError(
-                f"table {name}, a {type(table).__name__}, gives no Arrow data: {cause}"
-            ) from cause
-    raise UsageError(
-        f"table {name} is a {type(table).__name__}; give Arrow data, a path, or an object with "
-        "__arrow_c_stream__ (a pandas or Polars frame)"
-    )
+        return received_table(read_table(table))
+    return received_table(arrow_table(table, f"table {name}", also="a path, "))
 
 
 def check_workers(workers: Any) -> None:

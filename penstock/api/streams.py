@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from functools import partial
 from os import PathLike
 from typing import Any, Literal, TypedDict, Unpack, overload
@@ -16,6 +17,7 @@ from penstock.host.join.lookup.source import RelationTable, relation_of, without
 from penstock.host.join.lookup.stream import LookupStream
 from penstock.host.join.stream import Flow, JoinStream, Span
 from penstock.host.relational.rows import PreparedRows
+from penstock.host.rows.received import received_schema
 from penstock.host.workers import Checkpoint
 from penstock.host.workers.checkpoint import checkpoint_of, release_of
 from penstock.host.workers.members import Workers
@@ -216,6 +218,10 @@ def stream(
     arguments.optional(arguments.instance(Flow, "a penstock.Flow"))("flow", flow)
     arguments.flag("trace", trace)
     arguments.mapping()("schemas", schemas)
+    schemas = {
+        name: received_schema(one) if isinstance(one, pa.Schema) else one
+        for name, one in schemas.items()
+    }
     chosen = flow or Flow()
     size = _workers(workers, checkpoint, release)
     refuse_functions(functions, size)
@@ -251,15 +257,19 @@ def stream(
                 refuse_of_one_table(device, {})
                 schema = schemas[compiled.source.table]
                 return GroupStream(compiled, schema, disorder=disorder, flow=chosen, trace=trace)
-            return JoinStream(
-                compiled,
-                schemas,
-                open_device(device) if isinstance(device, str) else device,
-                disorder=disorder,
-                close_device=isinstance(device, str),
-                flow=flow,
-                trace=trace,
-            )
+            with ExitStack() as opened:  # the stream closes its device, once there is one
+                is_named = isinstance(device, str)
+                running = JoinStream(
+                    compiled,
+                    schemas,
+                    opened.enter_context(open_device(device)) if is_named else device,
+                    disorder=disorder,
+                    close_device=is_named,
+                    flow=flow,
+                    trace=trace,
+                )
+                opened.pop_all()
+            return running
 
         try:
             return open_stream(query, schemas, options)

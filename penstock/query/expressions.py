@@ -180,8 +180,8 @@ class Lowering:
             raise refused(not_compared(snippet(tree), found.type.nested), tree)
         if found.type.kind is Kind.OTHER:
             raise SchemaError(
-                f"column {tree.name} has a type that cannot be computed with; leave it out of the "
-                f"predicate and of computed columns ({place(tree)})"
+                f"column {tree.name} is {found.type.unit}, which cannot be computed with; leave it "
+                f"out of the predicate and of computed columns ({place(tree)})"
             )
         return found
 

@@ -107,7 +107,7 @@ class SourceReader:
             return from_arrow(own.type, column=f"{alias}.{own.name}", nullable=own.nullable)
         except SchemaError:
             nested = str(own.type) if pa.types.is_nested(own.type) else ""
-            return Type(Kind.OTHER, nullable=own.nullable, nested=nested)
+            return Type(Kind.OTHER, unit=str(own.type), nullable=own.nullable, nested=nested)
 
     def _is_time(self, names: tuple[str, str], column: str) -> bool:
         return any(

@@ -140,7 +140,7 @@ def test_methods_of_a_stream(method: str) -> None:
 @pytest.mark.parametrize(
     ("call", "kind", "message"),
     [
-        (lambda: stream().push("a", None), UsageError, "a pyarrow.RecordBatch or Table, not None"),
+        (lambda: stream().push("a", None), UsageError, "RecordBatch or Table, or .* not NoneType"),
         (lambda: sql(rows=99999999999999999999), UsageError, "rows must be .* to 92233720"),
         (lambda: sql(rows=True), UsageError, "rows must be a whole number, not True"),
         (lambda: sql(None), UsageError, "query must be text, not None"),

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from types import TracebackType
+from typing import Any
 
 import pyarrow as pa
 
@@ -16,10 +17,10 @@ from penstock.plan.lookup import LookupPlan
 from ...device.base import Device
 from ...metrics import Latency, MetricsServer, Report, serve_metrics
 from ...relation.border import Relation
+from ...rows.received import one_batch
 from ...windows.source import Moment
 from ..stream.calls import QUANTILES
 from ..stream.flow import Flow
-from ..stream.sources import one_batch
 from .base import LookupOptions
 from .opening import open_lookup
 from .report import report
@@ -80,7 +81,7 @@ class LookupStream:
         """Schema of the output."""
         return self._join.schema
 
-    def push(self, source: str, batch: pa.RecordBatch | pa.Table) -> None:
+    def push(self, source: str, batch: Any) -> None:
         """Push the next rows of the stream; all of them meet the same version of the relation.
 
         Raises
@@ -88,7 +89,7 @@ class LookupStream:
         UsageError
             The source is not the stream, or the stream is closed.
         SchemaError
-            The batch lacks a column, or a column changed its type.
+            The batch lacks a column, or the type of a column does not hold its values.
         FileError
             The relation cannot be read. Rows that were taken are answered by a later call, once it
             can be read again; :meth:`pushed` tells whether the batch was taken.
@@ -96,8 +97,6 @@ class LookupStream:
             No device could run a task.
         """
         self._require_stream(arguments.text("source", source))
-        rows = (pa.RecordBatch, pa.Table)
-        arguments.instance(rows, "a pyarrow.RecordBatch or Table")("batch", batch)
         with self._lock, memory_explained():
             self._require_open()
             one = one_batch(batch, self._schema, source)

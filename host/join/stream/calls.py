@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable
 from contextlib import nullcontext
 from functools import partial
-from typing import Self
+from typing import Any, Self
 
 import pyarrow as pa
 
@@ -14,13 +14,11 @@ from penstock import arguments
 from penstock.errors import memory_explained
 
 from ...metrics import MetricsServer, Report, serve_metrics
+from ...rows.received import one_batch
 from ...windows.feeds import ONLY
 from ...windows.source import Moment, Source, Span
 from .serial import SerialStream
-from .sources import one_batch
 
-#: Types in which rows are pushed.
-ROWS = (pa.RecordBatch, pa.Table)
 #: Quantiles of latency in a report.
 QUANTILES = (0.5, 0.95, 0.99)
 
@@ -81,14 +79,17 @@ class StreamCalls(SerialStream):
 
         self._change(deregister)
 
-    def push(self, source: str, batch: pa.RecordBatch | pa.Table, *, feed: str = ONLY) -> None:
+    def push(self, source: str, batch: Any, *, feed: str = ONLY) -> None:
         """Push the next rows of a source, in order of arrival.
 
         Parameters
         ----------
         source : str
-            Alias of one side, or a table; one that is joined with itself is pushed to both sides.
-        batch : RecordBatch or Table
+            Alias of one side, or a table; one that is joined with itself is pushed to both sides,
+            also where one of them has no alias but its name.
+        batch : RecordBatch, Table, or any object with ``__arrow_c_stream__``
+            Columns may have other types than the stream was opened with, if these hold each of
+            their values.
         feed : str
             Feed that the rows come from, if the source has registered any.
 
@@ -97,7 +98,7 @@ class StreamCalls(SerialStream):
         UsageError
             The source or feed is unknown, or the stream is closed.
         SchemaError
-            The batch lacks a column, or a column changed its type.
+            The batch lacks a column, or the type of a column does not hold its values.
         DataError
             A value breaks a promise of its column.
         OverloadError
@@ -112,13 +113,16 @@ class StreamCalls(SerialStream):
         """
         found = {own.side.alias: own for own in self._found(source)}
         arguments.text("feed", feed)
-        arguments.instance(ROWS, "a pyarrow.RecordBatch or Table")("batch", batch)
         with memory_explained(), self._both if len(found) > 1 else nullcontext():
-            for alias in behind(found, self.pushed):
+            side = next(iter(found.values())).side.side
+            batch = one_batch(batch, self.schemas[side], source)
+            for alias in behind(found, lambda alias: self._taken(found[alias])):
                 self._push(found[alias], source, batch, feed)
 
-    def _push(self, own: Source, source: str, batch: pa.RecordBatch | pa.Table, feed: str) -> None:
-        batch = one_batch(batch, self.schemas[own.side.side], source)
+    def _taken(self, own: Source) -> int:
+        return self._thread.call(lambda: self._sources.taken(own, None))
+
+    def _push(self, own: Source, source: str, batch: pa.RecordBatch, feed: str) -> None:
         read = self._read(own, batch)
         if self._need_not_wait(own, batch, feed):
             return self._post(partial(self._take_posted, own, batch, read, feed))

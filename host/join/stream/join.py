@@ -128,12 +128,13 @@ class JoinStream(StreamCalls):
         """Number of rows that later rows may still meet."""
         return self._session.engine.rows + self._intake.kept_rows
 
-    def complete_below(self, source: str) -> int | None:
+    def complete_below(self, alias: str) -> int | None:
         """Return the time of a source below which no output row is to come, once all is flushed.
 
         In the unit of the window; None for windows that are not of time.
         """
-        side, window = self._source(source).side.side, self.query.window
+        self._require_own_process()
+        side, window = self._intake.aliased(alias).side.side, self.query.window
         if not isinstance(window, TimeWindow):
             return None
 

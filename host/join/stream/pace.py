@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from penstock.errors import PenstockError
 
@@ -62,8 +63,19 @@ class Pace:
 
     def _release(self) -> None:
         """Take in rows that were kept until watermarks had risen."""
-        if count := self.intake.release():
+        with self._ending_on_error():
+            count = self.intake.release()
+        if count:
             self.arrived(count)
+
+    @contextmanager
+    def _ending_on_error(self) -> Iterator[None]:
+        """End the stream on an error: tuples may have left their queue, and be in no window."""
+        try:
+            yield
+        except Exception as error:
+            self.session.fail(error)
+            raise
 
     def ended(self) -> None:
         """Note that an order has ended: a batch may have waited for others to be complete."""
@@ -76,8 +88,9 @@ class Pace:
             now, most = time.monotonic(), self.session.most_tuples
             idle = not self.session.outstanding
             count = self._batcher.cut(now, everything=everything, idle=idle, most=most)
-            arrivals, timeless = self.intake.next_tuples(count)
-            self.session.step(arrivals, self.intake.watermarks(), timeless)
+            with self._ending_on_error():
+                arrivals, timeless = self.intake.next_tuples(count)
+                self.session.step(arrivals, self.intake.watermarks(), timeless)
             self.budget.set("waiting", self.intake.nbytes)
             self._count_windows()
             self._batcher.took(time.monotonic() - now)
@@ -100,7 +113,8 @@ class Pace:
 
     def _step_watermarks(self) -> None:
         self._told = self.intake.watermarks()
-        self.session.step([], self._told)
+        with self._ending_on_error():
+            self.session.step([], self._told)
         self._count_windows()
 
     def _count_windows(self) -> None:

@@ -132,19 +132,6 @@ class SerialStream(ABC):
                 "open a stream of its own here, or use it there"
             )
 
-    def _source(self, name: str) -> Source:
-        """The one source of this name: an alias, or a table that is not joined with itself.
-
-        Raises
-        ------
-        UsageError
-        """
-        found = self._found(name)
-        if len(found) > 1:
-            names = " and ".join(own.side.alias for own in found)
-            raise UsageError(f"{name!r} is the table of {names}; name one of them")
-        return found[0]
-
     def _found(self, name: str) -> list[Source]:
         """The sources of this name, which are both of a table that is joined with itself.
 

@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from penstock.errors import SchemaError, UsageError
+from penstock.errors import UsageError
 from penstock.plan.query import Side
 from penstock.plan.window import FOREVER, NEVER
 
 from ...windows.feeds import HOLD, ONLY, Feeds
 from ...windows.probe import Watermarks
-from ...windows.source import Moment, Source, Span, check_names
+from ...windows.source import Moment, Source, Span, check_names, sides_named
 from .handover import Handover
 
 
@@ -88,24 +88,23 @@ class Sources(ABC):
         """Whether no row of a feed can be refused, so that a push need not wait to be judged."""
 
     def find(self, name: str) -> list[Source]:
-        """Return the source with this alias, or else those of this table.
+        """Return the sources of this name; see :func:`.sides_named`.
 
         Raises
         ------
         UsageError
             There is none.
         """
-        for attribute in ("alias", "table"):
-            found = [
-                own
-                for own in self.sources.values()
-                if getattr(own.side, attribute).lower() == name.lower()
-            ]
-            if found:
-                return found
+        sides = sides_named(name, [own.side for own in self.sources.values()])
+        if sides:
+            return [self.sources[side.side] for side in sides]
         names = " and ".join(own.side.alias for own in self.sources.values())
         does = "joins" if len(self.sources) > 1 else "groups"
         raise UsageError(f"unknown source {name!r}; the query {does} {names}")
+
+    def aliased(self, alias: str) -> Source:
+        """Return the one source with an alias that the query has."""
+        return next(s for s in self.sources.values() if s.side.alias.lower() == alias.lower())
 
     def register(self, own: Source, feed: str, disorder: Span | None) -> None:
         """Begin a feed of a source; see :meth:`~.calls.StreamCalls.register`."""
@@ -173,6 +172,7 @@ class Sources(ABC):
         UsageError
             The feed is unknown.
         """
+        Sources.watermarks(self)  # by which rows of a side that was silent may be late
         feeds = self._feeds[own.side.side].copy()
         if own.side.time is None:
             return Admitted(feeds, np.ones(len(times), bool), None)
@@ -253,9 +253,17 @@ class Sources(ABC):
         return self._late.take(tables)
 
     def watermarks(self) -> Watermarks:
-        """Return the watermarks of the sides."""
+        """Return the watermarks of the sides; a silent one has that of those that are not."""
         now = time.monotonic()
-        return {side: feeds.watermark(now) for side, feeds in self._feeds.items()}
+        found = {side: feeds.watermark(now) for side, feeds in self._feeds.items()}
+        since = {side: feeds.silent_since() for side, feeds in self._feeds.items()}
+        silent = {side: moment for side, moment in since.items() if moment is not None}
+        if len(silent) == len(found):  # the last one to fall silent counted until then
+            del silent[max(silent, key=silent.__getitem__)]
+        for side in silent:
+            self._feeds[side].raise_to(min(w for s, w in found.items() if s not in silent))
+            found[side] = self._feeds[side].watermark(now)
+        return found
 
     def lag(self) -> dict[str, int]:
         """Return per source how far its watermark is behind its largest time."""
@@ -281,32 +289,3 @@ def _total(counts: Counter[tuple[str, str]], own: Source, feed: str | None) -> i
         for (alias, name), count in counts.items()
         if alias == own.side.alias and feed in (None, name)
     )
-
-
-def one_batch(batch: pa.RecordBatch | pa.Table, schema: pa.Schema, source: str) -> pa.RecordBatch:
-    """Return pushed rows as one batch with the columns of the source.
-
-    Raises
-    ------
-    SchemaError
-        A column is missing, or has another type.
-    """
-    if batch.schema.equals(schema):
-        if isinstance(batch, pa.RecordBatch):
-            return batch
-        if len(parts := batch.to_batches()) == 1:
-            return parts[0]
-    for column in schema:
-        index = batch.schema.get_field_index(column.name)
-        if index < 0:
-            raise SchemaError(f"a batch of {source} has no column {column.name}")
-        if batch.schema.field(index).type != column.type:
-            raise SchemaError(
-                f"column {column.name} of a batch of {source} is {batch.schema.field(index).type}, "
-                f"but the stream was opened with {column.type}"
-            )
-    batch = batch.select(schema.names)
-    if isinstance(batch, pa.Table):
-        parts = batch.combine_chunks().to_batches()
-        batch = parts[0] if parts else pa.RecordBatch.from_pylist([], schema=batch.schema)
-    return pa.RecordBatch.from_arrays(batch.columns, schema=schema)

@@ -31,15 +31,7 @@ _ORDER = "\0order"
 
 def stored_schema(schema: pa.Schema) -> pa.Schema:
     """The schema with which rows are stored: values in place of dictionaries, runs and views."""
-    return pa.schema([field.with_type(_stored(field.type)) for field in schema])
-
-
-def _stored(dtype: pa.DataType) -> pa.DataType:
-    if pa.types.is_dictionary(dtype) or pa.types.is_run_end_encoded(dtype):
-        return _stored(dtype.value_type)
-    if dtype == pa.string_view():
-        return pa.string()
-    return pa.binary() if dtype == pa.binary_view() else plain_type(dtype)
+    return pa.schema([field.with_type(plain_type(field.type)) for field in schema])
 
 
 def _can_be_key(dtype: pa.DataType) -> bool:

@@ -79,11 +79,10 @@ class RankStream(WorkerStream):
         self._change(register)
 
     def _begun_elsewhere(self, rank: int, alias: str, feed: str) -> None:
-        (own,) = self._intake.find(alias)
-        self._intake.begun_elsewhere(own, feed)
+        self._intake.begun_elsewhere(self._intake.aliased(alias), feed)
         self._promise()
 
-    def _push(self, own: Source, source: str, batch: pa.RecordBatch | pa.Table, feed: str) -> None:
+    def _push(self, own: Source, source: str, batch: pa.RecordBatch, feed: str) -> None:
         if feed == ONLY and self._opened.checkpoint is not None:
             raise UsageError(
                 f"with a checkpoint each rank pushes under names of its own, by which it reads on "

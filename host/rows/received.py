@@ -1,0 +1,272 @@
+"""Rows that callers give, in the types with which a table or a stream goes on.
+
+Only what loses nothing is changed: a column of nothing but NULL, text and bytes however Arrow lays
+them out, numbers and times in a type or unit that holds each of their values.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import types
+
+from penstock.errors import DataError, SchemaError, UsageError
+
+from .plain import plain_type
+
+#: Kinds of values; those of one kind can be written in any type of it, if each of them fits.
+_KINDS = (
+    lambda t: types.is_integer(t) or types.is_floating(t) or types.is_decimal(t),
+    lambda t: types.is_string(t) or types.is_large_string(t) or types.is_string_view(t),
+    lambda t: (
+        types.is_binary(t)
+        or types.is_large_binary(t)
+        or types.is_binary_view(t)
+        or types.is_fixed_size_binary(t)
+    ),
+    types.is_date,
+    types.is_time,
+    types.is_duration,
+    lambda t: types.is_timestamp(t) and t.tz is None,
+    lambda t: types.is_timestamp(t) and t.tz is not None,
+    lambda t: _is_list(t),
+    types.is_map,
+)
+
+
+def arrow_table(rows: Any, what: str, *, also: str = "") -> pa.Table:
+    """Return rows as Arrow has them.
+
+    Parameters
+    ----------
+    rows : Table, RecordBatch, or anything with the Arrow C stream interface
+    what : str
+        For messages.
+    also : str
+        What else the caller takes, for messages.
+
+    Raises
+    ------
+    UsageError
+        They are no rows.
+    """
+    if isinstance(rows, pa.Table):
+        return rows
+    offers = ("__arrow_c_stream__", "__arrow_c_array__", "__dataframe__")
+    if not any(hasattr(rows, offer) for offer in offers):
+        raise UsageError(
+            f"{what} must be {also}a pyarrow.RecordBatch or Table, or an object with "
+            f"__arrow_c_stream__ (a pandas or Polars frame), not {type(rows).__name__}"
+        )
+    try:
+        return pa.table(rows)
+    except MemoryError:
+        raise
+    except Exception as cause:  # whatever a foreign object raises
+        raise UsageError(
+            f"{what}, a {type(rows).__name__}, gives no Arrow data: {cause}"
+        ) from cause
+
+
+def received_schema(schema: pa.Schema) -> pa.Schema:
+    """Return the schema with which rows of a schema go on: without runs and views."""
+    return pa.schema([field.with_type(_received(field.type)) for field in schema], schema.metadata)
+
+
+def received_table(table: pa.Table) -> pa.Table:
+    """Return a table with its :func:`received_schema`."""
+    schema = received_schema(table.schema)
+    if schema.types == table.schema.types:
+        return table
+    columns = [
+        column
+        if column.type == field.type
+        else pa.chunked_array([_relaid(one, field.type) for one in column.chunks], field.type)
+        for column, field in zip(table.columns, schema, strict=True)
+    ]
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
+def one_batch(rows: Any, schema: pa.Schema, source: str) -> pa.RecordBatch:
+    """Return pushed rows as one batch with the columns of the source.
+
+    Parameters
+    ----------
+    rows
+        As for :func:`arrow_table`.
+
+    Raises
+    ------
+    UsageError
+        They are no rows.
+    SchemaError
+        A column is missing, or has another type, which does not hold its values.
+    DataError
+        A column is too large for one batch.
+    """
+    if isinstance(rows, pa.RecordBatch) and rows.schema.equals(schema):
+        return rows
+    table = arrow_table(rows, f"a batch of {source}")
+    columns = [_column(table, field, source) for field in schema]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _received(dtype: pa.DataType) -> pa.DataType:
+    if types.is_dictionary(dtype):
+        return pa.dictionary(dtype.index_type, plain_type(dtype.value_type), dtype.ordered)
+    return plain_type(dtype)
+
+
+def _relaid(array: pa.Array, dtype: pa.DataType) -> pa.Array:
+    """Return an array in its received type."""
+    if not isinstance(array, pa.DictionaryArray):
+        return _decoded(array).cast(dtype)
+    words = _decoded(array.dictionary).cast(dtype.value_type)
+    return pa.DictionaryArray.from_arrays(array.indices, words, ordered=dtype.ordered)
+
+
+def _column(table: pa.Table, field: pa.Field, source: str) -> pa.Array:
+    """Return a column of a batch in the type of a field."""
+    count = table.column_names.count(field.name)
+    if count != 1:
+        has = "no column" if not count else f"{count} columns"
+        raise SchemaError(f"a batch of {source} has {has} {field.name}")
+    chunks, row = [], 0
+    for chunk in table.column(field.name).chunks:
+        chunks.append(_fitted(chunk, field, source, row))
+        row += len(chunk)
+    if len(chunks) == 1:
+        return chunks[0]
+    try:
+        return pa.concat_arrays(chunks) if chunks else pa.nulls(0, field.type)
+    except pa.ArrowInvalid as error:
+        raise DataError(
+            f"column {field.name} of a batch of {source} is too large for one batch ({error}); "
+            "push its rows in several"
+        ) from None
+
+
+def _fitted(array: pa.Array, field: pa.Field, source: str, first: int) -> pa.Array:
+    """Return rows of a column, from the ``first`` one on, in the type of a field."""
+    if array.type == field.type:
+        return array
+    is_kin = _is_kin(array.type, field.type)
+    if is_kin and (written := _written(array, field.type)) is not None:
+        return written
+    message = (
+        f"column {field.name} of a batch of {source} is {array.type}, but the stream was opened "
+        f"with {field.type}"
+    )
+    if is_kin:
+        row = _first_lost(array, field.type)
+        message += f", which cannot hold {_shown(array.slice(row, 1))} of row {first + row}"
+    raise SchemaError(message)
+
+
+def _is_kin(one: pa.DataType, other: pa.DataType) -> bool:
+    """Whether values of a type may be written in another one."""
+    one, other = _bare(one), _bare(other)
+    if types.is_null(one) or one == other:
+        return True
+    if types.is_struct(one) and types.is_struct(other):
+        names = [[field.name for field in dtype] for dtype in (one, other)]
+        fields = zip(one, other, strict=False)
+        return names[0] == names[1] and all(_is_kin(a.type, b.type) for a, b in fields)
+    if not any(is_one(one) and is_one(other) for is_one in _KINDS):
+        return False
+    if types.is_map(one):
+        return _is_kin(one.key_type, other.key_type) and _is_kin(one.item_type, other.item_type)
+    return not _is_list(one) or _is_kin(one.value_type, other.value_type)
+
+
+def _is_list(dtype: pa.DataType) -> bool:
+    is_view = types.is_list_view(dtype) or types.is_large_list_view(dtype)
+    return is_view or types.is_list(dtype) or types.is_large_list(dtype)
+
+
+def _bare(dtype: pa.DataType) -> pa.DataType:
+    """Return the type of the values of dictionaries and runs, and of what extensions store."""
+    if types.is_dictionary(dtype) or types.is_run_end_encoded(dtype):
+        return _bare(dtype.value_type)
+    return dtype.storage_type if isinstance(dtype, pa.BaseExtensionType) else dtype
+
+
+def _decoded(array: pa.Array) -> pa.Array:
+    """Return the values of dictionaries, runs and views of lists, and what extensions store."""
+    if types.is_run_end_encoded(array.type):
+        return _decoded(pc.call_function("run_end_decode", [array]))
+    if isinstance(array, pa.DictionaryArray):
+        return _relaid(array, _received(array.type)).dictionary_decode()
+    if types.is_list_view(array.type) or types.is_large_list_view(array.type):
+        lengths = pc.call_function("list_value_length", [array]).fill_null(0)
+        offsets = np.append(0, np.cumsum(lengths))
+        return pa.LargeListArray.from_arrays(offsets, array.flatten(), mask=array.is_null())
+    return array.storage if isinstance(array, pa.ExtensionArray) else array
+
+
+def _written(array: pa.Array, dtype: pa.DataType) -> pa.Array | None:
+    """Return an array in another type; None if that would lose something."""
+    if isinstance(dtype, pa.BaseExtensionType):
+        stored = _written(array, dtype.storage_type)
+        return None if stored is None else dtype.wrap_array(stored)
+    plain = _decoded(array)
+    if types.is_null(plain.type):
+        return pa.nulls(len(plain), dtype)
+    try:
+        written = _cast(plain, dtype)
+        # Of these Arrow tells no loss.
+        may_lose = (types.is_floating, types.is_decimal, types.is_date)
+        if any(is_one(t) for is_one in may_lose for t in (plain.type, dtype)):
+            return written if _is_same(_cast(written, plain.type), plain) else None
+        return written
+    except pa.ArrowException:
+        return None
+
+
+def _cast(array: pa.Array, dtype: pa.DataType) -> pa.Array:
+    between = _between(array.type, dtype)
+    return (array if between is None else array.cast(between)).cast(dtype)
+
+
+def _between(one: pa.DataType, other: pa.DataType) -> pa.DataType | None:
+    """Return a type by way of which Arrow casts what it does not cast at once."""
+    if types.is_dictionary(other):
+        return other.value_type
+    if types.is_decimal(one) == types.is_decimal(other):
+        return None
+    if types.is_float16(one) or types.is_float16(other):
+        return pa.float64()
+    if types.is_decimal(one):  # narrow ones are compared with bounds that they do not hold
+        return pa.decimal256(76, one.scale)
+    # Else it asks for room for all integers of the type.
+    return pa.decimal128(20, 0) if types.is_integer(one) else None
+
+
+def _is_same(one: pa.Array, other: pa.Array) -> bool:
+    if not types.is_floating(one.type):
+        return one.equals(other)
+    values = (array.to_numpy(zero_copy_only=False) for array in (one, other))
+    return np.array_equal(*values, equal_nan=True)
+
+
+def _first_lost(array: pa.Array, dtype: pa.DataType) -> int:
+    """Return the first row whose value cannot be written in a type."""
+    low, high = 0, len(array) - 1
+    while low < high:
+        middle = (low + high) // 2
+        if _written(array.slice(low, middle + 1 - low), dtype) is None:
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+def _shown(value: pa.Array) -> str:
+    """Write the only value of an array for people."""
+    try:
+        return str(_decoded(value).cast(pa.string())[0])
+    except pa.ArrowException:
+        return str(value[0])
