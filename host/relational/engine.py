@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Mapping
 from inspect import Parameter, Signature
@@ -11,13 +12,43 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.around.duckdb_sql import quoted
 from penstock.around.duckdb_sql.macros import OWN, definitions
-from penstock.errors import DataError
+from penstock.errors import DataError, QueryError
 from penstock.expr.functions import FUNCTIONS
 from penstock.user_functions import ColumnFunction, PairFunction, Udf
 
 #: What the names of users' functions begin with.
 USERS = "ps_udf_"
+#: Whatever a text says: no file, extension or Python variable is read, nothing is spilled to disk.
+_LOCKED = {
+    "enable_external_access": False,
+    "autoinstall_known_extensions": False,
+    "autoload_known_extensions": False,
+    "allow_community_extensions": False,
+    "python_enable_replacements": False,
+    "temp_directory": "",
+    "threads": 2,
+}
+
+
+def open_database(time_zone: str, memory_bytes: int | None = None) -> Any:
+    """Open an empty DuckDB whose settings no text can change; all of Penstock's are opened here.
+
+    Parameters
+    ----------
+    time_zone : str
+    memory_bytes : int, optional
+        Of its tables, groups and sorted rows; half of the machine's memory if left out.
+    """
+    import duckdb
+
+    half = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
+    limit = f"{memory_bytes or half}B"
+    opened = duckdb.connect(":memory:", config={**_LOCKED, "memory_limit": limit})
+    opened.execute(f"SET TimeZone = {quoted(time_zone)}")
+    opened.execute("SET lock_configuration = true")
+    return opened
 
 
 class RelationalEngine:
@@ -43,11 +74,7 @@ class RelationalEngine:
     def _connection(self) -> Any:
         """The database, opened for the first query: not all that is split is run."""
         if self._opened is None:
-            import duckdb
-
-            zone = self._zone.replace("'", "''")
-            self._opened = duckdb.connect(":memory:")
-            self._opened.execute(f"SET TimeZone = '{zone}'; SET threads = 2")
+            self._opened = open_database(self._zone)
             for name, function in self._functions.items():
                 _add(self._opened, f"{USERS}{name.lower()}", function)
         return self._opened
@@ -59,6 +86,10 @@ class RelationalEngine:
         ------
         DataError
             A value cannot be computed.
+        QueryError
+            The text is not one SELECT.
+        KeyboardInterrupt
+            The user has interrupted it.
         """
         with self._lock:
             return self._run(text, tables)
@@ -70,13 +101,20 @@ class RelationalEngine:
             self._define(text)
             for name, table in tables.items():
                 self._connection.register(name, table)
-            return _with_durations(self._connection.sql(text).to_arrow_table())
+            statements = self._connection.extract_statements(text)
+            if [one.type for one in statements] != [duckdb.StatementType.SELECT]:
+                raise QueryError("a part of the query is not one SELECT")
+            return _with_durations(self._connection.sql(statements[0]).to_arrow_table())
         except duckdb.OutOfMemoryException as error:
             raise MemoryError(_first_line(error)) from error
         except duckdb.Error as error:
             raise DataError(
                 f"a part of the query cannot be computed: {_first_line(error)}"
             ) from error
+        except RuntimeError as error:
+            if threading.current_thread() is threading.main_thread():
+                raise KeyboardInterrupt from error  # DuckDB has taken the signal
+            raise DataError(f"a part of the query has ended early: {_first_line(error)}") from error
         finally:
             for name in tables:
                 self._connection.unregister(name)
@@ -91,6 +129,9 @@ class RelationalEngine:
             _add(self._connection, name, PairFunction(FUNCTIONS[own], own, False))
 
     def close(self) -> None:
+        """End what still runs, in another thread, and close the database."""
+        if self._opened is not None:
+            self._opened.interrupt()
         with self._lock:
             if self._opened is not None:
                 self._opened.close()

@@ -22,6 +22,7 @@ from penstock.host.relational.rows import PreparedRows, PreparedSide
 from penstock.host.relational.steps import Computed, RowStep
 from penstock.host.relational.stream import PreparedStream
 
+from ..around.calls import ours
 from ..around.duckdb_sql import check_compared, to_duckdb
 from ..around.parts import Joined, Part, PartError, Relational, Split
 from ..around.splitting import split
@@ -272,7 +273,7 @@ class _DuckDB:
         made = tree.copy()
         for call in made.find_all(exp.Anonymous):
             if call.name.lower() in self._of_users:
-                call.set("this", f"{USERS}{call.name.lower()}")
+                ours(call).set("this", f"{USERS}{call.name.lower()}")
         return to_duckdb(made)
 
     def pairs(self, part: Joined) -> int | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -40,6 +40,36 @@ def check_names(tree: exp.Query, schemas: Mapping[str, pa.Schema], options: Quer
             for column in [columns] if isinstance(columns, str) else columns:
                 if known is not None and column.lower() not in known:
                     raise QueryError(f"{option}: unknown column {column} in {name}")
+
+
+def check_fields(tree: exp.Query, schemas: Mapping[str, pa.Schema]) -> None:
+    """Refuse tables with names that a database takes for others.
+
+    Raises
+    ------
+    QueryError
+    """
+    read = {table.name.lower() for table in tree.find_all(exp.Table)}
+    for table, schema in schemas.items():
+        for name in _names(schema) if table.lower() in read else ():
+            if not name or "\0" in name:
+                raise QueryError(
+                    f"{table} has a column, or a field of one, named {name!r}; rename it, since "
+                    "DuckDB, which computes a part of the query, has no such names"
+                )
+
+
+def _names(fields: pa.Schema | pa.DataType) -> Iterator[str]:
+    """Names of columns, and of the fields in them."""
+    for field in fields:
+        yield field.name
+        nested = [field.type]
+        while nested:
+            one = nested.pop()
+            if pa.types.is_struct(one):
+                yield from _names(one)
+            else:
+                nested += [one.field(k).type for k in range(one.num_fields)]
 
 
 def with_values(

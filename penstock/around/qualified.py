@@ -14,7 +14,7 @@ from sqlglot.optimizer.annotate_types import annotate_types
 from sqlglot.optimizer.qualify import qualify
 
 from ..errors import QueryError
-from ..query.dialect import Penstock
+from ..query.dialect import Penstock, refused
 from ..query.output import is_star, output_name
 from .parts import PartError
 
@@ -59,6 +59,9 @@ def qualified(tree: exp.Query, schemas: Mapping[str, pa.Schema]) -> exp.Query:
         for name, schema in schemas.items()
     }
     names = {name.lower() for name in schemas}
+    for one in named.find_all(exp.Unnest):
+        if isinstance(one.parent, exp.From | exp.Join) and not one.alias:
+            raise refused("unnest in FROM needs names, as in unnest(l) AS u(x)", one)
     for table in named.find_all(exp.Table):
         if isinstance(table.this, exp.Identifier) and table.name.lower() not in names:
             raise PartError(f"unknown table {table.name}")
@@ -202,6 +205,8 @@ def output_names(
     for item in _outputs(tree):
         if not is_star(item):
             spelled[output_name(item).lower()] = output_name(item)
+    if any(map(is_star, _outputs(qualified_tree))):
+        raise QueryError("a table has a column named *, which * cannot mean, too: list the columns")
     names = [spelled.get(name.lower(), name) for name in qualified_tree.named_selects]
     count = Counter(name.lower() for name in names)
     aliases = {one.alias_or_name.lower(): one.alias_or_name for one in tree.find_all(exp.Table)}
@@ -241,7 +246,8 @@ def type_name(dtype: pa.DataType) -> str:
     if pa.types.is_timestamp(dtype):
         return "TIMESTAMP_NTZ" if dtype.tz is None else "TIMESTAMP"
     if pa.types.is_struct(dtype):
-        fields = ", ".join(f"`{f.name}`: {type_name(f.type)}" for f in dtype)
+        named = ((f.name.replace("`", "``"), type_name(f.type)) for f in dtype)
+        fields = ", ".join(f"`{name}`: {one}" for name, one in named)
         return f"STRUCT<{fields}>"
     if pa.types.is_map(dtype):
         return f"MAP<{type_name(dtype.key_type)}, {type_name(dtype.item_type)}>"

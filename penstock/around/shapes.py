@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import pyarrow as pa
 from sqlglot import exp
 
+from .calls import call
 from .parts import OF_GROUPS, Joined, Part
 from .sides import Outputs, aliases_in
 
@@ -71,12 +72,12 @@ def is_session(tree: exp.Expr) -> bool:
 
 def with_ends(tree: exp.Expr) -> None:
     """Write a session, as a value, as a struct of its start and end."""
-    for call in [*tree.find_all(exp.Anonymous)]:
-        if is_session(call) and not isinstance(call.parent, exp.Dot) and call.parent is not None:
+    for one in [*tree.find_all(exp.Anonymous)]:
+        if is_session(one) and not isinstance(one.parent, exp.Dot) and one.parent is not None:
             ends = [
-                exp.Dot(this=call.copy(), expression=exp.to_identifier(n)) for n in ("start", "end")
+                exp.Dot(this=one.copy(), expression=exp.to_identifier(n)) for n in ("start", "end")
             ]
-            call.replace(exp.Anonymous(this="ps_span", expressions=ends))
+            one.replace(call("ps_span", *ends))
 
 
 def equates(tree: exp.Expr) -> bool:

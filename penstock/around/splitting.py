@@ -17,7 +17,7 @@ from ..query.options import QueryOptions
 from ..query.parse import parse
 from ..query.rewriting import without_filters, without_with
 from .clocks import Clocks
-from .given import check_names, with_values
+from .given import check_fields, check_names, with_values
 from .nearest import rank_nearest
 from .ordering import order_joins, relations_last
 from .parts import Closing, Joined, Part, PartError, Relational, Split, Surrounding
@@ -76,6 +76,7 @@ def split(
     if options.rows or options.scale or any(ROWS in t.meta for t in tree.find_all(exp.Table)):
         raise PartError("ROWS and scale are for a query that is one join")
     check_names(tree, schemas, options)
+    check_fields(tree, schemas)
     tree = with_values(tree, schemas, options.params or {})
     whole = qualified(tree, schemas)
     if whole.find(exp.Join):  # of one table, all is the engine's
@@ -160,7 +161,10 @@ class _Splitter:
         return None
 
     def _name(self) -> str:
-        return f"part_{len(self.parts) + 1}"
+        name = f"part_{len(self.parts) + 1}"
+        while name in self.schemas:  # a table of the user's
+            name = f"_{name}"
+        return name
 
     def _add(self, part: Part, schema: pa.Schema) -> str:
         self.parts.append(part)

@@ -11,7 +11,7 @@ from sqlglot import exp
 from sqlglot.errors import ParseError, TokenError
 from sqlglot.tokens import TokenType
 
-from ..errors import QueryError
+from ..errors import MistakenError, QueryError
 from ..stack import run_deep
 from .dialect import ROWS, Penstock
 from .plain import plain
@@ -40,6 +40,9 @@ _TOKEN = re.compile(
     r"|\w+|[^\w\s]",
     re.DOTALL,
 )
+
+#: Half of a pair that UTF-16 writes a character with; no text has one alone.
+_HALF = re.compile("[\ud800-\udfff]")
 
 
 def parse(text: str) -> exp.Expr:
@@ -126,7 +129,13 @@ def _tokens(text: str) -> list[Any]:
             f"the query has {count:,} words, numbers and signs, more than {MOST_TOKENS:,}; "
             f"{_INSTEAD}"
         )
+    if not text.isprintable() and (half := _HALF.search(text)):
+        raise QueryError(f"the query has half a character, U+{ord(half[0]):X}; leave it out")
     tokens = Penstock().tokenize(text)
+    for token in tokens:
+        if token.token_type is TokenType.IDENTIFIER and not token.text:
+            where = f"line {token.line}, column {token.col - 1}"
+            raise MistakenError(f"`` is no name of a table, column or function ({where})")
     joins = sum(token.token_type is TokenType.JOIN for token in tokens)
     if joins > _MOST_JOINS:
         raise QueryError(f"one table or a join of two is needed; the query has {joins + 1}")

@@ -15,6 +15,13 @@ from ...expr.functions import DEGREES, FUNCTIONS, RADIANS
 #: defines them, by their names in :mod:`penstock.expr.functions`.
 OWN = "ps_own_"
 
+#: Most characters that ``repeat``, ``lpad`` and ``rpad`` make, and most bytes of a text that
+#: becomes longer in another way. DuckDB makes some 2,000 values at once, counts none of their bytes
+#: against its memory limit, and cannot be interrupted before it has them.
+MOST_PADDED, MOST_TEXT = 1 << 16, 1 << 20
+#: Most elements that ``sequence`` makes, for the same reason.
+MOST_ELEMENTS = 100_000
+
 _OF_NUMBERS = {
     "ps_divide(a, b)": "a::DOUBLE / nullif(b::DOUBLE, 0)",
     "ps_div(a, b)": "((a::BIGINT - a::BIGINT % nullif(b::BIGINT, 0)) // b::BIGINT)::BIGINT",
@@ -48,7 +55,44 @@ _OF_NUMBERS = {
     "ps_ceil(x)": "ps_bigint(ceil(x))",
     "ps_round(x, n)": "ps_own_rounded(x::DOUBLE, n::DOUBLE)",
     "ps_haversine(a, b, c, d)": "ps_own_haversine(a::DOUBLE, b::DOUBLE, c::DOUBLE, d::DOUBLE)",
-    "ps_format_number(x, n)": "format('{:,.' || n || 'f}', x::DOUBLE)",
+    "ps_format_number(x, n)": "format('{:,.' || n::INT || 'f}', x::DOUBLE)",
+}
+# Too many are an argument's error, since a call that is constant is computed even where a CASE
+# leaves it out.
+_OF_LENGTHS = {
+    "ps_bounded(n, each)": (
+        f"CASE WHEN n::HUGEINT * each > {MOST_PADDED} THEN error('a text of more than "
+        f"{MOST_PADDED:,} characters would be made; take fewer') ELSE n::BIGINT END"
+    ),
+    "ps_repeat(s, n)": "repeat(s, ps_bounded(n, strlen(s)))",
+    "ps_lpad(s, n, fill)": "lpad(s, ps_bounded(n, 1)::INT, fill)",
+    "ps_rpad(s, n, fill)": "rpad(s, ps_bounded(n, 1)::INT, fill)",
+    "ps_too_long()": (
+        f"error('a text of more than {MOST_TEXT:,} bytes would be made; shorten its parts')"
+    ),
+    "ps_growing(s, times)": (
+        f"CASE WHEN strlen(s)::HUGEINT * times > {MOST_TEXT} THEN ps_too_long() ELSE s END"
+    ),
+    "ps_replace(s, a, b)": (
+        "replace(s, a, CASE WHEN strlen(b) > strlen(a) AND a <> '' AND strlen(s)::HUGEINT "
+        f"// strlen(a) * strlen(b) > {MOST_TEXT} THEN ps_too_long() ELSE b END)"
+    ),
+    # By a list, so that the text is computed once.
+    "ps_short(s)": (
+        "list_transform([s], lambda x: "
+        f"CASE WHEN strlen(x) > {MOST_TEXT} THEN ps_too_long() ELSE x END)[1]"
+    ),
+    "ps_elements(step, width)": (
+        f"CASE WHEN abs(width::HUGEINT) // {MOST_ELEMENTS} >= abs(step) THEN error('a sequence of "
+        f"more than {MOST_ELEMENTS:,} elements would be made; take a longer step') ELSE 0 END"
+    ),
+    "ps_series(a, b, step)": (
+        "generate_series(a + ps_elements(step, b::HUGEINT - a)::BIGINT, b, step)"
+    ),
+    "ps_times(a, b, step)": (
+        "generate_series(a, b, step + "
+        "to_days(ps_elements(epoch_us(step), epoch_us(b) - epoch_us(a))::INT))"
+    ),
 }
 _OF_TEXT = {
     "ps_upper(s)": "upper(replace(s, 'ß', 'SS'))",
@@ -175,7 +219,7 @@ _OF_GROUPS = {
 
 _BODIES = {
     call.partition("(")[0]: f"CREATE TEMP MACRO {call} AS {body};\n"
-    for group in (_OF_NUMBERS, _OF_TEXT, _OF_TIMES, _OF_NESTED, _OF_GROUPS)
+    for group in (_OF_NUMBERS, _OF_LENGTHS, _OF_TEXT, _OF_TIMES, _OF_NESTED, _OF_GROUPS)
     for call, body in group.items()
 }
 _NAME = re.compile(r"\bps_\w+", re.IGNORECASE)

@@ -8,7 +8,7 @@ from sqlglot import exp
 
 from ...query.dialect import Penstock, refused, snippet
 from ...query.nested import not_compared
-from .calls import call
+from ..calls import INTEGERS, call, is_of
 
 _NESTED = (exp.DType.ARRAY, exp.DType.STRUCT, exp.DType.MAP)
 #: What compares values, and under which names it has them.
@@ -90,6 +90,14 @@ def size(tree: exp.Expr) -> exp.Expr:
     dtype = type_of(given)
     is_map = dtype is not None and dtype.this == exp.DType.MAP
     return call("ps_map_size" if is_map else "ps_size", given)
+
+
+def sequence(tree: exp.GenerateSeries) -> exp.Expr:
+    """``sequence(from, to[, step])``, whose length is checked before it is made."""
+    start, end, step = tree.args["start"], tree.args["end"], tree.args.get("step")
+    if all(is_of(one, *INTEGERS) for one in (start, end)):
+        return call("ps_series", start, end, step or 1)
+    return call("ps_times", start, end, step or call("to_days", 1))
 
 
 def sorted_array(tree: exp.ArraySort) -> exp.Expr:

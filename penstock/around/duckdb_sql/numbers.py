@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from ...query.dialect import refused
-from .calls import INTEGERS, TEXTS, TIMES, call, is_of
+from ..calls import INTEGERS, TEXTS, TIMES, call, is_of
 
 
 def rounded(tree: exp.Round) -> exp.Expr:
@@ -13,7 +13,7 @@ def rounded(tree: exp.Round) -> exp.Expr:
     if not (digits.is_number or (isinstance(digits, exp.Neg) and digits.this.is_number)):
         raise refused("round takes a constant number of digits", tree)
     if is_of(tree.this, *INTEGERS, "decimal"):
-        return exp.Anonymous(this="round", expressions=[tree.this, digits])
+        return call("round", tree.this, digits)
     return call("ps_round", tree.this, digits)
 
 
@@ -53,12 +53,14 @@ def concat(tree: exp.Expr) -> exp.Expr:
     found = as_text(parts[0])
     for part in parts[1:]:
         found = exp.DPipe(this=found, expression=as_text(part))
-    return exp.paren(found, copy=False)
+    # Of a chain, only the whole is measured.
+    return exp.paren(found) if isinstance(tree.parent, exp.DPipe) else call("ps_short", found)
 
 
 def concat_ws(tree: exp.ConcatWs) -> exp.Expr:
     by, *parts = tree.expressions
-    return call("concat_ws", by, *(as_text(p) if is_of(p, *TIMES, "double") else p for p in parts))
+    texts = (as_text(p) if is_of(p, *TIMES, "double") else p for p in parts)
+    return call("ps_short", call("concat_ws", by, *texts))
 
 
 def format_number(tree: exp.Anonymous) -> exp.Expr:

@@ -7,7 +7,7 @@ import re
 from sqlglot import exp
 
 from ...query.dialect import refused, written
-from .calls import call
+from ..calls import call
 
 
 def like(tree: exp.Expr) -> exp.Expr:
@@ -65,7 +65,7 @@ def regexp_replace(tree: exp.RegexpReplace) -> exp.Expr:
     said = exp.Literal.string(re.sub(r"\$(\d)", r"\\\1", to.name))
     return call(
         "regexp_replace",
-        tree.this,
+        call("ps_growing", tree.this, len(said.name) + 1),
         _of_something(tree.expression, tree),
         said,
         exp.Literal.string("g"),
@@ -89,6 +89,13 @@ def regexp_split(tree: exp.RegexpSplit) -> exp.Expr:
 def levenshtein(tree: exp.Levenshtein) -> exp.Expr:
     _only(tree, "this", "expression")
     return tree
+
+
+def pad(tree: exp.Pad) -> exp.Expr:
+    """``lpad`` or ``rpad``."""
+    fill = tree.args.get("fill_pattern") or exp.Literal.string(" ")
+    name = "ps_lpad" if tree.args.get("is_left") else "ps_rpad"
+    return call(name, tree.this, tree.expression, fill)
 
 
 def trim(tree: exp.Trim) -> exp.Expr:

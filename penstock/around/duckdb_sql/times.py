@@ -10,8 +10,8 @@ from ...query import constants
 from ...query.dialect import refused
 from ...query.time_rules import OF_DATES
 from ...types import UNIT_NS
+from ..calls import TIMES, call, is_of
 from ..shapes import slides
-from .calls import TIMES, call, is_of
 
 #: What a format of a date is made of: codes of ``strftime``, and signs.
 _DATE_CODES = re.compile(r"(%[YmdHMSyjfpI]|%-[mdHMSyI]|[^%A-Za-z])*\Z")
@@ -23,6 +23,8 @@ _UNITS_US = {
     "MINUTE": 60_000_000,
     "HOUR": 3_600_000_000,
 }
+
+_UNITS_OF_DAYS = ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY")
 
 
 def date_format(tree: exp.TimeToStr) -> exp.Expr:
@@ -76,8 +78,11 @@ _UNIT_NAMES = {"YYYY": "YEAR", "YY": "YEAR", "MM": "MONTH", "MON": "MONTH", "DD"
 def truncated(tree: exp.TimestampTrunc) -> exp.Expr:
     """``date_trunc``, which gives a timestamp of a date, too."""
     unit = str(tree.args["unit"].name).upper()
-    unit = exp.Literal.string(_UNIT_NAMES.get(unit, unit).lower())
-    made = call("date_trunc", unit, _as_timestamp(tree.this))
+    unit = _UNIT_NAMES.get(unit, unit)
+    if unit not in (*_UNITS_US, *_UNITS_OF_DAYS):
+        known = ", ".join((*_UNITS_OF_DAYS, *_UNITS_US))
+        raise refused(f"date_trunc takes one of {known}, not {unit}", tree)
+    made = call("date_trunc", exp.Literal.string(unit.lower()), _as_timestamp(tree.this))
     made.type = exp.DataType.build("timestamptz")
     return made
 
@@ -155,6 +160,8 @@ def added(tree: exp.Expr) -> exp.Expr:
     count = tree.expression
     if isinstance(tree, exp.DateSub):
         count = exp.Neg(this=exp.paren(count))
+    if name not in (*_UNITS_US, *_UNITS_OF_DAYS):
+        raise refused(f"timestampadd knows no unit {name}", tree)
     if isinstance(tree, exp.TimestampAdd):
         return exp.Add(this=tree.this, expression=call(f"to_{name.lower()}s", count))
     return exp.Add(this=as_date(tree.this), expression=exp.cast(count, "int"))

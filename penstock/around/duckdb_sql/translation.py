@@ -10,9 +10,10 @@ from sqlglot import exp
 
 from ...query.dialect import refused, written
 from ...query.functions import ARGUMENTS, BY_NAME, BY_TYPE
+from ..calls import TEXTS, call, is_of, is_ours
 from ..parts import PartError
 from . import grouping, nested, numbers, patterns, times
-from .calls import TEXTS, call, is_of
+from .text import text_of
 
 _SAME: tuple[type[exp.Expr], ...] = (
     # Conditions and choices
@@ -22,9 +23,8 @@ _SAME: tuple[type[exp.Expr], ...] = (
     *(exp.Exp, exp.Sin, exp.Cos, exp.Tan, exp.Atan, exp.Sinh, exp.Cosh),
     *(exp.Tanh, exp.Pi),
     # Texts
-    *(exp.Lower, exp.Replace, exp.Repeat, exp.Length, exp.StartsWith),
+    *(exp.Lower, exp.Length, exp.StartsWith),
     *(exp.EndsWith, exp.Contains, exp.Translate),
-    exp.Pad,
     # Times
     *(exp.Year, exp.Month, exp.Day, exp.DayOfMonth, exp.Hour, exp.Minute, exp.Second, exp.Quarter),
     *(exp.DayOfYear, exp.WeekOfYear, exp.LastDay),
@@ -44,7 +44,7 @@ _SAME: tuple[type[exp.Expr], ...] = (
     *(exp.RowNumber, exp.Rank, exp.DenseRank, exp.Ntile, exp.PercentRank, exp.CumeDist, exp.Lag),
     *(exp.Lead, exp.FirstValue, exp.LastValue, exp.NthValue, exp.IgnoreNulls),
     # Arrays and structs
-    *(exp.Unnest, exp.Explode, exp.GenerateSeries, exp.Array, exp.Struct),
+    *(exp.Unnest, exp.Explode, exp.Array, exp.Struct),
     *(exp.Transform, exp.Lambda),
 )
 
@@ -61,10 +61,10 @@ def to_duckdb(tree: exp.Query) -> str:
     for select in made.find_all(exp.Select):
         times.slide(select)
         grouping.name_keys(select)
-    return _rewritten(made).sql(dialect="duckdb")
+    return text_of(_rewritten(made))
 
 
-def _rewritten(tree: exp.Expr) -> exp.Expr:
+def _rewritten(tree: Any) -> Any:
     """Rewrite a tree from its leaves up; what takes the place of a node has its type."""
     for child in list(tree.iter_expressions()):
         key, place = child.arg_key, child.index
@@ -130,6 +130,9 @@ _REWRITTEN: dict[type[exp.Expr], Callable[[Any], exp.Expr]] = {
     exp.ConcatWs: numbers.concat_ws,
     exp.Trim: patterns.trim,
     exp.Reverse: _on("ps_reverse"),
+    exp.Repeat: _on("ps_repeat", "this", "times"),
+    exp.Pad: patterns.pad,
+    exp.Replace: _on("ps_replace", "this", "expression", "replacement"),
     exp.Levenshtein: patterns.levenshtein,
     exp.SplitPart: _on("ps_split_part", "this", "delimiter", "part_index"),
     exp.DPipe: numbers.concat,
@@ -144,6 +147,7 @@ _REWRITTEN: dict[type[exp.Expr], Callable[[Any], exp.Expr]] = {
     exp.RegexpReplace: patterns.regexp_replace,
     exp.RegexpExtract: patterns.regexp_extract,
     exp.RegexpSplit: patterns.regexp_split,
+    exp.RawString: lambda tree: exp.Literal.string(tree.name),
     exp.Interval: times.interval,
     exp.TsOrDsToDate: times.to_date,
     exp.TimestampTrunc: times.truncated,
@@ -173,6 +177,7 @@ _REWRITTEN: dict[type[exp.Expr], Callable[[Any], exp.Expr]] = {
     exp.ArrayAgg: _on("ps_list"),
     exp.ArrayUniqueAgg: _on("ps_set"),
     exp.ArraySort: nested.sorted_array,
+    exp.GenerateSeries: nested.sequence,
     exp.Bracket: nested.element,
     exp.ArraySize: nested.size,
     exp.ArrayContains: _of_both("ps_array_contains"),
@@ -252,7 +257,7 @@ def _translated(tree: exp.Expr) -> exp.Expr:
         name = tree.name.lower()
         if name == "session_window":
             raise PartError("sessions are Penstock's")
-        if name.startswith("ps_"):
+        if is_ours(tree):
             return tree
         if name not in _BY_NAME:
             raise refused(f"function {tree.name} is not supported{_close(name)}", tree)

@@ -1,4 +1,4 @@
-"""Calls of functions, and types of expressions."""
+"""Calls that Penstock writes, and types of expressions."""
 
 from __future__ import annotations
 
@@ -10,10 +10,25 @@ TEXTS = ("text", "varchar", "char", "nvarchar")
 INTEGERS = ("tinyint", "smallint", "int", "bigint")
 
 
+#: Marks a call that Penstock writes; a call of the same name that a user writes has no mark.
+_OURS = "ours"
+
+
 def call(name: str, *args: exp.Expr | int) -> exp.Expr:
     """A call of a function of DuckDB, or of a macro."""
-    given = [exp.Literal.number(arg) if isinstance(arg, int) else arg for arg in args]
-    return exp.Anonymous(this=name, expressions=given)
+    nodes = [exp.Literal.number(arg) if isinstance(arg, int) else arg for arg in args]
+    return ours(exp.Anonymous(this=name, expressions=nodes))
+
+
+def ours(tree: exp.Expr) -> exp.Expr:
+    """Mark a call as one that Penstock writes."""
+    tree.meta[_OURS] = True
+    return tree
+
+
+def is_ours(tree: exp.Expr) -> bool:
+    """Whether a call is one that Penstock writes."""
+    return _OURS in tree.meta
 
 
 def is_of(tree: exp.Expr, *kinds: str) -> bool:
