@@ -14,7 +14,7 @@ from sqlglot.optimizer.annotate_types import annotate_types
 from sqlglot.optimizer.qualify import qualify
 
 from ..errors import QueryError
-from ..query.dialect import Penstock, refused
+from ..query.dialect import MALFORMED, Penstock, refused
 from ..query.output import is_star, output_name
 from .parts import PartError
 
@@ -73,6 +73,8 @@ def qualified(tree: exp.Query, schemas: Mapping[str, pa.Schema]) -> exp.Query:
         return annotate_types(whole, schema=known, dialect=Penstock)
     except (OptimizeError, SchemaError) as error:
         raise PartError(_said(str(error).splitlines()[0], schemas)) from None
+    except MALFORMED:
+        raise PartError("a function lacks an argument, or has one of another kind") from None
 
 
 def _spell_tables(tree: exp.Expr, schemas: Mapping[str, pa.Schema]) -> None:

@@ -16,6 +16,8 @@ from sqlglot.tokens import TokenType
 
 from ..errors import MistakenError, QueryError
 
+#: What sqlglot raises where a call lacks an argument, or has one of another kind.
+MALFORMED = (LookupError, TypeError, AttributeError, AssertionError, ValueError)
 #: Key under which a table node keeps the n of its ``[ROWS n]``.
 ROWS = "penstock_rows"
 
@@ -112,12 +114,19 @@ def written(tree: exp.Expr) -> str:
     """What a function or operator is called in the text, for messages."""
     if sign := _SIGNS.get(type(tree)):
         return sign
-    call = re.match(r"(\w+)\(", tree.sql(dialect="spark"))
+    try:
+        call = re.match(r"(\w+)\(", tree.sql(dialect="spark"))
+    except MALFORMED:
+        call = None
     if isinstance(tree, exp.Func) and call:
         return f"function {call[1].lower()}"
     return type(tree).__name__.upper()
 
 
 def snippet(tree: exp.Expr) -> str:
-    text = tree.sql(dialect=Penstock)
+    """The words of a node, cut for a message."""
+    try:
+        text = tree.sql(dialect=Penstock)
+    except MALFORMED:
+        text = f"{type(tree).__name__.upper()}(...)"
     return text if len(text) <= 60 else text[:57] + "..."

@@ -13,7 +13,7 @@ from sqlglot.tokens import TokenType
 
 from ..errors import MistakenError, QueryError
 from ..stack import run_deep
-from .dialect import ROWS, Penstock
+from .dialect import MALFORMED, ROWS, Penstock
 from .plain import plain
 
 T = TypeVar("T")
@@ -66,6 +66,10 @@ def parse(text: str) -> exp.Expr:
         raise QueryError(f"this is not SQL: {reason.rstrip('.')}{where}") from None
     except ValueError as error:  # a function's builder that lacks an argument
         raise QueryError(f"this is not SQL: {str(error).rstrip('.')}") from None
+    except MALFORMED:
+        raise QueryError(
+            "this is not SQL: a function or literal lacks an argument, or has one of another kind"
+        ) from None
     # A comment behind the semicolon stands alone.
     found = [t for t in trees if t is not None and not isinstance(t, exp.Semicolon)]
     if len(found) != 1:

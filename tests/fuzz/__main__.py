@@ -15,6 +15,7 @@ from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
 
 from tests.fuzz.devices import CHUNKS
+from tests.fuzz.hostile import campaign
 from tests.fuzz.ledger import Entry, Ledger, generator_version
 from tests.fuzz.worker import FOLDER, run_chunk
 
@@ -72,7 +73,15 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--seconds", type=float, default=None, help="end after so many seconds")
     parser.add_argument("--minimise", type=float, default=30, help="seconds to minimise a finding")
     parser.add_argument("--mutant", type=int, help="search with a mend taken out: see mutants.py")
+    parser.add_argument("--hostile", type=int, help="check so many hostile texts: see hostile.py")
     options = parser.parse_args(argv)
+    if options.hostile is not None:
+        wrong = 0
+        for line in campaign(options.hostile, options.seed, options.seconds or float("inf")):
+            wrong += 1
+            say(f"FINDING {line}")
+        say(f"{options.hostile:,} hostile texts: {wrong} findings")
+        return 1 if wrong else 0
     if options.mutant is not None:
         return search_mutant(options.mutant, options.seed, options.queries)
     ledger = Ledger(FOLDER / "ledger.jsonl")

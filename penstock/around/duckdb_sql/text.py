@@ -21,34 +21,18 @@ _WORDS = frozenset(
     ).split()
 ) | {"", "CURRENT ROW"}
 _TYPES = frozenset(
-    exp.DType[name]
-    for name in [
-        "BOOLEAN",
-        "TINYINT",
-        "SMALLINT",
-        "INT",
-        "BIGINT",
-        "FLOAT",
-        "DOUBLE",
-        "DECIMAL",
-        "TEXT",
-        "VARCHAR",
-        "CHAR",
-        "DATE",
-        "TIMESTAMP",
-        "TIMESTAMPTZ",
-        "TIMESTAMPLTZ",
-        "TIMESTAMPNTZ",
-        "BINARY",
-        "VARBINARY",
-        "INTERVAL",
-        "ARRAY",
-        "STRUCT",
-        "MAP",
-        "NULL",
-    ]
+    (
+        *(exp.DType.BOOLEAN, exp.DType.TINYINT, exp.DType.SMALLINT, exp.DType.INT),
+        *(exp.DType.BIGINT, exp.DType.FLOAT, exp.DType.DOUBLE, exp.DType.DECIMAL),
+        *(exp.DType.TEXT, exp.DType.VARCHAR, exp.DType.CHAR, exp.DType.BINARY),
+        *(exp.DType.VARBINARY, exp.DType.DATE, exp.DType.TIMESTAMP, exp.DType.TIMESTAMPTZ),
+        *(exp.DType.TIMESTAMPLTZ, exp.DType.TIMESTAMPNTZ, exp.DType.INTERVAL, exp.DType.ARRAY),
+        *(exp.DType.STRUCT, exp.DType.MAP, exp.DType.NULL),
+    )
 )
 _NUMBER = re.compile(r"(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.IGNORECASE | re.ASCII)
+#: Of a function that Penstock calls.
+_NAME = re.compile(r"[a-z]\w*", re.ASCII)
 #: What stands for a word of the user's until the text is written, and how that finds it again.
 _PLACE = "ps_word_"
 _PLACES = re.compile(rf"""(['"]){_PLACE}(\d+)\1""")
@@ -86,12 +70,14 @@ def quoted(word: str, sign: str = "'") -> str:
 
 
 def _check_words(node: exp.Expr) -> None:
-    if isinstance(node, exp.Anonymous) and is_ours(node):
+    if isinstance(node, exp.Anonymous) and is_ours(node) and _NAME.fullmatch(node.name):
         return
     if isinstance(node, exp.Literal):
         if not _NUMBER.fullmatch(str(node.this)):
             raise refused(f"{node.this} is not a number", node)
         return
+    if isinstance(node, exp.Placeholder):
+        raise refused(f"parameter {snippet(node)} has no value; give params=", node)
     if isinstance(node, exp.Table) and (node.args.get("db") or node.args.get("catalog")):
         raise refused("a table has one name, without a database", node)
     for arg in node.args.values():

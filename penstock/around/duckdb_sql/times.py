@@ -206,6 +206,8 @@ def slide(select: exp.Select) -> None:
     for one in list(select.find_all(exp.Anonymous)):
         if one.name.lower() != "window" or one.find_ancestor(exp.Select) is not select:
             continue
+        if not one.expressions:
+            raise refused("window takes a time and a size", one)
         time = one.expressions[0]
         if time.sql() not in timeless:
             timeless.add(time.sql())

@@ -8,7 +8,8 @@ from typing import Any
 
 from sqlglot import exp
 
-from ...query.dialect import refused, written
+from ...errors import PenstockError
+from ...query.dialect import MALFORMED, refused, written
 from ...query.functions import ARGUMENTS, BY_NAME, BY_TYPE
 from ..calls import TEXTS, call, is_of, is_ours
 from ..parts import PartError
@@ -252,7 +253,7 @@ def _translated(tree: exp.Expr) -> exp.Expr:
         if not tree.name.lower().startswith("is"):
             _check_numbers(tree, tree.expressions, count)
     if kind in _REWRITTEN:
-        return _REWRITTEN[kind](tree)
+        return _argued(_REWRITTEN[kind], tree)
     if isinstance(tree, exp.Anonymous):
         name = tree.name.lower()
         if name == "session_window":
@@ -261,7 +262,7 @@ def _translated(tree: exp.Expr) -> exp.Expr:
             return tree
         if name not in _BY_NAME:
             raise refused(f"function {tree.name} is not supported{_close(name)}", tree)
-        return _BY_NAME[name](tree)
+        return _argued(_BY_NAME[name], tree)
     if isinstance(tree, exp.AtTimeZone | exp.FromTimeZone):
         raise refused("from_utc_timestamp and to_utc_timestamp are not supported", tree)
     if isinstance(tree, exp.Func) and not isinstance(tree, _SAME):
@@ -269,6 +270,18 @@ def _translated(tree: exp.Expr) -> exp.Expr:
             f"{written(tree)} is not supported{_close(written(tree).rpartition(' ')[2])}", tree
         )
     return tree
+
+
+def _argued(rewrite: Callable[[Any], exp.Expr], tree: exp.Expr) -> exp.Expr:
+    """Rewrite a call; one that lacks an argument, or has one of another kind, is refused."""
+    try:
+        return rewrite(tree)
+    except PenstockError:
+        raise
+    except MALFORMED:
+        raise refused(
+            f"{written(tree)} has too few arguments, or others than it takes", tree
+        ) from None
 
 
 def _close(name: str) -> str:
