@@ -19,6 +19,7 @@ from time import monotonic
 
 import pyarrow as pa
 from sqlglot import exp
+from sqlglot.errors import SqlglotError
 
 import penstock
 from penstock.around.duckdb_sql import to_duckdb
@@ -155,7 +156,8 @@ class Folder:
         return [file.name for file in self.path.iterdir()] == [self.canary.name]
 
 
-def payload(rng: Random, folder: Folder) -> str:
+def payload(rng: Random, folder: Folder, sign: str) -> str:
+    """A hostile text in quotes, which it mostly does not leave for the parser."""
     canary, made = folder.canary, folder.path / f"made_{MARK}"
     read = f"(SELECT content FROM read_text('{canary}'))"
     text = rng.choice(
@@ -182,23 +184,43 @@ def payload(rng: Random, folder: Folder) -> str:
             f"U&'\\0027 {MARK}",
         ]
     )
-    sign = rng.choice(["", "'", '"', "`", "`"])
     if sign and rng.random() < 0.7:
         text = text.replace("\\", "\\\\") if sign != "`" else text
         text = text.replace(sign, 2 * sign)
     return f"{sign}{text}{sign}"
 
 
-def mutated(rng: Random, folder: Folder) -> str:
-    """A query with a hostile text in the place of one of its words, or two."""
+@cache
+def places() -> tuple[tuple[str, int, int], ...]:
+    """The words, names, numbers and texts of :data:`FORMS`: the query, and where one is."""
+    return tuple(
+        (text, one.start, one.end + 1)
+        for text in FORMS
+        for one in Penstock().tokenize(text)
+        if one.text[:1].isalnum()
+    )
+
+
+def mutated(seed: int, folder: Folder) -> str:
+    """A query with a hostile text in the place of one of its words, or two.
+
+    Even seeds take the places of :data:`FORMS` in turn, in each way of quoting; odd ones any sign
+    of any query.
+    """
+    rng = Random(seed)
+    if seed % 2 == 0:
+        turn, place = divmod(seed // 2, len(places()))
+        text, start, end = places()[place]
+        return text[:start] + payload(rng, folder, "`'\"\0"[turn % 4].strip("\0")) + text[end:]
     text = rng.choice(queries())
     for _ in range(1 if rng.random() < 0.8 else 2):
         try:
             tokens = Penstock().tokenize(text)
-        except Exception:  # the first text has left its quotes
+        except SqlglotError:  # the first text has left its quotes
             return text
         one = rng.choice(tokens)
-        text = text[: one.start] + payload(rng, folder) + text[one.end + 1 :]
+        sign = rng.choice(["", "'", '"', "`"])
+        text = text[: one.start] + payload(rng, folder, sign) + text[one.end + 1 :]
     return text
 
 
@@ -253,7 +275,7 @@ def campaign(queries_: int, first: int, seconds: float) -> Iterator[str]:
         folder = Folder(Path(made))
         folder.write()
         for seed in range(first, first + queries_):
-            text = mutated(Random(seed), folder)
+            text = mutated(seed, folder)
             wrong = check(text) or (run(text, folder) if seed % 100 == 0 else "")
             if wrong:
                 yield f"seed {seed}: {wrong}\n{text}"

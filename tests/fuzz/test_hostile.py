@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import sys
 from pathlib import Path
-from random import Random
 
 import pyarrow.parquet as pq
 import pytest
@@ -35,7 +34,7 @@ def test_every_form_is_a_place() -> None:
 @pytest.mark.parametrize("seeds", PARTS, ids=str)
 def test_the_text_has_it_in_quotes_or_not_at_all(seeds: range, folder: hostile.Folder) -> None:
     for seed in seeds:
-        text = hostile.mutated(Random(seed), folder)
+        text = hostile.mutated(seed, folder)
         assert hostile.check(text) == "", (seed, text)
 
 
@@ -44,7 +43,7 @@ def test_the_text_has_it_in_quotes_or_not_at_all(seeds: range, folder: hostile.F
 )
 def test_tables_and_streams_that_run_it(seeds: range, folder: hostile.Folder) -> None:
     for seed in seeds:
-        text = hostile.mutated(Random(seed), folder)
+        text = hostile.mutated(seed, folder)
         assert hostile.run(text, folder) == "", (seed, text)
 
 
