@@ -12,7 +12,7 @@ from typing import Any
 
 from penstock.host.channel import FOOTER_BYTES, Consumer, Kind, Producer
 from penstock.host.channel.cut import Cut
-from penstock.host.channel.sim import SimChannel
+from tests.host.channel.sim import SimChannel
 from tests.kit.explorer import Step
 
 

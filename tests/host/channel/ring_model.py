@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, replace
 
-from penstock.host.channel import FOOTER_BYTES, Advance, Consumer, Kind, Producer, advance
-from penstock.host.channel.sim import SimChannel
+from penstock.host.channel import FOOTER_BYTES, Consumer, Kind, Producer
 from tests.host.channel.model import channel_content, content, copied, copied_channel
+from tests.host.channel.serving import Advance, advance
+from tests.host.channel.sim import SimChannel
 from tests.kit.explorer import Step
 
 

@@ -21,9 +21,9 @@ from penstock.host.channel import (
     Producer,
     Ringer,
     shm,
-    sim,
 )
 from penstock.host.channel.ucx.network import SHARED_MEMORY
+from tests.host.channel import sim
 from tests.host.channel.peer import PATIENCE_S
 from tests.host.channel.programs import PROGRAMS, Ready
 from tests.host.channel.ucx_subject import ucx_maker

@@ -9,8 +9,8 @@ import pytest
 
 from penstock.host.channel import consumer as consumer_module
 from penstock.host.channel import producer as producer_module
-from penstock.host.channel import serving as serving_module
-from penstock.host.channel import sim as sim_module
+from tests.host.channel import serving as serving_module
+from tests.host.channel import sim as sim_module
 from tests.host.channel.model import ChannelModel
 from tests.host.channel.ring_model import RingModel
 from tests.kit.effort import effort

@@ -9,15 +9,13 @@ import pytest
 from penstock.errors import OverloadError
 from penstock.host.channel import (
     FOOTER_BYTES,
-    Advance,
     Consumer,
     Doorbell,
     Kind,
     Producer,
-    advance,
-    send_serving,
     shm,
 )
+from tests.host.channel.serving import Advance, advance, send_serving
 
 SLOT = 128
 CAPACITY = SLOT - FOOTER_BYTES

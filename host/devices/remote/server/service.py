@@ -21,12 +21,11 @@ from ....device.fields import Header, MalformedError, field
 from ....wire.address import Address, check_listen
 from ....wire.errors import error_header
 from ....wire.frames import Frames
-from ....wire.handshake import other_version, welcome
+from ....wire.handshake import welcome
 from ....wire.listening import Connection, Listener
-from ....wire.transport import FrameError, GoneError
+from ....wire.transport import GoneError
 from ..wire.welcome import Welcome
 from .calls import serve_calls
-from .grpc_answer import PREFACE, answer_grpc
 from .holdings import SessionOverError
 from .limits import Limits
 from .owner import DeviceOwner
@@ -143,10 +142,6 @@ class DeviceServer:
             else:
                 raise MalformedError(f"there is no stream {wants.get('stream')!r:.80}")
         except PenstockError as error:
-            if isinstance(error, FrameError) and PREFACE.startswith(error.begun or b"?"):
-                with suppress(OSError):
-                    answer_grpc(frames.connection, error.begun, other_version("grpc"))
-                return
             with suppress(GoneError):
                 frames.send({"error": error_header(error)})
         except GoneError:

@@ -162,24 +162,6 @@ def test_another_protocol(server: DeviceServer) -> None:
         assert re.search(wanted, answer["error"]["message"])
 
 
-def test_a_client_that_speaks_grpc(server: DeviceServer) -> None:
-    """As those of protocol 2 did, which show the message to their users."""
-    client = flight.FlightClient(f"grpc+unix://{server.address.path}")
-    descriptor = flight.FlightDescriptor.for_command(b'{"stream": "session"}')
-    wanted = r"speaks protocol 7 .* this client 'grpc'; install the same version of penstock"
-
-    def ask() -> None:
-        # The answer may come before anything is read.
-        _, reader = client.do_exchange(descriptor)
-        reader.read_chunk()
-
-    with pytest.raises(pa.ArrowException, match=wanted):
-        ask()
-    client.close()
-    with connected(server) as device:
-        works(device)
-
-
 def test_a_device_of_the_server(faulty: FaultyDevice) -> None:
     with serving({"cpu": faulty, "slow": InterpretingCpu(1)}) as server:
         with connected(server) as first, connected(server, device="slow") as second:

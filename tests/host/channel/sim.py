@@ -16,10 +16,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from penstock.errors import UsageError
-
-from .consumer import Consumer
-from .message import FOOTER_BYTES, MORE, Footer
-from .producer import Producer
+from penstock.host.channel.consumer import Consumer
+from penstock.host.channel.message import FOOTER_BYTES, MORE, Footer
+from penstock.host.channel.producer import Producer
 
 
 @dataclass(frozen=True)

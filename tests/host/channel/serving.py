@@ -12,10 +12,9 @@ from enum import Enum, auto
 from typing import Any
 
 from penstock.errors import OverloadError
-
-from .doorbell import Doorbell
-from .message import Kind
-from .producer import Producer
+from penstock.host.channel.doorbell import Doorbell
+from penstock.host.channel.message import Kind
+from penstock.host.channel.producer import Producer
 
 
 class Advance(Enum):
