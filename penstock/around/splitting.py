@@ -15,7 +15,7 @@ from ..query.lowered import Lowered
 from ..query.operators import members
 from ..query.options import QueryOptions
 from ..query.parse import parse
-from ..query.rewriting import without_filters, without_with
+from ..query.rewriting import with_column_names, without_filters, without_with
 from .clocks import Clocks
 from .given import check_fields, check_names, with_values
 from .nearest import rank_nearest
@@ -70,7 +70,7 @@ def split(
     QueryError
         Nothing runs it.
     """
-    tree = without_filters(without_with(parse(text)))
+    tree = with_column_names(without_filters(without_with(parse(text))), schemas)
     if not isinstance(tree, exp.Query):
         raise QueryError(f"a SELECT is needed, not {type(tree).__name__.upper()}")
     if options.rows or options.scale or any(ROWS in t.meta for t in tree.find_all(exp.Table)):

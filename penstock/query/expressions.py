@@ -16,6 +16,7 @@ from ..expr.tumbling import Tumbling
 from ..plan.simplify import simplify
 from ..types import TIMES, UNIT_NS, Kind, from_arrow
 from ..user_functions import PairFunction, Udf
+from . import nodes
 from .constants import cast_type, interval, number, param
 from .dialect import mistaken, place, refused, snippet, written
 from .functions import ARGUMENTS, BY_NAME, BY_TYPE, whole_quotient
@@ -94,6 +95,7 @@ class Lowering:
 
     def _lower(self, tree: exp.Expr) -> Expr:
         kind = type(tree)
+        nodes.check_function(tree)
         if kind in JUNCTIONS:
             return JUNCTIONS[kind](*map(self.lower, self._members(tree)))
         if isinstance(tree, exp.EQ) and (is_window(tree.this) or is_window(tree.expression)):

@@ -13,6 +13,7 @@ from sqlglot.tokens import TokenType
 
 from ..errors import MistakenError, QueryError
 from ..stack import run_deep
+from . import nodes
 from .dialect import MALFORMED, ROWS, Penstock
 from .plain import plain
 
@@ -74,6 +75,8 @@ def parse(text: str) -> exp.Expr:
     found = [t for t in trees if t is not None and not isinstance(t, exp.Semicolon)]
     if len(found) != 1:
         raise QueryError(f"one SELECT statement is needed, not {len(found)}")
+    if isinstance(found[0], exp.Query):  # another statement is refused as such
+        nodes.check_tree(found[0])
     return plain(found[0])
 
 

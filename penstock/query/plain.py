@@ -12,7 +12,8 @@ def plain(tree: exp.Expr) -> exp.Expr:
     """Rewrite short forms in the tree itself.
 
     ``x NOT LIKE 'a%'`` becomes ``NOT x LIKE 'a%'``: some releases of the parser keep the NOT in
-    the node itself. ``LIKE ANY`` and ``LIKE ALL`` become OR and AND.
+    the node itself. ``LIKE ANY`` and ``LIKE ALL`` become OR and AND, and so does ``BETWEEN
+    SYMMETRIC``, whose bounds have any order.
     """
     for node in list(tree.find_all(exp.Like, exp.ILike, exp.Is)):
         is_not = bool(node.args.pop("negate", False))
@@ -21,6 +22,11 @@ def plain(tree: exp.Expr) -> exp.Expr:
         elif is_not:
             # ESCAPE is around the LIKE that it belongs to.
             _put(node.parent if isinstance(node.parent, exp.Escape) else node, exp.Not)
+    for node in list(tree.find_all(exp.Between)):
+        if node.args.pop("symmetric", False):
+            x, low, high = (node.args[key] for key in ("this", "low", "high"))
+            other = exp.Between(this=x.copy(), low=high.copy(), high=low.copy())
+            node.replace(exp.paren(exp.or_(node.copy(), other, copy=False), copy=False))
     return tree
 
 

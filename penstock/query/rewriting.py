@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
+import pyarrow as pa
 from sqlglot import exp
 
-from . import clauses
-from .dialect import ROWS, refused
+from . import nodes
+from .dialect import ROWS, mistaken, refused
 from .operators import members
+from .output import is_star
 from .scope import Source
 
 #: Reads an item of FROM.
@@ -21,7 +23,7 @@ def without_with(tree: exp.Expr) -> exp.Expr:
     Raises
     ------
     QueryError
-        It is recursive, or names its columns.
+        It is recursive, or names other columns than it has.
     """
     if tree.args.get("with_") is None:
         return tree
@@ -31,11 +33,8 @@ def without_with(tree: exp.Expr) -> exp.Expr:
         raise refused("WITH RECURSIVE is not supported; a query cannot read itself", made)
     known: dict[str, exp.Expr] = {}
     for one in made.expressions:
-        name = one.args["alias"]
-        if name.args.get("columns"):
-            raise refused(
-                f"{one.alias} takes no list of columns; name them by AS in its SELECT", one
-            )
+        if names := one.args["alias"].args.get("columns"):
+            _name(one.this, names, one)
         known[one.alias.lower()] = _inlined(without_with(one.this), known)
     tree.set("with_", None)
     return _inlined(tree, known)
@@ -47,12 +46,53 @@ def _inlined(tree: exp.Expr, known: dict[str, exp.Expr]) -> exp.Expr:
         body = known.get(table.name.lower())
         if body is None or table.args.get("db"):
             continue
-        name = exp.TableAlias(this=exp.to_identifier(table.alias_or_name))
-        inlined = exp.Subquery(this=body.copy(), alias=name)
+        name = table.args.get("alias") or exp.TableAlias(this=exp.to_identifier(table.name))
+        inlined = exp.Subquery(this=body.copy(), alias=name.copy())
         if ROWS in table.meta:
             inlined.meta[ROWS] = table.meta[ROWS]
         table.replace(inlined)
     return tree
+
+
+def with_column_names(tree: exp.Expr, schemas: Mapping[str, pa.Schema]) -> exp.Expr:
+    """Write ``FROM s AS s(a, b)`` as a subquery whose columns have these names, in the tree itself.
+
+    Raises
+    ------
+    MistakenError
+        There are not as many columns, or it is not known how many.
+    """
+    for alias in list(tree.find_all(exp.TableAlias)):
+        names, item = alias.args.get("columns"), alias.parent
+        if not names or not isinstance(item, exp.Table | exp.Subquery):
+            continue
+        alias.set("columns", None)
+        if isinstance(item, exp.Subquery):
+            _name(item.this, names, item)
+            continue
+        known = {name.lower(): schema for name, schema in schemas.items()}
+        schema = known.get(item.name.lower(), known.get(item.alias.lower()))
+        if schema is None:
+            continue  # an unknown table, which is refused by its name
+        own = [exp.column(name, table=item.alias, quoted=True) for name in schema.names]
+        select = exp.Select(expressions=own)
+        _name(select, names, item)
+        subquery = exp.Subquery(this=select, alias=alias.copy())
+        item.replace(subquery)
+        select.set("from_", exp.From(this=item))
+    return tree
+
+
+def _name(query: exp.Expr, names: list[exp.Expr], whole: exp.Expr) -> None:
+    """Name the output columns of a query in their order."""
+    if not isinstance(query, exp.Select) or any(map(is_star, query.expressions)):
+        raise mistaken(
+            "columns are named behind an alias where the SELECT lists them; name them by AS", whole
+        )
+    if len(names) != len(query.expressions):
+        raise mistaken(f"{len(names)} names for {len(query.expressions)} columns", whole)
+    items = zip(query.expressions, names, strict=True)
+    query.set("expressions", [exp.Alias(this=one.unalias(), alias=name) for one, name in items])
 
 
 def without_filters(tree: exp.Expr) -> exp.Expr:
@@ -120,7 +160,7 @@ def existence_as_join(tree: exp.Select, read: Read) -> exp.Select:
     select = call.args["query"].this if isinstance(call, exp.In) else call.this
     if not isinstance(select, exp.Select) or select.args.get("joins"):
         raise refused("EXISTS and IN take a SELECT of one table", call)
-    clauses.check(select, clauses.OF_SELECT | {"distinct"}, "EXISTS or IN (SELECT ...)")
+    nodes.check(select, nodes.OF_SELECT | {"distinct"}, "EXISTS or IN (SELECT ...)")
     outer, inner = tree.args["from_"].this, select.args.get("from_")
     if inner is None:
         raise refused("a subquery needs FROM", select)

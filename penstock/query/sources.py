@@ -14,7 +14,7 @@ from ..errors import QueryError, SchemaError
 from ..expr import ops
 from ..types import Kind, Type, decimal, from_arrow, int_of
 from ..user_functions import Udf
-from . import clauses
+from . import nodes
 from .dialect import ROWS, refused
 from .expressions import Lowering
 from .output import select_columns
@@ -64,7 +64,7 @@ class SourceReader:
         return Lowering(scope, self.params, self.functions, self.rules)
 
     def _table(self, tree: exp.Table, side: str) -> Source:
-        clauses.check(tree, clauses.OF_TABLE, "FROM yet")
+        nodes.check(tree, nodes.OF_TABLE, "FROM yet")
         name = tree.name
         alias = tree.alias or name
         found = [t for t in self.schemas if t.lower() in (name.lower(), alias.lower())]
@@ -130,8 +130,8 @@ class SourceReader:
         select = tree.this
         if not isinstance(select, exp.Select) or select.args.get("joins"):
             raise refused("a subquery in FROM filters and projects one table", tree)
-        clauses.check(select, clauses.OF_SELECT, "a subquery in FROM")
-        clauses.check(tree, clauses.OF_TABLE, "FROM yet")
+        nodes.check(select, nodes.OF_SELECT, "a subquery in FROM")
+        nodes.check(tree, nodes.OF_TABLE, "FROM yet")
         inner_from = select.args.get("from_")
         if inner_from is None:
             raise refused("a subquery needs FROM", tree)

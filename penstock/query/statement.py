@@ -12,12 +12,12 @@ from ..expr import ops
 from ..expr.node import Expr
 from ..expr.tumbling import Tumbling
 from ..plan.query import LEFT, RIGHT, Aggregation, JoinKind
-from . import clauses
+from . import nodes
 from .dialect import mistaken, place, refused
 from .groups import check_joined, has_groups, read_aggregation
 from .nulls import supplied_or_null
 from .output import select_columns
-from .rewriting import existence_as_join, without_filters, without_with
+from .rewriting import existence_as_join, with_column_names, without_filters, without_with
 from .scope import Scope, Source
 from .session_join import SessionCalls, split_sessions
 from .sources import SourceReader
@@ -73,12 +73,12 @@ def read_statement(
     ------
     QueryError, SchemaError
     """
-    tree = without_filters(without_with(tree))
+    tree = with_column_names(without_filters(without_with(tree)), reader.schemas)
     if not isinstance(tree, exp.Select):
         raise refused(f"a SELECT is needed, not {type(tree).__name__.upper()}", tree)
     tree = existence_as_join(tree, lambda own: reader.read(own, LEFT))
     what = "a join query yet" if tree.args.get("joins") else "a query over one table yet"
-    clauses.check(tree, clauses.OF_SELECT | clauses.GROUPING, what)
+    nodes.check(tree, nodes.OF_SELECT | nodes.GROUPING, what)
     trees, kind = _tables(tree)
     groups = has_groups(tree)
     if len(trees) == 1 and not groups:
@@ -216,5 +216,5 @@ def _tables(tree: exp.Select) -> tuple[tuple[exp.Expr, ...], JoinKind]:
             f"{name} JOIN is not supported; use INNER, LEFT, RIGHT, FULL, LEFT SEMI or LEFT ANTI",
             join,
         )
-    clauses.check(join, clauses.OF_JOIN, "a JOIN yet")
+    nodes.check(join, nodes.OF_JOIN, "a JOIN yet")
     return (source.this, join.this), _KINDS[name]

@@ -42,19 +42,22 @@ CLAUSES = [
         "SELECT q.x FROM (SELECT DISTINCT x FROM a) q JOIN b ON 1 = 1",
         "DISTINCT is not supported in a subquery in FROM",
     ),
-    (f"WITH q (u) AS (SELECT * FROM a) SELECT a.x {JOIN}", "q takes no list of columns"),
+    (
+        f"WITH q (u) AS (SELECT * FROM a) SELECT a.x {JOIN}",
+        "columns are named behind an alias where the SELECT lists them",
+    ),
     (
         "SELECT count(*) AS n FROM a LIMIT 5",
         "LIMIT is not supported in a query over one table yet: leave it out, and do that with the",
     ),
     (
         "SELECT count(*) AS n FROM a TABLESAMPLE (10 PERCENT)",
-        "TABLESAMPLE is not supported in FROM yet: do that before",
+        "TABLESAMPLE is not supported: do that before",
     ),
-    (f"SELECT a.x {JOIN} SORT BY a.x", "SORT BY is not supported in a join query yet"),
+    (f"SELECT a.x {JOIN} SORT BY a.x", "SORT BY is not supported: leave it out"),
     (
         f"SELECT a.x FROM a TABLESAMPLE (10 PERCENT) JOIN b ON {ON}",
-        "TABLESAMPLE is not supported in FROM yet: do that before, and give its result as the",
+        "TABLESAMPLE is not supported: do that before, and give its result as the",
     ),
     (f"SELECT a.x {JOIN} LATERAL VIEW explode(a.x) q", "LATERAL VIEW is not supported"),
     (f"SELECT a.x {JOIN} UNION ALL SELECT b.y {JOIN}", "a SELECT is needed, not UNION"),

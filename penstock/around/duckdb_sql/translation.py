@@ -9,6 +9,7 @@ from typing import Any
 from sqlglot import exp
 
 from ...errors import PenstockError
+from ...query import nodes
 from ...query.dialect import MALFORMED, refused, written
 from ...query.functions import ARGUMENTS, BY_NAME, BY_TYPE
 from ..calls import TEXTS, call, is_of, is_ours
@@ -244,6 +245,8 @@ _OF_ONE_VALUE = (exp.Count, exp.Sum, exp.Avg, exp.Min, exp.Max, exp.CountIf, exp
 
 def _translated(tree: exp.Expr) -> exp.Expr:
     kind = type(tree)
+    if isinstance(tree, exp.Func):
+        nodes.check_function(tree)
     if isinstance(tree, exp.AggFunc):
         _check_aggregate(tree)
     if kind in BY_TYPE:

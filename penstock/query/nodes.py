@@ -1,0 +1,228 @@
+"""Arguments of the parser's nodes that somebody reads; whatever else a query sets is an error.
+
+The parser knows the SQL of many engines, and its releases add to it. So what is read is listed
+here, by class of node, and checked on the tree as the user wrote it, before anything copies parts
+of it. The readers of expressions ask, too, so that a function without a row has operands only.
+"""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from .dialect import mistaken, refused, written
+
+#: Arguments that every reader of a node reads.
+_OPERANDS = frozenset({"this", "expression", "expressions"})
+#: Clauses of any query.
+_CLAUSES = "with_ order limit offset"
+
+_ROWS: tuple[tuple[str, tuple[type[exp.Expr], ...]], ...] = (
+    # Clauses
+    (
+        f"from_ joins where hint group having distinct qualify laterals windows {_CLAUSES}",
+        (exp.Select,),
+    ),
+    (f"distinct by_name {_CLAUSES}", (exp.Union, exp.Except, exp.Intersect)),
+    (f"alias pivots {_CLAUSES}", (exp.Subquery,)),
+    ("alias db catalog pivots", (exp.Table,)),
+    ("on using method side kind", (exp.Join,)),
+    ("columns", (exp.TableAlias,)),
+    ("alias", (exp.CTE, exp.Alias, exp.PivotAlias, exp.Values)),
+    ("recursive", (exp.With,)),
+    ("grouping_sets cube rollup all", (exp.Group,)),
+    ("desc nulls_first", (exp.Ordered,)),
+    ("view outer alias", (exp.Lateral,)),
+    ("on", (exp.Distinct,)),
+    (
+        "alias fields unpivot using group columns include_nulls default_on_null "
+        "identify_pivot_strings prefixed_pivot_columns pivot_column_naming",
+        (exp.Pivot,),
+    ),
+    ("partition_by order spec alias over", (exp.Window,)),
+    ("kind start start_side end end_side", (exp.WindowSpec,)),
+    (
+        "",
+        (
+            *(exp.From, exp.Where, exp.Having, exp.Qualify, exp.Limit, exp.Offset, exp.Order),
+            *(exp.Rollup, exp.Cube, exp.GroupingSets, exp.Tuple, exp.Filter, exp.WithinGroup),
+            *(exp.IgnoreNulls, exp.RespectNulls, exp.Aliases, exp.PivotAny),
+        ),
+    ),
+    # Names, constants and types
+    ("quoted", (exp.Identifier,)),
+    ("table db catalog", (exp.Column,)),
+    ("except_ replace rename", (exp.Star,)),
+    ("is_string", (exp.Literal,)),
+    ("kind widget", (exp.Placeholder,)),
+    ("nested kind", (exp.DataType,)),
+    ("kind", (exp.ColumnDef,)),
+    ("unit", (exp.Interval,)),
+    (
+        "",
+        (
+            *(exp.Null, exp.Boolean, exp.HexString, exp.RawString, exp.National, exp.Var),
+            *(exp.IntervalSpan, exp.DataTypeParam, exp.PropertyEQ, exp.Lambda, exp.Kwarg),
+        ),
+    ),
+    # Operators
+    ("low high symmetric", (exp.Between,)),
+    ("query unnest", (exp.In,)),
+    ("negate", (exp.Like, exp.ILike, exp.Is)),
+    ("typed safe", (exp.Div,)),
+    ("safe", (exp.DPipe,)),
+    ("offset safe", (exp.Bracket,)),
+    ("zone", (exp.AtTimeZone, exp.FromTimeZone)),
+    (
+        "",
+        (
+            *(exp.Paren, exp.Not, exp.Neg, exp.BitwiseNot, exp.Add, exp.Sub, exp.Mul, exp.Mod),
+            *(exp.IntDiv, exp.BitwiseAnd, exp.BitwiseOr, exp.BitwiseXor, exp.BitwiseLeftShift),
+            *(exp.BitwiseRightShift, exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE),
+            *(exp.NullSafeEQ, exp.NullSafeNEQ, exp.Dot, exp.Escape, exp.Any, exp.All),
+        ),
+    ),
+    # Functions; those without a row have operands only, or are Spark's alone
+    ("ifs default", (exp.Case,)),
+    ("true false", (exp.If,)),
+    ("to", (exp.Cast,)),
+    ("to safe", (exp.TryCast,)),
+    ("ignore_nulls", (exp.Least, exp.Greatest)),
+    ("decimals", (exp.Round,)),
+    ("big_int", (exp.Count,)),
+    ("safe coalesce flatten", (exp.Concat, exp.ConcatWs)),
+    ("offset default", (exp.Lag, exp.Lead)),
+    ("offset", (exp.NthValue,)),
+    ("unit", (exp.DateAdd, exp.DateSub, exp.DateDiff, exp.DateTrunc)),
+    ("unit", (exp.TimestampAdd, exp.TimestampDiff, exp.TimestampTrunc, exp.TsOrDsAdd)),
+    ("format", (exp.StrToUnix, exp.TimeToStr)),
+    ("safe", (exp.TsOrDsToDate,)),
+    ("start end step", (exp.GenerateSeries,)),
+    ("nulls_excluded", (exp.ArrayAgg,)),
+    ("asc nulls_first", (exp.ArraySort,)),
+    ("key", (exp.MapContainsKey,)),
+    ("fill_pattern is_left", (exp.Pad,)),
+    ("quantile", (exp.Quantile,)),
+    ("group null_if_pos_overflow", (exp.RegexpExtract,)),
+    ("replacement", (exp.RegexpReplace, exp.Replace)),
+    ("times", (exp.Repeat,)),
+    ("delimiter part_index", (exp.SplitPart,)),
+    ("delimiter count", (exp.SubstringIndex,)),
+    ("substr position", (exp.StrPosition,)),
+    ("start length", (exp.Substring,)),
+    ("from_ to", (exp.Translate,)),
+    ("position", (exp.Trim,)),
+    ("alias", (exp.Unnest,)),
+)
+#: Arguments that are read, by class.
+TAKEN: dict[type[exp.Expr], frozenset[str]] = {
+    kind: _OPERANDS.union(names.split()) for names, kinds in _ROWS for kind in kinds
+}
+
+#: Clauses that the engine itself reads, without the parts around it.
+OF_SELECT = frozenset({"expressions", "from_", "joins", "where", "hint"})
+#: Clauses that only the outermost SELECT may have.
+GROUPING = frozenset({"group", "having", "distinct"})
+OF_TABLE = frozenset({"this", "alias", "db", "catalog"})
+OF_JOIN = TAKEN[exp.Join]
+#: SQL of arguments whose names in the parser say something else.
+_WORDS = {
+    "group": "GROUP BY",
+    "order": "ORDER BY",
+    "windows": "WINDOW",
+    "with_": "WITH",
+    "sort": "SORT BY",
+    "cluster": "CLUSTER BY",
+    "distribute": "DISTRIBUTE BY",
+    "laterals": "LATERAL VIEW",
+    "sample": "TABLESAMPLE",
+    "pivots": "PIVOT",
+    "locks": "FOR UPDATE",
+    "for_": "FOR UPDATE",
+    "version": "AS OF",
+}
+
+_OTHER = "leave it out"
+_BEFORE = "do that before, and give its result as the table"
+_AFTER = "leave it out, and do that with the rows that the query gives"
+_GROUPS = "group in a query of its own, and give its result as the table"
+#: What to write instead.
+_INSTEAD = {
+    "group": _GROUPS,
+    "having": _GROUPS,
+    "distinct": _GROUPS,
+    "with_": "put it at the beginning of the whole query",
+    "order": _AFTER,
+    "limit": _AFTER,
+    "offset": _AFTER,
+    "sort": _AFTER,
+    "qualify": _AFTER,
+    "windows": _AFTER,
+    "laterals": _BEFORE,
+    "sample": _BEFORE,
+    "pivots": _BEFORE,
+    "distribute": _AFTER,
+    "cluster": _AFTER,
+    "version": _BEFORE,
+}
+
+
+def check_tree(tree: exp.Expr) -> None:
+    """Refuse a query in which something is set that nothing reads.
+
+    Raises
+    ------
+    MistakenError
+    """
+    for node in tree.walk(prune=lambda node: isinstance(node, exp.Hint)):
+        if isinstance(node, exp.Func) and type(node) not in TAKEN:
+            continue  # who computes it asks by check_function, and Spark reads its text
+        if type(node) not in TAKEN and not isinstance(node, exp.Hint):
+            raise mistaken(f"{written(node)} is not supported: {_OTHER}", node)
+        unread = _unread(node, TAKEN.get(type(node), _OPERANDS))
+        if unread is not None:
+            raise mistaken(*_said(node, unread, ""))
+
+
+def check_function(tree: exp.Expr) -> None:
+    """Refuse a function, or operator, with arguments that nothing reads.
+
+    Raises
+    ------
+    QueryError
+    """
+    unread = _unread(tree, TAKEN.get(type(tree), _OPERANDS))
+    if unread is not None:
+        raise refused(*_said(tree, unread, ""))
+
+
+def check(tree: exp.Expr, read: frozenset[str], within: str) -> None:
+    """Refuse clauses that would be ignored.
+
+    Parameters
+    ----------
+    within : str
+        What the tree is, for messages.
+
+    Raises
+    ------
+    QueryError
+    """
+    unread = _unread(tree, read)
+    if unread is not None:
+        raise refused(*_said(tree, unread, f" in {within}"))
+
+
+def _unread(tree: exp.Expr, read: frozenset[str]) -> str | None:
+    """Name of an argument that is set and not read."""
+    return next((key for key, part in tree.args.items() if part and key not in read), None)
+
+
+def _said(tree: exp.Expr, key: str, within: str) -> tuple[str, exp.Expr]:
+    """What is said of an argument that nothing reads, and of which place."""
+    part = tree.args[key]
+    node = part[0] if isinstance(part, list) else part
+    words = _WORDS.get(key, key.upper().strip("_").replace("_", " "))
+    if not isinstance(tree, exp.Query | exp.Table | exp.Join):
+        within = f" in {written(tree)}"
+    where = node if isinstance(node, exp.Expr) else tree
+    return f"{words} is not supported{within}: {_INSTEAD.get(key, _OTHER)}", where
