@@ -12,7 +12,7 @@ from sqlglot import exp
 from .dialect import mistaken, refused, written
 
 #: Arguments that every reader of a node reads.
-_OPERANDS = frozenset({"this", "expression", "expressions"})
+OPERANDS = frozenset({"this", "expression", "expressions"})
 #: Clauses of any query.
 _CLAUSES = "with_ order limit offset"
 
@@ -45,7 +45,7 @@ _ROWS: tuple[tuple[str, tuple[type[exp.Expr], ...]], ...] = (
         (
             *(exp.From, exp.Where, exp.Having, exp.Qualify, exp.Limit, exp.Offset, exp.Order),
             *(exp.Rollup, exp.Cube, exp.GroupingSets, exp.Tuple, exp.Filter, exp.WithinGroup),
-            *(exp.IgnoreNulls, exp.RespectNulls, exp.Aliases, exp.PivotAny),
+            *(exp.IgnoreNulls, exp.RespectNulls, exp.Aliases),
         ),
     ),
     # Names, constants and types
@@ -53,29 +53,38 @@ _ROWS: tuple[tuple[str, tuple[type[exp.Expr], ...]], ...] = (
     ("table db catalog", (exp.Column,)),
     ("except_ replace rename", (exp.Star,)),
     ("is_string", (exp.Literal,)),
-    ("kind widget", (exp.Placeholder,)),
+    ("kind", (exp.Placeholder,)),
     ("nested kind", (exp.DataType,)),
     ("kind", (exp.ColumnDef,)),
     ("unit", (exp.Interval,)),
     (
         "",
         (
-            *(exp.Null, exp.Boolean, exp.HexString, exp.RawString, exp.National, exp.Var),
-            *(exp.IntervalSpan, exp.DataTypeParam, exp.PropertyEQ, exp.Lambda, exp.Kwarg),
+            *(exp.Null, exp.Boolean, exp.HexString, exp.RawString, exp.Var),
+            *(exp.IntervalSpan, exp.DataTypeParam, exp.PropertyEQ, exp.Lambda),
         ),
     ),
     # Operators
     ("low high symmetric", (exp.Between,)),
     ("query unnest", (exp.In,)),
     ("negate", (exp.Like, exp.ILike, exp.Is)),
-    ("typed safe", (exp.Div,)),
-    ("safe", (exp.DPipe,)),
     ("offset safe", (exp.Bracket,)),
     ("zone", (exp.AtTimeZone, exp.FromTimeZone)),
     (
         "",
         (
-            *(exp.Paren, exp.Not, exp.Neg, exp.BitwiseNot, exp.Add, exp.Sub, exp.Mul, exp.Mod),
+            *(
+                exp.Paren,
+                exp.Not,
+                exp.Neg,
+                exp.Div,
+                exp.DPipe,
+                exp.BitwiseNot,
+                exp.Add,
+                exp.Sub,
+                exp.Mul,
+                exp.Mod,
+            ),
             *(exp.IntDiv, exp.BitwiseAnd, exp.BitwiseOr, exp.BitwiseXor, exp.BitwiseLeftShift),
             *(exp.BitwiseRightShift, exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE),
             *(exp.NullSafeEQ, exp.NullSafeNEQ, exp.Dot, exp.Escape, exp.Any, exp.All),
@@ -86,10 +95,7 @@ _ROWS: tuple[tuple[str, tuple[type[exp.Expr], ...]], ...] = (
     ("true false", (exp.If,)),
     ("to", (exp.Cast,)),
     ("to safe", (exp.TryCast,)),
-    ("ignore_nulls", (exp.Least, exp.Greatest)),
     ("decimals", (exp.Round,)),
-    ("big_int", (exp.Count,)),
-    ("safe coalesce flatten", (exp.Concat, exp.ConcatWs)),
     ("offset default", (exp.Lag, exp.Lead)),
     ("offset", (exp.NthValue,)),
     ("unit", (exp.DateAdd, exp.DateSub, exp.DateDiff, exp.DateTrunc)),
@@ -97,12 +103,11 @@ _ROWS: tuple[tuple[str, tuple[type[exp.Expr], ...]], ...] = (
     ("format", (exp.StrToUnix, exp.TimeToStr)),
     ("safe", (exp.TsOrDsToDate,)),
     ("start end step", (exp.GenerateSeries,)),
-    ("nulls_excluded", (exp.ArrayAgg,)),
     ("asc nulls_first", (exp.ArraySort,)),
     ("key", (exp.MapContainsKey,)),
     ("fill_pattern is_left", (exp.Pad,)),
     ("quantile", (exp.Quantile,)),
-    ("group null_if_pos_overflow", (exp.RegexpExtract,)),
+    ("group", (exp.RegexpExtract,)),
     ("replacement", (exp.RegexpReplace, exp.Replace)),
     ("times", (exp.Repeat,)),
     ("delimiter part_index", (exp.SplitPart,)),
@@ -115,7 +120,21 @@ _ROWS: tuple[tuple[str, tuple[type[exp.Expr], ...]], ...] = (
 )
 #: Arguments that are read, by class.
 TAKEN: dict[type[exp.Expr], frozenset[str]] = {
-    kind: _OPERANDS.union(names.split()) for names, kinds in _ROWS for kind in kinds
+    kind: OPERANDS.union(names.split()) for names, kinds in _ROWS for kind in kinds
+}
+
+#: Arguments by which the parser says what a function, or an operator, of Spark's always does.
+_MARKS: dict[type[exp.Expr], frozenset[str]] = {
+    exp.ArrayAgg: frozenset({"nulls_excluded"}),
+    exp.Concat: frozenset({"safe"}),
+    exp.ConcatWs: frozenset({"safe", "coalesce", "flatten"}),
+    exp.Count: frozenset({"big_int"}),
+    exp.Div: frozenset({"safe"}),
+    exp.DPipe: frozenset({"safe"}),
+    exp.Greatest: frozenset({"ignore_nulls"}),
+    exp.Least: frozenset({"ignore_nulls"}),
+    exp.Placeholder: frozenset({"widget"}),
+    exp.RegexpExtract: frozenset({"null_if_pos_overflow"}),
 }
 
 #: Clauses that the engine itself reads, without the parts around it.
@@ -178,7 +197,7 @@ def check_tree(tree: exp.Expr) -> None:
             continue  # who computes it asks by check_function, and Spark reads its text
         if type(node) not in TAKEN and not isinstance(node, exp.Hint):
             raise mistaken(f"{written(node)} is not supported: {_OTHER}", node)
-        unread = _unread(node, TAKEN.get(type(node), _OPERANDS))
+        unread = _unread(node, TAKEN.get(type(node), OPERANDS))
         if unread is not None:
             raise mistaken(*_said(node, unread, ""))
 
@@ -190,7 +209,7 @@ def check_function(tree: exp.Expr) -> None:
     ------
     QueryError
     """
-    unread = _unread(tree, TAKEN.get(type(tree), _OPERANDS))
+    unread = _unread(tree, TAKEN.get(type(tree), OPERANDS))
     if unread is not None:
         raise refused(*_said(tree, unread, ""))
 
@@ -214,7 +233,11 @@ def check(tree: exp.Expr, read: frozenset[str], within: str) -> None:
 
 def _unread(tree: exp.Expr, read: frozenset[str]) -> str | None:
     """Name of an argument that is set and not read."""
-    return next((key for key, part in tree.args.items() if part and key not in read), None)
+    marks = _MARKS.get(type(tree), frozenset())
+    for key, part in tree.args.items():
+        if part and key not in read and not (key in marks and part is True):
+            return key
+    return None
 
 
 def _said(tree: exp.Expr, key: str, within: str) -> tuple[str, exp.Expr]:
