@@ -16,6 +16,7 @@ from penstock.plan.query import JoinQuery, Side
 
 from .clock import Clock, ticks
 from .filters import push
+from .shown import with_modules
 from .types import columns_from_spark
 
 #: Columns that an input gets: a row's place in its input, and the ticks of its time.
@@ -200,4 +201,4 @@ def computed(function: Callable[..., pa.Array], returns: str, columns: Sequence[
     """A column that a function computes in Python from Arrow arrays of other columns."""
     # The overloads have no function of any number of columns.
     arrow_udf: Any = F.arrow_udf
-    return arrow_udf(function, returns)(*columns)
+    return arrow_udf(with_modules(function), returns)(*columns)

@@ -21,6 +21,7 @@ from penstock.host.wire.errors import error_from
 from penstock.host.workers.members import Workers
 
 from .barrier import SCHEMA, run_worker
+from .shown import task_of
 from .task_slots import slots_for
 
 T = TypeVar("T")
@@ -85,7 +86,7 @@ def run_workers(spark: SparkSession, main: Callable[[Workers], T], *, workers: i
         yield from run_worker(main)
 
     rows = spark.range(0, workers, 1, workers)
-    made = rows.mapInArrow(task, from_arrow_schema(SCHEMA), barrier=True)
+    made = rows.mapInArrow(task_of("worker", task), from_arrow_schema(SCHEMA), barrier=True)
     try:
         # Spark begins a barrier stage again only if a shuffle follows it.
         found = _collected(spark, made.repartition(1))

@@ -1,11 +1,11 @@
-"""What Spark's own UI shows of a join: names of its nodes and jobs, and its errors."""
+"""Functions of Spark's tasks, and what Spark's own UI shows: names of nodes and jobs, errors."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -39,7 +39,37 @@ def task_of(name: str, work: Work) -> Work:
             os.environ[_HIDES] = "1"
             raise _once(error) from None
 
-    run.__name__ = f"penstock {name}"
+    task = with_modules(run)
+    task.__name__ = f"penstock {name}"
+    return task
+
+
+def with_modules(work: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that says what to do where the Python of a task lacks what ``work`` imports.
+
+    It travels with ``work`` as bytes and refers to nothing but Python's own modules, so that Spark
+    can load it in any Python.
+    """
+    from pyspark import cloudpickle
+
+    packed = cloudpickle.dumps(work)
+
+    def run(*args: Any) -> Any:
+        import pickle
+        import sys
+
+        try:
+            loaded = pickle.loads(packed)
+        except ModuleNotFoundError as error:
+            raise ModuleNotFoundError(
+                f"the Python of this executor, {sys.executable}, has no module {error.name}, which "
+                "tasks of Penstock need: install Penstock there, or send it with the program in an "
+                "archive that `penstock spark pack` makes; see docs/spark-deploy.md",
+                name=error.name,
+            ) from None
+        return loaded(*args)
+
+    run.__annotations__ = {}  # from which Spark would infer another kind of function
     return run
 
 

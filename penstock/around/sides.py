@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
+from itertools import chain, count
 
 from sqlglot import exp
 
@@ -33,6 +34,9 @@ class JoinSide:
         return table_as(self.table, self.alias)
 
 
+_NO_SIGNS = str.maketrans({"`": None, ":": " "})
+#: Characters of the name of a part or a computed column.
+_LONGEST_NAME = 80
 #: What is no value of a row, or more than one.
 _NO_VALUES = (exp.AggFunc, exp.Distinct, exp.Window, exp.Explode)
 
@@ -62,7 +66,7 @@ class ComputedBefore:
             own = self.columns[alias]
             name = next((name for name, one in own.items() if said(one) == said(tree)), None)
             if name is None:
-                name = f"computed_{len(own) + 1}"
+                name = name_of(said(tree), own)
                 own[name] = tree.copy()
             return exp.column(name, table=alias, quoted=True)
         made = tree.copy()
@@ -79,8 +83,11 @@ class Outputs:
 
     def add(self, tree: exp.Expr) -> str:
         """The name of an expression."""
-        own = self.names.setdefault(said(tree), (f"c{len(self.names)}", tree.copy()))
-        return own[0]
+        text = said(tree)
+        if text not in self.names:
+            taken = [name for name, _ in self.names.values()]
+            self.names[text] = (name_of(text, taken), tree.copy())
+        return self.names[text][0]
 
     def add_column(self, alias: str, name: str) -> None:
         """Add a column of a side, unless it is there, however it is spelled."""
@@ -120,6 +127,18 @@ def _is_value(tree: exp.Expr) -> bool:
         return False
     windows = ("window", "session_window")
     return not any(call.name.lower() in windows for call in tree.find_all(exp.Anonymous))
+
+
+def name_of(text: str, taken: Collection[str]) -> str:
+    """The name of a part or a computed column: the user's words, since engines' errors quote it.
+
+    In lower case, as all names are, without the signs by which a name or its unit ends, short, and
+    with a number behind it where it is taken.
+    """
+    words = text.lower().translate(_NO_SIGNS)
+    words = words if len(words) <= _LONGEST_NAME else f"{words[: _LONGEST_NAME - 3]}..."
+    names = chain([words], (f"{words} ({k})" for k in count(2)))
+    return next(name for name in names if name not in taken)
 
 
 def said(tree: exp.Expr) -> str:

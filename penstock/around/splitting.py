@@ -30,7 +30,16 @@ from .shapes import (
     needs_all,
     with_ends,
 )
-from .sides import ComputedBefore, JoinSide, Outputs, aliases_in, expressions, is_closed, table_as
+from .sides import (
+    ComputedBefore,
+    JoinSide,
+    Outputs,
+    aliases_in,
+    expressions,
+    is_closed,
+    name_of,
+    table_as,
+)
 from .sliding import calls_in, merge, put_columns
 
 #: Joins after which a condition on an earlier side is not what it is before them.
@@ -130,7 +139,8 @@ class _Splitter:
         self._check_joins(tree)
         waits = not self.ends and self.engine.completes
         closing = self._closing(tree) if waits else None
-        part = Relational(self._name(), self.engine.written(tree), reads, needs_all(tree), closing)
+        name = name_of(f"rows of {' and '.join(reads)}", self.schemas)
+        part = Relational(name, self.engine.written(tree), reads, needs_all(tree), closing)
         return self._add(part, self.engine.relational(part, self.schemas))
 
     def _closing(self, tree: exp.Query) -> Closing | None:
@@ -153,18 +163,13 @@ class _Splitter:
         """Make a part of a query that Penstock runs; None if it does not."""
         reads = tuple(dict.fromkeys(side.table for side in sides))
         for chosen in self.clocks.choices(sides) if options is None else options:
-            part = Joined(self._name(), tree.sql(dialect=Penstock), reads, chosen)
+            name = name_of(" join ".join(side.alias for side in sides), self.schemas)
+            part = Joined(name, tree.sql(dialect=Penstock), reads, chosen)
             try:
                 return self._add(part, self.engine.joined(part, self.schemas))
             except (QueryError, SchemaError) as error:
                 self.why = error
         return None
-
-    def _name(self) -> str:
-        name = f"part_{len(self.parts) + 1}"
-        while name in self.schemas:  # a table of the user's
-            name = f"_{name}"
-        return name
 
     def _add(self, part: Part, schema: pa.Schema) -> str:
         self.parts.append(part)

@@ -23,6 +23,7 @@ from penstock.errors import DataError, FileError, MissingToolError, UsageError
 from penstock.host.rows.atomic import flush
 from penstock.host.rows.location import Location
 
+from ..shown import task_of
 from ..sources.records import AGAIN
 from .data_files import DataFile, DataFiles, is_folder
 from .delta_columns import arrow_of, check_partitions, require_fitting
@@ -144,7 +145,8 @@ class DeltaSink:
         if by:
             rows = rows.sortWithinPartitions(*[f"`{name}`" for name in by])
         with room_for(self.location):
-            found = rows.mapInArrow(writer.run, "text string").collect()
+            task = task_of("files of a Delta table", writer.run)
+            found = rows.mapInArrow(task, "text string").collect()
         if not found:
             return  # when it is repeated, it has no rows either
         self._commit([writer.read(row["text"]) for row in found], schema, batch)

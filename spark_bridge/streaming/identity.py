@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping
+from itertools import takewhile
 from typing import Any
 
 from penstock.errors import FileError, QueryError, UsageError
@@ -17,6 +18,9 @@ from .store import LOST, Store, file_store
 
 #: Number of the format of the files; others cannot be read.
 FORMAT = 2
+
+#: Words before and after a change of a query that a message repeats.
+_AROUND = 4
 
 #: Entry of the folder's note with the number of its query.
 NUMBER = "number"
@@ -67,12 +71,38 @@ def require_same(found: Mapping[str, Any], wanted: Mapping[str, Any], where: str
     UsageError
     """
     names = {**found, **wanted}
-    changed = [name for name in names if not _is_same(name, found.get(name), wanted.get(name))]
-    if changed:
+    pairs = {name: (found.get(name), wanted.get(name)) for name in names}
+    changes = [
+        "{} `{}` is now `{}`".format(name, *_differing(*map(_words, pair)))
+        for name, pair in pairs.items()
+        if not _is_same(name, *pair)
+    ]
+    if changes:
         raise UsageError(
-            f"{where} is of another query (changed: {', '.join(changed)}): its window does not "
-            "fit; start the query as it was, or with another checkpointLocation"
+            f"{where} is of another query, whose rows it keeps: {'; '.join(changes)}. Start the "
+            "query as it was, or with another checkpointLocation"
         )
+
+
+def _words(value: Any) -> list[str]:
+    """An entry of an identity, as a user reads it."""
+    return ["not", "given"] if value in (None, "None") else str(value).split()
+
+
+def _differing(was: list[str], now: list[str]) -> list[str]:
+    """Two texts from where they differ, with a few words around."""
+    first = max(_alike(was, now) - _AROUND, 0)
+    rest = [words[first:] for words in (was, now)]
+    cut = max(_alike(*(words[:0:-1] for words in rest)) - _AROUND, 0)
+    return [
+        " ".join([*["..."] * bool(first), *words[: len(words) - cut], *["..."] * bool(cut)])
+        for words in rest
+    ]
+
+
+def _alike(a: list[str], b: list[str]) -> int:
+    """How many of the first words are the same."""
+    return sum(1 for _ in takewhile(bool, map(str.__eq__, a, b)))
 
 
 def check_folder(place: Place, spec: JoinSpec) -> str:

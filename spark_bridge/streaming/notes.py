@@ -7,7 +7,7 @@ from pyspark.sql import SparkSession
 
 from penstock.errors import FileError
 
-from .room import SPARK_ERRORS, room_for
+from .room import SPARK_ERRORS, first_cause, room_for
 
 
 def read_note(spark: SparkSession, folder: str) -> str | None:
@@ -57,15 +57,6 @@ def is_there(spark: SparkSession, pattern: str) -> bool:
             raise
         return False
     return True
-
-
-def first_cause(error: Exception) -> str:
-    """The cause of an error of Spark, in one line."""
-    lines = [line.strip() for line in str(error).splitlines()]
-    causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
-    # Py4J says first that a call has failed, and then why.
-    causes = causes or [line.removeprefix(": ") for line in lines if line.startswith(": ")]
-    return [*lines[:1], *causes][-1]
 
 
 def plain(path: str) -> str:

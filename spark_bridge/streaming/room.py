@@ -1,8 +1,8 @@
-"""Full disks: Spark's errors become errors that say what to do."""
+"""Full disks and checkpoints that do not fit: Spark's errors become errors that say what to do."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -21,8 +21,19 @@ SPARK_ERRORS = (PySparkException, Py4JError)
 _FULL = ("No space left on device", "Disk quota exceeded", "File too large")
 
 
+#: Texts of Spark's errors about a checkpoint that it cannot read, or not for these sources. It
+#: reads what its sources have noted while it is initializing.
+_UNFIT = (
+    "Current State: INITIALIZING",
+    "sources in the checkpoint offsets",
+    "Wrong basePath",
+    "StreamMetadata",
+    "STREAMING_CHECKPOINT_",
+)
+
+
 class QueryFileError(FileError, StreamingQueryException):
-    """A streaming query ended because a file could not be written."""
+    """A streaming query ended because of a full disk, or a checkpoint that is not its own."""
 
     def __init__(self, message: str) -> None:
         FileError.__init__(self, message)
@@ -31,7 +42,7 @@ class QueryFileError(FileError, StreamingQueryException):
 
 @contextmanager
 def room_for(what: str) -> Iterator[None]:
-    """Raise an error that says what to do, where Spark fails because a disk is full.
+    """Raise an error that says what to do, where Spark fails because of the files that it writes.
 
     Parameters
     ----------
@@ -51,24 +62,27 @@ def room_for(what: str) -> Iterator[None]:
         raise FileError(message) from error
 
 
-def with_remedy(query: StreamingQuery, checkpoint: str) -> StreamingQuery:
-    """Make a query raise :class:`QueryFileError` if Spark itself found the disk full.
+def started(start: Callable[[], StreamingQuery], checkpoint: str | None) -> StreamingQuery:
+    """Start a query that raises :class:`QueryFileError` for what Spark says of its checkpoint.
 
-    If a task or the sink found it full, the text of the error has a ``FileError`` already.
+    If a task or the sink found a disk full, the text of the error has a ``FileError`` already.
 
     Parameters
     ----------
-    query : StreamingQuery
-        Changed in place.
-    checkpoint : str
-        For the message.
+    start : callable
+        Of Spark's writer.
+    checkpoint : str or None
+        For the message; None if Spark chooses one.
     """
+    what = "Spark's checkpoint" if checkpoint is None else f"Spark's checkpoint {checkpoint}"
+    with room_for(what):
+        query = start()
     kind = type(query)  # classic or Spark Connect's
 
     def said(error: Any) -> Any:
         if not isinstance(error, StreamingQueryException) or "FileError" in str(error):
             return error
-        message = _message(error, checkpoint)
+        message = _message(error, what)
         return error if message is None else QueryFileError(message)
 
     class Remedied(kind):
@@ -95,7 +109,27 @@ def _message(error: Any, what: str) -> str | None:
     stack = getattr(error, "getStackTrace", None)
     text = f"{error}\n{(stack and stack()) or ''}"
     full = next((sign for sign in _FULL if sign in text), None)
-    return full and (
-        f"cannot write {what}: {full}; free or add space and start the query again: it goes on "
-        "where it was"
+    if full is not None:
+        return (
+            f"cannot write {what}: {full}; free or add space and start the query again: it goes "
+            "on where it was"
+        )
+    if not any(sign in text for sign in _UNFIT):
+        return None
+    return (
+        f"Spark cannot start the query from {what}: {first_cause(error).rstrip('.')}. Give each table the "
+        "source with which the checkpoint was begun, neither another one nor that of the other "
+        "table, or begin anew with another checkpointLocation"
     )
+
+
+def first_cause(error: Exception) -> str:
+    """The cause of an error of Spark, in one line."""
+    lines = [line.strip() for line in str(error).splitlines()]
+    _, of_query, cause = lines[0].partition("terminated with exception: ")
+    if of_query:
+        return cause.partition(" SQLSTATE: ")[0]
+    causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
+    # Py4J says first that a call has failed, and then why.
+    causes = causes or [line.removeprefix(": ") for line in lines if line.startswith(": ")]
+    return [*lines[:1], *causes][-1]

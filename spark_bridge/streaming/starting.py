@@ -16,9 +16,9 @@ from penstock.errors import FileError, UsageError
 from penstock.host.rows.checksums import sealed, unsealed
 
 from .identity import require_same
-from .notes import first_cause, is_there, plain, put_note, read_note
+from .notes import is_there, plain, put_note, read_note
 from .place import log_number
-from .room import SPARK_ERRORS
+from .room import SPARK_ERRORS, first_cause, started
 from .store import LOST
 
 #: Folder in Spark's checkpoint with the identity of its query.
@@ -165,14 +165,15 @@ def _checked(writer: Any, spark: SparkSession, check: Callable[[str], None]) -> 
             return super().queryName(queryName)
 
         def start(self, *args: Any, **options: Any) -> Any:
-            _look({"path": args[0] if args else None} | options)
-            return super().start(*args, **options)
+            location = _look({"path": args[0] if args else None} | options)
+            return started(lambda: kind.start(self, *args, **options), location)
 
         def toTable(self, *args: Any, **options: Any) -> Any:
-            _look(options)
-            return super().toTable(*args, **options)
+            location = _look(options)
+            return started(lambda: kind.toTable(self, *args, **options), location)
 
-    def _look(options: Mapping[str, Any]) -> None:
+    def _look(options: Mapping[str, Any]) -> str | None:
+        """Check the checkpoint, and give its location."""
         all_said = said | {key.lower(): str(v) for key, v in options.items() if v is not None}
         location, folder = all_said.get("checkpointlocation"), spark.conf.get(_DEFAULT, None)
         if location is None and folder and "queryname" in all_said:
@@ -181,6 +182,7 @@ def _checked(writer: Any, spark: SparkSession, check: Callable[[str], None]) -> 
             check(location)
             if "path" in all_said:
                 check_output(spark, all_said["path"], location)
+        return location
 
     writer.__class__ = Checked
     return writer

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.streaming import DataStreamWriter
@@ -12,6 +13,7 @@ from penstock.errors import UsageError
 from ..stream_frame import names_of, settle
 from .delta import NAME as DELTA
 from .delta import DeltaSink
+from .room import started
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
@@ -84,7 +86,7 @@ class StaticJoinWriter(DataStreamWriter):
         if path is not None:
             self.option("path", path)
         settle(self, format, outputMode, partitionBy, queryName, options)
-        return self._opened().start()
+        return started(self._opened().start, self._options.get("checkpointLocation"))
 
     def toTable(
         self,
@@ -97,7 +99,8 @@ class StaticJoinWriter(DataStreamWriter):
     ) -> StreamingQuery:
         """As :meth:`start`, into a table of the session's catalog."""
         settle(self, format, outputMode, partitionBy, queryName, options)
-        return self._opened().toTable(tableName)
+        to_table = partial(self._opened().toTable, tableName)
+        return started(to_table, self._options.get("checkpointLocation"))
 
     def _opened(self) -> DataStreamWriter:
         """Spark's writer, of a query whose static DataFrame is stored."""

@@ -27,7 +27,7 @@ from .identity import check_folder
 from .microbatch import MicroBatch, Sink
 from .output import BatchSink, FolderSink, require_distinct
 from .place import Place
-from .room import room_for, with_remedy
+from .room import started
 from .sinks import (
     CONSOLE,
     MEMORY,
@@ -215,11 +215,9 @@ class StreamingJoinWriter(DataStreamWriter):
             writer = writer.queryName(self._name)
         if self._trigger:
             writer = writer.trigger(**self._trigger)
-        what = f"Spark's checkpoint {checkpoint}"
-        with room_for(what):
-            query = writer.start()
+        query = started(writer.start, checkpoint)
         records_are(str(query.id), FigureRecords(store.folder).of)
-        return with_remedy(query, what)
+        return query
 
     def _late_sinks(self) -> dict[str, FolderSink]:
         """Sinks of late rows, by side."""

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import io
+import re
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
+
+import penstock
 
 pytest.importorskip("pyspark", reason="needs pip install 'penstock[spark]'")
 
@@ -13,7 +20,7 @@ from pyspark.errors import PythonException
 
 from penstock.spark_bridge import explain, relation, sql, stream
 from penstock.spark_bridge.explaining import show
-from penstock.spark_bridge.shown import described
+from penstock.spark_bridge.shown import described, task_of
 from tests.spark_bridge.kit.streams import stream_of, table, written
 
 TIME = {"a": "t", "b": "t"}
@@ -57,6 +64,56 @@ def test_an_error_begins_with_its_message(spark, frames):
     line = text[said:].splitlines()[0]
     assert "is declared with 2 decimal digits, but row 0 holds 0.126; declare more" in line
     assert text.rstrip().splitlines()[-1] == line
+
+
+LACKING = """
+import pickle, sys
+sys.modules["penstock"] = None
+with open(sys.argv[1], "rb") as file:
+    task = pickle.load(file)
+try:
+    task(iter(()))
+except ModuleNotFoundError as error:
+    print(error)
+"""
+
+
+def test_a_python_without_penstock_is_told_where_to_get_it(tmp_path):
+    from pyspark import cloudpickle
+
+    travels = tmp_path / "task"
+    travels.write_bytes(cloudpickle.dumps(task_of("join", lambda batches: table([]).to_batches())))
+    command = [sys.executable, "-c", LACKING, str(travels)]
+    said = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
+    assert f"this executor, {sys.executable}, has no module penstock" in said
+    assert "`penstock spark pack` makes; see docs/spark-deploy.md" in said
+
+
+def test_every_task_can_say_so():
+    """Each function that Spark gets for its tasks is made by the one place that wraps them."""
+    count = 0
+    for path in Path(penstock.spark_bridge.__file__).parent.rglob("*.py"):
+        tree = ast.parse(path.read_text())
+        wrapped = {
+            target.id
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Assign) and _wraps(node.value)
+            for target in node.targets
+            if isinstance(target, ast.Name)
+        }
+        for node in ast.walk(tree):
+            called = getattr(node, "func", None)
+            name = getattr(called, "attr", getattr(called, "id", ""))
+            if re.fullmatch("map(InArrow|InPandas|Partitions)|arrow_udf|applyIn.*", name):
+                given = node.args[0]
+                assert _wraps(given) or getattr(given, "id", "") in wrapped, (path, node.lineno)
+                count += 1
+    assert count > 12
+
+
+def _wraps(node: ast.expr) -> bool:
+    called = getattr(node, "func", None)
+    return isinstance(called, ast.Name) and called.id in ("task_of", "with_modules")
 
 
 @pytest.mark.slow

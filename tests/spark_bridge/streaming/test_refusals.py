@@ -147,12 +147,21 @@ def test_checkpoints(spark, tmp_path, tables):
     place = Place(str(checkpoint))
     wider = {**tables, "b": tables["b"].withColumn("x", F.col("x").cast("long"))}
     for changed, what in (
-        (stream(spark, TEXT.replace("3 SECONDS", "4 SECONDS"), tables), "query"),
-        (stream(spark, TEXT, wider), "columns of b"),
+        (
+            stream(spark, TEXT.replace("3 SECONDS", "4 SECONDS"), tables),
+            r"query `\.\.\..*3 SECONDS AND a\.t` is now `\.\.\..*4 SECONDS",
+        ),
+        (stream(spark, TEXT, wider), "columns of b `.*x: int32.*` is now `.*x: int64"),
     ):
         writer = changed.writeStream.foreachBatch(sink)
-        with pytest.raises(UsageError, match=rf"of another query \(changed: {what}\)"):
+        with pytest.raises(UsageError, match=rf"of another query, whose rows it keeps: {what}"):
             writer.option("checkpointLocation", str(checkpoint)).start()
+    other = spark.readStream.format("rate").load()
+    other = other.selectExpr("value AS n", "timestamp AS t", "cast(value AS int) AS x")
+    replaced = stream(spark, TEXT, {**tables, "b": other.withWatermark("t", "5 seconds")})
+    writer = replaced.writeStream.foreachBatch(sink)
+    with pytest.raises(FileError, match=r"cannot start the query from .*, neither another one nor"):
+        writer.option("checkpointLocation", str(checkpoint)).start().awaitTermination(120)
     number = check_folder(place, joined.spec)
     rewritten = TEXT.replace(" JOIN ", "\n  join /* what is near */ ")
     assert check_folder(place, stream(spark, rewritten, tables).spec) == number

@@ -10,7 +10,7 @@ pytest.importorskip("pyspark", reason="needs pip install 'penstock[spark]'")
 from pyspark.errors import StreamingQueryException
 
 import penstock
-from penstock.errors import QueryError, UsageError
+from penstock.errors import FileError, QueryError, UsageError
 from penstock.spark_bridge.streaming import compaction, stream
 from tests.kit.effort import effort
 from tests.spark_bridge.kit.streams import (
@@ -99,12 +99,18 @@ def test_another_query_on_its_checkpoint(spark, rocksdb, tmp_path):
     rewritten = INNER.replace(" ON ", "\n  ON -- what is near\n ").replace("SELECT", "select")
     start(stream(spark, rewritten, tables, design="state", disorder=0))
     changed = stream(spark, LEFT, tables, design="state")
-    with pytest.raises(UsageError, match=r"of another query \(changed: query\)"):
+    with pytest.raises(UsageError, match=r"of another query.*: query `.* LEFT JOIN b"):
         start(changed)
-    with pytest.raises(UsageError, match=r"\(changed: lanes, spark.sql.shuffle.partitions\)"):
+    with pytest.raises(UsageError, match=r": lanes `1` is now `2`; spark.sql.shuffle"):
         start(stream(spark, INNER, tables, design="state", lanes=2))
+    other = tables["a"].writeStream.format("noop").trigger(availableNow=True)
+    other.option("checkpointLocation", f"{checkpoint}-other").start().awaitTermination(120)
+    checkpoint += "-other"
+    with pytest.raises(FileError, match=r"\[1\] sources .* begin anew with another checkpoint"):
+        start(stream(spark, INNER, tables, design="state"))
+    checkpoint = checkpoint.removesuffix("-other")
     # A frame that is made from it is started by Spark alone, and its tasks look.
     for side in "ab":
         pq.write_table(table([(5, 99999, 1)]), tmp_path / side / "9999.parquet")
-    with pytest.raises(StreamingQueryException, match=r"of another query \(changed: query\)"):
+    with pytest.raises(StreamingQueryException, match=r"of another query.*: query `.* LEFT JOIN b"):
         start(changed.selectExpr("a + 1 AS c"))
