@@ -116,6 +116,7 @@ def _message(error: Any, what: str) -> str | None:
         )
     if not any(sign in text for sign in _UNFIT):
         return None
+    cause = first_cause(error).rstrip(".")
     return (
         f"Spark cannot start the query from {what}: {first_cause(error).rstrip('.')}. Give each table the "
         "source with which the checkpoint was begun, neither another one nor that of the other "
