@@ -118,9 +118,9 @@ def _message(error: Any, what: str) -> str | None:
         return None
     cause = first_cause(error).rstrip(".")
     return (
-        f"Spark cannot start the query from {what}: {first_cause(error).rstrip('.')}. Give each table the "
-        "source with which the checkpoint was begun, neither another one nor that of the other "
-        "table, or begin anew with another checkpointLocation"
+        f"Spark cannot start the query from {what}: {cause}. Give each table the source "
+        "with which the checkpoint was begun, neither another one nor that of the other table, or "
+        "begin anew with another checkpointLocation"
     )
 
 
