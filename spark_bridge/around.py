@@ -24,6 +24,7 @@ from penstock.query.parse import parse, with_room
 from .compiled import GROUP_IN_SPARK
 from .explaining import Fact
 from .request import JoinOptions, frames_of, static_table
+from .shown import without_log
 from .stream_frame import StreamFrame
 from .time_zone import session_zone
 from .types import arrow_schema, check_used, output_schema, spark_schema
@@ -236,9 +237,10 @@ class _Spark:
 
         reads = {name: self._frames[name] for name in part.reads}
         try:
-            found = _rows_of(self._spark, part.text, reads)
-            self._frames[part.name] = found
-            return arrow_schema(found.schema)
+            with without_log():
+                found = _rows_of(self._spark, part.text, reads)
+                self._frames[part.name] = found
+                return arrow_schema(found.schema)
         except PySparkException as error:
             raise PartError(str(error).splitlines()[0]) from error
 

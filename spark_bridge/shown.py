@@ -90,6 +90,19 @@ def told(query: JoinQuery) -> str:
     return f"{query.kind.value.lower()} join of {query.left.alias} and {query.right.alias}"
 
 
+@contextmanager
+def without_log() -> Iterator[None]:
+    """Keep Spark from logging, with the calls in Java, each text that its analysis refuses."""
+    from pyspark.logger import PySparkLogger
+
+    logger = PySparkLogger.getLogger("SQLQueryContextLogger")
+    before, logger.disabled = logger.disabled, True
+    try:
+        yield
+    finally:
+        logger.disabled = before
+
+
 def is_classic(spark: SparkSession) -> bool:
     """Whether a session has a SparkContext; those of Spark Connect have none."""
     return not type(spark).__module__.startswith("pyspark.sql.connect")

@@ -12,6 +12,7 @@ from pyspark.sql.pandas.types import from_arrow_type
 from penstock.errors import MistakenError, SchemaError
 
 if TYPE_CHECKING:  # data sources need the tables of types, in processes that start for each batch
+    from penstock.expr.node import Expr
     from penstock.plan.query import JoinQuery
 
 #: Arrow types of Spark types without parameters. Spark stores both kinds of timestamps in
@@ -115,15 +116,34 @@ def check_used(query: JoinQuery, schemas: Mapping[str, spark.StructType]) -> Non
                 )
 
 
-def output_schema(computed: pa.Schema) -> pa.Schema:
+def output_schema(computed: pa.Schema, query: JoinQuery | None = None) -> pa.Schema:
     """Arrow schema of the rows for Spark, from that of the join's output.
+
+    Parameters
+    ----------
+    computed : pyarrow.Schema
+    query : JoinQuery, optional
+        Says which columns are never NULL; without it, any may be.
 
     Raises
     ------
     MistakenError
         A value may be too large for every Spark type.
     """
-    return pa.schema([pa.field(field.name, _output_type(field)) for field in computed])
+    select = () if query is None else (query.aggregation or query).select
+    never = {name for name, value in select if _is_never_null(value)}
+    return pa.schema(
+        [pa.field(one.name, _output_type(one), one.name not in never) for one in computed]
+    )
+
+
+def _is_never_null(value: Expr) -> bool:
+    """Whether a value is never NULL, and Spark says so, too."""
+    from penstock.expr.node import Op, walk
+
+    # Spark says that these may give NULL, whatever they get.
+    may = (Op.MOD, Op.DIV, Op.FUNCTION, Op.LOCAL, Op.INSTANT)
+    return not value.type.nullable and all(one.op not in may for one in walk(value))
 
 
 def _output_type(field: pa.Field) -> pa.DataType:
@@ -146,5 +166,5 @@ def spark_schema(schema: pa.Schema) -> spark.StructType:
     """Spark schema of :func:`output_schema`."""
     fields = spark.StructType()
     for f in schema:
-        fields.add(f.name, from_arrow_type(f.type, prefer_timestamp_ntz=True))
+        fields.add(f.name, from_arrow_type(f.type, prefer_timestamp_ntz=True), f.nullable)
     return fields

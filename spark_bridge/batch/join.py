@@ -71,7 +71,7 @@ class BatchPlan:
         query = request.query
         schemas = {s.side: request.schemas[s.table] for s in query.sides}
         # Raises what the join would raise, before any job runs.
-        output = output_schema(joined_schema(query, schemas))
+        output = output_schema(joined_schema(query, schemas), query)
         inputs = {s.side: Input(query, s, request.frames[s.table]) for s in query.sides}
         with described(request.spark, f"counts rows for the lanes of the {told(query)}"):
             return BatchPlan(request, inputs, decide(request, inputs), output)

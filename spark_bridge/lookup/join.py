@@ -159,7 +159,8 @@ class LookupCall:
                 replace(lookup, refresh=False),
                 versions,
                 output_schema(
-                    joined_schema(query, {s.side: schemas[s.table] for s in query.sides})
+                    joined_schema(query, {s.side: schemas[s.table] for s in query.sides}),
+                    None if any(one.isStreaming for one in frames.values()) else query,
                 ),
                 device,
                 conf,

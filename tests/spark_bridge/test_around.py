@@ -63,6 +63,6 @@ def test_explained_by_parts(spark):
     frame = spark.createDataFrame(table([(1, 1, 1)]))
     text = f"SELECT a.n AS n, upper('x') AS u FROM a JOIN b ON {NEAR} ORDER BY n LIMIT 3"
     told = explain(spark, text, {"a": frame, "b": frame})
-    assert "part_1       Penstock" in told
-    assert "part_2       Spark" in told
+    assert "a join b     Penstock: SELECT a.n AS `a.n` FROM" in told
+    assert "rows of a join b Spark: SELECT" in told
     assert "LIMIT 3" in told

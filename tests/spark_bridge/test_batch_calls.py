@@ -13,7 +13,7 @@ pytest.importorskip("pyspark", reason="needs pip install 'penstock[spark]'")
 from pyspark.sql import functions as F
 
 from penstock.errors import PenstockError, UsageError
-from penstock.spark_bridge import explain, join
+from penstock.spark_bridge import explain, join, sql
 from tests.spark_bridge.kit.batch import MANHATTAN, as_read, counted
 
 
@@ -80,6 +80,34 @@ def test_columns_that_are_equal(spark, laid_out):
     assert Counter(map(tuple, found.collect())) == Counter(map(tuple, wanted.collect()))
     with pytest.raises(UsageError, match="not a Column: write the expression as SQL"):
         join(a, b, on=F.col("x") == 1, time="t", within=5)
+
+
+NULLS = (
+    "a.id, b.id AS j, a.x, b.x AS y, a.id + b.id AS s, abs(a.id) AS m, a.x IS NULL AS n, "
+    "CASE WHEN a.id > 1 THEN 1 ELSE 2 END AS c, a.id % 2 AS r, sqrt(a.f) AS f, 1 AS one"
+)
+GROUPS = "a.id, a.x, count(*) AS n, sum(b.id) AS s, count(a.x) + 1 AS m, min(b.x) AS y"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(f"SELECT {NULLS} FROM a {kind} JOIN b" for kind in ("", "LEFT", "RIGHT", "FULL")),
+        "SELECT a.id, a.x, a.f FROM a LEFT SEMI JOIN b",
+        f"SELECT {GROUPS} FROM a JOIN b",
+    ],
+)
+def test_columns_are_not_null_where_spark_says_so(spark, text):
+    rows = spark.range(9).selectExpr("id", "if(id % 3 = 0, NULL, id) AS x", "id * 1D AS f")
+    text += " ON abs(a.id - b.id) < 4 AND b.id >= a.id"
+    text += " GROUP BY a.id, a.x" if GROUPS in text else ""
+    found = sql(spark, text, {"a": rows, "b": rows}, time={"a": "id", "b": "id"}, lanes=1)
+    in_spark = text.replace("FROM a", "FROM {a} a").replace("JOIN b", "JOIN {b} b")
+    wanted = spark.sql(in_spark, a=rows, b=rows)
+    assert [(one.name, one.nullable) for one in found.schema] == [
+        (one.name, one.nullable) for one in wanted.schema
+    ]
+    assert sorted(map(str, found.collect())) == sorted(map(str, wanted.collect()))
 
 
 @pytest.mark.parametrize(

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from penstock.errors import DeviceError, QueryError, SchemaError, UsageError
 
 pytest.importorskip("pyspark", reason="needs pip install 'penstock[spark]'")
 
-from pyspark.errors import PythonException
+from pyspark.errors import AnalysisException, NumberFormatException, PythonException
+from pyspark.logger import PySparkLogger
 from pyspark.sql import functions as F
 
 from penstock.host.devices.cpu import CpuDevice
@@ -110,6 +113,34 @@ def test_refused_before_any_job(spark, unread, case):
     with pytest.raises(error, match=message) as raised:
         sql(spark, query, unread, **options)
     assert "\n" not in str(raised.value)
+
+
+def test_only_the_refusal_is_said(spark, unread, monkeypatch):
+    """Spark's analysis, by which it is known, is not in the log, which has that of other texts."""
+    logged = []
+    logger = PySparkLogger.getLogger("SQLQueryContextLogger")
+    monkeypatch.setattr(logger, "handle", logged.append)
+    text = f"SELECT a.id, foo(b.id) AS f {ON}"
+    with pytest.raises(QueryError, match=r"function foo is not supported .*: FOO\(b\.id\)"):
+        sql(spark, text, unread)
+    assert not logged
+    with pytest.raises(AnalysisException):
+        spark.sql("SELECT foo(1)")
+    assert logged
+
+
+def test_errors_of_spark_have_the_words_of_the_query(spark):
+    rows = spark.range(3).selectExpr("id", "cast(id AS int) AS t")
+    wrong = "CAST(concat('x', b.id) AS int)"
+    for text in (
+        f"SELECT a.id, {wrong} AS n {ON}",
+        f"SELECT a.id, b.t AS n {ON} AND {wrong} < a.id",
+    ):
+        with pytest.raises(NumberFormatException) as raised:
+            sql(spark, text, {"a": rows, "b": rows}).collect()
+        said = str(raised.value)
+        assert not re.search(r"part_\d|`c\d+`|computed_\d", said)
+        assert "b.id`" in said or "`cast(concat('x', b.id) as int)`" in said
 
 
 def test_unused_columns_of_any_type(spark):

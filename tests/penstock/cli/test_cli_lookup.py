@@ -135,6 +135,6 @@ def test_a_relation_beside_a_join(cli, folder):
     out, _, status = cli(*arguments(folder, "explain", query, *more))
     assert status == 0
     assert [line for line in out.splitlines() if line.startswith(("looks up", "by key"))] == [
-        "looks up     customers, version 1, 5 rows", "by key       id = part_1.c2",
-        "looks up     ages, version 1, 2 rows", "by key       name = part_2.c2",
+        "looks up     customers, version 1, 5 rows", "by key       id = o join p.p.customer",
+        "looks up     ages, version 1, 2 rows", "by key       name = o join p join c.c.name",
     ]  # fmt: skip
