@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping
-from itertools import takewhile
+from difflib import SequenceMatcher
 from typing import Any
 
 from penstock.errors import FileError, QueryError, UsageError
@@ -73,7 +73,7 @@ def require_same(found: Mapping[str, Any], wanted: Mapping[str, Any], where: str
     names = {**found, **wanted}
     pairs = {name: (found.get(name), wanted.get(name)) for name in names}
     changes = [
-        "{} `{}` is now `{}`".format(name, *_differing(*map(_words, pair)))
+        "{} `{}` is now `{}`".format(name, *_differing(*pair))
         for name, pair in pairs.items()
         if not _is_same(name, *pair)
     ]
@@ -84,25 +84,14 @@ def require_same(found: Mapping[str, Any], wanted: Mapping[str, Any], where: str
         )
 
 
-def _words(value: Any) -> list[str]:
-    """An entry of an identity, as a user reads it."""
-    return ["not", "given"] if value in (None, "None") else str(value).split()
-
-
-def _differing(was: list[str], now: list[str]) -> list[str]:
-    """Two texts from where they differ, with a few words around."""
-    first = max(_alike(was, now) - _AROUND, 0)
-    rest = [words[first:] for words in (was, now)]
-    cut = max(_alike(*(words[:0:-1] for words in rest)) - _AROUND, 0)
-    return [
-        " ".join([*["..."] * bool(first), *words[: len(words) - cut], *["..."] * bool(cut)])
-        for words in rest
-    ]
-
-
-def _alike(a: list[str], b: list[str]) -> int:
-    """How many of the first words are the same."""
-    return sum(1 for _ in takewhile(bool, map(str.__eq__, a, b)))
+def _differing(*values: Any) -> list[str]:
+    """Two values of an entry where they differ, with a few words around."""
+    was, now = (["not", "given"] if v in (None, "None") else str(v).split() for v in values)
+    blocks = SequenceMatcher(None, was, now, autojunk=False).get_opcodes()
+    changed = [ends for kind, *ends in blocks if kind != "equal"]
+    (a, _, c, _), (_, b, _, d) = changed[0], changed[-1]
+    parts = was[max(a - _AROUND, 0) : b + _AROUND], now[max(c - _AROUND, 0) : d + _AROUND]
+    return [" ".join(words) for words in parts]
 
 
 def check_folder(place: Place, spec: JoinSpec) -> str:
