@@ -34,7 +34,8 @@ class JoinSide:
         return table_as(self.table, self.alias)
 
 
-_NO_SIGNS = str.maketrans({"`": None, ":": " "})
+#: Signs by which a name, or the unit of a time, ends; and what is no sign.
+_NO_SIGNS = str.maketrans({"`": "'", '"': "'", ":": " ", **dict.fromkeys(map(chr, range(32)), " ")})
 #: Characters of the name of a part or a computed column.
 _LONGEST_NAME = 80
 #: What is no value of a row, or more than one.
@@ -132,13 +133,13 @@ def _is_value(tree: exp.Expr) -> bool:
 def name_of(text: str, taken: Collection[str]) -> str:
     """The name of a part or a computed column: the user's words, since engines' errors quote it.
 
-    In lower case, as all names are, without the signs by which a name or its unit ends, short, and
-    with a number behind it where it is taken.
+    In lower case, as all names are, short, and with a number behind it where it is taken.
     """
     words = text.lower().translate(_NO_SIGNS)
     words = words if len(words) <= _LONGEST_NAME else f"{words[: _LONGEST_NAME - 3]}..."
     names = chain([words], (f"{words} ({k})" for k in count(2)))
-    return next(name for name in names if name not in taken)
+    lower = {one.lower() for one in taken}
+    return next(name for name in names if name not in lower)
 
 
 def said(tree: exp.Expr) -> str:
