@@ -16,14 +16,14 @@ from penstock.expr.columns import Vector
 from penstock.plan.forms import JoinForm
 from penstock.plan.query import LEFT, RIGHT, JoinQuery, RowsWindow, TimeWindow, other
 from penstock.plan.ranges import arrival_order, place
-from penstock.plan.window import FOREVER
 
 from ..keys.prepare import check, window_keys
 from ..rows.sides import Arrival
 from .probe import Probe, Step, Watermarks, make_probe, time_probe
 from .run import WindowRun
+from .waiting import Waiting
 
-#: Most runs of one side before they are merged into one.
+#: Most runs of one side before the shortest are merged.
 MAX_RUNS = 8
 
 
@@ -99,7 +99,7 @@ class TimeEngine(Engine):
                 return
         runs.append(WindowRun(new.rows.time, keys, new.base, new.ids))
         if len(runs) > MAX_RUNS:
-            self.by_side[new.side] = [WindowRun.merged(runs)]
+            _merge_shortest(runs)
 
     def _expire(self, side: str, watermark: int) -> None:
         """Drop rows that cannot meet rows of the other side from ``watermark`` on."""
@@ -111,6 +111,20 @@ class TimeEngine(Engine):
                 run.drop(gone)
                 kept.append(run)
         self.by_side[side] = kept
+
+
+def _merge_shortest(runs: list[WindowRun]) -> None:
+    """Merge the shortest runs, up to one that is at least twice as long as all these together.
+
+    So a row is moved a logarithmic number of times, however many batches are out of order.
+    """
+    runs.sort(key=len, reverse=True)
+    first, rows = len(runs) - 1, len(runs[-1])
+    while first and len(runs[first - 1]) < 2 * rows:
+        first -= 1
+        rows += len(runs[first])
+    if first < len(runs) - 1:
+        runs[first:] = [WindowRun.merged(runs[first:])]
 
 
 class RowsEngine(Engine):
@@ -135,15 +149,14 @@ class RowsEngine(Engine):
         self.timed = query.left.time is not None and query.right.time is not None
         self.number = number
         self.by_side: dict[str, WindowRun] = {}
-        self.waiting: dict[str, list[Arrival]] = {LEFT: [], RIGHT: []}
+        self.waiting = {LEFT: Waiting(), RIGHT: Waiting()}
 
     def runs(self) -> list[WindowRun]:
         return list(self.by_side.values())
 
     @property
     def nbytes(self) -> int:
-        held = sum(a.base.nbytes for waiting in self.waiting.values() for a in waiting)
-        return super().nbytes + held
+        return super().nbytes + sum(waiting.nbytes for waiting in self.waiting.values())
 
     def step(self, new: Sequence[Arrival], watermarks: Watermarks) -> Step:
         steps = []
@@ -187,10 +200,13 @@ class RowsEngine(Engine):
         ready : mapping of side to Arrival
             These tuples, with their arrival numbers.
         """
-        for arrival in arrivals:
-            self.waiting[arrival.side].append(arrival)
-        horizon = min(watermarks.values()) if self.timed else FOREVER
-        released = {side: self._release(side, horizon) for side in (LEFT, RIGHT)}
+        released = {arrival.side: arrival for arrival in arrivals}
+        if self.timed:
+            for arrival in arrivals:
+                self.waiting[arrival.side].add(arrival)
+            horizon = min(watermarks.values())
+            taken = {side: waiting.take(horizon) for side, waiting in self.waiting.items()}
+            released = {side: arrival for side, found in taken.items() for arrival in found}
         before, ready = self._arrived_before(released)
         for side, arrival in ready.items():
             if side not in kept:
@@ -203,30 +219,13 @@ class RowsEngine(Engine):
                 self.by_side[side] = run
         return before, ready
 
-    def _release(self, side: str, horizon: int) -> Arrival | None:
-        """Take the waiting tuples before the horizon, in time order; the others stay."""
-        if not self.waiting[side]:
-            return None
-        arrival = Arrival.concat(self.waiting[side])
-        if not self.timed:
-            self.waiting[side] = []
-            return arrival
-        due = np.ones(len(arrival.rows), dtype=bool)
-        if horizon != FOREVER:
-            due = arrival.rows.time < horizon
-        self.waiting[side] = [] if due.all() else [arrival.pick(np.flatnonzero(~due))]
-        if not due.any():
-            return None
-        return arrival.pick(np.flatnonzero(due)).in_time_order()
-
     def _arrived_before(
-        self, released: Mapping[str, Arrival | None]
+        self, ready: Mapping[str, Arrival]
     ) -> tuple[dict[str, np.ndarray], dict[str, Arrival]]:
         """Find the logical position of the other side's run at which each released tuple arrives.
 
         Also returns the tuples with their arrival numbers.
         """
-        ready = {side: arrival for side, arrival in released.items() if arrival is not None}
         none = np.zeros(0, np.int64)
         left, right = (ready[side].rows.time if side in ready else none for side in (LEFT, RIGHT))
         if self.timed:

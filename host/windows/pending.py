@@ -28,7 +28,8 @@ class Pending:
     def __init__(self, extra_bytes: Mapping[str, int]) -> None:
         self._extra_bytes = extra_bytes
         self._batch_bytes: dict[str, Callable[[pa.RecordBatch], int]] = {}
-        self._waiting: deque[tuple[Arrival, int]] = deque()  # with their bytes
+        #: With their bytes and least times.
+        self._waiting: deque[tuple[Arrival, int, int]] = deque()
         self.nbytes = 0
 
     def add(self, arrival: Arrival) -> None:
@@ -46,7 +47,7 @@ class Pending:
         """
         taken: list[Arrival] = []
         while count and self._waiting:
-            first, nbytes = self._waiting.popleft()
+            first, nbytes, _ = self._waiting.popleft()
             self.nbytes -= nbytes
             if len(first.rows) > count:
                 everything = np.arange(len(first.rows))
@@ -61,14 +62,14 @@ class Pending:
 
     def oldest(self, side: str) -> int:
         """Return the least time among the waiting tuples of a side."""
-        times = (int(a.rows.time.min()) for a, _ in self._waiting if a.side == side)
+        times = (oldest for arrival, _, oldest in self._waiting if arrival.side == side)
         return min(times, default=FOREVER)
 
-    def _put(self, put: Callable[[tuple[Arrival, int]], None], arrival: Arrival) -> None:
+    def _put(self, put: Callable[[tuple[Arrival, int, int]], None], arrival: Arrival) -> None:
         side = arrival.side
         if side not in self._batch_bytes:
             self._batch_bytes[side] = byte_counter(arrival.base.schema)
         nbytes = self._batch_bytes[side](arrival.base)
         nbytes += len(arrival.rows) * self._extra_bytes[side]
-        put((arrival, nbytes))
+        put((arrival, nbytes, int(arrival.rows.time.min())))
         self.nbytes += nbytes

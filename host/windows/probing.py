@@ -24,6 +24,7 @@ from ..rows.sides import Arrival
 from .engine import Engine, RowsEngine
 from .probe import Probe, Step, Watermarks, make_probe, time_probe
 from .run import WindowRun
+from .waiting import Waiting
 
 
 class Folding:
@@ -77,8 +78,7 @@ class TimeProbing(Engine):
         self.side = side
         self.window = window
         self._folding = Folding(forms)
-        self._open: list[Arrival] = []
-        self._waiting: list[Arrival] = []
+        self._open, self._waiting = Waiting(), Waiting()
         self._run: WindowRun | None = None
 
     def runs(self) -> list[WindowRun]:
@@ -86,12 +86,11 @@ class TimeProbing(Engine):
 
     @property
     def rows(self) -> int:
-        return super().rows + sum(len(arrival.rows) for arrival in self._waiting)
+        return super().rows + self._waiting.rows
 
     @property
     def nbytes(self) -> int:
-        held = sum(arrival.base.nbytes for arrival in (*self._open, *self._waiting))
-        return super().nbytes + held
+        return super().nbytes + self._open.nbytes + self._waiting.nbytes
 
     def step(self, new: Sequence[Arrival], watermarks: Watermarks) -> Step:
         arrivals = [arrival.in_time_order() for arrival in new if len(arrival.rows)]
@@ -100,12 +99,11 @@ class TimeProbing(Engine):
                 is_window = form.window == arrival.side
                 check(form, arrival.rows.columns, len(arrival.rows), window=is_window)
         for arrival in arrivals:
-            (self._open if arrival.side == self.side else self._waiting).append(arrival)
+            (self._open if arrival.side == self.side else self._waiting).add(arrival)
         watermark = watermarks[other(self.side)]
-        entering, self._waiting = taken(self._waiting, watermark)
-        for arrival in entering:
+        for arrival in self._waiting.take(watermark):
             self._extend(arrival)
-        probing, self._open = taken(self._open, self.window.closed_below(self.side, watermark))
+        probing = self._open.take(self.window.closed_below(self.side, watermark))
         probes = []
         for arrival in probing:
             for run in self.runs():
@@ -125,8 +123,7 @@ class TimeProbing(Engine):
         """Drop rows that no waiting or later row of the probed side can meet."""
         if self._run is None:
             return
-        oldest = min((int(a.rows.time[0]) for a in self._open), default=FOREVER)
-        closed = self.window.closed_below(other(self.side), min(watermark, oldest))
+        closed = self.window.closed_below(other(self.side), min(watermark, self._open.oldest))
         # The run is kept even if it is empty, since positions of later rows continue its count.
         self._run.drop(place(self._run.times, closed))
 
@@ -197,22 +194,3 @@ class RowsProbing(RowsEngine):
         self._open = [] if count == len(every) else [rows.pick(every[count:])]
         self._arrived = self._arrived[count:]
         return [rows.pick(every[:count])]
-
-
-def taken(arrivals: Sequence[Arrival], below: int) -> tuple[list[Arrival], list[Arrival]]:
-    """Split rows at a time: those before it as at most one sorted arrival, and the rest.
-
-    Parameters
-    ----------
-    arrivals : sequence of Arrival
-        Each in time order; the arrivals in order of arrival.
-    """
-    found, rest = [], []
-    for arrival in arrivals:
-        every = np.arange(len(arrival.rows))
-        count = place(arrival.rows.time, below)
-        if count:
-            found.append(arrival if count == len(every) else arrival.pick(every[:count]))
-        if count < len(every):
-            rest.append(arrival.pick(every[count:]) if count else arrival)
-    return ([Arrival.concat(found).in_time_order()] if found else []), rest

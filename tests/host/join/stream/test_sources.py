@@ -20,16 +20,9 @@ from penstock.host.join.stream import join
 from penstock.host.sessions.open_sessions import OpenSessions
 from penstock.host.windows.engine import Engine
 from penstock.host.windows.pending import Pending
+from tests.host.kit.engines import ENGINES, NEAR, SCHEMA, batch
 
-SCHEMA = pa.schema({"id": pa.int64(), "k": pa.string(), "t": pa.int64()})
-NEAR = "AND {u}.t BETWEEN {t}.t - 5 AND {t}.t + 5"
 SELECT = "SELECT {t}.id, {u}.id AS o FROM t {a} JOIN t {u} ON {t}.k = {u}.k "
-
-
-def batch(*rows: tuple[int, str, int]) -> pa.RecordBatch:
-    return pa.RecordBatch.from_pylist(
-        [dict(zip(SCHEMA.names, r, strict=True)) for r in rows], SCHEMA
-    )
 
 
 ROWS = batch((1, "x", 0), (2, "x", 3), (3, "y", 4), (4, "x", 20))
@@ -175,14 +168,6 @@ def test_sources_that_send_are_waited_for(clock: Clock) -> None:
 
 # -- errors ---------------------------------------------------------------------------------------
 
-ON = "ON a.k = b.k " + NEAR.format(t="a", u="b")
-#: Queries by engine, and what they are opened with.
-ENGINES: dict[str, tuple[str, dict[str, Any]]] = {
-    "TimeEngine": (f"SELECT a.id FROM a JOIN b {ON}", {}),
-    "TimeProbing": (f"SELECT a.id FROM a LEFT SEMI JOIN b {ON}", {}),
-    "RowsEngine": ("SELECT a.id FROM a JOIN b ON a.k = b.k", {"rows": 3}),
-    "RowsProbing": ("SELECT a.id FROM a LEFT SEMI JOIN b ON a.k = b.k", {"rows": 3}),
-}
 #: Seconds after which no batch is due in a test, and after which one is due at once.
 _LATER, _SOON = 1000.0, 0.001
 
