@@ -21,7 +21,7 @@ from ..keys.prepare import check, window_keys
 from ..rows.sides import Arrival
 from .probe import Probe, Step, Watermarks, make_probe, time_probe
 from .run import WindowRun
-from .waiting import Waiting
+from .waiting import WaitingRows
 
 #: Most runs of one side before the shortest are merged.
 MAX_RUNS = 8
@@ -149,7 +149,7 @@ class RowsEngine(Engine):
         self.timed = query.left.time is not None and query.right.time is not None
         self.number = number
         self.by_side: dict[str, WindowRun] = {}
-        self.waiting = {LEFT: Waiting(), RIGHT: Waiting()}
+        self.waiting = {LEFT: WaitingRows(), RIGHT: WaitingRows()}
 
     def runs(self) -> list[WindowRun]:
         return list(self.by_side.values())

@@ -24,7 +24,7 @@ from ..rows.sides import Arrival
 from .engine import Engine, RowsEngine
 from .probe import Probe, Step, Watermarks, make_probe, time_probe
 from .run import WindowRun
-from .waiting import Waiting
+from .waiting import WaitingRows
 
 
 class Folding:
@@ -78,7 +78,7 @@ class TimeProbing(Engine):
         self.side = side
         self.window = window
         self._folding = Folding(forms)
-        self._open, self._waiting = Waiting(), Waiting()
+        self._open, self._waiting = WaitingRows(), WaitingRows()
         self._run: WindowRun | None = None
 
     def runs(self) -> list[WindowRun]:

@@ -14,7 +14,7 @@ from ..rows.sides import Arrival
 _Entry = tuple[int, int, Arrival, int, int]
 
 
-class Waiting:
+class WaitingRows:
     """Arrivals that wait until a time has passed; what they cost does not grow with their number.
 
     Attributes

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import penstock
 from penstock.host.rows.sides import Arrival, SideRows
 from penstock.host.windows.run import WindowRun
-from penstock.host.windows.waiting import Waiting
+from penstock.host.windows.waiting import WaitingRows
 from penstock.plan.window import FOREVER, LEFT
 from tests.host.kit.engines import ENGINES, SCHEMA, batch
 from tests.kit.effort import examples
@@ -34,7 +34,7 @@ def arrival(times: list[int], first: int, base: Any = None) -> Arrival:
 @given(st.integers(0, 1 << 32))
 def test_rows_leave_by_time_and_arrival(seed: int) -> None:
     rng = Random(seed)
-    waiting, model, count, below = Waiting(), [], 0, 0
+    waiting, model, count, below = WaitingRows(), [], 0, 0
     for _ in range(rng.randint(1, 30)):
         times = [rng.randint(below, below + 20) for _ in range(rng.randint(0, 6))]
         waiting.add(arrival(times, count))
@@ -64,7 +64,7 @@ def test_bytes_are_asked_for_once() -> None:
             Base.asked += 1
             return 8
 
-    waiting = Waiting()
+    waiting = WaitingRows()
     for k in range(100):
         waiting.add(arrival([1000 - k], k, Base()))
         assert waiting.take(k) == []
@@ -73,7 +73,7 @@ def test_bytes_are_asked_for_once() -> None:
 
 
 def test_rows_of_a_large_batch_are_moved_once_by_one() -> None:
-    waiting, moved = Waiting(), 0
+    waiting, moved = WaitingRows(), 0
     waiting.add(arrival(list(range(1024)), 0))
     pick = Arrival.pick
 
