@@ -26,6 +26,7 @@ from . import exclusive_put
 from .atomic import atomic
 from .checksums import checksum, sealed, unsealed
 from .location import Location
+from .own_names import OwnNames
 from .ranges import FileRanges, ObjectRanges, RangeReader
 
 #: Hadoop's names of stores, and pyarrow's.
@@ -36,6 +37,8 @@ _SCHEMES = {"s3": "s3", "s3a": "s3", "s3n": "s3", "gs": "gs", "gcs": "gs", "abfs
 _PIECE_BYTES = 1 << 20
 
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+#: Of a place where nothing is to be removed.
+_NO_NAMES = OwnNames()
 
 
 class Written(NamedTuple):
@@ -71,6 +74,8 @@ class FileStore:
         environment of the driver and the workers.
     lost, again : str
         Ends of error messages: what to do if a file is lost or damaged, or could not be written.
+    own : OwnNames
+        What may be removed; whatever else lies there stays.
 
     Attributes
     ----------
@@ -83,8 +88,11 @@ class FileStore:
         There is no such kind of store.
     """
 
-    def __init__(self, location: str, *, lost: str, again: str) -> None:
+    def __init__(
+        self, location: str, *, lost: str, again: str, own: OwnNames = _NO_NAMES
+    ) -> None:
         self._lost, self._again = lost, again
+        self.own = own
         place = Location.of(location)
         self._is_folder = place.path is not None
         if place.path is not None:
@@ -439,13 +447,15 @@ class FileStore:
         ]
 
     def remove(self, names: Iterable[str]) -> None:
-        """Remove files, where they are there.
+        """Remove files, where they are there and have names of :attr:`own`.
 
         Raises
         ------
         FileError
         """
         for name in names:
+            if name not in self.own:
+                continue
             try:
                 self._fs.delete_file(self._at(name))
             except FileNotFoundError:

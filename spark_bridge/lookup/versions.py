@@ -74,10 +74,11 @@ class DriverPins:
         """Remove the pins of versions for which no query was planned since a moment."""
         with self._lock:
             old = [key for key, planned in self._planned.items() if planned < before]
-            for location, number in old:
-                del self._planned[location, number]
-                with suppress(PenstockError):  # a later vacuum may remove it
-                    self._pins(location).unpin(DRIVERS, self._file(number))
+            for key in old:
+                del self._planned[key]
+        for location, number in old:  # without the lock: a store may take long to answer
+            with suppress(PenstockError):  # a later vacuum may remove it
+                self._pins(location).unpin(DRIVERS, self._file(number))
 
     def _file(self, number: int) -> str:
         return f"{self._name}-{number}"

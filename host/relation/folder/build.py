@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import glob
 import os
+import re
 import shutil
 import time
 import uuid
@@ -18,11 +18,19 @@ from penstock.errors import FileError, UsageError
 
 from ...rows.atomic import flush
 from ...rows.file_store import FileStore, Sink, Written, unwritable
+from ...rows.own_names import UUID
 from ..key_hash import KeyHash
 from .keeping import ORPHANS_S, remove_older
 from .layout import RelationLayout, checked_schema, with_splits
-from .reading import AGAIN, LOST, file_store
-from .records import RELATION, VERSIONS, RelationRecord, VersionRecord, version_name
+from .reading import AGAIN, LOST, file_store, note_newest
+from .records import (
+    RELATION,
+    RELATION_NAMES,
+    VERSIONS,
+    RelationRecord,
+    VersionRecord,
+    version_name,
+)
 from .relation import MEMORY_BYTES, FolderRelation
 from .segment import DATA, SegmentRecord
 from .sorting import scratch
@@ -165,6 +173,7 @@ def commit(files: FileStore, record: RelationRecord, base: SegmentRecord, final:
     )
     if not put_once(files, version_name(1), version.as_dict()):
         raise there(final)
+    note_newest(files, record.id, 1)
 
 
 @contextmanager
@@ -196,7 +205,8 @@ def new_place(location: str) -> Iterator[FileStore]:
         raise there(final)
     if not folder.parent.is_dir():
         raise FileError(f"cannot make {folder}: there is no folder {folder.parent}")
-    remove_older(folder.parent.glob(f".{glob.escape(folder.name)}.*{_PARTIAL}"), ORPHANS_S)
+    left = rf"\.{re.escape(folder.name)}\.{UUID}{re.escape(_PARTIAL)}"
+    remove_older(folder.parent, left, RELATION_NAMES, ORPHANS_S)
     partial = folder.with_name(f".{folder.name}.{uuid.uuid4().hex}{_PARTIAL}")
     try:
         yield file_store(str(partial))
@@ -215,7 +225,7 @@ class _NewObjects(FileStore):
     """Objects of a relation that is being built, which remember what they have written."""
 
     def __init__(self, location: str) -> None:
-        super().__init__(location, lost=LOST, again=AGAIN)
+        super().__init__(location, lost=LOST, again=AGAIN, own=RELATION_NAMES)
         self._written: list[str] = []
 
     def put(self, name: str, content: bytes | pa.Buffer) -> Written:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import shutil
+import re
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
@@ -14,11 +14,12 @@ from typing import Any
 from penstock.errors import FileError, UsageError
 
 from ...rows.file_store import Listed
-from .pins import Pins, is_partial
+from ...rows.own_names import OwnNames
+from .pins import Pins, remove_unfinished
 from .reading import RelationReader, file_store, numbers_in
-from .records import NODES, VERSIONS, VersionRecord, ring_name, version_name
+from .records import NODES, RELATION_NAMES, VERSIONS, VersionRecord, ring_name, version_name
 from .segment import DATA, SegmentRecord
-from .sorting import SCRATCH
+from .sorting import RUNS, SCRATCH
 
 #: Seconds for which versions stay that are no longer the newest one.
 KEEP_S = 3600.0
@@ -153,19 +154,16 @@ class RelationKeeper(RelationReader):
                 kept.add(number)
         least = min(kept & records.keys())
         removed = [n for n in numbers if n < least]
+        self.note_newest(numbers[-1])  # before what is older goes
         # The oldest first: a reader that misses its version knows that there are newer ones.
         self._files.remove(version_name(number) for number in removed)
         for folder in (VERSIONS, NODES):
-            self._files.remove(
-                f"{folder}/{file.name}"
-                for file in self._files.listed(folder)
-                if is_partial(file.name) and file.changed < now - orphans_s
-            )
+            remove_unfinished(self._files, folder, now - orphans_s)
         self._remove_rings(now - orphans_s)
         files = self._unneeded_files(records, kept, least, now - orphans_s)
         self._files.remove(f"{DATA}/{file.name}" for file in files)
         if self._files.folder is not None:
-            remove_older(self._files.folder.glob(f"{SCRATCH}*"), orphans_s)
+            remove_older(self._files.folder, SCRATCH, OwnNames(RUNS), orphans_s)
         return Removed(len(removed), len(files), sum(file.bytes for file in files))
 
     def _remove_rings(self, before: float) -> None:
@@ -202,14 +200,28 @@ class RelationKeeper(RelationReader):
         orphans = [
             file.name
             for file in there.values()
-            if file.name.lstrip(".").split(".")[0] not in known and file.changed < before
+            if f"{DATA}/{file.name}" in RELATION_NAMES
+            and file.name.lstrip(".").split(".")[0] not in known
+            and file.changed < before
         ]
         return [there[name] for name in [*names, *orphans] if name in there]
 
 
-def remove_older(folders: Iterable[Path], age_s: float) -> None:
-    """Remove folders of killed programs, where that is possible."""
-    for folder in folders:
-        with suppress(OSError):
-            if time.time() - folder.stat().st_mtime > age_s:
-                shutil.rmtree(folder)
+def remove_older(where: Path, folders: str, own: OwnNames, age_s: float) -> None:
+    """Remove folders of killed programs, where that is possible.
+
+    Parameters
+    ----------
+    where : Path
+        The folder in which they lie.
+    folders : str
+        Regular expression of their names.
+    own : OwnNames
+        Names of the files in them.
+    age_s : float
+    """
+    for folder in where.glob(".*"):
+        if re.fullmatch(folders, folder.name) and not folder.is_symlink():
+            with suppress(OSError):
+                if time.time() - folder.stat().st_mtime > age_s:
+                    own.clear(folder)

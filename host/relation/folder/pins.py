@@ -24,6 +24,7 @@ than that (``keep_s``).
 
 from __future__ import annotations
 
+import re
 import time
 import uuid
 from collections.abc import Iterable, Iterator
@@ -33,9 +34,10 @@ from penstock.errors import FileError, UsageError
 
 from ...rows.file_store import FileStore, Listed
 from .reading import RelationReader
+from .records import HOLDS, PINS, RELATION_NAMES
 
-PINS, HOLDS = "pins", "holds"
-
+#: Number of a batch, with which the name of its pin begins.
+_BATCH = re.compile("[0-9]+(?=-|$)")
 #: Times that the newest version is held after another one came while that was done.
 _TRIES = 100
 
@@ -155,7 +157,7 @@ class Pins:
 
     def _listed(self, folder: str) -> list[Listed]:
         listed = self._files.listed(folder, deep=True)
-        return [file for file in listed if not is_partial(file.name)]
+        return [file for file in listed if RELATION_NAMES.has(f"{folder}/{file.name}")]
 
     def remove_older(self, age_s: float) -> None:
         """Remove pins that are older than some seconds.
@@ -164,7 +166,17 @@ class Pins:
         ------
         FileError
         """
-        self._remove_older(PINS, self._listed(PINS), age_s)
+        before = time.time() - age_s
+        self._remove(f"{PINS}/{pin.name}" for pin in self._listed(PINS) if pin.changed < before)
+
+    def _remove(self, names: Iterable[str]) -> None:
+        """Remove pins; a file that is none, though of such a name, stays."""
+        for name in names:
+            try:
+                self._read(name)
+            except FileError:
+                continue
+            self._files.remove([name])
 
     def remove_remains(self, age_s: float) -> None:
         """Remove what killed programs have left, if it is older than some seconds.
@@ -173,13 +185,11 @@ class Pins:
         ------
         FileError
         """
-        partial = [file for file in self._files.listed(PINS, deep=True) if is_partial(file.name)]
-        for folder, files in ((HOLDS, self._files.listed(HOLDS)), (PINS, partial)):
-            self._remove_older(folder, files, age_s)
-
-    def _remove_older(self, folder: str, files: Iterable[Listed], age_s: float) -> None:
         before = time.time() - age_s
-        self._files.remove(f"{folder}/{file.name}" for file in files if file.changed < before)
+        remove_unfinished(self._files, PINS, before)
+        self._files.remove(
+            f"{HOLDS}/{file.name}" for file in self._files.listed(HOLDS) if file.changed < before
+        )
 
     def remove_before(self, query: str, batch: int) -> None:
         """Remove a query's pins of batches below a number.
@@ -189,10 +199,9 @@ class Pins:
         FileError
         """
         names = self._files.names(f"{PINS}/{query}")
-        old = [
-            n for n in names if (number := n.partition("-")[0]).isdigit() and int(number) < batch
-        ]
-        self._files.remove(f"{PINS}/{query}/{name}" for name in old)
+        found = [(name, _BATCH.match(name)) for name in names]
+        old = [name for name, number in found if number is not None and int(number[0]) < batch]
+        self._remove(f"{PINS}/{query}/{name}" for name in old)
 
     def unpin(self, query: str, batch: str) -> None:
         """Remove a pin, if it is there."""
@@ -200,9 +209,17 @@ class Pins:
             self._files.remove([f"{PINS}/{query}/{batch}"])
 
 
-def is_partial(name: str) -> bool:
-    """Whether a file is one that was being written when a program was killed."""
-    return name.rpartition("/")[2].startswith(".")
+def remove_unfinished(files: FileStore, folder: str, before: float) -> None:
+    """Remove files that were being written, before a moment of Unix time, by killed programs.
+
+    Raises
+    ------
+    FileError
+    """
+    names = [(f"{folder}/{file.name}", file) for file in files.listed(folder, deep=True)]
+    files.remove(
+        n for n, file in names if RELATION_NAMES.has_unfinished(n) and file.changed < before
+    )
 
 
 def _pin_name(query: str, batch: str) -> str:

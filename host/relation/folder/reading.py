@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -13,7 +14,10 @@ from ..border import Relation
 from .layout import RelationLayout
 from .records import (
     FORMAT,
+    NEWEST,
+    NUMBERED,
     RELATION,
+    RELATION_NAMES,
     VERSIONS,
     RelationRecord,
     VersionRecord,
@@ -23,6 +27,8 @@ from .records import (
 from .segment import DATA, PageSegment, SegmentRecord
 from .version import FolderVersion
 
+_log = logging.getLogger("penstock.relation")
+
 #: What to do where files are lost.
 LOST = "restore the relation from a backup, or build it anew with `penstock relation build`"
 AGAIN = "try again"
@@ -30,7 +36,7 @@ AGAIN = "try again"
 
 def file_store(location: str) -> FileStore:
     """The files of a relation."""
-    return FileStore(location, lost=LOST, again=AGAIN)
+    return FileStore(location, lost=LOST, again=AGAIN, own=RELATION_NAMES)
 
 
 def numbers_in(files: FileStore, folder: str) -> list[int]:
@@ -40,8 +46,8 @@ def numbers_in(files: FileStore, folder: str) -> list[int]:
     ------
     FileError
     """
-    stems = (name.removesuffix(".json") for name in files.names(folder) if name.endswith(".json"))
-    return sorted(int(stem) for stem in stems if stem.isdigit())
+    found = (NUMBERED.fullmatch(name) for name in files.names(folder))
+    return sorted(int(name[1]) for name in found if name is not None)
 
 
 def newest_in(files: FileStore, folder: str, known: int = 0) -> int:
@@ -66,6 +72,25 @@ def newest_in(files: FileStore, folder: str, known: int = 0) -> int:
         # The first look, or older records are gone and newer ones with them.
         number = max(numbers_in(files, folder), default=0)
     return number
+
+
+def note_newest(files: FileStore, relation: str, number: int) -> None:
+    """Write which version of a relation is the newest, once it is there.
+
+    So its loss is noticed: without the note the one before it would be taken for the newest. A
+    note that is missing or behind is no error, since a writer may be killed before it.
+
+    Parameters
+    ----------
+    files : FileStore
+    relation : str
+        The relation's id.
+    number : int
+    """
+    try:
+        files.put_json(NEWEST, {"relation": relation, "version": number})
+    except FileError as error:  # the version is there; an error would make callers write it again
+        _log.warning("it is not noted that version %d is the newest: %s", number, error)
 
 
 class RelationReader(Relation):
@@ -118,10 +143,31 @@ class RelationReader(Relation):
         if self._files.stamp(RELATION) != self._stamp:
             self._check_same()
         number = newest_in(self._files, VERSIONS, self._newest)
+        noted = max(self._newest, self._noted())
+        if number < noted:  # another writer may have been faster between the two looks
+            number = newest_in(self._files, VERSIONS, noted)
+        if number < noted:
+            raise FileError(
+                f"version {noted} of {self.name}, the newest one, is gone: "
+                f"{self._files.shown(version_name(noted))} is missing or no file, and the newest "
+                f"that is there is {number or 'none'}; {LOST}. To go on with that version, "
+                f"if the folder was copied while it was changed, remove {NEWEST} in it"
+            )
         if not number:
             raise FileError(f"{self.name} has no version in {VERSIONS}; {LOST}")
         self._newest = number
         return number
+
+    def _noted(self) -> int:
+        """Number of the version that was noted as the newest one; 0 if none was."""
+        values = self._files.get_json(NEWEST)
+        is_own = values is not None and values.get("relation") == self._record.id
+        return values["version"] if values is not None and is_own else 0
+
+    def note_newest(self, number: int) -> None:
+        """Note that a version is the newest one, if that is not noted."""
+        if self._noted() < number:
+            note_newest(self._files, self._record.id, number)
 
     def is_newest(self, number: int) -> bool:
         """Whether a version is the newest one: it has no successor, and is there."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from base64 import b64decode, b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,7 +10,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from .segment import SegmentRecord
+from ...rows.own_names import UUID, OwnNames
+from .segment import DATA, SegmentRecord
+from .sorting import RUNS, SCRATCH
 
 #: Changes with what is in the files.
 FORMAT = 2
@@ -17,6 +20,21 @@ RELATION = "relation.json"
 VERSIONS = "versions"
 #: Records of the nodes that answer lookups (:mod:`..nodes.record`).
 NODES = "nodes"
+#: Versions that batches of queries read, and that programs hold (:mod:`.pins`).
+PINS, HOLDS = "pins", "holds"
+#: The number of the newest version, written once that version is there.
+NEWEST = "newest.json"
+#: Name of a numbered file in its folder.
+NUMBERED = re.compile(r"([0-9]{20})\.json")
+#: Names of all that Penstock writes in the folder of a relation, or in one for pins.
+RELATION_NAMES = OwnNames(
+    rf"{re.escape(RELATION)}|{re.escape(NEWEST)}",
+    rf"(?:{VERSIONS}|{NODES})(?:/{NUMBERED.pattern})?",
+    rf"{DATA}(?:/{UUID}\.(?:pages|index))?",
+    rf"{HOLDS}(?:/{UUID})?",
+    rf"{PINS}/[^/.][^/]*/[^/.][^/]*",
+    rf"{SCRATCH}(?:/(?:{RUNS}))?",
+)
 
 
 def numbered_name(folder: str, number: int) -> str:

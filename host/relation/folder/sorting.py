@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -16,7 +17,10 @@ from penstock.errors import FileError
 from ...rows.file_store import unwritable
 
 #: How names of folders of runs begin.
-SCRATCH = ".sort."
+_PREFIX = ".sort."
+#: Their names as the system makes them, and the names of files in them.
+SCRATCH = rf"{re.escape(_PREFIX)}[a-z0-9_]{{8}}"
+RUNS = "run-[0-9]+|keyless|unordered|rows"
 #: Bytes of a batch that is read from a run.
 RUN_BATCH_BYTES = 1 << 20
 #: Share of the memory that rows take before they are sorted; then there are two copies of them.
@@ -34,7 +38,7 @@ def scratch(folder: str | Path) -> Iterator[Path]:
     FileError
     """
     try:
-        made = tempfile.TemporaryDirectory(prefix=SCRATCH, dir=folder)
+        made = tempfile.TemporaryDirectory(prefix=_PREFIX, dir=folder)
     except OSError as error:
         raise unwritable(str(folder), error, "try again") from error
     with made as path:

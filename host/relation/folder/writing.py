@@ -13,7 +13,7 @@ from penstock.errors import FileError, SchemaError
 from ...rows.file_store import FileStore
 from .changes import ChangedKeys
 from .layout import RelationLayout, stored_schema
-from .reading import RelationReader
+from .reading import RelationReader, note_newest
 from .records import VersionRecord, version_name
 from .segment import SegmentRecord
 from .sources import Rows, RowSource, source_of
@@ -125,6 +125,7 @@ class VersionWriter:
                     raise
                 if is_made:
                     needed = record.segments
+                    note_newest(self._files, record.relation, record.number)
                     return record
         finally:
             self.remove(one for one in change.written if one not in needed)

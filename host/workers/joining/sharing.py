@@ -87,11 +87,19 @@ class Led:
         Of a copied row, the one that leads its cell.
     is_copied : ndarray of bool, shape (rows,)
         Rows that all others get, too.
+    has_key : ndarray of bool, shape (rows,), or None
+        Rows whose key is not NULL; None if all are.
     """
 
     cells: np.ndarray
     worker: np.ndarray
     is_copied: np.ndarray
+    has_key: np.ndarray | None
+
+    @property
+    def loads(self) -> np.ndarray:
+        """Cells of the rows that are a load of their key: no row whose key is NULL."""
+        return self.cells if self.has_key is None else self.cells[self.has_key]
 
     def of(self, rank: int) -> np.ndarray:
         """Return the places of the rows that a worker gets, ascending."""
@@ -145,7 +153,7 @@ class Placing:
             is_spread, is_copied = is_spread | ~valid, is_copied & valid
         places = rows.column(PLACE).to_numpy()
         worker = np.where(is_spread, places % size, cells * size // PARTITIONS)
-        return Led(cells, worker, is_copied)
+        return Led(cells, worker, is_copied, valid)
 
     def belonging(self, side: str, rows: pa.RecordBatch) -> pa.RecordBatch:
         """Return the rows that this worker has to have."""

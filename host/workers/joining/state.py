@@ -155,7 +155,7 @@ class JoinState:
                         blocks[receiver].append(block)
                 continue
             found = self._placing.led(side, rows)
-            self._heavy.count(found.cells)
+            self._heavy.count(found.loads)
             for leader, places in enumerate(found.of_all(self.size)):
                 if not len(places):
                     continue

@@ -117,8 +117,9 @@ class JoinWork(Work):
             for batch in tables[side.table].select(names).to_batches():
                 rows = projected(batch, pa.schema([dealt.field(name) for name in names]))
                 known = side_columns(query, side.side, rows, names)
+                cells, has_key = cells_of(self._keys, side.side, known, rows.num_rows)
                 loads += np.bincount(
-                    cells_of(self._keys, side.side, known, rows.num_rows)[0], minlength=PARTITIONS
+                    cells if has_key is None else cells[has_key], minlength=PARTITIONS
                 )
         return tuple(heavy_cells(loads, int(loads.sum()), size))
 

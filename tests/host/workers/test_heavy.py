@@ -328,3 +328,22 @@ def test_all_come_to_the_same_cells() -> None:
     with pytest.raises(MalformedError, match="a cell that there is not"):
         ours.hear(1, np.array([9, PARTITIONS, 9], "<i8").tobytes())
     assert heavy.TOLERANCE > 0
+
+
+def test_null_keys_are_no_load() -> None:
+    """Workers get rows without a key in turn, so these make no cell heavy."""
+    count = 4_000
+    keys = [None] * count + [key % 40 for key in range(count)]
+    columns = [range(2 * count), keys, [None] * 2 * count, [0] * 2 * count, [0] * 2 * count]
+    table = pa.table(columns, schema=SCHEMA)
+    hands = Hands(QUERIES["inner"], 2, Random(0))
+    hands.idle = None
+    hands.fold(0, table.combine_chunks().to_batches()[0], 0)
+    loads = 0
+    for state in hands.states:
+        state.seal()
+        loads += np.frombuffer(state._heavy.tell() or bytes(8), "<i8")[0]
+    assert loads == count
+    options = QueryOptions(time={"a": "t", "b": "t"})
+    job = Job(QUERIES["inner"], SCHEMAS, options, 2, False, 0.0, 1 << 26, Path(), False)
+    assert compiled(job).heavy({"a": table, "b": table}) == ()

@@ -9,6 +9,7 @@ import shutil
 import threading
 from contextlib import closing
 from pathlib import Path
+from uuid import uuid4
 
 import pyarrow as pa
 import pytest
@@ -178,7 +179,7 @@ def test_no_relation(tmp_path):
 
 def test_vacuum_keeps_the_newest_records(files):
     add(files, *(f"n{k}" for k in range(KEPT_RINGS + 4)))
-    partial = file(files, 1).with_name(".x.partial")
+    partial = file(files, 1).with_name(f".{1:020d}.json.{uuid4().hex}.partial")
     partial.touch()
     old = file(files, 1).stat().st_mtime - 2 * DAY_S
     for path in [partial, *(file(files, number) for number in (1, 2, KEPT_RINGS + 4))]:

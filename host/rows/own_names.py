@@ -1,0 +1,65 @@
+"""Names that Penstock gives to files, by which it knows its own before it removes any.
+
+Folders are the user's: other files may lie beside ours, and have names like ours. So a file is
+removed only if its whole name is one that Penstock writes there, or that of an unfinished write of
+such a file.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from contextlib import suppress
+from pathlib import Path
+
+#: Regular expression of what ``uuid.uuid4().hex`` gives.
+UUID = "[0-9a-f]{32}"
+#: Name of an unfinished write, with the folders before it: see :func:`.atomic.atomic`.
+_UNFINISHED = re.compile(rf"((?:.*/)?)\.([^/]+)\.{UUID}\.partial", re.DOTALL)
+
+
+class OwnNames:
+    """Names of the files of one kind of folder.
+
+    Parameters
+    ----------
+    patterns : str
+        Regular expressions of whole names, relative to the folder, with ``/`` between parts.
+    """
+
+    def __init__(self, *patterns: str) -> None:
+        self._whole = re.compile("|".join(f"(?:{one})" for one in patterns) or "(?!)", re.ASCII)
+
+    def has(self, name: str) -> bool:
+        """Whether a name is one of a finished file."""
+        return self._whole.fullmatch(name) is not None
+
+    def has_unfinished(self, name: str) -> bool:
+        """Whether a name is one of an unfinished write."""
+        found = _UNFINISHED.fullmatch(name)
+        return found is not None and self.has(found[1] + found[2])
+
+    def __contains__(self, name: str) -> bool:
+        return self.has(name) or self.has_unfinished(name)
+
+    def clear(self, folder: Path) -> None:
+        """Remove the folder's own files, and own folders that are empty then, this one included.
+
+        What cannot be removed stays.
+        """
+        for path in sorted(folder.rglob("*"), reverse=True):  # files before their folders
+            if path.relative_to(folder).as_posix() in self:
+                with suppress(OSError):
+                    path.rmdir() if path.is_dir() and not path.is_symlink() else path.unlink()
+        with suppress(OSError):
+            folder.rmdir()
+
+    def clear_trees(self, folder: Path) -> None:
+        """Remove own files of a folder, and folders of such names with all that is in them."""
+        for path in folder.iterdir():
+            if path.name not in self:
+                continue
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink(missing_ok=True)
