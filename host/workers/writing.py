@@ -14,6 +14,7 @@ from .dealt import packed
 from .points import reached
 from .protocol.commit import WorkerPart
 from .protocol.messages import PartWritten
+from .records.folder import folder_id
 from .records.parts import PartFile, write_part
 
 
@@ -28,7 +29,7 @@ class PartWriter:
     """
 
     def __init__(self, folder: Path, wake: Callable[[], None]) -> None:
-        self._folder = folder
+        self._folder, self._id = folder, folder_id(folder)
         self._wake = wake
         self._inbox: SimpleQueue[WorkerPart | None] = SimpleQueue()
         #: Of each part so far.
@@ -76,7 +77,7 @@ class PartWriter:
             self._wake()
 
     def _to_disk(self, part: WorkerPart) -> PartWritten:
-        name = f"part-{part.number:010d}-{part.rank:04d}"
+        name = f"part-{part.number:010d}-{part.rank:04d}-{self._id}"
         reached("part")
         blocks = [block for block in part.state if not isinstance(block, int)]
         written = write_part(self._folder, f"{name}.state", blocks)

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import time
+import uuid
 from contextlib import suppress
 from pathlib import Path
 from threading import Event
 
 from penstock.errors import FileError
 
-from .parts import explained
-from .record import Record, number_of, read_record, write_record
+from ...rows.own_names import UUID, OwnNames
+from .parts import explained, is_part
+from .record import NAME, Record, number_of, read_record, write_record
 
 _LOCK = "lock"
 #: Held by all ranks of a stream that write parts without holding the lock itself.
@@ -20,12 +23,17 @@ _SHARED = "ranks"
 #: Seconds to wait for processes that hold the lock and have been killed.
 _LOCKED_S = 10.0
 _LOOK_S = 0.02
-#: What a record can be made of; other files in the folder are left alone.
-_OURS = (".state", ".rows", ".partial")
+#: Names of parts, by the folder's id; of earlier releases, which had none.
+_PART = r"part-[0-9]{{10}}-[0-9]{{4}}{}\.(?:state|rows)"
+_EARLIER = OwnNames(_PART.format(""))
+_RECORDS = OwnNames(NAME)
 
 
 class CheckpointFolder:
     """A folder, locked by this stream and its workers until all of them have ended.
+
+    Its lock holds an id by chance, which is in the name of every part. So a file is known as one
+    of this folder, whatever else the user keeps there.
 
     Parameters
     ----------
@@ -49,19 +57,32 @@ class CheckpointFolder:
             )
         with explained(path, "keep checkpoints"):
             path.mkdir(parents=True, exist_ok=True)
+            is_new = not (path / _LOCK).exists()
             self.lock = _opened(path, _LOCK)
         deadline = time.monotonic() + lock_s
         try:
             self._await(self.lock, deadline)
+            with explained(path, "keep checkpoints"):
+                self._own = self._names(is_new)
             if (path / _SHARED).exists():  # ranks of an earlier start may still write
                 shared = _opened(path, _SHARED)
                 try:
                     self._await(shared, deadline)
                 finally:
                     os.close(shared)
-        except FileError:
+        except BaseException:
             self.close()
             raise
+
+    def _names(self, is_new: bool) -> OwnNames:
+        """Return the names of what this folder's streams write; its id is made if it is missing."""
+        found = folder_id(self.path)
+        if not found:  # an earlier release has left the lock empty, and parts without an id
+            os.ftruncate(self.lock, 0)
+            os.pwrite(self.lock, uuid.uuid4().hex.encode(), 0)
+            os.fsync(self.lock)
+        own = _PART.format(f"-{folder_id(self.path)}")
+        return OwnNames(own, *([] if found or is_new else [_PART.format("")]))
 
     def _await(self, lock: int, deadline: float) -> None:
         """Wait until nobody else holds a lock, and take it."""
@@ -120,18 +141,28 @@ class CheckpointFolder:
         self.tidy(record)
 
     def tidy(self, record: Record | None) -> None:
-        """Remove older records, and files that are no part of this one.
+        """Remove older records, and parts that only these name or none does.
 
         What cannot be removed stays until the next time.
         """
         kept = set() if record is None else {part.name for part in record.parts}
         with suppress(OSError):
-            for entry in list(self.path.iterdir()):
-                number = number_of(entry.name)
-                is_old = number is not None and record is not None and number < record.number
-                if is_old or (entry.suffix in _OURS and entry.name not in kept):
-                    with suppress(OSError):
-                        entry.unlink()
+            names = {entry.name for entry in self.path.iterdir()}
+            left = {name for name in names if self._is_own(name)}
+            for name in names:
+                number = number_of(name)
+                if record is not None and number is not None and number < record.number:
+                    with suppress(FileError):  # another program's, or damaged
+                        left |= {name, *(part.name for part in read_record(self.path, number).parts)}
+            for name in (left & names) - kept:
+                with suppress(OSError):
+                    (self.path / name).unlink()
+
+    def _is_own(self, name: str) -> bool:
+        """Whether a file is a part of this folder, or an unfinished write."""
+        if _EARLIER.has(name):  # without an id, so the content must tell
+            return name in self._own and is_part(self.path / name)
+        return name in self._own or _RECORDS.has_unfinished(name)
 
     def close(self) -> None:
         """Give the folder back; workers that still run keep the lock."""
@@ -153,6 +184,24 @@ def shared(path: Path) -> int:
         file = _opened(path, _SHARED)
     fcntl.flock(file, fcntl.LOCK_SH)
     return file
+
+
+def folder_id(path: Path) -> str:
+    """Return the id in the names of a folder's parts; empty if it has none yet.
+
+    Raises
+    ------
+    FileError
+        The file in the place of the lock is not ours.
+    OSError
+    """
+    content = (path / _LOCK).read_bytes()
+    if not re.fullmatch(b"[0-9a-f]{0,32}", content):
+        raise FileError(
+            f"cannot keep checkpoints in {path}: its file {_LOCK} is another program's; give a "
+            "folder without one"
+        )
+    return content.decode() if re.fullmatch(UUID, content.decode()) else ""
 
 
 def _opened(path: Path, name: str) -> int:

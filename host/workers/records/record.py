@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -16,6 +17,8 @@ from .parts import PartFile, explained
 
 #: Of the form of records and parts.
 FORM = 1
+#: Regular expression of the names of records.
+NAME = r"record-[0-9]{10}\.json"
 
 
 @dataclass(frozen=True)
@@ -72,9 +75,7 @@ def name_of(number: int) -> str:
 
 def number_of(name: str) -> int | None:
     """Return the number in the name of a record's file; None for other files."""
-    digits = name.removeprefix("record-").removesuffix(".json")
-    is_record = digits.isdigit() and name == name_of(int(digits))
-    return int(digits) if is_record else None
+    return int(name[7:17]) if re.fullmatch(NAME, name) else None
 
 
 def write_record(folder: Path, record: Record) -> None:

@@ -317,7 +317,7 @@ def test_a_checkpoint_that_cannot_be_written_or_read_says_what_to_do(tmp_path: P
         stream.flush()
     with pytest.raises(FileError):
         stream.close()
-    (state,) = (tmp_path / "moved").glob("*0001.state")
+    (state,) = (tmp_path / "moved").glob("*-0001-*.state")
     os.truncate(state, 20)
     with pytest.raises(FileError, match=r"is damaged: .*state: it has 20 bytes of"):
         opened(2, checkpoint=tmp_path / "moved")
