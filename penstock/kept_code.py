@@ -11,6 +11,7 @@ import hashlib
 import inspect
 import logging
 import pickle
+import re
 import secrets
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -37,6 +38,8 @@ MOST_BYTES = 1 << 30
 #: The folder's size is looked at when one of so many forms is added.
 LOOK_AT_ONE_OF = 64
 _HASH_BYTES = hashlib.sha256().digest_size
+#: Name of the file of a form: that of its function, and a hash.
+_FORM = re.compile(r".+-[0-9a-f]{32}")
 
 
 class NotKeptError(Exception):
@@ -140,7 +143,7 @@ class _Files:
                     folder.write(self._file(key), hashlib.sha256(content).digest() + content)
                     # Not each time: it looks at every file.
                     if secrets.randbelow(LOOK_AT_ONE_OF) == 0:
-                        folder.trim(MOST_BYTES)
+                        folder.trim(MOST_BYTES, _FORM)
                 except OSError as cause:
                     _log.info("machine code is not kept in %s: %s", folder.path, cause)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import secrets
 import stat
 from collections.abc import Iterator
@@ -18,6 +19,9 @@ from pathlib import Path
 from platformdirs import user_cache_dir
 
 from .errors import FileError
+
+#: Name of a file that is being written, and of what it becomes.
+_UNFINISHED = re.compile(r"\.(.+)\.[0-9a-f]{16}\.part")
 
 _log = logging.getLogger("penstock.cache")
 
@@ -72,11 +76,21 @@ class PrivateFolder:
         with suppress(OSError):
             os.utime(name, dir_fd=self._descriptor, follow_symlinks=False)
 
-    def trim(self, most_bytes: int) -> None:
-        """Remove the least recently used files until all take no more than this."""
+    def trim(self, most_bytes: int, own: re.Pattern[str]) -> None:
+        """Remove the least recently used files of some names until these take no more than this.
+
+        Parameters
+        ----------
+        most_bytes : int
+        own : re.Pattern
+            Of whole names; that of a file that is being written is known by it, too.
+        """
         files = []
         with os.scandir(self._descriptor) as entries:
             for entry in entries:
+                unfinished = _UNFINISHED.fullmatch(entry.name)
+                if not own.fullmatch(entry.name if unfinished is None else unfinished[1]):
+                    continue
                 with suppress(FileNotFoundError):  # another process trims, too
                     found = entry.stat(follow_symlinks=False)
                     files.append((found.st_mtime_ns, found.st_size, entry.name))

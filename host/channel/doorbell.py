@@ -124,7 +124,12 @@ class Doorbell:
         except OSError as cause:
             os.close(event)
             raise DeviceError(f"no doorbell: {cause.strerror}; raise ulimit -n") from cause
-        return cls(event, file, spin_s)
+        try:
+            return cls(event, file, spin_s)
+        except OSError as cause:
+            for one in (event, file):
+                os.close(one)
+            raise DeviceError(f"no doorbell: {cause.strerror}; raise ulimit -n") from cause
 
     @classmethod
     def attach(cls, files: tuple[int, int], spin_s: float = SPIN_S) -> Doorbell:

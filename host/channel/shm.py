@@ -1,11 +1,14 @@
 """Channels in memory that two processes of one machine map.
 
 The memory is one sealed memfd: a page with what the ring is like and the consumer's count of
-credits, and then the slots. Its descriptor is passed to the processes, which map it.
+credits, and then the slots. Its descriptor is passed to the processes, which map it. A memfd may
+hold several rings, one behind another, each from the beginning of a page on: those that one process
+reads, so that it needs one descriptor and not one for each process that sends to it.
 """
 
 from __future__ import annotations
 
+import mmap
 import os
 import secrets
 from collections.abc import Callable
@@ -64,8 +67,9 @@ def create(
     *,
     crc: bool = False,
     channel: int | None = None,
+    rings: int = 1,
 ) -> Ends:
-    """Make a channel.
+    """Make a channel, or several in one memory.
 
     Parameters
     ----------
@@ -78,7 +82,9 @@ def create(
         and doubts turn it on.
     channel : int, optional
         Number in each footer, 0 to 2**63 - 1, that tells slots of other channels; by chance if
-        None.
+        None. Those of further rings follow it.
+    rings : int
+        Channels that are made.
 
     Raises
     ------
@@ -88,8 +94,9 @@ def create(
         There is no memory for it, or the system is not Linux.
     """
     check_sizes(slots, slot_bytes)
-    number = secrets.randbits(63) if channel is None else channel
-    size = ring_bytes(slots, slot_bytes)
+    number = secrets.randbits(62) if channel is None else channel
+    stride = _whole_pages(ring_bytes(slots, slot_bytes))
+    size = stride * (rings - 1) + ring_bytes(slots, slot_bytes)
     if not can_seal():
         raise DeviceError("channels in shared memory need Linux: run with one worker")
     try:
@@ -104,8 +111,14 @@ def create(
     except (OSError, ValueError) as cause:
         os.close(file)
         raise DeviceError(f"{size} bytes for a channel cannot be mapped: {cause}") from cause
-    write_head(memory, slots, slot_bytes, has_crc=crc, channel=number)
+    for at in range(rings):
+        ring = memory[at * stride :][: ring_bytes(slots, slot_bytes)]
+        write_head(ring, slots, slot_bytes, has_crc=crc, channel=number + at)
     return Ends(file)
+
+
+def _whole_pages(size: int) -> int:
+    return -(-size // mmap.PAGESIZE) * mmap.PAGESIZE
 
 
 def check_sizes(slots: int, slot_bytes: int) -> None:
@@ -124,7 +137,11 @@ def check_sizes(slots: int, slot_bytes: int) -> None:
 
 
 def attach_producer(
-    file: int, ring: Callable[[], None] | None = None, *, spins: bool = True
+    file: int,
+    ring: Callable[[], None] | None = None,
+    *,
+    spins: bool = True,
+    place: tuple[int, int] = (0, 1),
 ) -> Producer:
     """The producer of a channel that another process has made.
 
@@ -136,6 +153,8 @@ def attach_producer(
         Wakes the consumer's process: :meth:`.Ringer.ring`.
     spins : bool
         Whether compiled loops look for credits again and again before they return.
+    place : (int, int)
+        Which of how many rings in the memory it is.
 
     Raises
     ------
@@ -144,21 +163,29 @@ def attach_producer(
     DeviceError
         It cannot be mapped.
     """
-    return Producer(_attach(file, spins), ring=ring)
+    return Producer(_attach(file, spins, *place), ring=ring)
 
 
 def attach_consumer(
-    file: int, ring: Callable[[], None] | None = None, *, spins: bool = True
+    file: int,
+    ring: Callable[[], None] | None = None,
+    *,
+    spins: bool = True,
+    place: tuple[int, int] = (0, 1),
 ) -> Consumer:
     """The consumer; the parameters and errors are those of :func:`attach_producer`.
 
     ``ring`` wakes the producer's process, which may wait for credits.
     """
-    return Consumer(_attach(file, spins), ring=ring)
+    return Consumer(_attach(file, spins, *place), ring=ring)
 
 
-def _attach(file: int, spins: bool) -> ShmMemory:
+def _attach(file: int, spins: bool, at: int, rings: int) -> ShmMemory:
     try:
-        return ShmMemory(map_memory(file, sealed_size(file)), spins=spins)
+        # Of all rings but the last the size is one of whole pages.
+        whole = sealed_size(file)
+        stride = _whole_pages(-(-whole // rings))
+        size = whole - stride * (rings - 1)
+        return ShmMemory(map_memory(file, size, at * stride), spins=spins)
     except (OSError, ValueError) as cause:
         raise DeviceError(f"a channel's memory cannot be mapped: {cause}") from cause

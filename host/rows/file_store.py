@@ -88,9 +88,7 @@ class FileStore:
         There is no such kind of store.
     """
 
-    def __init__(
-        self, location: str, *, lost: str, again: str, own: OwnNames = _NO_NAMES
-    ) -> None:
+    def __init__(self, location: str, *, lost: str, again: str, own: OwnNames = _NO_NAMES) -> None:
         self._lost, self._again = lost, again
         self.own = own
         place = Location.of(location)

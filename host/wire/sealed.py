@@ -69,6 +69,13 @@ def sealed_size(file: int) -> int:
     return about.st_size
 
 
-def map_memory(file: int, size: int) -> np.ndarray:
-    """Map memory, shape (size,), uint8; it is unmapped when the last view of it is gone."""
-    return np.frombuffer(mmap.mmap(file, size), np.uint8)
+def map_memory(file: int, size: int, start: int = 0) -> np.ndarray:
+    """Map memory, shape (size,), uint8; it is unmapped when the last view of it is gone.
+
+    Parameters
+    ----------
+    file, size : int
+    start : int
+        Where in the memory it begins; a multiple of a page.
+    """
+    return np.frombuffer(mmap.mmap(file, size, offset=start), np.uint8)

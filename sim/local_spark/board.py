@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from tempfile import mkdtemp
 
@@ -65,6 +66,7 @@ class ServedBoard:
         _check(python)
         # Paths of Unix sockets must be short.
         self._folder = Path(mkdtemp(prefix="penstock-"))
+        self._socket = self._folder / "fpga.sock"
         self.children: list[Child] = []
         penstock = [str(python), *_PENSTOCK]
         listen = ("--listen", "127.0.0.1:0")
@@ -78,7 +80,7 @@ class ServedBoard:
         try:
             address = board.wait_for(rf"^virtual {name} at (\S+)$", _BOARD_S)[1]
             serve = ("serve", "--metrics-port", "0")
-            socket = f"unix://{self._folder / 'fpga.sock'}"
+            socket = f"unix://{self._socket}"
             server = Child(
                 "the device server of the board",
                 [*penstock, *serve, "--device", f"board?address={address}", "--listen", socket],
@@ -97,9 +99,9 @@ class ServedBoard:
         """End the board and the server."""
         for child in self.children:
             child.stop()
-        for path in self._folder.glob("*"):
-            path.unlink()
-        self._folder.rmdir()
+        self._socket.unlink(missing_ok=True)
+        with suppress(OSError):  # somebody has put a file there
+            self._folder.rmdir()
 
 
 def _check(python: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from typing import Self
 
 from penstock.errors import DeviceError, UsageError
 from penstock.host.device.registry import parse_device
+from penstock.host.rows.own_names import OwnNames
 
 from .board import ServedBoard
 from .child import Child
@@ -24,6 +24,14 @@ from .standalone import (
     worker_command,
     worker_host,
 )
+
+#: Names of what a cluster writes in each of its folders, Spark's included.
+_OWN = {
+    "conf": OwnNames(r"log4j2\.properties|master\.conf|worker-[0-9]+\.(?:conf|json)"),
+    "logs": OwnNames(r"(?:master|worker-[0-9]+|board|server)\.log"),
+    "work": OwnNames("worker-[0-9]+"),
+    "scratch": OwnNames("[a-z]+-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"),
+}
 
 #: Seconds until a daemon has come up; so many only for a cold start of Java on a busy machine.
 _START_S = 240.0
@@ -88,7 +96,8 @@ class Cluster:
     Parameters
     ----------
     folder : Path
-        Settings, logs and scratch space; what another cluster left there is removed.
+        Settings, logs and scratch space; what another cluster left there is removed, and no other
+        file.
     config : ClusterConfig
 
     Attributes
@@ -130,9 +139,9 @@ class Cluster:
 
     def _start(self, cleanup: ExitStack) -> None:
         config, logs = self.config, self.folder / "logs"
-        for name in ("conf", "logs", "work", "scratch"):
-            shutil.rmtree(self.folder / name, ignore_errors=True)
-            (self.folder / name).mkdir()
+        for name, own in _OWN.items():
+            (self.folder / name).mkdir(exist_ok=True)
+            own.clear_trees(self.folder / name)
         settings = Settings(self.folder / "conf")
         settings.write()
         self.client = settings.client

@@ -19,10 +19,13 @@ import pyarrow.parquet as pq
 
 from penstock.errors import DataError, FileError, SchemaError, UsageError
 from penstock.host.rows.location import local_path
+from penstock.host.rows.own_names import UUID, OwnNames
 
 from .records import BatchFile, Records, new_file, put, readable
 
 _ROWS, _COMMITS, _WRITERS, _SCHEMA = "rows", "commits", "writers", "schema.json"
+#: Names of the files of a batch.
+_PARTS = OwnNames(rf"[0-9]{{5,}}-{UUID}\.parquet")
 
 
 @dataclass(frozen=True)
@@ -183,7 +186,7 @@ class Ledger:
             return
         named = {Path(file.name).name for file in found[batch]}
         for path in list(folder.iterdir()):
-            if path.name not in named:
+            if path.name in _PARTS and path.name not in named:
                 path.unlink(missing_ok=True)
 
     # -- reading ----------------------------------------------------------------------------------

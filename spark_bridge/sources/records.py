@@ -21,6 +21,7 @@ from pathlib import Path
 from penstock.errors import FileError
 from penstock.host.rows.atomic import atomic, flush
 from penstock.host.rows.file_store import unwritable
+from penstock.host.rows.own_names import OwnNames
 
 #: End of messages about failed writes: what to do when the cause is removed.
 AGAIN = "start the query again: it goes on where it was"
@@ -28,6 +29,8 @@ AGAIN = "start the query again: it goes on where it was"
 #: Records that are folded into one file of level 1, and files that are folded into one of the next
 #: level. Twice as many stay before that happens, so that what is new stays as it is.
 SPAN, NEXT_SPAN = 100, 10
+#: Names of a batch's own file, and of a file of a level.
+_BATCH, _FOLDED = OwnNames(r"(?:0|[1-9][0-9]*)\.json"), OwnNames(r"[0-9]+-[0-9]+\.json")
 
 
 @dataclass(frozen=True)
@@ -151,14 +154,14 @@ class Records:
 
     def _single(self) -> list[int]:
         """Numbers of the batches with a file of their own, ascending."""
-        return sorted(int(p.stem) for p in self._own.glob("*.json") if p.stem.isdecimal())
+        return sorted(int(p.stem) for p in self._own.glob("*.json") if _BATCH.has(p.name))
 
     def _level(self, level: int) -> list[Path] | None:
         """Files of a level, ascending; None above the highest."""
         folder = self._folded / str(level)
         if not folder.is_dir():
             return None
-        return sorted(folder.glob("[0-9]*.json"), key=_range)
+        return sorted((p for p in folder.glob("*.json") if _FOLDED.has(p.name)), key=_range)
 
     def _read(self, path: Path) -> Batches | None:
         """The records in a file; None if it is gone."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import time
@@ -16,12 +16,14 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 import pyarrow as pa
+import pyarrow.fs as fs
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
 from penstock.errors import DataError, FileError, MissingToolError, UsageError
 from penstock.host.rows.atomic import flush
 from penstock.host.rows.location import Location
+from penstock.host.rows.own_names import OwnNames
 
 from ..shown import task_of
 from ..sources.records import AGAIN
@@ -46,6 +48,8 @@ COMPACT_EVERY = 100
 _TRIES = 5
 
 _LOG = "_delta_log"
+#: Names of the data files that Penstock, and Delta's compaction for it, write.
+_DATA_FILES = OwnNames(r"(?:[^/]+=[^/]*/)*part-(?:[0-9]{5}-)?[0-9a-f-]{32,36}[^/]*\.parquet")
 
 
 @dataclass(frozen=True)
@@ -215,9 +219,23 @@ class DeltaSink:
                 table.cleanup_metadata()
                 self._flush_from(before + 1)
                 if self.vacuum:
-                    table.vacuum(dry_run=False, full=True)
+                    self._remove_unneeded(table)
         except CommitFailedError:
             return  # others have rewritten the files
+
+    def _remove_unneeded(self, table: DeltaTable) -> None:
+        """Remove files that the table had, and data files that failed attempts have left.
+
+        Delta's full vacuum would remove any other file in the folder, too.
+        """
+        from deltalake.fs import DeltaStorageHandler
+
+        left = [name for name in table.vacuum(dry_run=True, full=True) if name in _DATA_FILES]
+        table.vacuum(dry_run=False)
+        files = fs.PyFileSystem(DeltaStorageHandler(self.location, self.storage))
+        for name in left:
+            with suppress(FileNotFoundError):  # the table had it
+                files.delete_file(name)
 
     # -- the table --------------------------------------------------------------------------------
 

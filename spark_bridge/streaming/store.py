@@ -23,6 +23,7 @@ import pyarrow as pa
 from penstock.errors import FileError
 from penstock.host.join.step import Block
 from penstock.host.rows.file_store import FileStore
+from penstock.host.rows.own_names import UUID, OwnNames
 from penstock.plan.ranges import place
 
 from ..sources.records import AGAIN
@@ -36,6 +37,12 @@ _ROWS, _RECORDS = "rows", "batches"
 #: Folder of the figures of batches, which the join itself does not read.
 FIGURES = "figures"
 _QUERY, _LATEST = "query.json", "latest.json"
+#: Names of all that a streaming join writes in its folder.
+STORE_NAMES = OwnNames(
+    rf"{_ROWS}/[0-9]+-{UUID}\.arrow",
+    rf"(?:{_RECORDS}|{FIGURES})/[0-9]+(?:-[0-9]+)?\.json",
+    "(?:query|latest)\\.json",
+)
 
 #: What to do where state is gone.
 LOST = (
@@ -53,7 +60,7 @@ def file_store(location: str, lost: str = LOST) -> FileStore:
     UsageError
         There is no such kind of store.
     """
-    return FileStore(location, lost=lost, again=AGAIN)
+    return FileStore(location, lost=lost, again=AGAIN, own=STORE_NAMES)
 
 
 class RowStore(ABC):
@@ -264,7 +271,7 @@ class Store(RowStore):
 
 
 def remove_old(files: FileStore, folder: str, first: int) -> None:
-    """Remove JSON files whose names are numbers below ``first``, or no numbers."""
+    """Remove JSON files of batches below ``first``, and files that are no record of a batch."""
     for name in files.names(folder):
         number = name.removesuffix(".json")
         if not number.isdecimal() or int(number) < first:

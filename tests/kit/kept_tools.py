@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import subprocess
 import zlib
 from collections.abc import Callable, Iterator, Sequence
@@ -82,7 +83,7 @@ class Kept:
             with private_folder_if_possible(self._folder) as folder, suppress(OSError):
                 if folder is not None:
                     folder.write(name, zlib.compress(json.dumps(answer).encode(), 1))
-                    folder.trim(_MOST_BYTES)
+                    folder.trim(_MOST_BYTES, re.compile("[0-9a-f]{32}"))
         return done
 
     def _name(self, command: Sequence[str], given: dict[str, bytes]) -> str:

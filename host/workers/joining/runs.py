@@ -21,6 +21,8 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 
+from penstock.errors import DeviceError
+
 from ...channel.atomics import add_word, load_acquire, replace_word, store_release
 from ...device.fields import MalformedError
 from ...wire.sealed import create_sealed, map_memory, sealed_size
@@ -90,10 +92,15 @@ def create_board() -> int:
 
     Raises
     ------
-    OSError
+    DeviceError
         There is no memory or descriptor for it.
     """
-    file = create_sealed("penstock-runs", 8 * (_HEAD + _RUNS * _WORDS))
+    try:
+        file = create_sealed("penstock-runs", 8 * (_HEAD + _RUNS * _WORDS))
+    except OSError as cause:
+        raise DeviceError(
+            f"no shared memory for the workers: {cause.strerror}; free memory, or raise ulimit -n"
+        ) from cause
     map_memory(file, sealed_size(file)).view(np.uint64)[0] = secrets.randbits(63)
     return file
 

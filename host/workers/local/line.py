@@ -90,7 +90,7 @@ class Line:
                 raise ProcessError(f"{self._who} said nothing for {timeout_s:g} s")
             self._end.settimeout(left)
             try:
-                some, files, _, _ = socket.recv_fds(self._end, _ASKED, _MOST_FILES)
+                some, files, flags, _ = socket.recv_fds(self._end, _ASKED, _MOST_FILES)
             except TimeoutError:
                 continue
             except OSError as cause:
@@ -99,6 +99,11 @@ class Line:
                 raise ProcessError(f"{self._who} has ended")
             self._unread += some
             self._files += files
+            if flags & socket.MSG_CTRUNC:
+                raise ProcessError(
+                    f"{self._who} has sent more open files than this process may have; raise the "
+                    "limit (ulimit -n), or use fewer workers"
+                )
 
     @property
     def has_more(self) -> bool:

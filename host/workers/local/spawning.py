@@ -7,6 +7,7 @@ stream can be opened in a notebook, in ``python -c`` and beside threads.
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 import select
 import signal
@@ -51,7 +52,10 @@ class WorkerProcess:
 
     def __init__(self, rank: int, armed: bool = True) -> None:
         self.rank = rank
-        mine, its = socket.socketpair()
+        try:
+            mine, its = socket.socketpair()
+        except OSError as cause:
+            raise _not_started(rank, cause) from cause
         environment = dict(os.environ) if armed else without_kill(dict(os.environ))
         try:
             with its:
@@ -64,14 +68,14 @@ class WorkerProcess:
                     # Ctrl-C is for the caller, who closes the stream.
                     start_new_session=True,
                 )
+            self.pidfd = os.pidfd_open(self._process.pid)
         except OSError as cause:
             mine.close()
-            raise ProcessError(
-                f"worker {rank} cannot be started: {cause.strerror}; end other processes, or use "
-                "fewer workers"
-            ) from cause
+            if (process := getattr(self, "_process", None)) is not None:
+                process.kill()
+                process.wait(_GONE_S)
+            raise _not_started(rank, cause) from cause
         self.line = Line(mine, f"worker {rank} (process {self._process.pid})")
-        self.pidfd = os.pidfd_open(self._process.pid)
 
     @property
     def pid(self) -> int:
@@ -110,6 +114,13 @@ class WorkerProcess:
 
     def _ends_within(self, seconds: float) -> bool:
         return self.has_ended or bool(select.select([self.pidfd], [], [], seconds)[0])
+
+
+def _not_started(rank: int, cause: OSError) -> ProcessError:
+    remedy = "end other processes, or use fewer workers"
+    if cause.errno == errno.EMFILE:
+        remedy = "raise the limit of open files (ulimit -n), or use fewer workers"
+    return ProcessError(f"worker {rank} cannot be started: {cause.strerror}; {remedy}")
 
 
 def _search_path() -> str:

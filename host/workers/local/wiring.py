@@ -1,14 +1,18 @@
 """The rings and doorbells of a crew: made by the parent, which hands each child its ends.
 
-Every two processes have a channel each way, and each process one doorbell. All are without names,
-so that the system frees them with the last process that has them.
+Every two processes have a channel each way, and each process one doorbell, and one memory with the
+rings that it reads. All are without names, so that the system frees them with the last process that
+has them.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
+
+from penstock.errors import DeviceError
 
 from ...channel import Consumer, Doorbell, Producer, Ringer, spin_seconds
 from ...channel.shm import attach_consumer, attach_producer, create
@@ -46,51 +50,62 @@ class Wiring:
 
     def __init__(self, size: int, bell: Doorbell, crc: bool = False) -> None:
         self.size = size
-        self._bells = [Doorbell.create() for _ in range(size)]
-        self._board = create_board()
         self._parent_files = bell.files
-        self._ringers = [ringer_of(one) for one in self._bells]
-        #: File of the ring from one process to another; the parent is -1.
-        self._rings: dict[tuple[int, int], int] = {}
-        members = [-1, *range(size)]
-        for sender in members:
-            for receiver in members:
-                if sender != receiver:
-                    self._rings[sender, receiver] = create(crc=crc).file
-        #: What only children need.
-        self._files = [self._board, *self._rings.values()]
         spins = spin_seconds(size) > 0
-        #: The parent's ends, by rank.
-        self.producers = [
-            attach_producer(self._rings[-1, rank], self._ringers[rank].ring, spins=spins)
-            for rank in range(size)
-        ]
-        self.consumers = [
-            attach_consumer(self._rings[rank, -1], self._ringers[rank].ring, spins=spins)
-            for rank in range(size)
-        ]
+        with ExitStack() as undo:
+            #: What only children need.
+            self._to_send = undo.enter_context(ExitStack())
+            self._ringers: list[Ringer] = []
+            undo.callback(self._close_ringers)
+            self._bells: list[Doorbell] = []
+            for _ in range(size):
+                self._bells.append(Doorbell.create())
+                self._to_send.callback(self._bells[-1].close)
+                self._ringers.append(ringer_of(self._bells[-1]))
+            self._board = create_board()
+            self._to_send.callback(os.close, self._board)
+            #: Memory of the rings that each process reads, by rank; the last is the parent's. It
+            #: has a ring from each other one, in the order of ranks, the parent last.
+            self._rings: list[int] = []
+            for _ in range(size + 1):
+                ends = create(crc=crc, rings=size)
+                self._to_send.callback(ends.close)
+                self._rings.append(ends.file)
+            #: The parent's ends, by rank.
+            self.producers = [
+                attach_producer(
+                    self._rings[rank],
+                    self._ringers[rank].ring,
+                    spins=spins,
+                    place=(size - 1, size),
+                )
+                for rank in range(size)
+            ]
+            self.consumers = [
+                attach_consumer(
+                    self._rings[-1], self._ringers[rank].ring, spins=spins, place=(rank, size)
+                )
+                for rank in range(size)
+            ]
+            undo.pop_all()
 
     def files_for(self, rank: int) -> list[int]:
         """Return the descriptors that a child needs, in the order that :func:`child_ends` reads."""
         others = [other for other in range(self.size) if other != rank]
         files = [self._board, *self._bells[rank].files, *self._parent_files]
         files += [file for other in others for file in self._bells[other].files]
-        for other in (-1, *others):
-            files += [self._rings[other, rank], self._rings[rank, other]]
-        return files
+        return files + self._rings
 
     def sent(self) -> None:
         """Close what only children need, once they have it."""
-        for file in self._files:
-            os.close(file)
-        self._files = []
-        for bell in self._bells:
-            bell.close()
-        self._bells = []
+        self._to_send.close()
 
     def close(self) -> None:
         """Close everything; children find nobody who rings."""
         self.sent()
+        self._close_ringers()
+
+    def _close_ringers(self) -> None:
         for ringer in self._ringers:
             ringer.close()
 
@@ -99,27 +114,49 @@ def child_ends(rank: int, size: int, files: Sequence[int]) -> ChildEnds:
     """Attach to the descriptors of :meth:`Wiring.files_for`, which are this process' own now."""
     others = [other for other in range(size) if other != rank]
     board, *files = files
-    pairs = [(files[k], files[k + 1]) for k in range(0, len(files), 2)]
+    bells, rings = files[: 2 * size + 2], files[2 * size + 2 :]
+    pairs = [(bells[k], bells[k + 1]) for k in range(0, len(bells), 2)]
     spin_s = spin_seconds(size)
     spins = spin_s > 0
     bell = Doorbell.attach(pairs[0], spin_s)
-    ringers = [Ringer(pair) for pair in pairs[1 : 2 + len(others)]]
-    peers: list[PeerChannels | None] = [None] * size
-    ends = [
-        (
-            attach_consumer(inward, ringer.ring, spins=spins),
-            attach_producer(outward, ringer.ring, spins=spins),
+    channels: list[PeerChannels | None] = [None] * (size + 1)
+    for other, pair in zip((size, *others), pairs[1:], strict=True):
+        ringer = Ringer(pair)
+        channels[other] = PeerChannels(
+            attach_producer(
+                rings[other], ringer.ring, spins=spins, place=(_place(rank, other), size)
+            ),
+            attach_consumer(
+                rings[rank], ringer.ring, spins=spins, place=(_place(other, rank), size)
+            ),
         )
-        for (inward, outward), ringer in zip(pairs[2 + len(others) :], ringers, strict=True)
-    ]
-    for other, (consumer, producer) in zip(others, ends[1:], strict=True):
-        peers[other] = PeerChannels(producer, consumer)
     # Mapped memory stays; of a doorbell that is rung, the event is used.
-    for file in (*(pair[1] for pair in pairs[1 : 2 + len(others)]), *files[4 + 2 * len(others) :]):
+    for file in (*(pair[1] for pair in pairs[1:]), *rings):
         os.close(file)
-    return ChildEnds(bell, ringer_of(bell), board, *ends[0], peers)
+    *peers, parent = channels
+    assert parent is not None
+    return ChildEnds(bell, ringer_of(bell), board, parent.consumer, parent.producer, peers)
+
+
+def _place(sender: int, reader: int) -> int:
+    """Return the place of a sender's ring among those that a process reads."""
+    return sender - (sender > reader)
 
 
 def ringer_of(bell: Doorbell) -> Ringer:
-    """Return what rings a doorbell of this process, and outlives it."""
-    return Ringer((os.dup(bell.files[0]), bell.files[1]))
+    """Return what rings a doorbell of this process, and outlives it.
+
+    Raises
+    ------
+    DeviceError
+        There is no descriptor for it.
+    """
+    try:
+        event = os.dup(bell.files[0])
+    except OSError as cause:
+        raise DeviceError(f"no doorbell: {cause.strerror}; raise ulimit -n") from cause
+    try:
+        return Ringer((event, bell.files[1]))
+    except BaseException:
+        os.close(event)
+        raise

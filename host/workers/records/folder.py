@@ -153,7 +153,10 @@ class CheckpointFolder:
                 number = number_of(name)
                 if record is not None and number is not None and number < record.number:
                     with suppress(FileError):  # another program's, or damaged
-                        left |= {name, *(part.name for part in read_record(self.path, number).parts)}
+                        left |= {
+                            name,
+                            *(part.name for part in read_record(self.path, number).parts),
+                        }
             for name in (left & names) - kept:
                 with suppress(OSError):
                     (self.path / name).unlink()

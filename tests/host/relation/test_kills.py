@@ -15,6 +15,7 @@ import pytest
 from penstock.host.relation import FolderRelation, build, open_relation
 from tests.host.relation.kills import FIRST, OPTIONS, Step, run
 from tests.host.relation.model import Model, check_version, row_list
+from tests.kit.foreign import ForeignFiles
 
 #: Longest time that a program lives from the start of its last step on, in seconds.
 LAST_S = 0.1
@@ -86,7 +87,12 @@ def row_counts(relation: FolderRelation, number: int | None = None) -> Counter:
 def test_kill_9_at_random(tmp_path, kills):
     location = str(tmp_path / "r")
     build(FIRST, location, OPTIONS).close()
-    told = Told(location)
+    told, foreign = Told(location), ForeignFiles()
+    for folder in ("", "versions", "data", "holds", "pins"):
+        foreign.put(tmp_path / "r" / folder)
+    foreign.put(tmp_path / "r" / ".sort.mine1234", "run-1.bak")
+    foreign.put(tmp_path / f".r.{'5' * 32}.partial", "data/mine")
+    foreign.put(tmp_path / ".r.mine.partial", "relation.json", "data")
     random = np.random.default_rng(kills)
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["tests.host.relation.warmed_up"])
@@ -109,13 +115,19 @@ def test_kill_9_at_random(tmp_path, kills):
         with closing(open_relation(location)) as relation:
             told.killed(relation)
             told.check(relation)
+        foreign.require_untouched()
     with closing(open_relation(location)) as relation:
         relation.vacuum(keep_s=0, pins_s=-1, orphans_s=-1)
         told.pinned = None
         told.check(relation)
         segments = relation.version().record.segments
-    names = sorted(path.name for path in Path(location).iterdir())
-    assert names == ["data", "holds", "pins", "relation.json", "versions"]
-    assert len(list(Path(location, "data").iterdir())) == 2 * len(segments)
-    assert len(list(Path(location, "versions").iterdir())) == 1
-    assert list(Path(location, "holds").iterdir()) == []
+    foreign.require_untouched()
+
+    def own(folder: str) -> list[str]:
+        return sorted(path.name for path in Path(location, folder).iterdir() if path not in foreign)
+
+    names = ["data", "holds", "newest.json", "pins", "relation.json", "versions"]
+    assert own("") == [".sort.mine1234", *names]
+    assert len(own("data")) == 2 * len(segments)
+    assert len(own("versions")) == 1
+    assert own("holds") == []

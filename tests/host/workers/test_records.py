@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 
@@ -15,6 +17,7 @@ from penstock.host.workers.checkpoint import Checkpoint, checkpoint_of, release_
 from penstock.host.workers.records.folder import CheckpointFolder, folder_id, shared
 from penstock.host.workers.records.parts import PartFile, read_part, write_part
 from penstock.host.workers.records.record import Record, name_of, write_record
+from tests.kit.foreign import ForeignFiles
 
 
 def record(number: int, states: list[PartFile], rows: dict[int, tuple[PartFile, ...]]) -> Record:
@@ -91,6 +94,50 @@ def test_a_crash_between_parts_and_record_leaves_the_one_before(tmp_path: Path) 
     folder.tidy(found)
     assert not (tmp_path / left.name).exists()
     folder.close()
+
+
+def test_files_of_the_user_stay(tmp_path: Path) -> None:
+    foreign, folder = ForeignFiles(), CheckpointFolder(tmp_path)
+    folder.commit(some(tmp_path, 1))
+    foreign.put(tmp_path, name_of(0))
+    folder.commit(some(tmp_path, 2))
+    folder.close()
+    foreign.put(tmp_path)
+    folder = CheckpointFolder(tmp_path)
+    folder.tidy(folder.newest())
+    folder.tidy(None)
+    folder.close()
+    foreign.require_untouched()
+
+
+def test_what_an_earlier_release_has_left_is_removed(tmp_path: Path) -> None:
+    """It wrote parts without an id, and nothing into the lock."""
+    (tmp_path / "lock").touch()
+    write_record(tmp_path, some(tmp_path, 1))
+    left = f"part-{2:010d}-0000.state"
+    partial = f".part-{2:010d}-0001.rows.{uuid4().hex}.partial"
+    write_part(tmp_path, left, [b"x"])
+    (tmp_path / partial).touch()
+    foreign = ForeignFiles()
+    foreign.put(tmp_path)
+    with closing(CheckpointFolder(tmp_path)) as folder:
+        folder.tidy(folder.newest())
+        assert not {left, partial} & {entry.name for entry in tmp_path.iterdir()}
+        foreign.require_untouched()
+        folder.commit(some(tmp_path, 2))
+        assert not list(tmp_path.glob("p-1-*"))
+    foreign.require_untouched()
+    write_part(tmp_path, left, [b"x"])  # from elsewhere, now that all of this folder have its id
+    with closing(CheckpointFolder(tmp_path)) as folder:
+        folder.tidy(folder.newest())
+    assert (tmp_path / left).exists()
+
+
+def test_a_lock_of_another_program_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "lock").write_text("1234 mine")
+    with pytest.raises(FileError, match="its file lock is another program's; give a folder with"):
+        CheckpointFolder(tmp_path)
+    assert (tmp_path / "lock").read_text() == "1234 mine"
 
 
 @pytest.mark.parametrize(

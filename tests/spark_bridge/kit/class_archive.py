@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import subprocess
 from functools import cache
 from pathlib import Path
@@ -76,7 +77,7 @@ def end(session: SparkSession) -> None:
         process.wait(_WRITING_S)
         _part().replace(_archive())
         with private_folder(cache_folder("test-classes")) as folder:
-            folder.trim(_MOST_BYTES)
+            folder.trim(_MOST_BYTES, re.compile(".*"))
     except (subprocess.TimeoutExpired, FileNotFoundError):
         _part().unlink(missing_ok=True)
 

@@ -25,6 +25,7 @@ from penstock.host.workers.points import PARENT_POINTS, WORKER_POINTS
 from tests.host.workers.kit.app import sunk
 from tests.host.workers.kit.cases import CASES, VARIABLE
 from tests.host.workers.kit.rank_chaos import RankRound, rank_targets
+from tests.kit.foreign import ForeignFiles
 
 ROOT = Path(__file__).resolve().parents[4]
 #: Seconds for one start of the app.
@@ -54,10 +55,12 @@ class Round:
     case: str = "groups"
     killed: list[str] = field(default_factory=list)
     starts: int = 0
+    foreign: ForeignFiles = field(default_factory=ForeignFiles)
 
     def run(self, targets: list[str]) -> None:
         """Kill each target (``POINT:WHO:COUNT``, or ``random``), and let the stream end."""
         rng = Random(self.seed)
+        self.foreign.put(self.folder / "checkpoint")
         for target in [*targets, ""]:
             is_over = self._start(target, WORKERS[self.starts % len(WORKERS)], rng)
             if is_over and target:
@@ -111,6 +114,7 @@ class Round:
 
     def outcome(self) -> tuple[int, int, int]:
         """Rows of the sink, and how many were lost and doubled."""
+        self.foreign.require_untouched()
         case = CASES[self.case]
         found = Counter(case.shown(sunk(self.folder / "sink")))
         right = Counter(case.shown(case.rows(case.sources(self.seed, BATCHES))))
