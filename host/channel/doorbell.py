@@ -18,6 +18,7 @@ from typing import Protocol
 import numpy as np
 
 from penstock.errors import DeviceError, ProcessError
+from penstock.system_limits import limit_remedy
 
 from ..device.fields import MalformedError
 from ..wire.sealed import can_seal, create_sealed, map_memory, sealed_size
@@ -31,6 +32,8 @@ _QUICK_S = 5e-6
 _LOOK_S = 0.25
 
 _ASLEEP = 0
+#: Words of a doorbell that is closed.
+_NOBODY = np.zeros(1, np.uint64)
 
 
 def spin_seconds(processes: int) -> float:
@@ -118,18 +121,18 @@ class Doorbell:
         try:
             event = _pipe() if is_offered else os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         except OSError as cause:
-            raise DeviceError(f"no doorbell: {cause.strerror}; raise ulimit -n") from cause
+            raise no_doorbell(cause) from cause
         try:
             file = create_sealed("penstock-doorbell", mmap.PAGESIZE)
         except OSError as cause:
             os.close(event)
-            raise DeviceError(f"no doorbell: {cause.strerror}; raise ulimit -n") from cause
+            raise no_doorbell(cause) from cause
         try:
             return cls(event, file, spin_s)
-        except OSError as cause:
+        except (OSError, DeviceError) as cause:
             for one in (event, file):
                 os.close(one)
-            raise DeviceError(f"no doorbell: {cause.strerror}; raise ulimit -n") from cause
+            raise no_doorbell(cause) if isinstance(cause, OSError) else cause from cause
 
     @classmethod
     def attach(cls, files: tuple[int, int], spin_s: float = SPIN_S) -> Doorbell:
@@ -241,6 +244,7 @@ class Doorbell:
             self._poll.close()
             for file in self.files:
                 os.close(file)
+            self._words = _NOBODY  # the mapping has a descriptor, too
 
 
 class Ringer:
@@ -275,6 +279,13 @@ class Ringer:
         if self._event >= 0:
             os.close(self._event)
             self._event = -1
+            self._words = _NOBODY
+
+
+def no_doorbell(cause: OSError) -> DeviceError:
+    """Return the error of a doorbell that the system does not make."""
+    remedy = limit_remedy(cause, "free memory")
+    return DeviceError(f"no doorbell: {cause.strerror}; {remedy}, or start fewer workers")
 
 
 def _pipe() -> int:
@@ -292,4 +303,7 @@ def _mapped(file: int) -> np.ndarray:
     size = sealed_size(file)
     if size != mmap.PAGESIZE:
         raise MalformedError(f"a doorbell is a page, not {size} bytes")
-    return map_memory(file, size).view(np.uint64)
+    try:
+        return map_memory(file, size).view(np.uint64)
+    except OSError as cause:
+        raise no_doorbell(cause) from cause

@@ -14,6 +14,7 @@ import secrets
 from collections.abc import Callable
 
 from penstock.errors import DeviceError, UsageError
+from penstock.system_limits import limit_remedy
 
 from ..wire.sealed import can_seal, create_sealed, map_memory, sealed_size
 from .consumer import Consumer
@@ -103,14 +104,14 @@ def create(
         file = create_sealed(f"penstock-channel-{number:x}", size)
     except OSError as cause:
         raise DeviceError(
-            f"no shared memory of {size} bytes for a channel: {cause.strerror}; free memory or "
-            "descriptors (ulimit -n), or start fewer workers"
+            f"no shared memory of {size:,} bytes for a channel: {cause.strerror}; "
+            f"{limit_remedy(cause, 'free memory')}, or start fewer workers"
         ) from cause
     try:
         memory = map_memory(file, size)
     except (OSError, ValueError) as cause:
         os.close(file)
-        raise DeviceError(f"{size} bytes for a channel cannot be mapped: {cause}") from cause
+        raise _not_mapped(size, cause) from cause
     for at in range(rings):
         ring = memory[at * stride :][: ring_bytes(slots, slot_bytes)]
         write_head(ring, slots, slot_bytes, has_crc=crc, channel=number + at)
@@ -181,6 +182,7 @@ def attach_consumer(
 
 
 def _attach(file: int, spins: bool, at: int, rings: int) -> ShmMemory:
+    whole = 0
     try:
         # Of all rings but the last the size is one of whole pages.
         whole = sealed_size(file)
@@ -188,4 +190,11 @@ def _attach(file: int, spins: bool, at: int, rings: int) -> ShmMemory:
         size = whole - stride * (rings - 1)
         return ShmMemory(map_memory(file, size, at * stride), spins=spins)
     except (OSError, ValueError) as cause:
-        raise DeviceError(f"a channel's memory cannot be mapped: {cause}") from cause
+        raise _not_mapped(whole, cause) from cause
+
+
+def _not_mapped(size: int, cause: Exception) -> DeviceError:
+    return DeviceError(
+        f"{size:,} bytes of a channel cannot be mapped: {cause}; "
+        f"{limit_remedy(cause, 'free memory')}, or start fewer workers"
+    )

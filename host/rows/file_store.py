@@ -8,7 +8,6 @@ only.
 
 from __future__ import annotations
 
-import errno
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -21,6 +20,7 @@ import pyarrow as pa
 from pyarrow import fs
 
 from penstock.errors import FileError, UsageError
+from penstock.system_limits import limit_remedy
 
 from . import exclusive_put
 from .atomic import atomic
@@ -36,7 +36,6 @@ _SCHEMES = {"s3": "s3", "s3a": "s3", "s3n": "s3", "gs": "gs", "gcs": "gs", "abfs
 #: Bytes of which a checksum is computed at once.
 _PIECE_BYTES = 1 << 20
 
-_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 #: Of a place where nothing is to be removed.
 _NO_NAMES = OwnNames()
 
@@ -479,8 +478,7 @@ def unwritable(shown: str, error: OSError, again: str, also: str = "") -> FileEr
         What else to check.
     """
     remedy = f"see that {also}the driver and all workers can write there"
-    if error.errno in _NO_ROOM:
-        remedy = "free or add space"
+    remedy = limit_remedy(error, remedy)
     return FileError(f"cannot write {shown}: {error.strerror or error}; {remedy} and {again}")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -91,10 +92,14 @@ def open_parts(
     work = compiled(job)
     work.close()  # only workers read a relation
     arm("parent")
-    kept = None if job.folder is None else CheckpointFolder(job.folder)
-    bell = Doorbell.create(spin_seconds(size))
     traced = Trace(trace)
-    try:
+    with ExitStack() as undo:
+        kept = None
+        if job.folder is not None:
+            kept = CheckpointFolder(job.folder)
+            undo.callback(kept.close)
+        bell = Doorbell.create(spin_seconds(size))
+        undo.callback(bell.close)
         driver = Driver(
             job,
             job.facts(work.fingerprint),
@@ -107,11 +112,7 @@ def open_parts(
             bell=bell,
             trace=traced,
         )
-    except BaseException:
-        bell.close()
-        if kept is not None:
-            kept.close()
-        raise
+        undo.pop_all()
     return Opened(work, schemas, flow, checkpoint, now, kept, bell, driver, traced)
 
 

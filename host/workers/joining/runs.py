@@ -22,6 +22,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.errors import DeviceError
+from penstock.system_limits import limit_remedy
 
 from ...channel.atomics import add_word, load_acquire, replace_word, store_release
 from ...device.fields import MalformedError
@@ -95,14 +96,18 @@ def create_board() -> int:
     DeviceError
         There is no memory or descriptor for it.
     """
+    file = -1
     try:
         file = create_sealed("penstock-runs", 8 * (_HEAD + _RUNS * _WORDS))
+        map_memory(file, sealed_size(file)).view(np.uint64)[0] = secrets.randbits(63)
+        return file
     except OSError as cause:
+        if file >= 0:
+            os.close(file)
         raise DeviceError(
-            f"no shared memory for the workers: {cause.strerror}; free memory, or raise ulimit -n"
+            f"no shared memory for the workers: {cause.strerror}; "
+            f"{limit_remedy(cause, 'free memory')}, or start fewer workers"
         ) from cause
-    map_memory(file, sealed_size(file)).view(np.uint64)[0] = secrets.randbits(63)
-    return file
 
 
 class HostRuns:

@@ -7,7 +7,6 @@ stream can be opened in a notebook, in ``python -c`` and beside threads.
 from __future__ import annotations
 
 import ctypes
-import errno
 import os
 import select
 import signal
@@ -17,6 +16,7 @@ import sys
 from contextlib import suppress
 
 from penstock.errors import ProcessError
+from penstock.system_limits import limit_remedy
 
 from ..points import without_kill
 from .line import Line
@@ -117,10 +117,10 @@ class WorkerProcess:
 
 
 def _not_started(rank: int, cause: OSError) -> ProcessError:
-    remedy = "end other processes, or use fewer workers"
-    if cause.errno == errno.EMFILE:
-        remedy = "raise the limit of open files (ulimit -n), or use fewer workers"
-    return ProcessError(f"worker {rank} cannot be started: {cause.strerror}; {remedy}")
+    remedy = limit_remedy(cause, "end other processes")
+    return ProcessError(
+        f"worker {rank} cannot be started: {cause.strerror}; {remedy}, or use fewer workers"
+    )
 
 
 def _search_path() -> str:

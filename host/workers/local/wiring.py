@@ -12,9 +12,8 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 
-from penstock.errors import DeviceError
-
 from ...channel import Consumer, Doorbell, Producer, Ringer, spin_seconds
+from ...channel.doorbell import no_doorbell
 from ...channel.shm import attach_consumer, attach_producer, create
 from ..joining.runs import create_board
 from ..peers import PeerChannels
@@ -154,7 +153,7 @@ def ringer_of(bell: Doorbell) -> Ringer:
     try:
         event = os.dup(bell.files[0])
     except OSError as cause:
-        raise DeviceError(f"no doorbell: {cause.strerror}; raise ulimit -n") from cause
+        raise no_doorbell(cause) from cause
     try:
         return Ringer((event, bell.files[1]))
     except BaseException:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock.errors import FileError
+from penstock.system_limits import limit_remedy
 
 from ...rows.atomic import atomic
 from ...rows.checksums import checksum
@@ -68,16 +69,15 @@ def explained(folder: Path, doing: str) -> Iterator[None]:
 
 
 def _remedy(cause: OSError) -> str:
+    otherwise = "look at that disk, and open the stream again, to go on from its last checkpoint"
+    if cause.errno in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR):
+        otherwise = "give a folder that this user may write in"
     if cause.errno in (errno.ENOSPC, errno.EDQUOT):
         return (
             "make room on that disk and open the stream again, and it goes on from its last "
             "checkpoint"
         )
-    if cause.errno == errno.EFBIG:
-        return "raise the limit of what a process may write to one file (ulimit -f)"
-    if cause.errno in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR):
-        return "give a folder that this user may write in"
-    return "look at that disk, and open the stream again, to go on from its last checkpoint"
+    return limit_remedy(cause, otherwise)
 
 
 def write_part(folder: Path, name: str, blocks: Iterable[Buffer], rows: int = 0) -> PartFile:

@@ -117,7 +117,10 @@ def test_a_full_disk_that_spark_finds(spark, tmp_path, size, what):
         writer = joined.writeStream.trigger(availableNow=True)
         return writer.option("checkpointLocation", checkpoint).start(output)
 
-    remedy = r"cannot write .*: File too large; free or add space and start the query again"
+    remedy = (
+        r"cannot write .*: File too large; (free or add space|raise the limit .*\(ulimit -f\))"
+        " and start the query again"
+    )
     if what == "metadata":
         FolderSink(output, "parquet").take(spark, check_folder(Place(checkpoint), joined.spec))
     with spark_writes_at_most(spark, size):
