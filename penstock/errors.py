@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from .system_limits import limit_remedy
+
 
 class PenstockError(Exception):
     """Root of all errors raised on purpose. ``exit_code`` is what the command line exits with."""
@@ -97,16 +99,23 @@ class LostError(ProcessError):
 
 @contextmanager
 def memory_explained() -> Iterator[None]:
-    """Turn Python's and Arrow's errors of lacking memory into one that says what to do.
+    """Turn errors of lacking memory, open files or room for a file into one that says what to do.
 
     Raises
     ------
     OutOfMemoryError
+    FileError
+        A limit of the system is met that is none of memory.
     """
     try:
         yield
     except PenstockError:
         raise
+    except OSError as cause:
+        remedy = limit_remedy(cause, "")
+        if not remedy:
+            raise
+        raise FileError(f"the system refuses to open or write a file: {cause}; {remedy}") from cause
     except (MemoryError, RuntimeError) as cause:
         # Python's only message if there is no memory for a thread's stack.
         if isinstance(cause, RuntimeError) and "can't start new thread" not in str(cause):

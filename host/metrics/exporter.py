@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
+import logging
+import socket
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from socketserver import ThreadingMixIn
 from threading import Thread
-from wsgiref.simple_server import WSGIServer
+from typing import Any
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
-from prometheus_client import CollectorRegistry, start_http_server
+from prometheus_client import CollectorRegistry, make_wsgi_app
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from penstock.errors import UsageError
 
 from .report import GroupsReport, LookupReport, Report, RoutingReport, WorkerReport
+
+_log = logging.getLogger("penstock.metrics")
+
+#: Seconds in which the sender of a request must say the next part of it.
+_PATIENCE_S = 10.0
+#: Requests at a time: Prometheus and a few people.
+_REQUESTS = 16
 
 
 @dataclass(frozen=True)
@@ -217,6 +230,41 @@ def _lookup_series(lookup: LookupReport) -> Iterator[Series]:
         yield Series(f"penstock_lookup_{name}", text, {(): number}, total=True)
 
 
+class _Request(WSGIRequestHandler):
+    """A request whose sender must not be slow; nothing of it is logged."""
+
+    #: Of each wait for the sender.
+    timeout = _PATIENCE_S
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+class _Server(ThreadingMixIn, WSGIServer):
+    """A thread for each of few requests: one more ends the oldest, whose sender is slow."""
+
+    daemon_threads = True
+
+    def __init__(self, *given: Any) -> None:
+        self._open: deque[socket.socket] = deque()
+        super().__init__(*given)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        if len(self._open) >= _REQUESTS:
+            with suppress(OSError):  # it has ended meanwhile
+                self._open.popleft().shutdown(socket.SHUT_RDWR)
+        self._open.append(request)
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        with suppress(ValueError):
+            self._open.remove(request)
+        super().shutdown_request(request)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        _log.debug("a request for metrics has failed", exc_info=True)
+
+
 @dataclass(frozen=True)
 class MetricsServer:
     """Metrics at ``http://127.0.0.1:port/metrics`` until it is closed."""
@@ -262,10 +310,13 @@ def serve_collector(collector: Collector, port: int, address: str = "127.0.0.1")
     registry = CollectorRegistry()
     registry.register(collector)
     try:
-        server, thread = start_http_server(port, address, registry)
+        app = make_wsgi_app(registry)
+        server = make_server(address, port, app, _Server, handler_class=_Request)
     except (OSError, OverflowError) as cause:
         raise UsageError(
             f"cannot serve metrics on {address}:{port}: {cause}; choose another port, or 0 for a "
             "free one"
         ) from cause
+    thread = Thread(target=server.serve_forever, name="penstock-metrics", daemon=True)
+    thread.start()
     return MetricsServer(server.server_port, server, thread)

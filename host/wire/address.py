@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import ipaddress
 import os
+import select
 import socket
 import stat
 import struct
+import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 from urllib.parse import urlsplit
 
 from penstock.errors import FileError, UsageError
@@ -21,6 +24,8 @@ MOST_PATH_BYTES = 107
 _PROBE_S = 2.0
 #: Characters of a token, at least: 128 bits as hexadecimal digits have 32.
 LEAST_TOKEN = 16
+#: Bytes of a token's file that are read, and seconds that a pipe may take to give them.
+_MOST_TOKEN_BYTES, _TOKEN_S = 1 << 16, 5.0
 
 
 @dataclass(frozen=True)
@@ -170,6 +175,29 @@ def check_listener(connection: socket.socket, path: Path) -> None:
         )
 
 
+def _read_all(file: BinaryIO, path: Path) -> bytes:
+    """Read a file, or a pipe until its writers have closed it.
+
+    Raises
+    ------
+    FileError
+        Nobody writes to the pipe, or its writer is slow.
+    """
+    found, deadline = b"", time.monotonic() + _TOKEN_S
+    while stat.S_ISFIFO(os.fstat(file.fileno()).st_mode):
+        left = max(0.0, deadline - time.monotonic())
+        if not select.select([file], [], [], left)[0]:
+            raise FileError(
+                f"nobody has written a token to the pipe {path} within {_TOKEN_S:g} s; give a file "
+                "that has it"
+            )
+        part = os.read(file.fileno(), _MOST_TOKEN_BYTES)
+        found += part
+        if not part or len(found) > _MOST_TOKEN_BYTES:
+            return found
+    return file.read(_MOST_TOKEN_BYTES)
+
+
 def read_token(path: str | os.PathLike[str]) -> str:
     """The token in a file, without the white space around it.
 
@@ -182,8 +210,12 @@ def read_token(path: str | os.PathLike[str]) -> str:
     """
     file = local_path(path)
     try:
-        text = file.read_text(encoding="ascii").strip()
-        mode = file.stat().st_mode
+        # Not blocking: a pipe that nobody writes to would never open.
+        with open(os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as opened:
+            mode = os.fstat(opened.fileno()).st_mode
+            text = _read_all(opened, file).decode("ascii").strip()
+    except FileError:
+        raise
     except (OSError, UnicodeDecodeError) as cause:
         raise FileError(f"cannot read the token in {path}: {cause}") from cause
     if len(text) < LEAST_TOKEN or not text.isprintable():

@@ -86,10 +86,11 @@ class WorkerTable:
         job = replace(job, heavy=work.heavy(tables))
         self._tables, self._ordered = tables, ordered
         self.schema = work.output
+        facts = job.facts(work.fingerprint)
         self._bell = Doorbell.create(spin_seconds(job.size))
         self._driver = Driver(
             job,
-            job.facts(work.fingerprint),
+            facts,
             work.hidden,
             schema_text(*work.dealt),
             work.fingerprint,

@@ -42,7 +42,10 @@ _listeners: WeakKeyDictionary[SparkSession, JoinListener] = WeakKeyDictionary()
 
 def records_are(query: str, figures_of: Callable[[int], BatchFigures | None]) -> None:
     """Register the function that gives a query's figures by micro-batch; called at its start."""
-    _recorded[query] = figures_of
+    _recorded.pop(query, None)
+    _recorded[query] = figures_of  # the newest is the last
+    while len(_recorded) > QUERIES:
+        del _recorded[next(iter(_recorded))]
 
 
 def watch(spark: SparkSession, port: int | None = None) -> JoinListener:

@@ -13,11 +13,13 @@ from penstock.errors import FileError
 from penstock.host.rows.atomic import atomic
 from penstock.host.rows.checksums import checksum
 from penstock.host.rows.file_store import FileStore, Written, unwritable
+from penstock.host.rows.own_names import OwnNames
 
 
 @pytest.fixture
 def store(tmp_path: Path) -> FileStore:
-    made = FileStore(str(tmp_path / "files"), lost="look for it", again="do it again")
+    own = OwnNames("[ab]/[xy]")
+    made = FileStore(str(tmp_path / "files"), lost="look for it", again="do it again", own=own)
     made.make(["a", "b"])
     return made
 
@@ -30,9 +32,11 @@ def test_what_is_put_is_there(store: FileStore, tmp_path: Path) -> None:
     assert store.size("a/x") == 3
     assert store.names("a") == ["x"]
     assert store.names("b") == store.names("nowhere") == []
-    store.remove(["a/x", "a/x"])
+    store.put("a/x.bak", b"1")
+    store.remove(["a/x", "a/x", "a/x.bak"])
     assert store.get("a/x") is None
     assert store.size("a/x") is None
+    assert store.get("a/x.bak") == b"1", "its name is not the store's"
 
 
 def test_a_file_uri_is_a_folder(store: FileStore, tmp_path: Path) -> None:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import math
 import re
+import socket
+import threading
 import urllib.request
 from collections.abc import Iterator
+from contextlib import ExitStack, suppress
 
 import numpy as np
 import pytest
@@ -16,11 +19,13 @@ from penstock.cli.main import app
 from penstock.errors import FileError, UsageError
 from penstock.host.device.base import Device
 from penstock.host.join.stream import Flow, JoinStream
-from penstock.host.metrics import Latency, serve_metrics
+from penstock.host.metrics import Latency, exporter, serve_metrics
 from penstock.query import compile_query
 from tests.host.kit.streams import SCHEMA, batch_of
 from tests.penstock.kit.devices import InterpretingCpu
 
+#: Longest wait for a server, in seconds.
+WAIT_S = 60
 QUERY = compile_query(
     "SELECT a.n AS a, b.n AS b FROM a JOIN b ON abs(a.t - b.t) <= 4 AND a.x = b.x",
     {"a": SCHEMA, "b": SCHEMA},
@@ -100,6 +105,31 @@ def test_a_port_out_of_range(device: Device) -> None:
         pytest.raises(UsageError, match=r"cannot serve metrics on 127\.0\.0\.1:70000"),
     ):
         serve_metrics(stream.report, 70_000)
+
+
+def test_slow_senders_are_few_and_do_not_stay(monkeypatch) -> None:
+    server = serve_metrics(dict, 0)
+    with ExitStack() as stack:
+        stack.callback(server.close)
+        half = [
+            stack.enter_context(socket.create_connection(("127.0.0.1", server.port), WAIT_S))
+            for _ in range(150)
+        ]
+        for one in half:
+            one.sendall(b"GET /met")
+        # Others are answered, and what has waited longest is ended for them.
+        urllib.request.urlopen(f"http://127.0.0.1:{server.port}/metrics", timeout=WAIT_S).close()
+        for one in half[: -exporter._REQUESTS]:
+            with suppress(ConnectionResetError):
+                assert one.recv(1) == b""
+        names = [one.name for one in threading.enumerate()]
+        assert sum("process_request_thread" in name for name in names) <= 2 * exporter._REQUESTS
+    monkeypatch.setattr(exporter._Request, "timeout", 0.05)
+    server = serve_metrics(dict, 0)
+    with socket.create_connection(("127.0.0.1", server.port), WAIT_S) as one:
+        one.sendall(b"GET /met")
+        assert one.recv(1) == b""
+    server.close()
 
 
 def test_top_where_nobody_answers() -> None:

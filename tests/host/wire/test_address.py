@@ -7,12 +7,14 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from penstock.errors import FileError, UsageError
 from penstock.host.devices.remote.client.device import RemoteDevice
+from penstock.host.wire import address
 from penstock.host.wire.address import (
     Address,
     check_listen,
@@ -147,3 +149,20 @@ def test_tokens(tmp_path: Path) -> None:
     file.chmod(0o644)
     with pytest.raises(UsageError, match="chmod 600"):
         read_token(file)
+
+
+def test_a_token_from_a_pipe(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(address, "_TOKEN_S", 0.05)
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe, 0o600)
+    with pytest.raises(FileError, match=r"nobody has written a token to the pipe .*/pipe within"):
+        read_token(pipe)
+    keeps = os.open(pipe, os.O_RDWR)
+    os.write(keeps, b"0123456789")
+    with pytest.raises(FileError, match="nobody has written a token"):  # its writer is slow
+        read_token(pipe)
+    monkeypatch.setattr(address, "_TOKEN_S", 60)
+    os.close(keeps)
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(pipe.write_text, "0123456789abcdef\n")  # begins once the pipe is read
+        assert read_token(pipe) == "0123456789abcdef"

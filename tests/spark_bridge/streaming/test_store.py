@@ -94,7 +94,7 @@ def test_a_full_disk_leaves_nothing_behind(store, monkeypatch):
     ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (4096, before[1]))
     try:
-        with pytest.raises(FileError, match="free or add space and start the query again") as got:
+        with pytest.raises(FileError, match=r"\(ulimit -f\) and start the query again") as got:
             store.add(0, rows(*range(10_000)), Block(10_000, 0, 9_999))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
