@@ -14,6 +14,7 @@ import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 
 from penstock.errors import FileError, PenstockError, SchemaError
+from penstock.system_limits import limit_remedy
 
 from .atomic import atomic
 from .formats import SUFFIXES, CsvFormat, format_of, formats
@@ -106,7 +107,8 @@ def _explained(named: str | PathLike, what: str) -> Iterator[None]:
         if isinstance(error, PenstockError | MemoryError):
             raise
         reason = getattr(error, "strerror", None) or str(error).splitlines()[0]
-        raise FileError(f"cannot {what} {path}: {reason}") from None
+        remedy = limit_remedy(error, "")
+        raise FileError(f"cannot {what} {path}: {reason}{remedy and '; '}{remedy}") from None
 
 
 def read_schema(path: str | PathLike, csv: CsvFormat = CSV) -> pa.Schema:
