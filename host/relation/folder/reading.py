@@ -146,15 +146,15 @@ class RelationReader(Relation):
         noted = max(self._newest, self._noted())
         if number < noted:  # another writer may have been faster between the two looks
             number = newest_in(self._files, VERSIONS, noted)
+        if not number:
+            raise FileError(f"{self.name} has no version in {VERSIONS}; {LOST}")
         if number < noted:
             raise FileError(
                 f"version {noted} of {self.name}, the newest one, is gone: "
                 f"{self._files.shown(version_name(noted))} is missing or no file, and the newest "
-                f"that is there is {number or 'none'}; {LOST}. To go on with that version, "
-                f"if the folder was copied while it was changed, remove {NEWEST} in it"
+                f"that is there is {number}; {LOST}. To go on with version {number}, if the folder "
+                f"was copied while it was changed, remove {NEWEST} in it"
             )
-        if not number:
-            raise FileError(f"{self.name} has no version in {VERSIONS}; {LOST}")
         self._newest = number
         return number
 

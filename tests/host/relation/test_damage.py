@@ -175,9 +175,30 @@ def test_lost_and_damaged_records(relation, tmp_path):
         open_relation(relation.name).version()
     assert open_relation(relation.name).version(1).rows == ROWS
     newest.unlink()
-    assert open_relation(relation.name).newest() == 1  # as before the update
+    for lose in (lambda: None, newest.mkdir):
+        lose()
+        # No older rows in silence; nor for a program that has it open, nor to a writer.
+        for use in (
+            lambda: open_relation(relation.name),
+            relation.newest,
+            lambda: relation.append(rows(500, 510)),
+        ):
+            with pytest.raises(FileError, match=r"version 2 of .*, the newest one, is gone"):
+                use()
+    newest.rmdir()
+    note = Path(relation.name, "newest.json")
+    kept = note.read_text()
+    note.unlink()
+    assert open_relation(relation.name).newest() == 1  # as a relation of an earlier release
     with pytest.raises(FileError, match=r"version 2 of .* is gone; versions there are 1\. Keep"):
         open_relation(relation.name).version(2)
+    note.write_text(kept)
+    newest.write_text(content)
+    assert open_relation(relation.name).append(rows(500, 510)) == 3
+    relation.vacuum(keep_s=0)
+    assert json.loads(note.read_text())["values"]["version"] == relation.newest() == 3
+    note.unlink()
+    newest.with_name(f"{3:020d}.json").unlink()
     newest.write_text(content)
     shutil.move(newest, Path(newest).with_name(f"{3:020d}.json"))
     with pytest.raises(FileError, match=r"it is a copy of versions/0{19}2.json"):
