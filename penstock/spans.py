@@ -15,6 +15,14 @@ _UNITS = {
 }
 
 
+def without_unit(what: str, value: int) -> str:
+    """Message about a number in the place of a duration, for times that are timestamps."""
+    return (
+        f"{what} is {value}, a number without a unit, and the times are timestamps: give a "
+        f"duration, such as {value}s on the command line or timedelta(seconds={value}) in Python"
+    )
+
+
 def parsed_span(text: str) -> int | timedelta:
     """Read a number of a time column's unit, or a duration: a number with d, h, m, s, ms or us.
 

@@ -13,6 +13,7 @@ from penstock import arguments
 from penstock.errors import FileError, OverloadError
 from penstock.plan.group_query import GroupQuery
 from penstock.plan.query import LEFT
+from penstock.untaken import warn_untaken
 
 from ..emit.groups.closing import Limit
 from ..emit.output import Rows
@@ -123,10 +124,11 @@ class GroupStream(StreamCalls):
 
     def __exit__(self, *exc: object) -> None:
         try:
-            self.close()
+            rest = self.close()
         finally:
             if not self._closed:
                 super().close()
+        warn_untaken(rest, *exc)
 
     # -- in the stream's thread -------------------------------------------------------------------
 

@@ -14,6 +14,7 @@ import pyarrow as pa
 from penstock import arguments
 from penstock.around.parts import Relational
 from penstock.errors import PenstockError, UsageError
+from penstock.untaken import warn_untaken
 
 from ..join.stream.calls import behind
 from ..join.stream.serial import closed_error
@@ -248,7 +249,7 @@ class PreparedRows(Generic[Inner]):
         trace: TracebackType | None,
     ) -> None:
         try:
-            self.close()
+            warn_untaken(self.close(), error)
         except PenstockError as own:
             if error is None:
                 raise

@@ -13,7 +13,8 @@ from penstock.expr.columns import evaluate
 from penstock.expr.node import Op, walk
 from penstock.plan.query import Side
 from penstock.plan.window import FOREVER, NEVER
-from penstock.types import UNIT_NS, Kind
+from penstock.spans import without_unit
+from penstock.types import TIMESTAMPS, UNIT_NS, Kind
 from penstock.zones import zone_of
 
 #: A time or span: a number in the unit of the source's time column, or a datetime object.
@@ -99,6 +100,8 @@ class Source:
                 )
             # Rounded up: rows may lie as far out of order as the whole span.
             span = -self._counted(-(span // datetime.timedelta(microseconds=1)), "disorder")
+        elif span > 0 and self.column is not None and self.column.type.kind in TIMESTAMPS:
+            raise UsageError(without_unit(f"disorder of {self.side.alias}", span))
         if span < 0:
             raise UsageError(f"disorder of {self.side.alias} must not be negative, not {span}")
         return self._in_window_unit(span) - self._in_window_unit(0)

@@ -11,6 +11,7 @@ import pyarrow as pa
 from penstock import arguments
 from penstock.errors import OverloadError, UsageError
 from penstock.query.options import QueryOptions
+from penstock.untaken import warn_untaken
 
 from ..join.lookup.source import RelationTable
 from ..join.stream.flow import Flow
@@ -105,8 +106,10 @@ class WorkerStream(WorkerTurns):
         # Windows that are not complete must not be given as if they were.
         if self._opened.checkpoint is not None and exc and exc[0] is not None:
             self.stop()
-        else:
-            self.close()
+            return
+        rest = self.close()
+        if self._opened.checkpoint is None:  # else they are given again
+            warn_untaken(rest, *exc)
 
     def poll(self) -> pa.Table:
         if self._opened.checkpoint is None:

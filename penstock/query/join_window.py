@@ -13,6 +13,7 @@ from ..expr.node import Expr
 from ..plan.linear import as_integer
 from ..plan.time_bounds import find_time_window
 from ..plan.window import TimeWindow
+from ..spans import without_unit
 from ..types import TIMES, TIMESTAMPS, UNIT_NS, Kind, Type, int_of
 from .options import Rows, Within
 from .scope import Scope, Source
@@ -70,11 +71,14 @@ class SideTimes:
         Of both, "" for plain integers.
     own_units : tuple of str
         Units of the time columns themselves.
+    has_timestamps : bool
+        Whether a time column has timestamps.
     """
 
     times: tuple[Expr | None, Expr | None]
     unit: str
     own_units: tuple[str, ...]
+    has_timestamps: bool = False
 
 
 def side_times(
@@ -110,10 +114,11 @@ def side_times(
         "" if time is None else time.type.unit or unit or ""
         for time, unit in zip((left, right), declared, strict=True)
     )
+    stamped = any(time is not None and time.type.kind in TIMESTAMPS for time in (left, right))
     if left is None or right is None:
-        return SideTimes((left, right), "", own_units)
+        return SideTimes((left, right), "", own_units, stamped)
     a, b = ops.align(rules.alike(left, right), "the time columns")
-    return SideTimes((as_integer(a), as_integer(b)), a.type.unit, own_units)
+    return SideTimes((as_integer(a), as_integer(b)), a.type.unit, own_units, stamped)
 
 
 def time_of(source: Source, scope: Scope, times: Mapping[str, str]) -> Expr | None:
@@ -173,6 +178,8 @@ def time_window(
         )
     low, high, rest = find_time_window(conjuncts, left, right)
     if within is not None:
+        if within and isinstance(within, int) and clock.has_timestamps:
+            raise QueryError(without_unit("within", within))
         size = _size(within, clock.unit or statement.scope.unit_of(left) or "")
         low = -size if low is None else max(low, -size)
         high = size if high is None else min(high, size)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import duckdb
 import numpy as np
 import pyarrow as pa
@@ -124,7 +126,7 @@ def test_the_latest_within() -> None:
         "AND b.t >= a.t - INTERVAL 15 SECOND QUALIFY row_number() OVER "
         "(PARTITION BY a.id ORDER BY b.t DESC) = 1"
     )
-    found = of_streams(query, UNIQUE, within=15_000_000)[1]
+    found = of_streams(query, UNIQUE, within=timedelta(seconds=15))[1]
     assert plain(found) == plain(wanted)
     assert None in found["j"].to_pylist()
 

@@ -13,6 +13,7 @@ import pyarrow as pa
 from penstock import arguments
 from penstock.errors import PenstockError, UsageError, memory_explained
 from penstock.plan.lookup import LookupPlan
+from penstock.untaken import warn_untaken
 
 from ...device.base import Device
 from ...metrics import Latency, MetricsServer, Report, serve_metrics
@@ -198,9 +199,10 @@ class LookupStream:
         trace: TracebackType | None,
     ) -> None:
         try:
-            self.close()
+            rest = self.close()
         finally:
             self._release()
+        warn_untaken(rest, error)
 
     def _release(self) -> None:
         """Close what the stream owns."""

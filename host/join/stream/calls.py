@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from penstock import arguments
 from penstock.errors import memory_explained
+from penstock.untaken import warn_untaken
 
 from ...metrics import MetricsServer, Report, serve_metrics
 from ...rows.received import one_batch
@@ -245,7 +246,7 @@ class StreamCalls(SerialStream):
         return self
 
     def __exit__(self, *exc: object) -> None:
-        self.close()
+        warn_untaken(self.close(), *exc)
 
 
 def behind(sides: Iterable[str], pushed: Callable[[str], int]) -> list[str]:

@@ -11,6 +11,7 @@ import pyarrow as pa
 from penstock import arguments
 from penstock.errors import LostError, UsageError
 from penstock.query.options import QueryOptions
+from penstock.untaken import warn_untaken
 
 from ...grouping.intake import GATHERED_ROWS
 from ...join.lookup.source import RelationTable
@@ -184,7 +185,9 @@ class RankStream(WorkerStream):
             # The others must not wait for rows that do not come.
             self._thread.call(lambda: self._abandon_with(exc[1]))
             return
-        self.close()
+        rest = self.close()
+        if self._opened.checkpoint is None:  # else they are given again
+            warn_untaken(rest, *exc)
 
     def _abandon_with(self, cause: object) -> None:
         error = LostError(f"this rank was left by an error: {type(cause).__name__}: {cause}")

@@ -11,7 +11,7 @@ import penstock
 from penstock import Flow
 from penstock.host.grouping import GroupStream
 from tests.host.grouping.kit import make_case
-from tests.host.grouping.pushing import pushed
+from tests.host.grouping.pushing import disorder_of, pushed
 
 #: Rows of cases, in turns.
 SIZES = (300, 60, 5, 1, 0)
@@ -29,12 +29,12 @@ def as_stream(seed: int) -> None:
     """Hold the groups of a stream, pushed at random, to DuckDB's."""
     case = make_case(seed, SIZES[seed % len(SIZES)], timed=True)
     rng = np.random.default_rng(seed)
-    disorder = int(rng.integers(0, 40))
+    disorder, span = disorder_of(case, int(rng.integers(0, 40)))
     stream = penstock.stream(
         case.text,
         {"g": case.table.schema},
         time=case.time or None,
-        disorder=disorder,
+        disorder=span,
         flow=Flow(latency_s=TARGETS_S[seed % len(TARGETS_S)]),
     )
     assert isinstance(stream, GroupStream)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from datetime import timedelta
 
 import numpy as np
 import pyarrow as pa
@@ -60,6 +61,17 @@ class Model:
             if time is not None:
                 feed.largest = max(feed.largest, time)
         self.raised()
+
+
+def disorder_of(case: Case, units: int) -> tuple[int, int | timedelta]:
+    """About this disorder, in units of a case's time, and as callers give it."""
+    kind = case.table.schema.field("t").type
+    if not pa.types.is_timestamp(kind):
+        return units, units
+    if kind.unit == "ns":  # a duration has whole microseconds
+        units = units // 20 * 1000
+        return units, timedelta(microseconds=units // 1000)
+    return units, units * timedelta(microseconds={"s": 10**6, "ms": 10**3, "us": 1}[kind.unit])
 
 
 def pushed(stream, case: Case, rng: np.random.Generator, disorder: int) -> tuple[Model, pa.Table]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from datetime import timedelta
 from pathlib import Path
 
 import duckdb
@@ -109,7 +110,9 @@ def test_streams(place, name, seed, latency_s):
     rows, rng = events(seed), np.random.default_rng(seed)
     text = QUERIES[name].format(window=WINDOW, key=KEY)
     schemas = {"e": rows.schema, "c": penstock.relation(place)}
-    stream = penstock.stream(text, schemas, disorder=300, flow=Flow(latency_s=latency_s))
+    stream = penstock.stream(
+        text, schemas, disorder=timedelta(milliseconds=300), flow=Flow(latency_s=latency_s)
+    )
     assert isinstance(stream, GroupStream)
     with stream:
         found, at = [], 0
@@ -152,7 +155,7 @@ def test_a_relation_that_cannot_be_read_keeps_the_rows(place, tmp_path):
     text = QUERIES["by a column of the relation"].format(window=WINDOW, key=KEY)
     rows = events(1)
     stream = penstock.stream(
-        text, {"e": rows.schema, "c": penstock.relation(place)}, disorder=10**6
+        text, {"e": rows.schema, "c": penstock.relation(place)}, disorder=timedelta(seconds=1000)
     )
     stream.push("e", rows.slice(0, 100))
     shutil.move(place, away)
@@ -193,7 +196,7 @@ def test_rows_that_wait_are_folded_once_the_relation_is_back(place, tmp_path):
     away, rows = tmp_path / "away", events(2)
     text = QUERIES["by columns of the stream"].format(window=WINDOW, key=KEY)
     stream = penstock.stream(
-        text, {"e": rows.schema, "c": penstock.relation(place)}, disorder=10**6
+        text, {"e": rows.schema, "c": penstock.relation(place)}, disorder=timedelta(seconds=1000)
     )
     shutil.move(place, away)
     with pytest.raises(FileError):

@@ -19,7 +19,7 @@ from penstock.cli.top import read, screen
 from penstock.errors import DataError, OverloadError, QueryError, SchemaError, UsageError
 from penstock.host.grouping import GroupStream
 from tests.host.grouping.kit import make_case
-from tests.host.grouping.pushing import pushed
+from tests.host.grouping.pushing import disorder_of, pushed
 from tests.host.grouping.recorded import check_jobs_by_the_minute
 from tests.kit.effort import effort
 
@@ -91,12 +91,12 @@ def test_bad_calls_leave_the_stream_as_it_is():
 def test_random_pushes(seed, latency_s):
     case = make_case(seed + 10_000, (300, 60, 5, 0)[seed % 4], timed=True)
     rng = np.random.default_rng(seed)
-    disorder = int(rng.integers(0, 40))
+    disorder, span = disorder_of(case, int(rng.integers(0, 40)))
     stream = penstock.stream(
         case.text,
         {"g": case.table.schema},
         time=case.time or None,
-        disorder=disorder,
+        disorder=span,
         flow=Flow(latency_s=latency_s),
     )
     assert isinstance(stream, GroupStream)
@@ -363,7 +363,9 @@ def test_clocks_that_are_put_back(unit):
     query = f"SELECT k, date_trunc('{unit}', t) AS w, count(*) AS n FROM a GROUP BY 1, 2"
     zone = "America/New_York"
     wanted = penstock.sql(query, {"a": table}, time_zone=zone)
-    with penstock.stream(query, {"a": table.schema}, time_zone=zone, disorder=300) as stream:
+    with penstock.stream(
+        query, {"a": table.schema}, time_zone=zone, disorder=timedelta(minutes=5)
+    ) as stream:
         for batch in table.to_batches(max_chunksize=30):
             stream.push("a", batch)
         assert stream.report().rows > 0 or unit == "week"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
 
 import pyarrow as pa
@@ -30,7 +31,12 @@ def test_streams_go_on_from_a_checkpoint(name: str, tmp_path: Path) -> None:
         schemas = {"e": rows.schema, "c": penstock.relation(tmp_path / "ads")}
         flow = penstock.Flow(running=Running(ordered=True))
         return penstock.stream(
-            text, schemas, disorder=1000, flow=flow, workers=workers, checkpoint=tmp_path / "c"
+            text,
+            schemas,
+            disorder=timedelta(seconds=1),
+            flow=flow,
+            workers=workers,
+            checkpoint=tmp_path / "c",
         )
 
     stream = opened(2)

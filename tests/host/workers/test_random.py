@@ -8,7 +8,7 @@ import pytest
 import penstock
 from penstock import Flow
 from tests.host.grouping.kit import make_case
-from tests.host.grouping.pushing import pushed
+from tests.host.grouping.pushing import disorder_of, pushed
 from tests.host.grouping.recorded import check_jobs_by_the_minute
 
 
@@ -23,12 +23,12 @@ def _cases(short: list[tuple[int, int]], full: list[tuple[int, int]]) -> list:
 def test_streams(seed: int, workers: int) -> None:
     case = make_case(seed + 40_000, 300, timed=True)
     rng = np.random.default_rng(seed)
-    disorder = int(rng.integers(0, 40))
+    disorder, span = disorder_of(case, int(rng.integers(0, 40)))
     stream = penstock.stream(
         case.text,
         {"g": case.table.schema},
         time=case.time or None,
-        disorder=disorder,
+        disorder=span,
         flow=Flow(latency_s=0.02 * (seed % 2)),
         workers=workers,
     )

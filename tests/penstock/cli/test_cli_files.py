@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import inspect
 import json
+import re
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
@@ -235,3 +236,24 @@ def test_query_in_a_file(cli, files):
     assert cli("sql", *tables)[2] == 2
     _, err, status = cli("sql", "-f", "none.sql", *tables)
     assert (status, "cannot read none.sql: No such file" in err) == (6, True)
+
+
+@pytest.mark.parametrize(
+    ("query", "options", "message"),
+    [
+        ("a.k = b.k", ["--within", "300"], "within is 300, a number without a unit"),
+        (TIMES, ["--disorder", "5"], "disorder of a is 5, a number without a unit"),
+        (TIMES, ["--disorder", "b=5"], "disorder of b is 5, a number without a unit"),
+        ("b.t BETWEEN a.t AND a.t + 5", [], "moves by an INTERVAL, not by an integer"),
+        ("b.t - a.t BETWEEN 0 AND 5", [], "write INTERVAL on both sides"),
+        ("session_window(a.t, 5) = session_window(b.t, 5)", [], "as .10 seconds"),
+        ("window(a.t, 5) = window(b.t, 5)", [], "as .10 seconds"),
+    ],
+)
+def test_a_number_beside_timestamps_needs_a_unit(cli, files, query, options, message):
+    query = f"SELECT a.id FROM a JOIN b ON a.k = b.k AND {query}"
+    err = " ".join(str(joined(cli, *options, query=query)).split())
+    assert re.search(message, err), err
+    if options:
+        assert "give a duration, such as" in err
+        assert [1] in joined(cli, options[0], options[1] + "s", query=query)
