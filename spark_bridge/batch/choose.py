@@ -12,7 +12,6 @@ from penstock.plan.query import LEFT, RIGHT, JoinQuery, TimeWindow, other
 
 from ..clock import Clock
 from ..costs import EVALUATIONS_PER_ROW
-from .files import File
 from .shards import GridShards, Shards, TimeShards
 from .statistics import Atom, Spread, atoms, clocks_of, pairs_in_window
 
@@ -68,8 +67,6 @@ class Choice:
         Why rows are not dealt by keys, if they could be.
     is_cheap : bool
         Whether the task of the only lane should read the inputs itself.
-    files : mapping of side to sequence of File, optional
-        Files that it reads without Spark.
     """
 
     shards: Shards
@@ -78,7 +75,6 @@ class Choice:
     evaluations: float | None
     keys: str = ""
     is_cheap: bool = False
-    files: Mapping[str, Sequence[File]] | None = None
 
 
 def dividable(query: JoinQuery) -> list[str]:

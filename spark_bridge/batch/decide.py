@@ -71,7 +71,7 @@ def decide(request: Request, inputs: Mapping[str, Input]) -> tuple[Choice, ...]:
         return tuple(one_shard(sides[0], why) for sides in halves)
     if partitioning == "auto" and not conf.lanes and (found := small(request, inputs)) is not None:
         ones = (one_shard(sides[0], found.reason) for sides in halves)
-        return tuple(replace(one, is_cheap=found.is_cheap, files=found.files) for one in ones)
+        return tuple(replace(one, is_cheap=found.is_cheap) for one in ones)
     limits = Limits(most, conf.lanes > 0, conf.lane_rows, conf.most_lane_rows)
     spreads = _spreads(inputs, most)
     if not query.is_rows:

@@ -100,7 +100,6 @@ class BatchPlan:
             self.request.device,
             self.request.conf,
             is_mixed=choice.is_cheap,
-            files=choice.files,
             existence=number == 1,
             owned=shards.owned if isinstance(shards, RowsShards) else None,
             buckets=self._buckets,
@@ -111,9 +110,7 @@ class BatchPlan:
         return moved.mapInArrow(work, spark_schema(SCHEMA if groups else self.output))
 
     def _together(self, choice: Choice) -> DataFrame:
-        """All rows, as one task reads them from both sides; none if it reads files."""
-        if choice.files is not None:
-            return self.request.spark.range(0, 1, 1, 1)
+        """All rows, as one task reads them from both sides."""
         extra = {side: [f"{side != choice.shards.side} AS {STREAMED}"] for side in self.inputs}
         return in_one_partition(self.inputs.values(), extra)
 

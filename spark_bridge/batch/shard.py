@@ -21,8 +21,7 @@ from ..blobs import blobs_of
 from ..compiled import Compiled
 from ..conf import Conf
 from ..devices import DeviceChoice
-from ..rows import cast_to, used_schema
-from .files import File, FileReader
+from ..rows import cast_to
 from .reader import ShardReader, held_first
 from .shards import Stretch
 
@@ -44,8 +43,6 @@ class ShardJoin:
     conf : Conf
     is_mixed : bool
         Whether rows of both sides come in any order; otherwise held rows come first.
-    files : mapping of side to sequence of File, optional
-        Files of both sides' rows, which Spark then does not send.
     existence : bool
         Whether only held rows without a match are wanted: the second half of a full join.
     owned : sequence of Stretch, optional
@@ -61,7 +58,6 @@ class ShardJoin:
     device: DeviceChoice
     conf: Conf
     is_mixed: bool = False
-    files: Mapping[str, Sequence[File]] | None = None
     existence: bool = False
     owned: Sequence[Stretch] | None = None
     buckets: int = 1
@@ -74,12 +70,7 @@ class ShardJoin:
 
     def _reader(
         self, batches: Iterator[pa.RecordBatch], schemas: Mapping[str, pa.Schema], kept: ExitStack
-    ) -> ShardReader | FileReader:
-        if self.files is not None:
-            for _ in batches:  # the one row that makes this task
-                pass
-            used = {side: used_schema(self.slots[side], schemas[side]) for side in self.slots}
-            return FileReader(self.held, self.files, used)
+    ) -> ShardReader:
         if self.is_mixed:
             batches = held_first(batches, self.conf.part_rows, kept)
         return ShardReader(batches, self.held, self.slots, schemas)
@@ -88,7 +79,7 @@ class ShardJoin:
         self,
         query: JoinQuery,
         schemas: Mapping[str, pa.Schema],
-        reader: ShardReader | FileReader,
+        reader: ShardReader,
     ) -> Iterator[pa.RecordBatch]:
         held = reader.held()
         # Spark waits until every batch is read.

@@ -14,7 +14,6 @@ from ..inputs import Input, union_of
 from ..key_choice import find_keys
 from ..request import Request
 from ..shown import is_classic
-from .files import File, readable
 
 #: Counting takes as long as work for so many lanes does in one.
 _LANES = 4
@@ -40,13 +39,10 @@ class Small:
     reason : str
     is_cheap : bool
         Whether they are read so easily that one task should read all of them.
-    files : mapping of side to sequence of File, optional
-        Files that the task reads itself.
     """
 
     reason: str
     is_cheap: bool = False
-    files: Mapping[str, Sequence[File]] | None = None
 
 
 def small(request: Request, inputs: Mapping[str, Input]) -> Small | None:
@@ -76,14 +72,8 @@ def _small(request: Request, inputs: Mapping[str, Input], lines: Sequence[str]) 
     if not _fits(request, largest / _ROW_BYTES):
         return None
     reason = f"Spark estimates that both sides have {largest / 1024:,.1f} KiB"
-    if not all(_CHEAP.match(line) and "UDF" not in line for line in lines):
-        return Small(reason)
-    files = _files(request, inputs)
-    if files is None:
-        return Small(reason, is_cheap=True)
-    number = sum(len(own) for own in files.values())
-    reason = f"{reason}; the lane's task reads their {number} files itself"
-    return Small(reason, is_cheap=True, files=files)
+    is_cheap = all(_CHEAP.match(line) and "UDF" not in line for line in lines)
+    return Small(reason, is_cheap)
 
 
 def _fits(request: Request, rows: float) -> bool:
@@ -92,20 +82,6 @@ def _fits(request: Request, rows: float) -> bool:
     is_pruned = request.conf.pruning and find_keys(request.query, None) is not None
     pairs = 0.0 if is_pruned else (rows / 2) ** 2
     return rows + pairs / EVALUATIONS_PER_ROW <= _LANES * request.conf.lane_rows
-
-
-def _files(request: Request, inputs: Mapping[str, Input]) -> dict[str, tuple[File, ...]] | None:
-    """Files of both sides that a task may read itself."""
-    if not is_classic(request.spark) or any(one.has_places for one in inputs.values()):
-        return None
-    found, rows = {}, 0
-    for side in request.query.sides:
-        one = inputs[side.side]
-        read = readable(one.given, one.slot_of, request.schemas[side.table])
-        if read is None:
-            return None
-        found[side.side], rows = read[0], rows + read[1]
-    return found if _fits(request, rows) else None
 
 
 def _largest(lines: Sequence[str]) -> float:
