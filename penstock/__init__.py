@@ -12,12 +12,15 @@ if TYPE_CHECKING:
     from .api import Checkpoint, Flow, Pruning, Running, relation, sql, stream
     from .user_functions import udf
 
+    __version__: str
+
 __all__ = [
     "Checkpoint",
     "Flow",
     "PenstockError",
     "Pruning",
     "Running",
+    "__version__",
     "relation",
     "sql",
     "stream",
@@ -38,4 +41,12 @@ def __getattr__(name: str) -> object:
         return udf
     if name == "workers":
         return import_module(".workers", __name__)
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("penstock")
     raise AttributeError(f"module 'penstock' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -85,6 +85,11 @@ class MissingToolError(PenstockError, RuntimeError):
     exit_code = 7
 
 
+def installing(extra: str) -> str:
+    """How to install one or more extras: from a checkout, since Penstock is on no index."""
+    return f"run pip install '.[{extra}]' in your checkout of Penstock"
+
+
 class ProcessError(PenstockError, RuntimeError):
     """A process that Penstock has started did not come up, or ended by itself."""
 

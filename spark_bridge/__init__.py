@@ -5,6 +5,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from penstock.errors import MissingToolError, installing
+
 if TYPE_CHECKING:
     from .api import explain, join, sql
     from .lookup.build import relation
@@ -30,5 +32,18 @@ _HOMES = {
 def __getattr__(name: str) -> Any:
     # Imported on use: PySpark is optional, and programs look for Java before they import it.
     if name in _HOMES:
-        return getattr(import_module(f"penstock.spark_bridge.{_HOMES[name]}"), name)
+        try:
+            home = import_module(f"penstock.spark_bridge.{_HOMES[name]}")
+        except ModuleNotFoundError as error:
+            if (error.name or "").partition(".")[0] == "penstock":
+                raise
+            raise MissingToolError(
+                f"spark_bridge.{name} needs {error.name}, which is not installed; "
+                f"{installing('spark')}"
+            ) from None
+        return getattr(home, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -9,6 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from penstock.errors import MistakenError, QueryError, UsageError
 from penstock.host.join.lookup.source import RelationTable, relation_of
+from penstock.uses import SPARK, Entrance
 
 from .around import SparkParts, one_join_or_parts, told
 from .batch.explain import describe
@@ -16,8 +17,8 @@ from .batch.join import BatchPlan
 from .explaining import show
 from .inputs import identifier
 from .lookup.explain import describe as describe_lookup
-from .lookup.join import LookupArguments, LookupCall, refuse_without_relation
-from .request import CommonOptions, JoinOptions, Request, frames_of, static_table
+from .lookup.join import LookupArguments, LookupCall
+from .request import CommonOptions, JoinOptions, Request, entered, frames_of, static_table
 from .stream_frame import StreamFrame
 
 #: SQL of each ``how`` of :func:`join`, in all of Spark's spellings without "_".
@@ -103,6 +104,7 @@ def sql(
     ...     {"rides": rides, "cabs": "cabs_view"}, time={"r": "t", "c": "t"},
     ... )  # doctest: +SKIP
     """
+    options = entered(options, Entrance.of(SPARK, sql, locals()))
     if relation_of(tables) is not None:
         arguments = LookupArguments(
             lanes=lanes,
@@ -112,7 +114,6 @@ def sql(
             pins=pins,
         )
         return LookupCall.of(spark, query, tables, options, arguments).frame()
-    refuse_without_relation(memory_bytes=memory_bytes, pins=pins)
     frames = cast("Mapping[str, DataFrame | str]", tables)
 
     def run(text: str, given: Mapping[str, DataFrame | str], own: JoinOptions) -> DataFrame:
@@ -206,6 +207,7 @@ def explain(
     Parameters and errors as for :func:`sql`; the same small jobs run. Of streams: in the files
     design.
     """
+    options = entered(options, Entrance.of(SPARK, explain, locals()))
     if relation_of(tables) is not None:
         arguments = LookupArguments(
             lanes=lanes, partitioning=partitioning, memory_bytes=memory_bytes, pins=pins
@@ -213,7 +215,6 @@ def explain(
         return describe_lookup(
             LookupCall.of(spark, query, tables, options, arguments), extended=extended
         )
-    refuse_without_relation(memory_bytes=memory_bytes, pins=pins)
     frames = cast("Mapping[str, DataFrame | str]", tables)
     try:
         return _explained(_plan(spark, query, frames, options, lanes, partitioning), extended)

@@ -23,7 +23,7 @@ from penstock.query.parse import parse, with_room
 
 from .compiled import GROUP_IN_SPARK
 from .explaining import Fact
-from .request import JoinOptions, frames_of, static_table
+from .request import JoinOptions, entered, frames_of, static_table
 from .shown import without_log
 from .stream_frame import StreamFrame
 from .time_zone import session_zone
@@ -111,6 +111,7 @@ class SparkParts:
             params=options.get("params"),
             scale=options.get("scale"),
             time_zone=session_zone(spark, text),
+            entrance=options.get("entrance"),
         )
         around = _Spark(spark, frames)
         try:
@@ -166,7 +167,7 @@ class SparkParts:
     def options_of(self, part: Joined) -> JoinOptions:
         """The options of a join among the parts."""
         own = part.options
-        return {
+        options: JoinOptions = {
             **self.options,
             "time": own.time,
             "rows": own.rows,
@@ -174,6 +175,7 @@ class SparkParts:
             "params": own.params,
             "scale": own.scale,
         }
+        return entered(options, None)
 
 
 @dataclass(frozen=True)

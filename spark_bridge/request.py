@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypedDict
+from typing import Any, TypedDict, cast
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -13,6 +13,7 @@ from penstock.errors import UsageError
 from penstock.plan.query import JoinQuery
 from penstock.query.compiler import compile_query
 from penstock.query.options import QueryOptions, Rows, Within
+from penstock.uses import Entrance
 
 from .compiled import GROUP_IN_SPARK, Compiled
 from .conf import Conf
@@ -23,6 +24,9 @@ from .resources import await_slot, check_resources
 from .stream_frame import StreamFrame
 from .time_zone import session_zone
 from .types import arrow_schema, check_used
+
+#: Beside the options of a call: what its caller wrote.
+_ENTRANCE = "entrance"
 
 
 class CommonOptions(TypedDict, total=False):
@@ -157,12 +161,17 @@ def call_options(
     TypeError
         There is no such option.
     """
-    for name in options.keys() - JoinOptions.__optional_keys__:
+    for name in options.keys() - JoinOptions.__optional_keys__ - {_ENTRANCE}:
         raise TypeError(f"got an unexpected keyword argument {name!r}")
     given: dict[str, Any] = {**options}
     choice = DeviceChoice.of(given.pop("device", None), given.pop("device_options", None), conf)
     check_resources(spark, conf)
     return given, choice
+
+
+def entered(options: JoinOptions, entrance: Entrance | None) -> JoinOptions:
+    """The options with the call that they are from; without one, of a part of a query."""
+    return cast("JoinOptions", {**options, _ENTRANCE: entrance})
 
 
 def frames_of(spark: SparkSession, tables: Mapping[str, DataFrame | str]) -> dict[str, DataFrame]:

@@ -34,7 +34,7 @@ from penstock.host.device.base import PAIRS, Device, Kernel, Pause, Result, Task
 from penstock.host.device.registry import open_device
 from penstock.host.device.wrapped import WrappedDevice, WrappedKernel
 from penstock.host.join.table.table_join import TableJoin
-from penstock.host.model.pipeline import FETCH_BURST, FETCH_CYCLES, PASS_CYCLES, TASK_CYCLES
+from penstock.host.model.pipeline import FETCH_BURST, PASS_CYCLES, TASK_CYCLES, TUPLE_WORDS
 from penstock.host.prune.sizes import DEFAULT_PRUNING
 from penstock.hw.join.config import JoinConfig
 from penstock.program import AnyProgram, Mode, WindowProgram
@@ -181,7 +181,7 @@ def cycles_of(config: JoinConfig, task: Task) -> int:
     at_end = sum(int((task.end[part.first : part.stop] == part.end).sum()) for part in passes)
     sent = window + config.load_flits * task.rows + task.rows - at_end
     sent += (PASS_CYCLES + config.settle_cycles) * len(passes)
-    return sent + TASK_CYCLES + config.units + round(FETCH_CYCLES * min(task.rows, FETCH_BURST))
+    return sent + TASK_CYCLES + config.units + round(min(TUPLE_WORDS * task.rows, FETCH_BURST))
 
 
 def run(join: Join, device: Device, *, pruning: bool) -> Cost:

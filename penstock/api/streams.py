@@ -25,18 +25,17 @@ from penstock.host.workers.ranks.stream import NumberedRankStream, RankStream, o
 from penstock.host.workers.stream import NumberedStream, WorkerStream, open_workers
 
 from .. import arguments
-from ..errors import MistakenError, QueryError, UsageError, memory_explained
+from ..errors import MistakenError, QueryError, memory_explained
 from ..plan.group_query import GroupQuery
 from ..query.compiler import compile_select
 from ..query.options import QueryOptions, Rows, Within
 from ..user_functions import Udf
+from ..uses import STREAM, Entrance, Way
 from .around import Columns, stream_parts
 from .given import (
     check_devices,
     check_workers,
     device_name,
-    refuse_functions,
-    refuse_of_one_table,
 )
 from .lookups import look_up, stream_with_relation
 
@@ -55,8 +54,8 @@ class _Options(TypedDict, total=False):
     time_zone: str | None
     functions: Mapping[str, Udf] | None
     unique: Mapping[str, str | Sequence[str]] | None
-    disorder: Span | Mapping[str, Span]
-    device: str | Device | Sequence[Device]
+    disorder: Span | Mapping[str, Span] | None
+    device: str | Device | Sequence[Device] | None
     flow: Flow | None
     trace: bool
 
@@ -71,7 +70,7 @@ def stream(
     *,
     workers: None = None,
     checkpoint: None = None,
-    release: str = "commit",
+    release: str | None = None,
     **options: Unpack[_Options],
 ) -> JoinStream | LookupStream | GroupStream | PreparedRows: ...
 
@@ -83,7 +82,7 @@ def stream(
     *,
     workers: int,
     checkpoint: None = None,
-    release: str = "commit",
+    release: str | None = None,
     **options: Unpack[_Options],
 ) -> WorkerStream: ...
 
@@ -95,7 +94,7 @@ def stream(
     *,
     workers: Workers,
     checkpoint: None = None,
-    release: str = "commit",
+    release: str | None = None,
     **options: Unpack[_Options],
 ) -> RankStream: ...
 
@@ -107,7 +106,7 @@ def stream(
     *,
     workers: Workers,
     checkpoint: _Checkpoint,
-    release: Literal["commit"] = "commit",
+    release: Literal["commit"] | None = None,
     **options: Unpack[_Options],
 ) -> NumberedRankStream: ...
 
@@ -131,7 +130,7 @@ def stream(
     *,
     workers: int | None = None,
     checkpoint: _Checkpoint,
-    release: Literal["commit"] = "commit",
+    release: Literal["commit"] | None = None,
     **options: Unpack[_Options],
 ) -> NumberedStream: ...
 
@@ -160,13 +159,13 @@ def stream(
     time_zone: str | None = None,
     functions: Mapping[str, Udf] | None = None,
     unique: Mapping[str, str | Sequence[str]] | None = None,
-    disorder: Span | Mapping[str, Span] = 0,
-    device: str | Device | Sequence[Device] = "cpu",
+    disorder: Span | Mapping[str, Span] | None = None,
+    device: str | Device | Sequence[Device] | None = None,
     flow: Flow | None = None,
     trace: bool = False,
     workers: int | Workers | None = None,
     checkpoint: _Checkpoint | None = None,
-    release: str = "commit",
+    release: str | None = None,
 ) -> JoinStream | LookupStream | GroupStream | PreparedRows | WorkerStream:
     """Open a running query: a join of two streams, or with relations, or groups of one stream.
 
@@ -177,10 +176,11 @@ def stream(
     unique : mapping of alias to column or columns, optional
         Columns whose values no two rows of a source share. A group by them is complete with its
         row; other groups need the event time among their keys, see docs/streams.md.
-    disorder : int, timedelta or mapping of source to either
+    disorder : int, timedelta or mapping of source to either, optional
         How far out of order rows may be; later ones go to ``late()``. 0 by default: in order.
-    device : str, Device or sequence of Device
-        All lanes of all devices share the work. A device given by name is closed with the stream.
+    device : str, Device or sequence of Device, optional
+        "cpu" by default. All lanes of all devices share the work. A device given by name is closed
+        with the stream.
     flow : Flow, optional
         Latency target, memory, order, scheduling; see docs/streams.md.
     trace : bool
@@ -192,9 +192,9 @@ def stream(
     checkpoint : path or Checkpoint, optional
         Folder of checkpoints, by which groups outlive processes. ``poll`` then gives the rows of
         one checkpoint, with its number, or None.
-    release : str
-        With a checkpoint: "commit" lets rows leave once it covers them, each under one number;
-        "now" at once, and perhaps again after a loss.
+    release : str, optional
+        With a checkpoint: "commit", the default, lets rows leave once it covers them, each under
+        one number; "now" at once, and perhaps again after a loss.
     query, time, rows, within, params, scale, time_zone, functions
         As for :func:`sql`.
 
@@ -203,6 +203,13 @@ def stream(
     JoinStream, LookupStream, GroupStream or WorkerStream
         With ``push``, ``advance``, ``poll``, ``flush``, ``late`` and ``close``.
     """
+    entrance = Entrance.of(STREAM, stream, locals())
+    release = release or "commit"
+    size = _workers(workers, checkpoint, release)
+    if size is not None:
+        entrance = entrance.also(Way.WORKERS)
+    if checkpoint is None:
+        entrance = entrance.also(Way.UNSAVED)
     options = QueryOptions(
         time=time,
         rows=rows,
@@ -212,7 +219,10 @@ def stream(
         unique=unique,
         time_zone=time_zone,
         functions=functions,
+        entrance=entrance,
     )
+    disorder = 0 if disorder is None else disorder
+    device = "cpu" if device is None else device
     arguments.one_or_each(arguments.span)("disorder", disorder)
     check_devices(device)
     arguments.optional(arguments.instance(Flow, "a penstock.Flow"))("flow", flow)
@@ -223,8 +233,6 @@ def stream(
         for name, one in schemas.items()
     }
     chosen = flow or Flow()
-    size = _workers(workers, checkpoint, release)
-    refuse_functions(functions, size)
     if size is not None:
         own = device_name(device)
         plain = {name: one for name, one in schemas.items() if isinstance(one, pa.Schema)}
@@ -254,7 +262,6 @@ def stream(
             schemas = without_relations(given)
             compiled = compile_select(text, schemas, own)
             if isinstance(compiled, GroupQuery):
-                refuse_of_one_table(device, {})
                 schema = schemas[compiled.source.table]
                 return GroupStream(compiled, schema, disorder=disorder, flow=chosen, trace=trace)
             with ExitStack() as opened:  # the stream closes its device, once there is one
@@ -292,12 +299,4 @@ def _workers(
     workers = workers.size if isinstance(workers, Workers) else workers
     check_workers(workers)
     release_of(release)
-    if checkpoint_of(checkpoint) is None:
-        if release != "commit":
-            raise UsageError(
-                f"release={release!r} is about groups of one stream that a checkpoint covers; give "
-                "checkpoint=FOLDER with such a query, or leave release out"
-            )
-        if workers is None:
-            return None
-    return workers or 1
+    return workers if checkpoint_of(checkpoint) is None else workers or 1

@@ -14,7 +14,6 @@ from penstock.host.grouping import grouped_table
 from penstock.host.join.lookup.source import (
     RelationTable,
     relation_of,
-    relations_of,
     without_relations,
 )
 from penstock.host.join.stream import Span
@@ -28,6 +27,7 @@ from ..plan.group_query import GroupQuery
 from ..query.compiler import compile_select
 from ..query.options import QueryOptions, Rows, Within
 from ..user_functions import Udf
+from ..uses import TABLES, Entrance, Kind, Way
 from .around import Table, run_parts
 from .given import (
     TableLike,
@@ -35,11 +35,9 @@ from .given import (
     check_devices,
     check_workers,
     device_name,
-    refuse_functions,
-    refuse_of_one_table,
     using,
 )
-from .lookups import refuse_windows, table_with_relation
+from .lookups import table_with_relation
 
 
 def sql(
@@ -53,9 +51,9 @@ def sql(
     scale: Mapping[str, int] | None = None,
     time_zone: str | None = None,
     disorder: Span | Mapping[str, Span] | None = None,
-    device: str | Device | Sequence[Device] = "cpu",
-    operator: str = "range",
-    pruning: bool | Pruning = True,
+    device: str | Device | Sequence[Device] | None = None,
+    operator: str | None = None,
+    pruning: bool | Pruning | None = None,
     running: Running | None = None,
     memory_bytes: int | None = None,
     workers: int | None = None,
@@ -88,15 +86,15 @@ def sql(
     disorder : int, timedelta or mapping of alias to either, optional
         How far out of order rows may be; a row further behind is an error. By default tables may
         be in any order.
-    device : str, Device or sequence of Device
-        "cpu", "amaranth", or an open device. All lanes of all devices share the work, and what
-        fails on one is tried on another. Groups of one table need none.
-    operator : str
-        "range", or "window" for the window-join operator: ROWS windows and band form; see
-        docs/window-operator.md.
-    pruning : bool or Pruning
+    device : str, Device or sequence of Device, optional
+        "cpu", the default, "amaranth", or an open device. All lanes of all devices share the work,
+        and what fails on one is tried on another. Groups of one table need none.
+    operator : str, optional
+        "range", the default, or "window" for the window-join operator: ROWS windows and band form;
+        see docs/window-operator.md.
+    pruning : bool or Pruning, optional
         Whether the host leaves out pairs that cannot match, before the device sees
-        them (range joins only). The result is the same.
+        them (range joins only), as it does by default. The result is the same.
     running : Running, optional
         Order of the rows, policy and limits of tasks; its ``pruning`` is not used.
     memory_bytes : int, optional
@@ -116,7 +114,8 @@ def sql(
     Raises
     ------
     PenstockError
-        One of its leaves; the message says what is wrong, where, and what to do.
+        One of its leaves; the message says what is wrong, where, and what to do. So is an option
+        that the query does not use.
 
     Examples
     --------
@@ -130,6 +129,10 @@ def sql(
     ... ).to_pylist()
     [{'id': 1, 'cab': 7}]
     """
+    ways: list[Kind | Way] = [] if workers is None else [Way.WORKERS]
+    if operator == "window":
+        ways.append(Kind.OPERATOR)
+    entrance = Entrance.of(TABLES, sql, locals(), *ways)
     options = QueryOptions(
         time=time,
         rows=rows,
@@ -138,22 +141,18 @@ def sql(
         scale=scale,
         time_zone=time_zone,
         functions=functions,
+        entrance=entrance,
     )
+    device = "cpu" if device is None else device
+    pruning = True if pruning is None else pruning
     chosen = _operator(operator)
     arguments.mapping()("tables", tables)
     arguments.optional(arguments.one_or_each(arguments.span))("disorder", disorder)
     check_devices(device)
     arguments.optional(arguments.instance(Running, "a penstock.Running"))("running", running)
     sizes = pruning_sizes(pruning)
-    relations = relations_of(tables)
     check_workers(workers)
-    refuse_functions(functions, workers)
-    if not relations and memory_bytes is not None:
-        raise UsageError("memory_bytes is for a query with a relation; leave it out")
     arguments.optional(arguments.whole)("memory_bytes", memory_bytes)
-    if relations and len(relations) == len(tables) - 1:  # one source, so no window
-        named = None if operator == "range" else operator
-        refuse_windows({"disorder": disorder, "operator": named, "workers": workers})
     ordered = running is not None and running.ordered
     with memory_explained():
         loaded = {
@@ -170,12 +169,6 @@ def sql(
             schemas = {name: table.schema for name, table in given.items()}
             compiled = compile_select(text, schemas, own)
             if isinstance(compiled, GroupQuery):
-                others = {
-                    "disorder": disorder,
-                    "operator": None if operator == "range" else operator,
-                }
-                if own is options:
-                    refuse_of_one_table(device, others)
                 table = given[compiled.source.table]
                 groups = (
                     grouped_table(compiled, table)
@@ -184,9 +177,9 @@ def sql(
                 )
                 return pa.Table.from_batches(groups, groups.schema)
             if workers is not None:
-                return _joined_by_workers(
-                    text, given, own, workers, device, chosen, disorder, pruning, running
-                )
+                name = device_name(device)
+                rows = WorkerTable(text, given, own, workers, ordered=ordered, device=name)
+                return pa.Table.from_batches(rows, rows.schema)
             with using(device) as opened:
                 join = table_join(chosen)(
                     compiled, given, opened, disorder=disorder, pruning=sizes, running=running
@@ -201,31 +194,9 @@ def sql(
             return run_parts(query, loaded, options, ask, error)
 
 
-def _joined_by_workers(
-    query: str,
-    tables: Mapping[str, pa.Table],
-    options: QueryOptions,
-    workers: int,
-    device: str | Device | Sequence[Device],
-    operator: Operator,
-    disorder: Span | Mapping[str, Span] | None,
-    pruning: bool | Pruning,
-    running: Running | None,
-) -> pa.Table:
-    own = device_name(device)
-    for name, is_given in {
-        "operator": operator is not Operator.RANGE,
-        "disorder": disorder is not None,
-        "pruning": pruning is not True,
-    }.items():
-        if is_given:
-            raise UsageError(f"{name} is not for workers; leave {name} or workers out")
-    ordered = running is not None and running.ordered
-    join = WorkerTable(query, tables, options, workers, ordered=ordered, device=own)
-    return pa.Table.from_batches(join, join.schema)
-
-
-def _operator(name: str) -> Operator:
+def _operator(name: str | None) -> Operator:
+    if name is None:
+        return Operator.RANGE
     arguments.text("operator", name)
     try:
         return Operator(name)

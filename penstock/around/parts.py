@@ -10,8 +10,10 @@ import pyarrow as pa
 from sqlglot import exp
 
 from ..errors import QueryError
+from ..query.compiler import compile_select
 from ..query.options import QueryOptions
 from ..query.statement import SeveralJoinsError
+from ..uses import Entrance, Kind, Way, kinds_of
 
 #: What says that a query makes groups.
 OF_GROUPS = ("GROUP BY", "an aggregate")
@@ -226,3 +228,18 @@ class Surrounding(Protocol):
             It is wrong.
         """
         ...
+
+
+def refuse_unused(split: Split, entrance: Entrance) -> None:
+    """Refuse options of a call that no part of a query uses; any groups may be the engine's.
+
+    Raises
+    ------
+    UnusedError
+    """
+    found: set[Kind] = set()
+    for part in split.parts:
+        if isinstance(part, Joined):
+            reads = {name: split.schemas[name] for name in part.reads}
+            found |= kinds_of(compile_select(part.text, reads, part.options), part.looks_up)
+    entrance.also(Way.PARTS).refuse_unused({*found, Kind.GROUPED} if found else {Kind.PLAIN})

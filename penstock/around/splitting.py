@@ -20,7 +20,7 @@ from .clocks import Clocks
 from .given import check_fields, check_names, with_values
 from .nearest import rank_nearest
 from .ordering import order_joins, relations_last
-from .parts import Closing, Joined, Part, PartError, Relational, Split, Surrounding
+from .parts import Closing, Joined, Part, PartError, Relational, Split, Surrounding, refuse_unused
 from .qualified import output_names, qualified
 from .shapes import (
     add_needed,
@@ -79,11 +79,13 @@ def split(
     QueryError
         Nothing runs it.
     """
+    # Each of the parts may leave unused what another one uses.
+    entrance, options = options.entrance, replace(options, entrance=None)
     tree = with_column_names(without_filters(without_with(parse(text))), schemas)
     if not isinstance(tree, exp.Query):
         raise QueryError(f"a SELECT is needed, not {type(tree).__name__.upper()}")
-    if options.rows or options.scale or any(ROWS in t.meta for t in tree.find_all(exp.Table)):
-        raise PartError("ROWS and scale are for a query that is one join")
+    if any(ROWS in t.meta for t in tree.find_all(exp.Table)):
+        raise PartError("ROWS are for a query that is one join")
     check_names(tree, schemas, options)
     check_fields(tree, schemas)
     tree = with_values(tree, schemas, options.params or {})
@@ -98,12 +100,10 @@ def split(
     splitter.take_joins(whole)
     if not splitter.parts or not gives_all(whole, splitter.parts[-1], splitter.schemas):
         splitter.rest(whole)
-    joins = [part for part in splitter.parts if isinstance(part, Joined)]
-    if options.within is not None and all(part.looks_up for part in joins):
-        raise PartError("within is the window of a join, and Penstock runs none of this query's")
-    if options.time and joins and all(p.looks_up and not p.options.time for p in joins):
-        raise PartError("time is given, and no part of the query has one")
-    return Split(splitter.parts, names, splitter.schemas)
+    found = Split(splitter.parts, names, splitter.schemas)
+    if entrance is not None:
+        refuse_unused(found, entrance)
+    return found
 
 
 @dataclass

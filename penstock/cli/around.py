@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import closing
-from dataclasses import fields
 from time import monotonic
 from typing import Any
 
 import pyarrow as pa
 
-from penstock.host.device.base import Device
 from penstock.host.device.registry import open_device
 from penstock.host.execute.trace import Trace
 from penstock.host.join.lookup.source import RelationTable, relation_of, without_relations
@@ -19,54 +17,36 @@ from ..api.around import Table, columns_of, made_of, run_parts
 from ..api.lookups import table_with_relation
 from ..api.tables import sql
 from ..around.parts import Joined, Part
-from ..errors import QueryError, UsageError
+from ..errors import QueryError
 from ..plan.group_query import GroupQuery, lookup_of
 from ..plan.lookup import LookupPlan
 from ..plan.query import JoinQuery
 from ..query.compiler import compile_select
 from ..query.options import QueryOptions
+from ..uses import Entrance
 from . import inputs
 from .explain_lookup import show_path
 from .output import OutputArguments, run, show
 from .terminal import count, heading, line, note
-
-#: Options of a query that a call over tables lacks.
-_NOT_OF_TABLES = ("unique", "relation")
 
 
 def run_in_parts(
     asked: inputs.Asked,
     relations: Mapping[str, RelationTable],
     output: OutputArguments,
-    refused: Mapping[str, object],
-    device: Device | str,
     options: Mapping[str, Any],
 ) -> None:
     """Run a query that is more than one join.
 
     Parameters
     ----------
-    refused : mapping of str to value
-        Options that are about one join, with what was given; falsy where nothing was.
     options : mapping of str to value
         Of :func:`penstock.sql`, beside those of the query.
-
-    Raises
-    ------
-    UsageError
-        An option is about one join.
     """
-    for option, value in refused.items():
-        if value:
-            raise UsageError(
-                f"{option} is about one join, and this query is run in parts (penstock explain "
-                f"shows them); leave {option} out"
-            )
     began = monotonic()
     chosen = asked.options.chosen()
-    own = {f.name: getattr(chosen, f.name) for f in fields(chosen) if f.name not in _NOT_OF_TABLES}
-    tables = {**asked.tables(), **relations}
-    found = sql(asked.query, tables, device=device, **own, **options)
+    own = {name: value for name, value in vars(chosen).items() if value not in (None, {})}
+    found = sql(asked.query, {**asked.tables(), **relations}, **own, **options)
     first = run(found.to_batches(), found.schema, output, Trace(False))
     seconds = monotonic() - began
     if output.out is None:
@@ -77,6 +57,7 @@ def run_in_parts(
 
 def explain_parts(
     asked: inputs.Asked,
+    entrance: Entrance,
     relations: Mapping[str, RelationTable],
     explain: Callable[[JoinQuery | GroupQuery, Mapping[str, pa.Table]], None],
     why: QueryError,
@@ -100,7 +81,8 @@ def explain_parts(
             return pa.Table.from_batches(rows, rows.schema)
 
     tables = {**asked.tables(), **relations}
-    run_parts(asked.query, tables, asked.options.chosen(), join, why, _show_part)
+    chosen = asked.options.chosen(entrance=entrance)
+    run_parts(asked.query, tables, chosen, join, why, _show_part)
 
 
 def _show_part(part: Part, reads: Mapping[str, Table]) -> None:

@@ -13,7 +13,7 @@ from penstock.constraints.boards import board as find_board
 from penstock.host.devices.board.package import Package
 from penstock.host.rows.files import write_text
 
-from ..errors import MissingToolError, UsageError
+from ..errors import MissingToolError, UsageError, installing
 from . import build, inputs, kernel_build
 from .options import group, grouped, option
 from .stopping import stops
@@ -90,7 +90,7 @@ def command(context: typer.Context, board: VirtualBoard) -> None:
     except ModuleNotFoundError as error:
         raise MissingToolError(
             f"the virtual board needs the package {error.name}, which is not installed; "
-            "pip install 'penstock[board,rtl]' into an environment of its own"
+            f"in an environment of its own, {installing('board,rtl')}"
         ) from error
     from penstock.sim.deploy import deploy
     from penstock.sim.verilated.board import MemoryModel

@@ -13,7 +13,7 @@ from penstock.host.device.registry import open_device
 from penstock.host.join.table.table_join import TableJoin
 from penstock.host.keys.prepare import layout
 
-from ..errors import MissingToolError, PenstockError, UsageError
+from ..errors import MissingToolError, PenstockError, UsageError, installing
 from ..plan.forms import JoinForm, join_form
 from ..plan.group_query import GroupQuery
 from ..program import BandProgram, Mode, Program
@@ -143,8 +143,7 @@ def building() -> Iterator[None]:
         raise
     except ModuleNotFoundError as error:
         raise MissingToolError(
-            f"hardware is generated with {error.name}, which is not installed; "
-            "run `pip install 'penstock[rtl]'`"
+            f"hardware is generated with {error.name}, which is not installed; {installing('rtl')}"
         ) from None
     except ValueError as error:
         raise UsageError(str(error)) from None

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,8 +18,9 @@ from penstock.host.device.base import Device
 from penstock.host.device.registry import open_device
 from penstock.host.join.table.table_join import TableJoin
 from penstock.host.rows.files import read_table
+from penstock.sim.local_spark.java import ensure_java
 
-from ..errors import DataError, MissingToolError
+from ..errors import DataError, MissingToolError, installing
 from ..query import JoinQuery, compile_query
 from .options import grouped
 from .terminal import NUMBERS, count, errors, note, results, table
@@ -32,7 +34,8 @@ _SELECT = (
 #: Orders and positions of the slice that is simulated: a few thousand cycles, some seconds.
 _SLICE_ORDERS = 360
 _SLICE_POSITIONS = 4_000
-
+#: Packages that it needs, and the extras that bring them.
+_PACKAGES = {"pyspark": "spark", "amaranth": "rtl", "matplotlib": "demo"}
 
 app = typer.Typer(add_completion=False)
 
@@ -56,6 +59,7 @@ def command(
     seed: Annotated[int, typer.Option(help="Of the generated city.")] = 1,
 ) -> None:
     """Join ride orders with vehicle positions nearby: CPU, Spark, and simulated hardware."""
+    _require_packages()
     tables = _generate(out, seconds, seed)
     query = _query(tables, diff, window)
     report = table("where", "rows", "evaluations", "seconds", "evaluations/s", right=NUMBERS)
@@ -80,6 +84,23 @@ def command(
         from .picture import draw
 
         draw(path, tables, direct.table, trace, units, diff, window)
+
+
+def _require_packages() -> None:
+    """Look for all that the demo needs, before it does anything.
+
+    Raises
+    ------
+    MissingToolError
+    """
+    missing = {name: extra for name, extra in _PACKAGES.items() if find_spec(name) is None}
+    if missing:
+        verb = "is" if len(missing) == 1 else "are"
+        raise MissingToolError(
+            f"the demo needs {', '.join(missing)}, which {verb} not installed; "
+            f"{installing(','.join(missing.values()))}"
+        )
+    ensure_java()
 
 
 @dataclass(frozen=True)
@@ -137,15 +158,10 @@ def _on_cpu(query: JoinQuery, tables: dict[str, pa.Table]) -> _Run:
 
 
 def _on_spark(query: JoinQuery, out: Path, evaluations: int) -> _Run:
-    try:
-        from penstock.sim.local_spark.session import local_session
+    from penstock.sim.local_spark.session import local_session
 
-        from .. import spark_bridge
-    except ModuleNotFoundError as error:
-        raise MissingToolError(
-            f"the demo joins from Spark, and {error.name} is not installed; "
-            "pip install 'penstock[spark]'"
-        ) from None
+    from .. import spark_bridge
+
     with _step("starting Spark"):
         spark = local_session("penstock demo")
     try:

@@ -21,7 +21,7 @@ from penstock.host.keys.prepare import MOST_SEARCHED, layout
 from penstock.host.prune.expectation import expectation
 from penstock.host.windows.run import still
 
-from ..errors import DeviceError, MistakenError, PenstockError, QueryError
+from ..errors import DeviceError, MistakenError, PenstockError, QueryError, installing
 from ..expr.columns import Vector
 from ..expr.node import Expr, show
 from ..plan.band import BandForm, Bound
@@ -31,12 +31,13 @@ from ..plan.query import JoinQuery, RowsWindow, other
 from ..program import BandProgram, GeneralProgram, Mode, Program, WindowProgram
 from ..query.overflow import beyond_spark
 from ..types import Type
+from ..uses import EXPLAIN, Entrance, Way
 from . import inputs
 from .around import explain_parts
 from .explain_groups import explain_table, show_groups
 from .explain_lookup import explain_lookup
 from .lookup import LookupArguments
-from .options import grouped
+from .options import Written, grouped
 from .terminal import count, heading, line, results, table
 
 app = typer.Typer(add_completion=False)
@@ -45,19 +46,25 @@ app = typer.Typer(add_completion=False)
 @app.command()
 @grouped
 def command(
-    asked: inputs.Asked, looked_up: LookupArguments, no_band: inputs.NoBand = False
+    asked: inputs.Asked,
+    looked_up: LookupArguments,
+    written: Written,
+    no_band: inputs.NoBand = False,
 ) -> None:
     """Show windows, widths, prepared keys, band tests or pipeline stages, and devices."""
-    relations = looked_up.given()
+    relations, entrance = looked_up.given(), Entrance(EXPLAIN, frozenset(written))
+    if looked_up.nodes is None:
+        entrance = entrance.also(Way.NODELESS)
     try:
         if relations:
-            explain_lookup(asked, relations, looked_up.memory_bytes)
+            explain_lookup(asked, entrance, relations, looked_up.memory_bytes)
             return
-        given = asked.compiled()
+        given = asked.compiled(entrance)
     except MistakenError:
         raise
     except QueryError as error:
-        explain_parts(asked, relations, partial(_explain, band=not no_band), error)
+        explain = partial(_explain, band=not no_band)
+        explain_parts(asked, entrance, relations, explain, error)
         return
     _explain(given.query, given.tables(), band=not no_band)
 
@@ -255,7 +262,7 @@ def _show_stages(program: GeneralProgram, modes: frozenset[Mode]) -> None:
     try:
         from penstock.hw.join.config import JoinConfig
     except ModuleNotFoundError:
-        line("pipeline", "not shown: needs pip install 'penstock[rtl]'")
+        line("pipeline", f"not shown: it needs amaranth; {installing('rtl')}")
         return
     try:
         plan = JoinConfig(program=program, modes=modes | PAIRS).schedule
@@ -296,8 +303,9 @@ def _show_operator(query: JoinQuery, programs: Sequence[Program]) -> None:
     """Show which devices can run the window-join operator for the query, or why others cannot."""
     heading("window operator (--operator window)")
     rows = query.window
-    if query.aggregation is not None or not isinstance(rows, RowsWindow):
+    if query.aggregation is not None or query.kind.is_existence or not isinstance(rows, RowsWindow):
         what = "a time window" if query.aggregation is None else "aggregates"
+        what = f"a {query.kind.value} JOIN" if query.kind.is_existence else what
         line("none", f"it gives the pairs of ROWS windows; this query has {what}")
         return
     # The window over the right side comes first: it matches rows of the left side.

@@ -15,6 +15,7 @@ from penstock.host.relation.border import Version
 from ..expr.node import show
 from ..plan.group_query import GroupQuery, lookup_of
 from ..plan.lookup import LookupPlan
+from ..uses import Entrance
 from .explain_groups import show_groups
 from .inputs import Asked
 from .lookup import one_of
@@ -36,7 +37,10 @@ def show_path(plan: LookupPlan, version: Version) -> None:
 
 
 def explain_lookup(
-    asked: Asked, relations: Mapping[str, RelationTable], memory_bytes: int | None
+    asked: Asked,
+    entrance: Entrance,
+    relations: Mapping[str, RelationTable],
+    memory_bytes: int | None,
 ) -> None:
     """Print layout, path, shares of memory and expected hits.
 
@@ -47,7 +51,7 @@ def explain_lookup(
     """
     name, relation = one_of(relations)
     with closing(relation.open()) as stored:
-        query = asked.compiled({name: stored.schema}, relation=name)
+        query = asked.compiled(entrance, {name: stored.schema}, relation=name)
         found = lookup_of(query.query)
         plan, version = LookupPlan(found, name, stored.found_by), stored.version()
         names = found.names

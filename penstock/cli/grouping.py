@@ -3,93 +3,24 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from time import monotonic
 
 from penstock.host.execute.trace import Trace
-from penstock.host.grouping import GroupedTable, grouped_table
+from penstock.host.grouping import GroupedTable
 from penstock.host.metrics import serve_metrics
 from penstock.host.rows.files import write_text
 from penstock.host.workers.table import WorkerTable
 
-from ..errors import UsageError
-from ..plan.group_query import GroupQuery
 from .inputs import Inputs
 from .output import OutputArguments, run, show
 from .terminal import count, note
 
 
-def group_file(
-    given: Inputs,
-    output: OutputArguments,
-    refused: dict[str, object],
-    workers: int | None,
-    ordered: bool,
-) -> None:
-    """Group the one file of a query.
-
-    Parameters
-    ----------
-    workers : int or None
-        Processes that share the work; None for this one.
-    ordered : bool
-        Whether groups are put in order.
-    refused : dict of str to value
-        Options of joins, with what was given; falsy where nothing was.
-
-    Raises
-    ------
-    UsageError
-        An option is about joins.
-    """
-    query = given.query
-    assert isinstance(query, GroupQuery)
-    for option, value in refused.items():
-        if value:
-            raise UsageError(
-                f"{option} is about joins, and the query is over one table, whose groups this "
-                f"process folds itself; leave {option} out"
-            )
-    if workers is None:
-        ((_, table),) = given.tables().items()
-        write_groups(grouped_table(query, table), output)
-    else:
-        write_shared(given, output, workers, ordered)
-
-
-def join_by_workers(
-    given: Inputs,
-    output: OutputArguments,
-    refused: Mapping[str, object],
-    workers: int,
-    ordered: bool,
-) -> None:
-    """Join the files of a query on worker processes.
-
-    Parameters
-    ----------
-    refused : mapping of str to value
-        Options of devices and joins, with what was given; falsy where nothing was.
-
-    Raises
-    ------
-    UsageError
-        An option is for joins in one process, or the device takes options.
-    """
-    device = refused.get("--device") or "cpu"
-    for option, value in refused.items():
-        if value and option != "--device":
-            raise UsageError(
-                f"{option} is for joins in one process: each worker opens the device by its name; "
-                f"leave {option} or --workers out"
-            )
-    write_shared(given, output, workers, ordered, str(device))
-
-
 def write_shared(
-    given: Inputs, output: OutputArguments, workers: int, ordered: bool, device: str = "cpu"
+    given: Inputs, output: OutputArguments, workers: int, ordered: bool, device: str
 ) -> None:
     """Write what workers make of the tables."""
     trace = Trace(output.trace is not None)

@@ -26,6 +26,7 @@ from ..plan.query import other
 from ..query import JoinQuery
 from ..query.compiler import compile_select
 from ..query.options import QueryOptions
+from ..uses import Entrance
 from . import values
 from .options import argument, group, option
 
@@ -149,16 +150,18 @@ class QueryArguments:
         files: TableFiles,
         others: Mapping[str, pa.Schema] | None = None,
         relation: str | None = None,
+        entrance: Entrance | None = None,
     ) -> Inputs:
         """Compile a query against the schemas of its files, and of other tables."""
         schemas = files.schemas() | dict(others or {})
-        options = self.chosen(relation)
+        options = self.chosen(relation, entrance)
         return Inputs(compile_select(query, schemas, options), files, schemas, options)
 
-    def chosen(self, relation: str | None = None) -> QueryOptions:
+    def chosen(self, relation: str | None = None, entrance: Entrance | None = None) -> QueryOptions:
         """The options as the compiler takes them."""
         return QueryOptions(
             relation=relation,
+            entrance=entrance,
             time=values.pairs(self.time or (), "time"),
             rows=values.rows(self.rows),
             within=values.span(self.within, "within"),
@@ -189,17 +192,22 @@ class Asked:
     options: QueryArguments
 
     def compiled(
-        self, others: Mapping[str, pa.Schema] | None = None, relation: str | None = None
+        self,
+        entrance: Entrance,
+        others: Mapping[str, pa.Schema] | None = None,
+        relation: str | None = None,
     ) -> Inputs:
         """Compile the query against the schemas of its files, and of other tables.
 
         Parameters
         ----------
+        entrance : Entrance
+            The options that the user wrote.
         others : mapping of name to pyarrow.Schema, optional
         relation : str, optional
             The one of them that is a relation.
         """
-        return self.options.compiled(self.query, self.files, others, relation)
+        return self.options.compiled(self.query, self.files, others, relation, entrance)
 
     @property
     def query(self) -> str:

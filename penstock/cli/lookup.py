@@ -12,17 +12,17 @@ from time import monotonic
 import pyarrow as pa
 
 from penstock.host.device.base import Device
+from penstock.host.execute.running import Running
 from penstock.host.execute.trace import Trace
 from penstock.host.grouping import GroupedTable
 from penstock.host.join.lookup.base import RelationJoin
 from penstock.host.join.lookup.opening import open_lookup
 from penstock.host.join.lookup.source import RelationTable, relation, relation_of
-from penstock.host.prune.sizes import pruning_sizes
 from penstock.host.rows.files import write_text
 
-from ..errors import UsageError
 from ..plan.group_query import GroupQuery, lookup_of
 from ..plan.lookup import LookupPlan
+from ..uses import Entrance
 from . import values
 from .grouping import write_groups
 from .inputs import Asked, Texts
@@ -51,30 +51,15 @@ class LookupArguments:
     )
 
     def given(self) -> dict[str, RelationTable]:
-        """The relations, by their names in the query.
-
-        Raises
-        ------
-        UsageError
-            Other options are given without it.
-        """
-        if not self.relation:
-            if (self.memory, self.nodes, self.nodes_token) != (None,) * 3 or (
-                self.algorithm != "auto"
-            ):
-                raise UsageError(
-                    "--memory, --algorithm, --nodes and --nodes-token are for a query with "
-                    "--relation"
-                )
-            return {}
+        """The relations, by their names in the query."""
         return {
             name: relation(
                 location,
                 algorithm=self.algorithm,
                 nodes=self.nodes == _RING or (self.nodes.split(",") if self.nodes else False),
-                token_file=self.nodes_token,
+                token_file=self.nodes_token if self.nodes else None,
             )
-            for name, location in values.pairs(self.relation, "relation").items()
+            for name, location in values.pairs(self.relation or (), "relation").items()
         }
 
     @property
@@ -98,11 +83,12 @@ def one_of(relations: Mapping[str, RelationTable]) -> tuple[str, RelationTable]:
 
 def join_with_relation(
     asked: Asked,
+    entrance: Entrance,
     relations: Mapping[str, RelationTable],
     memory_bytes: int | None,
     device: Device,
     output: OutputArguments,
-    ordered: bool,
+    running: Running,
 ) -> None:
     """Join a file with a relation, in a fixed amount of memory.
 
@@ -113,13 +99,13 @@ def join_with_relation(
     """
     name, table = one_of(relations)
     with closing(table.open()) as stored:
-        query = asked.compiled({name: stored.schema}, relation=name)
+        query = asked.compiled(entrance, {name: stored.schema}, relation=name)
         found = query.query
         is_above = isinstance(found, GroupQuery)
         plan = LookupPlan(lookup_of(found), name, stored.found_by)
         source = query.files.source(plan.outer.table)
-        ordered = ordered or is_above  # rows of a group are folded in their order
-        options = table.options(memory_bytes, ordered=ordered, pruning=pruning_sizes(True))
+        ordered = running.ordered or is_above  # rows of a group are folded in their order
+        options = table.options(memory_bytes, ordered=ordered, pruning=running.sizes)
         join = open_lookup(plan, source.schema, stored, [device], replace(options, refresh=False))
         if is_above:
             groups = GroupedTable(found, source.schema, source.batches, lookup=join)

@@ -62,9 +62,9 @@ for _name, _help in COMMANDS.items():
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        from importlib.metadata import version
+        from .. import __version__
 
-        typer.echo(f"penstock {version('penstock')}")
+        typer.echo(f"penstock {__version__}")
         raise typer.Exit
 
 

@@ -11,9 +11,40 @@ from typing import Annotated, Any, TypeVar, dataclass_transform, get_type_hints
 
 import typer
 
+from ..uses import UnusedError
 from .places import local_places
 
 T = TypeVar("T")
+
+#: Options that Python calls otherwise.
+_IN_PYTHON = {
+    "param": "params",
+    "memory": "memory_bytes",
+    "no_pruning": "pruning",
+    "ordered": "running",
+}
+
+
+class Written(dict[str, str]):
+    """The options that the user wrote, also where they say the default, by Python's names.
+
+    A command that :func:`grouped` makes may take it. Values are the options' spellings.
+    """
+
+    @classmethod
+    def in_context(cls, context: typer.Context) -> Written:
+        """Look through the options of the command that runs."""
+        made = cls()
+        for one in context.command.params:
+            name = str(one.name)
+            source = context.get_parameter_source(name)
+            # Typer has its own copy of the enumeration, depending on its version.
+            if source is None or source.name != "COMMANDLINE" or one.param_type_name != "option":
+                continue
+            is_off = context.params[name] is False and one.secondary_opts
+            spellings = one.secondary_opts if is_off else one.opts
+            made[_IN_PYTHON.get(name, name)] = max(spellings, key=len)
+        return made
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True)
@@ -49,7 +80,12 @@ def grouped(command: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(command)
     def called(**values: Any) -> Any:
         values = local_places(values)
-        return command(**{one.name: _value(one, values) for one in taken})
+        made = {one.name: _value(one, values) for one in taken}
+        try:
+            return command(**made)
+        except UnusedError as error:
+            written = next((one for one in made.values() if isinstance(one, Written)), {})
+            raise error.spelled(written.get(error.option, f"--{error.option}")) from None
 
     called.__signature__ = inspect.Signature(options)  # pyright: ignore[reportAttributeAccessIssue]
     called.__annotations__ = {option.name: option.annotation for option in options}
@@ -60,6 +96,8 @@ def _flattened(parameters: Iterable[Parameter]) -> Iterator[Parameter]:
     for one in parameters:
         if is_dataclass(one.annotation):
             yield from _flattened(_fields(one.annotation))
+        elif one.annotation is Written:
+            yield one.replace(annotation=typer.Context, kind=Parameter.KEYWORD_ONLY)
         else:
             yield one.replace(kind=Parameter.KEYWORD_ONLY)
 
@@ -79,6 +117,8 @@ def _fields(group: Any) -> list[Parameter]:
 
 
 def _value(one: Parameter, values: dict[str, Any]) -> Any:
+    if one.annotation is Written:
+        return Written.in_context(values[one.name])
     if not is_dataclass(one.annotation):
         return values[one.name]
     return one.annotation(  # pyright: ignore[reportCallIssue]

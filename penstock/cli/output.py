@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from time import monotonic
+from typing import Any
 
 import pyarrow as pa
 
@@ -77,8 +78,9 @@ def show(rows: pa.Table, total: int) -> None:
         if pa.types.is_integer(field.type) or pa.types.is_floating(field.type)
     }
     shown = table(*rows.schema.names, right=numbers)
-    for row in rows.to_pylist():
-        shown.add_row(*("NULL" if value is None else str(value) for value in row.values()))
+    for row in range(rows.num_rows):
+        values = (_plain(column[row]) for column in rows.columns)
+        shown.add_row(*("NULL" if value is None else str(value) for value in values))
     results.print(shown)
     if total > rows.num_rows:
         results.print(
@@ -86,3 +88,20 @@ def show(rows: pa.Table, total: int) -> None:
             style="dim",
             highlight=False,
         )
+
+
+def _plain(value: Any) -> Any:
+    """The value of Arrow in Python; nanoseconds, for which Python has no class, as text."""
+    kind = value.type
+    if not value.is_valid:
+        return None
+    if pa.types.is_struct(kind):
+        return {name: _plain(one) for name, one in value.items()}
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+        return [_plain(one) for one in value]
+    if getattr(kind, "unit", "") != "ns":
+        return value.as_py()
+    if pa.types.is_duration(kind):
+        whole, rest = divmod(value.value, 10**9)
+        return f"{whole}.{rest:09d} s"
+    return str(value.cast(pa.string()))

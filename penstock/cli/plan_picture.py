@@ -12,7 +12,7 @@ from penstock.host.model import solve
 from penstock.host.model.cpu import Cores
 from penstock.host.model.load import Load
 
-from ..errors import FileError, MissingToolError, UsageError
+from ..errors import FileError, MissingToolError, UsageError, installing
 
 _INK, _SHADES = "#1b2a41", ("#9cc5d3", "#2a7f9e", "#12495e")
 #: Windows to draw, as multiples of the requested one.
@@ -65,7 +65,7 @@ def check(path: Path) -> None:
         import matplotlib as mpl
     except ModuleNotFoundError:
         raise MissingToolError(
-            "pictures need matplotlib, which is not installed; pip install 'penstock[demo]'"
+            f"pictures need matplotlib, which is not installed; {installing('demo')}"
         ) from None
     mpl.use("Agg")
 

@@ -16,6 +16,7 @@ from penstock.host.device.operator import Operator
 from penstock.host.execute.running import Running
 from penstock.host.execute.stats import Stats
 from penstock.host.execute.trace import Trace
+from penstock.host.grouping import grouped_table
 from penstock.host.join.table.operators import table_join
 from penstock.host.join.table.report import table_report
 from penstock.host.join.table.table_join import TableJoin
@@ -25,11 +26,12 @@ from penstock.host.rows.files import write_text
 
 from ..errors import MistakenError, QueryError
 from ..plan.group_query import GroupQuery
+from ..uses import COMMAND, LOOKUPS, Entrance, Kind, Way
 from . import inputs, values
 from .around import run_in_parts
-from .grouping import group_file, join_by_workers
+from .grouping import write_groups, write_shared
 from .lookup import LookupArguments, join_with_relation
-from .options import group, grouped, option
+from .options import Written, group, grouped, option
 from .output import OutputArguments, run, show
 from .terminal import count, meter, note
 
@@ -53,14 +55,6 @@ class DeviceArguments:
     address: inputs.Address = None
     token_file: inputs.TokenFile = None
     package: inputs.Package = None
-
-    def given(self) -> dict[str, object]:
-        """Options that differ from their defaults."""
-        return {
-            f"--{field.name.replace('_', '-')}": getattr(self, field.name)
-            for field in fields(self)
-            if getattr(self, field.name) != field.default
-        }
 
     def open(self) -> Device:
         """Open the device."""
@@ -90,14 +84,6 @@ class HowArguments:
         "Processes that join the tables, or group one, together.", min=1, max=4096
     )
 
-    def of_joins(self) -> dict[str, object]:
-        """Options that only joins have, with what was given."""
-        return {
-            "--disorder": self.disorder,
-            "--no-band": self.no_band,
-            "--no-pruning": self.no_pruning,
-        }
-
 
 app = typer.Typer(add_completion=False)
 
@@ -110,46 +96,53 @@ def command(
     device: DeviceArguments,
     output: OutputArguments,
     how: HowArguments,
+    written: Written,
 ) -> None:
     """Join two tables over a time or ROWS window, aggregate what joins, or group one table."""
     output.check()
     relations, memory = looked_up.given(), looked_up.memory_bytes
+    ways: dict[Kind | Way, bool] = {
+        Way.WORKERS: how.workers is not None,
+        Way.SAVED: output.out is not None,
+        Way.NODELESS: looked_up.nodes is None,
+        Kind.OPERATOR: device.operator is Operator.WINDOW,
+    }
+    entrance = Entrance(COMMAND, frozenset(written)).also(*(way for way in ways if ways[way]))
     try:
         if relations:
             with device.open() as opened:
-                join_with_relation(asked, relations, memory, opened, output, how.ordered)
+                running = Running(ordered=how.ordered, pruning=not how.no_pruning)
+                join_with_relation(asked, entrance, relations, memory, opened, output, running)
             return
-        given = asked.compiled()
+        given = asked.compiled(entrance)
     except MistakenError:
         raise
     except QueryError:
-        refused = {
-            "--stats": output.stats,
-            "--trace": output.trace,
-            "--metrics-port": output.metrics_port is not None,
-            "--no-band": how.no_band,
-        }
-        if how.workers is not None:  # which open the device by its name
-            refused |= {key: v for key, v in device.given().items() if key != "--device"}
-        options = {
-            "operator": device.operator.value,
-            "disorder": values.spans(how.disorder or (), "disorder") or None,
-            "pruning": not how.no_pruning,
-            "running": Running(ordered=how.ordered),
-            "workers": how.workers,
-            "memory_bytes": memory,
-        }
+        lookups = () if relations else LOOKUPS
+        entrance.also(Way.PARTS).refuse_unused({*Kind}.difference(lookups))
         with nullcontext(device.device) if how.workers else device.open() as opened:
-            run_in_parts(asked, relations, output, refused, opened, options)
+            options = {
+                "device": opened,
+                "operator": device.operator.value,
+                "disorder": values.spans(how.disorder or (), "disorder"),
+                "pruning": not how.no_pruning,
+                "running": Running(ordered=how.ordered),
+                "workers": how.workers,
+                "memory_bytes": memory,
+            }
+            for one in fields(device):  # all of which say what device= is
+                if one.name in written and one.name != "operator":
+                    written.setdefault("device", written[one.name])
+            own = {name: value for name, value in options.items() if name in written}
+            run_in_parts(asked, relations, output, own)
         return
     query = given.query
-    if isinstance(query, GroupQuery):
-        refused = {**device.given(), **how.of_joins()}
-        group_file(given, output, refused, how.workers, how.ordered)
-        return
     if how.workers is not None:
-        refused = {**device.given(), **how.of_joins()}
-        join_by_workers(given, output, refused, how.workers, how.ordered)
+        write_shared(given, output, how.workers, how.ordered, device.device)
+        return
+    if isinstance(query, GroupQuery):
+        ((_, table),) = given.tables().items()
+        write_groups(grouped_table(query, table), output)
         return
     trace = Trace(output.trace is not None)
     with device.open() as opened, meter(how.progress) as shown:

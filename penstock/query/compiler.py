@@ -10,7 +10,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from .. import arguments
-from ..errors import QueryError
+from ..errors import MistakenError, QueryError
 from ..expr import ops
 from ..expr.node import Expr, Op
 from ..plan.group_query import GroupQuery
@@ -20,6 +20,7 @@ from ..plan.sessions import session_column
 from ..plan.simplify import simplify
 from ..plan.window import RowsWindow, TimeWindow, Window
 from ..types import UNIT_NS
+from ..uses import QUERY, Entrance, kinds_of
 from ..zones import zone_of
 from .conditions import conditions, move_one_sided
 from .grouped import follows_time, group_lookup, group_query
@@ -34,6 +35,9 @@ from .session_join import sessions_of
 from .sources import SourceReader
 from .statement import Statement, read_statement
 from .time_rules import TimeRules
+
+#: Options of which only some kinds of query have a use.
+_WINDOWS = ("time", "rows", "within")
 
 
 def compile_query(
@@ -110,7 +114,13 @@ def _compiled(
         return with_room(lambda: _compile(text, schemas, chosen, only_joins), text)
 
     key = key_of(text, schemas, chosen)
-    return compiled() if key is None else _kept.find((key, only_joins), compiled)
+    query = compiled() if key is None else _kept.find((key, only_joins), compiled)
+    kinds = kinds_of(query, chosen.relation is not None)
+    windows = {name for name in _WINDOWS if getattr(chosen, name) not in (None, {})}
+    Entrance(QUERY, frozenset(windows)).refuse_unused(kinds)
+    if chosen.entrance is not None:
+        chosen.entrance.refuse_unused(kinds)
+    return query
 
 
 _kept = KeptQueries()
@@ -164,9 +174,8 @@ def _session_join(
     """The query whose rows meet in sessions. A row that cannot match is of its session, too."""
     calls = statement.sessions
     assert calls is not None
-    has_rows = options.rows is not None or any(source.rows for source in statement.sources)
-    if options.within is not None or has_rows:
-        raise QueryError("session_window is the window of the join; leave within and ROWS out")
+    if any(source.rows for source in statement.sources):
+        raise QueryError("session_window is the window of the join; leave ROWS out")
     filters, conjuncts = conditions(statement)
     sessions = sessions_of(calls, conjuncts, statement.scope, times, rules)
     groups = SideTimes((session_column(LEFT), session_column(RIGHT)), "", ("", ""))
@@ -192,7 +201,7 @@ def _lookup(
     is_above = made is not None and not only_joins and (
         made.side != stream or (not options.unique and follows_time(statement, times, stream))
     )  # fmt: skip
-    check_lookup(statement, options, is_above=is_above)
+    check_lookup(statement, str(options.relation), is_above=is_above)
     if made is not None and not is_above and isinstance(tree, exp.Select):
         check_joined(made, tree)
     filters, conjuncts = conditions(statement)
@@ -269,5 +278,5 @@ def time_columns(
 def _dotted(name: str) -> tuple[str, str]:
     table, dot, column = name.partition(".")
     if not dot:
-        raise QueryError(f"scale needs table.column, not {name!r}")
+        raise MistakenError(f"scale needs table.column, not {name!r}")
     return table.lower(), column.lower()

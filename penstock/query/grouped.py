@@ -46,15 +46,10 @@ def group_query(
     """
     (source,), made = statement.sources, statement.aggregation
     assert made is not None
-    if source.rows is not None or options.rows is not None:
+    if source.rows is not None:
         raise QueryError(
             f"ROWS are of a join, and {source.alias} is the only table; leave them out, and group "
             "by window(...) for groups in time"
-        )
-    if options.within is not None:
-        raise QueryError(
-            f"within is the window of a join, and {source.alias} is the only table; leave it out, "
-            "and group by window(...) for groups in time"
         )
     time = event_time(statement, times, LEFT)
     if not follows_time(statement, times, LEFT):

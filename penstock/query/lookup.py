@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from ..errors import QueryError
 from ..plan.query import LEFT, RIGHT, JoinKind
-from .options import QueryOptions
 from .scope import Source
 from .statement import Statement
 
@@ -21,7 +20,7 @@ def stream_side(statement: Statement, relation: str) -> str:
     return RIGHT if inner is statement.sources[0] else LEFT
 
 
-def check_lookup(statement: Statement, options: QueryOptions, *, is_above: bool) -> None:
+def check_lookup(statement: Statement, name: str, *, is_above: bool) -> None:
     """Refuse what cannot be answered row by row of the stream.
 
     Parameters
@@ -33,18 +32,10 @@ def check_lookup(statement: Statement, options: QueryOptions, *, is_above: bool)
     Raises
     ------
     QueryError
-        Both or none of the tables are the relation, a window is given, rows of the relation would
-        have to leave without a match, or groups are not of the stream's rows.
+        Both or none of the tables are the relation, one has ROWS, rows of the relation would have
+        to leave without a match, or groups are not of the stream's rows.
     """
-    name = str(options.relation)
     relation, stream = _sides(statement, name)
-    for option in ("rows", "within") if is_above else ("time", "rows", "within"):
-        if getattr(options, option):
-            raise QueryError(
-                f"{option} is given, but a join with a relation has no window: each row of "
-                f"{stream.alias} meets all rows of {relation.alias}; leave {option} out, and write "
-                "bounds on time into ON"
-            )
     for source in statement.sources:
         if source.rows is not None:
             raise QueryError(

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
 from .. import arguments
 from ..user_functions import ColumnFunction, PairFunction, Udf
+from ..uses import Entrance
 
 #: Size of a window: rows for both sides, or by alias or table.
 Rows = int | Mapping[str, int]
@@ -43,6 +44,8 @@ class QueryOptions:
         The table that is a relation: its rows are looked up, without a window.
     functions : mapping of name to function, optional
         Of :func:`penstock.udf`, by the names that the query calls them.
+    entrance : Entrance, optional
+        The call that these are from, whose options are refused where the query does not use them.
 
     Raises
     ------
@@ -59,6 +62,11 @@ class QueryOptions:
     time_zone: str | None = None
     relation: str | None = None
     functions: Mapping[str, Udf] | None = None
+    entrance: Entrance | None = field(default=None, compare=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Other processes get what was looked at.
+        return {**vars(self), "entrance": None}
 
     def __post_init__(self) -> None:
         for name, check in _CHECKS.items():

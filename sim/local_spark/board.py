@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from tempfile import mkdtemp
 
-from penstock.errors import MissingToolError
+from penstock.errors import MissingToolError, installing
 
 from .child import Child
 
@@ -117,5 +117,5 @@ def _check(python: Path) -> None:
         said = (done.stderr.strip().splitlines() or [""])[-1]
         raise MissingToolError(
             f"{python} has no PYNQ with its remote protocol ({said}); make an environment for it: "
-            "python3 -m venv board; board/bin/pip install 'penstock[board,rtl]'"
+            "python3 -m venv board; then, with its pip, " + installing("board,rtl")
         )

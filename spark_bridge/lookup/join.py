@@ -10,7 +10,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from penstock.errors import QueryError, UsageError
+from penstock.errors import QueryError
 from penstock.host.join.lookup.source import RelationTable
 from penstock.host.prune.sizes import pruning_sizes
 from penstock.host.relation import open_relation
@@ -18,6 +18,7 @@ from penstock.plan.lookup import LookupPlan
 from penstock.plan.plan import plan
 from penstock.query.compiler import compile_query
 from penstock.query.options import QueryOptions
+from penstock.uses import Way
 
 from ..batch.join import joined_schema
 from ..blobs import BLOB, BUCKET, SCHEMA
@@ -116,17 +117,16 @@ class LookupCall:
         """
         conf, asked = Conf.read(spark), arguments.asked
         given, device = call_options(spark, options, conf)
-        if given.pop("keys", None) is not None:
-            raise UsageError(
-                "keys is for joins over a window; rows that are looked up are sent by the key of "
-                'the relation, with partitioning="arcs"; leave keys out'
-            )
+        given.pop("keys", None)
         ((name, table),) = ((n, t) for n, t in tables.items() if isinstance(t, RelationTable))
         frames = {
             one: frame_of(spark, one, frame)
             for one, frame in tables.items()
             if not isinstance(frame, RelationTable)
         }
+        entrance = given.get("entrance")
+        if entrance is not None and not any(frame.isStreaming for frame in frames.values()):
+            given["entrance"] = entrance.also(Way.BATCH)
         chosen = QueryOptions(
             **given, unique=arguments.unique, time_zone=session_zone(spark, text), relation=name
         )
@@ -230,13 +230,6 @@ class LookupCall:
 
         slots = [F.col(f"`{self.rows.slot_of[name]}`") for name in self.plan.sought_columns]
         return moved.repartitionById(lanes, computed(arc, "int", slots))
-
-
-def refuse_without_relation(**given: object) -> None:
-    """Refuse arguments that are about relations, of a query without one."""
-    for argument, value in given.items():
-        if value is not None:
-            raise UsageError(f"{argument} is for a query with a relation; leave it out")
 
 
 def _mapped(frame: DataFrame, task: LookupTask, schema: pa.Schema) -> DataFrame:

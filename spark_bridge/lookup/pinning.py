@@ -39,9 +39,4 @@ def version_of(
         fixed = stored.newest() if table.refresh == "start" else None
         kept = int(spark.conf.get(_RETAINED, None) or "100")
         return PinnedVersion(table.location, pins, fixed, kept)
-    if pins is not None:
-        raise UsageError(
-            "pins is for streams: the version that a batch query reads is fixed when it is built; "
-            "leave it out"
-        )
     return FixedVersion(DRIVER.pin_newest(stored))

@@ -20,7 +20,7 @@ import pyarrow.fs as fs
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
-from penstock.errors import DataError, FileError, MissingToolError, UsageError
+from penstock.errors import DataError, FileError, MissingToolError, UsageError, installing
 from penstock.host.rows.atomic import flush
 from penstock.host.rows.location import Location
 from penstock.host.rows.own_names import OwnNames
@@ -315,7 +315,7 @@ def _delta_lake() -> None:
         import deltalake  # noqa: F401
     except ImportError as error:
         raise MissingToolError(
-            "format delta needs the package deltalake: pip install 'penstock[delta]'"
+            f"format delta needs the package deltalake: {installing('delta')}"
         ) from error
 
 

@@ -28,10 +28,11 @@ NUMBER = "number"
 
 def identity(spec: JoinSpec) -> dict[str, Any]:
     """What decides a query's output, and so must not change from start to start."""
+    options = vars(spec.compiled.options)
     return {
         "format": FORMAT,
         "query": spec.compiled.text,
-        **{name: _shown(value) for name, value in vars(spec.compiled.options).items()},
+        **{name: _shown(value) for name, value in options.items() if name != "entrance"},
         **{
             f"columns of {spec.names[side]}": str(spec.side_schema(side).remove_metadata())
             for side in spec.slots

@@ -18,12 +18,13 @@ from penstock.host.windows.source import Span
 from penstock.plan.plan import plan
 from penstock.plan.query import LEFT, RIGHT
 from penstock.plan.window import FOREVER
+from penstock.uses import SPARK_STREAM, Entrance, Way
 
 from ..around import one_join_or_parts
 from ..inputs import SideRows, union_of
-from ..lookup.join import LookupArguments, LookupCall, refuse_without_relation
+from ..lookup.join import LookupArguments, LookupCall
 from ..metrics.listener import watch
-from ..request import JoinOptions, Request, frames_of, static_table
+from ..request import JoinOptions, Request, entered, frames_of, static_table
 from ..stream_frame import After, StreamFrame, as_they_are
 from ..types import output_schema
 from .commit import Commit
@@ -49,9 +50,9 @@ def stream(
     unique: Mapping[str, str | Sequence[str]] | None = None,
     disorder: Span | Mapping[str, Span] | None = None,
     idle: timedelta | None = None,
-    pruning: bool | Pruning = True,
+    pruning: bool | Pruning | None = None,
     lanes: int | None = None,
-    design: str = "files",
+    design: str | None = None,
     partitioning: str | None = None,
     ordered: bool = False,
     memory_bytes: int | None = None,
@@ -78,18 +79,20 @@ def stream(
         When a source has sent nothing for this long and the other one has, it takes over the other
         one's watermark: output no longer waits for it, and rows that it sends later may be late.
         By default output waits for a silent source. For the files design.
-    pruning : bool or Pruning
+    pruning : bool or Pruning, optional
         As for :func:`penstock.sql`.
     lanes : int, optional
         Most tasks of a micro-batch's output; by default as many as run at a time. It may change
         from start to start. In the state design it is the number of lanes, 1 by default, and may
         not change.
-    design : str
-        "files", or "state": the window in Spark's own state store; see docs/spark-streaming.md.
+    design : str, optional
+        "files", the default, or "state": the window in Spark's own state store; see
+        docs/spark-streaming.md.
     partitioning : str, optional
         "rows" shares out the rows that probe by their place, and each lane reads the whole window;
         with "keys" lanes own keys, and frequent ones are split; "auto", the default, takes keys
-        where it can and a micro-batch has many rows. For the files design.
+        where it can and a micro-batch has many rows. For the files design. With a relation or a
+        static table, as for :func:`penstock.spark_bridge.sql`.
     ordered : bool
         Sort the rows of each micro-batch, as :func:`penstock.spark_bridge.sql` does, by time alone.
     memory_bytes, pins
@@ -122,27 +125,23 @@ def stream(
     ...     .option("path", "/shared/near").start()
     ... )  # doctest: +SKIP
     """
+    ways = (Way.STATE,) if design == "state" else ()
+    options = entered(options, Entrance.of(SPARK_STREAM, stream, locals(), *ways))
+    design = design or "files"
     if design not in DESIGNS:
         raise UsageError(f"design must be one of {', '.join(DESIGNS)}, not {design!r}")
     if idle is not None and idle <= timedelta(0):
         raise UsageError(f"idle must be a time above 0, not {idle}")
-    if idle is not None and design == "state":
-        raise UsageError(
-            "idle is for the files design: lanes that keep state of their own would not agree on "
-            "the clock; leave it out, or give design='files'"
-        )
-    if ordered and design == "state":
-        raise UsageError(
-            "the state design gives a streaming DataFrame, which Spark does not sort; leave "
-            "ordered out and sort inside foreachBatch, or take the files design"
-        )
+    looked_up = LookupArguments(
+        unique=unique,
+        lanes=lanes,
+        partitioning=partitioning,
+        ordered=ordered,
+        memory_bytes=memory_bytes,
+        pins=pins,
+    )
     if relation_of(tables) is not None:
-        _refuse_windowed(disorder=disorder, idle=idle)
-        arguments = LookupArguments(
-            unique=unique, lanes=lanes, ordered=ordered, memory_bytes=memory_bytes, pins=pins
-        )
-        return LookupCall.of(spark, query, tables, options, arguments).frame()
-    refuse_without_relation(memory_bytes=memory_bytes, pins=pins)
+        return LookupCall.of(spark, query, tables, options, looked_up).frame()
     others = cast("Mapping[str, DataFrame | str]", tables)
 
     def open_join(
@@ -151,36 +150,19 @@ def stream(
         frames = frames_of(spark, given)
         static = static_table(frames)
         if static is not None:
-            _refuse_windowed(disorder=disorder, idle=idle, partitioning=partitioning)
-            looked_up = LookupArguments(unique=unique, lanes=lanes, ordered=ordered)
             return StaticJoin.of(spark, text, frames, static, own, looked_up)
         request = Request.of(spark, text, frames, own, unique=unique, ordered=ordered)
-        if design == "state" and (partitioning == "keys" or request.wanted is not None):
-            raise UsageError(
-                "lanes of the state design keep what they got, and would not agree on a table of "
-                "keys that changes; leave partitioning and keys out, or take the files design"
-            )
         made = plan_stream(
             request,
             disorder=disorder,
             idle=idle,
-            pruning=pruning,
+            pruning=True if pruning is None else pruning,
             lanes=lanes,
             partitioning="rows" if design == "state" else partitioning,
         )
         return made if design == "files" else with_state(spark, made.spec, made.rows, lanes or 1)
 
     return one_join_or_parts(spark, query, others, options, open_join)
-
-
-def _refuse_windowed(**given: object) -> None:
-    """Refuse arguments that are about the window of a join, where rows are looked up."""
-    for argument, value in given.items():
-        if value is not None:
-            raise UsageError(
-                f"{argument} is given, but a join with a relation or a static table has no "
-                "window; leave it out"
-            )
 
 
 def plan_stream(

@@ -19,6 +19,7 @@ from penstock.plan.lookup import LookupPlan
 from penstock.plan.query import JoinQuery, Side
 from penstock.query.compiler import compile_query
 from penstock.query.options import QueryOptions
+from penstock.uses import Kind
 
 from ..batch.join import joined_schema
 from ..compiled import GROUP_IN_SPARK
@@ -28,7 +29,7 @@ from ..explaining import devices, forms, show
 from ..inputs import SideRows
 from ..lookup.build import relation
 from ..lookup.join import LookupArguments, LookupCall
-from ..request import JoinOptions, call_options
+from ..request import JoinOptions, call_options, entered
 from ..stream_frame import After, StreamFrame, as_they_are
 from ..time_zone import session_zone
 from ..types import arrow_schema, check_used, output_schema, spark_schema
@@ -90,8 +91,9 @@ class StaticJoin(StreamFrame):
         QueryError, SchemaError, UsageError, DeviceError
         """
         given, device = call_options(spark, options, Conf.read(spark))
-        if given.pop("keys", None) is not None:
-            raise UsageError("keys is for joins over a window; leave it out beside a static table")
+        given.pop("keys", None)
+        if (entrance := given.get("entrance")) is not None:
+            given["entrance"] = entrance.also(Kind.STATIC)
         frames = dict(tables)
         schemas = {one: arrow_schema(frame.schema) for one, frame in frames.items()}
         zone = session_zone(spark, text)
@@ -111,7 +113,15 @@ class StaticJoin(StreamFrame):
             pa.schema([schemas[found.inner.table].field(one) for one in read]),
         )
         return StaticJoin(
-            spark, text, frames, found.inner.table, options, arguments, query, device, order
+            spark,
+            text,
+            frames,
+            found.inner.table,
+            entered(options, None),
+            arguments,
+            query,
+            device,
+            order,
         )
 
     @property

@@ -325,13 +325,6 @@ def test_what_is_refused(condition: str, message: str) -> None:
         )
 
 
-@pytest.mark.parametrize("more", [{"rows": 5}, {"within": 5}])
-def test_another_window_beside(more: dict[str, int]) -> None:
-    text = asked("", "k", 5, "")
-    with pytest.raises(QueryError, match="leave within and ROWS out"):
-        compile_query(text, SCHEMAS, time=TIME, **more)
-
-
 def test_a_table_further_out_of_order_than_declared() -> None:
     tables = {"a": table([(1, 0.0, 9), (1, 0.0, 2)]), "b": table([(1, 0.0, 5)])}
     with pytest.raises(penstock.errors.DataError, match="1 rows of a are further out of order"):

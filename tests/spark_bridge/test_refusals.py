@@ -169,7 +169,7 @@ def test_tables_that_are_none(spark, unread):
     stream = (
         spark.readStream.format("rate").load().selectExpr("value AS id", "cast(value AS int) t")
     )
-    with pytest.raises(QueryError, match="leave time out, and write bounds on time into ON"):
+    with pytest.raises(QueryError, match="write bounds on time into ON; leave time= out"):
         sql(spark, query, {"a": unread["a"], "b": stream}, time={"a": "t", "b": "t"})
 
 

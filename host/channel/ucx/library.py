@@ -12,13 +12,12 @@ import os
 from ctypes import c_char_p, c_int, c_int8, c_size_t, c_uint, c_uint16, c_uint64, c_void_p
 from typing import Any
 
-from penstock.errors import MissingToolError, VersionError
+from penstock.errors import MissingToolError, VersionError, installing
 
 #: Least and most of the versions (major, minor) that this package was tried with.
 LEAST, MOST = (1, 19), (1, 22)
 _REMEDY = (
-    f"pip install 'penstock[rdma]', which takes libucx-cu12 {LEAST[0]}.{LEAST[1]} "
-    f"to {MOST[0]}.{MOST[1]}"
+    f"{installing('rdma')}, which takes libucx-cu12 {LEAST[0]}.{LEAST[1]} to {MOST[0]}.{MOST[1]}"
 )
 
 #: By which the loader knows it, whoever has brought it.

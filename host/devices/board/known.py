@@ -93,6 +93,12 @@ def _pairs(kernel: Kernel, run: Callable[[Kernel], Iterable[Result]]) -> set[tup
     return found
 
 
+def words(package: Package, slot: str) -> float:
+    """Words of a package's memory ports that a tuple takes, by the name of its slot's size."""
+    geometry = package.table["geometry"]
+    return geometry[slot] / (8 * geometry["word_bytes"])
+
+
 def timed(cycles: int, expected: float, rate: str) -> str:
     """Compare the cycles of a task with the model's; returns a line for the user.
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from penstock.errors import DeviceError, MissingToolError
+from penstock.errors import DeviceError, MissingToolError, installing
 
 from .package import DESCRIPTION, Package
 from .port import MAX_BUFFER_BYTES, BoardMemory, Port
@@ -40,7 +40,7 @@ def _talking(name: str) -> Iterator[None]:
     except ModuleNotFoundError as error:
         raise MissingToolError(
             f"the board device needs the package {error.name}, which is not installed; "
-            "pip install 'penstock[board]'"
+            f"{installing('board')}"
         ) from error
     except Exception as error:  # PYNQ passes on its layers': RuntimeError, grpc.RpcError ...
         said = getattr(error, "details", None)

@@ -13,7 +13,7 @@ from ...device.window_join import Arrivals, WindowTask
 from ...execute.run_window import run_window_join
 from ...model.window import window_task_cycles
 from .device import BoardDevice
-from .known import all_tests, bounds, codes, compare, no_bounds, timed
+from .known import all_tests, bounds, codes, compare, no_bounds, timed, words
 from .package import Package
 
 #: Tuples of the known join, of both sides, and the most ROWS of its windows.
@@ -83,6 +83,6 @@ def cycles(device: BoardDevice, package: Package) -> str:
     rate = package.clock_mhz * 1e6 * (_MATCHED // 2) / (took - history)
     return timed(
         took,
-        window_task_cycles(_MATCHED, history, rows[0], banks),
+        window_task_cycles(_MATCHED, history, rows[0], banks, words(package, "tuple_slot_bits")),
         f"{rate:.3g} tuples/s per side with ROWS {rows[0]}",
     )

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
-from penstock.errors import MissingToolError
+from penstock.errors import MissingToolError, installing
 
 _T = TypeVar("_T")
 #: Seconds for a server to report its own timeout before the connection is given up.
@@ -107,7 +107,7 @@ def _driver() -> Any:
     except ImportError as error:
         raise MissingToolError(
             f"tables in PostgreSQL are read by adbc-driver-postgresql, which cannot be loaded "
-            f'({error}); pip install "penstock[postgresql]"'
+            f"({error}); {installing('postgresql')}"
         ) from None
     return dbapi
 

@@ -13,7 +13,7 @@ import pytest
 
 import penstock
 from penstock import Flow
-from penstock.errors import FileError, QueryError, UsageError
+from penstock.errors import FileError, QueryError
 from penstock.host.grouping import GroupStream
 from penstock.host.relation import RelationOptions, build
 from tests.kit.effort import effort
@@ -175,12 +175,8 @@ def test_a_relation_that_cannot_be_read_keeps_the_rows(place, tmp_path):
 REFUSED = {
     "no end": ("SELECT c.campaign, count(*) FROM e JOIN c ON e.ad = c.ad GROUP BY 1",
                {}, QueryError, "add the event time to GROUP BY"),
-    "within": (QUERIES["nothing but the number of pairs"].format(window=WINDOW, key=KEY),
-               {"within": 5}, QueryError, "leave within out"),
     "outer": ("SELECT e.kind, count(*) FROM e LEFT JOIN c ON e.ad = c.ad GROUP BY e.kind",
               {}, QueryError, "aggregates over a LEFT OUTER JOIN"),
-    "no window for a trace": ("SELECT e.ad FROM e JOIN c ON e.ad = c.ad",
-                              {"trace": True}, UsageError, "leave it out"),
 }  # fmt: skip
 
 

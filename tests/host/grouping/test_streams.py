@@ -49,7 +49,6 @@ def counts(table: pa.Table) -> list[tuple]:
 REFUSED = {
     "no end": ("SELECT k, count(*) FROM a GROUP BY k", {}, QueryError, r"add the event time to GR"),
     "no keys": ("SELECT count(*) FROM a", {}, QueryError, "the one group of a query without GROUP"),
-    "device": (QUERY, {"device": "amaranth"}, UsageError, "leave device out"),
     "another's disorder": (QUERY, {"disorder": {"b": 5}}, UsageError, "but the query groups a"),
     "disorder": (QUERY, {"disorder": -1}, UsageError, "must not be negative"),
     "ungrouped": ("SELECT k FROM a", {}, QueryError, "a query over one table gives groups"),

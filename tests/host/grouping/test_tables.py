@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import penstock
-from penstock.errors import DataError, QueryError, UsageError
+from penstock.errors import DataError, QueryError
 from penstock.host.grouping import GroupedTable
 from penstock.plan.group_query import GroupQuery
 from penstock.query.compiler import compile_select
@@ -25,12 +25,6 @@ COUNT = "SELECT k, count(*) AS n FROM a GROUP BY k"
 #: Queries that are refused: text, options, kind, and the remedy in the message.
 REFUSED = {
     "ROWS": ("SELECT count(*) FROM a [ROWS 5]", {}, QueryError, "leave them out"),
-    "rows": (COUNT, {"rows": 5}, QueryError, "ROWS are of a join"),
-    "within": (COUNT, {"within": 5}, QueryError, "group by window"),
-    "device": (COUNT, {"device": "amaranth"}, UsageError, "leave device out"),
-    "operator": (COUNT, {"operator": "window"}, UsageError, "leave operator out"),
-    "disorder": (COUNT, {"disorder": 5}, UsageError, "do not depend on the order"),
-    "memory": (COUNT, {"memory_bytes": 1 << 20}, UsageError, "query with a relation"),
     "time": (COUNT, {"time": {"a": "u"}}, QueryError, "time: unknown column u in a"),
     "another's time": (COUNT, {"time": {"b": "t"}}, QueryError, "time is given for b"),
     "session": (

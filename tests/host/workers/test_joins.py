@@ -215,9 +215,6 @@ def test_bad_calls_say_what_to_do() -> None:
         opened("SELECT a.n FROM a JOIN b ON a.k = b.k", 2, rows=9, time=None, disorder=0)
     with pytest.raises(UsageError, match="each worker opens a device of its own; give its name"):
         opened(theta, 2, device=[])
-    table = pa.Table.from_batches(batches(0, 1))
-    with pytest.raises(UsageError, match="disorder is not for workers"):
-        penstock.sql(theta, {"a": table, "b": table}, time=TIME, workers=2, disorder=3)
     with opened(QUERIES["keyed inner"], 2) as stream:
         with pytest.raises(SchemaError, match="a batch of b has no column"):
             stream.push("b", pa.record_batch({"n": [1]}))

@@ -37,12 +37,6 @@ def test_writes_what_the_parts_give(cli, tables, more):
     ]  # fmt: skip
 
 
-def test_options_of_one_join(cli, tables):
-    _, err, status = cli(*arguments(tables, RANKED, "--stats", tables / "stats.json"))
-    assert status == 2
-    assert "--stats is about one join, and this query is run in parts" in err
-
-
 def test_explains_who_runs_what(cli, tables):
     out, _, status = cli("explain", *arguments(tables, RANKED)[1:])
     assert status == 0

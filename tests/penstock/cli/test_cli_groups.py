@@ -76,17 +76,6 @@ def test_groups_of_looked_up_rows(cli, file, ads):
     assert "2 groups of 5 rows" in err
 
 
-@pytest.mark.parametrize(
-    "option",
-    [["--device", "amaranth"], ["--threads", "2"], ["--disorder", "3s"], ["--no-pruning"]],
-)
-def test_options_of_joins_are_refused(cli, file, option):
-    _, err, status = cli("sql", QUERY, "-t", f"e={file}", *option)
-    assert status == 2
-    assert f"{option[0]} is about joins" in err
-    assert f"leave {option[0]} out" in err
-
-
 def test_a_pipeline_is_of_a_join(cli, file):
     _, err, status = cli("synth", "--sql", QUERY, "-t", f"e={file}")
     assert status == 2

@@ -62,8 +62,6 @@ def test_prints_rows_in_order_and_what_was_looked_up(cli, folder):
         (["--memory", "1KB"], "memory_bytes is 1,024, and this join needs "),
         (["--memory", "much"], "--memory takes a size such as 256MB, not 'much'"),
         (["--algorithm", "best"], "algorithm is one of auto, meshjoin, hybridjoin, "),
-        (["--time", "o=id"], "time is given, but a join with a relation has no window"),
-        (["--within", "3"], "within is given, but a join with a relation has no window"),
     ],
 )
 def test_mistakes_are_one_line(cli, folder, more, message):
@@ -71,14 +69,6 @@ def test_mistakes_are_one_line(cli, folder, more, message):
     assert status == 2
     assert message in err
     assert err.count("\n") == 1
-
-
-def test_options_of_relations_need_one(cli, folder):
-    table = f"--table=orders={folder / 'orders.parquet'}"
-    other = f"--table=customers={folder / 'customers.parquet'}"
-    _, err, status = cli("sql", LEFT, table, other, "--memory", "1MB")
-    assert status == 2
-    assert "--nodes and --nodes-token are for a query with --relation" in err
 
 
 def test_explain_shows_path_memory_and_hits(cli, folder):

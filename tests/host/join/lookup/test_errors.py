@@ -94,32 +94,10 @@ def test_two_relations(location):
             call(QUERY, two)
 
 
-@pytest.mark.parametrize("given", [{"time": {"o": "id"}}, {"rows": 5}, {"within": 5}])
-def test_windows(location, given):
-    name = next(iter(given))
-    with pytest.raises(
-        QueryError, match=rf"{name} is given, but .* no window: .* leave {name} out"
-    ):
-        penstock.sql(QUERY, {"o": orders(0, 3), "c": penstock.relation(location)}, **given)
-
-
-def test_options_of_windows(location):
-    schemas: dict[str, Any] = {"o": SCHEMA, "c": penstock.relation(location)}
-    for given in ({"disorder": 5}, {"trace": True}):
-        with pytest.raises(UsageError, match=rf"{next(iter(given))} is given, but .*leave it out"):
-            penstock.stream(QUERY, schemas, **given)
+def test_rows_of_a_window(location):
     tables = {"o": orders(0, 3), "c": penstock.relation(location)}
-    with pytest.raises(UsageError, match=r"operator is given, but .*leave it out"):
-        penstock.sql(QUERY, tables, operator="window")
     with pytest.raises(QueryError, match=r"o has ROWS, but .*leave it out"):
         penstock.sql(f"SELECT o.id FROM o [ROWS 5], c WHERE {ON}", tables)
-
-
-def test_memory_without_a_relation():
-    tables = {"a": orders(0, 3), "b": orders(0, 3)}
-    query = "SELECT a.id FROM a JOIN b ON a.k = b.k"
-    with pytest.raises(UsageError, match="memory_bytes is for a query with a relation"):
-        penstock.sql(query, tables, within=5, time={"a": "id", "b": "id"}, memory_bytes=1 << 30)
 
 
 @pytest.mark.parametrize("memory", [0, 1, 100_000])

@@ -1,0 +1,283 @@
+"""Which options each kind of query uses: one table, for Python, the command line and Spark.
+
+A query in parts uses what one of its parts uses. Options that a caller wrote and that have no
+effect are refused, whatever their values are, once the query is compiled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import Any
+
+from .errors import MistakenError, UsageError
+from .plan.group_query import GroupQuery
+from .plan.query import JoinQuery
+
+
+class Kind(Enum):
+    """A kind of query, in words of its author."""
+
+    TIME = "a join over a time window"
+    ROWS = "a join over a ROWS window"
+    OPERATOR = "a join by the window operator"
+    SESSIONS = "a join of sessions"
+    GROUPS = "a query over one table"
+    LOOKUP = "a look-up in a relation"
+    STATIC = "a look-up in a static table"
+    GROUPED_LOOKUP = "groups of what is looked up"
+    PLAIN = "a query without a windowed join, a look-up or groups that Penstock runs"
+    #: Beside another kind: it has aggregates.
+    GROUPED = "a query with groups"
+
+
+class Way(Enum):
+    """How a query runs, in words of its author, and why some options then have no effect."""
+
+    WORKERS = ("worker processes", "each opens the device by its name, and joins by itself")
+    PARTS = ("a query that is run in parts (penstock explain shows them)", "it is about one join")
+    STATE = ("design='state'", "its lanes keep what they got, each by itself")
+    BATCH = ("a batch query", "the version that it reads is fixed when it is built")
+    SAVED = ("a query with --out", "nothing is printed")
+    NODELESS = ("a relation whose rows are read here", "no node is asked for them; give --nodes")
+    UNSAVED = ("a stream without a checkpoint", "nothing is kept; give checkpoint=FOLDER")
+
+
+@dataclass(frozen=True)
+class Use:
+    """What uses an option.
+
+    Parameters
+    ----------
+    kinds : collection of Kind
+        One of them is enough.
+    why : str
+        Why other kinds of query do not.
+    never : collection of Way
+    """
+
+    kinds: Collection[Kind]
+    why: str
+    never: Collection[Way] = ()
+
+
+class UnusedError(MistakenError, UsageError):
+    """An option has no effect on the query that it is given with."""
+
+    def __init__(self, option: str, query: str, why: str, spelling: str | None = None) -> None:
+        super().__init__(option, query, why, spelling)
+        self.option = option
+
+    def __str__(self) -> str:
+        option, query, why, spelling = self.args
+        shown = spelling or f"{option}="
+        return f"{shown} is not for {query}: {why}; leave {shown} out"
+
+    def spelled(self, spelling: str) -> UnusedError:
+        """The error, with the option as its caller wrote it."""
+        return UnusedError(*self.args[:3], spelling)
+
+
+_ANY = frozenset(Kind)
+_WINDOWS = {Kind.TIME, Kind.ROWS, Kind.SESSIONS}
+_JOINS = _WINDOWS | {Kind.OPERATOR}
+LOOKUPS = {Kind.LOOKUP, Kind.GROUPED_LOOKUP}
+_ON_DEVICES = _JOINS | LOOKUPS
+
+_DEVICE = Use(_ON_DEVICES, "it runs in this process, and takes no device")
+_ONE_DEVICE = Use(_ON_DEVICES, _DEVICE.why, {Way.WORKERS})
+_OPERATOR_ONLY = Use({Kind.OPERATOR}, "it is about that operator", {Way.WORKERS})
+_RELATION = Use(LOOKUPS, "it is about rows of a relation, and none is looked up")
+_WHOLE = Use(_ANY, "")
+
+#: Options of queries, which every entrance has: :class:`penstock.query.options.QueryOptions`.
+QUERY = {
+    "time": Use(
+        _ANY - {Kind.LOOKUP, Kind.STATIC},
+        "it has no window, and each row meets all rows of the other table; write bounds on time "
+        "into ON",
+    ),
+    "rows": Use(
+        {Kind.ROWS, Kind.OPERATOR}, "it is the size of a ROWS window of a join", {Way.PARTS}
+    ),
+    "within": Use({Kind.TIME}, "it is the size of a time window of a join"),
+    "params": _WHOLE,
+    "scale": Use(_ANY, "", {Way.PARTS}),
+    "time_zone": _WHOLE,
+    "functions": Use(
+        _ANY - {Kind.GROUPS, Kind.GROUPED_LOOKUP}, "it calls none of them", {Way.WORKERS}
+    ),
+}
+
+#: Options of :func:`penstock.sql`.
+TABLES = {
+    **QUERY,
+    "disorder": Use(_JOINS, "only rows of a window must come in some order", {Way.WORKERS}),
+    "device": _DEVICE,
+    "operator": Use(_JOINS, "operators join two tables", {Way.WORKERS}),
+    "pruning": Use(
+        _WINDOWS | LOOKUPS, "no pairs are left out before they are tested", {Way.WORKERS}
+    ),
+    "running": Use(_ON_DEVICES | {Kind.GROUPS}, "no device of Penstock runs it"),
+    "memory_bytes": _RELATION,
+    "workers": Use(_JOINS | {Kind.GROUPS}, "it runs in this process"),
+}
+
+#: Options of ``penstock sql``, by the names that Python has for them where it has them.
+COMMAND = {
+    **TABLES,
+    "relation": _WHOLE,
+    "nodes": _RELATION,
+    "nodes_token": Use(LOOKUPS, _RELATION.why, {Way.NODELESS}),
+    "algorithm": _RELATION,
+    **dict.fromkeys(
+        ("threads", "units", "pipelines", "key_bits", "vcd", "address", "token_file", "package"),
+        _ONE_DEVICE,
+    ),
+    "banks": _OPERATOR_ONLY,
+    "rows_depth": _OPERATOR_ONLY,
+    "table": _WHOLE,
+    "out": _WHOLE,
+    "show": Use(_ANY, "", {Way.SAVED}),
+    "stats": Use(_ANY, "", {Way.PARTS}),
+    "trace": Use(
+        _JOINS | {Kind.GROUPS, Kind.GROUPED_LOOKUP}, "it is not recorded step by step", {Way.PARTS}
+    ),
+    "metrics_port": Use(
+        _JOINS | {Kind.GROUPS, Kind.GROUPED_LOOKUP}, "it serves no metrics", {Way.PARTS}
+    ),
+    "no_band": Use(_JOINS, "it has no band form", {Way.PARTS, Way.WORKERS}),
+    "progress": Use(_JOINS, "it counts no pairs", {Way.PARTS, Way.WORKERS}),
+}
+
+#: Options of ``penstock explain``, which runs nothing but the parts before a join.
+EXPLAIN = {
+    **{name: COMMAND[name] for name in ("nodes", "nodes_token", "algorithm", "relation", "table")},
+    **{name: use for name, use in QUERY.items() if name != "functions"},
+    "memory_bytes": Use(LOOKUPS, _RELATION.why, {Way.PARTS}),
+    "no_band": Use(_JOINS, "it has no band form"),
+}
+
+#: Options of :func:`penstock.stream`.
+STREAM = {
+    **QUERY,
+    "unique": Use({Kind.GROUPED, Kind.GROUPS, *LOOKUPS}, "it says when groups are complete"),
+    "disorder": Use(
+        _JOINS | {Kind.GROUPS, Kind.GROUPED_LOOKUP},
+        "it has no window that rows could come too late for",
+    ),
+    "device": _DEVICE,
+    "flow": _WHOLE,
+    "trace": Use(_JOINS | {Kind.GROUPS, Kind.GROUPED_LOOKUP}, "it is not recorded step by step"),
+    "workers": _WHOLE,
+    "checkpoint": _WHOLE,
+    "release": Use(_ANY, "", {Way.UNSAVED}),
+}
+
+_IN_SPARK = Use(_ANY - {Kind.PLAIN}, "Spark runs all of it")
+_IN_FILES = Use(_IN_SPARK.kinds, _IN_SPARK.why, {Way.STATE})
+#: Options of :func:`penstock.spark_bridge.sql` and ``explain``; ``join`` calls ``sql``.
+SPARK = {
+    **{name: use for name, use in QUERY.items() if name not in ("time_zone", "functions")},
+    **dict.fromkeys(("device", "device_options", "lanes"), _IN_SPARK),
+    **dict.fromkeys(("partitioning", "ordered"), _IN_FILES),
+    "keys": Use(
+        _JOINS,
+        "rows that are looked up are sent by the relation's key, with partitioning='arcs'",
+        {Way.STATE},
+    ),
+    "memory_bytes": _RELATION,
+    "pins": Use(LOOKUPS, _RELATION.why, {Way.BATCH}),
+    "extended": _WHOLE,
+}
+#: Options of :func:`penstock.spark_bridge.stream`.
+SPARK_STREAM = {
+    **SPARK,
+    "unique": STREAM["unique"],
+    "disorder": Use(_JOINS, "it has no window that rows could come too late for"),
+    "idle": Use(_JOINS, "it has no window that waits for another source", {Way.STATE}),
+    "pruning": Use(_WINDOWS, "the setting spark.penstock.pruning says it"),
+    "design": Use(_JOINS, "it has no window that could be kept in different ways"),
+}
+
+
+#: Kinds that a call makes of others, where it says so.
+_RUN_AS = {Kind.ROWS: Kind.OPERATOR, Kind.LOOKUP: Kind.STATIC}
+
+
+def kinds_of(query: JoinQuery | GroupQuery, looks_up: bool) -> set[Kind]:
+    """What a compiled query is.
+
+    Parameters
+    ----------
+    looks_up : bool
+        Whether one of its tables is a relation.
+    """
+    if isinstance(query, GroupQuery):
+        return {Kind.GROUPS if query.lookup is None else Kind.GROUPED_LOOKUP}
+    if looks_up:
+        found = Kind.LOOKUP
+    elif query.sessions is not None:
+        found = Kind.SESSIONS
+    elif query.is_rows:
+        found = Kind.ROWS
+    else:
+        found = Kind.TIME
+    return {found} if query.aggregation is None else {found, Kind.GROUPED}
+
+
+@dataclass(frozen=True)
+class Entrance:
+    """A call, by the options that its caller wrote.
+
+    Parameters
+    ----------
+    table : mapping of option to Use
+    options : frozenset of str
+        Options that the caller wrote.
+    ways : frozenset of Kind and Way
+        How the query runs. A kind among them stands for the one that the text alone says.
+    """
+
+    table: Mapping[str, Use]
+    options: frozenset[str]
+    ways: frozenset[Kind | Way] = frozenset()
+
+    @staticmethod
+    def of(
+        table: Mapping[str, Use],
+        function: Callable[..., Any],
+        values: Mapping[str, Any],
+        *ways: Kind | Way,
+    ) -> Entrance:
+        """The call of a function, by its local variables before any is changed.
+
+        Its ``**options`` are the variable of this name.
+        """
+        defaults = function.__kwdefaults__
+        options = {name for name, default in defaults.items() if values[name] is not default}
+        others = values.get("options") or {}
+        options |= {name for name in table if others.get(name) is not None}
+        return Entrance(table, frozenset(options), frozenset(ways))
+
+    def also(self, *ways: Kind | Way) -> Entrance:
+        """The call of a query that runs in these ways, too."""
+        return replace(self, ways=self.ways | set(ways))
+
+    def refuse_unused(self, kinds: Collection[Kind]) -> None:
+        """Refuse options that a query of these kinds, or with parts of them, does not use.
+
+        Raises
+        ------
+        UnusedError
+        """
+        traits = {one if _RUN_AS.get(one) not in self.ways else _RUN_AS[one] for one in kinds}
+        for option in sorted(self.options):
+            use = self.table[option]
+            way = next((way for way in use.never if way in self.ways), None)
+            if way is not None:
+                raise UnusedError(option, *way.value)
+            if not any(kind in traits for kind in use.kinds):
+                kind = next(kind for kind in Kind if kind in traits)
+                raise UnusedError(option, kind.value, use.why)
