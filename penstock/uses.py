@@ -116,18 +116,19 @@ TABLES = {
     "disorder": Use(_JOINS, "only rows of a window must come in some order", {Way.WORKERS}),
     "device": _DEVICE,
     "operator": Use(_JOINS, "operators join two tables", {Way.WORKERS}),
-    "pruning": Use(
-        _WINDOWS | LOOKUPS, "no pairs are left out before they are tested", {Way.WORKERS}
-    ),
+    "pruning": Use(_WINDOWS | LOOKUPS, "it leaves out no pairs", {Way.WORKERS}),
     "running": Use(_ON_DEVICES | {Kind.GROUPS}, "no device of Penstock runs it"),
     "memory_bytes": _RELATION,
     "workers": Use(_JOINS | {Kind.GROUPS}, "it runs in this process"),
 }
 
+#: Options of commands that say what is read.
+_READ = dict.fromkeys(("table", "relation", "text_file", "delimiter", "no_header", "null"), _WHOLE)
+_RECORDED = _JOINS | {Kind.GROUPS, Kind.GROUPED_LOOKUP}
 #: Options of ``penstock sql``, by the names that Python has for them where it has them.
 COMMAND = {
     **TABLES,
-    "relation": _WHOLE,
+    **_READ,
     "nodes": _RELATION,
     "nodes_token": Use(LOOKUPS, _RELATION.why, {Way.NODELESS}),
     "algorithm": _RELATION,
@@ -137,23 +138,19 @@ COMMAND = {
     ),
     "banks": _OPERATOR_ONLY,
     "rows_depth": _OPERATOR_ONLY,
-    "table": _WHOLE,
     "out": _WHOLE,
     "show": Use(_ANY, "", {Way.SAVED}),
     "stats": Use(_ANY, "", {Way.PARTS}),
-    "trace": Use(
-        _JOINS | {Kind.GROUPS, Kind.GROUPED_LOOKUP}, "it is not recorded step by step", {Way.PARTS}
-    ),
-    "metrics_port": Use(
-        _JOINS | {Kind.GROUPS, Kind.GROUPED_LOOKUP}, "it serves no metrics", {Way.PARTS}
-    ),
+    "trace": Use(_RECORDED, "it is not recorded step by step", {Way.PARTS}),
+    "metrics_port": Use(_RECORDED, "it serves no metrics", {Way.PARTS}),
     "no_band": Use(_JOINS, "it has no band form", {Way.PARTS, Way.WORKERS}),
     "progress": Use(_JOINS, "it counts no pairs", {Way.PARTS, Way.WORKERS}),
 }
 
 #: Options of ``penstock explain``, which runs nothing but the parts before a join.
 EXPLAIN = {
-    **{name: COMMAND[name] for name in ("nodes", "nodes_token", "algorithm", "relation", "table")},
+    **_READ,
+    **{name: COMMAND[name] for name in ("nodes", "nodes_token", "algorithm")},
     **{name: use for name, use in QUERY.items() if name != "functions"},
     "memory_bytes": Use(LOOKUPS, _RELATION.why, {Way.PARTS}),
     "no_band": Use(_JOINS, "it has no band form"),

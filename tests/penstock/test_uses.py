@@ -277,9 +277,9 @@ def test_tables(folder: Path, engine: list[str], option: str, case: str) -> None
         assert isinstance(found, UnusedError), found
         assert_says(found, f"{option}=")
     elif option not in PROCESSES and (option, case) not in HOLDS:
-        if ("sql", case) not in plain_outcomes:
-            plain_outcomes["sql", case] = outcome_of_tables(folder, case, engine, {})
-        plain = plain_outcomes["sql", case]
+        if ("penstock.sql", case) not in plain_outcomes:
+            plain_outcomes["penstock.sql", case] = outcome_of_tables(folder, case, engine, {})
+        plain = plain_outcomes["penstock.sql", case]
         assert not isinstance(plain, PenstockError), plain
         found = outcome_of_tables(folder, case, engine, {option: value})
         assert not isinstance(found, UnusedError), found
@@ -306,6 +306,8 @@ def test_streams(folder: Path, engine: list[str], option: str, case: str) -> Non
         assert repr(found) != repr(plain)
 
 
+#: Options that say what is read; those of CSV files are in test_cli_files.py.
+READ = {"table", "relation", "text_file", "delimiter", "no_header", "null"}
 #: What the command line has beside Python.
 SHELL: dict[str, list[str]] = {
     "time": ["--time", "a=name"],
@@ -386,9 +388,7 @@ def run_shell(
 
 
 @pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize(
-    "option", sorted(COMMAND.keys() - {"functions", "relation", "table"}), ids=str
-)
+@pytest.mark.parametrize("option", sorted(COMMAND.keys() - {"functions", *READ}), ids=str)
 def test_command(
     folder: Path,
     engine: list[str],
@@ -402,7 +402,7 @@ def test_command(
 
 
 @pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize("option", sorted(EXPLAIN.keys() - {"relation", "table"}), ids=str)
+@pytest.mark.parametrize("option", sorted(EXPLAIN.keys() - READ), ids=str)
 def test_explain(
     folder: Path,
     engine: list[str],
