@@ -35,7 +35,7 @@ class Kind(Enum):
 class Way(Enum):
     """How a query runs, in words of its author, and why some options then have no effect."""
 
-    WORKERS = ("worker processes", "each opens the device by its name, and joins by itself")
+    WORKERS = ("worker processes", "each knows the query and the name of the device alone")
     PARTS = ("a query that is run in parts (penstock explain shows them)", "it is about one join")
     STATE = ("design='state'", "its lanes keep what they got, each by itself")
     BATCH = ("a batch query", "the version that it reads is fixed when it is built")

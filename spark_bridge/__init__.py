@@ -33,15 +33,15 @@ def __getattr__(name: str) -> Any:
     # Imported on use: PySpark is optional, and programs look for Java before they import it.
     if name in _HOMES:
         try:
-            home = import_module(f"penstock.spark_bridge.{_HOMES[name]}")
+            return getattr(import_module(f"penstock.spark_bridge.{_HOMES[name]}"), name)
         except ModuleNotFoundError as error:
-            if (error.name or "").partition(".")[0] == "penstock":
+            package = str(error.name).partition(".")[0]
+            if package == "penstock":
                 raise
             raise MissingToolError(
-                f"spark_bridge.{name} needs {error.name}, which is not installed; "
+                f"spark_bridge.{name} needs {package}, which is not installed; "
                 f"{installing('spark')}"
             ) from None
-        return getattr(home, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

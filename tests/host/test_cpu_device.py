@@ -253,11 +253,6 @@ def test_an_unknown_device_names_the_known_ones() -> None:
         registry.open_device("gpu")
 
 
-def test_an_option_the_device_does_not_have() -> None:
-    with pytest.raises(DeviceError, match=r"options given \(speed\)"):
-        registry.open_device("cpu", speed=3)
-
-
 def test_a_missing_package_names_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     entry = registry.EntryPoint("amaranth", "no_such_package_here:Device", registry.GROUP)
     monkeypatch.setattr(registry, "_entries", lambda: {"amaranth": entry})

@@ -113,7 +113,7 @@ def test_clock_after_place_and_route():
 
 def test_clock_without_nextpnr(monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(MissingToolError, match=r"pip install 'penstock\[pnr\]'"):
+    with pytest.raises(MissingToolError, match=r"pip install '\.\[pnr\]'"):
         ecp5_clocks(ADDER, "adder")
 
 

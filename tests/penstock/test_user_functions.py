@@ -153,7 +153,7 @@ def test_what_is_no_function() -> None:
 
     with pytest.raises(UsageError, match="functions of f must be made by"):
         penstock.sql(f"SELECT a.t FROM a JOIN b ON {ON}", TABLES, time=TIME, functions={"f": abs})
-    with pytest.raises(UsageError, match="known to this process alone"):
+    with pytest.raises(UsageError, match="knows the query and the name of the device alone"):
         pairs(f"SELECT a.t AS a FROM a JOIN b ON apart(a.x, b.y, 2) AND {ON}", workers=2)
 
 

@@ -72,7 +72,7 @@ def test_probe_gives_up_on_a_java_that_hangs(tmp_path, monkeypatch):
 
 
 def test_no_java_at_all(bare):
-    with pytest.raises(MissingToolError, match=r"pip install 'penstock\[java\]'"):
+    with pytest.raises(MissingToolError, match=r"pip install '\.\[java\]'"):
         java.ensure_java()
     assert os.environ["JAVA_HOME"] == ""
 

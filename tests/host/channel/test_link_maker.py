@@ -101,5 +101,5 @@ def test_without_the_extra_elsewhere_is_not_reached(monkeypatch: pytest.MonkeyPa
     monkeypatch.setitem(sys.modules, "libucx", None)
     with ExitStack() as stack:
         _, maker = maker_at("a", stack)
-        with pytest.raises(MissingToolError, match=r"pip install 'penstock\[rdma\]'"):
+        with pytest.raises(MissingToolError, match=r"pip install '\.\[rdma\]'"):
             maker.link(Whereabouts("b", "other", 1), "rank 1")

@@ -37,6 +37,33 @@ def test_counted_cycles(units, tuples, window, slide, cycles):
     assert cycles - 4 <= predicted <= cycles
 
 
+#: Tests, width of the memory ports, stream tuples; and cycles of 16 units on 4,000 window tuples,
+#: counted once. Narrow ports give a stream tuple, or a window tuple, in several cycles.
+NARROW = [
+    (2, 128, 16, 4110),
+    (2, 128, 64, 16_244),
+    (2, 64, 16, 4140),
+    (2, 64, 64, 16_291),
+    (4, 64, 16, 8179),
+    (4, 64, 64, 32_334),
+]
+
+
+@pytest.mark.parametrize(("tests", "bits", "tuples", "cycles"), NARROW)
+def test_counted_cycles_of_narrow_ports(tests, bits, tuples, cycles):
+    config = pytest.importorskip("penstock.hw.join.kernel.config", exc_type=ModuleNotFoundError)
+    layout = pytest.importorskip("penstock.hw.join.kernel.layout")
+    join = pytest.importorskip("penstock.hw.join.config")
+    build = config.KernelConfig.fit(
+        join.JoinConfig(units=16, units_per_block=8, tests=tests, key_bits=32), word_bits=bits
+    )
+    words = layout.tuple_slots(build).bits / bits, layout.window_slots(build).bits / bits
+    predicted = task_cycles(
+        BatchHalf(tuples, 4000, 0), 16, tuple_words=words[0], window_words=words[1]
+    )
+    assert predicted == pytest.approx(cycles, rel=0.005)
+
+
 def counted(device: str, units: int, tuples: int, window: int, slide: int) -> int:
     rng = np.random.default_rng(1)
     start = np.arange(tuples, dtype=np.int64) * slide

@@ -28,6 +28,23 @@ def test_counted_cycles(tuples: int, rows: int, banks: int, cycles: int) -> None
     assert window_task_cycles(tuples, 2 * rows, rows, banks) == pytest.approx(cycles, rel=0.02)
 
 
+#: Width of the memory port, tuples, ROWS; and cycles with 8 banks and tuples of 256 bits.
+NARROW = [
+    (128, 400, 1024, 30_128),
+    (128, 400, 64, 2288),
+    (64, 400, 1024, 34_226),
+    (64, 1200, 1024, 86_226),
+    (64, 400, 64, 2546),
+]
+
+
+@pytest.mark.parametrize(("bits", "tuples", "rows", "cycles"), NARROW)
+def test_counted_cycles_of_narrow_ports(bits: int, tuples: int, rows: int, cycles: int) -> None:
+    """The windows fill as fast as the port gives tuples."""
+    predicted = window_task_cycles(tuples, 2 * rows, rows, 8, 256 / bits)
+    assert predicted == pytest.approx(cycles, rel=0.01)
+
+
 @pytest.mark.parametrize(("rows", "banks"), [(0, 1), (1, 1), (1000, 1), (1000, 64), (65_536, 64)])
 def test_rounds_are_those_of_the_hardware(rows: int, banks: int) -> None:
     config = pytest.importorskip("penstock.hw.window.config", exc_type=ModuleNotFoundError)

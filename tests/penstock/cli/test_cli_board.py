@@ -56,7 +56,7 @@ def test_refuses(cli, arguments, message, tmp_path, monkeypatch):
 )
 def test_says_how_pynq_is_installed(cli, arguments):
     out, err, _ = cli(*arguments)
-    assert "pip install 'penstock[board" in " ".join((out + err).split())
+    assert "pip install '.[board" in " ".join((out + err).split())
 
 
 @needs_yosys

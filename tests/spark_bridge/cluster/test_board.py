@@ -48,7 +48,7 @@ def test_a_join_on_the_board_of_one_worker(java, board_python, tmp_path, batch_j
 
 def test_an_environment_without_pynq(java, tmp_path):
     config = ClusterConfig(board="zcu104", board_python=Path(sys.executable))
-    with pytest.raises(MissingToolError, match=r"has no PYNQ .*pip install 'penstock\[board"):
+    with pytest.raises(MissingToolError, match=r"has no PYNQ .*pip install '\.\[board"):
         Cluster(tmp_path, config)
 
 

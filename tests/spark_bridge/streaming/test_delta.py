@@ -91,7 +91,7 @@ def test_options(tmp_path):
 
 def test_without_the_package(joined, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "deltalake", None)
-    with pytest.raises(MissingToolError, match=r"pip install 'penstock\[delta\]'"):
+    with pytest.raises(MissingToolError, match=r"pip install '\.\[delta\]'"):
         writer_of(joined, tmp_path).start(str(tmp_path / "out"))
 
 

@@ -68,7 +68,7 @@ def test_without_the_extra_no_rank_begins(monkeypatch: pytest.MonkeyPatch) -> No
     errors = together(2, lambda workers: opened(workers), hosts=2)
     for error in errors:
         assert isinstance(error, MissingToolError)
-        assert "pip install 'penstock[rdma]'" in str(error)
+        assert "pip install '.[rdma]'" in str(error)
 
 
 @pytest.mark.slow

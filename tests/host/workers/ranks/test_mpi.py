@@ -99,7 +99,7 @@ def test_a_killed_rank_ends_the_job_which_goes_on_with_another_number(tmp_path: 
 
 def test_without_mpi4py_the_remedy_is_said(monkeypatch) -> None:
     monkeypatch.setitem(sys.modules, "mpi4py", None)
-    with pytest.raises(UsageError, match=r"pip install 'penstock\[mpi\]'"):
+    with pytest.raises(UsageError, match=r"pip install '\.\[mpi\]'"):
         penstock.workers.mpi()
 
 
