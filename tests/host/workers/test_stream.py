@@ -120,7 +120,7 @@ def test_arguments_and_rows_are_checked_and_nothing_is_taken() -> None:
         opened(0)
     with pytest.raises(UsageError, match="release must be 'commit' or 'now', not 'soon'"):
         opened(2, release="soon")
-    with pytest.raises(UsageError, match="give checkpoint=FOLDER with such a query, or leave rel"):
+    with pytest.raises(UsageError, match="give checkpoint=FOLDER; leave release= out"):
         opened(2, release="now")
     with pytest.raises(QueryError, match="complete with each row: leave workers and checkpoint ou"):
         opened(2, query="SELECT k, count(*) AS n FROM a GROUP BY k", unique={"a": "k"})
