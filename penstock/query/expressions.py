@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from ..errors import QueryError, SchemaError
 from ..expr import ops
-from ..expr.node import Expr
+from ..expr.node import Expr, Op
 from ..expr.ops import ExprTypeError
 from ..expr.tumbling import Tumbling
 from ..plan.simplify import simplify
@@ -166,6 +166,8 @@ class Lowering:
         """Look up a column, of any type, or a parameter."""
         if isinstance(tree.this, exp.Star):
             raise refused("* is not a value", tree)
+        if tree.args.get("db"):
+            raise refused("fields of structs are computed of one table, before a join", tree)
         try:
             found = self.scope.find(tree.table or None, tree.name)
         except QueryError as error:
@@ -382,7 +384,14 @@ class Lowering:
             return time_literal(str(literal.this), cast_type(tree), self.rules, tree)
         value, to = self.lower(literal), cast_type(tree)
         quotient = whole_quotient(value) if to.kind is Kind.INT else None
-        return self.rules.cast(value if quotient is None else ops.div(*quotient), to)
+        made = self.rules.cast(value if quotient is None else ops.div(*quotient), to)
+        if tree.args.get("safe") and made.op is Op.CAST:
+            raise refused(
+                "TRY_CAST of a value that may not fit is computed of one table, before or after "
+                "the join; write CASE WHEN ... BETWEEN ... THEN CAST(...) END",
+                tree,
+            )
+        return made
 
 
 _DATE = from_arrow(pa.date32(), column="")

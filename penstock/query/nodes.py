@@ -24,8 +24,7 @@ _ROWS: tuple[tuple[str, tuple[type[exp.Expr], ...]], ...] = (
     ),
     (f"distinct by_name {_CLAUSES}", (exp.Union, exp.Except, exp.Intersect)),
     (f"alias pivots {_CLAUSES}", (exp.Subquery,)),
-    ("alias db catalog pivots", (exp.Table,)),
-    ("on using method side kind", (exp.Join,)),
+    ("alias pivots", (exp.Table,)),
     ("columns", (exp.TableAlias,)),
     ("alias", (exp.CTE, exp.Alias, exp.PivotAlias, exp.Values)),
     ("recursive", (exp.With,)),
@@ -34,8 +33,7 @@ _ROWS: tuple[tuple[str, tuple[type[exp.Expr], ...]], ...] = (
     ("view outer alias", (exp.Lateral,)),
     ("on", (exp.Distinct,)),
     (
-        "alias fields unpivot using group columns include_nulls default_on_null "
-        "identify_pivot_strings prefixed_pivot_columns pivot_column_naming",
+        "alias fields unpivot group columns include_nulls default_on_null pivot_column_naming",
         (exp.Pivot,),
     ),
     ("partition_by order spec alias over", (exp.Window,)),
@@ -53,20 +51,19 @@ _ROWS: tuple[tuple[str, tuple[type[exp.Expr], ...]], ...] = (
     ("table db catalog", (exp.Column,)),
     ("except_ replace rename", (exp.Star,)),
     ("is_string", (exp.Literal,)),
-    ("kind", (exp.Placeholder,)),
-    ("nested kind", (exp.DataType,)),
+    ("nested", (exp.DataType,)),
     ("kind", (exp.ColumnDef,)),
     ("unit", (exp.Interval,)),
     (
         "",
         (
-            *(exp.Null, exp.Boolean, exp.HexString, exp.RawString, exp.Var),
-            *(exp.IntervalSpan, exp.DataTypeParam, exp.PropertyEQ, exp.Lambda),
+            *(exp.Null, exp.Boolean, exp.HexString, exp.RawString, exp.Placeholder, exp.Var),
+            *(exp.IntervalSpan, exp.PropertyEQ, exp.Lambda),
         ),
     ),
     # Operators
     ("low high symmetric", (exp.Between,)),
-    ("query unnest", (exp.In,)),
+    ("query", (exp.In,)),
     ("negate", (exp.Like, exp.ILike, exp.Is)),
     ("offset safe", (exp.Bracket,)),
     ("zone", (exp.AtTimeZone, exp.FromTimeZone)),
@@ -98,10 +95,18 @@ _ROWS: tuple[tuple[str, tuple[type[exp.Expr], ...]], ...] = (
     ("decimals", (exp.Round,)),
     ("offset default", (exp.Lag, exp.Lead)),
     ("offset", (exp.NthValue,)),
-    ("unit", (exp.DateAdd, exp.DateSub, exp.DateDiff, exp.DateTrunc)),
-    ("unit", (exp.TimestampAdd, exp.TimestampDiff, exp.TimestampTrunc, exp.TsOrDsAdd)),
+    (
+        "unit",
+        (
+            exp.DateDiff,
+            exp.DateTrunc,
+            exp.TimestampAdd,
+            exp.TimestampDiff,
+            exp.TimestampTrunc,
+            exp.TsOrDsAdd,
+        ),
+    ),
     ("format", (exp.StrToUnix, exp.TimeToStr)),
-    ("safe", (exp.TsOrDsToDate,)),
     ("start end step", (exp.GenerateSeries,)),
     ("asc nulls_first", (exp.ArraySort,)),
     ("key", (exp.MapContainsKey,)),
@@ -118,9 +123,13 @@ _ROWS: tuple[tuple[str, tuple[type[exp.Expr], ...]], ...] = (
     ("position", (exp.Trim,)),
     ("alias", (exp.Unnest,)),
 )
+#: Nodes that have more operands elsewhere than readers read: their first one.
+_OF_ONE = (exp.ArraySize, exp.DataTypeParam, exp.Explode, exp.Initcap, exp.PercentileCont)
 #: Arguments that are read, by class.
 TAKEN: dict[type[exp.Expr], frozenset[str]] = {
-    kind: OPERANDS.union(names.split()) for names, kinds in _ROWS for kind in kinds
+    **{kind: OPERANDS.union(names.split()) for names, kinds in _ROWS for kind in kinds},
+    **{kind: frozenset({"this"}) for kind in _OF_ONE},
+    exp.Join: frozenset({"this", "on", "using", "method", "side", "kind"}),
 }
 
 #: Arguments by which the parser says what a function, or an operator, of Spark's always does.
@@ -135,13 +144,14 @@ _MARKS: dict[type[exp.Expr], frozenset[str]] = {
     exp.Least: frozenset({"ignore_nulls"}),
     exp.Placeholder: frozenset({"widget"}),
     exp.RegexpExtract: frozenset({"null_if_pos_overflow"}),
+    exp.TsOrDsToDate: frozenset({"safe"}),
 }
 
 #: Clauses that the engine itself reads, without the parts around it.
 OF_SELECT = frozenset({"expressions", "from_", "joins", "where", "hint"})
 #: Clauses that only the outermost SELECT may have.
 GROUPING = frozenset({"group", "having", "distinct"})
-OF_TABLE = frozenset({"this", "alias", "db", "catalog"})
+OF_TABLE = frozenset({"this", "alias"})
 OF_JOIN = TAKEN[exp.Join]
 #: SQL of arguments whose names in the parser say something else.
 _WORDS = {
@@ -158,6 +168,7 @@ _WORDS = {
     "locks": "FOR UPDATE",
     "for_": "FOR UPDATE",
     "version": "AS OF",
+    "db": "a database's name before a table's",
 }
 
 _OTHER = "leave it out"
@@ -182,6 +193,7 @@ _INSTEAD = {
     "distribute": _AFTER,
     "cluster": _AFTER,
     "version": _BEFORE,
+    "db": "name the table alone",
 }
 
 

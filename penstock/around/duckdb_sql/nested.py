@@ -108,3 +108,17 @@ def sorted_array(tree: exp.ArraySort) -> exp.Expr:
     order = "ASC" if asc is None or asc.this else "DESC"
     nulls = "NULLS FIRST" if tree.args["nulls_first"].this else "NULLS LAST"
     return call("list_sort", tree.this, *map(exp.Literal.string, (order, nulls)))
+
+
+def exists(tree: exp.Exists) -> exp.Expr:
+    """``EXISTS (SELECT ...)``; Spark has a function of arrays by this name."""
+    if tree.args.get("expression"):
+        raise refused("exists(array, condition) is not supported", tree)
+    return tree
+
+
+def lateral(tree: exp.Lateral) -> exp.Expr:
+    """``LATERAL VIEW``, which leaves out rows whose array is empty or NULL."""
+    if tree.args.get("outer"):
+        raise refused("LATERAL VIEW OUTER is not supported; LATERAL VIEW is, without OUTER", tree)
+    return tree

@@ -154,12 +154,10 @@ def timestamp_diff(tree: exp.TimestampDiff) -> exp.Expr:
 
 
 def added(tree: exp.Expr) -> exp.Expr:
-    """``date_add``, ``date_sub`` of days, and ``timestampadd``."""
+    """``date_add`` of days, which ``date_sub`` is to the parser, too, and ``timestampadd``."""
     unit = tree.args.get("unit")
     name = "DAY" if unit is None else str(unit.name).upper()
     count = tree.expression
-    if isinstance(tree, exp.DateSub):
-        count = exp.Neg(this=exp.paren(count))
     if name not in (*_UNITS_US, *_UNITS_OF_DAYS):
         raise refused(f"timestampadd knows no unit {name}", tree)
     if isinstance(tree, exp.TimestampAdd):

@@ -20,7 +20,7 @@ from .text import text_of
 _SAME: tuple[type[exp.Expr], ...] = (
     # Conditions and choices
     *(exp.And, exp.Or, exp.Not, exp.Case, exp.If, exp.Coalesce, exp.Nullif, exp.Least),
-    *(exp.Greatest, exp.Exists, exp.Cast, exp.TryCast, exp.Interval),
+    *(exp.Greatest, exp.Cast, exp.TryCast, exp.Interval),
     # Numbers
     *(exp.Exp, exp.Sin, exp.Cos, exp.Tan, exp.Atan, exp.Sinh, exp.Cosh),
     *(exp.Tanh, exp.Pi),
@@ -168,8 +168,6 @@ _REWRITTEN: dict[type[exp.Expr], Callable[[Any], exp.Expr]] = {
     exp.TimestampDiff: times.timestamp_diff,
     exp.TimestampAdd: times.added,
     exp.TsOrDsAdd: times.added,
-    exp.DateAdd: times.added,
-    exp.DateSub: times.added,
     exp.DayOfWeek: times.day_of_week,
     exp.Sum: numbers.total,
     exp.Window: numbers.over,
@@ -189,6 +187,8 @@ _REWRITTEN: dict[type[exp.Expr], Callable[[Any], exp.Expr]] = {
     exp.MapKeys: _on("map_keys"),
     exp.MapContainsKey: _on("ps_map_contains_key", "this", "key"),
     exp.Pivot: grouping.pivot,
+    exp.Exists: nested.exists,
+    exp.Lateral: nested.lateral,
 }
 _BY_NAME: dict[str, Callable[[Any], exp.Expr]] = {
     **{
