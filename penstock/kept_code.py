@@ -39,7 +39,7 @@ MOST_BYTES = 1 << 30
 LOOK_AT_ONE_OF = 64
 _HASH_BYTES = hashlib.sha256().digest_size
 #: Name of the file of a form: that of its function, and a hash.
-_FORM = re.compile(r".+-[0-9a-f]{32}")
+_FORM = re.compile(r"[A-Za-z_][\w.<>]*-[0-9a-f]{32}")
 
 
 class NotKeptError(Exception):

@@ -25,7 +25,7 @@ class ForeignFiles:
     def put(self, folder: Path, *names: str) -> None:
         """Put files into a folder, which may be missing: of names like those that are there."""
         folder.mkdir(parents=True, exist_ok=True)
-        own = [path.name for path in folder.iterdir() if path.is_file()]
+        own = [p.name for p in folder.iterdir() if p.is_file() and p not in self._files]
         like = [form.format(name) for name in own for form in _LIKE]
         for name in (*_NAMES, *names, *like):
             path = folder / name

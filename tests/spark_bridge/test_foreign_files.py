@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import re
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
+from penstock import kept_code
 from penstock.plan.query import LEFT, RIGHT
 from penstock.private_folder import private_folder
 from penstock.sim.local_spark import cluster
@@ -60,7 +60,7 @@ def test_a_cache(tmp_path) -> None:
         folder.write(name, bytes(100))
         Path(path, f".{name}.{'0' * 16}.part").touch()
         foreign.put(path)
-        folder.trim(0, re.compile(r".+-[0-9a-f]{32}"))
+        folder.trim(0, kept_code._FORM)
     foreign.require_untouched()
     assert [p for p in path.iterdir() if p not in foreign] == []
 

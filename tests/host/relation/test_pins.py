@@ -16,15 +16,22 @@ import pytest
 
 from penstock.errors import FileError
 from penstock.host.relation import FolderRelation, RelationOptions, build, open_relation
-from penstock.host.relation.folder.pins import HOLDS, PINS, Pins
-from penstock.host.relation.folder.reading import file_store
-from penstock.host.relation.folder.records import VERSIONS, version_name
+from penstock.host.relation.folder.pins import Pins
+from penstock.host.relation.folder.reading import file_store, note_newest
+from penstock.host.relation.folder.records import (
+    HOLDS,
+    NEWEST,
+    PINS,
+    RELATION_NAMES,
+    VERSIONS,
+    version_name,
+)
 from penstock.host.rows import atomic
 from penstock.host.rows.file_store import FileStore
 from tests.host.relation.model import row_list
 
 #: Folders whose files decide which version is read; only what is done there is a step.
-DECISIVE = (VERSIONS, HOLDS, PINS)
+DECISIVE = (VERSIONS, HOLDS, PINS, NEWEST)
 Program = Callable[[FolderRelation, FileStore], Any]
 #: Longest wait for another thread, in seconds.
 WAIT_S = 60
@@ -79,7 +86,7 @@ class SteppedStore(FileStore):
     """Files of which each look and each change is a step."""
 
     def __init__(self, location: str) -> None:
-        super().__init__(location, lost="", again="")
+        super().__init__(location, lost="", again="", own=RELATION_NAMES)
         self.stop: Callable[[], None] = lambda: None
 
     def _before(self, name: str) -> None:
@@ -140,6 +147,7 @@ def prepared(tmp_path_factory) -> Path:
         made.append(rows(key), compact=False)
     for number in LATER:
         (path / version_name(number)).rename(path / str(number))
+    note_newest(file_store(str(path)), made.id, 2)
     return path
 
 

@@ -15,6 +15,7 @@ pytest.importorskip("pyspark", reason="needs pip install 'penstock[spark]'")
 from penstock.cli.main import app
 from penstock.errors import UsageError
 from penstock.spark_bridge import watch
+from penstock.spark_bridge.metrics import listener as listening
 from penstock.spark_bridge.streaming import stream
 from tests.spark_bridge.kit.streams import PROVIDER, ROCKSDB, Row, cut, stream_of, table, written
 
@@ -219,3 +220,11 @@ def test_nothing_is_served_unasked(spark):
         heard.close()
     assert watch(spark) is not heard
     watch(spark).close()
+
+
+def test_queries_are_forgotten(monkeypatch):
+    monkeypatch.setattr(listening, "_recorded", {})
+    monkeypatch.setattr(listening, "QUERIES", 3)
+    for query in "abcadee":
+        listening.records_are(query, lambda batch: None)
+    assert [*listening._recorded] == ["a", "d", "e"]
