@@ -102,6 +102,4 @@ class Nobody:
 
 
 def _decoded(array: pa.Array) -> pa.Array:
-    if pa.types.is_nested(array.type):
-        return plain_array(array, plain_type(array.type))
-    return array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
+    return plain_array(array, plain_type(array.type))

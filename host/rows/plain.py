@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 #: Types that hold the values of views.
 _OF_VIEWS = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
@@ -33,9 +35,35 @@ def _plain(field: pa.Field) -> pa.Field:
     return field.with_type(plain_type(field.type))
 
 
+def received_type(dtype: pa.DataType) -> pa.DataType:
+    """Return a type with dictionaries at its top only, and without runs and views."""
+    if pa.types.is_dictionary(dtype):
+        return pa.dictionary(dtype.index_type, plain_type(dtype.value_type), dtype.ordered)
+    return plain_type(dtype)
+
+
+def relaid(array: pa.Array, dtype: pa.DataType) -> pa.Array:
+    """Return an array in its :func:`received_type`."""
+    if not isinstance(array, pa.DictionaryArray):
+        return decoded(array).cast(dtype)
+    words = decoded(array.dictionary).cast(dtype.value_type)
+    return pa.DictionaryArray.from_arrays(array.indices, words, ordered=dtype.ordered)
+
+
+def decoded(array: pa.Array) -> pa.Array:
+    """Return the values of dictionaries, runs and views of lists, and what extensions store."""
+    if pa.types.is_run_end_encoded(array.type):
+        return decoded(pc.call_function("run_end_decode", [array]))
+    if isinstance(array, pa.DictionaryArray):
+        return relaid(array, received_type(array.type)).dictionary_decode()
+    if pa.types.is_list_view(array.type) or pa.types.is_large_list_view(array.type):
+        lengths = pc.call_function("list_value_length", [array]).fill_null(0)
+        offsets = np.append(0, np.cumsum(lengths))
+        return pa.LargeListArray.from_arrays(offsets, array.flatten(), mask=array.is_null())
+    return array.storage if isinstance(array, pa.ExtensionArray) else array
+
+
 def plain_array(array: pa.Array, dtype: pa.DataType) -> pa.Array:
     """Return an array as one of its plain type, ``dtype``."""
-    if isinstance(array, pa.DictionaryArray):
-        array = array.dictionary_decode()
     # Most are as they should be; Arrow copies what it casts, and spoils slices of lists of NULL.
-    return array if array.type == dtype else array.cast(dtype)
+    return array if array.type == dtype else decoded(array).cast(dtype)

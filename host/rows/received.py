@@ -10,12 +10,11 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyarrow import types
 
 from penstock.errors import DataError, SchemaError, UsageError
 
-from .plain import plain_type
+from .plain import decoded, received_type, relaid
 
 #: Kinds of values; those of one kind can be written in any type of it, if each of them fits.
 _KINDS = (
@@ -73,7 +72,9 @@ def arrow_table(rows: Any, what: str, *, also: str = "") -> pa.Table:
 
 def received_schema(schema: pa.Schema) -> pa.Schema:
     """Return the schema with which rows of a schema go on: without runs and views."""
-    return pa.schema([field.with_type(_received(field.type)) for field in schema], schema.metadata)
+    return pa.schema(
+        [field.with_type(received_type(field.type)) for field in schema], schema.metadata
+    )
 
 
 def received_table(table: pa.Table) -> pa.Table:
@@ -84,7 +85,7 @@ def received_table(table: pa.Table) -> pa.Table:
     columns = [
         column
         if column.type == field.type
-        else pa.chunked_array([_relaid(one, field.type) for one in column.chunks], field.type)
+        else pa.chunked_array([relaid(one, field.type) for one in column.chunks], field.type)
         for column, field in zip(table.columns, schema, strict=True)
     ]
     return pa.Table.from_arrays(columns, schema=schema)
@@ -114,29 +115,16 @@ def one_batch(rows: Any, schema: pa.Schema, source: str) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def _received(dtype: pa.DataType) -> pa.DataType:
-    if types.is_dictionary(dtype):
-        return pa.dictionary(dtype.index_type, plain_type(dtype.value_type), dtype.ordered)
-    return plain_type(dtype)
-
-
-def _relaid(array: pa.Array, dtype: pa.DataType) -> pa.Array:
-    """Return an array in its received type."""
-    if not isinstance(array, pa.DictionaryArray):
-        return _decoded(array).cast(dtype)
-    words = _decoded(array.dictionary).cast(dtype.value_type)
-    return pa.DictionaryArray.from_arrays(array.indices, words, ordered=dtype.ordered)
-
-
 def _column(table: pa.Table, field: pa.Field, source: str) -> pa.Array:
     """Return a column of a batch in the type of a field."""
+    where = f"a batch of {source}"
     count = table.column_names.count(field.name)
     if count != 1:
         has = "no column" if not count else f"{count} columns"
-        raise SchemaError(f"a batch of {source} has {has} {field.name}")
+        raise SchemaError(f"{where} has {has} {field.name}")
     chunks, row = [], 0
     for chunk in table.column(field.name).chunks:
-        chunks.append(_fitted(chunk, field, source, row))
+        chunks.append(fitted(chunk, field, where, "the stream was opened with", row))
         row += len(chunk)
     if len(chunks) == 1:
         return chunks[0]
@@ -144,22 +132,32 @@ def _column(table: pa.Table, field: pa.Field, source: str) -> pa.Array:
         return pa.concat_arrays(chunks) if chunks else pa.nulls(0, field.type)
     except pa.ArrowInvalid as error:
         raise DataError(
-            f"column {field.name} of a batch of {source} is too large for one batch ({error}); "
+            f"column {field.name} of {where} is too large for one batch ({error}); "
             "push its rows in several"
         ) from None
 
 
-def _fitted(array: pa.Array, field: pa.Field, source: str, first: int) -> pa.Array:
-    """Return rows of a column, from the ``first`` one on, in the type of a field."""
+def fitted(array: pa.Array, field: pa.Field, where: str, declared: str, first: int = 0) -> pa.Array:
+    """Return a column in the type of a field.
+
+    Parameters
+    ----------
+    where, declared : str
+        For messages: whose column it is, and words before the type that it must have.
+    first : int
+        Row of the first value.
+
+    Raises
+    ------
+    SchemaError
+        The type does not hold all values.
+    """
     if array.type == field.type:
         return array
     is_kin = _is_kin(array.type, field.type)
     if is_kin and (written := _written(array, field.type)) is not None:
         return written
-    message = (
-        f"column {field.name} of a batch of {source} is {array.type}, but the stream was opened "
-        f"with {field.type}"
-    )
+    message = f"column {field.name} of {where} is {array.type}, but {declared} {field.type}"
     if is_kin:
         row = _first_lost(array, field.type)
         message += f", which cannot hold {_shown(array.slice(row, 1))} of row {first + row}"
@@ -194,25 +192,12 @@ def _bare(dtype: pa.DataType) -> pa.DataType:
     return dtype.storage_type if isinstance(dtype, pa.BaseExtensionType) else dtype
 
 
-def _decoded(array: pa.Array) -> pa.Array:
-    """Return the values of dictionaries, runs and views of lists, and what extensions store."""
-    if types.is_run_end_encoded(array.type):
-        return _decoded(pc.call_function("run_end_decode", [array]))
-    if isinstance(array, pa.DictionaryArray):
-        return _relaid(array, _received(array.type)).dictionary_decode()
-    if types.is_list_view(array.type) or types.is_large_list_view(array.type):
-        lengths = pc.call_function("list_value_length", [array]).fill_null(0)
-        offsets = np.append(0, np.cumsum(lengths))
-        return pa.LargeListArray.from_arrays(offsets, array.flatten(), mask=array.is_null())
-    return array.storage if isinstance(array, pa.ExtensionArray) else array
-
-
 def _written(array: pa.Array, dtype: pa.DataType) -> pa.Array | None:
     """Return an array in another type; None if that would lose something."""
     if isinstance(dtype, pa.BaseExtensionType):
         stored = _written(array, dtype.storage_type)
         return None if stored is None else dtype.wrap_array(stored)
-    plain = _decoded(array)
+    plain = decoded(array)
     if types.is_null(plain.type):
         return pa.nulls(len(plain), dtype)
     try:
@@ -267,6 +252,6 @@ def _first_lost(array: pa.Array, dtype: pa.DataType) -> int:
 def _shown(value: pa.Array) -> str:
     """Write the only value of an array for people."""
     try:
-        return str(_decoded(value).cast(pa.string())[0])
+        return str(decoded(value).cast(pa.string())[0])
     except pa.ArrowException:
         return str(value[0])

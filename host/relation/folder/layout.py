@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from penstock.errors import DataError, SchemaError
 
 from ...rows.file_store import FileStore
 from ...rows.plain import plain_type
+from ...rows.received import fitted
 from ..key_hash import KeyHash
 from .keys import doubled, shown_key
 from .records import RelationRecord
@@ -131,14 +131,12 @@ class RelationLayout:
 
         Raises
         ------
-        DataError
-            A column that never is NULL is.
+        SchemaError, DataError
+            A type does not hold its values, or a column that never is NULL is.
         """
         columns = []
         for field in schema:
-            column = batch.column(field.name)
-            if column.type != field.type:
-                column = _decoded(column).cast(field.type)
+            column = fitted(batch.column(field.name), field, where, f"in {self.name} it is")
             if column.null_count and not field.nullable:
                 raise DataError(
                     f"{where}.{field.name} holds NULL, but the schema of {self.name} says that it "
@@ -271,11 +269,3 @@ def with_splits(
         sample.add(batch)
         spool.write(batch)
     return replace(record, splits=sample.splits()), spool.batches()
-
-
-def _decoded(column: pa.Array) -> pa.Array:
-    if isinstance(column, pa.DictionaryArray):
-        return column.dictionary_decode()
-    if isinstance(column, pa.RunEndEncodedArray):
-        return pc.call_function("run_end_decode", [column])
-    return column

@@ -106,7 +106,10 @@ def test_null_where_there_is_none(make):
     ("table", "message"),
     [
         (pa.table({"id": [1]}), r"the upserts has no column name, which .*/r has; it has id"),
-        (pa.table({"id": ["1"], "name": ["a"]}), r"the upserts.id is string, but in .*int64; CAST"),
+        (
+            pa.table({"id": ["1"], "name": ["a"]}),
+            r"column id of the upserts is string, but in .* int64",
+        ),
         (TABLE.append_column("x", TABLE["id"]), r"has a column x, which .*/r does not have; leave"),
         (
             TABLE,
