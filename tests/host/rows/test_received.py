@@ -171,6 +171,18 @@ def test_the_first_value_that_does_not_fit_is_named(
     assert str(caught.value).endswith(shown)
 
 
+@pytest.mark.parametrize("row", range(9))
+def test_the_first_of_several_rows_is_named(row: int) -> None:
+    values = [1] * row + [300] + [1, 400] * 3
+    with pytest.raises(SchemaError, match=f"cannot hold 300 of row {row}$"):
+        one_batch(pa.table({"x": values}), pa.schema({"x": pa.int8()}), "a")
+
+
+def test_fields_of_a_struct_keep_their_names() -> None:
+    with pytest.raises(SchemaError, match="but the stream was opened with"):
+        one_batch(pa.table({"x": [{"z": 1}]}), pa.schema({"x": pa.struct({"y": pa.int8()})}), "a")
+
+
 def test_columns_are_named_once() -> None:
     schema = pa.schema({"x": pa.int64()})
     with pytest.raises(SchemaError, match="a batch of a has no column x"):
