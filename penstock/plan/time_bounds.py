@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from ..errors import QueryError
 from ..expr import ops
-from ..expr.node import Expr, Op, walk
+from ..expr.node import Expr, Op
 from ..types import TIMESTAMPS, UNIT_NS, Kind
 from ..zones import zone_of
 from .linear import Linear, linear
@@ -103,7 +103,7 @@ class _Finder:
         if not right or right * self.factors[0] != -left * self.factors[1]:
             return None
         slope, remainder = divmod(right, self.factors[1])
-        if remainder or any(len(t.sides) != 1 or self._may_be_null(t) for t in terms):
+        if remainder or any(len(t.sides) != 1 for t in terms):
             return None
         # slope * (T - offset) + slack <= 0, where slack lies in [least, ...]
         least = form.constant - slope * self.offset + (least_of_zones or 0)
@@ -113,12 +113,6 @@ class _Finder:
         if slope > 0:
             return _Bound(high=-least // slope, exact=exact)
         return _Bound(low=-(-least // -slope), exact=exact)
-
-    def _may_be_null(self, term: Expr) -> bool:
-        """Whether a term may be NULL in rows that have a time: others meet nothing."""
-        times = {leaf for time in (self.left, self.right) for leaf in walk(time)}
-        columns = {leaf for leaf in walk(term) if leaf.op is Op.COLUMN}
-        return term.type.nullable and not (columns and columns <= times)
 
     def _in_one_zone(self, form: Linear) -> tuple[Linear, int | None]:
         """The form without time zones, and the least that they may add; None if it has none.

@@ -36,9 +36,6 @@ class Expected:
     largest_sum: Fraction | int = 0
     """The largest exact sum by size, in units of its last digit."""
 
-    joined: int = 0
-    """How many rows the join gave, before groups."""
-
     rounded: bool = False
     """Whether sums of floats are in it, whose last digits depend on the order."""
 
@@ -204,7 +201,6 @@ class Oracle:
         expected = Expected(self._names, [], misfit=self._misfit(case, left, right, p))
         try:
             joined = self._joined(left, right, p)
-            expected.joined = len(joined)
             if query.aggregated and not query.distinct:
                 self._group(joined, (left, right), p, expected)
             else:

@@ -26,12 +26,6 @@ class Refusal:
     holds: Callable[[Case, Expected], bool] = always
 
 
-def empty(case: Case, expected: Expected) -> bool:
-    """Whether nothing matched."""
-    outer = case.query.join in ("left", "right", "full", "anti")
-    return outer or expected.joined == 0
-
-
 def misfit(case: Case, expected: Expected) -> bool:
     return expected.misfit
 
@@ -63,7 +57,6 @@ REFUSALS = [
         r"aggregates over a (LEFT|RIGHT|FULL) (OUTER|SEMI|ANTI) JOIN are not supported",
         lambda case, _: case.query.join not in ("inner", "comma"),
     ),
-    Refusal("empty time window", "QueryError", r"the window admits nothing", empty),
     Refusal(
         "CAST that does not fit",
         "DataError",
