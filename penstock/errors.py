@@ -25,6 +25,10 @@ class QueryError(PenstockError, ValueError):
     exit_code = 2
 
 
+class BeyondError(QueryError):
+    """One join, or groups of one table, cannot do it; in a query that runs in parts, parts may."""
+
+
 class MistakenError(QueryError):
     """What is written is wrong or too long, whatever engine runs it."""
 

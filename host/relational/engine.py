@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import threading
 from collections.abc import Mapping
 from inspect import Parameter, Signature
@@ -14,6 +15,7 @@ import pyarrow.compute as pc
 
 from penstock.around.duckdb_sql import quoted
 from penstock.around.duckdb_sql.macros import OWN, definitions
+from penstock.around.qualified import is_unread
 from penstock.errors import DataError, QueryError
 from penstock.expr.functions import FUNCTIONS
 from penstock.user_functions import ColumnFunction, PairFunction, Udf
@@ -100,7 +102,7 @@ class RelationalEngine:
         try:
             self._define(text)
             for name, table in tables.items():
-                self._connection.register(name, table)
+                self._connection.register(name, _readable(table, text))
             statements = self._connection.extract_statements(text)
             if [one.type for one in statements] != [duckdb.StatementType.SELECT]:
                 raise QueryError("a part of the query is not one SELECT")
@@ -135,6 +137,24 @@ class RelationalEngine:
         with self._lock:
             if self._opened is not None:
                 self._opened.close()
+
+
+def _readable(table: pa.Table, text: str) -> pa.Table:
+    """Leave out columns of types that the database does not read.
+
+    Raises
+    ------
+    DataError
+        The query names one.
+    """
+    unread = [field for field in table.schema if is_unread(field.type)]
+    for field in unread:
+        if re.search(rf"\b{re.escape(field.name)}\b", text, re.IGNORECASE):
+            raise DataError(
+                f"column {field.name} is a {field.type}, which no SQL around a join computes with: "
+                "cast it before, to a decimal of at most 38 digits or a float of 32 or 64 bits"
+            )
+    return table.drop_columns([field.name for field in unread])
 
 
 def _first_line(error: Exception) -> str:

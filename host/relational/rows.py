@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from penstock import arguments
 from penstock.around.parts import Relational
+from penstock.around.words import Words
 from penstock.errors import PenstockError, UsageError
 from penstock.untaken import warn_untaken
 
@@ -96,6 +97,8 @@ class PreparedRows(Generic[Inner]):
         Of the output.
     engine : RelationalEngine
         Closed with the stream.
+    words : Words
+        The user's, for errors.
     """
 
     def __init__(
@@ -106,6 +109,7 @@ class PreparedRows(Generic[Inner]):
         after: Relational | None,
         schema: pa.Schema,
         engine: RelationalEngine,
+        words: Words,
     ) -> None:
         self.inner = inner
         self.schema = schema
@@ -113,6 +117,7 @@ class PreparedRows(Generic[Inner]):
         self._behind = behind
         self._after = None if after is None else Computed(engine, after)
         self._engine = engine
+        self._words = words
         self._turn = threading.Lock()
         self._both = threading.Lock()
         self._is_closed = False
@@ -145,7 +150,7 @@ class PreparedRows(Generic[Inner]):
             raise closed_error()
         batch = one_batch(batch, next(iter(sides.values())).schema, source)
         # A push may wait for room that the rows of another source make.
-        with self._both if len(sides) > 1 else nullcontext():
+        with self._words.spoken(), self._both if len(sides) > 1 else nullcontext():
             found = {name: sides[name].rows(batch) for name in behind(sides, self.inner.pushed)}
             for name, rows in found.items():
                 push(name, rows)
@@ -168,7 +173,7 @@ class PreparedRows(Generic[Inner]):
             As that of the query; or what is behind it cannot be computed, or looked up: the rows
             wait for another call.
         """
-        with self._turn:
+        with self._words.spoken(), self._turn:
             rows = self.inner.poll()
             if self._is_closed:
                 return self.schema.empty_table()
@@ -192,7 +197,7 @@ class PreparedRows(Generic[Inner]):
 
     def close(self) -> pa.Table:
         """End the stream, and return the rows not yet polled; errors are those of :meth:`poll`."""
-        with self._turn:
+        with self._words.spoken(), self._turn:
             rows = self.inner.close()
             if self._is_closed:
                 return self.schema.empty_table()

@@ -27,7 +27,7 @@ class PreparedStream(PreparedRows[JoinStream | GroupStream]):
 
     Parameters
     ----------
-    inner, sides, behind, after, schema, engine
+    inner, sides, behind, after, schema, engine, words
         As for :class:`~.rows.PreparedRows`. Where ``after`` makes groups, pairs wait here until
         their groups are complete, and these are made when rows are polled.
     """
@@ -44,7 +44,7 @@ class PreparedStream(PreparedRows[JoinStream | GroupStream]):
         closing = None if self._after is None else self._after.part.closing
         if closing is None or self._is_closed:
             return super().poll()
-        with self._turn:
+        with self._words.spoken(), self._turn:
             closed, held = self._complete(closing)
             given = self._given(closed)
             self._held = held

@@ -87,10 +87,11 @@ def run_parts(
         for part in found.parts:
             reads = {name: made[name] for name in part.reads}
             tell(part, reads)
-            if isinstance(part, Relational):
-                made[part.name] = engine.run(part.text, without_relations(reads))
-            else:
-                made[part.name] = join(part.text, reads, part.options)
+            with found.words.spoken():
+                if isinstance(part, Relational):
+                    made[part.name] = engine.run(part.text, without_relations(reads))
+                else:
+                    made[part.name] = join(part.text, reads, part.options)
         last = made[found.parts[-1].name]
         assert not isinstance(last, RelationTable)
         return last.rename_columns(list(found.names))
@@ -146,7 +147,11 @@ def stream_parts(
         opened.callback(engine.close)
         try:
             found = with_room(made, query)
-            tables = [one for one in parse(query).find_all(exp.Table) if one.name in schemas]
+            tables = [
+                one
+                for one in parse(query).find_all(exp.Table)
+                if {one.name.lower(), one.alias.lower()} & {name.lower() for name in schemas}
+            ]
             stream = _Opening(
                 found,
                 {**found.schemas, **relations},
@@ -155,7 +160,8 @@ def stream_parts(
                 lookup,
                 opened,
             )
-            running = stream.opened(join)
+            with found.words.spoken():
+                running = stream.opened(join)
         except PartError as error:
             raise error.beside(why) from None
         opened.pop_all()
@@ -209,8 +215,8 @@ class _Opening:
         steps = [self._step(part) for part in behind]
         inner = join(core.text, own, core.options)
         if isinstance(inner, LookupStream):
-            return PreparedRows(inner, sides, steps, after, schema, self.engine)
-        return PreparedStream(inner, sides, steps, after, schema, self.engine)
+            return PreparedRows(inner, sides, steps, after, schema, self.engine, self.found.words)
+        return PreparedStream(inner, sides, steps, after, schema, self.engine, self.found.words)
 
     def _row_of(self, part: Part) -> str:
         """The table, or part, whose rows a part takes one by one."""

@@ -30,6 +30,8 @@ class Clocks:
     schemas: Mapping[str, pa.Schema]
     options: QueryOptions
     relations: Collection[str]
+    #: Columns that are computed for a join.
+    computed: Collection[str] = ()
     #: Of parts that are joins: what may be the time of their rows, and the sources that it is of.
     joined: dict[str, dict[str, str]] = field(default_factory=dict)
     #: Of parts that are joins, and a source of theirs: columns that no two rows of it share.
@@ -52,7 +54,12 @@ class Clocks:
         if side.source in self.joined:
             return self.joined[side.source]
         schema = () if side.source in self.relations else self.schemas[side.table]
-        return {one.name.lower(): side.alias for one in schema if pa.types.is_timestamp(one.type)}
+        return {
+            one.name.lower(): side.alias
+            for one in schema
+            # A computed time, such as the start of a month, says nothing about later rows.
+            if pa.types.is_timestamp(one.type) and one.name not in self.computed
+        }
 
     def unique_of(self, side: JoinSide) -> dict[str, set[str]]:
         """Columns of a side that no two rows of a source share, by source."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -12,7 +12,24 @@ from ..errors import QueryError
 from ..query.compiler import time_columns
 from ..query.constants import param
 from ..query.options import QueryOptions
+from ..query.sources import table_of
 from .parts import PartError
+
+
+def name_tables(tree: exp.Query, known: Collection[str]) -> None:
+    """Write the names of tables that are given by their aliases, in the tree itself.
+
+    Raises
+    ------
+    QueryError
+        A table is not given.
+    """
+    for table in tree.find_all(exp.Table):
+        if isinstance(table.this, exp.Identifier):
+            name, alias = table_of(table, known), table.alias_or_name
+            if name.lower() != table.name.lower():
+                table.set("this", exp.to_identifier(name, quoted=True))
+                table.set("alias", exp.TableAlias(this=exp.to_identifier(alias)))
 
 
 def check_names(tree: exp.Query, schemas: Mapping[str, pa.Schema], options: QueryOptions) -> None:
@@ -25,8 +42,6 @@ def check_names(tree: exp.Query, schemas: Mapping[str, pa.Schema], options: Quer
     tables: dict[str, pa.Schema | None] = {}
     for table in tree.find_all(exp.Table, exp.Subquery):
         found = [one for name, one in schemas.items() if name.lower() == table.name.lower()]
-        if isinstance(table, exp.Table) and table.name and not found:
-            return  # of an unknown table more is said elsewhere
         schema = found[0] if found and isinstance(table, exp.Table) else None
         tables |= {name.lower(): schema for name in (table.name, table.alias) if name}
     times, _ = time_columns(options.time or {})

@@ -9,11 +9,11 @@ from typing import Protocol
 import pyarrow as pa
 from sqlglot import exp
 
-from ..errors import QueryError
+from ..errors import BeyondError, QueryError
 from ..query.compiler import compile_select
 from ..query.options import QueryOptions
-from ..query.statement import SeveralJoinsError
 from ..uses import Entrance, Kind, Way, kinds_of
+from .words import Words
 
 #: What says that a query makes groups.
 OF_GROUPS = ("GROUP BY", "an aggregate")
@@ -23,11 +23,19 @@ class PartError(QueryError):
     """What surrounds a join is wrong."""
 
     def beside(self, why: QueryError) -> QueryError:
-        """What is said of the query, which is not one join for another reason.
+        """The reason to tell, beside the one why the query is not one join.
 
-        That one says more, unless it is only that the query is several.
+        That one is of the text itself, such as an unknown column, unless parts may do what it is
+        about: then it is no obstacle, and this error is.
         """
-        return self if isinstance(why, SeveralJoinsError) else why
+        return self if isinstance(why, BeyondError) else why
+
+
+class NoJoinError(PartError):
+    """Penstock joins nothing in the query; the reason is why the whole is not one join."""
+
+    def beside(self, why: QueryError) -> QueryError:
+        return why
 
 
 @dataclass(frozen=True)
@@ -119,11 +127,14 @@ class Split:
     names : sequence of str
         Of the output columns.
     schemas : mapping of table or part to Schema
+    words : Words
+        The user's, for names of parts and their columns.
     """
 
     parts: Sequence[Part]
     names: Sequence[str]
     schemas: Mapping[str, pa.Schema]
+    words: Words
 
     def of_stream(self) -> tuple[Joined, Sequence[Part], Relational | None]:
         """The one join, what each of its rows meets, and what is behind, of a query on streams.
@@ -137,7 +148,7 @@ class Split:
         """
         joins = [part for part in self.parts if isinstance(part, Joined)]
         if not joins:
-            raise PartError("none of the query is a join")
+            raise NoJoinError("none of the query is a join")
         core, *others = [part for part in joins if not part.looks_up] or joins[:1]
         if others:
             raise QueryError(
@@ -151,10 +162,10 @@ class Split:
                 continue
             if part is after and part.closing is not None:
                 continue
-            if part.needs_all in OF_GROUPS and len(joins) == 1:
-                raise PartError(f"{part.needs_all} needs all rows")
             if part.needs_all in OF_GROUPS:
-                raise QueryError(
+                if core.looks_up and len(joins) == 1:
+                    raise NoJoinError("there is no time by which groups are complete")
+                raise (PartError if len(joins) == 1 else QueryError)(
                     "a stream never knows that these groups are complete, since rows with the same "
                     "keys may always follow: have the event time of a source, or a window of it, "
                     "among the keys, or name a column that differs from row to row by unique="

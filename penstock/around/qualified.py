@@ -30,7 +30,9 @@ _TYPES = {
 
 
 _ARRAYS = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
-_UNKNOWN = re.compile(r"(?:Column '|Unknown column: )([^'\s]+)")
+_UNKNOWN = re.compile(
+    r"(?:Column '|Unknown column: )([^'\s]+)(?:' could not be resolved for table: '([^']+))?"
+)
 #: Marks an output column that the query names.
 _NAMED = "named"
 
@@ -58,13 +60,9 @@ def qualified(tree: exp.Query, schemas: Mapping[str, pa.Schema]) -> exp.Query:
         name: {column.name: type_name(column.type) for column in schema}
         for name, schema in schemas.items()
     }
-    names = {name.lower() for name in schemas}
     for one in named.find_all(exp.Unnest):
         if isinstance(one.parent, exp.From | exp.Join) and not one.alias:
             raise refused("unnest in FROM needs names, as in unnest(l) AS u(x)", one)
-    for table in named.find_all(exp.Table):
-        if isinstance(table.this, exp.Identifier) and table.name.lower() not in names:
-            raise PartError(f"unknown table {table.name}")
     try:
         whole = qualify(named, dialect=Penstock, schema=known, identify=False)
         for select in whole.find_all(exp.Select):
@@ -100,7 +98,7 @@ def _said(message: str, schemas: Mapping[str, pa.Schema]) -> str:
     found = _UNKNOWN.match(message)
     if found is None:
         return message
-    column = found[1].replace('"', "").replace("`", "")
+    column = ".".join(filter(None, (found[2], found[1].replace('"', "").replace("`", ""))))
     every = {name for schema in schemas.values() for name in schema.names}
     near = get_close_matches(column.rpartition(".")[2], sorted(every), n=3)
     return f"unknown column {column}" + (f"; close names are {', '.join(near)}" if near else "")
@@ -229,6 +227,11 @@ def _outputs(tree: exp.Query) -> Sequence[exp.Expr]:
     while isinstance(tree, exp.SetOperation | exp.Subquery):
         tree = tree.this
     return list(tree.expressions) if isinstance(tree, exp.Select) else []
+
+
+def is_unread(dtype: pa.DataType) -> bool:
+    """Whether engines for SQL around joins cannot even read values of a type, or in it."""
+    return any(name in str(dtype) for name in ("decimal256", "halffloat"))
 
 
 def type_name(dtype: pa.DataType) -> str:

@@ -10,6 +10,7 @@ from sqlglot import exp
 
 from ..query.dialect import Penstock
 from ..query.lowered import Lowered
+from .words import Words
 
 
 @dataclass
@@ -52,10 +53,12 @@ class ComputedBefore:
         What Penstock computes.
     columns : mapping of alias to names and expressions
         What is to be computed, of each side that rows can be computed for.
+    words : Words
     """
 
     lowered: Lowered
     columns: dict[str, dict[str, exp.Expr]]
+    words: Words
 
     def expression(self, tree: exp.Expr) -> exp.Expr:
         """Put columns in the place of what Penstock does not compute, in a copy."""
@@ -69,6 +72,8 @@ class ComputedBefore:
             if name is None:
                 name = name_of(said(tree), own)
                 own[name] = tree.copy()
+                self.words.note(name, said(tree))
+                self.words.computed.add(name)
             return exp.column(name, table=alias, quoted=True)
         made = tree.copy()
         for child in list(made.iter_expressions()) if aliases else ():
@@ -80,6 +85,7 @@ class ComputedBefore:
 class Outputs:
     """What of a join is needed behind it, each under a name."""
 
+    words: Words
     names: dict[str, tuple[str, exp.Expr]] = field(default_factory=dict)
 
     def add(self, tree: exp.Expr) -> str:
@@ -88,6 +94,7 @@ class Outputs:
         if text not in self.names:
             taken = [name for name, _ in self.names.values()]
             self.names[text] = (name_of(text, taken), tree.copy())
+            self.words.note(self.names[text][0], text)
         return self.names[text][0]
 
     def add_column(self, alias: str, name: str) -> None:

@@ -9,19 +9,25 @@ import pyarrow as pa
 from sqlglot import exp
 
 from ..errors import QueryError, SchemaError
+from ..plan.query import LEFT
 from ..query.dialect import ROWS, Penstock, refused
 from ..query.join_window import NoWindowError
-from ..query.lowered import Lowered
+from ..query.lowered import Lowered, reader_of
 from ..query.operators import members
 from ..query.options import QueryOptions
 from ..query.parse import parse
-from ..query.rewriting import with_column_names, without_filters, without_with
+from ..query.rewriting import (
+    existence_as_join,
+    with_column_names,
+    without_filters,
+    without_with,
+)
 from .clocks import Clocks
-from .given import check_fields, check_names, with_values
+from .given import check_fields, check_names, name_tables, with_values
 from .nearest import rank_nearest
 from .ordering import order_joins, relations_last
 from .parts import Closing, Joined, Part, PartError, Relational, Split, Surrounding, refuse_unused
-from .qualified import output_names, qualified
+from .qualified import is_unread, output_names, qualified
 from .shapes import (
     add_needed,
     equates,
@@ -41,6 +47,7 @@ from .sides import (
     table_as,
 )
 from .sliding import calls_in, merge, put_columns
+from .words import Words
 
 #: Joins after which a condition on an earlier side is not what it is before them.
 _NOT_PASSED = ("RIGHT", "FULL")
@@ -86,21 +93,27 @@ def split(
         raise QueryError(f"a SELECT is needed, not {type(tree).__name__.upper()}")
     if any(ROWS in t.meta for t in tree.find_all(exp.Table)):
         raise PartError("ROWS are for a query that is one join")
+    name_tables(tree, schemas)
     check_names(tree, schemas, options)
     check_fields(tree, schemas)
     tree = with_values(tree, schemas, options.params or {})
+    if not ends and isinstance(tree, exp.Select):
+        reader = reader_of(schemas, options)
+        tree = existence_as_join(tree, lambda item: reader.read(item, LEFT))
     whole = qualified(tree, schemas)
     if whole.find(exp.Join):  # of one table, all is the engine's
         engine.check(whole)
-    splitter = _Splitter(dict(schemas), options, engine, ends, relations)
+    words = Words(whole.copy())
+    splitter = _Splitter(dict(schemas), options, engine, words, ends, relations)
     names = output_names(tree, whole, schemas)
     for select in () if ends or not engine.completes else whole.find_all(exp.Select):
         merge(select)
         rank_nearest(select, splitter.clocks.unique_in)
-    splitter.take_joins(whole)
-    if not splitter.parts or not gives_all(whole, splitter.parts[-1], splitter.schemas):
-        splitter.rest(whole)
-    found = Split(splitter.parts, names, splitter.schemas)
+    with words.spoken():
+        splitter.take_joins(whole)
+        if not splitter.parts or not gives_all(whole, splitter.parts[-1], splitter.schemas):
+            splitter.rest(whole)
+    found = Split(splitter.parts, names, splitter.schemas, words)
     if entrance is not None:
         refuse_unused(found, entrance)
     return found
@@ -111,6 +124,7 @@ class _Splitter:
     schemas: dict[str, pa.Schema]
     options: QueryOptions
     engine: Surrounding
+    words: Words
     #: Whether the inputs end: they are tables, not streams.
     ends: bool = True
     relations: Collection[str] = ()
@@ -120,7 +134,8 @@ class _Splitter:
     why: QueryError | SchemaError | None = None
 
     def __post_init__(self) -> None:
-        self.clocks = Clocks(self.schemas, self.options, self.relations)
+        computed = self.words.computed
+        self.clocks = Clocks(self.schemas, self.options, self.relations, computed)
 
     # -- parts ------------------------------------------------------------------------------------
 
@@ -259,7 +274,7 @@ class _Splitter:
             return False
         if not any(map(equates, on)) or not all(map(is_closed, items[:2])):
             return False
-        outputs = Outputs()
+        outputs = Outputs(self.words)
         rows = [arg for key, arg in select.args.items() if key not in ("from_", "joins")]
         for one in expressions([*rows, later]):
             for column in one.find_all(exp.Column):
@@ -333,7 +348,7 @@ class _Splitter:
             )
             return None
         aliases = {side.alias for side in (sides[:1] if kind in ("SEMI", "ANTI") else sides)}
-        outputs = Outputs()
+        outputs = Outputs(self.words)
         for one in (*later, *left):
             for column in one.find_all(exp.Column):
                 if column.table in aliases:
@@ -378,9 +393,14 @@ class _Splitter:
 
     def _projected(self, side: JoinSide, made: Mapping[str, exp.Expr]) -> str:
         """Make a part that has the columns of a side, and computed ones."""
-        star = exp.Column(this=exp.Star(), table=exp.to_identifier(side.alias, quoted=True))
+        named = {column.name.lower() for column in self.words.tree.find_all(exp.Column)}
+        kept = [
+            exp.column(field.name, table=side.alias, quoted=True)
+            for field in self.schemas[side.table]
+            if field.name.lower() in named or not is_unread(field.type)
+        ]
         items = [exp.alias_(one.copy(), name, quoted=True) for name, one in made.items()]
-        tree = exp.Select(expressions=[star, *items])
+        tree = exp.Select(expressions=[*kept, *items])
         tree.set("from_", exp.From(this=side.tree()))
         return self.rest(tree)
 
@@ -398,7 +418,8 @@ class _Splitter:
     def _before(self, sides: list[JoinSide]) -> ComputedBefore:
         given = () if self.engine.makes_relations else self.relations
         own = [side for side in sides if side.source not in given]
-        return ComputedBefore(self._lowered(sides), {side.alias: {} for side in own})
+        columns = {side.alias: {} for side in own}
+        return ComputedBefore(self._lowered(sides), columns, self.words)
 
     def _lowered(self, sides: list[JoinSide]) -> Lowered:
         return Lowered({side.alias: self.schemas[side.table] for side in sides}, self.options)
@@ -446,7 +467,7 @@ class _Splitter:
         ):
             return False
         tail = [arg for key, arg in select.args.items() if key not in _OF_GROUPS]
-        outputs = Outputs()
+        outputs = Outputs(self.words)
         for one in expressions(tail):
             with_ends(one)
             add_needed(one, keys, outputs)
@@ -454,7 +475,7 @@ class _Splitter:
             tree.find(exp.AggFunc) for _, tree in outputs.names.values()
         )
         has_sessions = any(is_session(key) for key in keys)
-        if not is_grouped or len(joins) > 1 or not (joins or has_sessions):
+        if not is_grouped or len(joins) > 1 or not (joins or has_sessions or not self.ends):
             return False
         count = len(self.parts)
         name = self._make_groups(select, keys, outputs)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from ..errors import QueryError
 from ..expr import ops
+from ..expr.calendar import dated
 from ..expr.node import Expr, Op, node, transform, walk
 from ..expr.tumbling import as_tumbling
 from ..types import TIMESTAMPS, Kind
@@ -152,6 +153,8 @@ def _followed(expr: Expr) -> Expr | None:
     tumbling, op, args = as_tumbling(expr), expr.op, expr.args
     if tumbling is not None:
         return tumbling.time
+    if (date := dated(expr)) is not None:
+        return date
     if op is Op.CAST:
         is_coarser = args[0].type.kind in TIMESTAMPS and expr.type.kind is Kind.DATE
         return args[0] if is_coarser or ops.keeps_raw(args[0].type, expr.type) else None

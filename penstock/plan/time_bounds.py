@@ -166,13 +166,15 @@ def _step(term: Expr) -> tuple[int, int, int] | None:
     if term.op is Op.DIV and term.args[1].is_const and (term.args[1].attr or 0) > 0:
         most = term.args[1].attr - 1
         return term.args[1].attr, -most, most
-    if term.op is not Op.CAST or term.type.kind is not Kind.INT:
+    unit = _UNITS.get(term.type.kind)
+    if term.op is not Op.CAST or unit is None or term.args[0].type.kind not in TIMESTAMPS:
         return None
-    source = term.args[0].type
-    if source.kind not in TIMESTAMPS:
-        return None
-    step = UNIT_NS["s"] // UNIT_NS[source.unit]
+    step = UNIT_NS[unit] // UNIT_NS[term.args[0].type.unit]
     return step, 1 - step, 0
+
+
+#: What a CAST of a timestamp counts, by the kind that it gives.
+_UNITS = {Kind.INT: "s", Kind.DATE: "D"}
 
 
 def _least_shift(zoned: Expr, coefficient: int) -> int:

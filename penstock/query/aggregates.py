@@ -10,7 +10,7 @@ from ..expr.ops import ExprTypeError
 from ..expr.ops.align import NUMBERS
 from ..plan.query import Aggregate
 from ..types import FLOAT64, Kind, Type, int_of
-from .dialect import refused, snippet
+from .dialect import beyond, refused, snippet
 from .expressions import Lowering
 
 _FUNCTIONS: dict[type[exp.Expr], str] = {
@@ -58,7 +58,7 @@ def read_aggregate(tree: exp.AggFunc, plain: Lowering) -> Aggregate:
     name, text = _FUNCTIONS.get(type(tree)), snippet(tree)
     if name is None:
         known = ", ".join(_FUNCTIONS.values())
-        raise refused(f"{text} is not supported; the aggregates are {known}", tree)
+        raise beyond(f"{text} is not supported; the aggregates are {known}", tree)
     try:
         function, value, by, dtype = _read(name, tree, plain)
     except ExprTypeError as error:
@@ -80,7 +80,7 @@ def _read(
         )
     if isinstance(argument, exp.Distinct):
         instead = _instead(argument.expressions, plain)
-        raise refused(f"DISTINCT inside an aggregate is not supported: {instead}", tree)
+        raise beyond(f"DISTINCT inside an aggregate is not supported: {instead}", tree)
     if name == "count" and tree.expressions:
         raise refused("count takes * or one expression", tree)
     if name == "count" and isinstance(argument, exp.Star):
@@ -117,9 +117,9 @@ def _ordered(name: str, of: exp.Expr, plain: Lowering, tree: exp.Expr) -> Expr:
     value = _argument(of, plain)
     if not value.type.is_integral and not value.type.is_float:
         instead = _instead([of], plain)
-        raise refused(f"{name} orders numbers, dates and times, not {value.type}: {instead}", tree)
+        raise beyond(f"{name} orders numbers, dates and times, not {value.type}: {instead}", tree)
     if name == "max_by" and value.type.is_float:
-        raise refused(
+        raise beyond(
             "max_by over a floating-point value is not supported, since NaN is above all "
             "others; use min_by of its negative where there is no NaN",
             tree,

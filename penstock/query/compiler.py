@@ -15,7 +15,7 @@ from ..expr import ops
 from ..expr.node import Expr, Op
 from ..plan.group_query import GroupQuery
 from ..plan.lookup import group_column
-from ..plan.query import LEFT, RIGHT, JoinQuery, Side
+from ..plan.query import LEFT, RIGHT, JoinKind, JoinQuery, Side
 from ..plan.sessions import session_column
 from ..plan.simplify import simplify
 from ..plan.window import RowsWindow, TimeWindow, Window
@@ -199,7 +199,9 @@ def _lookup(
     stream = stream_side(statement, str(options.relation))
     made = statement.aggregation
     is_above = made is not None and not only_joins and (
-        made.side != stream or (not options.unique and follows_time(statement, times, stream))
+        statement.kind is not JoinKind.INNER
+        or made.side != stream
+        or (not options.unique and follows_time(statement, times, stream))
     )  # fmt: skip
     check_lookup(statement, str(options.relation), is_above=is_above)
     if made is not None and not is_above and isinstance(tree, exp.Select):

@@ -14,7 +14,7 @@ from sqlglot import exp
 from sqlglot.dialects.spark import Spark
 from sqlglot.tokens import TokenType
 
-from ..errors import MistakenError, QueryError
+from ..errors import BeyondError, MistakenError, QueryError
 
 #: What sqlglot raises where a call lacks an argument, or has one of another kind.
 MALFORMED = (LookupError, TypeError, AttributeError, AssertionError, ValueError)
@@ -79,6 +79,11 @@ class Penstock(Spark):
 def refused(reason: object, tree: exp.Expr) -> QueryError:
     """Make an error that ends with the place in the text."""
     return QueryError(f"{reason} ({place(tree)})")
+
+
+def beyond(reason: object, tree: exp.Expr) -> BeyondError:
+    """Make an error about what one join lacks, and the SQL around joins may have."""
+    return BeyondError(f"{reason} ({place(tree)})")
 
 
 def mistaken(reason: object, tree: exp.Expr) -> MistakenError:

@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import pyarrow as pa
 from sqlglot import exp
 
 from ..errors import QueryError, SchemaError
 from ..expr import ops
+from ..expr.calendar import PERIODS, period_start
 from ..expr.node import Expr, Op
 from ..expr.ops import ExprTypeError
 from ..expr.tumbling import Tumbling
 from ..plan.simplify import simplify
-from ..types import TIMES, UNIT_NS, Kind, from_arrow
+from ..types import TIMES, UNIT_NS, Kind
 from ..user_functions import PairFunction, Udf
 from . import nodes
 from .constants import cast_type, interval, number, param
-from .dialect import mistaken, place, refused, snippet, written
+from .dialect import beyond, mistaken, place, refused, snippet, written
 from .functions import ARGUMENTS, BY_NAME, BY_TYPE, whole_quotient
 from .nested import not_compared
 from .operators import BINARY_OPS, JUNCTIONS, TIME_OPS, UNARY_OPS
@@ -113,7 +113,7 @@ class Lowering:
         if kind in UNARY_OPS:
             return UNARY_OPS[kind](self.lower(tree.this))
         if kind not in _FORMS:
-            raise refused(f"{written(tree)} is not supported", tree)
+            raise beyond(f"{written(tree)} is not supported", tree)
         return _FORMS[kind](self, tree)
 
     def _operands(self, tree: exp.Expr) -> tuple[Expr, Expr]:
@@ -181,7 +181,7 @@ class Lowering:
     def _column(self, tree: exp.Column) -> Expr:
         found = self.column(tree)
         if found.type.nested:
-            raise refused(not_compared(snippet(tree), found.type.nested), tree)
+            raise beyond(not_compared(snippet(tree), found.type.nested), tree)
         if found.type.kind is Kind.OTHER:
             raise SchemaError(
                 f"column {tree.name} is {found.type.unit}, which cannot be computed with; leave it "
@@ -219,7 +219,7 @@ class Lowering:
 
     def _in(self, tree: exp.In) -> Expr:
         if tree.args.get("query") or tree.args.get("unnest"):
-            raise refused(
+            raise beyond(
                 "IN takes a subquery in WHERE beside AND only, of a query over one table; "
                 "elsewhere it takes constants",
                 tree,
@@ -228,7 +228,7 @@ class Lowering:
         options = [self._as_time(e, self.lower(e), value) for e in tree.expressions]
         for option, source in zip(options, tree.expressions, strict=True):
             if option.sides:
-                raise refused("IN takes constants, not columns", source)
+                raise beyond("IN takes constants, not columns", source)
         value, *options = self.rules.alike(value, *options)
         return ops.is_in(value, [o if o.is_const else simplify(o) for o in options])
 
@@ -279,7 +279,7 @@ class Lowering:
         pattern = tree.expression
         text = pattern.this if isinstance(pattern, exp.Literal) and pattern.is_string else None
         if text is None or "%" in text[:-1] or "_" in text or "\\" in text:
-            raise refused("LIKE takes a constant prefix such as 'abc%'", tree)
+            raise beyond("LIKE takes a constant prefix such as 'abc%'", tree)
         value = self.lower(tree.this)
         if text.endswith("%"):
             return ops.prefix(value, ops.const(text[:-1]))
@@ -313,7 +313,7 @@ class Lowering:
     def _dot(self, tree: exp.Dot) -> Expr:
         """Lower a field of ``window(...)``."""
         if not is_window(tree.this):
-            raise refused("fields of structs are not supported", tree)
+            raise beyond("fields of structs are not supported", tree)
         return window_field(self.window(tree.this), tree.expression.name, tree)
 
     def _anonymous(self, tree: exp.Anonymous) -> Expr:
@@ -334,7 +334,7 @@ class Lowering:
         if isinstance(own, PairFunction):
             return own.call(*map(self.lower, tree.expressions))
         if own is not None:
-            raise refused(
+            raise beyond(
                 f"{tree.name} is a function of columns: it takes those of one side, before or "
                 "after the join",
                 tree,
@@ -347,13 +347,13 @@ class Lowering:
         hint = ""
         if tree.name.lower() in ("time_bucket", "tumble", "tumble_start", "tumble_end"):
             hint = "; write window(t, '10 seconds') in GROUP BY, window.start in SELECT"
-        raise refused(f"function {tree.name} is not supported{hint}", tree)
+        raise beyond(f"function {tree.name} is not supported{hint}", tree)
 
     def _function(self, tree: exp.Expr) -> Expr:
         """Lower a function of numbers; what other dialects add to it is refused."""
         others = {key for key, arg in tree.args.items() if isinstance(arg, exp.Expr)}
         if others - set(ARGUMENTS):
-            raise refused(f"{written(tree)} with these arguments is not supported", tree)
+            raise beyond(f"{written(tree)} with these arguments is not supported", tree)
         given = [tree.args[key] for key in ARGUMENTS if key in others]
         try:
             return BY_TYPE[type(tree)](*map(self.lower, given))
@@ -366,17 +366,28 @@ class Lowering:
 
     def _truncation(self, tree: exp.TimestampTrunc | exp.DateTrunc) -> Expr:
         name, time = tree.args["unit"].name, self.lower(tree.this)
-        if name.upper() not in TRUNCATIONS or time.type.kind not in TIMES:
-            raise refused(
-                f"date_trunc takes one of {', '.join(TRUNCATIONS)} and a date or timestamp, not "
+        known = (*TRUNCATIONS, *PERIODS)
+        if name.upper() not in known or time.type.kind not in TIMES:
+            raise beyond(
+                f"date_trunc takes one of {', '.join(known)} and a date or timestamp, not "
                 f"{name} and {time.type}",
                 tree,
             )
         if isinstance(tree, exp.DateTrunc):  # trunc, which gives a date
             if name.upper() not in OF_DATES:
-                raise refused(f"trunc takes one of {', '.join(OF_DATES)}, not {name}", tree)
-            return self.rules.cast(self.rules.truncated(name.upper(), time), _DATE)
+                raise beyond(f"trunc takes one of {', '.join(OF_DATES)}, not {name}", tree)
+            date = self.rules.date(time)
+            if name.upper() in PERIODS:
+                return period_start(name.upper(), date)
+            return self.rules.date(self.rules.truncated(name.upper(), date))
         return self.rules.truncated(name.upper(), time)
+
+    def _to_date(self, tree: exp.TsOrDsToDate) -> Expr:
+        """Lower ``to_date(time)``; of texts it is computed around joins."""
+        time = self.lower(tree.this)
+        if tree.args.get("format") or time.type.kind not in TIMES:
+            raise beyond(f"{written(tree)} of a {time.type} is not supported", tree)
+        return self.rules.date(time)
 
     def _cast(self, tree: exp.Cast) -> Expr:
         literal = tree.this
@@ -392,9 +403,6 @@ class Lowering:
                 tree,
             )
         return made
-
-
-_DATE = from_arrow(pa.date32(), column="")
 
 
 def _check_count(count: int, what: str, parts: str, tree: exp.Expr) -> None:
@@ -432,4 +440,5 @@ _FORMS: dict[type[exp.Expr], Callable[[Lowering, Any], Expr]] = {
     exp.Dot: Lowering._dot,
     exp.TimestampTrunc: Lowering._truncation,
     exp.TryCast: Lowering._cast,
+    exp.TsOrDsToDate: Lowering._to_date,
 }

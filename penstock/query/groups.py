@@ -18,7 +18,7 @@ from ..plan.query import Aggregate, Aggregation, SessionKey
 from ..plan.sessions import MOST_GAP
 from ..types import TIMES
 from .aggregates import OF_PAIRS_INSTEAD, has_aggregate, read_aggregate
-from .dialect import mistaken, refused, snippet
+from .dialect import beyond, mistaken, refused, snippet
 from .expressions import Lowering
 from .nested import not_compared
 from .output import check_output, is_star, output_name
@@ -68,7 +68,7 @@ def check_joined(made: Aggregation, tree: exp.Select) -> None:
     QueryError
     """
     if made.session is not None:
-        raise refused(
+        raise beyond(
             "session_window in GROUP BY is of one table; join first, and group what that gives",
             tree.args["group"],
         )
@@ -82,7 +82,7 @@ def check_joined(made: Aggregation, tree: exp.Select) -> None:
         )
     for one in made.aggregates:
         if made.side is None and one.by is not None:
-            raise refused(
+            raise beyond(
                 f"{one.text} over groups of columns of both tables is not supported: "
                 f"{OF_PAIRS_INSTEAD}",
                 tree.args["group"],
@@ -94,7 +94,7 @@ def _key_trees(tree: exp.Select, plain: Lowering) -> list[exp.Expr]:
     group, distinct = tree.args.get("group"), tree.args.get("distinct")
     if distinct:
         if group or any(map(has_aggregate, tree.expressions)):
-            raise refused("DISTINCT beside aggregates is not supported", tree)
+            raise beyond("DISTINCT beside aggregates is not supported", tree)
         if distinct.args.get("on"):
             raise refused("DISTINCT ON is not supported", tree)
         for item in filter(is_star, tree.expressions):
@@ -105,7 +105,7 @@ def _key_trees(tree: exp.Select, plain: Lowering) -> list[exp.Expr]:
     for name, part in group.args.items():
         if part and name != "expressions":
             clause = name.upper().replace("_", " ")
-            raise refused(f"GROUP BY {clause} is not supported; list the keys", group)
+            raise beyond(f"GROUP BY {clause} is not supported; list the keys", group)
     return [_referred(item, tree, plain) for item in group.expressions]
 
 
@@ -194,7 +194,7 @@ class _GroupLowering(Lowering):
         if not isinstance(tree, exp.Anonymous) or not is_window(tree):
             key = self.plain.value(tree)
             if key.type.nested:
-                raise refused(not_compared(snippet(tree), key.type.nested), tree)
+                raise beyond(not_compared(snippet(tree), key.type.nested), tree)
             return key
         try:
             self.windows.append(self.plain.window(tree))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from ..errors import QueryError
+from ..errors import BeyondError, QueryError
 from ..expr import ops
 from ..expr.node import Expr
 from ..plan.linear import as_integer
@@ -144,7 +144,7 @@ def _without_value(source: Source, kind: Type) -> Expr | None:
     return next((ops.column(*c.attr, kind.as_nullable(True)) for c in unknown), None)
 
 
-class NoWindowError(QueryError):
+class NoWindowError(BeyondError):
     """Nothing bounds the times of the rows that meet."""
 
 

@@ -16,6 +16,12 @@ from .sources import SourceReader
 from .time_rules import TimeRules
 
 
+def reader_of(schemas: Mapping[str, pa.Schema], options: QueryOptions) -> SourceReader:
+    """What reads the items of FROM of a query around joins."""
+    rules = TimeRules(zone_of("UTC" if options.time_zone is None else options.time_zone))
+    return SourceReader(schemas, {}, options.params or {}, options.functions or {}, rules, {})
+
+
 class Lowered:
     """The expressions of one or two tables that can be lowered.
 
@@ -26,10 +32,7 @@ class Lowered:
     """
 
     def __init__(self, schemas: Mapping[str, pa.Schema], options: QueryOptions) -> None:
-        zone = "UTC" if options.time_zone is None else options.time_zone
-        rules = TimeRules(zone_of(zone))
-        params, functions = options.params or {}, options.functions or {}
-        self._reader = SourceReader(schemas, {}, params, functions, rules, {})
+        self._reader = reader_of(schemas, options)
         tables = [exp.Table(this=exp.to_identifier(name, quoted=True)) for name in schemas]
         sides = zip(tables, (LEFT, RIGHT), strict=False)
         scope = Scope(tuple(self._reader.read(table, side) for table, side in sides))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from .dialect import mistaken, refused, written
+from .dialect import beyond, mistaken, refused, written
 
 #: Arguments that every reader of a node reads.
 OPERANDS = frozenset({"this", "expression", "expressions"})
@@ -240,7 +240,7 @@ def check(tree: exp.Expr, read: frozenset[str], within: str) -> None:
     """
     unread = _unread(tree, read)
     if unread is not None:
-        raise refused(*_said(tree, unread, f" in {within}"))
+        raise beyond(*_said(tree, unread, f" in {within}"))
 
 
 def _unread(tree: exp.Expr, read: frozenset[str]) -> str | None:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from sqlglot import exp
 
 from ..expr.node import Expr
-from .dialect import mistaken, refused
+from .dialect import beyond, mistaken, refused
 from .expressions import Lowering
 from .scope import Scope, Source
 
@@ -44,7 +44,7 @@ def select_columns(
             continue
         value = item.unalias()
         if isinstance(value, exp.AggFunc):
-            raise refused("aggregates are not supported in a subquery in FROM", item)
+            raise beyond("aggregates are not supported in a subquery in FROM", item)
         source = scope.source(item.table) if isinstance(item, exp.Column) else None
         if source is not None:
             owners[len(out)] = source.alias

@@ -65,6 +65,8 @@ def parse(text: str) -> exp.Expr:
         where = f" (line {details['line']}, column {details['col']})" if details else ""
         reason = details.get("description") or str(error).splitlines()[0]
         raise QueryError(f"this is not SQL: {reason.rstrip('.')}{where}") from None
+    except QueryError:
+        raise
     except ValueError as error:  # a function's builder that lacks an argument
         raise QueryError(f"this is not SQL: {str(error).rstrip('.')}") from None
     except MALFORMED:
@@ -145,7 +147,10 @@ def _tokens(text: str) -> list[Any]:
             raise MistakenError(f"`` is no name of a table, column or function ({where})")
     joins = sum(token.token_type is TokenType.JOIN for token in tokens)
     if joins > _MOST_JOINS:
-        raise QueryError(f"one table or a join of two is needed; the query has {joins + 1}")
+        raise QueryError(
+            f"the query has {joins} joins, more than {_MOST_JOINS}: run some of them before, and "
+            "give what they give as a table"
+        )
     return tokens
 
 

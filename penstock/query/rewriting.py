@@ -8,7 +8,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from . import nodes
-from .dialect import ROWS, mistaken, refused
+from .dialect import ROWS, beyond, mistaken, refused
 from .operators import members
 from .output import is_star
 from .scope import Source
@@ -151,7 +151,7 @@ def existence_as_join(tree: exp.Select, read: Read) -> exp.Select:
     every = members(tree.args["where"].this)
     asked = [found for member in every if (found := _asked(member))]
     if len(asked) > 1 or tree.args.get("joins"):
-        raise refused(
+        raise beyond(
             "one EXISTS or IN (SELECT ...) beside one table can be joined; join the first in a "
             "query of its own, and give its result as the table",
             asked[-1][1],
@@ -159,7 +159,7 @@ def existence_as_join(tree: exp.Select, read: Read) -> exp.Select:
     ((is_not, call),) = asked
     select = call.args["query"].this if isinstance(call, exp.In) else call.this
     if not isinstance(select, exp.Select) or select.args.get("joins"):
-        raise refused("EXISTS and IN take a SELECT of one table", call)
+        raise beyond("EXISTS and IN take a SELECT of one table", call)
     nodes.check(select, nodes.OF_SELECT | {"distinct"}, "EXISTS or IN (SELECT ...)")
     outer, inner = tree.args["from_"].this, select.args.get("from_")
     if inner is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -15,11 +15,27 @@ from ..expr import ops
 from ..types import Kind, Type, decimal, from_arrow, int_of
 from ..user_functions import Udf
 from . import nodes
-from .dialect import ROWS, refused
+from .dialect import ROWS, beyond, refused
 from .expressions import Lowering
 from .output import select_columns
 from .scope import Scope, Source
 from .time_rules import TimeRules
+
+
+def table_of(tree: exp.Table, known: Collection[str]) -> str:
+    """The table that an item of FROM reads: the one of its name, or else of its alias.
+
+    Raises
+    ------
+    QueryError
+        There is none.
+    """
+    for name in (tree.name, tree.alias):
+        found = [one for one in known if one.lower() == name.lower()]
+        if len(found) == 1:
+            return found[0]
+    names = ", ".join(known) or "none"
+    raise refused(f"unknown table {tree.name}; the tables given are: {names}", tree)
 
 
 @dataclass
@@ -57,7 +73,7 @@ class SourceReader:
             return self._table(tree, side)
         if isinstance(tree, exp.Subquery):
             return self._subquery(tree, side)
-        raise refused("FROM takes tables and subqueries", tree)
+        raise beyond("FROM takes tables and subqueries", tree)
 
     def lowering(self, scope: Scope) -> Lowering:
         """How expressions over some sources are lowered."""
@@ -65,14 +81,8 @@ class SourceReader:
 
     def _table(self, tree: exp.Table, side: str) -> Source:
         nodes.check(tree, nodes.OF_TABLE, "FROM yet")
-        name = tree.name
-        alias = tree.alias or name
-        found = [t for t in self.schemas if t.lower() in (name.lower(), alias.lower())]
-        exact = [t for t in found if t.lower() == name.lower()] or found
-        if len(exact) != 1:
-            known = ", ".join(self.schemas) or "none"
-            raise refused(f"unknown table {name}; the tables given are: {known}", tree)
-        table = exact[0]
+        alias = tree.alias or tree.name
+        table = table_of(tree, self.schemas)
         repeated = [name for name, n in Counter(self.schemas[table].names).items() if n > 1]
         if repeated:
             raise SchemaError(
@@ -129,7 +139,7 @@ class SourceReader:
     def _subquery(self, tree: exp.Subquery, side: str) -> Source:
         select = tree.this
         if not isinstance(select, exp.Select) or select.args.get("joins"):
-            raise refused("a subquery in FROM filters and projects one table", tree)
+            raise beyond("a subquery in FROM filters and projects one table", tree)
         nodes.check(select, nodes.OF_SELECT, "a subquery in FROM")
         nodes.check(tree, nodes.OF_TABLE, "FROM yet")
         inner_from = select.args.get("from_")

@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from ..errors import QueryError
+from ..errors import BeyondError, QueryError
 from ..expr import ops
 from ..expr.node import Expr
 from ..expr.tumbling import Tumbling
 from ..plan.query import LEFT, RIGHT, Aggregation, JoinKind
 from . import nodes
-from .dialect import mistaken, place, refused
+from .dialect import beyond, mistaken, place, refused
 from .groups import check_joined, has_groups, read_aggregation
 from .nulls import supplied_or_null
 from .output import select_columns
@@ -75,14 +75,14 @@ def read_statement(
     """
     tree = with_column_names(without_filters(without_with(tree)), reader.schemas)
     if not isinstance(tree, exp.Select):
-        raise refused(f"a SELECT is needed, not {type(tree).__name__.upper()}", tree)
+        raise beyond(f"a SELECT is needed, not {type(tree).__name__.upper()}", tree)
     tree = existence_as_join(tree, lambda own: reader.read(own, LEFT))
     what = "a join query yet" if tree.args.get("joins") else "a query over one table yet"
     nodes.check(tree, nodes.OF_SELECT | nodes.GROUPING, what)
     trees, kind = _tables(tree)
     groups = has_groups(tree)
     if len(trees) == 1 and not groups:
-        raise refused(
+        raise beyond(
             "a query over one table gives groups, and this one has none: add GROUP BY, DISTINCT or "
             "an aggregate, join a second table, or select and filter rows in the library that the "
             "table comes from",
@@ -106,13 +106,13 @@ def read_statement(
         filters, others = split_sessions(filters[0], lowering)
     conditions = tuple(map(lowering.condition, ons))
     wheres = tuple(map(after.condition, filters))
-    if groups and kind is not JoinKind.INNER:
-        raise refused(
+    if groups and kind is not JoinKind.INNER and not (looks_up and kind.null_supplying):
+        raise beyond(
             f"aggregates over a {kind.value} JOIN are not supported; use INNER JOIN, or aggregate "
             "the rows that the join gives",
             tree,
         )
-    aggregation, windows = read_aggregation(tree, lowering) if groups else (None, ())
+    aggregation, windows = read_aggregation(tree, after) if groups else (None, ())
     if aggregation is not None and joins and not looks_up:
         check_joined(aggregation, tree)
     return Statement(
@@ -192,10 +192,6 @@ def _unit_columns(scope: Scope, units: Mapping[tuple[str, str], str]) -> dict[Ex
     return {column: unit for column, unit in found if column is not None}
 
 
-class SeveralJoinsError(QueryError):
-    """A query is not of one table or two."""
-
-
 def _tables(tree: exp.Select) -> tuple[tuple[exp.Expr, ...], JoinKind]:
     """The one table or two of FROM, and how two are joined."""
     source = tree.args.get("from_")
@@ -203,7 +199,7 @@ def _tables(tree: exp.Select) -> tuple[tuple[exp.Expr, ...], JoinKind]:
     if source is None or len(joins) > 1:
         count = 0 if source is None else 1 + len(joins)
         third = joins[1] if count > 2 else tree
-        raise SeveralJoinsError(
+        raise BeyondError(
             f"one table or a join of two is needed; the query has {count} ({place(third)})"
         )
     if not joins:
@@ -212,7 +208,7 @@ def _tables(tree: exp.Select) -> tuple[tuple[exp.Expr, ...], JoinKind]:
     words = " ".join(str(join.args.get(k) or "") for k in ("method", "side", "kind")).split()
     name = " ".join(words).upper().removeprefix("NATURAL").strip()
     if name not in _KINDS:
-        raise refused(
+        raise beyond(
             f"{name} JOIN is not supported; use INNER, LEFT, RIGHT, FULL, LEFT SEMI or LEFT ANTI",
             join,
         )

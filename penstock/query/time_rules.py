@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..expr import ops
+from ..expr.calendar import PERIODS, period_start
 from ..expr.node import Expr
 from ..expr.ops.align import finer, to_unit
 from ..expr.tumbling import tumbling
@@ -93,6 +94,10 @@ class TimeRules:
         found = ops.to_instant(wall, self.zone, time)
         return found if rest.is_const and rest.attr == 0 else move(found, rest)
 
+    def date(self, time: Expr) -> Expr:
+        """The date of a time."""
+        return self.cast(time, Type(Kind.DATE, unit="D"))
+
     def cast(self, a: Expr, to: Type) -> Expr:
         """``CAST(a AS to)``."""
         kinds = (a.type.kind, to.kind)
@@ -104,7 +109,9 @@ class TimeRules:
         return ops.cast(a, to)
 
     def truncated(self, name: str, time: Expr) -> Expr:
-        """``date_trunc(name, time)``: the start of a second, ..., week in the zone, a TIMESTAMP."""
+        """``date_trunc(name, time)``: the start of a second, ..., year in the zone, a TIMESTAMP."""
+        if name in PERIODS:
+            return self.instant(period_start(name, self.date(time)))
         seconds, offset = TRUNCATIONS[name]
         size = ops.duration_const(seconds, "s")
         time = self.instant(time)

@@ -10,7 +10,7 @@ from sqlglot.errors import ParseError
 from ..expr.node import Expr
 from ..expr.tumbling import Tumbling, tumbling
 from ..types import TIMES, UNIT_NS, Kind
-from .dialect import Penstock, refused, snippet
+from .dialect import Penstock, beyond, refused, snippet
 
 
 def is_window(tree: exp.Expr | None) -> bool:
@@ -52,7 +52,7 @@ def read_window(
     if size.attr < 1:
         raise refused("the size of a window must be above 0", tree)
     if others and length_ns(others[0]) != length_ns(size):
-        raise refused(
+        raise beyond(
             "sliding windows are not supported here, only in groups of a join's pairs: take "
             "tumbling windows of the slide, and add up neighbours",
             tree,
@@ -86,7 +86,7 @@ def equal_windows(a: Tumbling, b: Tumbling, tree: exp.Expr) -> tuple[Expr, Expr]
         The windows differ in their size or offset.
     """
     if length_ns(a.size) != length_ns(b.size) or _offset_ns(a) != _offset_ns(b):
-        raise refused(
+        raise beyond(
             "windows of a join need the same size and offset on both sides; give both the same",
             tree,
         )

@@ -198,7 +198,10 @@ def test_in_list_of_text() -> None:
         (nested("CASE WHEN a.x > 1 THEN {} END", 5000, "b.x") + " < 3", "nested too deeply"),
         ("a.x IN (" + ",".join(["1"] * MOST_TOKENS) + ")", "320,0.. words, numbers and signs"),
         ("a.x = " + "1" * MOST_CHARACTERS, "characters, more than"),
-        ("b.x = 1" + " JOIN b" * 60, "a join of two is needed; the query has 62"),
+        (
+            "b.x = 1" + " JOIN b" * 60,
+            "the query has 61 joins, more than 8",
+        ),
         ("CASE " + "WHEN a.x = 1 THEN 2 " * 251 + "END = 1", "CASE has 251 branches"),
         (f"coalesce({', '.join(['a.x'] * 251)}) = 1", "COALESCE has 251 values"),
         (f"greatest({', '.join(['a.x'] * 251)}) = 1", "GREATEST has 251 values"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import shutil
 from collections.abc import Iterator
 from contextlib import closing
@@ -131,7 +132,7 @@ def plain(table: pa.Table) -> list[str]:
 
 
 def names_in(query: str, names: Iterator[str]) -> list[str]:
-    words = query.replace(",", " ").replace("(", " ").split()
+    words = re.findall(r"\w+", query)
     return [name for name in names if name in words]
 
 

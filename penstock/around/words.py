@@ -1,0 +1,77 @@
+"""What the columns that a split makes stand for, in the user's words."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from sqlglot import exp
+
+from ..errors import PenstockError
+from ..query.dialect import Penstock, place
+
+#: Where a node stands in the text of a part, at the end of a message.
+_PLACE = re.compile(r" \(at(?: line \d+, column \d+)?: (.*)\)$", re.DOTALL)
+#: Functions of the engine's that stand for Spark's.
+_OF_ENGINE = re.compile(r"\bps_(?:udf_)?(?=\w)")
+
+
+@dataclass
+class Words:
+    """The user's words for made columns, and the places of these words.
+
+    Parameters
+    ----------
+    tree : Query
+        The query, with names in full; not changed.
+    """
+
+    tree: exp.Expr
+    #: In the user's words, by name.
+    said: dict[str, str] = field(default_factory=dict)
+    #: Names of columns that are computed for a join.
+    computed: set[str] = field(default_factory=set)
+
+    def note(self, name: str, text: str) -> None:
+        """Note what a column stands for."""
+        self.said[name] = self.restored(text)
+
+    def restored(self, message: str) -> str:
+        """Put the user's words in the place of made names, and the user's place in that of a part.
+
+        A column goes with its qualifier, which is a part, or a side with computed columns.
+        """
+        if self.said:
+            known = "|".join(sorted(map(re.escape, self.said), key=len, reverse=True))
+            names = re.compile(rf"(?:[`\"][^`\"]*[`\"]\.|\w+\.)?[`\"]({known})[`\"]")
+            replaced = names.sub(lambda found: self.said[found[1]], message)
+            if replaced != message:
+                message = _PLACE.sub(self._placed, replaced)
+        return _OF_ENGINE.sub("", message)
+
+    def _placed(self, found: re.Match[str]) -> str:
+        """The place of the node that a snippet, which may have been cut, begins with."""
+        snippet, is_cut = found[1].removesuffix("..."), found[1].endswith("...")
+        if is_cut:
+            snippet = snippet.rpartition(" ")[0]  # it may end within a name
+        wanted = _plain(snippet)
+        for node in self.tree.walk():
+            text = _plain(node.sql(dialect=Penstock))
+            if text == wanted or (is_cut and text.startswith(wanted)):
+                return f" ({place(node)})"
+        return f" (at: {snippet}{'...' if is_cut else ''})"
+
+    @contextmanager
+    def spoken(self) -> Iterator[None]:
+        """Let errors that leave the block say what the user wrote."""
+        try:
+            yield
+        except PenstockError as error:
+            error.args = (self.restored(str(error)), *error.args[1:])
+            raise
+
+
+def _plain(text: str) -> str:
+    return re.sub(r"[`\"]", "", text).lower()
