@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 
 import pyarrow as pa
@@ -14,7 +14,7 @@ from sqlglot.optimizer.annotate_types import annotate_types
 from sqlglot.optimizer.qualify import qualify
 
 from ..errors import QueryError
-from ..query.dialect import MALFORMED, Penstock, refused
+from ..query.dialect import MALFORMED, Penstock, place, refused, snippet
 from ..query.output import is_star, output_name
 from .parts import PartError
 
@@ -30,9 +30,9 @@ _TYPES = {
 
 
 _ARRAYS = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
-_UNKNOWN = re.compile(
-    r"(?:Column '|Unknown column: )([^'\s]+)(?:' could not be resolved for table: '([^']+))?"
-)
+_UNKNOWN = re.compile(r"(?:Column '|Unknown column: )([^'\s]+)")
+#: Ends an alias while names are looked up.
+_HIDDEN = "_side"
 #: Marks an output column that the query names.
 _NAMED = "named"
 
@@ -56,6 +56,7 @@ def qualified(tree: exp.Query, schemas: Mapping[str, pa.Schema]) -> exp.Query:
             _check_except(item, schemas, named)
         else:
             item.replace(exp.alias_(item.copy(), output_name(item), quoted=True))
+    _hide_aliases(named, schemas)
     known: dict[str, object] = {
         name: {column.name: type_name(column.type) for column in schema}
         for name, schema in schemas.items()
@@ -65,14 +66,49 @@ def qualified(tree: exp.Query, schemas: Mapping[str, pa.Schema]) -> exp.Query:
             raise refused("unnest in FROM needs names, as in unnest(l) AS u(x)", one)
     try:
         whole = qualify(named, dialect=Penstock, schema=known, identify=False)
+        _rename(whole, lambda alias: alias.removesuffix(_HIDDEN))
         for select in whole.find_all(exp.Select):
             _inline_windows(select)
+            if any(map(is_star, select.expressions)) and not whole.find(exp.Pivot):
+                raise _not_expanded()
         _spell_tables(whole, schemas)
         return annotate_types(whole, schema=known, dialect=Penstock)
     except (OptimizeError, SchemaError) as error:
-        raise PartError(_said(str(error).splitlines()[0], schemas)) from None
+        raise PartError(_said(str(error).splitlines()[0], tree, schemas)) from None
+    except AssertionError:  # of a place in the list of columns
+        raise _not_expanded() from None
     except MALFORMED:
         raise PartError("a function lacks an argument, or has one of another kind") from None
+
+
+def _not_expanded() -> PartError:
+    return PartError(
+        "* stands for two columns of one name; list them, and rename one with AS, in the subquery "
+        "that gives them"
+    )
+
+
+def _hide_aliases(tree: exp.Query, schemas: Mapping[str, pa.Schema]) -> None:
+    """Rename sides of SEMI and ANTI JOIN that columns are named as.
+
+    The parser would take ``s.t`` of such a side for a field of the column s.
+    """
+    columns = {name.lower() for schema in schemas.values() for name in schema.names}
+    joins = [one for one in tree.find_all(exp.Join) if one.kind in ("SEMI", "ANTI")]
+    hidden = {join.this.alias_or_name.lower() for join in joins} & columns
+    if hidden:
+        _rename(tree, lambda alias: f"{alias}{_HIDDEN}" if alias.lower() in hidden else alias)
+
+
+def _rename(tree: exp.Expr, renamed: Callable[[str], str]) -> None:
+    """Rename aliases, and the qualifiers of columns, in the tree itself."""
+    for item in tree.find_all(exp.Table, exp.Subquery):
+        alias = item.alias_or_name
+        if renamed(alias) != alias:
+            item.set("alias", exp.TableAlias(this=exp.to_identifier(renamed(alias))))
+    for column in tree.find_all(exp.Column):
+        if column.table and renamed(column.table) != column.table:
+            column.set("table", exp.to_identifier(renamed(column.table)))
 
 
 def _spell_tables(tree: exp.Expr, schemas: Mapping[str, pa.Schema]) -> None:
@@ -93,15 +129,19 @@ def _check_except(item: exp.Expr, schemas: Mapping[str, pa.Schema], tree: exp.Qu
             raise PartError(f"* EXCEPT: unknown column {one.name}")
 
 
-def _said(message: str, schemas: Mapping[str, pa.Schema]) -> str:
+def _said(message: str, tree: exp.Query, schemas: Mapping[str, pa.Schema]) -> str:
     """What the parser says of a column, as it is said here."""
     found = _UNKNOWN.match(message)
     if found is None:
         return message
-    column = ".".join(filter(None, (found[2], found[1].replace('"', "").replace("`", ""))))
+    column = found[1].replace('"', "").replace("`", "").rpartition(".")[2]
     every = {name for schema in schemas.values() for name in schema.names}
-    near = get_close_matches(column.rpartition(".")[2], sorted(every), n=3)
-    return f"unknown column {column}" + (f"; close names are {', '.join(near)}" if near else "")
+    near = get_close_matches(column, sorted(every), n=3)
+    hint = f"; close names are {', '.join(near)}" if near else ""
+    for one in tree.find_all(exp.Column):
+        if one.name.lower() == column.lower():
+            return f"unknown column {snippet(one)}{hint} ({place(one)})"
+    return f"unknown column {column}{hint}"
 
 
 def _call_windows(select: exp.Select) -> None:
@@ -211,12 +251,12 @@ def output_names(
     count = Counter(name.lower() for name in names)
     aliases = {one.alias_or_name.lower(): one.alias_or_name for one in tree.find_all(exp.Table)}
     own = qualified_tree.expressions if isinstance(qualified_tree, exp.Select) else []
-    for place, item in enumerate(own):
-        name, value = names[place], item.unalias()
+    for index, item in enumerate(own):
+        name, value = names[index], item.unalias()
         is_plain = isinstance(value, exp.Column) and value.name == item.alias_or_name
         if count[name.lower()] > 1 and is_plain and _NAMED not in item.meta:
-            names[place] = f"{aliases.get(value.table, value.table)}_{name}"
-            item.set("alias", exp.to_identifier(names[place], quoted=True))
+            names[index] = f"{aliases.get(value.table, value.table)}_{name}"
+            item.set("alias", exp.to_identifier(names[index], quoted=True))
     for name, count in Counter(name.lower() for name in names).items():
         if count > 1:
             raise QueryError(f"the output has two columns named {name}; rename one with AS")

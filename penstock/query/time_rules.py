@@ -10,14 +10,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import pyarrow as pa
+
 from ..expr import ops
 from ..expr.calendar import PERIODS, period_start
 from ..expr.node import Expr
 from ..expr.ops.align import finer, to_unit
 from ..expr.tumbling import tumbling
-from ..types import TIMES, UNIT_NS, Kind, Type
+from ..types import TIMES, UNIT_NS, Kind, Type, from_arrow
 from ..zones import Zone
 
+_DATE = from_arrow(pa.date32(), column="")
 #: Units of ``trunc``, which gives a date.
 OF_DATES = ("YEAR", "QUARTER", "MONTH", "WEEK")
 #: Units of ``date_trunc`` with a fixed length, in seconds, and the offset of their start.
@@ -96,7 +99,7 @@ class TimeRules:
 
     def date(self, time: Expr) -> Expr:
         """The date of a time."""
-        return self.cast(time, Type(Kind.DATE, unit="D"))
+        return self.cast(time, _DATE)
 
     def cast(self, a: Expr, to: Type) -> Expr:
         """``CAST(a AS to)``."""

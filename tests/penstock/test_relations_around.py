@@ -103,6 +103,10 @@ QUERIES = {
         f"SELECT a.id, max(d.name) AS m, count(DISTINCT b.k) AS c {BOTH} JOIN dim d ON d.k = b.k "
         "GROUP BY a.id"
     ),
+    "groups of a LEFT JOIN": (
+        "SELECT a.t, d.name, count(*) AS n, count(d.wide) AS c, max(d.wide) AS w FROM a "
+        "LEFT JOIN dim d ON d.k = a.k AND d.wide > 2 GROUP BY a.t, d.name"
+    ),
     "one stream": "SELECT a.id AS i, upper(d.name) AS n FROM a JOIN codes d ON d.code = lower(a.s)",
     "one stream, chain": (
         "SELECT a.id AS i, z.zone AS n FROM a JOIN codes d ON d.code = lower(a.s) "
