@@ -69,7 +69,8 @@ class Words:
         try:
             yield
         except PenstockError as error:
-            error.args = (self.restored(str(error)), *error.args[1:])
+            if error.args == (str(error),):  # others make their message of names of options
+                error.args = (self.restored(str(error)),)
             raise
 
 

@@ -33,7 +33,7 @@ from .parse import parse, with_room
 from .scope import Scope
 from .session_join import sessions_of
 from .sources import SourceReader
-from .statement import Statement, read_statement
+from .statement import Statement, no_groups, read_statement
 from .time_rules import TimeRules
 
 #: Options of which only some kinds of query have a use.
@@ -204,6 +204,8 @@ def _lookup(
         or (not options.unique and follows_time(statement, times, stream))
     )  # fmt: skip
     check_lookup(statement, str(options.relation), is_above=is_above)
+    if made is not None and not is_above and statement.kind is not JoinKind.INNER:
+        raise no_groups(statement.kind, tree)
     if made is not None and not is_above and isinstance(tree, exp.Select):
         check_joined(made, tree)
     filters, conjuncts = conditions(statement)

@@ -107,11 +107,7 @@ def read_statement(
     conditions = tuple(map(lowering.condition, ons))
     wheres = tuple(map(after.condition, filters))
     if groups and kind is not JoinKind.INNER and not (looks_up and kind.null_supplying):
-        raise beyond(
-            f"aggregates over a {kind.value} JOIN are not supported; use INNER JOIN, or aggregate "
-            "the rows that the join gives",
-            tree,
-        )
+        raise no_groups(kind, tree)
     aggregation, windows = read_aggregation(tree, after) if groups else (None, ())
     if aggregation is not None and joins and not looks_up:
         check_joined(aggregation, tree)
@@ -126,6 +122,14 @@ def read_statement(
         aggregation,
         windows,
         sessions or others,
+    )
+
+
+def no_groups(kind: JoinKind, tree: exp.Expr) -> BeyondError:
+    return beyond(
+        f"aggregates over a {kind.value} JOIN are not supported; use INNER JOIN, or aggregate "
+        "the rows that the join gives",
+        tree,
     )
 
 
