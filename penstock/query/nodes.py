@@ -106,7 +106,11 @@ _ROWS: tuple[tuple[str, tuple[type[exp.Expr], ...]], ...] = (
             exp.TsOrDsAdd,
         ),
     ),
-    ("format", (exp.StrToUnix, exp.TimeToStr)),
+    (
+        "format",
+        (exp.StrToUnix, exp.TimeToStr, exp.StrToTime, exp.UnixToStr, exp.TsOrDsToDate),
+    ),
+    ("year month day hour min sec", (exp.TimestampFromParts,)),
     ("start end step", (exp.GenerateSeries,)),
     ("asc nulls_first", (exp.ArraySort,)),
     ("key", (exp.MapContainsKey,)),

@@ -111,6 +111,12 @@ d + INTERVAL 1 DAY; d - INTERVAL 3 MONTHS; d + INTERVAL 1 YEAR; d - INTERVAL 2 W
 d + INTERVAL 5 HOURS; d - d2 > INTERVAL 10 DAYS; CAST(t AS DATE) - d
 t - TIMESTAMP'2000-01-01 01:00:00'
 trunc(t, 'YEAR'); trunc(d, 'MM'); trunc(d, 'WEEK'); trunc(n, 'mon')
+from_unixtime(i * 999983L); from_unixtime(unix_seconds(t), 'dd/MM/yyyy HH:mm'); from_unixtime(i)
+timestamp_seconds(i * 999983L); timestamp_millis(i * 99999999977L); timestamp_micros(unix_micros(t))
+to_timestamp(date_format(n, 'dd.MM.yyyy HH:mm:ss'), 'dd.MM.yyyy HH:mm:ss')
+to_timestamp(date_format(d, 'yyyyMMdd'), 'yyyyMMdd')
+to_date(date_format(d, 'MM/dd/yyyy'), 'MM/dd/yyyy')
+make_timestamp(year(n), month(n), day(n), hour(n), minute(n), 5.25)
 date_trunc('MM', t); date_trunc('yyyy', t); date_trunc('dd', t); date_trunc('HOUR', d)
 """
 REFUSED = """
@@ -121,13 +127,14 @@ overlay(s PLACING 'x' FROM 2); format_string('%s', s); encode(s, 'utf-8'); hash(
 nvl2(s, 'x', 'y'); substring_index(s, p, 1); array_join(split(s, 'a'), '-'); s RLIKE '(?=a)b'
 dayname(t); monthname(t); add_months(d, 1); months_between(t, t2); next_day(d, 'MO')
 extract(SECOND FROM t); date_part('YEAR', t); date_format(t, 'MMM dd'); date_format(t, 'SSS')
-date_format(t, 'E'); date_format(t, s); from_unixtime(big); to_timestamp(st, 'yyyy-MM-dd')
-timestamp_seconds(big); timestamp_millis(big); unix_timestamp(st); make_date(2020, 1, j)
-date_from_unix_date(i); make_timestamp(2020, 1, j, 1, 2, 3); t + make_interval(0, i); hour(st)
+date_format(t, 'E'); date_format(t, s); to_timestamp(st, 'HH:mm'); to_timestamp(st, s)
+timestamp_seconds(f); from_unixtime(m); to_date(st, 'yy-MM-dd'); unix_timestamp(st)
+to_timestamp(st, 'yyyy-MM-dd HH:mm:ss.SSS'); to_date(st, 'yyyy-M-d'); make_date(2020, 1, j)
+date_from_unix_date(i); t + make_interval(0, i); hour(st)
 unix_date(d); split(s, 'a', 2); split(s, ''); levenshtein(s, p, 2); regexp_replace(s, '', '-')
 regexp_replace(s, 'x*', '-'); regexp_replace(s, 'a', 'X', 2); regexp_replace(s, '[[:alpha:]]', '-')
 regexp_replace(s, '(a)', '${1}1'); s RLIKE '(?i)σ'; s RLIKE '(?m)^a'; to_utc_timestamp(t, 'UTC')
-from_utc_timestamp(t, 'UTC'); to_date(s, 'dd/MM/yyyy'); format_number(big, 0); trunc(d, 'DAY')
+from_utc_timestamp(t, 'UTC'); format_number(big, 0); trunc(d, 'DAY')
 TRY_CAST(s AS DATE); TRY_CAST(s AS BOOLEAN)
 """
 

@@ -156,6 +156,12 @@ _OF_TIMES = {
     # How long ago a multiple of a step was, that is counted from a start.
     "ps_since(t, step, start)": "((epoch_us(t) - start) % step + step) % step",
     "ps_unix(t, per)": "((epoch_us(t) - ps_since(t, per, 0)) // per)::BIGINT",
+    "ps_instant(n, us)": "timezone('UTC', make_timestamp(n::BIGINT * us))",
+    # DuckDB takes fewer digits than a format has: Spark does not.
+    "ps_read_time(s, format)": (
+        "CASE WHEN strftime(strptime(s, format), format) = s THEN strptime(s, format) WHEN s IS "
+        "NOT NULL THEN error('the text ' || s || ' does not have the format of the query') END"
+    ),
     "ps_local(t)": "t::TIMESTAMP",
     # Of days, too: nanoseconds of centuries, as Arrow counts them, are too many for 64 bits.
     "ps_span_of(us)": (

@@ -10,11 +10,14 @@ from ...query import constants
 from ...query.dialect import refused
 from ...query.time_rules import OF_DATES
 from ...types import UNIT_NS
-from ..calls import TIMES, call, is_of
+from ..calls import TEXTS, TIMES, call, is_of
 from ..shapes import slides
 
 #: What a format of a date is made of: codes of ``strftime``, and signs.
 _DATE_CODES = re.compile(r"(%[YmdHMSyjfpI]|%-[mdHMSyI]|[^%A-Za-z])*\Z")
+#: What a format has by which text is read: a whole date, of whole fields; no fractions, whose
+#: digits DuckDB counts otherwise.
+_READ_CODES = re.compile(r"(?=.*%Y)(?=.*%m)(?=.*%d)(%[YmdHMS]|[^%A-Za-z0-9])*\Z")
 #: Units of one length, in microseconds.
 _UNITS_US = {
     "MICROSECOND": 1,
@@ -29,11 +32,48 @@ _UNITS_OF_DAYS = ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY")
 
 def date_format(tree: exp.TimeToStr) -> exp.Expr:
     """``date_format`` with a constant format."""
+    return call("strftime", tree.this, _codes(tree, "date_format", _DATE_CODES))
+
+
+def from_unixtime(tree: exp.UnixToStr) -> exp.Expr:
+    """``from_unixtime(seconds[, format])``: text of an instant."""
+    codes = _codes(tree, "from_unixtime", _DATE_CODES)
+    return call("strftime", instant(tree, "from_unixtime", 1_000_000), codes)
+
+
+def read(tree: exp.StrToTime | exp.TsOrDsToDate) -> exp.Expr:
+    """``to_timestamp`` and ``to_date`` of text in a format; the whole text must have it."""
+    is_date = isinstance(tree, exp.TsOrDsToDate)
+    codes = _codes(tree, "to_date" if is_date else "to_timestamp", _READ_CODES)
+    return _typed(call("ps_read_time", tree.this, codes), "date" if is_date else "timestamptz")
+
+
+def instant(tree: exp.Expr, name: str, factor: int) -> exp.Expr:
+    """The instant that is a whole number of seconds, milliseconds or microseconds after 1970."""
+    (count,) = tree.expressions or (tree.this,)
+    if is_of(count, *TEXTS, "double", "float", "decimal"):
+        raise refused(f"{name} takes a whole number", tree)
+    return _typed(call("ps_instant", count, factor), "timestamptz")
+
+
+def made(tree: exp.TimestampFromParts) -> exp.Expr:
+    """``make_timestamp(year, month, day, hour, minute, second)``."""
+    parts = [tree.args[name] for name in ("year", "month", "day", "hour", "min", "sec")]
+    return _typed(call("make_timestamp", *parts), "timestamptz")
+
+
+def _typed(tree: exp.Expr, kind: str) -> exp.Expr:
+    """Cast a wall clock, in the session's zone."""
+    return exp.Cast(this=tree, to=exp.DataType.build(kind), _type=exp.DataType.build(kind))
+
+
+def _codes(tree: exp.Expr, name: str, known: re.Pattern[str]) -> exp.Expr:
+    """Codes of a constant format that are known to mean the same in DuckDB."""
     given = tree.args["format"]
     codes = given.name.replace("strict", "")  # a mark of sqlglot's own
-    if not given.is_string or not _DATE_CODES.match(codes):
-        raise refused("date_format takes a constant of yyyy, MM, dd, HH, mm, ss and signs", tree)
-    return call("strftime", tree.this, exp.Literal.string(codes))
+    if not given.is_string or not known.match(codes):
+        raise refused(f"{name} takes a constant of yyyy, MM, dd, HH, mm, ss and signs", tree)
+    return exp.Literal.string(codes)
 
 
 #: Fields of EXTRACT, as the functions that give them.
@@ -67,7 +107,7 @@ def as_date(tree: exp.Expr) -> exp.Expr:
 
 def to_date(tree: exp.TsOrDsToDate) -> exp.Expr:
     if tree.args.get("format") is not None:
-        raise refused("to_date takes no format; make a text like 2024-05-06 of it first", tree)
+        return read(tree)
     return as_date(tree.this)
 
 

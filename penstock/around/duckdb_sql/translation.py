@@ -159,6 +159,9 @@ _REWRITTEN: dict[type[exp.Expr], Callable[[Any], exp.Expr]] = {
     exp.Abs: times.absolute,
     exp.TimeStrToTime: lambda tree: exp.cast(tree.this, "timestamptz", copy=False),
     exp.TimeToStr: times.date_format,
+    exp.StrToTime: times.read,
+    exp.UnixToStr: times.from_unixtime,
+    exp.TimestampFromParts: times.made,
     exp.Extract: times.extracted,
     exp.StrToUnix: lambda tree: call("ps_unix", tree.this, 1_000_000),
     exp.UnixSeconds: lambda tree: call("ps_unix", tree.this, 1_000_000),
@@ -202,6 +205,14 @@ _BY_NAME: dict[str, Callable[[Any], exp.Expr]] = {
     "isnull": _null,
     "isnotnull": lambda tree: exp.Not(this=_null(tree)),
     "window": times.window,
+    **{
+        name: lambda tree, name=name, factor=factor: times.instant(tree, name, factor)
+        for name, factor in (
+            ("timestamp_seconds", 1_000_000),
+            ("timestamp_millis", 1000),
+            ("timestamp_micros", 1),
+        )
+    },
     "cardinality": nested.size,
     "map_values": lambda tree: call("map_values", *tree.expressions),
     "arrays_overlap": lambda tree: call("ps_arrays_overlap", *tree.expressions),

@@ -257,3 +257,17 @@ def test_a_number_beside_timestamps_needs_a_unit(cli, files, query, options, mes
     if options:
         assert "give a duration, such as" in err
         assert [1] in joined(cli, options[0], options[1] + "s", query=query)
+
+
+def test_times_in_other_forms(cli, files):
+    Path("a.csv").write_text("id,k,t\n1,x,01/01/2024 00:00:00\n2,y,01/01/2024 00:00:10\n")
+    told = "to_timestamp(t, 'dd/MM/yyyy HH:mm:ss')"
+    text = f"(SELECT id, k, CAST({told} AS TIMESTAMP_NTZ) AS t FROM a) a"
+    assert joined(cli, query=JOIN.replace("FROM a", f"FROM {text}")) == CLEAN
+    Path("a.csv").write_text("id,k,t\n1,x,1704067200\n2,y,1704067210\n")
+    for made in ("timestamp_seconds(t)", "timestamp_millis(t * 1000)", "from_unixtime(t)"):
+        text = f"(SELECT id, k, CAST({made} AS TIMESTAMP_NTZ) AS t FROM a) a"
+        assert joined(cli, query=JOIN.replace("FROM a", f"FROM {text}")) == CLEAN, made
+    Path("a.csv").write_text("id,k,t\n1,x,2024-1-01 00:00:00\n")
+    text = text.replace("from_unixtime(t)", "to_timestamp(t, 'yyyy-MM-dd HH:mm:ss')")
+    assert "does not have the format" in joined(cli, query=JOIN.replace("FROM a", f"FROM {text}"))
