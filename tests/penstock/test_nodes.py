@@ -60,6 +60,8 @@ dateadd(DAY, 3, a.d) > a.d; day(a.t) > 1; month(a.t) > 1; year(a.t) > 1
 date_add(DAY, 3, a.d) > a.d; transform(a.n, v -> v + 1)[0] > 1; sequence(1, 3, 2)[0] > a.k
 CAST(named_struct('f', a.k) AS STRUCT<f: INT>).f > 1; a.k BETWEEN SYMMETRIC 3 AND 1
 (a.k, 1) = (1, 2); CAST(a.s AS VARCHAR(9)) = 'x'
+to_timestamp(a.s, 'yyyy-MM-dd') > a.t; from_unixtime(a.k, 'yyyy') = 'x'
+to_date(a.s, 'yyyy-MM-dd') > a.d; make_timestamp(a.k, 1, 2, 3, 4, 5) > a.t
 """
 #: Whole queries.
 QUERIES = (

@@ -58,6 +58,8 @@ def instant(tree: exp.Expr, name: str, factor: int) -> exp.Expr:
 
 def made(tree: exp.TimestampFromParts) -> exp.Expr:
     """``make_timestamp(year, month, day, hour, minute, second)``."""
+    if tree.this is not None or tree.expression:
+        raise refused("make_timestamp takes year, month, day, hour, minute and second", tree)
     parts = [tree.args[name] for name in ("year", "month", "day", "hour", "min", "sec")]
     return _typed(call("make_timestamp", *parts), "timestamptz")
 
