@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from sqlglot import exp
 
+from .dialect import refused
+
 #: Nodes below which a NOT needs no parentheses.
 _LOOSE = (exp.Connector, exp.Where, exp.Join, exp.Having, exp.Paren, exp.Alias, exp.Select)
 
@@ -31,8 +33,16 @@ def plain(tree: exp.Expr) -> exp.Expr:
 
 
 def _spread(node: exp.Expr, *, is_not: bool) -> None:
-    """Write a LIKE for each of several patterns."""
+    """Write a LIKE for each of several patterns.
+
+    Raises
+    ------
+    QueryError
+        The release of the parser does not say whether the NOT is of each or of all.
+    """
     several = node.expression
+    if isinstance(node.parent, exp.Not) and "negate" not in node.arg_types:
+        raise refused("NOT with LIKE ANY or LIKE ALL needs sqlglot 30.30 or later", node.parent)
     patterns = several.this.expressions or [several.this.unnest()]
     parts: list[exp.Expr] = [type(node)(this=node.this.copy(), expression=p) for p in patterns]
     if is_not:

@@ -41,7 +41,8 @@ WINDOW = "b.t BETWEEN a.t - INTERVAL 5 SECONDS AND a.t"
 VALUES = """
 a.k + 1 > b.k - 2 AND NOT a.k * 2 = 3 OR a.k % 2 <> 1; a.k / 2 < 3; a.k DIV 2 <= 3; -a.k >= ~a.id
 (a.k & 1) + (a.k | 2) + (a.k ^ 3) > (a.k << 1) + (a.k >> 1); a.k <=> b.k
-a.k IS DISTINCT FROM b.k; a.k IN (1, 2); a.k IS NULL; a.s LIKE 'x%'; a.s ILIKE 'x%'
+a.k IS DISTINCT FROM b.k; a.k IN (1, 2); a.k IS NULL; a.s LIKE 'x%'
+a.s ILIKE 'x%'; a.s NOT LIKE 'x%'
 a.s LIKE 'x%' ESCAPE '/'; a.s LIKE ANY ('x%', 'y'); a.s LIKE ALL ('x', 'y'); a.s || 'x' = 'y'
 CASE a.k WHEN 1 THEN 2 ELSE 3 END > 2; IF(a.k > 1, 2, 3) > 2; CAST(a.k AS DECIMAL(9, 2)) > 1
 TRY_CAST(a.s AS INT) > 1; least(a.k, 2) > greatest(b.k, 3); round(a.x, 2) > 1; :p > a.k
