@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -23,6 +24,7 @@ from penstock.plan.window import FOREVER, NEVER
 from ..metrics.figures import ShardFigures
 from ..metrics.observed import COLUMNS, columns_of
 from ..rows import message_of, table_of
+from ..shown import with_modules
 from .commit import Commit, StoredFile
 from .compaction import choose_merges, merge_files, needed_files, replace_merged
 from .identity import require_same
@@ -119,6 +121,9 @@ class ShardProcessor(StatefulProcessor):
 
     def __init__(self, spec: JoinSpec, keys: list[int], wanted: Mapping[str, Any]) -> None:
         self.spec, self.keys, self.wanted = spec, keys, wanted
+
+    def __reduce__(self) -> tuple[Callable[[], Any], tuple[()]]:
+        return with_modules(partial(ShardProcessor, self.spec, self.keys, self.wanted)), ()
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         self._record = handle.getValueState("record", "text string")

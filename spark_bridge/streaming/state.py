@@ -10,20 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
 from penstock.errors import QueryError, UsageError
 from penstock.plan.query import JoinKind, JoinQuery
 
 from ..metrics.observed import COLUMNS, observe
 from ..rows import message_of, table_of
-from ..shown import task_of, told, with_modules
+from ..shown import task_of, told
 from ..task import partition
 from ..types import spark_schema
 from .identity import identity
@@ -83,22 +81,9 @@ def with_state(spark: SparkSession, spec: JoinSpec, rows: DataFrame, shards: int
     # The state of a shard is found by its key, so the keys must stay.
     wanted = identity(spec) | {"lanes": shards, "spark.sql.shuffle.partitions": keys}
     columns = ", ".join(f"{name} {dtype}" for name, dtype in COLUMNS.items())
-    load = with_modules(partial(ShardProcessor, spec, keys, wanted))
-
-    class Loaded(StatefulProcessor):
-        """The processor, which Spark can load in any Python."""
-
-        def init(self, handle: StatefulProcessorHandle) -> None:
-            self.shard = load()
-            self.shard.init(handle)
-
-        def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:
-            return self.shard.handleInputRows(key, rows, timerValues)
-
-        def close(self) -> None:
-            self.shard.close()
-
-    found = sent.transformWithStateInPandas(Loaded(), f"rows binary, {columns}", "append", "none")
+    found = sent.transformWithStateInPandas(
+        ShardProcessor(spec, keys, wanted), f"rows binary, {columns}", "append", "none"
+    )
     rows_out = observe(found, spec.names, shards)
     joined = rows_out.mapInArrow(task_of(told(spec.query()), unpack), spark_schema(spec.output))
     return with_check(joined, partial(check_query, spark, wanted))

@@ -16,11 +16,13 @@ import penstock
 
 pytest.importorskip("pyspark", reason="needs pip install 'penstock[spark]'")
 
+from pyspark import cloudpickle
 from pyspark.errors import PythonException
 
 from penstock.spark_bridge import explain, relation, sql, stream
 from penstock.spark_bridge.explaining import show
 from penstock.spark_bridge.shown import described, task_of
+from penstock.spark_bridge.streaming.shard import ShardProcessor
 from tests.spark_bridge.kit.streams import stream_of, table, written
 
 TIME = {"a": "t", "b": "t"}
@@ -69,20 +71,20 @@ def test_an_error_begins_with_its_message(spark, frames):
 LACKING = """
 import pickle, sys
 sys.modules["penstock"] = None
-with open(sys.argv[1], "rb") as file:
-    task = pickle.load(file)
 try:
-    task(iter(()))
+    with open(sys.argv[1], "rb") as file:
+        pickle.load(file)(iter(()))
 except ModuleNotFoundError as error:
     print(error)
 """
 
 
-def test_a_python_without_penstock_is_told_where_to_get_it(tmp_path):
-    from pyspark import cloudpickle
-
+@pytest.mark.parametrize(
+    "task", [task_of("join", lambda batches: show(batches)), ShardProcessor(None, [0], {})]
+)
+def test_a_python_without_penstock_is_told_where_to_get_it(tmp_path, task):
     travels = tmp_path / "task"
-    travels.write_bytes(cloudpickle.dumps(task_of("join", lambda batches: table([]).to_batches())))
+    travels.write_bytes(cloudpickle.dumps(task))
     command = [sys.executable, "-c", LACKING, str(travels)]
     said = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
     assert f"this executor, {sys.executable}, has no module penstock" in said
