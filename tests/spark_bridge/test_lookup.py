@@ -188,7 +188,7 @@ def test_explain(spark, rel, rows):
 
 REFUSED = {
     "memory": ({"memory_bytes": 1000}, UsageError, "needs .* at least"),
-    "pins of a batch": ({"pins": "/tmp"}, UsageError, "pins is for streams"),
+    "pins of a batch": ({"pins": "/tmp"}, UsageError, "pins= is not for a batch query"),
     "partitioning": ({"partitioning": "time"}, UsageError, "with a relation, leave it out"),
     "arcs and order": ({"partitioning": "arcs", "ordered": True}, UsageError, "leave one of them"),
     "lanes in place": ({"partitioning": "in place", "lanes": 2}, UsageError, "leave one of them"),
@@ -207,9 +207,9 @@ def test_refused_on_the_call(spark, rel, rows, name):
 
 def test_more_refusals(spark, rel, rows):
     table = penstock.relation(rel.name)
-    with pytest.raises(UsageError, match="disorder is given"):
+    with pytest.raises(UsageError, match="disorder= is not for a look-up"):
         stream(spark, LEFT, {"orders": rows, "customers": table}, disorder=1)
-    with pytest.raises(UsageError, match="memory_bytes is for a query with a relation"):
+    with pytest.raises(UsageError, match="memory_bytes= is not for a"):
         sql(spark, LEFT, {"orders": rows, "customers": rows}, memory_bytes=1)
     tables = {"orders": rows, "customers": table}
     with pytest.raises(QueryError, match="ordered=True is about joined rows"):

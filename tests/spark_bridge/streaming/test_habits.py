@@ -209,7 +209,7 @@ def test_what_a_static_table_refuses(spark, tables):
     given = {"a": tables["a"], "d": static}
     with pytest.raises(UsageError, match="d is stored under the checkpoint"):
         stream(spark, LOOKUPS["semi"], given).writeStream.start()
-    with pytest.raises(UsageError, match="disorder is given, but a join with a relation or a st"):
+    with pytest.raises(UsageError, match="disorder= is not for a look-up in a"):
         stream(spark, LOOKUPS["semi"], given, disorder=3)
     with pytest.raises(penstock.errors.QueryError):
         stream(spark, "SELECT d.name FROM a RIGHT JOIN d ON a.x = d.x", given)

@@ -67,7 +67,7 @@ FIRST = (
 @pytest.mark.parametrize(
     ("text", "options", "message"),
     [
-        (TEXT, {"design": "state"}, "would not agree on a table of keys.*take the files design"),
+        (TEXT, {"design": "state"}, "is not for design='state'"),
         (TEXT.replace("a.x = b.x", "(a.x = b.x OR a.n = b.n)"), {}, "no conjunct .* add one with"),
         (TEXT, {"keys": {"a": "n", "b": "n"}}, "ties a.n to b.n alone"),
         (TEXT, {"partitioning": "time"}, "must be one of auto, rows, keys, not 'time'"),
