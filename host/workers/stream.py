@@ -46,7 +46,11 @@ class WorkerStream(WorkerTurns):
         self._target = 0
         self._offered: Polled | PolledPart | None = None
         self._returned: Polled | PolledPart | None = None
-        super().__init__(opened, disorder)
+        try:
+            super().__init__(opened, disorder)
+        except BaseException:
+            opened.close()
+            raise
         try:
             # In the stream's thread: children are told of the end of the thread that made them.
             self._thread.call(self._start)

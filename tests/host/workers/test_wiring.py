@@ -11,8 +11,10 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from itertools import count
 
+import pyarrow as pa
 import pytest
 
+import penstock
 from penstock.errors import PenstockError
 from penstock.host.channel import Consumer, Doorbell, Kind, Producer
 from penstock.host.workers.local.spawning import WorkerProcess
@@ -106,11 +108,22 @@ def test_32_workers_start_with_the_usual_number_of_open_files() -> None:
     subprocess.run([sys.executable, "-c", code], check=True, timeout=600)
 
 
-@pytest.mark.parametrize("what", ["wiring", "process"])
-def test_a_start_without_enough_open_files_leaves_none(bell, what) -> None:
+@pytest.mark.parametrize(
+    "what", ["wiring", "process", pytest.param("stream", marks=pytest.mark.slow)]
+)
+def test_a_start_without_enough_open_files_leaves_none(bell, what, tmp_path) -> None:
+    def stream() -> None:
+        query = "SELECT k, count(*) AS n FROM a GROUP BY window(t, 9), k"
+        schemas = {"a": pa.schema({"t": pa.int64(), "k": pa.int64()})}
+        at = {"a": "t"}
+        penstock.stream(query, schemas, time=at, workers=1, checkpoint=tmp_path / "c").close()
+
+    if what == "stream":
+        stream()  # everything is loaded
     starts: dict[str, Callable[[], object]] = {
         "wiring": lambda: Wiring(2, bell).close(),
         "process": lambda: WorkerProcess(0).end(),
+        "stream": stream,
     }
     before, said = open_files(), []
     for limit in count(3):
