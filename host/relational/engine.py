@@ -34,20 +34,15 @@ _LOCKED = {
 }
 
 
-def open_database(time_zone: str, memory_bytes: int | None = None) -> Any:
+def open_database(time_zone: str) -> Any:
     """Open an empty DuckDB whose settings no text can change; all of Penstock's are opened here.
 
-    Parameters
-    ----------
-    time_zone : str
-    memory_bytes : int, optional
-        Of its tables, groups and sorted rows; half of the machine's memory if left out.
+    Its tables, groups and sorted rows take at most half of the machine's memory.
     """
     import duckdb
 
     half = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
-    limit = f"{memory_bytes or half}B"
-    opened = duckdb.connect(":memory:", config={**_LOCKED, "memory_limit": limit})
+    opened = duckdb.connect(":memory:", config={**_LOCKED, "memory_limit": f"{half}B"})
     opened.execute(f"SET TimeZone = {quoted(time_zone)}")
     opened.execute("SET lock_configuration = true")
     return opened

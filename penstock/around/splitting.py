@@ -23,7 +23,7 @@ from ..query.rewriting import (
     without_with,
 )
 from .clocks import Clocks
-from .given import check_fields, check_names, name_tables, with_values
+from .given import check_fields, check_names, check_size, name_tables, with_values
 from .nearest import rank_nearest
 from .ordering import order_joins, relations_last
 from .parts import Closing, Joined, Part, PartError, Relational, Split, Surrounding, refuse_unused
@@ -96,6 +96,7 @@ def split(
     name_tables(tree, schemas)
     check_names(tree, schemas, options)
     check_fields(tree, schemas)
+    check_size(tree)
     tree = with_values(tree, schemas, options.params or {})
     if not ends and isinstance(tree, exp.Select):
         reader = reader_of(schemas, options)

@@ -15,6 +15,8 @@ from .scope import Source
 
 #: Reads an item of FROM.
 Read = Callable[[exp.Expr], Source]
+#: Nodes of a query whose WITH is written in full, at most: each use of a query is one of it.
+_MOST_NODES = 100_000
 
 
 def without_with(tree: exp.Expr) -> exp.Expr:
@@ -32,22 +34,37 @@ def without_with(tree: exp.Expr) -> exp.Expr:
     if made.args.get("recursive"):
         raise refused("WITH RECURSIVE is not supported; a query cannot read itself", made)
     known: dict[str, exp.Expr] = {}
+    sizes: dict[str, int] = {}
     for one in made.expressions:
         if names := one.args["alias"].args.get("columns"):
             _name(one.this, names, one)
-        known[one.alias.lower()] = _inlined(without_with(one.this), known)
+        body = without_with(one.this)
+        sizes[one.alias.lower()] = _size(body, sizes)
+        known[one.alias.lower()] = _inlined(body, known)
     tree.set("with_", None)
+    _size(tree, sizes)
     return _inlined(tree, known)
 
 
+def _size(tree: exp.Expr, sizes: Mapping[str, int]) -> int:
+    """How many nodes a query has with others in the place of their names: too many are refused."""
+    nodes = list(tree.walk())
+    tables = [node.name.lower() for node in nodes if isinstance(node, exp.Table)]
+    size = len(nodes) + sum(sizes.get(name, 0) for name in tables)
+    if size > _MOST_NODES:
+        raise mistaken("the queries of WITH are read too often; compute one of them before", tree)
+    return size
+
+
 def _inlined(tree: exp.Expr, known: dict[str, exp.Expr]) -> exp.Expr:
-    """Put queries in the place of their names, in the tree itself."""
+    """Put queries in the place of their names, in the tree itself; one is copied if used again."""
     for table in list(tree.find_all(exp.Table)):
         body = known.get(table.name.lower())
         if body is None or table.args.get("db"):
             continue
         name = table.args.get("alias") or exp.TableAlias(this=exp.to_identifier(table.name))
-        inlined = exp.Subquery(this=body.copy(), alias=name.copy())
+        is_used = isinstance(body.parent, exp.Subquery)
+        inlined = exp.Subquery(this=body.copy() if is_used else body, alias=name.copy())
         if ROWS in table.meta:
             inlined.meta[ROWS] = table.meta[ROWS]
         table.replace(inlined)

@@ -1,13 +1,177 @@
-"""The engine for SQL of tables: it defines the macros that a text calls, and no others."""
+"""The engine for SQL of tables: its macros, its locks, its limits, and how it is interrupted."""
 
 from __future__ import annotations
 
+import os
+import signal
+import threading
 from contextlib import closing
+from pathlib import Path
 
-from penstock.host.relational.engine import RelationalEngine
+import pyarrow as pa
+import pytest
+
+import penstock
+from penstock.errors import DataError, PenstockError, QueryError
+from penstock.host.relational.engine import RelationalEngine, open_database
+
+ROWS = pa.table({"id": [1, 2], "s": ["a", "b"]})
 
 
 def test_texts_that_look_like_macros():
     with closing(RelationalEngine(None)) as engine:
         found = engine.run("SELECT 'ps_own_nothing ps_nothing' AS ps_upper, ps_pow(2, 3) AS x", {})
     assert found.to_pylist() == [{"ps_upper": "ps_own_nothing ps_nothing", "x": 8.0}]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT * FROM read_text('{file}')",
+        "FROM '{file}'",
+        "SELECT * FROM glob('{folder}/*')",
+        "COPY (SELECT 1) TO '{folder}/made'",
+        "ATTACH '{folder}/made.db'",
+        "EXPORT DATABASE '{folder}/made'",
+        "LOAD httpfs",
+        "INSTALL httpfs",
+        "SET memory_limit = '1GB'",
+        "SET enable_external_access = true",
+        "SET TimeZone = 'Asia/Tokyo'",
+        "FROM seen_in_python",
+    ],
+)
+def test_a_database_reads_and_makes_nothing(text: str, tmp_path: Path):
+    import duckdb
+
+    seen_in_python = ROWS
+    assert seen_in_python.num_rows
+    file = tmp_path / "canary.csv"
+    file.write_text("c\n1\n")
+    with closing(open_database("UTC")) as database, pytest.raises(duckdb.Error):
+        database.execute(text.format(file=file, folder=tmp_path)).fetchall()
+    assert list(tmp_path.iterdir()) == [file]
+
+
+@pytest.mark.parametrize(
+    "text", ["SELECT 1; SELECT 2", "CREATE TABLE x (y INT)", "", "SET VARIABLE x = 1"]
+)
+def test_one_select_a_call(text: str):
+    with closing(RelationalEngine(None)) as engine, pytest.raises(QueryError, match="one SELECT"):
+        engine.run(text, {})
+
+
+@pytest.mark.parametrize(
+    ("value", "error"),
+    [
+        ("repeat('x', 2000000000)", "more than 65,536 characters"),
+        ("repeat(s, 70000)", "more than 65,536 characters"),
+        ("lpad(s, 2147483647, 'x')", "more than 65,536 characters"),
+        ("rpad(s, 2147483647, 'x')", "more than 65,536 characters"),
+        ("replace(repeat(s, 60000), 'a', repeat('x', 60000))", "more than 1,048,576 bytes"),
+        ("regexp_replace(repeat(s, 60000), 'a', '$0$0$0$0$0$0$0$0$0$0$0$0')", "1,048,576 bytes"),
+        (" || ".join(["repeat(s, 60000)"] * 20), "more than 1,048,576 bytes"),
+        ("sequence(1, 1000000000)", "more than 100,000 elements"),
+        ("sequence(date'2020-01-01', date'2021-01-01', interval 1 second)", "100,000 elements"),
+        ("format_number(1.5D, '2}{')", "Could not convert"),
+    ],
+)
+def test_values_without_end(value: str, error: str):
+    with pytest.raises(DataError, match=error):
+        penstock.sql(f"SELECT id, {value} AS y FROM r ORDER BY id", {"r": ROWS})
+
+
+def test_values_within_the_limits():
+    query = (
+        "SELECT repeat(s, 65536) AS a, lpad(s, 3, 'xy') AS b, replace(s, 'a', 'cc') AS c, "
+        "sequence(3, 1, -2) AS d, s || 'b' AS e, repeat(s, -1) AS f FROM r ORDER BY id LIMIT 1"
+    )
+    (row,) = penstock.sql(query, {"r": ROWS}).to_pylist()
+    assert row == {"a": "a" * 65536, "b": "xya", "c": "cc", "d": [3, 1], "e": "ab", "f": ""}
+
+
+def test_ctrl_c_ends_it():
+    slow = (
+        "SELECT count(*) FROM range(3000000) a(x), range(3000000) b(y) WHERE (x * y) % 7 = 3 "
+        "AND x < y"
+    )
+    timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
+    with closing(RelationalEngine(None)) as engine:
+        engine.run("SELECT 1", {})
+        # A shell in the background has it ignored.
+        before = signal.signal(signal.SIGINT, signal.default_int_handler)
+        try:
+            timer.start()
+            with pytest.raises(KeyboardInterrupt):
+                engine.run(slow, {})
+        finally:
+            signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("SELECT id AS `` FROM r ORDER BY id", "`` is no name"),
+        ("SELECT * FROM unnest(array(1, 2)) ORDER BY 1", "unnest in FROM needs names"),
+        ("SELECT * FROM star ORDER BY id", "a column named \\*"),
+        ("SELECT ps_pow(id, 2) AS y FROM r ORDER BY id", "function ps_pow is not supported"),
+        ("SELECT ps_udf_f(id) AS y FROM r ORDER BY id", "function ps_udf_f is not supported"),
+        ("SELECT `read_text`(s) AS y FROM r ORDER BY id", "function read_text is not supported"),
+        ("SELECT s FROM nameless ORDER BY id", "a field of one, named ''; rename it"),
+        ("SELECT s FROM zero ORDER BY id", "a field of one, named '.x00'; rename it"),
+        ("SELECT id, 'a\0b' AS y FROM r ORDER BY id", "the character 0"),
+        ("SELECT id, '\ud800' AS y FROM r ORDER BY id", "half a character, U\\+D800"),
+        ("SELECT id FROM x.r ORDER BY id", "one name, without a database"),
+        ("SELECT CAST(s AS JSON) AS y FROM r ORDER BY id", "the type JSON is not supported"),
+        ("SELECT map(s) AS y FROM r", "lacks an argument"),
+        (
+            "SELECT id, " + " + ".join(["id"] * 2000) + " AS y FROM r ORDER BY id",
+            "inside one another",
+        ),
+        (
+            "SELECT id, lower(s) AS y FROM r WHERE "
+            + " AND ".join(f"id <> {k}" for k in range(5000)),
+            "more than the 20,000",
+        ),
+        ("SELECT id FROM (" * 400 + "SELECT id FROM r" + ") q" * 400 + " ORDER BY id", "SELECTs"),
+        (
+            "WITH c0 AS (SELECT id FROM r), "
+            + ", ".join(
+                f"c{k + 1} AS (SELECT id FROM c{k} UNION ALL SELECT id FROM c{k})"
+                for k in range(30)
+            )
+            + " SELECT id FROM c30",
+            "read too often",
+        ),
+    ],
+)
+def test_refused_with_the_reason(text: str, error: str):
+    def nested(name: str) -> pa.Table:
+        return pa.table({"id": [1], "s": pa.array([{name: 1}], pa.struct({name: pa.int64()}))})
+
+    tables = {
+        "r": ROWS,
+        "star": pa.table({"id": [1], "*": [2], "c": [3]}),
+        "nameless": nested(""),
+        "zero": nested("\0"),
+    }
+    with pytest.raises(PenstockError, match=error):
+        penstock.sql(text, tables)
+
+
+def test_odd_names_have_right_rows():
+    fields = pa.struct({"a`b": pa.int64(), "c'd": pa.int64(), 'e"f': pa.int64()})
+    table = pa.table(
+        {"id": [1], "x'y": [2], "s": pa.array([{"a`b": 3, "c'd": 4, 'e"f': 5}], fields)}
+    )
+    text = "SELECT `x'y`, s.`a``b` AS b, s.`c'd` AS d, s.`e\"f` AS `f\"` FROM `it's` ORDER BY id"
+    assert penstock.sql(text, {"it's": table}).to_pylist() == [{"x'y": 2, "b": 3, "d": 4, 'f"': 5}]
+
+
+def test_a_table_that_is_named_like_a_part():
+    text = (
+        "SELECT lower(x.s) AS y, z.id AS z FROM part_1 x JOIN b ON b.id BETWEEN x.id - 5 AND "
+        "x.id + 5 JOIN part_1 z ON z.id = x.id + 1 ORDER BY y"
+    )
+    rows = penstock.sql(text, {"part_1": ROWS, "b": ROWS}, time={"x": "id", "b": "id", "z": "id"})
+    assert rows.to_pylist() == [{"y": "a", "z": 2}] * 2
