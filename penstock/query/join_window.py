@@ -140,8 +140,11 @@ def time_of(source: Source, scope: Scope, times: Mapping[str, str]) -> Expr | No
 
 def _without_value(source: Source, kind: Type) -> Expr | None:
     """A column of nothing but NULL as a time; None if there is none."""
-    unknown = (c for c in source.columns.values() if c.type.kind is Kind.NULL)
-    return next((ops.column(*c.attr, kind.as_nullable(True)) for c in unknown), None)
+    for column in source.columns.values():
+        if column.type.kind is Kind.NULL:
+            side, name = column.attr
+            return ops.column(side, name, kind.as_nullable(True))
+    return None
 
 
 class NoWindowError(BeyondError):
