@@ -88,6 +88,11 @@ def read_statement(
             "table comes from",
             tree,
         )
+    window = tree.find(exp.Window)
+    if groups and window is not None:
+        raise beyond(
+            "a window function is of the rows that a query gives, not of its groups", window
+        )
     sources = tuple(reader.read(own, side) for own, side in zip(trees, (LEFT, RIGHT), strict=False))
     if len({source.alias.lower() for source in sources}) < len(sources):
         raise refused(f"both inputs are named {sources[0].alias}; give each an alias", trees[-1])

@@ -105,6 +105,17 @@ TOLD_OF_STREAMS = [
     ),
     ("SELECT id FROM a QUALIFY row_number() OVER (ORDER BY t) = 1", "QUALIFY is not", "is a join"),
     (f"SELECT frob(b.s) AS f {JOIN}", "function frob is not supported", "part"),
+    (
+        "SELECT id, lag(t) OVER (PARTITION BY k ORDER BY t) AS before FROM a",
+        "a window function",
+        "neither a key",
+    ),
+    (
+        f"SELECT session_window(a.t, '9 seconds').start AS w, count(*) AS n {JOIN} "
+        "GROUP BY session_window(a.t, '9 seconds')",
+        "session_window in GROUP BY is of one table",
+        "Penstock's",
+    ),
 ]
 
 

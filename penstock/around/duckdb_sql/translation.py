@@ -13,7 +13,7 @@ from ...query import nodes
 from ...query.dialect import MALFORMED, refused, written
 from ...query.functions import ARGUMENTS, BY_NAME, BY_TYPE
 from ..calls import TEXTS, call, is_of, is_ours
-from ..parts import PartError
+from ..parts import NoJoinError
 from . import grouping, nested, numbers, patterns, times
 from .text import text_of
 
@@ -271,7 +271,7 @@ def _translated(tree: exp.Expr) -> exp.Expr:
     if isinstance(tree, exp.Anonymous):
         name = tree.name.lower()
         if name == "session_window":
-            raise PartError("sessions are Penstock's")
+            raise NoJoinError("sessions are Penstock's")
         if is_ours(tree):
             return tree
         if name not in _BY_NAME:
