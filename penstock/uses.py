@@ -76,7 +76,8 @@ class UnusedError(MistakenError, UsageError):
 
     def spelled(self, spelling: str) -> UnusedError:
         """The error, with the option as its caller wrote it."""
-        return UnusedError(*self.args[:3], spelling)
+        option, query, why, _ = self.args
+        return UnusedError(option, query, why, spelling)
 
 
 _ANY = frozenset(Kind)
@@ -252,7 +253,7 @@ class Entrance:
 
         Its ``**options`` are the variable of this name.
         """
-        defaults = function.__kwdefaults__
+        defaults = function.__kwdefaults__ or {}
         options = {name for name, default in defaults.items() if values[name] is not default}
         others = values.get("options") or {}
         options |= {name for name in table if others.get(name) is not None}
