@@ -265,13 +265,14 @@ def stream(
                 schema = schemas[compiled.source.table]
                 return GroupStream(compiled, schema, disorder=disorder, flow=chosen, trace=trace)
             with ExitStack() as opened:  # the stream closes its device, once there is one
-                is_named = isinstance(device, str)
                 running = JoinStream(
                     compiled,
                     schemas,
-                    opened.enter_context(open_device(device)) if is_named else device,
+                    opened.enter_context(open_device(device))
+                    if isinstance(device, str)
+                    else device,
                     disorder=disorder,
-                    close_device=is_named,
+                    close_device=isinstance(device, str),
                     flow=flow,
                     trace=trace,
                 )
