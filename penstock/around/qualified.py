@@ -53,7 +53,7 @@ def qualified(tree: exp.Query, schemas: Mapping[str, pa.Schema]) -> exp.Query:
         if isinstance(item, exp.Alias):
             item.meta[_NAMED] = True
         elif is_star(item):
-            _check_except(item, schemas, named)
+            _check_star(item, schemas, named)
         else:
             item.replace(exp.alias_(item.copy(), output_name(item), quoted=True))
     _hide_aliases(named, schemas)
@@ -119,8 +119,11 @@ def _spell_tables(tree: exp.Expr, schemas: Mapping[str, pa.Schema]) -> None:
             table.set("this", exp.to_identifier(spelled[table.name], quoted=True))
 
 
-def _check_except(item: exp.Expr, schemas: Mapping[str, pa.Schema], tree: exp.Query) -> None:
-    """Refuse ``* EXCEPT`` of a column that there is not, which the parser lets pass."""
+def _check_star(item: exp.Expr, schemas: Mapping[str, pa.Schema], tree: exp.Query) -> None:
+    """Refuse ``* EXCEPT`` of a column that there is not, and a column that is named ``*``."""
+    read = {table.name.lower() for table in tree.find_all(exp.Table)}
+    if any("*" in schema.names for name, schema in schemas.items() if name.lower() in read):
+        raise QueryError("a table has a column named *, which * cannot mean, too: list the columns")
     star = item.this if isinstance(item, exp.Column) else item
     known = {name.lower() for schema in schemas.values() for name in schema.names}
     known |= {one.alias.lower() for one in tree.find_all(exp.Alias)}
@@ -245,8 +248,6 @@ def output_names(
     for item in _outputs(tree):
         if not is_star(item):
             spelled[output_name(item).lower()] = output_name(item)
-    if any(map(is_star, _outputs(qualified_tree))):
-        raise QueryError("a table has a column named *, which * cannot mean, too: list the columns")
     names = [spelled.get(name.lower(), name) for name in qualified_tree.named_selects]
     count = Counter(name.lower() for name in names)
     aliases = {one.alias_or_name.lower(): one.alias_or_name for one in tree.find_all(exp.Table)}

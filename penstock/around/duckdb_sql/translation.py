@@ -274,6 +274,8 @@ def _translated(tree: exp.Expr) -> exp.Expr:
             raise NoJoinError("sessions are Penstock's")
         if is_ours(tree):
             return tree
+        if name.startswith("ps_"):
+            raise refused("a query cannot call functions whose names begin with ps_", tree)
         if name not in _BY_NAME:
             raise refused(f"function {tree.name} is not supported{_close(name)}", tree)
         return _argued(_BY_NAME[name], tree)
