@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from penstock.errors import QueryError, UsageError
+from penstock.errors import MistakenError, UsageError
 from penstock.plan.query import JoinKind, JoinQuery
 
 from ..metrics.observed import COLUMNS, observe
@@ -59,7 +59,7 @@ def with_state(spark: SparkSession, spec: JoinSpec, rows: DataFrame, shards: int
 
     Raises
     ------
-    QueryError
+    MistakenError
         The query needs one shard.
     UsageError
         Spark's state store cannot do it.
@@ -109,12 +109,12 @@ def _packed(rows: pa.Table, part: int, keys: list[int]) -> Iterator[pa.RecordBat
 def _check(spark: SparkSession, query: JoinQuery, shards: int) -> None:
     if shards > 1 and (query.kind is not JoinKind.INNER or query.aggregation is not None):
         what = "a query with groups" if query.aggregation else f"a {query.kind.value} JOIN"
-        raise QueryError(
+        raise MistakenError(
             f"the state design joins {what} in one lane, not {shards}: what a row matches in all "
             "lanes is put together by the files design only; give lanes=1, or design='files'"
         )
     if shards > 1 and query.is_rows:
-        raise QueryError(
+        raise MistakenError(
             f"the state design joins ROWS in one lane, not {shards}, since their order is one; "
             "give lanes=1, or design='files'"
         )
