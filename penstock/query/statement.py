@@ -89,10 +89,8 @@ def read_statement(
             tree,
         )
     window = tree.find(exp.Window)
-    if groups and window is not None:
-        raise beyond(
-            "a window function is of the rows that a query gives, not of its groups", window
-        )
+    if groups and window is not None and len(trees) == 1:
+        raise beyond("a window function over one table needs all rows of it", window)
     sources = tuple(reader.read(own, side) for own, side in zip(trees, (LEFT, RIGHT), strict=False))
     if len({source.alias.lower() for source in sources}) < len(sources):
         raise refused(f"both inputs are named {sources[0].alias}; give each an alias", trees[-1])
