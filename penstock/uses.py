@@ -37,7 +37,6 @@ class Way(Enum):
 
     WORKERS = ("worker processes", "each knows the query and the name of the device alone")
     PARTS = ("a query that is run in parts (penstock explain shows them)", "it is about one join")
-    STATE = ("design='state'", "its lanes keep what they got, each by itself")
     BATCH = ("a batch query", "the version that it reads is fixed when it is built")
     SAVED = ("a query with --out", "nothing is printed")
     NODELESS = ("a relation whose rows are read here", "no node is asked for them; give --nodes")
@@ -174,16 +173,13 @@ STREAM = {
 }
 
 _IN_SPARK = Use(_ANY - {Kind.PLAIN}, "Spark runs all of it")
-_IN_FILES = Use(_IN_SPARK.kinds, _IN_SPARK.why, {Way.STATE})
 #: Options of :func:`penstock.spark_bridge.sql` and ``explain``; ``join`` calls ``sql``.
 SPARK = {
     **{name: use for name, use in QUERY.items() if name not in ("time_zone", "functions")},
-    **dict.fromkeys(("device", "device_options", "lanes"), _IN_SPARK),
-    **dict.fromkeys(("partitioning", "ordered"), _IN_FILES),
+    **dict.fromkeys(("device", "device_options", "lanes", "partitioning", "ordered"), _IN_SPARK),
     "keys": Use(
         _JOINS,
         "rows that are looked up are sent by the relation's key, with partitioning='arcs'",
-        {Way.STATE},
     ),
     "memory_bytes": _RELATION,
     "pins": Use(LOOKUPS, _RELATION.why, {Way.BATCH}),
@@ -194,9 +190,8 @@ SPARK_STREAM = {
     **SPARK,
     "unique": STREAM["unique"],
     "disorder": Use(_JOINS, "it has no window that rows could come too late for"),
-    "idle": Use(_JOINS, "it has no window that waits for another source", {Way.STATE}),
+    "idle": Use(_JOINS, "it has no window that waits for another source"),
     "pruning": Use(_WINDOWS, "the setting spark.penstock.pruning says it"),
-    "design": Use(_JOINS, "it has no window that could be kept in different ways"),
 }
 
 

@@ -12,15 +12,15 @@ if TYPE_CHECKING:
     from .lookup.build import relation
     from .metrics.listener import watch
     from .placing import run_workers
+    from .sources import register
     from .streaming import stream
-    from .table_function import register
 
 __all__ = ["explain", "join", "register", "relation", "run_workers", "sql", "stream", "watch"]
 
 _HOMES = {
     "explain": "api",
     "join": "api",
-    "register": "table_function",
+    "register": "sources",
     "relation": "lookup.build",
     "run_workers": "placing",
     "sql": "api",

@@ -204,8 +204,7 @@ def explain(
     """Describe how :func:`sql` would run: window, lanes and why so many, device, form, evaluations.
 
     With ``extended`` all that is known; otherwise topics with many lines are cut to a few.
-    Parameters and errors as for :func:`sql`; the same small jobs run. Of streams: in the files
-    design.
+    Parameters and errors as for :func:`sql`; the same small jobs run.
     """
     options = entered(options, Entrance.of(SPARK, explain, locals()))
     if relation_of(tables) is not None:

@@ -205,8 +205,7 @@ def frame_of(spark: SparkSession, name: str, table: DataFrame | str) -> DataFram
     if isinstance(table, StreamFrame):
         raise UsageError(
             f"table {name} is a join of streams, which runs micro-batch by micro-batch: start it, "
-            "and read what it has written by spark.readStream; or take design='state', which gives "
-            "a streaming DataFrame"
+            "and read what it has written by spark.readStream"
         )
     # Spark Connect's DataFrame is a class beside the classic one; both have this base.
     if not isinstance(table, DataFrame):

@@ -38,17 +38,17 @@ def _latency(made: tuple[Figure, Axes], found: list[dict]) -> Figure:
     for one in found:
         case = one["case"]
         if case["lanes"] == 2:
-            key = case["design"], case["device"], case["resident"]
+            key = case["device"], case["resident"]
             lines.setdefault(key, []).append((case["window"], one["latency_s"]))
-    colours = {("files", "cpu"): OURS, ("files", "remote"): OTHER, ("state", "cpu"): THEIRS}
-    for (design, device, resident), points in sorted(lines.items(), key=str):
+    colours = {"cpu": OURS, "remote": OTHER}
+    for (device, resident), points in sorted(lines.items(), key=str):
         where = "device server" if device == "remote" else "in the workers"
         axes.plot(
             *zip(*sorted(points), strict=True),
-            color=colours[design, device],
+            color=colours[device],
             ls="-" if resident else ":",
             marker="o",
-            label=f"{design}, {where}{'' if resident else ', not resident'}",
+            label=f"{where}{'' if resident else ', not resident'}",
         )
     axes.set_xscale("log")
     axes.set_ylim(bottom=0)

@@ -20,7 +20,7 @@ from rich.table import Table
 
 from penstock.errors import PenstockError
 from penstock.sim.local_spark.session import local_session
-from penstock.spark_bridge.sources import register_sources
+from penstock.spark_bridge.sources import register
 
 BATCHES = 5
 
@@ -71,7 +71,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:
         folder = files(Path(name, "rows"), rows)
         spark = local_session("penstock bench")
-        register_sources(spark)
+        register(spark)
         pairs = [
             ("parquet", "noop"),
             ("penstock_replay", "noop"),

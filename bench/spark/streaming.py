@@ -6,9 +6,9 @@ rates
     work-around for such joins, an equality of constants, at the largest size that it finishes in a
     minute.
 rows
-    Rows per second through a small window, of both designs.
+    Rows per second through a small window.
 windows
-    Latency of a micro-batch against window size and lanes, both designs, with and without windows
+    Latency of a micro-batch against window size and lanes, with and without windows
     that stay resident, in the workers and in a device server.
 keys
     Interval joins of equal keys, which Spark runs itself, by skew; and its counts of each key.
@@ -36,7 +36,7 @@ from rich.table import Table
 from bench.spark import pictures
 from bench.spark.keyed import CONTENDERS, Keyed, counted, joined
 from bench.spark.native import equal_constants
-from bench.spark.streams import PROVIDER, ROCKSDB, THETA, points, seconds, source
+from bench.spark.streams import THETA, points, seconds, source
 from bench.spark.windows import Case, cases, measured
 from penstock.sim.local_spark.session import local_session
 from penstock.spark_bridge.streaming import stream
@@ -78,13 +78,12 @@ FULL = Scale(
 QUICK = Scale(100_000, (6_000, 24_000), 2, 200_000, _keyed(12_000), 10, (10_000, 100_000), 1_000)
 
 
-def through(spark: SparkSession, folder: Path, design: str, rows: int, batches: int) -> float:
+def through(spark: SparkSession, folder: Path, rows: int, batches: int) -> float:
     """Rows per second, of both sides together, through a window of ten rows."""
     parts = [[points(s + k, rows // 2, k * rows // 2) for k in range(batches)] for s in (1, 50)]
     sources = {
         side: source(spark, folder / side, own) for side, own in zip("ab", parts, strict=True)
     }
-    spark.conf.set(PROVIDER, ROCKSDB)
     joined = stream(
         spark,
         f"SELECT a.n AS a, b.n AS b FROM a JOIN b ON {THETA} AND b.t BETWEEN a.t - 5 AND a.t + 5",
@@ -92,19 +91,15 @@ def through(spark: SparkSession, folder: Path, design: str, rows: int, batches: 
         time={"a": "t", "b": "t"},
         disorder=0,
         lanes=2,
-        design=design,
     )
-    try:
-        return rows / median(seconds(joined.writeStream.format("parquet"), folder)[1:])
-    finally:
-        spark.conf.unset(PROVIDER)
+    return rows / median(seconds(joined.writeStream.format("parquet"), folder)[1:])
 
 
 def rates(spark: SparkSession, folder: Path, scale: Scale, table: Table) -> dict:
     """Evaluations per second, and those of Spark's work-around."""
     found = {}
     for rows in scale.rows:
-        case = Case("files", scale.window, rows)
+        case = Case(scale.window, rows)
         found[rows] = measured(spark, case, scale.batches).evaluations_per_s
         table.add_row(
             f"evaluations/s, window {scale.window:,}, {rows:,} rows per batch",
@@ -122,17 +117,13 @@ def rates(spark: SparkSession, folder: Path, scale: Scale, table: Table) -> dict
 
 def rows(spark: SparkSession, folder: Path, scale: Scale, table: Table) -> dict:
     """Rows per second through a small window."""
-    found = {}
-    for design in ("files", "state"):
-        found[design] = through(spark, folder / design, design, scale.many, 4)
-        target = f">= {TARGET_ROWS:.0e}" if design == "state" else ""
-        what = f"rows/s, {design} design, {scale.many:,} per batch"
-        table.add_row(what, f"{found[design]:,.0f}", target)
-    return found
+    rate = through(spark, folder, scale.many, 4)
+    table.add_row(f"rows/s, {scale.many:,} per batch", f"{rate:,.0f}", f">= {TARGET_ROWS:.0e}")
+    return {"rows_per_s": rate}
 
 
 def windows(spark: SparkSession, folder: Path, scale: Scale, table: Table) -> list[dict]:
-    """Latency by window, design, lanes and residency."""
+    """Latency by window, lanes and residency."""
     found = []
     for case in cases(scale.windows, scale.few):
         one = measured(spark, case, 3)
@@ -141,8 +132,7 @@ def windows(spark: SparkSession, folder: Path, scale: Scale, table: Table) -> li
         device = "" if case.device == "cpu" else ", device server"
         rows = "" if one.travelled is None else f", {one.travelled:,.0f} window rows sent"
         table.add_row(
-            f"{case.rows:,} rows, window {case.window:,}, {case.design}, {case.lanes} lanes, "
-            f"{stays}{device}",
+            f"{case.rows:,} rows, window {case.window:,}, {case.lanes} lanes, {stays}{device}",
             f"{one.latency_s:.2f} s, {one.evaluations_per_s:.2g} evaluations/s, "
             f"{one.rows_per_s:,.0f} rows/s{rows}",
             "",
@@ -176,7 +166,7 @@ def pruning(spark: SparkSession, folder: Path, scale: Scale, table: Table) -> di
     """Shares of micro-batches in which devices work."""
     found = {}
     for is_on in (False, True):
-        case = Case("files", scale.window, scale.rows[0], pruning=is_on)
+        case = Case(scale.window, scale.rows[0], pruning=is_on)
         one = measured(spark, case, scale.batches)
         found["on" if is_on else "off"] = one.as_json()
         table.add_row(

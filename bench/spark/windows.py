@@ -1,4 +1,4 @@
-"""Micro-batches of a theta join against a window: latency by design, window, lanes, residency."""
+"""Micro-batches of a theta join against a window: latency by window, lanes, residency."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from bench.spark.streams import PROVIDER, ROCKSDB, THETA, agree, pairs_of, points, run, source
+from bench.spark.streams import THETA, agree, pairs_of, points, run, source
 from penstock.host.devices.cpu import CpuDevice
 from penstock.host.devices.remote.server.limits import Limits
 from penstock.host.devices.remote.server.owner import DeviceOwner
@@ -30,7 +30,6 @@ class Case:
 
     Parameters
     ----------
-    design : str
     window : int
         Rows of the window.
     rows : int
@@ -43,7 +42,6 @@ class Case:
     pruning : bool
     """
 
-    design: str
     window: int
     rows: int
     lanes: int = 2
@@ -94,14 +92,11 @@ def measured(spark: SparkSession, case: Case, batches: int) -> Measured:
         The pairs are not as many as NumPy finds.
     """
     spark.conf.set(_RESIDENT, str(case.resident).lower())
-    if case.design == "state":
-        spark.conf.set(PROVIDER, ROCKSDB)
     try:
         with TemporaryDirectory(ignore_cleanup_errors=True) as name, _device(case) as (own, owner):
             return _measured(spark, case, batches, Path(name), own, owner)
     finally:
         spark.conf.unset(_RESIDENT)
-        spark.conf.unset(PROVIDER)
 
 
 def _measured(
@@ -128,7 +123,6 @@ def _measured(
         disorder=0,
         pruning=case.pruning,
         lanes=case.lanes,
-        design=case.design,
         **own,
     )
     heard = watch(spark)
@@ -165,8 +159,7 @@ def cases(windows: tuple[int, ...], rows: int) -> list[Case]:
     found = []
     for window in windows:
         for resident in (True, False):
-            for design in ("files", "state"):
-                found.append(Case(design, window, rows, resident=resident))
-            found.append(Case("files", window, rows, resident=resident, device="remote"))
-        found += [Case(design, window, rows, lanes=1) for design in ("files", "state")]
+            for device in ("cpu", "remote"):
+                found.append(Case(window, rows, resident=resident, device=device))
+        found.append(Case(window, rows, lanes=1))
     return found

@@ -17,11 +17,6 @@ LOOKED_UP = (
 )  # fmt: skip
 
 
-def shard_name(device: str, shard: int | str) -> str:
-    """Name of a shard in ``busy_s``."""
-    return f"{device}-{shard}"
-
-
 @dataclass(frozen=True)
 class ShardFigures:
     """Counts of one task of the output.
@@ -153,5 +148,5 @@ def add_up(shards: Iterable[ShardFigures]) -> dict[str, Any]:
     """Sums over shards, as fields of :class:`BatchFigures`."""
     shards = list(shards)
     totals: dict[str, Any] = {name: sum(getattr(one, name) for one in shards) for name in SUMS}
-    totals["busy_s"] = {shard_name(one.device, one.shard): one.busy_s for one in shards}
+    totals["busy_s"] = {f"{one.device}-{one.shard}": one.busy_s for one in shards}
     return totals

@@ -20,7 +20,6 @@ from penstock.host.metrics.report import LookupReport, RoutingReport
 from ..conf import Conf
 from .figures import LOOKED_UP, SUMS, BatchFigures
 from .lookups import looked_up_in
-from .observed import figures_in
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -34,7 +33,7 @@ QUERIES = 50
 #: Quantiles of the durations of micro-batches in a report.
 _QUANTILES = (0.5, 0.9, 0.99)
 
-#: Function that gives the figures of a micro-batch; by Spark's number of a query, files design.
+#: Function that gives the figures of a micro-batch; by Spark's number of a query.
 _recorded: dict[str, Callable[[int], BatchFigures | None]] = {}
 
 _listeners: WeakKeyDictionary[SparkSession, JoinListener] = WeakKeyDictionary()
@@ -252,8 +251,7 @@ class JoinListener(StreamingQueryListener):
             query.add(replace(figures, seconds=seconds))
 
     def _figures(self, number: str, progress: Any) -> BatchFigures | None:
-        told = progress.batchId, progress.observedMetrics
-        found = figures_in(*told) or looked_up_in(*told)
+        found = looked_up_in(progress.batchId, progress.observedMetrics)
         if found is None and number in _recorded:
             try:
                 found = _recorded[number](progress.batchId)

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def register_sources(spark: SparkSession) -> None:
+def register(spark: SparkSession) -> None:
     """Make ``penstock_replay`` and ``penstock_batches`` formats of a session."""
     from penstock.sim.spark_replay.replay import ReplaySource
 

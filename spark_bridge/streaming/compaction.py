@@ -17,7 +17,7 @@ from .ingest import write
 from .probe import load
 from .routing import cells_to_write, known_cells
 from .spec import JoinSpec
-from .store import RowStore
+from .store import Store
 
 #: Number of files of one side from which on files are merged.
 MOST_FILES = 24
@@ -82,7 +82,7 @@ def choose_merges(frontier: Frontier, commit: Commit) -> list[Merge]:
     return found
 
 
-def merge_files(spec: JoinSpec, store: RowStore, commit: Commit, merge: Merge) -> StoredFile | None:
+def merge_files(spec: JoinSpec, store: Store, commit: Commit, merge: Merge) -> StoredFile | None:
     """Merge files; None if no row is left.
 
     Raises

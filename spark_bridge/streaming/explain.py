@@ -15,7 +15,7 @@ from .spec import JoinSpec
 
 
 def describe(spec: JoinSpec, shards: int, *, extended: bool = False) -> str:
-    """A query of the files design, a fact per line.
+    """A streaming join, a fact per line.
 
     Parameters
     ----------
@@ -26,7 +26,7 @@ def describe(spec: JoinSpec, shards: int, *, extended: bool = False) -> str:
     query = spec.query()
     facts = [*subject(query), *_disorder(query, spec), *_leaving(query)]
     facts += [
-        ("design", "files: the window lies in Arrow files beside the checkpoint, for all workers"),
+        ("kept rows", "in Arrow files beside the checkpoint, for all workers"),
         (
             "lanes",
             f"at most {shards} of a micro-batch, one per {PAIRS_PER_SHARD:,} pairs in the window",

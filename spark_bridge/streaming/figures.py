@@ -1,4 +1,4 @@
-"""Figures of the files design, beside the records of its batches."""
+"""Figures of a streaming join's batches, beside their records."""
 
 from __future__ import annotations
 

@@ -22,6 +22,9 @@ FORMAT = 2
 #: Words before and after a change of a query that a message repeats.
 _AROUND = 4
 
+#: Folder in Spark's checkpoint by which earlier versions noted a query of design="state".
+STATE_NOTE = "penstock-query"
+
 #: Entry of the folder's note with the number of its query.
 NUMBER = "number"
 
@@ -116,6 +119,13 @@ def check_folder(place: Place, spec: JoinSpec) -> str:
     done, latest = _spark_commits(checkpoint), store.latest()
     last = -1 if latest is None else latest.batch
     if found is None:
+        if checkpoint.names(STATE_NOTE):
+            raise UsageError(
+                f"{checkpoint.root} was begun with design='state', whose rows lie in Spark's own "
+                "state and cannot be read here: start the query with another checkpointLocation, "
+                "from where the sources can still be read, and drop from its first output what "
+                "the old query has written"
+            )
         if max(done, last) >= 0:
             raise FileError(
                 f"{checkpoint.root} is at batch {max(done, last)}, but {store.shown} has no state "

@@ -23,7 +23,7 @@ from .commit import StoredFile
 from .planning import Sample, sample
 from .routing import cells_to_write, wanted_cells
 from .spec import IS_RIGHT, JoinSpec
-from .store import TIME, RowStore
+from .store import TIME, Store
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class Ingest:
     Parameters
     ----------
     spec : JoinSpec
-    store : RowStore
+    store : Store
     batch : int
     watermarks : mapping of side to int
         Watermarks before this batch; rows below them are late.
@@ -73,7 +73,7 @@ class Ingest:
     """
 
     spec: JoinSpec
-    store: RowStore
+    store: Store
     batch: int
     watermarks: Mapping[str, int]
     cells: CellOf | None = None
@@ -161,7 +161,7 @@ def admit(frontier: Frontier, name: str, table: pa.Table) -> Admitted:
 
 
 def write(
-    store: RowStore,
+    store: Store,
     batch: int,
     frontier: Frontier,
     side: str,
@@ -172,7 +172,7 @@ def write(
 
     Parameters
     ----------
-    store : RowStore
+    store : Store
     batch : int
         The latest micro-batch that they come from.
     frontier : Frontier

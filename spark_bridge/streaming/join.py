@@ -18,7 +18,7 @@ from penstock.host.windows.source import Span
 from penstock.plan.plan import plan
 from penstock.plan.query import LEFT, RIGHT
 from penstock.plan.window import FOREVER
-from penstock.uses import SPARK_STREAM, Entrance, Way
+from penstock.uses import SPARK_STREAM, Entrance
 
 from ..around import one_join_or_parts
 from ..inputs import SideRows, union_of
@@ -35,11 +35,8 @@ from .microbatch import output_of, shards_of
 from .place import Place
 from .rules import rules_of
 from .spec import IS_RIGHT, JoinSpec
-from .state import with_state
 from .static import StaticJoin
 from .writer import StreamingJoinWriter, joined_rows, parallelism
-
-DESIGNS = ("files", "state")
 
 
 def stream(
@@ -52,7 +49,6 @@ def stream(
     idle: timedelta | None = None,
     pruning: bool | Pruning | None = None,
     lanes: int | None = None,
-    design: str | None = None,
     partitioning: str | None = None,
     ordered: bool = False,
     memory_bytes: int | None = None,
@@ -78,21 +74,17 @@ def stream(
     idle : timedelta, optional
         When a source has sent nothing for this long and the other one has, it takes over the other
         one's watermark: output no longer waits for it, and rows that it sends later may be late.
-        By default output waits for a silent source. For the files design.
+        By default output waits for a silent source.
     pruning : bool or Pruning, optional
         As for :func:`penstock.sql`.
     lanes : int, optional
         Most tasks of a micro-batch's output; by default as many as run at a time. It may change
-        from start to start. In the state design it is the number of lanes, 1 by default, and may
-        not change.
-    design : str, optional
-        "files", the default, or "state": the window in Spark's own state store; see
-        docs/spark-streaming.md.
+        from start to start.
     partitioning : str, optional
         "rows" shares out the rows that probe by their place, and each lane reads the whole window;
         with "keys" lanes own keys, and frequent ones are split; "auto", the default, takes keys
-        where it can and a micro-batch has many rows. For the files design. With a relation or a
-        static table, as for :func:`penstock.spark_bridge.sql`.
+        where it can and a micro-batch has many rows. With a relation or a static
+        table, as for :func:`penstock.spark_bridge.sql`.
     ordered : bool
         Sort the rows of each micro-batch, as :func:`penstock.spark_bridge.sql` does, by time alone.
     memory_bytes, pins
@@ -105,7 +97,7 @@ def stream(
     Returns
     -------
     StreamingJoin or DataFrame
-        With ``writeStream``. The state design, and a relation, give a streaming DataFrame.
+        With ``writeStream``. A relation gives a streaming DataFrame.
 
     Raises
     ------
@@ -125,11 +117,14 @@ def stream(
     ...     .option("path", "/shared/near").start()
     ... )  # doctest: +SKIP
     """
-    ways = (Way.STATE,) if design == "state" else ()
-    options = entered(options, Entrance.of(SPARK_STREAM, stream, locals(), *ways))
-    design = design or "files"
-    if design not in DESIGNS:
-        raise UsageError(f"design must be one of {', '.join(DESIGNS)}, not {design!r}")
+    if "design" in options:
+        raise UsageError(
+            f"design={options['design']!r} is no option any more: the window of a join of streams "
+            "lies in files beside the checkpoint; leave design out. Where the join is in the "
+            "middle of a longer streaming query, write its rows into a table and read that by "
+            "another query"
+        )
+    options = entered(options, Entrance.of(SPARK_STREAM, stream, locals()))
     if idle is not None and idle <= timedelta(0):
         raise UsageError(f"idle must be a time above 0, not {idle}")
     looked_up = LookupArguments(
@@ -152,15 +147,14 @@ def stream(
         if static is not None:
             return StaticJoin.of(spark, text, frames, static, own, looked_up)
         request = Request.of(spark, text, frames, own, unique=unique, ordered=ordered)
-        made = plan_stream(
+        return plan_stream(
             request,
             disorder=disorder,
             idle=idle,
             pruning=True if pruning is None else pruning,
             lanes=lanes,
-            partitioning="rows" if design == "state" else partitioning,
+            partitioning=partitioning,
         )
-        return made if design == "files" else with_state(spark, made.spec, made.rows, lanes or 1)
 
     return one_join_or_parts(spark, query, others, options, open_join)
 

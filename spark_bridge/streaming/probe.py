@@ -28,7 +28,7 @@ from .figures import FigureRecords
 from .parts import LaneParts, Part, part_names
 from .routing import CellShare, Routing
 from .spec import JoinSpec
-from .store import RowStore, Store
+from .store import Store
 
 #: Blocks that this process keeps prepared; Spark reuses the process for later tasks.
 _cache = BlockCache(0)
@@ -41,7 +41,7 @@ class StoredRows(Kept):
     Parameters
     ----------
     spec : JoinSpec
-    store : RowStore
+    store : Store
     commit : Commit
     residence : Residence, optional
         Where blocks are kept prepared; each file, or part of one, is a block.
@@ -52,7 +52,7 @@ class StoredRows(Kept):
     """
 
     spec: JoinSpec
-    store: RowStore
+    store: Store
     commit: Commit
     residence: Residence | None = None
     parts: LaneParts | None = None

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import uuid
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
@@ -63,44 +62,13 @@ def file_store(location: str, lost: str = LOST) -> FileStore:
     return FileStore(location, lost=lost, again=AGAIN, own=STORE_NAMES)
 
 
-class RowStore(ABC):
-    """A store of rows."""
-
-    @abstractmethod
-    def add(
-        self, batch: int, table: pa.Table, block: Block, cells: Mapping[str, str] | None = None
-    ) -> StoredFile:
-        """Store rows of a batch; ``block`` describes them, ``cells`` is their index."""
-
-    @abstractmethod
-    def read(self, file: StoredFile) -> pa.Table:
-        """Rows of a file."""
-
-    def between(self, file: StoredFile, low: int, high: int, part: Part | None = None) -> pa.Table:
-        """Rows of a file, or of a part of it, with ``low <= time <= high``, in the order of time.
-
-        The column of their time is left out.
-        """
-        table = self.read(file)
-        if part is not None:
-            slices = [table.slice(first, last - first) for first, last in part.stretches]
-            table = pa.concat_tables(slices).combine_chunks()
-        if file.cells is not None:
-            order = np.argsort(_times(table), kind="stable")
-            table = table.take(pa.array(order))
-        if not (low <= file.low and file.high <= high):
-            first, last = place(_times(table), low), place(_times(table), high, after=True)
-            table = table.slice(first, max(0, last - first))
-        return table.remove_column(0)
-
-
 def _times(table: pa.Table) -> np.ndarray:
     """The first column of stored rows, in one chunk."""
     return table.column(0).chunk(0).to_numpy()
 
 
 @dataclass(frozen=True)
-class Store(RowStore):
+class Store:
     """Files of one join; they must be the same for the driver and all workers.
 
     Parameters
@@ -163,6 +131,23 @@ class Store(RowStore):
             It is gone, or is not what was written.
         """
         return self.files.table(f"{_ROWS}/{file.name}", file.checksum)
+
+    def between(self, file: StoredFile, low: int, high: int, part: Part | None = None) -> pa.Table:
+        """Rows of a file, or of a part of it, with ``low <= time <= high``, in the order of time.
+
+        The column of their time is left out.
+        """
+        table = self.read(file)
+        if part is not None:
+            slices = [table.slice(first, last - first) for first, last in part.stretches]
+            table = pa.concat_tables(slices).combine_chunks()
+        if file.cells is not None:
+            order = np.argsort(_times(table), kind="stable")
+            table = table.take(pa.array(order))
+        if not (low <= file.low and file.high <= high):
+            first, last = place(_times(table), low), place(_times(table), high, after=True)
+            table = table.slice(first, max(0, last - first))
+        return table.remove_column(0)
 
     def check(self, commit: Commit) -> None:
         """Check that no file of a batch is gone or has another size.

@@ -16,7 +16,7 @@ from penstock.errors import UsageError
 
 from ..metrics.listener import records_are
 from ..shown import is_classic
-from ..sources import register_sources
+from ..sources import register
 from ..sources.sink import NAME as BATCHES
 from ..stream_frame import After, names_of, settle
 from ..types import spark_schema
@@ -255,7 +255,7 @@ class StreamingJoinWriter(DataStreamWriter):
                 "foreachBatch"
             )
         if kind == BATCHES:
-            register_sources(self._spark)
+            register(self._spark)
             checkpoint = self._options["checkpointLocation"]
             return BatchSink(self._options["path"], checkpoint, self._options.get("writer"))
         if kind == DELTA:

@@ -97,9 +97,8 @@ def test_through_a_server(tmp_path, program, wanted):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("design", ["files", "state"])
-def test_streams_through_a_server(tmp_path, design):
-    found = said_by(run_app("connect_app", str(tmp_path), design, timeout_s=570, env=SERVER_ENV))
+def test_streams_through_a_server(tmp_path):
+    found = said_by(run_app("connect_app", str(tmp_path), timeout_s=570, env=SERVER_ENV))
     assert found.pop("rows") > 100
     assert found == {
         "session": "pyspark.sql.connect.session",

@@ -16,7 +16,7 @@ from penstock.spark_bridge import join, relation, sql
 from penstock.spark_bridge.streaming import stream
 from tests.kit.nested import TIME, nested_table, select
 from tests.spark_bridge.kit.settings import setting
-from tests.spark_bridge.kit.streams import PROVIDER, ROCKSDB, stream_of, written
+from tests.spark_bridge.kit.streams import stream_of, written
 
 NEAR = "a.k = b.k AND b.t BETWEEN a.t - INTERVAL 20 SECONDS AND a.t + INTERVAL 20 SECONDS"
 #: Of Spark alone: times in the session's zone, decimals, and what is never NULL.
@@ -149,8 +149,7 @@ def test_a_relation(spark, frames, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("design", "how"), [("files", "LEFT"), ("state", "LEFT")])
-def test_streams(spark, frames, tmp_path, design, how):
+def test_streams(spark, frames, tmp_path):
     # Parquet has no columns of nothing but NULL, nor intervals in arrays.
     given = {name: frame.drop("none", "gap") for name, frame in frames.items()}
     streams = {}
@@ -160,12 +159,10 @@ def test_streams(spark, frames, tmp_path, design, how):
         end = end.withColumn("id", F.lit(-1).cast("long")).toArrow()
         parts = [rows.slice(0, 30), rows.slice(30), end]
         streams[name] = stream_of(spark, written(tmp_path / name, parts), frame.schema, "5 seconds")
-    with setting(spark, PROVIDER, ROCKSDB):
-        joined = stream(spark, select("*", how, NEAR), streams, design=design, lanes=1)
-        out = str(tmp_path / "out")
-        writer = joined.writeStream if design == "files" else joined.writeStream.format("parquet")
-        writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint"))
-        assert writer.trigger(availableNow=True).start(out).awaitTermination(240)
+    joined = stream(spark, select("*", "LEFT", NEAR), streams, lanes=1)
+    out = str(tmp_path / "out")
+    writer = joined.writeStream.option("checkpointLocation", str(tmp_path / "checkpoint"))
+    assert writer.trigger(availableNow=True).start(out).awaitTermination(240)
     found = spark.read.schema(joined.schema).parquet(out).filter("a_id >= 0").drop("batch")
-    expected = by_spark(spark, given, how, all_of(given))
+    expected = by_spark(spark, given, "LEFT", all_of(given))
     assert rows_of(found) == rows_of(expected)

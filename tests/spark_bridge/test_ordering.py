@@ -10,7 +10,7 @@ import penstock
 
 pytest.importorskip("pyspark", reason="needs pip install 'penstock[spark]'")
 
-from penstock.errors import QueryError, UsageError
+from penstock.errors import QueryError
 from penstock.spark_bridge import join, sql, stream
 
 #: Greater than any end of a window.
@@ -114,5 +114,3 @@ def test_what_has_no_order(spark) -> None:
     options = {"time": {"a": "t", "b": "t"}, "within": 3, "ordered": True}
     with pytest.raises(QueryError, match=r"gives groups; sort them by their keys"):
         sql(spark, "SELECT a.id, count(*) FROM a JOIN b GROUP BY a.id", frames, **options)
-    with pytest.raises(UsageError, match="sort inside foreachBatch"):
-        stream(spark, "SELECT a.id FROM a JOIN b", frames, design="state", **options)

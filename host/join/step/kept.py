@@ -25,10 +25,6 @@ class Kept(ABC):
     def new(self, side: str) -> Loaded:
         """Return the rows of this step, including those without a time."""
 
-    def entering(self, side: str) -> Loaded:
-        """Return the rows of this step that other rows can meet in this share."""
-        return self.new(side)
-
 
 @dataclass(frozen=True)
 class Share:

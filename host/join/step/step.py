@@ -153,7 +153,7 @@ class _OverTime(_Joins):
         new = {side: self._mine(side, self.kept.new(side)) for side in (LEFT, RIGHT)}
         for side, own in new.items():
             yield from self._met(side, own, self._reached(side, own))
-        yield from self._met(LEFT, new[LEFT], self.kept.entering(RIGHT))
+        yield from self._met(LEFT, new[LEFT], self.kept.new(RIGHT))
 
     def _met(self, side: str, own: Loaded, window: Loaded) -> Iterator[TableJoin]:
         if len(own.rows) and len(window.rows):
@@ -164,7 +164,7 @@ class _OverTime(_Joins):
         alone = self.timeless(side)
         if not len(own.rows) and not len(alone.timeless):
             return
-        window = Loaded.concat([self._reached(side, own), self.kept.entering(other(side))])
+        window = Loaded.concat([self._reached(side, own), self.kept.new(other(side))])
         if self.query.aggregation is not None and not len(window.rows):
             return
         if len(alone.timeless):
@@ -194,7 +194,7 @@ class _OverTime(_Joins):
         rows = self._complete(side)
         chosen = self.share.grouped(side, rows.rows, self._groups(side, rows.rows))
         own = rows.pick(chosen)
-        window = Loaded.concat([self._reached(side, own), self.kept.entering(other(side))])
+        window = Loaded.concat([self._reached(side, own), self.kept.new(other(side))])
         if not len(own.rows) or not len(window.rows):
             return
         tables = {side: _table(own), other(side): _table(window)}

@@ -78,11 +78,10 @@ def test_workers_that_the_cluster_places(cluster, tmp_path, case, killed):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("design", ["files", "state"])
-def test_a_stream_whose_processes_are_killed(cluster, tmp_path, monkeypatch, design):
+def test_a_stream_whose_processes_are_killed(cluster, tmp_path, monkeypatch):
     monkeypatch.setenv("SPARK_CONF_DIR", str(cluster.client))
     daemons = [worker.process.pid for worker in cluster.workers]
-    chaos = Chaos(tmp_path, design, cluster.master, daemons=daemons)
+    chaos = Chaos(tmp_path, "files", cluster.master, daemons=daemons)
     chaos.run(["executor", "worker", "driver"])
     found = chaos.outcome()
     assert found == Outcome(found.rows, lost=0, doubled=0)
@@ -91,20 +90,18 @@ def test_a_stream_whose_processes_are_killed(cluster, tmp_path, monkeypatch, des
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("design", QUERIES)
-def test_two_attempts_of_a_task_at_a_time(cluster, tmp_path, design):
+def test_two_attempts_of_a_task_at_a_time(cluster, tmp_path):
     sides = {s: cut(drawn(seed, 180, disorder=5), 3) for seed, s in enumerate("ab")}
     for side, parts in sides.items():
         written(tmp_path / side, [table(part) for part in parts])
     done = run_app(
         "speculation_app",
         str(tmp_path),
-        design,
         timeout_s=2 * TIMEOUT_S,
         env={"SPARK_CONF_DIR": str(cluster.client)},
     )
     assert done.returncode == 0, ended_of(done)
-    found = Outcome.of(tmp_path, QUERIES[design], sides)
+    found = Outcome.of(tmp_path, QUERIES["files"], sides)
     assert found == Outcome(found.rows, lost=0, doubled=0)
     assert found.rows > 0
     for what in ("in", "out"):

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.sim.local_spark.java import ensure_java
 from tests.spark_bridge.kit import class_archive
-from tests.spark_bridge.kit.streams import PROVIDER, ROCKSDB
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -64,16 +63,13 @@ def said_by(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
     return json.loads(said[0].removeprefix("SAID "))
 
 
-def session(
-    folder: Path, design: str, settings: Mapping[str, str], master: str | None = None
-) -> SparkSession:
+def session(folder: Path, settings: Mapping[str, str], master: str | None = None) -> SparkSession:
     """The session of a streaming join.
 
     Parameters
     ----------
     folder : Path
         Gets the warehouse.
-    design : str
     settings : mapping
         Beside those that all have.
     master : str, optional
@@ -92,12 +88,10 @@ def session(
     builder = SparkSession.builder.appName("penstock tests").config(map={**shared, **settings})
     spark = (builder if master is None else builder.master(master)).getOrCreate()
     spark.sparkContext.setLogLevel("OFF")
-    if design == "state":
-        spark.conf.set(PROVIDER, ROCKSDB)
     return spark
 
 
 def put_rest(joined: Any, folder: Path) -> None:
-    """Write what waits in the files design, as :class:`Outcome` reads it."""
+    """Write what still waits, as :class:`Outcome` reads it."""
     rest = joined.rest(str(folder / "checkpoint"))
     rest.coalesce(1).write.mode("overwrite").parquet(str(folder / "rest"))

@@ -1,7 +1,7 @@
 """Kills processes of a streaming join at random moments, and sees that no row is lost or doubled.
 
-``python -m tests.spark_bridge.kit.chaos --kills 50`` (``make chaos``) goes through both designs,
-the files design into a Delta table, and a stream that looks up rows of a relation, on ``local`` and
+``python -m tests.spark_bridge.kit.chaos --kills 50`` (``make chaos``) goes through a join of two
+streams, one into a Delta table, and a stream that looks up rows of a relation, on ``local`` and
 ``local-cluster``. Their joins run on a device server, which is started again when it ends, as an
 init system would; so are their drivers, from the checkpoint. The relation is updated whenever the
 stream goes on.
@@ -62,8 +62,7 @@ TARGETS = {
 }
 
 
-#: What is joined: two streams in one of the designs or into a Delta table, or a stream and a
-#: relation.
+#: What is joined: two streams, also into a Delta table, or a stream and a relation.
 DESIGNS = (*QUERIES, "lookup")
 
 
@@ -81,7 +80,7 @@ class Chaos:
     daemons : sequence of int
         Processes of a standalone cluster, which start the executors there.
     partitioning : str
-        Of the files design.
+        Of two streams.
     """
 
     folder: Path
@@ -260,7 +259,7 @@ def main() -> int:
     parser.add_argument("--design", choices=DESIGNS, help="only this one")
     parser.add_argument("--master", choices=TARGETS, help="only this one")
     parser.add_argument(
-        "--partitioning", choices=("rows", "keys"), help="of the files design, and only that one"
+        "--partitioning", choices=("rows", "keys"), help="of two streams, and only of these"
     )
     given = parser.parse_args()
     for number in (signal.SIGINT, signal.SIGTERM):  # nothing it has started outlives it

@@ -16,12 +16,11 @@ LAST = "last"
 _POLL_S = 0.1
 QUERIES = {
     "files": f"SELECT a.n AS a, b.n AS b FROM a FULL JOIN b ON {NEAR}",
-    "state": f"SELECT a.n AS a, b.n AS b FROM a JOIN b ON {NEAR}",
 }
-#: The files design with a Delta table as output.
+#: With a Delta table as output.
 DELTA = "delta"
 QUERIES[DELTA] = QUERIES["files"]
-#: Looks rows up in a relation that changes meanwhile; another design than those of QUERIES.
+#: Looks rows up in a relation that changes meanwhile.
 LOOKUP = "SELECT a.n AS a, b.m AS b, b.v AS v FROM a LEFT JOIN b ON a.n % 50 = b.k"
 
 
@@ -37,7 +36,7 @@ def main(folder: Path, design: str, master: str, server: str, partitioning: str)
         # Lost executors come again; a task may be struck more than once.
         "spark.task.maxFailures": "8",
     }
-    spark = session(folder, design, settings, master)
+    spark = session(folder, settings, master)
     output, checkpoint = str(folder / "output"), str(folder / "checkpoint")
     options = {"device": "remote", "device_options": {"address": server, "resume_s": 60}}
     if design == "lookup":
@@ -49,8 +48,7 @@ def main(folder: Path, design: str, master: str, server: str, partitioning: str)
             microbatch.PAIRS_PER_SHARD = 1  # lanes come with far more rows than these
             spark.conf.set("spark.penstock.routing.cells", 8)
             options |= {"partitioning": partitioning, "lanes": 3}
-        kind = "state" if design == "state" else "files"
-        joined = stream(spark, QUERIES[design], tables, design=kind, **{"lanes": 2, **options})
+        joined = stream(spark, QUERIES[design], tables, **{"lanes": 2, **options})
     writer = joined.writeStream.option("checkpointLocation", checkpoint)
     if design == DELTA:
         query = writer.format(DELTA).option("compactEvery", 3).start(output)
@@ -61,7 +59,7 @@ def main(folder: Path, design: str, master: str, server: str, partitioning: str)
         query.awaitTermination(_POLL_S)  # raises what the query has failed with
     query.processAllAvailable()
     query.stop()
-    if design in ("files", DELTA):
+    if design != "lookup":
         put_rest(joined, folder)
     spark.stop()
 

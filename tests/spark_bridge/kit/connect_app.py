@@ -10,8 +10,6 @@ from pathlib import Path
 from penstock.sim.local_spark.java import ensure_java
 from tests.spark_bridge.kit.chaos_app import QUERIES
 from tests.spark_bridge.kit.streams import (
-    PROVIDER,
-    ROCKSDB,
     cut,
     drawn,
     put,
@@ -23,7 +21,7 @@ from tests.spark_bridge.kit.streams import (
 NAMES = ["a", "b"]
 
 
-def main(folder: Path, design: str) -> None:
+def main(folder: Path) -> None:
     ensure_java()
     os.environ["PYSPARK_PYTHON"] = sys.executable
     from pyspark.sql import SparkSession
@@ -33,14 +31,13 @@ def main(folder: Path, design: str) -> None:
 
     spark = SparkSession.builder.remote("local[2]").getOrCreate()
     spark.conf.set("spark.sql.shuffle.partitions", "2")
-    spark.conf.set(PROVIDER, ROCKSDB)
     sides = {side: cut(drawn(k, 120, disorder=5), 4) for k, side in enumerate("ab")}
     for side in sides:
         (folder / side).mkdir()
     checkpoint, output = str(folder / "checkpoint"), str(folder / "output")
 
     def keep(rows, batch: int) -> None:
-        # In a process of the server; in the state design this is Spark's own foreachBatch.
+        # In a process of the server.
         rows.write.mode("overwrite").parquet(f"{output}/batch={batch}")
 
     said = {"session": type(spark).__module__, "errors": []}
@@ -49,9 +46,9 @@ def main(folder: Path, design: str) -> None:
             for number in range(2 * part, 2 * part + 2):
                 put(folder / side, number, table(parts[number]))
         tables = {side: stream_of(spark, folder / side) for side in sides}
-        joined = stream(spark, QUERIES[design], tables, lanes=2, design=design)
+        joined = stream(spark, QUERIES["files"], tables, lanes=2)
         writer = joined.writeStream.option("checkpointLocation", checkpoint)
-        if design == "state" or part == 0:
+        if part == 0:
             writer = writer.foreachBatch(keep)
         else:
             writer = writer.format("parquet").option("path", output)
@@ -59,14 +56,13 @@ def main(folder: Path, design: str) -> None:
         said["ended"] = query.awaitTermination(240)
         said["errors"].append(str(query.exception() or ""))
     found = spark.read.schema(joined.schema).parquet(output).select(*NAMES)
-    if design == "files":
-        found = found.union(joined.rest(checkpoint).select(*NAMES))
+    found = found.union(joined.rest(checkpoint).select(*NAMES))
     whole = {side: table([r for part in parts for r in part]) for side, parts in sides.items()}
-    expected = rows_of(penstock.sql(QUERIES[design], whole), NAMES)
+    expected = rows_of(penstock.sql(QUERIES["files"], whole), NAMES)
     said |= {"rows": len(expected), "equal": rows_of(found.toArrow(), NAMES) == expected}
     sys.stdout.write("SAID " + json.dumps(said) + "\n")
     spark.stop()
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2])
+    main(Path(sys.argv[1]))

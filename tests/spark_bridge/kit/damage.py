@@ -1,7 +1,7 @@
 """Damages one file of a streaming join's checkpoint, and sees what becomes of the join's rows.
 
 ``python -m tests.spark_bridge.kit.damage --trials 300`` (``make damage``) does so with checkpoints
-of both designs, whole ones and such of a query that ended within a batch. A join that goes on from
+of a join, whole ones and such of a query that ended within a batch. A join that goes on from
 a damaged one gives the exact rows, or says what is wrong; it neither gives other rows nor hangs.
 """
 
@@ -31,8 +31,6 @@ from penstock.spark_bridge.streaming import compaction, stream
 from tests.kit.effort import effort
 from tests.spark_bridge.kit.apps import session
 from tests.spark_bridge.kit.streams import (
-    PROVIDER,
-    ROCKSDB,
     cut,
     drawn,
     put,
@@ -43,7 +41,6 @@ from tests.spark_bridge.kit.streams import (
 )
 
 KINDS = ("swap", "edit", "truncate", "delete", "copy")
-DESIGNS = ("files", "state")
 
 #: Batches before the damage, and with those that come after it.
 BEFORE, BATCHES = effort((5, 6), (3, 4))
@@ -52,7 +49,7 @@ BEFORE, BATCHES = effort((5, 6), (3, 4))
 PATIENCE_S = 300
 
 #: Folders of a checkpoint whose files Penstock writes.
-OURS = ("penstock", "penstock-query")
+OURS = ("penstock",)
 
 #: The window reaches over several batches, so that what lies in it matters.
 TEXT = (
@@ -69,9 +66,8 @@ _LAST = (-1, 9999, -9)
 
 @contextmanager
 def settings(spark: Any) -> Iterator[None]:
-    """One partition of state, in RocksDB, and files that are merged."""
+    """One partition, and files that are merged."""
     values = {
-        PROVIDER: ROCKSDB,
         "spark.sql.shuffle.partitions": "1",
         "spark.sql.streaming.noDataMicroBatches.enabled": "false",
     }
@@ -96,7 +92,7 @@ class Trial:
 
     Parameters
     ----------
-    design, damage : str
+    damage : str
     outcome : str
         "exact" or "refused", which are good; "wrong", "unclear" (an error that does not say what
         is wrong) or "hangs".
@@ -106,7 +102,6 @@ class Trial:
         Repeats it.
     """
 
-    design: str
     damage: str
     outcome: str
     said: str = ""
@@ -118,7 +113,7 @@ class Trial:
 
 
 class Checkpoints:
-    """Checkpoints of one join in one design, and the rows that it should give.
+    """Checkpoints of one join, and the rows that it should give.
 
     Parameters
     ----------
@@ -126,11 +121,10 @@ class Checkpoints:
         With :func:`settings`.
     folder : Path
         Empty.
-    design : str
     """
 
-    def __init__(self, spark: Any, folder: Path, design: str) -> None:
-        self.spark, self.folder, self.design = spark, folder, design
+    def __init__(self, spark: Any, folder: Path) -> None:
+        self.spark, self.folder = spark, folder
         sides = {
             k: cut(drawn(seed, 15 * BATCHES, disorder=5), BATCHES) for seed, k in enumerate("ab")
         }
@@ -139,7 +133,7 @@ class Checkpoints:
         for side, own in sides.items():
             written(folder / side, [table(part) for part in own[:BEFORE]])
         tables = {side: stream_of(spark, folder / side) for side in sides}
-        self.joined = stream(spark, TEXT, tables, lanes=1, design=design)
+        self.joined = stream(spark, TEXT, tables, lanes=1)
         #: By the name of a checkpoint, the rows of each batch that it has let out.
         self.let_out: dict[str, dict[int, pa.Table]] = {"whole": {}}
         assert self._run(folder / "whole", self.let_out["whole"], within=self._torn)
@@ -195,7 +189,7 @@ class Checkpoints:
                     break
         finally:
             shutil.rmtree(checkpoint, ignore_errors=True)
-        return Trial(self.design, f"{name}: {damage.text}", outcome, said)
+        return Trial(f"{name}: {damage.text}", outcome, said)
 
     def _outcome(
         self, checkpoint: Path, found: dict[int, pa.Table], is_ours: bool
@@ -276,39 +270,34 @@ def _damaged(path: Path, kind: str, group: Sequence[Path], rng: Random) -> str:
 
 
 def main() -> int:
-    """Go through seeds in both designs; the exit status."""
+    """Go through seeds; the exit status."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--trials", type=int, default=300)
     parser.add_argument(
         "--seed", type=int, default=0, help="of the first trial; the next has one more"
     )
-    parser.add_argument("--design", choices=DESIGNS, help="only this one")
     given = parser.parse_args()
     bad, outcomes = 0, Counter()
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:
         folder = Path(name)
         patient = {"spark.python.authenticate.socketTimeout": "120s"}
-        spark = session(folder, "state", patient, "local[2,3]")
+        spark = session(folder, patient, "local[2,3]")
         with settings(spark):
-            designs = [given.design] if given.design else list(DESIGNS)
-            made = {}
-            for design in designs:
-                (folder / design).mkdir()
-                made[design] = Checkpoints(spark, folder / design, design)
+            checkpoints = Checkpoints(spark, folder)
             for seed in range(given.seed, given.seed + given.trials):
                 began = time.monotonic()
-                trial = made[designs[seed % len(designs)]].tried(seed)
-                outcomes[trial.design, trial.outcome] += 1
+                trial = checkpoints.tried(seed)
+                outcomes[trial.outcome] += 1
                 bad += not trial.is_good
                 said = trial.said.replace("\n", " ")[: 300 if trial.is_good else 3000]
                 sys.stdout.write(
-                    f"{seed} {trial.design} {trial.damage}: {trial.outcome} "
+                    f"{seed} {trial.damage}: {trial.outcome} "
                     f"({time.monotonic() - began:.1f} s) {said}\n"
                 )
                 sys.stdout.flush()
         spark.stop()
-    for (design, outcome), count in sorted(outcomes.items()):
-        sys.stdout.write(f"{design} {outcome}: {count}\n")
+    for outcome, count in sorted(outcomes.items()):
+        sys.stdout.write(f"{outcome}: {count}\n")
     return int(bad > 0)
 
 

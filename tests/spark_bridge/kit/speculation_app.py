@@ -53,7 +53,7 @@ def held(folder: Path, what: str) -> Callable[[Iterator[pa.RecordBatch]], Iterat
     return run
 
 
-def main(folder: Path, design: str) -> None:
+def main(folder: Path) -> None:
     """Join the files in ``a`` and ``b``."""
     from pyspark.sql import DataFrame
 
@@ -66,12 +66,12 @@ def main(folder: Path, design: str) -> None:
         "spark.speculation.interval": "50ms",
         "spark.speculation.quantile": "0.5",
     }
-    spark = session(folder, design, settings)
+    spark = session(folder, settings)
     tables = {}
     for side in "ab":
         rows = stream_of(spark, folder / side, delay=None).mapInArrow(held(folder, "in"), DDL)
         tables[side] = rows.withWatermark("t", "5 seconds")
-    joined = stream(spark, QUERIES[design], tables, lanes=2, design=design)
+    joined = stream(spark, QUERIES["files"], tables, lanes=2)
     sink, checkpoint = FolderSink(str(folder / "output"), "parquet"), str(folder / "checkpoint")
 
     def put(rows: DataFrame, batch: int) -> None:
@@ -79,10 +79,9 @@ def main(folder: Path, design: str) -> None:
 
     writer = joined.writeStream.option("checkpointLocation", checkpoint).foreachBatch(put)
     writer.trigger(availableNow=True).start().awaitTermination()
-    if design == "files":
-        put_rest(joined, folder)
+    put_rest(joined, folder)
     spark.stop()
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2])
+    main(Path(sys.argv[1]))

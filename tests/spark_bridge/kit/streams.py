@@ -14,9 +14,6 @@ import pyarrow.parquet as pq
 SCHEMA = pa.schema([("n", pa.int64()), ("t", pa.timestamp("us", "UTC")), ("x", pa.int32())])
 DDL = "n long, t timestamp, x int"
 SECOND = 1_000_000
-#: Spark's setting of where state is kept, and what the state design needs there.
-PROVIDER = "spark.sql.streaming.stateStore.providerClass"
-ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 Row = tuple[int, int | None, int | None]
 
 

@@ -17,7 +17,7 @@ from penstock.errors import UsageError
 from penstock.spark_bridge import watch
 from penstock.spark_bridge.metrics import listener as listening
 from penstock.spark_bridge.streaming import stream
-from tests.spark_bridge.kit.streams import PROVIDER, ROCKSDB, Row, cut, stream_of, table, written
+from tests.spark_bridge.kit.streams import Row, cut, stream_of, table, written
 
 TEXT = (
     "SELECT a.n AS a, b.n AS b FROM a JOIN b ON abs(a.x - b.x) < 2 "
@@ -46,39 +46,16 @@ def expected(sides: dict[str, list[list[Row]]]) -> tuple[list[int], list[int]]:
     return pairs, rows
 
 
-def staying(given: dict[str, list[list[Row]]], lanes: int) -> int:
-    """Rows of the last two batches in the state; a lane drops what is over if it is half or more.
-
-    Rows arrive up to 5 seconds late, and the window is 3 and 4 seconds wide.
-    """
-    found = 0
-    for batch in (1, 2):
-        seen = {side: [t for part in given[side][: batch + 1] for _, t, _ in part] for side in "ab"}
-        low = {"a": max(seen["b"]) - 5 - 4, "b": max(seen["a"]) - 5 - 3}
-        before = {side: max(t for part in given[side][:batch] for _, t, _ in part) for side in "ab"}
-        for side, parts in given.items():
-            for share in cut(parts[batch], lanes):
-                times = [t for _, t, _ in share if t >= before[side] - 5]
-                kept = sum(t >= low[side] for t in times)
-                found += kept if 2 * kept <= len(times) else len(times)
-    return found
-
-
 @pytest.fixture
 def listener(spark):
-    spark.conf.set(PROVIDER, ROCKSDB)
     spark.conf.set("spark.penstock.metrics.port", "0")
     yield lambda: watch(spark)
     watch(spark).close()
     spark.conf.unset("spark.penstock.metrics.port")
-    spark.conf.unset(PROVIDER)
 
 
-@pytest.mark.parametrize(
-    ("design", "lanes"),
-    [("files", 2), pytest.param("state", 2, marks=pytest.mark.slow)],
-)
-def test_figures(spark, tmp_path, monkeypatch, listener, design, lanes):
+def test_figures(spark, tmp_path, monkeypatch, listener):
+    lanes = 2
     monkeypatch.setattr("penstock.spark_bridge.streaming.microbatch.PAIRS_PER_SHARD", 10)
     sides = {side: cut(drawn(seed), BATCHES) for seed, side in enumerate("ab")}
     pairs, rows = expected(sides)
@@ -87,8 +64,8 @@ def test_figures(spark, tmp_path, monkeypatch, listener, design, lanes):
     for side, parts in given.items():
         written(tmp_path / side, [table(part) for part in parts])
     tables = {side: stream_of(spark, tmp_path / side) for side in "ab"}
-    joined = stream(spark, TEXT, tables, lanes=lanes, design=design, pruning=False)
-    writer = joined.writeStream.format("parquet").queryName(f"near {design}")
+    joined = stream(spark, TEXT, tables, lanes=lanes, pruning=False)
+    writer = joined.writeStream.format("parquet").queryName("near files")
     writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint"))
     query = writer.trigger(availableNow=True).start(str(tmp_path / "out"))
     assert query.awaitTermination(240)
@@ -104,7 +81,7 @@ def test_figures(spark, tmp_path, monkeypatch, listener, design, lanes):
     assert all(one.is_whole and len(one.busy_s) == lanes for one in batches)
     assert all(0 < one.utilisation < 1 and one.seconds > 0 for one in batches)
     # The last two batches: blocks go as a whole.
-    assert batches[-1].window_rows == (160 if design == "files" else staying(given, lanes))
+    assert batches[-1].window_rows == 160
     assert batches[-1].window_bytes > 0
 
     with urllib.request.urlopen(f"http://127.0.0.1:{heard.port}/metrics", timeout=30) as answer:
@@ -114,7 +91,7 @@ def test_figures(spark, tmp_path, monkeypatch, listener, design, lanes):
         for family in families
         for sample in family.samples
     }
-    name = f"near {design}"
+    name = "near files"
     assert values["penstock_evaluations_total", name] == sum(pairs)
     assert values["penstock_rows_total", name] == sum(rows)
     assert values["penstock_late_rows_total", "a", name] == LATE
@@ -122,7 +99,7 @@ def test_figures(spark, tmp_path, monkeypatch, listener, design, lanes):
     assert values["penstock_window_rows", name] == batches[-1].window_rows
     shown = CliRunner().invoke(app, ["top", str(heard.port), "--once"])
     assert shown.exit_code == 0, shown.output
-    assert re.search(rf"^near {design}$", shown.output, re.M)
+    assert re.search(r"^near files$", shown.output, re.M)
     assert re.search(rf"^a +0 +{ROWS + LATE} +{LATE} ", shown.output, re.M)
 
 
@@ -160,20 +137,18 @@ def test_figures_of_keys_on_lanes(spark, tmp_path, monkeypatch, listener):
 
 
 @pytest.mark.parametrize(
-    ("device", "options", "design"),
+    ("device", "options"),
     [
         pytest.param(
             "remote",
             {"address": "unix:///nowhere/penstock.sock", "connect_s": 0.1},
-            "files",
             marks=pytest.mark.slow,
         ),
         # Simulated hardware has no floats: it refuses the query once it is open.
-        ("amaranth", None, "files"),
-        pytest.param("amaranth", None, "state", marks=pytest.mark.slow),
+        ("amaranth", None),
     ],
 )
-def test_a_fallback_is_seen(spark, tmp_path, listener, device, options, design):
+def test_a_fallback_is_seen(spark, tmp_path, listener, device, options):
     sides = {side: drawn(seed) for seed, side in enumerate("ab")}
     for side, rows in sides.items():
         written(tmp_path / side, [table(rows)])
@@ -181,7 +156,7 @@ def test_a_fallback_is_seen(spark, tmp_path, listener, device, options, design):
     spark.conf.set("spark.penstock.device.fallback", "cpu")
     try:
         text = TEXT.replace("abs(a.x - b.x) < 2", "sqrt(pow(a.x - b.x, 2)) < 1.5e0")
-        given = {"device": device, "device_options": options, "design": design, "lanes": 1}
+        given = {"device": device, "device_options": options, "lanes": 1}
         writer = stream(spark, text, tables, **given).writeStream.format("parquet")
         writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint"))
         query = writer.trigger(availableNow=True).start(str(tmp_path / "out"))

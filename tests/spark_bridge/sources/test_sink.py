@@ -21,8 +21,6 @@ from penstock.spark_bridge.sources.ledger import Ledger
 from penstock.spark_bridge.streaming import stream
 from penstock.spark_bridge.streaming.output import query_number
 from tests.spark_bridge.kit.streams import (
-    PROVIDER,
-    ROCKSDB,
     drawn,
     rows_of,
     stream_of,
@@ -156,10 +154,8 @@ def test_batches_of_a_dataframe(spark, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.skipif(not TOLD, reason="rates and sizes of a replay need Spark 4.2")
-@pytest.mark.parametrize("design", ["files", "state"])
-def test_joins(spark, tmp_path, design):
+def test_joins(spark, tmp_path):
     register(spark)
-    spark.conf.set(PROVIDER, ROCKSDB)
     whole, tables = {}, {}
     for seed, side in enumerate("ab"):
         whole[side] = table(drawn(seed, 150, disorder=5))
@@ -168,13 +164,12 @@ def test_joins(spark, tmp_path, design):
         source = source.option("rowsPerBatch", 50).option("disorder", "3s").option("seed", seed)
         frame = source.load(str(tmp_path / f"{side}.parquet"))
         tables[side] = frame.withWatermark("t", "9 seconds")
-    joined = stream(spark, INNER, tables, design=design)
+    joined = stream(spark, INNER, tables)
     assert start(joined, tmp_path).awaitTermination(240)
     # A crash between the two commits.
     for name in ("2", ".2.crc"):
         (tmp_path / "checkpoint" / "commits" / name).unlink()
-    assert start(stream(spark, INNER, tables, design=design), tmp_path).awaitTermination(240)
+    assert start(stream(spark, INNER, tables), tmp_path).awaitTermination(240)
     found = spark.read.format("penstock_batches").load(str(tmp_path / "out")).toArrow()
     names = ["a", "b"]
     assert rows_of(found, names) == rows_of(penstock.sql(INNER, whole), names)
-    spark.conf.unset(PROVIDER)

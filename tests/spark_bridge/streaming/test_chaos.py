@@ -38,12 +38,6 @@ def java():
         pytest.param("lookup", "local[2,3]", ["worker", "driver"], marks=pytest.mark.slow),
         pytest.param("files", "local[2,3]", ["server", "driver"], marks=pytest.mark.slow),
         pytest.param(
-            "state",
-            "local-cluster[2,1,1024]",
-            ["executor", "server", "worker", "driver"],
-            marks=pytest.mark.slow,
-        ),
-        pytest.param(
             "lookup",
             "local-cluster[2,1,1024]",
             ["executor", "server", "worker", "driver"],
@@ -52,7 +46,7 @@ def java():
     ],
 )
 def test_every_row_once(tmp_path, design, master, targets):
-    """``keys`` is the files design with lanes that own keys."""
+    """``keys`` is two streams with lanes that own keys."""
     chaos = Chaos(tmp_path, design, master)
     if design == "keys":
         chaos = Chaos(tmp_path, "files", master, partitioning="keys")

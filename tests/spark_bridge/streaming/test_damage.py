@@ -10,21 +10,14 @@ import pytest
 
 pytest.importorskip("pyspark", reason="needs pip install 'penstock[spark]'")
 
-from tests.spark_bridge.kit.damage import BEFORE, DESIGNS, Checkpoints, Damage, settings
+from tests.spark_bridge.kit.damage import BEFORE, Checkpoints, Damage, settings
 
 
 @pytest.fixture(scope="module")
 def checkpoints(spark, tmp_path_factory):
-    """Checkpoints of a design, made once."""
-    made = {}
-
-    def make(design: str) -> Checkpoints:
-        if design not in made:
-            made[design] = Checkpoints(spark, tmp_path_factory.mktemp(design), design)
-        return made[design]
-
+    """Checkpoints of a join, made once."""
     with settings(spark):
-        yield make
+        yield Checkpoints(spark, tmp_path_factory.mktemp("join"))
 
 
 def window(checkpoint: Path) -> list[Path]:
@@ -62,7 +55,7 @@ def copied(checkpoint: Path) -> Damage:
 )
 @pytest.mark.timeout(300)
 def test_what_gave_wrong_rows_or_hung(checkpoints, strike):
-    trial = checkpoints("files").gone_on("whole", strike)
+    trial = checkpoints.gone_on("whole", strike)
     assert trial.outcome == "refused", trial
     assert "restore the folder from a backup" in trial.said
 
@@ -82,34 +75,27 @@ def lost(checkpoint: Path) -> Damage:
     return Damage("a lost log", is_ours=False)
 
 
-#: The state design is in the full run alone, as the random damage is.
-FILES_IN_SHORT = [d if d == "files" else pytest.param(d, marks=pytest.mark.slow) for d in DESIGNS]
-
-
 @pytest.mark.parametrize("strike", [forgotten, lost])
-@pytest.mark.parametrize("design", FILES_IN_SHORT)
 @pytest.mark.timeout(300)
-def test_what_spark_believes(checkpoints, design, strike):
-    trial = checkpoints(design).gone_on("whole", strike)
+def test_what_spark_believes(checkpoints, strike):
+    trial = checkpoints.gone_on("whole", strike)
     assert trial.outcome == "refused", trial
     assert trial.said.startswith("FileError: "), trial
     assert "restore the folder from a backup" in trial.said
 
 
-@pytest.mark.parametrize("design", FILES_IN_SHORT)
 @pytest.mark.timeout(600)
-def test_nothing_done_gives_the_rows(checkpoints, design):
+def test_nothing_done_gives_the_rows(checkpoints):
     """Or every trial could be refused for another reason."""
     for name in ("whole", "torn"):
-        trial = checkpoints(design).gone_on(name, lambda _: Damage("nothing", is_ours=True))
+        trial = checkpoints.gone_on(name, lambda _: Damage("nothing", is_ours=True))
         assert trial.outcome == "exact", trial
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("design", DESIGNS)
 @pytest.mark.parametrize("seeds", [range(6), range(6, 156)], ids=["few", "many"])
 @pytest.mark.timeout(3600)
-def test_random_damage(checkpoints, design, seeds):
-    trials = [checkpoints(design).tried(seed) for seed in seeds]
+def test_random_damage(checkpoints, seeds):
+    trials = [checkpoints.tried(seed) for seed in seeds]
     assert not [trial for trial in trials if not trial.is_good]
     assert {trial.outcome for trial in trials} == {"exact", "refused"}

@@ -22,17 +22,14 @@ from tests.spark_bridge.kit.answers import (
     TIMED,
     Answer,
     arrivals,
-    facts,
     needs_data,
     options_of,
     text_of,
 )
 from tests.spark_bridge.kit.planners import at_random
-from tests.spark_bridge.kit.streams import PROVIDER, ROCKSDB, written
+from tests.spark_bridge.kit.streams import written
 
 pytestmark = needs_data
-#: Rows at the end that only move the watermark; some of them pass every WHERE.
-LAST = 1000
 
 
 def parts(whole: pa.Table, batches: int) -> list[pa.Table]:
@@ -41,50 +38,36 @@ def parts(whole: pa.Table, batches: int) -> list[pa.Table]:
     return [whole.slice(a, b - a) for a, b in pairwise(ends)]
 
 
-def after_all(whole: pa.Table, time: str) -> pa.Table:
-    """Some rows of one time after all others: what waits leaves, and they wait themselves."""
-    rows = whole.slice(whole.num_rows - LAST)
-    field, latest = whole.schema.field(time), max(whole.column(time).to_pylist())
-    at = whole.schema.get_field_index(time)
-    return rows.set_column(at, field, pa.array([latest + 1_000_000] * LAST, field.type))
-
-
 def played(
-    spark, folder: Path, name: str, batches: int, lanes: int, design: str, partitioning="rows"
+    spark, folder: Path, name: str, batches: int, lanes: int, partitioning: str = "rows"
 ) -> None:
     """Run a query in micro-batches, and compare what leaves with its known answer."""
     whole, disorder = arrivals(name)
     tables = {}
     for alias, own in whole.items():
         files = parts(own, batches)
-        if design == "state" and name in ROWS:  # there is no rest()
-            files.append(after_all(own, facts("queries.json")[name]["time"]))
         path = written(folder / alias, files)
         source = spark.readStream.schema(spark.read.parquet(str(path)).schema)
         tables[alias] = source.option("maxFilesPerTrigger", 1).parquet(str(path))
-    options = {**options_of(name), "disorder": disorder, "lanes": lanes, "design": design}
+    options = {**options_of(name), "disorder": disorder, "lanes": lanes}
     joined = stream(spark, text_of(name), tables, partitioning=partitioning, **options)
     answer, checkpoint = Answer(), str(folder / "checkpoint")
     writer = joined.writeStream.foreachBatch(answer).trigger(availableNow=True)
     assert writer.option("checkpointLocation", checkpoint).start().awaitTermination(3600)
     assert answer.batches >= batches
-    if design == "files":
-        answer(joined.rest(checkpoint), -1)
+    answer(joined.rest(checkpoint), -1)
     answer.check(name)
 
 
 @pytest.fixture(autouse=True)
-def small(spark, monkeypatch):
-    """As many lanes as are asked for, and state that Spark can keep."""
+def small(monkeypatch):
+    """As many lanes as are asked for."""
     monkeypatch.setattr("penstock.spark_bridge.streaming.microbatch.PAIRS_PER_SHARD", 1)
-    spark.conf.set(PROVIDER, ROCKSDB)
-    yield
-    spark.conf.unset(PROVIDER)
 
 
 @pytest.mark.slow
 def test_one_known_answer(spark, tmp_path):
-    played(spark, tmp_path, "S2", effort(20, 8), 2, "files")
+    played(spark, tmp_path, "S2", effort(20, 8), 2)
 
 
 @pytest.mark.slow
@@ -92,7 +75,7 @@ def test_one_known_answer(spark, tmp_path):
 @pytest.mark.parametrize("name", [*TIMED, *ROWS])
 @pytest.mark.parametrize("lanes", [5, 2, 1])
 def test_every_known_answer(spark, tmp_path, name, lanes):
-    played(spark, tmp_path, name, 20, lanes, "files")
+    played(spark, tmp_path, name, 20, lanes)
 
 
 #: Queries with an equality, and with a band.
@@ -101,7 +84,7 @@ KEYED = ("B1", "Z1", "Z2", "G1", "G3", "S2", "N2", "U1", "U2", "A1")
 
 @pytest.mark.slow
 def test_one_known_answer_by_keys(spark, tmp_path):
-    played(spark, tmp_path, "S2", 8, 5, "files", "keys")
+    played(spark, tmp_path, "S2", 8, 5, "keys")
 
 
 @pytest.mark.slow
@@ -114,7 +97,7 @@ def test_every_known_answer_by_keys(spark, tmp_path, monkeypatch, name, planner)
     spark.conf.set("spark.penstock.routing.planner", planner.replace("random", "mnrt"))
     try:
         for lanes in (8, 5, 2, 1):
-            played(spark, tmp_path / str(lanes), name, 10, lanes, "files", "keys")
+            played(spark, tmp_path / str(lanes), name, 10, lanes, "keys")
     finally:
         spark.conf.unset("spark.penstock.routing.planner")
 
@@ -123,15 +106,4 @@ def test_every_known_answer_by_keys(spark, tmp_path, monkeypatch, name, planner)
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("name", ["Z2", "U3"])
 def test_many_micro_batches(spark, tmp_path, name):
-    played(spark, tmp_path, name, 200, 2, "files")
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(3600)
-@pytest.mark.parametrize(
-    ("name", "lanes"),
-    # Spark's order of ROWS is one, so they have one lane there.
-    [*((name, lanes) for lanes in (5, 2, 1) for name in TIMED), *((name, 1) for name in ROWS)],
-)
-def test_every_known_answer_in_state(spark, tmp_path, name, lanes):
-    played(spark, tmp_path, name, 20, lanes, "state")
+    played(spark, tmp_path, name, 200, 2)

@@ -67,7 +67,7 @@ FIRST = (
 @pytest.mark.parametrize(
     ("text", "options", "message"),
     [
-        (TEXT, {"design": "state"}, "is not for design='state'"),
+        (TEXT, {"design": "state"}, "lies in files beside the checkpoint; leave design out"),
         (TEXT.replace("a.x = b.x", "(a.x = b.x OR a.n = b.n)"), {}, "no conjunct .* add one with"),
         (TEXT, {"keys": {"a": "n", "b": "n"}}, "ties a.n to b.n alone"),
         (TEXT, {"partitioning": "time"}, "must be one of auto, rows, keys, not 'time'"),
@@ -234,3 +234,12 @@ def test_resources_that_no_worker_has(tmp_path):
     said = [line for line in done.stdout.splitlines() if line.startswith("REFUSED")]
     assert len(said) == 2, done.stdout[-2000:] + done.stderr[-4000:]
     assert all("no executor has the resource fpga" in line for line in said)
+
+
+def test_a_checkpoint_that_the_state_design_began(spark, tables, tmp_path):
+    (tmp_path / "penstock-query").mkdir()
+    (tmp_path / "penstock-query" / "part-00000.txt").write_text("a note")
+    writer = stream(spark, TEXT, tables).writeStream.format("parquet")
+    writer = writer.option("checkpointLocation", str(tmp_path))
+    with pytest.raises(UsageError, match=r"begun with design='state'.*another checkpointLocation"):
+        writer.start(str(tmp_path / "out"))

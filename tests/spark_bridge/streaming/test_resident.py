@@ -18,7 +18,7 @@ from penstock.spark_bridge.streaming import compaction, stream
 from tests.host.kit.serving import SERVER, serving, socket_address
 from tests.kit.effort import effort
 from tests.penstock.kit.devices import InterpretingCpu
-from tests.spark_bridge.kit.streams import PROVIDER, ROCKSDB, rows_of, stream_of, table, written
+from tests.spark_bridge.kit.streams import rows_of, stream_of, table, written
 
 FAR = "b.t BETWEEN a.t - INTERVAL 900 SECONDS AND a.t + INTERVAL 900 SECONDS"
 INNER = f"SELECT a.n AS a, b.n AS b FROM a JOIN b ON a.x <= b.x AND {FAR}"
@@ -36,11 +36,11 @@ def sides(spark, folder):
     return {s: stream_of(spark, folder / s) for s in rows}, {s: table(r) for s, r in rows.items()}
 
 
-def played(spark, folder, address, *, design="files", before=None):
+def played(spark, folder, address, *, before=None):
     """Run the join on a server's device; its rows, and those of the join of the tables."""
     sources, whole = sides(spark, folder / "in")
     options = {"device": "remote", "device_options": {"address": address}, "pruning": False}
-    joined = stream(spark, INNER, sources, lanes=2, design=design, **options)
+    joined = stream(spark, INNER, sources, lanes=2, **options)
     writer = joined.writeStream.format("parquet").trigger(availableNow=True)
     writer = writer.option("checkpointLocation", str(folder / "checkpoint"))
     if before is not None:
@@ -82,19 +82,6 @@ def test_without_residence_the_window_travels(spark, tmp_path, many_lanes):
 
 
 @pytest.mark.slow
-def test_the_state_design(spark, tmp_path):
-    """Each lane keeps its share of the rows, in blocks of its own."""
-    spark.conf.set(PROVIDER, ROCKSDB)
-    try:
-        with serving({"cpu": InterpretingCpu(1)}) as server:
-            played(spark, tmp_path, str(server.address), design="state")
-            owner = server.owners["cpu"]
-            assert owner.counters["window_rows"] == ROWS * (2 * BATCHES - 1)
-    finally:
-        spark.conf.unset(PROVIDER)
-
-
-@pytest.mark.slow
 def test_eviction_by_little_memory(spark, tmp_path, many_lanes, monkeypatch):
     """Room for a few windows: others go, and come again; files are merged, too."""
     monkeypatch.setattr(compaction, "MOST_FILES", 3)
@@ -105,15 +92,10 @@ def test_eviction_by_little_memory(spark, tmp_path, many_lanes, monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("design", ["files", "state"])
-def test_a_server_that_is_killed_between_batches(spark, tmp_path, many_lanes, design):
+def test_a_server_that_is_killed_between_batches(spark, tmp_path, many_lanes):
     """Spark runs the tasks again; they load the window into the next server."""
-    if design == "state":
-        spark.conf.set(PROVIDER, ROCKSDB)
     with socket_address() as address, servers(address) as restart:
-        played(spark, tmp_path, address, design=design, before=killing(restart))
-    if design == "state":
-        spark.conf.unset(PROVIDER)
+        played(spark, tmp_path, address, before=killing(restart))
 
 
 def killing(restart):

@@ -183,5 +183,3 @@ def test_a_silent_source(spark, tmp_path):
     assert came[None] == came[timedelta(days=1)] < came[timedelta(microseconds=1)]
     with pytest.raises(UsageError, match="idle must be a time above 0"):
         stream(spark, text, tables, idle=timedelta(0))
-    with pytest.raises(UsageError, match="idle= is not for design='state'"):
-        stream(spark, text, tables, idle=timedelta(seconds=1), design="state")

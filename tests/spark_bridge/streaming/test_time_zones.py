@@ -15,8 +15,6 @@ from penstock.errors import UsageError
 from penstock.spark_bridge.streaming import stream
 from tests.spark_bridge.kit.settings import setting
 from tests.spark_bridge.kit.streams import (
-    PROVIDER,
-    ROCKSDB,
     cut,
     rows_of,
     stream_of,
@@ -48,8 +46,8 @@ def streams(spark, folder, parts: int):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("design", "text"), [("files", GROUPS), ("state", PAIRS)])
-def test_rows_and_the_checkpoint(spark, tmp_path, design, text):
+@pytest.mark.parametrize("text", [GROUPS, PAIRS])
+def test_rows_and_the_checkpoint(spark, tmp_path, text):
     output, checkpoint = str(tmp_path / "output"), str(tmp_path / "checkpoint")
 
     def started(joined):
@@ -57,16 +55,15 @@ def test_rows_and_the_checkpoint(spark, tmp_path, design, text):
         writer = writer.option("checkpointLocation", checkpoint).trigger(availableNow=True)
         return writer.start(output)
 
-    with setting(spark, PROVIDER, ROCKSDB):
-        tables, whole = streams(spark, tmp_path, 3)
-        with setting(spark, ZONE, NEW_YORK):
-            joined = stream(spark, text, tables, design=design)
-            assert started(joined).awaitTermination(240)
-            found = spark.read.schema(joined.schema).parquet(output).toArrow()
-        with setting(spark, ZONE, "UTC"):
-            other = stream(spark, text, tables, design=design)
-            with pytest.raises(UsageError, match=r"of another query.*: time_zone `.*` is now"):
-                started(other)
+    tables, whole = streams(spark, tmp_path, 3)
+    with setting(spark, ZONE, NEW_YORK):
+        joined = stream(spark, text, tables)
+        assert started(joined).awaitTermination(240)
+        found = spark.read.schema(joined.schema).parquet(output).toArrow()
+    with setting(spark, ZONE, "UTC"):
+        other = stream(spark, text, tables)
+        with pytest.raises(UsageError, match=r"of another query.*: time_zone `.*` is now"):
+            started(other)
     expected = penstock.sql(text, whole, time_zone=NEW_YORK)
     assert expected.num_rows > 2
     rows = [row for row in rows_of(found, ["a", "b"]) if row[0] != -1]
