@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from collections import Counter
 from random import Random
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import duckdb
@@ -54,7 +55,7 @@ def disordered(rng: Random, count: int, days: int, late_s: int) -> pa.Table:
     )
 
 
-def streamed(text: str, tables: dict[str, pa.Table], **options: object) -> Counter:
+def streamed(text: str, tables: dict[str, pa.Table], **options: Any) -> Counter:
     """The rows of a stream to which no row comes late, some of them before its end."""
     schemas = {name: table.schema for name, table in tables.items()}
     disorder = dt.timedelta(seconds=1200)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from decimal import Decimal
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -33,18 +34,18 @@ ON = "b.t BETWEEN a.t - INTERVAL 5 SECONDS AND a.t + INTERVAL 5 SECONDS"
 JOIN = f"FROM a JOIN b ON {ON}"
 
 
-def on_tables(text: str, tables: dict[str, pa.Table], **options: object) -> None:
+def on_tables(text: str, tables: dict[str, pa.Table], **options: Any) -> None:
     penstock.sql(text, tables, **options)
 
 
-def on_streams(text: str, tables: dict[str, pa.Table], **options: object) -> None:
+def on_streams(text: str, tables: dict[str, pa.Table], **options: Any) -> None:
     schemas = {name: table.schema for name, table in tables.items()}
     with penstock.stream(text, schemas, **options) as running:
         for name, table in tables.items():
             running.push(name, table)
 
 
-def refusal(run: Callable[..., None], text: str, tables=TABLES, **options: object) -> str:
+def refusal(run: Callable[..., None], text: str, tables=TABLES, **options: Any) -> str:
     """The message of an error; "" if there is none."""
     try:
         run(text, tables, **options)
