@@ -76,11 +76,13 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--hostile", type=int, help="check so many hostile texts: see hostile.py")
     options = parser.parse_args(argv)
     if options.hostile is not None:
-        wrong = 0
+        count = wrong = 0
         for line in campaign(options.hostile, options.seed, options.seconds or float("inf")):
-            wrong += 1
-            say(f"FINDING {line}")
-        say(f"{options.hostile:,} hostile texts: {wrong} findings")
+            count += 1
+            wrong += bool(line)
+            if line:
+                say(f"FINDING {line}")
+        say(f"{count:,} hostile texts: {wrong} findings")
         return 1 if wrong else 0
     if options.mutant is not None:
         return search_mutant(options.mutant, options.seed, options.queries)

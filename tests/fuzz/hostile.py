@@ -269,7 +269,7 @@ def _of_streams(text: str, tables: dict[str, pa.Table], time: dict[str, str]) ->
 
 
 def campaign(queries_: int, first: int, seconds: float) -> Iterator[str]:
-    """Check so many queries, and run each hundredth; gives what is wrong, with its seed."""
+    """Check so many queries, and run each hundredth; of each, what is wrong, or nothing."""
     end = monotonic() + seconds
     with TemporaryDirectory() as made:
         folder = Folder(Path(made))
@@ -277,7 +277,6 @@ def campaign(queries_: int, first: int, seconds: float) -> Iterator[str]:
         for seed in range(first, first + queries_):
             text = mutated(seed, folder)
             wrong = check(text) or (run(text, folder) if seed % 100 == 0 else "")
-            if wrong:
-                yield f"seed {seed}: {wrong}\n{text}"
+            yield f"seed {seed}: {wrong}\n{text}" if wrong else ""
             if monotonic() > end:
                 return
