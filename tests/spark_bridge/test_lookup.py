@@ -209,9 +209,9 @@ def test_more_refusals(spark, rel, rows):
     table = penstock.relation(rel.name)
     with pytest.raises(UsageError, match="disorder= is not for a look-up"):
         stream(spark, LEFT, {"orders": rows, "customers": table}, disorder=1)
+    text = "SELECT o.id FROM orders o JOIN customers c ON c.id BETWEEN o.id - 1 AND o.id + 1"
+    both = {"orders": rows, "customers": rows}
     with pytest.raises(UsageError, match="memory_bytes= is not for a"):
-        text = "SELECT o.id FROM orders o JOIN customers c ON c.id BETWEEN o.id - 1 AND o.id + 1"
-        both = {"orders": rows, "customers": rows}
         sql(spark, text, both, time={"o": "id", "c": "id"}, memory_bytes=1)
     tables = {"orders": rows, "customers": table}
     with pytest.raises(QueryError, match="ordered=True is about joined rows"):
