@@ -31,10 +31,10 @@ from rich.table import Table
 from bench.peers.files import data_folder
 from penstock.host.device.base import Device
 from penstock.host.device.registry import open_device
-from penstock.host.devices.narrow.device import NarrowDevice
 from penstock.host.execute import units
 from penstock.host.join.table.table_join import TableJoin
 from penstock.query.compiler import compile_query
+from tests.host.kit.narrow_device import NarrowDevice
 
 QUERIES = ("U2", "F1", "F2", "F3", "F4", "Z1", "Z2", "G1", "G3", "S2", "N2")
 #: Evaluations of a query that is not too long to be simulated: some seconds.

@@ -27,12 +27,12 @@ from penstock.host.device.registry import device_names, open_device
 from penstock.host.device.search import SPARE_ROWS
 from penstock.host.device.storage import key_dtype
 from penstock.host.devices.cpu import CpuDevice
-from penstock.host.devices.narrow.device import NarrowDevice
 from penstock.host.execute.run import run_task
 from penstock.host.prune.search import Part
 from penstock.program import BandProgram, GeneralProgram, Mode, Program
 from penstock.types import Type, integer
 from tests.host.kit.folds import check_folds, payload_join, run_folds, valued_join
+from tests.host.kit.narrow_device import NarrowDevice
 from tests.host.kit.predicates import NARROW, OTHER, WIDE, general_join
 from tests.host.kit.pruning import folds_of, pairs_of, pruned
 from tests.host.kit.pynq import virtual_board

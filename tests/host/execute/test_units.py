@@ -12,12 +12,13 @@ import penstock
 from penstock.host.device.base import PAIRS, Kernel
 from penstock.host.device.wrapped import WrappedDevice
 from penstock.host.devices.cpu import CpuDevice
-from penstock.host.devices.narrow.device import NarrowDevice, open_narrow
+from penstock.host.devices.narrow.device import open_narrow
 from penstock.host.execute.units import modes_for, widths_to_choose
 from penstock.host.join.table.table_join import TableJoin
 from penstock.program import BandProgram, GeneralProgram, Mode
 from penstock.query.compiler import compile_query
 from tests.host.kit.banked import Banked
+from tests.host.kit.narrow_device import NarrowDevice
 
 TIME = {"r": "t", "s": "t"}
 NEAR = "s.t BETWEEN r.t - 400 AND r.t + 400"

@@ -9,13 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.host.model.equations import (
+    evaluations_per_s,
+    mean_window_s,
+    sustainable_rate_per_s,
+)
+from tests.host.model.paper_equations import (
     core_evaluations_per_s,
     cores_needed,
     evaluations_by_slice,
-    evaluations_per_s,
-    mean_window_s,
     pipelines_evaluations_per_s,
-    sustainable_rate_per_s,
 )
 
 RATES = st.floats(1, 1e7)

@@ -15,11 +15,11 @@ from penstock.errors import DeviceError
 from penstock.host.device.base import Result, Task
 from penstock.host.device.wrapped import WrappedDevice, WrappedKernel
 from penstock.host.devices.cpu import CpuDevice
-from penstock.host.devices.narrow.device import NarrowDevice
 from penstock.host.devices.narrow.kernel import NarrowBuffer, NarrowKernel
 from penstock.host.devices.narrow.maps import CodeMap
 from penstock.program import BandProgram, GeneralProgram, Mode, WindowProgram, empty_code
 from penstock.types import integer
+from tests.host.kit.narrow_device import NarrowDevice
 from tests.host.kit.tasks import (
     RANGES,
     TIMEOUT_S,

@@ -17,7 +17,7 @@ import pytest
 import penstock
 from penstock.errors import DeviceError, OverloadError, UsageError
 from penstock.host.device.base import Task
-from penstock.host.devices.narrow.device import NARROW_WIDTHS, NarrowDevice
+from penstock.host.devices.narrow.device import NARROW_WIDTHS
 from penstock.host.devices.remote.client.device import TRANSPORTS, RemoteDevice
 from penstock.host.devices.remote.server.limits import Limits
 from penstock.host.devices.remote.server.service import DeviceServer
@@ -28,6 +28,7 @@ from penstock.program import BandProgram, Mode, WindowProgram
 from tests.host.kit.banked import Banked
 from tests.host.kit.faulty import FaultyDevice
 from tests.host.kit.frames import calling, exchanged, go_over, raw
+from tests.host.kit.narrow_device import NarrowDevice
 from tests.host.kit.serving import serving, socket_address, until
 from tests.host.kit.tasks import band_join, expected, load, run_to_end, sorted_pairs
 from tests.penstock.kit.devices import InterpretingCpu
