@@ -187,7 +187,7 @@ def test_pushes_that_are_refused_take_nothing(location):
     wrong = orders(0, 3).set_column(0, "k", pa.array([0.5] * 3))
     with pytest.raises(SchemaError, match=r"column k of a batch of o is double, .*int64"):
         stream.push("o", wrong)
-    with pytest.raises(UsageError, match="batch must be"):
+    with pytest.raises(UsageError, match=r"a batch of .* must be"):
         stream.push("o", [1])
     assert stream.pushed("o") == 0
     stream.push("O", orders(0, 3))
