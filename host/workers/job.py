@@ -70,6 +70,7 @@ class Job:
             "checkpoint": self.folder,
             "device": self.device,
             "relation": None if self.relation is None else self.relation[1].shown,
+            "version": None if self.relation is None else self.relation[1].version,
         }
         return facts(self.text, compiled, self.schemas, settings)
 

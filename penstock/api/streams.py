@@ -13,6 +13,7 @@ import pyarrow as pa
 from penstock.host.device.base import Device
 from penstock.host.device.registry import open_device
 from penstock.host.grouping import GroupStream
+from penstock.host.join.lookup.as_of import at_versions
 from penstock.host.join.lookup.source import RelationTable, relation_of, without_relations
 from penstock.host.join.lookup.stream import LookupStream
 from penstock.host.join.stream import Flow, JoinStream, Span
@@ -232,6 +233,7 @@ def stream(
         name: received_schema(one) if isinstance(one, pa.Schema) else one
         for name, one in schemas.items()
     }
+    query, schemas = at_versions(query, schemas, options)
     chosen = flow or Flow()
     if size is not None:
         own = device_name(device)

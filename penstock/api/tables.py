@@ -11,6 +11,7 @@ from penstock.host.device.base import Device
 from penstock.host.device.operator import Operator
 from penstock.host.execute.running import Running
 from penstock.host.grouping import grouped_table
+from penstock.host.join.lookup.as_of import at_versions
 from penstock.host.join.lookup.source import (
     RelationTable,
     relation_of,
@@ -159,6 +160,8 @@ def sql(
             name: one if isinstance(one, RelationTable) else as_table(name, one)
             for name, one in tables.items()
         }
+
+        query, loaded = at_versions(query, loaded, options)
 
         def ask(text: str, found: Mapping[str, Table], own: QueryOptions) -> pa.Table:
             looked_up = relation_of(found)

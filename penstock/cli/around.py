@@ -98,7 +98,8 @@ def _show_part(part: Part, reads: Mapping[str, Table]) -> None:
 def _size(table: Table) -> str:
     if isinstance(table, RelationTable):
         with closing(table.open()) as stored:
-            return f"version {(version := stored.version()).number}, {count(version.rows)} rows"
+            version = stored.version(table.version)
+            return f"version {version.number}, {count(version.rows)} rows"
     return f"{count(table.num_rows)} rows"
 
 
@@ -113,4 +114,4 @@ def _show_lookup(
     schemas = {one: columns_of(rows) for one, rows in given.items()}
     query = lookup_of(compile_select(text, schemas, options))
     with closing(table.open()) as stored:
-        show_path(LookupPlan(query, name, stored.found_by), stored.version())
+        show_path(LookupPlan(query, name, stored.found_by), stored.version(table.version))

@@ -52,7 +52,8 @@ def command(
     no_band: inputs.NoBand = False,
 ) -> None:
     """Show windows, widths, prepared keys, band tests or pipeline stages, and devices."""
-    relations, entrance = looked_up.given(), Entrance(EXPLAIN, frozenset(written))
+    asked, relations = looked_up.read_by(asked)
+    entrance = Entrance(EXPLAIN, frozenset(written))
     if looked_up.nodes is None:
         entrance = entrance.also(Way.NODELESS)
     try:

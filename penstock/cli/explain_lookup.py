@@ -53,7 +53,7 @@ def explain_lookup(
     with closing(relation.open()) as stored:
         query = asked.compiled(entrance, {name: stored.schema}, relation=name)
         found = lookup_of(query.query)
-        plan, version = LookupPlan(found, name, stored.found_by), stored.version()
+        plan, version = LookupPlan(found, name, stored.found_by), stored.version(relation.version)
         names = found.names
         heading("query")
         line("stream", f"{plan.outer.alias}, filter {show(plan.outer.filter, names)}")

@@ -15,6 +15,7 @@ from penstock.host.device.base import Device
 from penstock.host.execute.running import Running
 from penstock.host.execute.trace import Trace
 from penstock.host.grouping import GroupedTable
+from penstock.host.join.lookup.as_of import at_versions
 from penstock.host.join.lookup.base import RelationJoin
 from penstock.host.join.lookup.opening import open_lookup
 from penstock.host.join.lookup.source import RelationTable, relation, relation_of
@@ -61,6 +62,14 @@ class LookupArguments:
             )
             for name, location in values.pairs(self.relation or (), "relation").items()
         }
+
+    def read_by(self, asked: Asked) -> tuple[Asked, dict[str, RelationTable]]:
+        """The query without the versions that it names, and the relations at these versions."""
+        given = self.given()
+        if not given:
+            return asked, given
+        text, relations = at_versions(asked.query, given, asked.options.chosen())
+        return replace(asked, text=text, text_file=None), relations
 
     @property
     def memory_bytes(self) -> int | None:

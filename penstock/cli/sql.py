@@ -100,7 +100,8 @@ def command(
 ) -> None:
     """Join two tables over a time or ROWS window, aggregate what joins, or group one table."""
     output.check()
-    relations, memory = looked_up.given(), looked_up.memory_bytes
+    asked, relations = looked_up.read_by(asked)
+    memory = looked_up.memory_bytes
     ways: dict[Kind | Way, bool] = {
         Way.WORKERS: how.workers is not None,
         Way.SAVED: output.out is not None,

@@ -20,6 +20,8 @@ from ..errors import BeyondError, MistakenError, QueryError
 MALFORMED = (LookupError, TypeError, AttributeError, AssertionError, ValueError)
 #: Key under which a table node keeps the n of its ``[ROWS n]``.
 ROWS = "penstock_rows"
+#: Key under which a version of a table keeps its first and last character in the text.
+SPAN = "penstock_span"
 
 
 class Penstock(Spark):
@@ -68,6 +70,13 @@ class Penstock(Spark):
                 if not self._match(TokenType.R_BRACKET):
                     self.raise_error("] is missing after [ROWS n")
             return table
+
+        def _parse_version(self) -> Any:
+            first = self._curr
+            version = super()._parse_version()
+            if version is not None:
+                version.meta[SPAN] = first.start, self._prev.end
+            return version
 
     class Generator(Spark.Generator):
         # Spark has exact percentiles, too; without these lines they become PERCENTILE_APPROX.

@@ -196,7 +196,7 @@ _INSTEAD = {
     "pivots": _BEFORE,
     "distribute": _AFTER,
     "cluster": _AFTER,
-    "version": _BEFORE,
+    "version": "only a relation (penstock.relation) has versions",
     "db": "name the table alone",
 }
 

@@ -47,7 +47,23 @@ _HALF = re.compile("[\ud800-\udfff]")
 
 
 def parse(text: str) -> exp.Expr:
-    """Parse one statement.
+    """Parse one statement, of which everything is read.
+
+    Recursive: to be called through :func:`with_room`.
+
+    Raises
+    ------
+    QueryError
+        As for :func:`tree_of`, or something is set that nothing reads.
+    """
+    tree = tree_of(text)
+    if isinstance(tree, exp.Query):  # another statement is refused as such
+        nodes.check_tree(tree)
+    return plain(tree)
+
+
+def tree_of(text: str) -> exp.Expr:
+    """Parse one statement, as it is written.
 
     Recursive: to be called through :func:`with_room`.
 
@@ -77,9 +93,7 @@ def parse(text: str) -> exp.Expr:
     found = [t for t in trees if t is not None and not isinstance(t, exp.Semicolon)]
     if len(found) != 1:
         raise QueryError(f"one SELECT statement is needed, not {len(found)}")
-    if isinstance(found[0], exp.Query):  # another statement is refused as such
-        nodes.check_tree(found[0])
-    return plain(found[0])
+    return found[0]
 
 
 def canonical(text: str) -> str:

@@ -42,7 +42,8 @@ def _relation(call: LookupCall) -> list[Fact]:
         order = f"ordered by a hash of {', '.join(stored.key)}"
         if stored.cluster:
             order = f"clustered by {', '.join(stored.cluster)}"
-        join = call.task.new(stored, stored.newest(), shared_device("cpu"))
+        number = call.task.relation.version or stored.newest()
+        join = call.task.new(stored, number, shared_device("cpu"))
         version, split = join.version, join.split
         return [
             ("relation", f"{stored.name}, {order}"),
@@ -64,9 +65,13 @@ def _version(call: LookupCall) -> str:
     if isinstance(versions, OwnSnapshot):
         return "none: each task meets the rows of its own moment, also where Spark repeats it"
     if not isinstance(versions, PinnedVersion):
-        return f"{versions.number} for all rows, the newest one at the time of the call"
+        why = "the newest one at the time of the call"
+        if call.task.relation.version is not None:
+            why = "as the query says"
+        return f"{versions.number} for all rows, {why}"
     if versions.number is not None:
-        which = f"{versions.number}, that of the start"
+        start = "that of the start" if call.task.relation.version is None else "as the query says"
+        which = f"{versions.number}, {start}"
     else:
         which = "the newest one when the first task of a micro-batch begins"
     where = versions.pins or versions.location

@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from penstock.errors import QueryError
+from penstock.host.join.lookup.as_of import at_versions
 from penstock.host.join.lookup.source import RelationTable
 from penstock.host.prune.sizes import pruning_sizes
 from penstock.host.relation import open_relation
@@ -130,6 +131,8 @@ class LookupCall:
         chosen = QueryOptions(
             **given, unique=arguments.unique, time_zone=session_zone(spark, text), relation=name
         )
+        text, fixed = at_versions(text, {name: table}, chosen)
+        table = fixed[name]
         with closing(open_relation(table.location)) as stored:
             schemas = {one: arrow_schema(frame.schema) for one, frame in frames.items()}
             schemas[name] = stored.schema

@@ -36,7 +36,9 @@ def version_of(
             )
         return OwnSnapshot()
     if frame.isStreaming:
-        fixed = stored.newest() if table.refresh == "start" else None
+        fixed = table.version
+        if fixed is None and table.refresh == "start":
+            fixed = stored.newest()
         kept = int(spark.conf.get(_RETAINED, None) or "100")
         return PinnedVersion(table.location, pins, fixed, kept)
-    return FixedVersion(DRIVER.pin_newest(stored))
+    return FixedVersion(DRIVER.pin(stored, table.version))

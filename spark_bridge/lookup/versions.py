@@ -45,8 +45,14 @@ class DriverPins:
         #: When a query was last planned, by relation and version; seconds of the monotonic clock.
         self._planned: dict[tuple[str, int], float] = {}
 
-    def pin_newest(self, stored: FolderRelation) -> int:
-        """Pin the newest version of a relation, unless it is read-only; returns its number.
+    def pin(self, stored: FolderRelation, wanted: int | None = None) -> int:
+        """Pin a version of a relation, unless it is read-only; returns its number.
+
+        Parameters
+        ----------
+        stored : FolderRelation
+        wanted : int, optional
+            By default the newest one. Another one may be gone before it is pinned.
 
         Raises
         ------
@@ -55,10 +61,11 @@ class DriverPins:
         """
         pins = self._pins(stored.name)
         try:
-            with pins.hold(stored) as number:
+            with pins.hold(stored) as newest:
+                number = newest if wanted is None else wanted
                 pins.pin(DRIVERS, self._file(number), number)
         except PenstockError as error:
-            number = stored.newest()
+            number = stored.newest() if wanted is None else wanted
             _log.info("version %d of %s is not pinned: %s", number, stored.name, error)
             return number
         with self._lock:

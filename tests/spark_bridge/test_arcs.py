@@ -118,7 +118,7 @@ def pinned(made) -> set[int]:
 
 def test_pins_of_a_driver(tmp_path, monkeypatch):
     made, pins = stored(tmp_path / "customers.rel"), DriverPins()
-    assert pins.pin_newest(made) == 1
+    assert pins.pin(made) == 1
     renew(made, 2)
     assert pins.pin_newest(made) == pins.pin_newest(open_relation(made.name)) == 2
     made.vacuum(keep_s=0)
@@ -139,7 +139,7 @@ def test_pins_of_a_driver(tmp_path, monkeypatch):
 def test_a_relation_that_cannot_be_written_is_not_pinned(tmp_path):
     made = stored(tmp_path / "customers.rel")
     (tmp_path / "customers.rel" / "pins").write_text("a file in the way")
-    assert DriverPins().pin_newest(made) == 1
+    assert DriverPins().pin(made) == 1
 
 
 def test_a_vacuum_that_was_faster(tmp_path, monkeypatch):

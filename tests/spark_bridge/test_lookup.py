@@ -17,7 +17,16 @@ from penstock.host.relation import open_relation
 from penstock.spark_bridge import explain, relation, sql, stream
 from penstock.spark_bridge.lookup.versions import DRIVER
 from tests.host.node.kit import nodes_of
-from tests.spark_bridge.kit.lookups import QUERIES, counted, customers, frame, orders, renew, stored
+from tests.spark_bridge.kit.lookups import (
+    DDL,
+    QUERIES,
+    counted,
+    customers,
+    frame,
+    orders,
+    renew,
+    stored,
+)
 
 LEFT = QUERIES["left"]
 
@@ -151,6 +160,33 @@ def test_a_column_of_the_relation_alone(spark, rel, rows):
 
 
 @pytest.mark.slow
+@pytest.mark.slow
+def test_a_version_that_the_query_names(spark, place, rows, tmp_path):
+    made = stored(place / "named.rel")
+    renew(made, 2)
+    one = LEFT.replace("customers c", "customers VERSION AS OF 1 c")
+    tables = {"orders": rows, "customers": penstock.relation(made.name)}
+    found = sql(spark, one, tables).toArrow()
+    wanted = expected(one, made.name)
+    assert counted(found.cast(wanted.schema)) == counted(wanted)
+    assert {n[:3] for n in found["name"].to_pylist() if n} == {"v1 "}
+    assert re.search(r"version +1 for all rows, as the query says", explain(spark, one, tables))
+    # It is pinned.
+    assert made.vacuum(keep_s=0).versions == 0
+    with pytest.raises(FileError, match=r"VERSION AS OF 3: .* never had a version 3"):
+        sql(spark, one.replace("OF 1", "OF 3"), tables)
+    with pytest.raises(QueryError, match=r"only a relation \(penstock.relation\) has versions"):
+        sql(spark, LEFT.replace("orders o", "orders VERSION AS OF 1 o"), tables)
+    streamed = spark.readStream.schema(DDL).parquet(str(place / "orders"))
+    running = stream(spark, one, {**tables, "orders": streamed}).writeStream
+    written = running.format("parquet").option("path", str(tmp_path / "out"))
+    query = written.option("checkpointLocation", str(tmp_path / "log")).trigger(availableNow=True)
+    query.start().awaitTermination()
+    names = spark.read.parquet(str(tmp_path / "out")).toArrow()["name"].to_pylist()
+    assert {n[:3] for n in names if n} == {"v1 "}
+    DRIVER.release()
+
+
 def test_the_version_is_that_of_the_call(spark, place, rows):
     made = stored(place / "renewed.rel")
     table = penstock.relation(made.name)

@@ -46,6 +46,8 @@ class RelationTable:
         of. None: rows are read from the location.
     token_file : str, optional
         File with the token that nodes want.
+    version : int, optional
+        The version that all rows meet, whatever ``refresh`` is.
     """
 
     location: str = field(repr=False)
@@ -53,6 +55,7 @@ class RelationTable:
     algorithm: Algorithm = Algorithm.AUTO
     nodes: tuple[str, ...] | None = None
     token_file: str | None = None
+    version: int | None = None
     #: The location without a password.
     shown: str = field(init=False)
 
@@ -84,9 +87,10 @@ class RelationTable:
         """How a join with it runs."""
         chosen = LookupOptions(
             algorithm=self.algorithm,
-            refresh=self.refresh == "batch",
+            refresh=self.refresh == "batch" and self.version is None,
             ordered=ordered,
             pruning=pruning,
+            version=self.version,
         )
         if memory_bytes is None:
             return chosen

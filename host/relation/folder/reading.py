@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -220,11 +221,43 @@ class RelationReader(Relation):
                 raise self._gone(number) from error
             raise
 
+    def number_at(self, time_us: int) -> int:
+        """Number of the version that was the newest one at an instant.
+
+        Parameters
+        ----------
+        time_us : int
+            Microseconds of Unix time.
+
+        Raises
+        ------
+        FileError
+            There was none, or it is not known, since versions of that time are gone.
+        """
+        made = {n: r.created for n in self.numbers() if (r := self.version_record(n)) is not None}
+        number = max((n for n, at in made.items() if round(at * 1e6) <= time_us), default=0)
+        following = min((n for n in made if n > number), default=None)
+        if following is None or (number and following == number + 1):
+            return number
+        first = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(made[following]))
+        gone = range(number + 1, following)
+        lost = f"; versions {gone[0]} to {gone[-1]} are gone" if gone else ""
+        raise FileError(
+            f"{self.name} has no version of that time: version {following} was made at {first} "
+            f"UTC{lost}. Versions there are {self._there()}"
+        )
+
+    def _there(self) -> str:
+        return ", ".join(map(str, self.readable())) or "none"
+
     def _gone(self, number: int) -> FileError:
+        if not 0 < number <= self.newest():
+            return FileError(
+                f"{self.name} never had a version {number}; versions there are {self._there()}"
+            )
         return FileError(
-            f"version {number} of {self.name} is gone; versions there are "
-            f"{', '.join(map(str, self.readable())) or 'none'}. Keep more with `penstock "
-            "relation vacuum --keep`, or read the newest one"
+            f"version {number} of {self.name} is gone; versions there are {self._there()}. Keep "
+            "more with `penstock relation vacuum --keep`, or read the newest one"
         )
 
     def _opened(self, record: VersionRecord) -> FolderVersion:
