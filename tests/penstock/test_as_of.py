@@ -173,17 +173,22 @@ def test_versions_under_names_of_their_own(folder: Path) -> None:
         assert rows(pa.concat_tables([stream.poll(), stream.close()])) == both
 
 
-def test_nodes_and_workers(folder: Path) -> None:
+def test_nodes(folder: Path) -> None:
     query = QUERY.format("VERSION AS OF 2")
     with nodes_of(str(folder), 1) as nodes:
         asked = penstock.relation(folder, nodes=True)
         assert rows(penstock.sql(query, {"s": STREAM, "dim": asked})) == wanted(2)
         assert sum(node.counts.entered for node in nodes) > 0
+
+
+@pytest.mark.slow
+def test_workers(folder: Path) -> None:
     kinds = "CASE WHEN d.v LIKE 'one%' THEN 1 WHEN d.v LIKE 'two%' THEN 2 END"
-    query = query.replace("d.v", f"sum({kinds}) AS v") + " GROUP BY s.id"
-    given = {"s": STREAM.schema, "dim": penstock.relation(folder)}
-    with penstock.stream(query, given, unique={"s": "id"}, workers=1) as stream:
-        stream.push("s", STREAM)
+    query = QUERY.replace("d.v", f"sum({kinds}) AS v") + " GROUP BY s.id, s.t"
+    timed = STREAM.append_column("t", STREAM["id"].cast(pa.timestamp("us")))
+    given = {"s": timed.schema, "dim": penstock.relation(folder)}
+    with penstock.stream(query.format("VERSION AS OF 2"), given, workers=1) as stream:
+        stream.push("s", timed)
         found = pa.concat_tables([stream.poll(), stream.close()])
     assert rows(found) == [(n, v and {"one": 1, "two": 2}[v[:3]]) for n, v in wanted(2)]
 
