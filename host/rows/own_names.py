@@ -14,6 +14,8 @@ from pathlib import Path
 
 #: Regular expression of what ``uuid.uuid4().hex`` gives.
 UUID = "[0-9a-f]{32}"
+#: Regular expression of a whole number as ``str`` gives it.
+NUMBER = "(?:0|[1-9][0-9]*)"
 #: Name of an unfinished write, with the folders before it: see :func:`.atomic.atomic`.
 _UNFINISHED = re.compile(rf"((?:.*/)?)\.([^/]+)\.{UUID}\.partial", re.DOTALL)
 
@@ -24,7 +26,8 @@ class OwnNames:
     Parameters
     ----------
     patterns : str
-        Regular expressions of whole names, relative to the folder, with ``/`` between parts.
+        Regular expressions of whole names, relative to the folder, with ``/`` between parts, and
+        at the end of a folder's name.
     """
 
     def __init__(self, *patterns: str) -> None:
@@ -48,9 +51,10 @@ class OwnNames:
         What cannot be removed stays.
         """
         for path in sorted(folder.rglob("*"), reverse=True):  # files before their folders
-            if path.relative_to(folder).as_posix() in self:
+            name, is_folder = path.relative_to(folder).as_posix(), path.is_dir()
+            if not path.is_symlink() and (f"{name}/" if is_folder else name) in self:
                 with suppress(OSError):
-                    path.rmdir() if path.is_dir() and not path.is_symlink() else path.unlink()
+                    path.rmdir() if is_folder else path.unlink()
         with suppress(OSError):
             folder.rmdir()
 

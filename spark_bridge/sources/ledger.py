@@ -25,7 +25,7 @@ from .records import BatchFile, Records, new_file, put, readable
 
 _ROWS, _COMMITS, _WRITERS, _SCHEMA = "rows", "commits", "writers", "schema.json"
 #: Names of the files of a batch.
-_PARTS = OwnNames(rf"[0-9]{{5,}}-{UUID}\.parquet")
+_PARTS = OwnNames(rf"(?:[0-9]{{5}}|[1-9][0-9]{{5,}})-{UUID}\.parquet")
 
 
 @dataclass(frozen=True)
@@ -186,7 +186,7 @@ class Ledger:
             return
         named = {Path(file.name).name for file in found[batch]}
         for path in list(folder.iterdir()):
-            if path.name in _PARTS and path.name not in named:
+            if path.name in _PARTS and path.name not in named and path.is_file():
                 path.unlink(missing_ok=True)
 
     # -- reading ----------------------------------------------------------------------------------
@@ -194,7 +194,8 @@ class Ledger:
     def writers(self) -> list[str]:
         """Names of the writers that have committed batches."""
         folder = Path(self.folder, _COMMITS)
-        return sorted(p.name for p in folder.iterdir()) if folder.is_dir() else []
+        there = folder.iterdir() if folder.is_dir() else ()
+        return sorted(p.name for p in there if _is_writer(p.name) and p.is_dir())
 
     def records(self, writer: str) -> Records:
         """What a writer has committed."""
@@ -232,9 +233,13 @@ def check_writer(name: str) -> str:
     ------
     UsageError
     """
-    if not name.replace("-", "").replace("_", "").isalnum() or len(name) > 100:
+    if not _is_writer(name):
         raise UsageError(f"option writer is letters, digits, - and _, at most 100, not {name!r}")
     return name
+
+
+def _is_writer(name: str) -> bool:
+    return name.replace("-", "").replace("_", "").isalnum() and len(name) <= 100
 
 
 def _columns(schema: str) -> list[tuple[str, str]]:

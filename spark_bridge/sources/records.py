@@ -21,7 +21,7 @@ from pathlib import Path
 from penstock.errors import FileError
 from penstock.host.rows.atomic import atomic, flush
 from penstock.host.rows.file_store import unwritable
-from penstock.host.rows.own_names import OwnNames
+from penstock.host.rows.own_names import NUMBER, OwnNames
 
 #: End of messages about failed writes: what to do when the cause is removed.
 AGAIN = "start the query again: it goes on where it was"
@@ -30,7 +30,7 @@ AGAIN = "start the query again: it goes on where it was"
 #: level. Twice as many stay before that happens, so that what is new stays as it is.
 SPAN, NEXT_SPAN = 100, 10
 #: Names of a batch's own file, and of a file of a level.
-_BATCH, _FOLDED = OwnNames(r"(?:0|[1-9][0-9]*)\.json"), OwnNames(r"[0-9]+-[0-9]+\.json")
+_BATCH, _FOLDED = OwnNames(rf"{NUMBER}\.json"), OwnNames(rf"{NUMBER}-{NUMBER}\.json")
 
 
 @dataclass(frozen=True)

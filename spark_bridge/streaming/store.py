@@ -22,7 +22,7 @@ import pyarrow as pa
 from penstock.errors import FileError
 from penstock.host.join.step import Block
 from penstock.host.rows.file_store import FileStore
-from penstock.host.rows.own_names import UUID, OwnNames
+from penstock.host.rows.own_names import NUMBER, UUID, OwnNames
 from penstock.plan.ranges import place
 
 from ..sources.records import AGAIN
@@ -38,8 +38,9 @@ FIGURES = "figures"
 _QUERY, _LATEST = "query.json", "latest.json"
 #: Names of all that a streaming join writes in its folder.
 STORE_NAMES = OwnNames(
-    rf"{_ROWS}/[0-9]+-{UUID}\.arrow",
-    rf"(?:{_RECORDS}|{FIGURES})/[0-9]+(?:-[0-9]+)?\.json",
+    rf"{_ROWS}/{NUMBER}-{UUID}\.arrow",
+    rf"{_RECORDS}/{NUMBER}\.json",
+    rf"{FIGURES}/{NUMBER}(?:-{NUMBER})?\.json",
     "(?:query|latest)\\.json",
 )
 
@@ -222,8 +223,8 @@ class Store:
         number = 0 if noted is None else noted["batch"]
         latest = self.commit(number)
         if latest is None:
-            records = (name.removesuffix(".json") for name in self.files.names(_RECORDS))
-            if noted is None and not any(map(str.isdecimal, records)):
+            records = (f"{_RECORDS}/{name}" for name in self.files.names(_RECORDS))
+            if noted is None and not any(map(STORE_NAMES.has, records)):
                 return None
             gone = _LATEST if noted is None else _record(number)
             raise FileError(f"{self.files.shown(gone)} is gone; {LOST}")

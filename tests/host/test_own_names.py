@@ -8,8 +8,10 @@ from uuid import uuid4
 
 import pytest
 
+from penstock.host.relation.folder.records import RELATION_NAMES
 from penstock.host.rows.atomic import atomic
 from penstock.host.rows.own_names import UUID, OwnNames
+from tests.kit.foreign import ForeignFiles
 from tests.test_packaging import MODULES
 
 #: Calls that remove something, by module: how many, and why they remove nothing of a user's.
@@ -63,6 +65,24 @@ def test_whole_names(tmp_path) -> None:
         assert names.has_unfinished(unfinished)
         assert not names.has(unfinished)
         assert {own, unfinished} == {name for name in (own, unfinished) if name in names}
+
+
+@pytest.mark.parametrize("own", [[], ["versions", "data/0.index"]])
+def test_what_is_left_of_a_build(tmp_path, own) -> None:
+    """Files of the user stay, also with the names of our folders, and links."""
+    foreign, place, name = ForeignFiles(), tmp_path / ".r.x.partial", uuid4().hex
+    for file in ("relation.json", f"data/{name}.pages", f".newest.json.{name}.partial"):
+        (place / file).parent.mkdir(parents=True, exist_ok=True)
+        (place / file).touch()
+    if own:
+        foreign.put(place, *own)
+        (place / "holds").symlink_to("mine.d")
+    RELATION_NAMES.clear(place)
+    left = {path for path in place.rglob("*") if path not in foreign}
+    assert left == ({place / "data", place / "holds"} if own else set())
+    assert place.exists() is bool(own)
+    if own:
+        foreign.require_untouched()
 
 
 @pytest.mark.parametrize(

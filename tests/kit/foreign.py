@@ -8,33 +8,61 @@ from pathlib import Path
 
 #: A month ago: older than what any sweep waits for.
 _AGE_S = 30 * 24 * 3600.0
+_ID = "5" * 32
 _NAMES = (
     "report.state", "report.rows", "x.partial", ".x.partial", ".DS_Store", "run-1.txt", "3-notes",
-    "part-0000000001-0000.state", "part-0000000001-0000-" + "5" * 32 + ".rows", "12.json.bak",
-    "notes.json", "00012.json", "0.pages", "1-report.arrow", "00001-report.parquet",
+    "part-0000000001-0000.state", f"part-0000000001-0000-{_ID}.rows", "12.json.bak", "notes.json",
+    "00000.json", "00012.json", "0-00.json", f".00.json.{_ID}.partial", "0.pages",
+    f"{'A' * 32}.pages", "1-report.arrow", f"00-{_ID}.arrow", "00001-report.parquet",
+    f"000000-{_ID}.parquet",
 )  # fmt: skip
 _LIKE = ("{}.bak", "copy-{}", "{}.partial", ".{}.partial", ".{}", "{}~")
+#: Names of folders with files in them, and of links to the first of these or to a file in it.
+_FOLDERS = ("mine.d", f"{_ID}.pages", f"1-{_ID}.arrow", f"00000-{_ID}.parquet")
+_FOLDER_LINKS = (".sort.abcd1234", f".r.{_ID}.partial", "link.d")
+_FILE_LINKS = ("link.state", "00.json", f"{_ID}.link")
 
 
 class ForeignFiles:
-    """Files that are put into folders, to see later that nobody has touched them."""
+    """Files, folders and links put into folders, to see later that nobody has touched them."""
 
     def __init__(self) -> None:
-        self._files: dict[Path, bytes] = {}
+        self._files: dict[Path, bytes | str | None] = {}
 
     def put(self, folder: Path, *names: str) -> None:
-        """Put files into a folder, which may be missing: of names like those that are there."""
+        """Put files, folders, and links to these, into a folder, which may be missing."""
+        self.put_files(folder, *names)
+        for name in _FOLDERS:
+            for inner in ("run-1", "rows", "mine"):
+                self._write(folder / name / inner, b"mine")
+        for name in (*_FOLDER_LINKS, *_FILE_LINKS):
+            link, target = folder / name, "mine.d" if name in _FOLDER_LINKS else "mine.d/mine"
+            if not os.path.lexists(link):
+                link.symlink_to(target)
+                self._files[link] = target
+
+    def put_files(self, folder: Path, *names: str) -> None:
+        """Put files into a folder: copies of its files, and others with names like theirs."""
         folder.mkdir(parents=True, exist_ok=True)
-        own = [p.name for p in folder.iterdir() if p.is_file() and p not in self._files]
-        like = [form.format(name) for name in own for form in _LIKE]
-        for name in (*_NAMES, *names, *like):
-            path = folder / name
-            if len(name) < 200 and not path.exists():
-                path.parent.mkdir(exist_ok=True)
-                path.write_text(f"mine: {name}")
-                changed = path.stat().st_mtime - _AGE_S
-                os.utime(path, (changed, changed))
-                self._files[path] = path.read_bytes()
+        own = [p for p in folder.iterdir() if p.is_file() and p not in self._files]
+        for name in (*_NAMES, *names):
+            self._write(folder / name, f"mine: {name}".encode())
+        for path in own:
+            content = path.read_bytes()
+            for form in _LIKE:
+                self._write(folder / form.format(path.name), content)
+
+    def _write(self, path: Path, content: bytes) -> None:
+        if len(path.name) >= 200 or os.path.lexists(path):
+            return
+        if not path.parent.exists():
+            path.parent.mkdir()
+            self._files[path.parent] = None
+        path.write_bytes(content)
+        path.chmod(0o400)
+        changed = path.stat().st_mtime - _AGE_S
+        os.utime(path, (changed, changed))
+        self._files[path] = content
 
     def __contains__(self, path: Path) -> bool:
         return path in self._files
@@ -46,5 +74,8 @@ class ForeignFiles:
         """Fail unless all are as they were."""
         assert self._files
         for path, content in self._files.items():
-            assert path.is_file(), f"{path} was removed"
-            assert path.read_bytes() == content, f"{path} was changed"
+            assert os.path.lexists(path), f"{path} was removed"
+            now = os.readlink(path) if path.is_symlink() else None
+            if now is None and path.is_file():
+                now = path.read_bytes()
+            assert now == content, f"{path} was changed"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 import pyarrow as pa
@@ -25,13 +26,17 @@ ROWS = [pa.record_batch({"n": [1]})]
 def test_state_of_a_stream(tmp_path) -> None:
     foreign, store = ForeignFiles(), Store(str(tmp_path))
     store.make()
+    foreign.put(tmp_path / "batches")
+    assert store.latest() is None
     kept = [added(store, batch, 1) for batch in range(3)]
     commits = [Commit(batch=b, new={LEFT: [kept[b]], RIGHT: []}) for b in range(3)]
     for commit in commits:
         store.put(commit)
         store.files.put_json(f"{FIGURES}/{commit.batch}.json", {})
     for folder in ("", "rows", "batches", FIGURES):
-        foreign.put(tmp_path / folder, "²-a.arrow", "²")
+        foreign.put(
+            tmp_path / folder, "²-a.arrow", "²", *(["1-0.json"] if folder != FIGURES else [])
+        )
     store.clean(commits[2], commits[1])
     remove_old(store.files, FIGURES, 2)
     foreign.require_untouched()
@@ -47,7 +52,10 @@ def test_batches_of_a_writer(tmp_path, monkeypatch) -> None:
         ledger.commit("w", batch, ledger.write("w", batch, 0, ROWS))
         for folder in ("", "rows/w", f"rows/w/{batch + 1}", "commits/w", "folded/w", "folded/w/1"):
             foreign.put(tmp_path / folder, "²", "7-mine.json", "٣.json")
+    shutil.copytree(tmp_path / "commits/w", tmp_path / "commits/w.bak")
+    foreign.put(tmp_path / "commits")
     foreign.require_untouched()
+    assert ledger.writers() == ["w"]
     assert ledger.batches("w") == [*range(7)]
     assert [p for p in (tmp_path / "rows/w/3").iterdir() if p not in foreign] == [
         tmp_path / file.name for file in ledger.files("w", 3)

@@ -129,7 +129,10 @@ class Pins:
         )
 
     def _read(self, file: str) -> int | None:
-        values = self._files.get_json(file)
+        try:
+            values = self._files.get_json(file)
+        except FileError as error:
+            raise FileError(f"{error}. If it is no pin, move it out of {PINS}") from error
         return None if values is None else int(values["version"])
 
     def numbers(self) -> set[int]:

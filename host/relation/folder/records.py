@@ -29,11 +29,11 @@ NUMBERED = re.compile(r"([0-9]{20})\.json")
 #: Names of all that Penstock writes in the folder of a relation, or in one for pins.
 RELATION_NAMES = OwnNames(
     rf"{re.escape(RELATION)}|{re.escape(NEWEST)}",
-    rf"(?:{VERSIONS}|{NODES})(?:/{NUMBERED.pattern})?",
-    rf"{DATA}(?:/{UUID}\.(?:pages|index))?",
-    rf"{HOLDS}(?:/{UUID})?",
+    rf"(?:{VERSIONS}|{NODES})/(?:{NUMBERED.pattern})?",
+    rf"{DATA}/(?:{UUID}\.(?:pages|index))?",
+    rf"{HOLDS}/(?:{UUID})?",
     rf"{PINS}/[^/.][^/]*/[^/.][^/]*",
-    rf"{SCRATCH}(?:/(?:{RUNS}))?",
+    rf"{SCRATCH}/(?:{RUNS})?",
 )
 
 

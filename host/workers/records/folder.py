@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import re
@@ -64,8 +65,9 @@ class CheckpointFolder:
             self._await(self.lock, deadline)
             with explained(path, "keep checkpoints"):
                 self._own = self._names(is_new)
-            if (path / _SHARED).exists():  # ranks of an earlier start may still write
-                shared = _opened(path, _SHARED)
+            if os.path.lexists(path / _SHARED):  # ranks of an earlier start may still write
+                with explained(path, "keep checkpoints"):
+                    shared = _opened(path, _SHARED)
                 try:
                     self._await(shared, deadline)
                 finally:
@@ -199,13 +201,23 @@ def folder_id(path: Path) -> str:
     OSError
     """
     content = (path / _LOCK).read_bytes()
-    if not re.fullmatch(b"[0-9a-f]{0,32}", content):
-        raise FileError(
-            f"cannot keep checkpoints in {path}: its file {_LOCK} is another program's; give a "
-            "folder without one"
-        )
-    return content.decode() if re.fullmatch(UUID, content.decode()) else ""
+    if content and not re.fullmatch(UUID.encode(), content):
+        raise _foreign(path, _LOCK)
+    return content.decode()
+
+
+def _foreign(path: Path, name: str) -> FileError:
+    return FileError(
+        f"cannot keep checkpoints in {path}: its file {name} is another program's; give a folder "
+        "without one"
+    )
 
 
 def _opened(path: Path, name: str) -> int:
-    return os.open(path / name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+    try:
+        return os.open(path / name, flags, 0o600)
+    except OSError as cause:
+        if cause.errno in (errno.ELOOP, errno.EISDIR):  # a link, a folder
+            raise _foreign(path, name) from cause
+        raise

@@ -88,11 +88,10 @@ def test_kill_9_at_random(tmp_path, kills):
     location = str(tmp_path / "r")
     build(FIRST, location, OPTIONS).close()
     told, foreign = Told(location), ForeignFiles()
-    for folder in ("", "versions", "data", "holds", "pins"):
+    for folder in ("", "versions", "data", "holds"):
         foreign.put(tmp_path / "r" / folder)
+    foreign.put_files(tmp_path / "r" / "pins")
     foreign.put(tmp_path / "r" / ".sort.mine1234", "run-1.bak")
-    foreign.put(tmp_path / f".r.{'5' * 32}.partial", "data/mine")
-    foreign.put(tmp_path / ".r.mine.partial", "relation.json", "data")
     random = np.random.default_rng(kills)
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["tests.host.relation.warmed_up"])

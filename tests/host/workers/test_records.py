@@ -133,11 +133,27 @@ def test_what_an_earlier_release_has_left_is_removed(tmp_path: Path) -> None:
     assert (tmp_path / left).exists()
 
 
-def test_a_lock_of_another_program_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "lock").write_text("1234 mine")
-    with pytest.raises(FileError, match="its file lock is another program's; give a folder with"):
-        CheckpointFolder(tmp_path)
-    assert (tmp_path / "lock").read_text() == "1234 mine"
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("lock", "1234 mine"),
+        ("lock", "1234"),
+        *((name, kind) for name in ("lock", "ranks") for kind in ("folder", "link")),
+    ],
+)
+def test_a_lock_of_another_program_is_refused(tmp_path: Path, name: str, kind: str) -> None:
+    place = tmp_path / "checkpoint" / name
+    place.parent.mkdir()
+    if kind == "folder":
+        place.mkdir()
+    elif kind == "link":
+        place.symlink_to(tmp_path / "elsewhere")
+    else:
+        place.write_text(kind)
+    with pytest.raises(FileError, match=f"its file {name} is another program's; give a folder wi"):
+        CheckpointFolder(place.parent)
+    assert not place.is_file() or place.read_text() == kind
+    assert not (tmp_path / "elsewhere").exists()
 
 
 @pytest.mark.parametrize(
