@@ -12,16 +12,15 @@ import os
 import select
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from typing import Protocol
 
 import numpy as np
 
 from penstock.errors import DeviceError, ProcessError
-from penstock.system_limits import limit_remedy
 
 from ..device.fields import MalformedError
-from ..wire.sealed import can_seal, create_sealed, map_memory, sealed_size
+from ..wire.sealed import can_seal, create_sealed, map_memory, memory_or_remedy, sealed_size
 from .atomics import announce, store_release, take_announced
 
 #: Seconds that a wait spins before it sleeps: about as long as it takes to sleep and wake again.
@@ -118,21 +117,14 @@ class Doorbell:
         """
         if not can_seal():
             raise DeviceError("doorbells need Linux: run with one worker")
-        try:
+        with memory_or_remedy("doorbell"), ExitStack() as undo:
             event = _pipe() if is_offered else os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
-        except OSError as cause:
-            raise no_doorbell(cause) from cause
-        try:
+            undo.callback(os.close, event)
             file = create_sealed("penstock-doorbell", mmap.PAGESIZE)
-        except OSError as cause:
-            os.close(event)
-            raise no_doorbell(cause) from cause
-        try:
-            return cls(event, file, spin_s)
-        except (OSError, DeviceError) as cause:
-            for one in (event, file):
-                os.close(one)
-            raise no_doorbell(cause) if isinstance(cause, OSError) else cause from cause
+            undo.callback(os.close, file)
+            bell = cls(event, file, spin_s)
+            undo.pop_all()
+            return bell
 
     @classmethod
     def attach(cls, files: tuple[int, int], spin_s: float = SPIN_S) -> Doorbell:
@@ -282,12 +274,6 @@ class Ringer:
             self._words = _NOBODY
 
 
-def no_doorbell(cause: OSError) -> DeviceError:
-    """Return the error of a doorbell that the system does not make."""
-    remedy = limit_remedy(cause, "free memory")
-    return DeviceError(f"no doorbell: {cause.strerror}; {remedy}, or start fewer workers")
-
-
 def _pipe() -> int:
     """Make a pipe with one descriptor for both ends, read and written like an eventfd."""
     ends = os.pipe2(os.O_CLOEXEC)
@@ -303,7 +289,5 @@ def _mapped(file: int) -> np.ndarray:
     size = sealed_size(file)
     if size != mmap.PAGESIZE:
         raise MalformedError(f"a doorbell is a page, not {size} bytes")
-    try:
+    with memory_or_remedy("doorbell"):
         return map_memory(file, size).view(np.uint64)
-    except OSError as cause:
-        raise no_doorbell(cause) from cause

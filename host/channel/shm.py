@@ -14,9 +14,8 @@ import secrets
 from collections.abc import Callable
 
 from penstock.errors import DeviceError, UsageError
-from penstock.system_limits import limit_remedy
 
-from ..wire.sealed import can_seal, create_sealed, map_memory, sealed_size
+from ..wire.sealed import can_seal, create_mapped, map_memory, memory_or_remedy, sealed_size
 from .consumer import Consumer
 from .producer import Producer
 from .ring_memory import (
@@ -100,18 +99,8 @@ def create(
     size = stride * (rings - 1) + ring_bytes(slots, slot_bytes)
     if not can_seal():
         raise DeviceError("channels in shared memory need Linux: run with one worker")
-    try:
-        file = create_sealed(f"penstock-channel-{number:x}", size)
-    except OSError as cause:
-        raise DeviceError(
-            f"no shared memory of {size:,} bytes for a channel: {cause.strerror}; "
-            f"{limit_remedy(cause, 'free memory')}, or start fewer workers"
-        ) from cause
-    try:
-        memory = map_memory(file, size)
-    except (OSError, ValueError) as cause:
-        os.close(file)
-        raise _not_mapped(size, cause) from cause
+    what = f"shared memory of {size:,} bytes for a channel"
+    file, memory = create_mapped(f"penstock-channel-{number:x}", size, what)
     for at in range(rings):
         ring = memory[at * stride :][: ring_bytes(slots, slot_bytes)]
         write_head(ring, slots, slot_bytes, has_crc=crc, channel=number + at)
@@ -182,19 +171,8 @@ def attach_consumer(
 
 
 def _attach(file: int, spins: bool, at: int, rings: int) -> ShmMemory:
-    whole = 0
-    try:
-        # Of all rings but the last the size is one of whole pages.
+    with memory_or_remedy("shared memory of a channel can be mapped"):
         whole = sealed_size(file)
         stride = _whole_pages(-(-whole // rings))
-        size = whole - stride * (rings - 1)
+        size = whole - stride * (rings - 1)  # of a ring without the last page's rest
         return ShmMemory(map_memory(file, size, at * stride), spins=spins)
-    except (OSError, ValueError) as cause:
-        raise _not_mapped(whole, cause) from cause
-
-
-def _not_mapped(size: int, cause: Exception) -> DeviceError:
-    return DeviceError(
-        f"{size:,} bytes of a channel cannot be mapped: {cause}; "
-        f"{limit_remedy(cause, 'free memory')}, or start fewer workers"
-    )

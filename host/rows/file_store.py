@@ -124,7 +124,7 @@ class FileStore:
         return f"{self.root}/{name}"
 
     def _at(self, name: str) -> str:
-        return f"{self._path}/{name}"
+        return f"{self._path}/{name}" if name else self._path
 
     def make(self, folders: Iterable[str]) -> None:
         """Make missing folders; names of objects need none.

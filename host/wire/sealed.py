@@ -10,8 +10,13 @@ import fcntl
 import mmap
 import os
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import numpy as np
+
+from penstock.errors import DeviceError
+from penstock.system_limits import limit_remedy
 
 from ..device.fields import MalformedError
 
@@ -45,6 +50,44 @@ def create_sealed(name: str, size: int) -> int:
         os.close(file)
         raise
     return file
+
+
+@contextmanager
+def memory_or_remedy(what: str) -> Iterator[None]:
+    """Say what a user can do where the system gives no memory or descriptor.
+
+    Parameters
+    ----------
+    what : str
+        What cannot be made.
+
+    Raises
+    ------
+    DeviceError
+    """
+    try:
+        yield
+    except (OSError, ValueError) as cause:
+        reason = getattr(cause, "strerror", None) or cause
+        remedy = limit_remedy(cause, "free memory")
+        raise DeviceError(f"no {what}: {reason}; {remedy}, or start fewer workers") from cause
+
+
+def create_mapped(name: str, size: int, what: str) -> tuple[int, np.ndarray]:
+    """Make memory as :func:`create_sealed` does, and map it; ``what`` is its name in messages.
+
+    Raises
+    ------
+    DeviceError
+        There is no memory or descriptor for it.
+    """
+    with memory_or_remedy(what):
+        file = create_sealed(name, size)
+        try:
+            return file, map_memory(file, size)
+        except BaseException:
+            os.close(file)
+            raise
 
 
 def sealed_size(file: int) -> int:

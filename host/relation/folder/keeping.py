@@ -157,7 +157,7 @@ class RelationKeeper(RelationReader):
         self.note_newest(numbers[-1])  # before what is older goes
         # The oldest first: a reader that misses its version knows that there are newer ones.
         self._files.remove(version_name(number) for number in removed)
-        for folder in (VERSIONS, NODES):
+        for folder in ("", VERSIONS, NODES):
             remove_unfinished(self._files, folder, now - orphans_s)
         self._remove_rings(now - orphans_s)
         files = self._unneeded_files(records, kept, least, now - orphans_s)

@@ -24,7 +24,6 @@ than that (``keep_s``).
 
 from __future__ import annotations
 
-import re
 import time
 import uuid
 from collections.abc import Iterable, Iterator
@@ -36,8 +35,6 @@ from ...rows.file_store import FileStore, Listed
 from .reading import RelationReader
 from .records import HOLDS, PINS, RELATION_NAMES
 
-#: Number of a batch, with which the name of its pin begins.
-_BATCH = re.compile("[0-9]+(?=-|$)")
 #: Times that the newest version is held after another one came while that was done.
 _TRIES = 100
 
@@ -202,8 +199,8 @@ class Pins:
         FileError
         """
         names = self._files.names(f"{PINS}/{query}")
-        found = [(name, _BATCH.match(name)) for name in names]
-        old = [name for name, number in found if number is not None and int(number[0]) < batch]
+        numbers = ((name, name.partition("-")[0]) for name in names)
+        old = [name for name, number in numbers if number.isdecimal() and int(number) < batch]
         self._remove(f"{PINS}/{query}/{name}" for name in old)
 
     def unpin(self, query: str, batch: str) -> None:
@@ -215,11 +212,14 @@ class Pins:
 def remove_unfinished(files: FileStore, folder: str, before: float) -> None:
     """Remove files that were being written, before a moment of Unix time, by killed programs.
 
+    They lie in a folder or in folders of it; of the whole store, ``""``, only those at its root.
+
     Raises
     ------
     FileError
     """
-    names = [(f"{folder}/{file.name}", file) for file in files.listed(folder, deep=True)]
+    start = f"{folder}/" if folder else ""
+    names = [(start + file.name, file) for file in files.listed(folder, deep=bool(folder))]
     files.remove(
         n for n, file in names if RELATION_NAMES.has_unfinished(n) and file.changed < before
     )

@@ -21,12 +21,9 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 
-from penstock.errors import DeviceError
-from penstock.system_limits import limit_remedy
-
 from ...channel.atomics import add_word, load_acquire, replace_word, store_release
 from ...device.fields import MalformedError
-from ...wire.sealed import create_sealed, map_memory, sealed_size
+from ...wire.sealed import create_mapped, map_memory, sealed_size
 
 #: Bytes of a run below which each worker makes its own: to map one takes some 0.1 ms.
 LEAST_BYTES = 1 << 18
@@ -96,18 +93,10 @@ def create_board() -> int:
     DeviceError
         There is no memory or descriptor for it.
     """
-    file = -1
-    try:
-        file = create_sealed("penstock-runs", 8 * (_HEAD + _RUNS * _WORDS))
-        map_memory(file, sealed_size(file)).view(np.uint64)[0] = secrets.randbits(63)
-        return file
-    except OSError as cause:
-        if file >= 0:
-            os.close(file)
-        raise DeviceError(
-            f"no shared memory for the workers: {cause.strerror}; "
-            f"{limit_remedy(cause, 'free memory')}, or start fewer workers"
-        ) from cause
+    size = 8 * (_HEAD + _RUNS * _WORDS)
+    file, memory = create_mapped("penstock-runs", size, "shared memory for the workers")
+    memory.view(np.uint64)[0] = secrets.randbits(63)
+    return file
 
 
 class HostRuns:
@@ -206,8 +195,7 @@ def _written(token: int, number: int, table: pa.Table) -> tuple[int, int, pa.Tab
     counted = pa.MockOutputStream()
     _stream(counted, table)
     size = _MARK.size + counted.size()
-    file = create_sealed(f"penstock-run-{number}", size)
-    memory = map_memory(file, size)
+    file, memory = create_mapped(f"penstock-run-{number}", size, f"shared memory of {size:,} bytes")
     _MARK.pack_into(memory.data, 0, token, number)
     _stream(pa.FixedSizeBufferWriter(pa.py_buffer(memory[_MARK.size :])), table)
     return file, size, _read(memory)

@@ -13,7 +13,8 @@ import signal
 import socket
 import subprocess
 import sys
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 
 from penstock.errors import ProcessError
 from penstock.system_limits import limit_remedy
@@ -52,12 +53,10 @@ class WorkerProcess:
 
     def __init__(self, rank: int, armed: bool = True) -> None:
         self.rank = rank
-        try:
-            mine, its = socket.socketpair()
-        except OSError as cause:
-            raise _not_started(rank, cause) from cause
         environment = dict(os.environ) if armed else without_kill(dict(os.environ))
-        try:
+        with _started(rank), ExitStack() as undo:
+            mine, its = socket.socketpair()
+            undo.callback(mine.close)
             with its:
                 self._process = subprocess.Popen(
                     [sys.executable, "-P", "-m", _MODULE, str(its.fileno()), str(os.getpid())],
@@ -68,13 +67,10 @@ class WorkerProcess:
                     # Ctrl-C is for the caller, who closes the stream.
                     start_new_session=True,
                 )
+            undo.callback(self._process.wait, _GONE_S)
+            undo.callback(self._process.kill)
             self.pidfd = os.pidfd_open(self._process.pid)
-        except OSError as cause:
-            mine.close()
-            if (process := getattr(self, "_process", None)) is not None:
-                process.kill()
-                process.wait(_GONE_S)
-            raise _not_started(rank, cause) from cause
+            undo.pop_all()
         self.line = Line(mine, f"worker {rank} (process {self._process.pid})")
 
     @property
@@ -116,11 +112,15 @@ class WorkerProcess:
         return self.has_ended or bool(select.select([self.pidfd], [], [], seconds)[0])
 
 
-def _not_started(rank: int, cause: OSError) -> ProcessError:
-    remedy = limit_remedy(cause, "end other processes")
-    return ProcessError(
-        f"worker {rank} cannot be started: {cause.strerror}; {remedy}, or use fewer workers"
-    )
+@contextmanager
+def _started(rank: int) -> Iterator[None]:
+    try:
+        yield
+    except OSError as cause:
+        remedy = limit_remedy(cause, "end other processes")
+        raise ProcessError(
+            f"worker {rank} cannot be started: {cause.strerror}; {remedy}, or use fewer workers"
+        ) from cause
 
 
 def _search_path() -> str:

@@ -13,8 +13,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 
 from ...channel import Consumer, Doorbell, Producer, Ringer, spin_seconds
-from ...channel.doorbell import no_doorbell
 from ...channel.shm import attach_consumer, attach_producer, create
+from ...wire.sealed import memory_or_remedy
 from ..joining.runs import create_board
 from ..peers import PeerChannels
 
@@ -150,10 +150,8 @@ def ringer_of(bell: Doorbell) -> Ringer:
     DeviceError
         There is no descriptor for it.
     """
-    try:
+    with memory_or_remedy("doorbell"):
         event = os.dup(bell.files[0])
-    except OSError as cause:
-        raise no_doorbell(cause) from cause
     try:
         return Ringer((event, bell.files[1]))
     except BaseException:

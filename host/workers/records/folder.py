@@ -15,7 +15,7 @@ from threading import Event
 from penstock.errors import FileError
 
 from ...rows.own_names import UUID, OwnNames
-from .parts import explained, is_part
+from .parts import explained
 from .record import NAME, Record, number_of, read_record, write_record
 
 _LOCK = "lock"
@@ -24,9 +24,8 @@ _SHARED = "ranks"
 #: Seconds to wait for processes that hold the lock and have been killed.
 _LOCKED_S = 10.0
 _LOOK_S = 0.02
-#: Names of parts, by the folder's id; of earlier releases, which had none.
-_PART = r"part-[0-9]{{10}}-[0-9]{{4}}{}\.(?:state|rows)"
-_EARLIER = OwnNames(_PART.format(""))
+#: Names of parts, by the folder's id.
+_PART = r"part-[0-9]{{10}}-[0-9]{{4}}-{}\.(?:state|rows)"
 _RECORDS = OwnNames(NAME)
 
 
@@ -58,13 +57,12 @@ class CheckpointFolder:
             )
         with explained(path, "keep checkpoints"):
             path.mkdir(parents=True, exist_ok=True)
-            is_new = not (path / _LOCK).exists()
             self.lock = _opened(path, _LOCK)
         deadline = time.monotonic() + lock_s
         try:
             self._await(self.lock, deadline)
             with explained(path, "keep checkpoints"):
-                self._own = self._names(is_new)
+                self._parts = OwnNames(_PART.format(self._known_id()))
             if os.path.lexists(path / _SHARED):  # ranks of an earlier start may still write
                 with explained(path, "keep checkpoints"):
                     shared = _opened(path, _SHARED)
@@ -76,15 +74,15 @@ class CheckpointFolder:
             self.close()
             raise
 
-    def _names(self, is_new: bool) -> OwnNames:
-        """Return the names of what this folder's streams write; its id is made if it is missing."""
-        found = folder_id(self.path)
-        if not found:  # an earlier release has left the lock empty, and parts without an id
-            os.ftruncate(self.lock, 0)
+    def _known_id(self) -> str:
+        """Return the folder's id, which is made if the lock is empty: new, or of an older release.
+
+        Parts of older releases have none: these are removed only if a record names them.
+        """
+        if not folder_id(self.path):
             os.pwrite(self.lock, uuid.uuid4().hex.encode(), 0)
             os.fsync(self.lock)
-        own = _PART.format(f"-{folder_id(self.path)}")
-        return OwnNames(own, *([] if found or is_new else [_PART.format("")]))
+        return folder_id(self.path)
 
     def _await(self, lock: int, deadline: float) -> None:
         """Wait until nobody else holds a lock, and take it."""
@@ -150,7 +148,7 @@ class CheckpointFolder:
         kept = set() if record is None else {part.name for part in record.parts}
         with suppress(OSError):
             names = {entry.name for entry in self.path.iterdir()}
-            left = {name for name in names if self._is_own(name)}
+            left = {n for n in names if n in self._parts or _RECORDS.has_unfinished(n)}
             for name in names:
                 number = number_of(name)
                 if record is not None and number is not None and number < record.number:
@@ -162,12 +160,6 @@ class CheckpointFolder:
             for name in (left & names) - kept:
                 with suppress(OSError):
                     (self.path / name).unlink()
-
-    def _is_own(self, name: str) -> bool:
-        """Whether a file is a part of this folder, or an unfinished write."""
-        if _EARLIER.has(name):  # without an id, so the content must tell
-            return name in self._own and is_part(self.path / name)
-        return name in self._own or _RECORDS.has_unfinished(name)
 
     def close(self) -> None:
         """Give the folder back; workers that still run keep the lock."""

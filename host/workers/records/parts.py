@@ -6,7 +6,7 @@ import errno
 import mmap
 import struct
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -103,13 +103,6 @@ def write_part(folder: Path, name: str, blocks: Iterable[Buffer], rows: int = 0)
                 file.write(piece)
             size += len(head) + len(bytes_of)
     return PartFile(name, size, sums.hexdigest()[:_DIGITS], rows)
-
-
-def is_part(path: Path) -> bool:
-    """Whether a file begins as parts do."""
-    with suppress(OSError), path.open("rb") as file:
-        return file.read(len(_MAGIC)) == _MAGIC
-    return False
 
 
 def read_part(folder: Path, part: PartFile) -> Sequence[memoryview]:

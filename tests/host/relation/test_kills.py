@@ -82,7 +82,7 @@ def row_counts(relation: FolderRelation, number: int | None = None) -> Counter:
 
 
 @pytest.mark.parametrize(
-    "kills", [5, *(pytest.param(n, marks=pytest.mark.slow) for n in (20, 300))]
+    "kills", [5, *(pytest.param(n, marks=pytest.mark.slow) for n in (100, 300))]
 )
 def test_kill_9_at_random(tmp_path, kills):
     location = str(tmp_path / "r")

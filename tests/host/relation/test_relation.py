@@ -422,13 +422,20 @@ def test_pins_elsewhere(make, tmp_path):
 
 def test_what_a_killed_update_leaves_is_removed_later(make):
     made = make()
-    data = Path(made.name, "data")
-    (data / "0123.pages").write_bytes(b"x")
-    (data / ".0123.index.abc.partial").write_bytes(b"x")
-    sorting = data.parent / ".sort.abc"
+    data, name = Path(made.name, "data"), "0123" * 8
+    (data / f"{name}.pages").write_bytes(b"x")
+    (data / f".{name}.index.{name}.partial").write_bytes(b"x")
+    notes = [
+        data.parent / folder / f".{file}.{name}.partial"
+        for folder, file in [("", "newest.json"), ("versions", f"{9:020}.json"), ("pins/q", "1")]
+    ]
+    for note in notes:
+        note.parent.mkdir(parents=True, exist_ok=True)
+        note.write_bytes(b"x")
+    sorting = data.parent / ".sort.abcd0123"
     sorting.mkdir()
     (sorting / "run-1").write_bytes(b"x")
-    killed = data.parent.with_name(".new.0123.partial")
+    killed = data.parent.with_name(f".new.{name}.partial")
     (killed / "data").mkdir(parents=True)
     make(name="new")
     assert killed.exists()  # a build may be writing it
@@ -439,9 +446,9 @@ def test_what_a_killed_update_leaves_is_removed_later(make):
     make(name="new")
     assert not killed.exists()
     assert made.vacuum(keep_s=0).files == 0  # an update may be writing them
-    assert sorting.exists()
+    assert all(one.exists() for one in (sorting, *notes))
     assert made.vacuum(orphans_s=-1).files == 2
-    assert not sorting.exists()
+    assert not any(one.exists() for one in (sorting, *notes))
     assert len(list(data.iterdir())) == 2
 
 

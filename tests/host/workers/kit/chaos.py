@@ -63,6 +63,8 @@ class Round:
         self.foreign.put(self.folder / "checkpoint")
         for target in [*targets, ""]:
             is_over = self._start(target, WORKERS[self.starts % len(WORKERS)], rng)
+            self.foreign.require_untouched()
+            self.foreign.put(self.folder / "checkpoint")  # copies of what is there now, too
             if is_over and target:
                 continue  # it was too quick, or went on with other workers
             if is_over:
