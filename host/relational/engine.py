@@ -109,6 +109,8 @@ class RelationalEngine:
                 f"a part of the query cannot be computed: {_first_line(error)}"
             ) from error
         except RuntimeError as error:
+            if "interrupt" not in str(error).lower():
+                raise
             if threading.current_thread() is threading.main_thread():
                 raise KeyboardInterrupt from error  # DuckDB has taken the signal
             raise DataError(f"a part of the query has ended early: {_first_line(error)}") from error

@@ -115,6 +115,11 @@ def param(name: str, value: Any) -> Expr:
         return number(repr(value))
     if isinstance(value, int) and value.bit_length() > ops.MAX_BITS:
         raise QueryError(f"parameter {name} has more than {ops.MAX_BITS} bits")
+    if isinstance(value, str) and not value.isascii():
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            raise QueryError(f"parameter {name} has half a character: {value!r}") from None
     if value is None or isinstance(value, bool | int | float | str | bytes):
         return ops.const(value)
     raise QueryError(

@@ -176,7 +176,7 @@ REFUSED = {
     "no end": ("SELECT c.campaign, count(*) FROM e JOIN c ON e.ad = c.ad GROUP BY 1",
                {}, QueryError, "add the event time to GROUP BY"),
     "outer": ("SELECT e.kind, count(*) FROM e LEFT JOIN c ON e.ad = c.ad GROUP BY e.kind",
-              {}, QueryError, "aggregates over a LEFT OUTER JOIN"),
+              {}, QueryError, "add the event time to GROUP BY"),
 }  # fmt: skip
 
 

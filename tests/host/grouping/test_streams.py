@@ -115,7 +115,7 @@ def test_groups_leave_in_one_order_for_any_cut():
     table = table.cast(SCHEMA)
     found = []
     for size in (1, 37, 500):
-        with opened(disorder=10) as stream:
+        with opened(disorder=timedelta(seconds=10)) as stream:
             for batch in table.to_batches(max_chunksize=size):
                 stream.push("a", batch)
             found.append(stream.close())
@@ -125,7 +125,7 @@ def test_groups_leave_in_one_order_for_any_cut():
 
 
 def test_a_group_leaves_when_no_row_of_it_can_follow():
-    with opened(disorder=3) as stream:
+    with opened(disorder=timedelta(seconds=3)) as stream:
         stream.push("a", rows((1, 1, 0), (2, 1, 9)))
         stream.push("a", rows((1, 1, 12)))  # 9 may follow
         assert stream.poll().num_rows == 0
@@ -378,7 +378,7 @@ def test_clocks_that_are_put_back(unit):
 def test_equal_rows_of_min_by_go_by_time_then_feed_then_row():
     query = QUERY.replace("sum(x) AS s", "min_by(x, 0 * k) AS s, max_by(x, 0 * k) AS m")
     for latency_s in (0.0, 60.0):
-        with opened(query, flow=Flow(latency_s=latency_s), disorder=9) as stream:
+        with opened(query, flow=Flow(latency_s=latency_s), disorder=timedelta(seconds=9)) as stream:
             stream.register("a", "first")
             stream.register("a", "second")
             stream.push("a", rows((1, 1, 3), (1, 2, 1)), feed="second")

@@ -126,7 +126,7 @@ def test_arguments_and_rows_are_checked_and_nothing_is_taken() -> None:
         opened(2, query="SELECT k, count(*) AS n FROM a GROUP BY k", unique={"a": "k"})
     with pytest.raises(QueryError, match="a stream never knows that these groups are complete"):
         opened(2, query="SELECT k, count(*) AS n FROM a GROUP BY k")
-    with pytest.raises(UsageError, match="device is given, but the query is over one"):
+    with pytest.raises(UsageError, match="device= is not for a query over one table"):
         opened(2, device="amaranth")
     with opened(1) as stream:
         with pytest.raises(SchemaError, match="a batch of a has no column k"):
