@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime
+import json
+import random
 import re
 import shutil
 from collections.abc import Sequence
@@ -17,7 +19,7 @@ import penstock
 from penstock.api.lookups import schema_of
 from penstock.errors import FileError, PenstockError, QueryError
 from penstock.host.join.lookup.source import RelationTable
-from penstock.host.relation import FolderRelation, RelationOptions, build, open_folder
+from penstock.host.relation import FolderRelation, RelationOptions, build, file_store, open_folder
 from penstock.host.relation.folder.records import version_name
 from tests.host.node.kit import nodes_of
 from tests.penstock.cli.conftest import cli
@@ -29,6 +31,7 @@ QUERY = "SELECT s.id, d.v FROM s LEFT JOIN dim {} d ON s.k = d.k"
 GROUPS = (
     "SELECT s.k, count(d.v) AS n, max(d.v) AS v FROM s LEFT JOIN dim {} d ON s.k = d.k GROUP BY s.k"
 )
+EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 #: What each version has, by number.
 STORED = {
     1: {n: f"one {n}" for n in range(8)},
@@ -159,6 +162,22 @@ def test_times(clause: str, folder: Path) -> None:
             assert rows(found) == wanted(version)
 
 
+def test_times_to_the_microsecond(folder: Path) -> None:
+    """Also where a float of seconds lies between two microseconds."""
+    draw = random.Random(5)
+    with closing(open_folder(folder, "is opened")) as made:
+        files = file_store(str(folder))
+        values = files.get_json(version_name(1))
+        for _ in range(60):
+            at = 1.1e9 + draw.random() * 5e8
+            files.put_json(version_name(1), {**values, "created": at})
+            step = datetime.timedelta(microseconds=1)
+            micros = (datetime.datetime.fromtimestamp(at, datetime.UTC) - EPOCH) // step
+            assert made.number_at(micros) == 1
+            with pytest.raises(FileError, match="has no version of that time"):
+                made.number_at(micros - 1)
+
+
 def test_versions_under_names_of_their_own(folder: Path) -> None:
     given = {"s": STREAM, "d1": penstock.relation(folder), "d3": penstock.relation(folder)}
     query = (
@@ -222,8 +241,8 @@ def test_command_line(number: int, folder: Path, cli) -> None:
 
 
 REFUSED: dict[str, Sequence[str]] = {
-    "VERSION AS OF 4": ("VERSION AS OF 4: ", "never had a version 4; versions there are 1, 2, 3"),
-    "VERSION AS OF 0": ("never had a version 0",),
+    "VERSION AS OF 4": ("VERSION AS OF 4: ", "has no version 4; versions there are 1, 2, 3"),
+    "VERSION AS OF 0": ("has no version 0",),
     "VERSION AS OF 1.5": ("a version is a whole number",),
     "VERSION AS OF -1": ("a version is a whole number",),
     "VERSION AS OF 1 / 0": ("a version is a whole number",),

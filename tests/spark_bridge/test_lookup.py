@@ -173,7 +173,7 @@ def test_a_version_that_the_query_names(spark, place, rows, tmp_path):
     assert re.search(r"version +1 for all rows, as the query says", explain(spark, one, tables))
     # It is pinned.
     assert made.vacuum(keep_s=0).versions == 0
-    with pytest.raises(FileError, match=r"VERSION AS OF 3: .* never had a version 3"):
+    with pytest.raises(FileError, match=r"VERSION AS OF 3: .* has no version 3"):
         sql(spark, one.replace("OF 1", "OF 3"), tables)
     with pytest.raises(QueryError, match=r"only a relation \(penstock.relation\) has versions"):
         sql(spark, LEFT.replace("orders o", "orders VERSION AS OF 1 o"), tables)

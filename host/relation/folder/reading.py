@@ -235,7 +235,9 @@ class RelationReader(Relation):
             There was none, or it is not known, since versions of that time are gone.
         """
         made = {n: r.created for n in self.numbers() if (r := self.version_record(n)) is not None}
-        number = max((n for n, at in made.items() if round(at * 1e6) <= time_us), default=0)
+        # Rounded as Python's datetime does, which at * 1e6 is not.
+        micros = {n: int(at) * 1_000_000 + round(at % 1 * 1e6) for n, at in made.items()}
+        number = max((n for n, at in micros.items() if at <= time_us), default=0)
         following = min((n for n in made if n > number), default=None)
         if following is None or (number and following == number + 1):
             return number
@@ -253,7 +255,7 @@ class RelationReader(Relation):
     def _gone(self, number: int) -> FileError:
         if not 0 < number <= self.newest():
             return FileError(
-                f"{self.name} never had a version {number}; versions there are {self._there()}"
+                f"{self.name} has no version {number}; versions there are {self._there()}"
             )
         return FileError(
             f"version {number} of {self.name} is gone; versions there are {self._there()}. Keep "

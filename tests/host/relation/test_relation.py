@@ -327,7 +327,7 @@ def test_versions_stay_what_they_are(make):
     assert [len(c) for c in changed] == [2, 2, 1, 0, 0]
     assert set(changed[0]) == set(hash_of(made, [1, 2]))
     assert made.version(3).changed_since(4) is None
-    with pytest.raises(FileError, match=r"never had a version 6; versions there are 1, 2, 3"):
+    with pytest.raises(FileError, match=r"has no version 6; versions there are 1, 2, 3"):
         made.version(6)
 
 
