@@ -31,7 +31,7 @@ class OwnNames:
     """
 
     def __init__(self, *patterns: str) -> None:
-        self._whole = re.compile("|".join(f"(?:{one})" for one in patterns) or "(?!)", re.ASCII)
+        self._whole = re.compile("|".join(f"(?:{one})" for one in patterns) or "(?!)")
 
     def has(self, name: str) -> bool:
         """Whether a name is one of a finished file."""

@@ -71,15 +71,19 @@ def test_whole_names(tmp_path) -> None:
 def test_what_is_left_of_a_build(tmp_path, own) -> None:
     """Files of the user stay, also with the names of our folders, and links."""
     foreign, place, name = ForeignFiles(), tmp_path / ".r.x.partial", uuid4().hex
+    link = place / f"data/{uuid4().hex}.index"
     for file in ("relation.json", f"data/{name}.pages", f".newest.json.{name}.partial"):
         (place / file).parent.mkdir(parents=True, exist_ok=True)
         (place / file).touch()
     if own:
         foreign.put(place, *own)
         (place / "holds").symlink_to("mine.d")
+        (place / "versions.d").mkdir()
+        link.symlink_to("../mine.d/mine")
     RELATION_NAMES.clear(place)
     left = {path for path in place.rglob("*") if path not in foreign}
-    assert left == ({place / "data", place / "holds"} if own else set())
+    kept = {place / "data", place / "holds", place / "versions.d", link} if own else set()
+    assert left == kept
     assert place.exists() is bool(own)
     if own:
         foreign.require_untouched()

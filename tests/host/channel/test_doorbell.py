@@ -45,6 +45,16 @@ def test_files_that_are_no_doorbell_are_refused(bell: Doorbell):
         os.close(file)
 
 
+def test_a_closed_doorbell_keeps_no_descriptor():
+    """Not even while an interrupt's frames refer to it: its mapping has a descriptor, too."""
+    before = len(os.listdir("/proc/self/fd"))
+    bell = Doorbell.create()
+    ringer = ringer_of(bell)
+    bell.close()
+    ringer.close()
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
 def test_what_is_ready_needs_no_wait(bell: Doorbell):
     assert bell.wait(lambda: True, 0.0)
 

@@ -108,6 +108,8 @@ def test_a_port_out_of_range(device: Device) -> None:
 
 
 def test_slow_senders_are_few_and_do_not_stay(monkeypatch) -> None:
+    assert exporter._Request.timeout == exporter._PATIENCE_S
+    monkeypatch.setattr(exporter._Request, "timeout", 10 * WAIT_S)  # only their number ends them
     server = serve_metrics(dict, 0)
     with ExitStack() as stack:
         stack.callback(server.close)
