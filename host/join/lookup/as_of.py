@@ -33,7 +33,7 @@ _OF = re.compile(r"\b(?:OF|FOR)\b", re.IGNORECASE)
 
 def at_versions(
     query: str, tables: Mapping[str, T], options: QueryOptions
-) -> tuple[str, Mapping[str, T]]:
+) -> tuple[str, Mapping[str, T | RelationTable]]:
     """Let relations stand for their versions that a query names by AS OF.
 
     Returns
