@@ -1,4 +1,4 @@
-"""Which options each kind of query uses: one table, for Python, the command line and Spark.
+"""Table of the kinds of query that use each option, for Python, the command line and Spark.
 
 A query in parts uses what one of its parts uses. Options that a caller wrote and that have no
 effect are refused, whatever their values are, once the query is compiled.
@@ -17,7 +17,7 @@ from .plan.query import JoinQuery
 
 
 class Kind(Enum):
-    """A kind of query, in words of its author."""
+    """A kind of query, as messages call it."""
 
     TIME = "a join over a time window"
     ROWS = "a join over a ROWS window"
@@ -26,14 +26,14 @@ class Kind(Enum):
     GROUPS = "a query over one table"
     LOOKUP = "a look-up in a relation"
     STATIC = "a look-up in a static table"
-    GROUPED_LOOKUP = "groups of what is looked up"
+    GROUPED_LOOKUP = "groups of looked-up rows"
     PLAIN = "a query without a windowed join, a look-up or groups that Penstock runs"
     #: Beside another kind: it has aggregates.
     GROUPED = "a query with groups"
 
 
 class Way(Enum):
-    """How a query runs, in words of its author, and why some options then have no effect."""
+    """Way in which a query runs, as messages call it, and why some options then do nothing."""
 
     WORKERS = ("worker processes", "each knows the query and the name of the device alone")
     PARTS = ("a query that is run in parts (penstock explain shows them)", "it is about one join")
@@ -45,12 +45,12 @@ class Way(Enum):
 
 @dataclass(frozen=True)
 class Use:
-    """What uses an option.
+    """Kinds of query that use an option.
 
     Parameters
     ----------
     kinds : collection of Kind
-        One of them is enough.
+        A query of one of these uses it, unless it runs in a way of ``never``.
     why : str
         Why other kinds of query do not.
     never : collection of Way
@@ -62,7 +62,7 @@ class Use:
 
 
 class UnusedError(MistakenError, UsageError):
-    """An option has no effect on the query that it is given with."""
+    """An option was given that has no effect on its query."""
 
     def __init__(self, option: str, query: str, why: str, spelling: str | None = None) -> None:
         super().__init__(option, query, why, spelling)
@@ -74,7 +74,7 @@ class UnusedError(MistakenError, UsageError):
         return f"{shown} is not for {query}: {why}; leave {shown} out"
 
     def spelled(self, spelling: str) -> UnusedError:
-        """The error, with the option as its caller wrote it."""
+        """Return the error with the option as its caller wrote it."""
         option, query, why, _ = self.args
         return UnusedError(option, query, why, spelling)
 
@@ -113,7 +113,7 @@ QUERY = {
 #: Options of :func:`penstock.sql`.
 TABLES = {
     **QUERY,
-    "disorder": Use(_JOINS, "only rows of a window must come in some order", {Way.WORKERS}),
+    "disorder": Use(_JOINS, "only rows of a window need an order", {Way.WORKERS}),
     "device": _DEVICE,
     "operator": Use(_JOINS, "operators join two tables", {Way.WORKERS}),
     "pruning": Use(_WINDOWS | LOOKUPS, "it leaves out no pairs", {Way.WORKERS}),
@@ -179,7 +179,7 @@ SPARK = {
     **dict.fromkeys(("device", "device_options", "lanes", "partitioning", "ordered"), _IN_SPARK),
     "keys": Use(
         _JOINS,
-        "rows that are looked up are sent by the relation's key, with partitioning='arcs'",
+        "partitioning='arcs' sends its rows by the relation's key",
     ),
     "memory_bytes": _RELATION,
     "pins": Use(LOOKUPS, _RELATION.why, {Way.BATCH}),
@@ -200,7 +200,7 @@ _RUN_AS = {Kind.ROWS: Kind.OPERATOR, Kind.LOOKUP: Kind.STATIC}
 
 
 def kinds_of(query: JoinQuery | GroupQuery, looks_up: bool) -> set[Kind]:
-    """What a compiled query is.
+    """Return the kinds that a compiled query is of.
 
     Parameters
     ----------
@@ -210,19 +210,19 @@ def kinds_of(query: JoinQuery | GroupQuery, looks_up: bool) -> set[Kind]:
     if isinstance(query, GroupQuery):
         return {Kind.GROUPS if query.lookup is None else Kind.GROUPED_LOOKUP}
     if looks_up:
-        found = Kind.LOOKUP
+        kind = Kind.LOOKUP
     elif query.sessions is not None:
-        found = Kind.SESSIONS
+        kind = Kind.SESSIONS
     elif query.is_rows:
-        found = Kind.ROWS
+        kind = Kind.ROWS
     else:
-        found = Kind.TIME
-    return {found} if query.aggregation is None else {found, Kind.GROUPED}
+        kind = Kind.TIME
+    return {kind} if query.aggregation is None else {kind, Kind.GROUPED}
 
 
 @dataclass(frozen=True)
 class Entrance:
-    """A call, by the options that its caller wrote.
+    """Call of a public function or command, with the options that its caller wrote.
 
     Parameters
     ----------
@@ -230,7 +230,7 @@ class Entrance:
     options : frozenset of str
         Options that the caller wrote.
     ways : frozenset of Kind and Way
-        How the query runs. A kind among them stands for the one that the text alone says.
+        How the query runs. A kind among them takes the place of the kind that its text has.
     """
 
     table: Mapping[str, Use]
@@ -244,22 +244,22 @@ class Entrance:
         values: Mapping[str, Any],
         *ways: Kind | Way,
     ) -> Entrance:
-        """The call of a function, by its local variables before any is changed.
+        """Make the entrance of a running function from its local variables, before any changes.
 
-        Its ``**options`` are the variable of this name.
+        Its ``**options``, if it takes any, must have this name.
         """
         defaults = function.__kwdefaults__ or {}
         options = {name for name, default in defaults.items() if values[name] is not default}
-        others = values.get("options") or {}
-        options |= {name for name in table if others.get(name) is not None}
+        keywords = values.get("options") or {}
+        options |= {name for name in table if keywords.get(name) is not None}
         return Entrance(table, frozenset(options), frozenset(ways))
 
     def also(self, *ways: Kind | Way) -> Entrance:
-        """The call of a query that runs in these ways, too."""
+        """Return the same call, of a query that also runs in these ways."""
         return replace(self, ways=self.ways | set(ways))
 
     def refuse_unused(self, kinds: Collection[Kind]) -> None:
-        """Refuse options that a query of these kinds, or with parts of them, does not use.
+        """Refuse options that no query of these kinds uses.
 
         Raises
         ------

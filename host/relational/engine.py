@@ -113,7 +113,7 @@ class RelationalEngine:
                 raise
             if threading.current_thread() is threading.main_thread():
                 raise KeyboardInterrupt from error  # DuckDB has taken the signal
-            raise DataError(f"a part of the query has ended early: {_first_line(error)}") from error
+            raise DataError(f"DuckDB stopped a part of the query: {_first_line(error)}") from error
         finally:
             for name in tables:
                 self._connection.unregister(name)
@@ -137,7 +137,7 @@ class RelationalEngine:
 
 
 def _readable(table: pa.Table, text: str) -> pa.Table:
-    """Leave out columns of types that the database does not read.
+    """Leave out columns of types that DuckDB does not read.
 
     Raises
     ------
@@ -148,7 +148,7 @@ def _readable(table: pa.Table, text: str) -> pa.Table:
     for field in unread:
         if re.search(rf"\b{re.escape(field.name)}\b", text, re.IGNORECASE):
             raise DataError(
-                f"column {field.name} is a {field.type}, which no SQL around a join computes with: "
+                f"column {field.name} is a {field.type}, which DuckDB does not compute with: "
                 "cast it before, to a decimal of at most 38 digits or a float of 32 or 64 bits"
             )
     return table.drop_columns([field.name for field in unread])

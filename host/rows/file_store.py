@@ -98,7 +98,7 @@ class FileStore:
             return
         if "://" not in location:
             raise UsageError(
-                f"{place.shown} is written {location}, as a pathlib.Path of it is; give it as text"
+                f"{location} lacks a slash of {place.shown}, as in a pathlib.Path; give it as text"
             )
         if place.scheme not in _SCHEMES:
             raise UsageError(

@@ -55,7 +55,10 @@ class _Files:
             self.paths = inside
         kinds = {_kind(one) for one in self.paths}
         if len(kinds) > 1:
-            raise FileError(f"{self.path} has files of several formats: {', '.join(sorted(kinds))}")
+            shown = ", ".join(sorted(kinds))
+            raise FileError(
+                f"{self.path} has files of several formats: {shown}; give a pattern for one of them"
+            )
         self.kind = kinds.pop()
         self._format = formats(csv)[self.kind]
 
@@ -141,12 +144,12 @@ def read_table(
 def read_batches(
     path: str | PathLike, rows: int, csv: CsvFormat = CSV
 ) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
-    """Schema of a table in files, and its rows, so many at a time at most.
+    """Schema of a table in files, and its rows in batches of at most ``rows``.
 
     Raises
     ------
     FileError
-        As for :func:`read_table`, perhaps later.
+        As for :func:`read_table`; also while the batches are read.
     """
     with _explained(path, "read"):
         files = _Files(path, csv)

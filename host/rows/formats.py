@@ -47,7 +47,7 @@ class Format(Protocol):
     def schema(self, path: Path) -> pa.Schema: ...
 
     def table(self, path: Path, columns: Sequence[str] | None) -> pa.Table:
-        """Rows of a file, of these columns if it has them."""
+        """Rows of a file, with the columns that it has of these; None stands for all."""
         ...
 
     def batches(self, path: Path, rows: int) -> Iterator[pa.RecordBatch]: ...
@@ -113,7 +113,7 @@ class CsvFormat:
     Raises
     ------
     UsageError
-        The delimiter is none.
+        The delimiter is not one ASCII character, or is a quote or the end of a line.
     """
 
     delimiter: str = ","
@@ -123,7 +123,7 @@ class CsvFormat:
     def __post_init__(self) -> None:
         if len(self._separator) != 1 or not self._separator.isascii() or self._separator in '"\r\n':
             raise UsageError(
-                f"delimiter takes one character, such as ; or \\t for a tab, not {self.delimiter!r}"
+                f"delimiter is one ASCII character, such as ; or \\t (tab), not {self.delimiter!r}"
             )
 
     @property
@@ -131,16 +131,16 @@ class CsvFormat:
         return "\t" if self.delimiter == "\\t" else self.delimiter
 
     def schema(self, path: Path) -> pa.Schema:
-        """Schema of a file, for which all of it is read."""
+        """Schema of a file; types are told from all its values, so all of it is read."""
         return self.table(path, None).schema
 
     def table(self, path: Path, columns: Sequence[str] | None) -> pa.Table:
-        """Rows of a file, or some of its columns."""
+        """Rows of a file, with the columns that it has of these; None stands for all."""
         table = pacsv.read_csv(path, **self._options())
         return _chosen(table.rename_columns(self._names(table.schema)), columns)
 
     def batches(self, path: Path, rows: int) -> Iterator[pa.RecordBatch]:
-        """Rows of a file; the first batch is there for its schema, even without rows."""
+        """Rows of a file in batches; an empty first one has the schema if there are none."""
         with pacsv.open_csv(path, **self._options(block_size=_TEXT_BYTES)) as reader:
             schema = pa.schema(
                 [

@@ -1,4 +1,4 @@
-"""Places of files as users name them, by path or URI: every entrance reads them here."""
+"""Paths and URIs of files, read in one place for Python, the command line and Spark."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(/+)")
 
 @dataclass(frozen=True)
 class Location:
-    """A place of files.
+    """Place of files: a path or a URI.
 
     Parameters
     ----------
     text : str
-        As it was named.
+        As the user wrote it.
     scheme : str
         In lower case; "" for a path and for a ``file:`` URI.
     path : Path or None
@@ -45,11 +45,11 @@ class Location:
         Raises
         ------
         UsageError
-            It is empty, has a NUL, or is a ``file:`` URI of another machine or with options.
+            It is empty, has a NUL, or is a ``file:`` URI with another host or a query.
         """
         text = fspath(named)
         if not isinstance(text, str) or not text or "\0" in text:
-            raise UsageError(f"a path is text without a NUL, not {named!r}")
+            raise UsageError(f"a path is text, not empty and without a NUL, not {named!r}")
         match = _URI.match(text)
         if match is None:
             return cls(text, "", Path(text), text)
@@ -87,7 +87,7 @@ def local_path(named: str | PathLike, what: str = "files of this machine are use
 
 
 def matched(path: Path) -> Sequence[Path]:
-    """Files that a path with ``*``, ``?`` or ``[`` matches, in order; any other path by itself."""
+    """Return the files that a pattern matches, in order; a path that is none is returned alone."""
     if not has_magic(str(path)) or path.exists():
         return [path]
     return [Path(one) for one in sorted(glob(str(path), recursive=True))]

@@ -1,4 +1,4 @@
-"""Names that Penstock gives to files, by which it knows its own before it removes any.
+"""Names that Penstock gives to files: it removes no file of another name.
 
 Folders are the user's: other files may lie beside ours, and have names like ours. So a file is
 removed only if its whole name is one that Penstock writes there, or that of an unfinished write of
@@ -34,21 +34,21 @@ class OwnNames:
         self._whole = re.compile("|".join(f"(?:{one})" for one in patterns) or "(?!)")
 
     def has(self, name: str) -> bool:
-        """Whether a name is one of a finished file."""
+        """Whether a finished file has this name."""
         return self._whole.fullmatch(name) is not None
 
     def has_unfinished(self, name: str) -> bool:
-        """Whether a name is one of an unfinished write."""
-        found = _UNFINISHED.fullmatch(name)
-        return found is not None and self.has(found[1] + found[2])
+        """Whether an unfinished write has this name."""
+        match = _UNFINISHED.fullmatch(name)
+        return match is not None and self.has(match[1] + match[2])
 
     def __contains__(self, name: str) -> bool:
         return self.has(name) or self.has_unfinished(name)
 
     def clear(self, folder: Path) -> None:
-        """Remove the folder's own files, and own folders that are empty then, this one included.
+        """Remove files and emptied folders of these names, and the folder if nothing is left in it.
 
-        What cannot be removed stays.
+        Whatever cannot be removed stays.
         """
         for path in sorted(folder.rglob("*"), reverse=True):  # files before their folders
             name, is_folder = path.relative_to(folder).as_posix(), path.is_dir()
@@ -59,7 +59,7 @@ class OwnNames:
             folder.rmdir()
 
     def clear_trees(self, folder: Path) -> None:
-        """Remove own files of a folder, and folders of such names with all that is in them."""
+        """Remove a folder's files with these names, and its folders with all that is in them."""
         for path in folder.iterdir():
             if path.name not in self:
                 continue

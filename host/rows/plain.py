@@ -36,7 +36,7 @@ def _plain(field: pa.Field) -> pa.Field:
 
 
 def received_type(dtype: pa.DataType) -> pa.DataType:
-    """Return a type with dictionaries at its top only, and without runs and views."""
+    """Return a type without runs and views, and without dictionaries inside nested types."""
     if pa.types.is_dictionary(dtype):
         return pa.dictionary(dtype.index_type, plain_type(dtype.value_type), dtype.ordered)
     return plain_type(dtype)
@@ -51,7 +51,7 @@ def relaid(array: pa.Array, dtype: pa.DataType) -> pa.Array:
 
 
 def decoded(array: pa.Array) -> pa.Array:
-    """Return the values of dictionaries, runs and views of lists, and what extensions store."""
+    """Return an array without a dictionary, runs, list views or an extension at its top."""
     if pa.types.is_run_end_encoded(array.type):
         return decoded(pc.call_function("run_end_decode", [array]))
     if isinstance(array, pa.DictionaryArray):

@@ -1,7 +1,7 @@
-"""Rows that callers give, in the types with which a table or a stream goes on.
+"""Conversion of the rows that a caller gives to the types that a table or stream works with.
 
-Only what loses nothing is changed: a column of nothing but NULL, text and bytes however Arrow lays
-them out, numbers and times in a type or unit that holds each of their values.
+No conversion loses anything: a column of nothing but NULL gets any type, text and bytes another
+layout of Arrow, numbers and times a type or unit that holds each of their values.
 """
 
 from __future__ import annotations
@@ -37,20 +37,20 @@ _KINDS = (
 
 
 def arrow_table(rows: Any, what: str, *, also: str = "") -> pa.Table:
-    """Return rows as Arrow has them.
+    """Return rows as an Arrow table.
 
     Parameters
     ----------
     rows : Table, RecordBatch, or anything with the Arrow C stream interface
     what : str
-        For messages.
+        What the rows are, for messages: "table t".
     also : str
-        What else the caller takes, for messages.
+        What else may be given in their place, for messages: "a path, ".
 
     Raises
     ------
     UsageError
-        They are no rows.
+        The object has no rows for Arrow.
     """
     if isinstance(rows, pa.Table):
         return rows
@@ -71,7 +71,7 @@ def arrow_table(rows: Any, what: str, *, also: str = "") -> pa.Table:
 
 
 def received_schema(schema: pa.Schema) -> pa.Schema:
-    """Return the schema with which rows of a schema go on: without runs and views."""
+    """Return a schema with its columns in their :func:`received_type`."""
     return pa.schema(
         [field.with_type(received_type(field.type)) for field in schema], schema.metadata
     )
@@ -102,9 +102,9 @@ def one_batch(rows: Any, schema: pa.Schema, source: str) -> pa.RecordBatch:
     Raises
     ------
     UsageError
-        They are no rows.
+        The object has no rows for Arrow.
     SchemaError
-        A column is missing, or has another type, which does not hold its values.
+        A column is missing or there twice, or its values do not all fit the source's type.
     DataError
         A column is too large for one batch.
     """
@@ -143,14 +143,15 @@ def fitted(array: pa.Array, field: pa.Field, where: str, declared: str, first: i
     Parameters
     ----------
     where, declared : str
-        For messages: whose column it is, and words before the type that it must have.
+        For messages: whose column it is ("a batch of t"), and who wants the field's type ("the
+        stream was opened with").
     first : int
         Row of the first value.
 
     Raises
     ------
     SchemaError
-        The type does not hold all values.
+        A value does not fit the field's type.
     """
     if array.type == field.type:
         return array
@@ -165,7 +166,7 @@ def fitted(array: pa.Array, field: pa.Field, where: str, declared: str, first: i
 
 
 def _is_kin(one: pa.DataType, other: pa.DataType) -> bool:
-    """Whether values of a type may be written in another one."""
+    """Whether some values of a type can be converted to another one."""
     one, other = _bare(one), _bare(other)
     if types.is_null(one) or one == other:
         return True
@@ -186,14 +187,14 @@ def _is_list(dtype: pa.DataType) -> bool:
 
 
 def _bare(dtype: pa.DataType) -> pa.DataType:
-    """Return the type of the values of dictionaries and runs, and of what extensions store."""
+    """Return a type without dictionaries, runs and extensions around it."""
     if types.is_dictionary(dtype) or types.is_run_end_encoded(dtype):
         return _bare(dtype.value_type)
     return dtype.storage_type if isinstance(dtype, pa.BaseExtensionType) else dtype
 
 
 def _written(array: pa.Array, dtype: pa.DataType) -> pa.Array | None:
-    """Return an array in another type; None if that would lose something."""
+    """Return an array in another type; None if a value would change."""
     if isinstance(dtype, pa.BaseExtensionType):
         stored = _written(array, dtype.storage_type)
         return None if stored is None else dtype.wrap_array(stored)
@@ -202,7 +203,7 @@ def _written(array: pa.Array, dtype: pa.DataType) -> pa.Array | None:
         return pa.nulls(len(plain), dtype)
     try:
         written = _cast(plain, dtype)
-        # Of these Arrow tells no loss.
+        # Arrow does not tell when a cast of these changes a value.
         may_lose = (types.is_floating, types.is_decimal, types.is_date)
         if any(is_one(t) for is_one in may_lose for t in (plain.type, dtype)):
             return written if _is_same(_cast(written, plain.type), plain) else None
@@ -217,16 +218,16 @@ def _cast(array: pa.Array, dtype: pa.DataType) -> pa.Array:
 
 
 def _between(one: pa.DataType, other: pa.DataType) -> pa.DataType | None:
-    """Return a type by way of which Arrow casts what it does not cast at once."""
+    """Return an intermediate type for a cast that Arrow needs two steps for; else None."""
     if types.is_dictionary(other):
         return other.value_type
     if types.is_decimal(one) == types.is_decimal(other):
         return None
     if types.is_float16(one) or types.is_float16(other):
         return pa.float64()
-    if types.is_decimal(one):  # narrow ones are compared with bounds that they do not hold
+    if types.is_decimal(one):  # Arrow checks a range whose ends a narrow decimal cannot hold
         return pa.decimal256(76, one.scale)
-    # Else it asks for room for all integers of the type.
+    # Without this Arrow wants a decimal with room for all integers of the type.
     return pa.decimal128(20, 0) if types.is_integer(one) else None
 
 
@@ -238,7 +239,7 @@ def _is_same(one: pa.Array, other: pa.Array) -> bool:
 
 
 def _first_lost(array: pa.Array, dtype: pa.DataType) -> int:
-    """Return the first row whose value cannot be written in a type."""
+    """Return the position of the first value that does not fit a type."""
     low, high = 0, len(array) - 1
     while low < high:
         middle = (low + high) // 2
@@ -250,7 +251,7 @@ def _first_lost(array: pa.Array, dtype: pa.DataType) -> int:
 
 
 def _shown(value: pa.Array) -> str:
-    """Write the only value of an array for people."""
+    """Return the only value of an array as text."""
     try:
         return str(decoded(value).cast(pa.string())[0])
     except pa.ArrowException:

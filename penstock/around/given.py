@@ -17,7 +17,9 @@ from .parts import PartError
 
 
 def name_tables(tree: exp.Query, known: Collection[str]) -> None:
-    """Write the names of tables that are given by their aliases, in the tree itself.
+    """Put the name under which a table is given in the place of its name in the query.
+
+    A caller may give a table under its alias. The tree itself is changed.
 
     Raises
     ------
@@ -63,7 +65,7 @@ _MOST_NODES, _MOST_SELECTS, _MOST_LEVELS = 20_000, 300, 900
 
 
 def check_size(tree: exp.Query) -> None:
-    """Refuse a query whose parts would take more than some seconds to find.
+    """Refuse a query that is so large that splitting it would take more than some seconds.
 
     Raises
     ------
@@ -89,7 +91,7 @@ def check_size(tree: exp.Query) -> None:
 
 
 def check_fields(tree: exp.Query, schemas: Mapping[str, pa.Schema]) -> None:
-    """Refuse tables with names that a database takes for others.
+    """Refuse tables with a column, or nested field, whose name DuckDB cannot have.
 
     Raises
     ------
@@ -106,7 +108,7 @@ def check_fields(tree: exp.Query, schemas: Mapping[str, pa.Schema]) -> None:
 
 
 def _names(fields: pa.Schema | pa.DataType) -> Iterator[str]:
-    """Names of columns, and of the fields in them."""
+    """Yield the names of columns, and of the fields in them."""
     for field in fields:
         yield field.name
         nested = [field.type]

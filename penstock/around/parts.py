@@ -23,16 +23,16 @@ class PartError(QueryError):
     """What surrounds a join is wrong."""
 
     def beside(self, why: QueryError) -> QueryError:
-        """The reason to tell, beside the one why the query is not one join.
+        """Choose the error to raise: this one, or the reason why the query is not one join.
 
-        That one is of the text itself, such as an unknown column, unless parts may do what it is
-        about: then it is no obstacle, and this error is.
+        A reason such as an unknown column holds for parts, too, so it is raised. A
+        :class:`BeyondError` does not, so this error is.
         """
         return self if isinstance(why, BeyondError) else why
 
 
 class NoJoinError(PartError):
-    """Penstock joins nothing in the query; the reason is why the whole is not one join."""
+    """The query has no part that Penstock joins; raised is why the whole is not one join."""
 
     def beside(self, why: QueryError) -> QueryError:
         return why
@@ -128,7 +128,7 @@ class Split:
         Of the output columns.
     schemas : mapping of table or part to Schema
     words : Words
-        The user's, for names of parts and their columns.
+        The user's words for names of parts and their columns.
     """
 
     parts: Sequence[Part]
@@ -242,15 +242,17 @@ class Surrounding(Protocol):
 
 
 def refuse_unused(split: Split, entrance: Entrance) -> None:
-    """Refuse options of a call that no part of a query uses; any groups may be the engine's.
+    """Refuse options of a call that no part of a query uses.
+
+    Groups may be computed by DuckDB, so options about them are never refused beside a join.
 
     Raises
     ------
     UnusedError
     """
-    found: set[Kind] = set()
+    kinds: set[Kind] = set()
     for part in split.parts:
         if isinstance(part, Joined):
             reads = {name: split.schemas[name] for name in part.reads}
-            found |= kinds_of(compile_select(part.text, reads, part.options), part.looks_up)
-    entrance.also(Way.PARTS).refuse_unused({*found, Kind.GROUPED} if found else {Kind.PLAIN})
+            kinds |= kinds_of(compile_select(part.text, reads, part.options), part.looks_up)
+    entrance.also(Way.PARTS).refuse_unused({*kinds, Kind.GROUPED} if kinds else {Kind.PLAIN})

@@ -89,9 +89,9 @@ def _not_expanded() -> PartError:
 
 
 def _hide_aliases(tree: exp.Query, schemas: Mapping[str, pa.Schema]) -> None:
-    """Rename sides of SEMI and ANTI JOIN that columns are named as.
+    """Rename sides of SEMI and ANTI JOIN whose alias is also the name of a column.
 
-    The parser would take ``s.t`` of such a side for a field of the column s.
+    The parser would take ``s.t`` of a side s for the field t of a column s.
     """
     columns = {name.lower() for schema in schemas.values() for name in schema.names}
     joins = [one for one in tree.find_all(exp.Join) if one.kind in ("SEMI", "ANTI")]
@@ -120,7 +120,7 @@ def _spell_tables(tree: exp.Expr, schemas: Mapping[str, pa.Schema]) -> None:
 
 
 def _check_star(item: exp.Expr, schemas: Mapping[str, pa.Schema], tree: exp.Query) -> None:
-    """Refuse ``* EXCEPT`` of a column that there is not, and a column that is named ``*``."""
+    """Refuse ``* EXCEPT`` of an unknown column, and tables with a column named ``*``."""
     read = {table.name.lower() for table in tree.find_all(exp.Table)}
     if any("*" in schema.names for name, schema in schemas.items() if name.lower() in read):
         raise QueryError("a table has a column named *, which * cannot mean, too: list the columns")
@@ -271,7 +271,7 @@ def _outputs(tree: exp.Query) -> Sequence[exp.Expr]:
 
 
 def is_unread(dtype: pa.DataType) -> bool:
-    """Whether engines for SQL around joins cannot even read values of a type, or in it."""
+    """Whether a type, or one nested in it, is one that engines around joins cannot even read."""
     return any(name in str(dtype) for name in ("decimal256", "halffloat"))
 
 

@@ -52,7 +52,7 @@ class ComputedBefore:
     lowered : Lowered
         What Penstock computes.
     columns : mapping of alias to names and expressions
-        What is to be computed, of each side that rows can be computed for.
+        Of each side whose rows can be computed: what is computed, added to by :meth:`expression`.
     words : Words
     """
 
@@ -154,9 +154,9 @@ def _is_value(tree: exp.Expr) -> bool:
 
 
 def name_of(text: str, taken: Collection[str]) -> str:
-    """The name of a part or a computed column: the user's words, since engines' errors quote it.
+    """Make a name for a part or a computed column from the user's words, since errors quote it.
 
-    In lower case, as all names are, short, and with a number behind it where it is taken.
+    It is short, in lower case as all names are, and gets a number if it is one of ``taken``.
     """
     words = text.lower().translate(_NO_SIGNS)
     words = words if len(words) <= _LONGEST_NAME else f"{words[: _LONGEST_NAME - 3]}..."

@@ -314,8 +314,8 @@ class _Splitter:
         several = next((f for c in conditions if (f := c.find(*_OF_SEVERAL_ROWS))), None)
         if several is not None:
             self.why = refused(
-                "a value of several rows is not for the condition of a join; compute it in a "
-                "subquery of FROM",
+                "the condition of a join is about one pair of rows; compute a value of several "
+                "rows in a subquery of FROM",
                 several,
             )
             return None

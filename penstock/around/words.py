@@ -1,4 +1,4 @@
-"""What the columns that a split makes stand for, in the user's words."""
+"""The user's words for the columns and parts that a split query adds."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _OF_ENGINE = re.compile(r"\bps_(?:udf_)?(?=\w)")
 
 @dataclass
 class Words:
-    """The user's words for made columns, and the places of these words.
+    """The user's words for added columns and parts, and where these words stand in the query.
 
     Parameters
     ----------
@@ -29,31 +29,31 @@ class Words:
     """
 
     tree: exp.Expr
-    #: In the user's words, by name.
-    said: dict[str, str] = field(default_factory=dict)
+    #: The user's words, by name.
+    texts: dict[str, str] = field(default_factory=dict)
     #: Names of columns that are computed for a join.
     computed: set[str] = field(default_factory=set)
 
     def note(self, name: str, text: str) -> None:
-        """Note what a column stands for."""
-        self.said[name] = self.restored(text)
+        """Note the words that a column or part stands for."""
+        self.texts[name] = self.restored(text)
 
     def restored(self, message: str) -> str:
-        """Put the user's words in the place of made names, and the user's place in that of a part.
+        """Put the user's words for added names into a message, and where these words stand.
 
-        A column goes with its qualifier, which is a part, or a side with computed columns.
+        The qualifier of an added column, such as a part's name, goes with it.
         """
-        if self.said:
-            known = "|".join(sorted(map(re.escape, self.said), key=len, reverse=True))
+        if self.texts:
+            known = "|".join(sorted(map(re.escape, self.texts), key=len, reverse=True))
             names = re.compile(rf"(?:[`\"][^`\"]*[`\"]\.|\w+\.)?[`\"]({known})[`\"]")
-            replaced = names.sub(lambda found: self.said[found[1]], message)
+            replaced = names.sub(lambda name: self.texts[name[1]], message)
             if replaced != message:
                 message = _PLACE.sub(self._placed, replaced)
         return _OF_ENGINE.sub("", message)
 
-    def _placed(self, found: re.Match[str]) -> str:
-        """The place of the node that a snippet, which may have been cut, begins with."""
-        snippet, is_cut = found[1].removesuffix("..."), found[1].endswith("...")
+    def _placed(self, match: re.Match[str]) -> str:
+        """Return where the query has the text of a message's place, which may be cut short."""
+        snippet, is_cut = match[1].removesuffix("..."), match[1].endswith("...")
         if is_cut:
             snippet = snippet.rpartition(" ")[0]  # it may end within a name
         wanted = _plain(snippet)

@@ -83,7 +83,7 @@ class CsvArguments:
 
 
 class TableFiles:
-    """Files in the place of tables.
+    """Tables in files, by name.
 
     Parameters
     ----------
@@ -205,7 +205,7 @@ class Asked:
             The options that the user wrote.
         others : mapping of name to pyarrow.Schema, optional
         relation : str, optional
-            The one of them that is a relation.
+            Name of the one in ``others`` that is a relation.
         """
         return self.options.compiled(self.query, self.files, others, relation, entrance)
 
@@ -222,7 +222,7 @@ class Asked:
         if self.text_file is None and self.text is not None:
             return self.text
         if self.text_file is None or self.text is not None:
-            raise UsageError("give the query as an argument or with --file, one of them")
+            raise UsageError("give the query as an argument or with --file: one of them")
         try:
             return self.text_file.read_text(encoding="utf-8-sig")
         except (OSError, UnicodeError) as error:
@@ -231,7 +231,7 @@ class Asked:
 
     @property
     def files(self) -> TableFiles:
-        """Where the tables are."""
+        """The files of the tables."""
         return TableFiles(self.table, self.csv)
 
     def tables(self) -> dict[str, pa.Table]:

@@ -18,21 +18,21 @@ _TO_JANUARY = 306
 
 
 def period_start(name: str, date: Expr) -> Expr:
-    """The first day of the month, quarter or year in which a date lies."""
+    """Return the first day of the month, quarter or year in which a date lies."""
     days = node(Op.RAW, (date,), integer(date.type.lo, date.type.hi, nullable=date.type.nullable))
-    passed = ops.mod(_passed(name, days), ops.const(PERIODS[name]))  # which it is below
+    passed = ops.mod(_passed(name, days), ops.const(PERIODS[name]))  # no change but to its type
     return ops.sub(date, ops.cast(passed, integer(0, PERIODS[name] - 1)))
 
 
 def dated(expr: Expr) -> Expr | None:
-    """The date of which an expression is such a first day; None for any other expression."""
+    """Return the ``date`` of a :func:`period_start`; None for any other expression."""
     if expr.op is not Op.SUB or expr.type.kind is not Kind.DATE:
         return None
     return expr.args[0] if any(period_start(n, expr.args[0]) is expr for n in PERIODS) else None
 
 
 def _passed(name: str, days: Expr) -> Expr:
-    """Days since a period has begun, from days since the epoch.
+    """Return how many days of its period are over, for a day counted from the epoch.
 
     Years are counted from March on, so that the leap day is the last one.
     """

@@ -1,8 +1,8 @@
-"""Arguments of the parser's nodes that somebody reads; whatever else a query sets is an error.
+"""Arguments of the parser's nodes that Penstock reads; a query that sets any other is refused.
 
-The parser knows the SQL of many engines, and its releases add to it. So what is read is listed
+The parser knows the SQL of many engines, and its releases add to it. So the arguments are listed
 here, by class of node, and checked on the tree as the user wrote it, before anything copies parts
-of it. The readers of expressions ask, too, so that a function without a row has operands only.
+of it. The readers of expressions check functions; one that is not listed may have operands only.
 """
 
 from __future__ import annotations
@@ -202,7 +202,7 @@ _INSTEAD = {
 
 
 def check_tree(tree: exp.Expr) -> None:
-    """Refuse a query in which something is set that nothing reads.
+    """Refuse a query with an argument that nothing reads.
 
     Raises
     ------
@@ -210,12 +210,12 @@ def check_tree(tree: exp.Expr) -> None:
     """
     for node in tree.walk(prune=lambda node: isinstance(node, exp.Hint)):
         if isinstance(node, exp.Func) and type(node) not in TAKEN:
-            continue  # who computes it asks by check_function, and Spark reads its text
+            continue  # whoever computes it calls check_function; Spark reads its text
         if type(node) not in TAKEN and not isinstance(node, exp.Hint):
             raise mistaken(f"{written(node)} is not supported: {_OTHER}", node)
         unread = _unread(node, TAKEN.get(type(node), OPERANDS))
         if unread is not None:
-            raise mistaken(*_said(node, unread, ""))
+            raise mistaken(*_refusal(node, unread, ""))
 
 
 def check_function(tree: exp.Expr) -> None:
@@ -227,7 +227,7 @@ def check_function(tree: exp.Expr) -> None:
     """
     unread = _unread(tree, TAKEN.get(type(tree), OPERANDS))
     if unread is not None:
-        raise refused(*_said(tree, unread, ""))
+        raise refused(*_refusal(tree, unread, ""))
 
 
 def check(tree: exp.Expr, read: frozenset[str], within: str) -> None:
@@ -244,7 +244,7 @@ def check(tree: exp.Expr, read: frozenset[str], within: str) -> None:
     """
     unread = _unread(tree, read)
     if unread is not None:
-        raise beyond(*_said(tree, unread, f" in {within}"))
+        raise beyond(*_refusal(tree, unread, f" in {within}"))
 
 
 def _unread(tree: exp.Expr, read: frozenset[str]) -> str | None:
@@ -256,8 +256,8 @@ def _unread(tree: exp.Expr, read: frozenset[str]) -> str | None:
     return None
 
 
-def _said(tree: exp.Expr, key: str, within: str) -> tuple[str, exp.Expr]:
-    """What is said of an argument that nothing reads, and of which place."""
+def _refusal(tree: exp.Expr, key: str, within: str) -> tuple[str, exp.Expr]:
+    """Return the message about an argument that nothing reads, and the node that it is about."""
     part = tree.args[key]
     node = part[0] if isinstance(part, list) else part
     words = _WORDS.get(key, key.upper().strip("_").replace("_", " "))

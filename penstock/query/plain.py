@@ -1,4 +1,4 @@
-"""Short forms of SQL in longer ones, right after parsing, so that nothing else must know them."""
+"""Rewriting of short forms of SQL into longer ones after parsing: no other module knows them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def plain(tree: exp.Expr) -> exp.Expr:
             _spread(node, is_not=is_not)
         elif is_not:
             # ESCAPE is around the LIKE that it belongs to.
-            _put(node.parent if isinstance(node.parent, exp.Escape) else node, exp.Not)
+            _wrap(node.parent if isinstance(node.parent, exp.Escape) else node, exp.Not)
     for node in list(tree.find_all(exp.Between)):
         if node.args.pop("symmetric", False):
             x, low, high = (node.args[key] for key in ("this", "low", "high"))
@@ -33,12 +33,12 @@ def plain(tree: exp.Expr) -> exp.Expr:
 
 
 def _spread(node: exp.Expr, *, is_not: bool) -> None:
-    """Write a LIKE for each of several patterns.
+    """Replace LIKE ANY or LIKE ALL by one LIKE for each pattern.
 
     Raises
     ------
     QueryError
-        The release of the parser does not say whether the NOT is of each or of all.
+        This release of the parser does not tell ``NOT x LIKE ANY`` from ``x NOT LIKE ANY``.
     """
     several = node.expression
     if isinstance(node.parent, exp.Not) and "negate" not in node.arg_types:
@@ -51,11 +51,11 @@ def _spread(node: exp.Expr, *, is_not: bool) -> None:
     node.replace(exp.paren(join(*parts, copy=False), copy=False))
 
 
-def _put(node: exp.Expr, around: type[exp.Expr]) -> None:
-    """Put a node around another, in its place."""
+def _wrap(node: exp.Expr, around: type[exp.Expr]) -> None:
+    """Wrap a node in another one, in the tree itself."""
     parent = node.parent
-    made = around()
-    node.replace(made)
-    made.set("this", node)
+    wrapper = around()
+    node.replace(wrapper)
+    wrapper.set("this", node)
     if parent is not None and not isinstance(parent, _LOOSE):
-        made.replace(exp.Paren(this=made))
+        wrapper.replace(exp.Paren(this=wrapper))

@@ -30,12 +30,12 @@ def without_with(tree: exp.Expr) -> exp.Expr:
     if tree.args.get("with_") is None:
         return tree
     tree = tree.copy()
-    made = tree.args["with_"]
-    if made.args.get("recursive"):
-        raise refused("WITH RECURSIVE is not supported; a query cannot read itself", made)
+    clause = tree.args["with_"]
+    if clause.args.get("recursive"):
+        raise refused("WITH RECURSIVE is not supported; a query cannot read itself", clause)
     known: dict[str, exp.Expr] = {}
     sizes: dict[str, int] = {}
-    for one in made.expressions:
+    for one in clause.expressions:
         if names := one.args["alias"].args.get("columns"):
             _name(one.this, names, one)
         body = without_with(one.this)
@@ -47,17 +47,19 @@ def without_with(tree: exp.Expr) -> exp.Expr:
 
 
 def _size(tree: exp.Expr, sizes: Mapping[str, int]) -> int:
-    """How many nodes a query has with others in the place of their names: too many are refused."""
+    """Count the nodes of a query with those of the queries that it names; refuse too many."""
     nodes = list(tree.walk())
     tables = [node.name.lower() for node in nodes if isinstance(node, exp.Table)]
     size = len(nodes) + sum(sizes.get(name, 0) for name in tables)
     if size > _MOST_NODES:
-        raise mistaken("the queries of WITH are read too often; compute one of them before", tree)
+        raise mistaken(
+            "queries of WITH are read too often, and each use repeats one; compute one before", tree
+        )
     return size
 
 
 def _inlined(tree: exp.Expr, known: dict[str, exp.Expr]) -> exp.Expr:
-    """Put queries in the place of their names, in the tree itself; one is copied if used again."""
+    """Put queries in the place of their names, in the tree itself; a second use is a copy."""
     for table in list(tree.find_all(exp.Table)):
         body = known.get(table.name.lower())
         if body is None or table.args.get("db"):
@@ -77,7 +79,7 @@ def with_column_names(tree: exp.Expr, schemas: Mapping[str, pa.Schema]) -> exp.E
     Raises
     ------
     MistakenError
-        There are not as many columns, or it is not known how many.
+        The number of columns is another one, or is not known.
     """
     for alias in list(tree.find_all(exp.TableAlias)):
         names, item = alias.args.get("columns"), alias.parent
@@ -101,13 +103,16 @@ def with_column_names(tree: exp.Expr, schemas: Mapping[str, pa.Schema]) -> exp.E
 
 
 def _name(query: exp.Expr, names: list[exp.Expr], whole: exp.Expr) -> None:
-    """Name the output columns of a query in their order."""
+    """Give the output columns of a query names, in their order."""
     if not isinstance(query, exp.Select) or any(map(is_star, query.expressions)):
         raise mistaken(
-            "columns are named behind an alias where the SELECT lists them; name them by AS", whole
+            "names behind an alias need a SELECT that lists its columns; list them, or use AS",
+            whole,
         )
     if len(names) != len(query.expressions):
-        raise mistaken(f"{len(names)} names for {len(query.expressions)} columns", whole)
+        raise mistaken(
+            f"the alias has {len(names)} names for {len(query.expressions)} columns", whole
+        )
     items = zip(query.expressions, names, strict=True)
     query.set("expressions", [exp.Alias(this=one.unalias(), alias=name) for one, name in items])
 

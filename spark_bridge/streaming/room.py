@@ -63,14 +63,14 @@ def room_for(what: str) -> Iterator[None]:
 
 
 def started(start: Callable[[], StreamingQuery], checkpoint: str | None) -> StreamingQuery:
-    """Start a query that raises :class:`QueryFileError` for what Spark says of its checkpoint.
+    """Start a query that raises :class:`QueryFileError` if Spark cannot use its checkpoint.
 
     If a task or the sink found a disk full, the text of the error has a ``FileError`` already.
 
     Parameters
     ----------
     start : callable
-        Of Spark's writer.
+        Spark's own call that starts the query.
     checkpoint : str or None
         For the message; None if Spark chooses one.
     """
@@ -79,7 +79,7 @@ def started(start: Callable[[], StreamingQuery], checkpoint: str | None) -> Stre
         query = start()
     kind = type(query)  # classic or Spark Connect's
 
-    def said(error: Any) -> Any:
+    def explained(error: Any) -> Any:
         if not isinstance(error, StreamingQueryException) or "FileError" in str(error):
             return error
         message = _message(error, what)
@@ -90,16 +90,16 @@ def started(start: Callable[[], StreamingQuery], checkpoint: str | None) -> Stre
             try:
                 return super().awaitTermination(timeout)
             except StreamingQueryException as error:
-                raise said(error) from error
+                raise explained(error) from error
 
         def processAllAvailable(self) -> None:
             try:
                 super().processAllAvailable()
             except StreamingQueryException as error:
-                raise said(error) from error
+                raise explained(error) from error
 
         def exception(self) -> StreamingQueryException | None:
-            return said(super().exception())
+            return explained(super().exception())
 
     query.__class__ = Remedied
     return query
@@ -119,13 +119,13 @@ def _message(error: Any, what: str) -> str | None:
     cause = first_cause(error).rstrip(".")
     return (
         f"Spark cannot start the query from {what}: {cause}. Give each table the source "
-        "with which the checkpoint was begun, neither another one nor that of the other table, or "
+        "that it had when the checkpoint was begun, neither another one nor the other table's, or "
         "begin anew with another checkpointLocation"
     )
 
 
 def first_cause(error: Exception) -> str:
-    """The cause of an error of Spark, in one line."""
+    """Return the cause of an error of Spark, in one line."""
     lines = [line.strip() for line in str(error).splitlines()]
     _, of_query, cause = lines[0].partition("terminated with exception: ")
     if of_query:

@@ -77,7 +77,7 @@ def test_columns_are_named_behind_an_alias(source, computed):
     ("source", "message"),
     [
         ("a AS x(one, t)", "2 names for 3 columns (at line 1, column "),
-        ("(SELECT * FROM a) AS x(one, two, t)", "where the SELECT lists them"),
+        ("(SELECT * FROM a) AS x(one, two, t)", "a SELECT that lists its columns"),
     ],
 )
 def test_names_that_are_not_those_of_all_columns_are_refused(source, message):

@@ -44,7 +44,7 @@ CLAUSES = [
     ),
     (
         f"WITH q (u) AS (SELECT * FROM a) SELECT a.x {JOIN}",
-        "columns are named behind an alias where the SELECT lists them",
+        "names behind an alias need a SELECT that lists its columns",
     ),
     (
         "SELECT count(*) AS n FROM a LIMIT 5",

@@ -76,10 +76,10 @@ def newest_in(files: FileStore, folder: str, known: int = 0) -> int:
 
 
 def note_newest(files: FileStore, relation: str, number: int) -> None:
-    """Write which version of a relation is the newest, once it is there.
+    """Note which version of a relation is the newest, once its file is there.
 
-    So its loss is noticed: without the note the one before it would be taken for the newest. A
-    note that is missing or behind is no error, since a writer may be killed before it.
+    The note shows if that file is lost: without it the version before would be taken for the
+    newest. A note that is missing or behind is no error, since a writer may be killed before it.
 
     Parameters
     ----------
@@ -91,7 +91,7 @@ def note_newest(files: FileStore, relation: str, number: int) -> None:
     try:
         files.put_json(NEWEST, {"relation": relation, "version": number})
     except FileError as error:  # the version is there; an error would make callers write it again
-        _log.warning("it is not noted that version %d is the newest: %s", number, error)
+        _log.warning("cannot note that version %d is the newest: %s", number, error)
 
 
 class RelationReader(Relation):
@@ -166,7 +166,7 @@ class RelationReader(Relation):
         return values["version"] if values is not None and is_own else 0
 
     def note_newest(self, number: int) -> None:
-        """Note that a version is the newest one, if that is not noted."""
+        """Note that a version is the newest one, unless it is noted already."""
         if self._noted() < number:
             note_newest(self._files, self._record.id, number)
 

@@ -289,14 +289,14 @@ def _translated(tree: exp.Expr) -> exp.Expr:
 
 
 def _argued(rewrite: Callable[[Any], exp.Expr], tree: exp.Expr) -> exp.Expr:
-    """Rewrite a call; one that lacks an argument, or has one of another kind, is refused."""
+    """Rewrite a call; refuse one that lacks an argument or has one of a wrong kind."""
     try:
         return rewrite(tree)
     except PenstockError:
         raise
     except MALFORMED:
         raise refused(
-            f"{written(tree)} has too few arguments, or others than it takes", tree
+            f"{written(tree)} lacks an argument, or has one that it does not take", tree
         ) from None
 
 

@@ -173,7 +173,7 @@ def test_csv_options(cli, files):
     assert joined(cli, "--no-header", query=query) == CLEAN
     query = query.replace("a._c1 = b._c1", "b._c1 IS NULL").replace("5 SEC", "50 SEC")
     assert joined(cli, "--no-header", "--null", "-", query=query) == [[1, 8], [2, 8]]
-    assert "takes one character" in joined(cli, "--delimiter", "--")
+    assert "one ASCII character" in joined(cli, "--delimiter", "--")
     pq.write_table(pa.table({"t": [1]}), "t.parquet")
     _, err, status = cli("sql", "SELECT count(*) AS n FROM a", "-t", "a=t.parquet", "--null", "x")
     assert (status, "--null is about CSV files" in err) == (2, True)
