@@ -101,6 +101,15 @@ class Zone:
         """The offset in seconds of a zone that never changes it; None for others."""
         return None if len(self._at) else int(self._offsets[0])
 
+    @property
+    def icu_name(self) -> str:
+        """Name of the zone for ICU, and so DuckDB, which reads an offset behind GMT alone."""
+        if not self.fixed_s:
+            return self.label
+        minutes, seconds = divmod(abs(self.fixed_s), 60)
+        sign = "-" if self.fixed_s < 0 else "+"
+        return f"GMT{sign}{minutes // 60:02}:{minutes % 60:02}:{seconds:02}"
+
     def span(self, unit: str) -> tuple[int, int]:
         """The least and greatest offset, in this unit."""
         step = UNIT_NS["s"] // UNIT_NS[unit]

@@ -19,6 +19,9 @@ from penstock.around.qualified import is_unread
 from penstock.errors import DataError, QueryError
 from penstock.expr.functions import FUNCTIONS
 from penstock.user_functions import ColumnFunction, PairFunction, Udf
+from penstock.zones import Zone, zone_of
+
+from ..rows.plain import plain_type
 
 #: What the names of users' functions begin with.
 USERS = "ps_udf_"
@@ -43,7 +46,7 @@ def open_database(time_zone: str) -> Any:
 
     half = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
     opened = duckdb.connect(":memory:", config={**_LOCKED, "memory_limit": f"{half}B"})
-    opened.execute(f"SET TimeZone = {quoted(time_zone)}")
+    opened.execute(f"SET TimeZone = {quoted(zone_of(time_zone).icu_name)}")
     opened.execute("SET lock_configuration = true")
     return opened
 
@@ -60,7 +63,7 @@ class RelationalEngine:
     """
 
     def __init__(self, time_zone: str | None, functions: Mapping[str, Udf] | None = None) -> None:
-        self._zone = time_zone or "UTC"
+        self._zone = zone_of(time_zone or "UTC")
         self._functions = functions or {}
         self._opened: Any = None
         self._lock = threading.Lock()
@@ -71,7 +74,7 @@ class RelationalEngine:
     def _connection(self) -> Any:
         """The database, opened for the first query: not all that is split is run."""
         if self._opened is None:
-            self._opened = open_database(self._zone)
+            self._opened = open_database(self._zone.name)
             for name, function in self._functions.items():
                 _add(self._opened, f"{USERS}{name.lower()}", function)
         return self._opened
@@ -101,7 +104,8 @@ class RelationalEngine:
             statements = self._connection.extract_statements(text)
             if [one.type for one in statements] != [duckdb.StatementType.SELECT]:
                 raise QueryError("a part of the query is not one SELECT")
-            return _with_durations(self._connection.sql(statements[0]).to_arrow_table())
+            table = _with_durations(self._connection.sql(statements[0]).to_arrow_table())
+            return _in_zone(table, self._zone)
         except duckdb.OutOfMemoryException as error:
             raise MemoryError(_first_line(error)) from error
         except duckdb.Error as error:
@@ -196,6 +200,20 @@ def _type_name(connection: Any, dtype: pa.DataType) -> Any:
     if dtype == pa.float64():
         return "DOUBLE"
     return connection.from_arrow(pa.table({"x": pa.array([], dtype)})).types[0]
+
+
+def _in_zone(table: pa.Table, zone: Zone) -> pa.Table:
+    """Name the zone of instants as Arrow does, where the database has another name for it."""
+    if zone.icu_name == zone.label:
+        return table
+
+    def renamed(dtype: pa.DataType) -> pa.DataType:
+        has_zone = pa.types.is_timestamp(dtype) and dtype.tz is not None
+        return pa.timestamp(dtype.unit, zone.label) if has_zone else dtype
+
+    types = [plain_type(dtype, renamed) for dtype in table.schema.types]
+    fields = [field.with_type(dtype) for field, dtype in zip(table.schema, types, strict=True)]
+    return table.cast(pa.schema(fields))
 
 
 def _with_durations(table: pa.Table) -> pa.Table:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -10,29 +12,33 @@ import pyarrow.compute as pc
 _OF_VIEWS = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
 
 
-def plain_type(dtype: pa.DataType) -> pa.DataType:
-    """Return a type with the values in place of dictionaries, runs and views."""
+def _unviewed(dtype: pa.DataType) -> pa.DataType:
+    return _OF_VIEWS.get(dtype, dtype)
+
+
+def plain_type(
+    dtype: pa.DataType, leaf: Callable[[pa.DataType], pa.DataType] = _unviewed
+) -> pa.DataType:
+    """Return a type without dictionaries and runs; ``leaf`` maps what has no fields."""
+
+    def plain(field: pa.Field) -> pa.Field:
+        return field.with_type(plain_type(field.type, leaf))
+
     if pa.types.is_dictionary(dtype) or pa.types.is_run_end_encoded(dtype):
-        return plain_type(dtype.value_type)
-    if dtype in _OF_VIEWS:
-        return _OF_VIEWS[dtype]
+        return plain_type(dtype.value_type, leaf)
     if not pa.types.is_nested(dtype):
-        return dtype
+        return leaf(dtype)
     if pa.types.is_struct(dtype):
-        return pa.struct([_plain(field) for field in dtype])
+        return pa.struct([plain(field) for field in dtype])
     if pa.types.is_map(dtype):
-        return pa.map_(_plain(dtype.key_field), _plain(dtype.item_field), dtype.keys_sorted)
+        return pa.map_(plain(dtype.key_field), plain(dtype.item_field), dtype.keys_sorted)
     if pa.types.is_list(dtype) or pa.types.is_list_view(dtype):
-        return pa.list_(_plain(dtype.value_field))
+        return pa.list_(plain(dtype.value_field))
     if pa.types.is_large_list(dtype) or pa.types.is_large_list_view(dtype):
-        return pa.large_list(_plain(dtype.value_field))
+        return pa.large_list(plain(dtype.value_field))
     if pa.types.is_fixed_size_list(dtype):
-        return pa.list_(_plain(dtype.value_field), dtype.list_size)
+        return pa.list_(plain(dtype.value_field), dtype.list_size)
     return dtype
-
-
-def _plain(field: pa.Field) -> pa.Field:
-    return field.with_type(plain_type(field.type))
 
 
 def received_type(dtype: pa.DataType) -> pa.DataType:

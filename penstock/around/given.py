@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime
+import math
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
@@ -11,9 +13,9 @@ from sqlglot import exp
 from ..errors import QueryError
 from ..query.compiler import time_columns
 from ..query.constants import param
+from ..query.dialect import Penstock
 from ..query.options import QueryOptions
 from ..query.sources import table_of
-from .parts import PartError
 
 
 def name_tables(tree: exp.Query, known: Collection[str]) -> None:
@@ -134,8 +136,18 @@ def with_values(
         name = str(one.this) if isinstance(one, exp.Placeholder) else one.name
         if is_free and name in params and name.lower() not in columns:
             param(name, params[name])  # says what a value may be
-            try:
-                one.replace(exp.convert(params[name]))
-            except ValueError as error:
-                raise PartError(f"parameter {name}: {error}") from error
+            one.replace(_literal(params[name]))
     return tree
+
+
+def _literal(value: Any) -> exp.Expr:
+    """Write a value as SQL, where :func:`param` makes a constant of it."""
+    if isinstance(value, datetime.datetime):
+        kind = "TIMESTAMP_NTZ" if value.tzinfo is None else "TIMESTAMP"
+        return exp.cast(exp.Literal.string(value.isoformat(" ")), kind, dialect=Penstock)
+    if isinstance(value, datetime.timedelta):
+        micros = exp.Literal.string(value // datetime.timedelta(microseconds=1))
+        return exp.Interval(this=micros, unit=exp.Var(this="MICROSECOND"))
+    if isinstance(value, float) and not math.isfinite(value):  # NaN is NULL for sqlglot
+        return exp.cast(exp.Literal.string(str(value)), "DOUBLE", dialect=Penstock)
+    return exp.convert(value + 0.0 if isinstance(value, float) else value)  # -0.0 is 0.0

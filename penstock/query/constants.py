@@ -16,6 +16,7 @@ from ..expr import ops
 from ..expr.node import Expr
 from ..types import BINARY, BOOL, FLOAT32, FLOAT64, STRING, UNIT_NS, Kind, Type, decimal, int_of
 from .dialect import refused, snippet
+from .parse import HALF_CHARACTER
 from .time_literals import moment
 
 _INTERVAL_US = {
@@ -113,6 +114,8 @@ def param(name: str, value: Any) -> Expr:
     if isinstance(value, float) and math.isfinite(value):
         # As if written in the query, where 0.5 is a decimal and 1e-3 a float.
         return number(repr(value))
+    if isinstance(value, str) and (half := HALF_CHARACTER.search(value)):
+        raise QueryError(f"parameter {name} has half a character, U+{ord(half[0]):X}; leave it out")
     if isinstance(value, int) and value.bit_length() > ops.MAX_BITS:
         raise QueryError(f"parameter {name} has more than {ops.MAX_BITS} bits")
     if isinstance(value, str) and not value.isascii():

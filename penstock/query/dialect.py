@@ -18,6 +18,8 @@ from ..errors import BeyondError, MistakenError, QueryError
 
 #: What sqlglot raises where a call lacks an argument, or has one of another kind.
 MALFORMED = (LookupError, TypeError, AttributeError, AssertionError, ValueError)
+#: An interval's text of one unit.
+_ONE_UNIT = re.compile(rf"\s*(interval\s)?\s*\+?{exp.INTERVAL_STRING_RE.pattern}", re.IGNORECASE)
 #: Key under which a table node keeps the n of its ``[ROWS n]``.
 ROWS = "penstock_rows"
 #: Key under which a version of a table keeps its first and last character in the text.
@@ -57,6 +59,13 @@ class Penstock(Spark):
             while this is not None and self._match(sign):
                 this = self.expression(node(this=this, expression=operand()))
             return this
+
+        def _parse_interval_span(self, this: Any, *args: Any, **kwargs: Any) -> Any:
+            # What it finds beside one number and unit is dropped: '1 day ago' would be '1 day'.
+            parts = exp.INTERVAL_STRING_RE.findall(this.name) if this.is_string else ()
+            if len(parts) == 1 and not _ONE_UNIT.fullmatch(this.name):
+                self.raise_error(f"{this.name!r} is no interval; write it as '10 seconds'")
+            return super()._parse_interval_span(this, *args, **kwargs)
 
         def _parse_table_parts(self, *args: Any, **kwargs: Any) -> Any:
             table = super()._parse_table_parts(*args, **kwargs)

@@ -43,7 +43,7 @@ _TOKEN = re.compile(
 )
 
 #: Half of a pair that UTF-16 writes a character with; no text has one alone.
-_HALF = re.compile("[\ud800-\udfff]")
+HALF_CHARACTER = re.compile("[\ud800-\udfff]")
 
 
 def parse(text: str) -> exp.Expr:
@@ -152,7 +152,7 @@ def _tokens(text: str) -> list[Any]:
             f"the query has {count:,} words, numbers and signs, more than {MOST_TOKENS:,}; "
             f"{_INSTEAD}"
         )
-    if not text.isprintable() and (half := _HALF.search(text)):
+    if not text.isprintable() and (half := HALF_CHARACTER.search(text)):
         raise QueryError(f"the query has half a character, U+{ord(half[0]):X}; leave it out")
     tokens = Penstock().tokenize(text)
     for token in tokens:

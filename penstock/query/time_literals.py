@@ -69,7 +69,7 @@ def _days(year: str, month: str | None, day: str | None) -> int | None:
 def moment(time: datetime.datetime) -> Expr:
     """Make the constant for a datetime: an instant, or without a zone a wall clock."""
     kind = Kind.TIMESTAMP_NTZ if time.tzinfo is None else Kind.TIMESTAMP
-    if time.tzinfo is not None:
-        time = time.astimezone(datetime.UTC).replace(tzinfo=None)
-    micros = (time - _EPOCH) // datetime.timedelta(microseconds=1)
+    # Not by astimezone, since Python's years end where those of a zone do not.
+    offset = time.utcoffset() or datetime.timedelta()
+    micros = (time.replace(tzinfo=None) - _EPOCH - offset) // datetime.timedelta(microseconds=1)
     return ops.const(micros * 1000 // UNIT_NS["us"], Type(kind, unit="us"))

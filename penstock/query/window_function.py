@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from sqlglot import exp, parse_one
-from sqlglot.errors import ParseError
+from sqlglot.errors import SqlglotError
 
 from ..expr.node import Expr
 from ..expr.tumbling import Tumbling, tumbling
@@ -74,7 +74,7 @@ def read_span(
     QueryError
         It is no constant, or no length of such a time.
     """
-    return _span(in_unit_of(time, lower(_as_interval(tree, call))), time, tree, call)
+    return _span(in_unit_of(time, lower(as_interval(tree, call))), time, tree, call)
 
 
 def equal_windows(a: Tumbling, b: Tumbling, tree: exp.Expr) -> tuple[Expr, Expr]:
@@ -100,15 +100,13 @@ def window_field(made: Tumbling, name: str, tree: exp.Expr) -> Expr:
     return made.start if name.lower() == "start" else made.end
 
 
-def _as_interval(tree: exp.Expr, call: exp.Expr) -> exp.Expr:
-    """A size that is written as text, as an INTERVAL."""
+def as_interval(tree: exp.Expr, call: exp.Expr) -> exp.Expr:
+    """Read a size that is written as text as an INTERVAL."""
     if not isinstance(tree, exp.Literal) or not tree.is_string:
         return tree
     try:
-        if "'" in str(tree.this):
-            raise ParseError("a quote in an interval")
-        return parse_one(f"INTERVAL '{tree.this}'", dialect=Penstock)
-    except ParseError:
+        return parse_one(f"INTERVAL {tree.sql(dialect=Penstock)}", dialect=Penstock)
+    except SqlglotError:
         raise refused(f"{snippet(tree)} is no interval", call) from None
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections import Counter
+from decimal import Decimal
 from random import Random
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -205,3 +206,66 @@ def test_parameters(moment):
     tables = {"l": left, "r": pa.table({"k": [0]})}
     found = penstock.sql(text, tables, params={"moment": moment}, time_zone=NEW_YORK, **ON_KEY)
     assert found.num_rows == 1
+
+
+#: Values of every kind that a parameter takes, the first and the last of each.
+PARAMETERS = (
+    *(None, True, -1, 2**63, 1.5, -0.0, 1e300, float("nan"), float("inf"), Decimal("1.50"), "é'"),
+    *(datetime.timedelta(days=-1), datetime.datetime(2024, 3, 10, 1, 2), utc(2024, 3, 10, 6, 2)),
+    datetime.datetime.min.replace(tzinfo=datetime.timezone(datetime.timedelta(hours=14))),
+    datetime.datetime.max.replace(tzinfo=datetime.timezone(-datetime.timedelta(hours=14))),
+)
+
+
+@pytest.mark.parametrize("value", PARAMETERS, ids=repr)
+def test_parameters_around_a_join_are_those_of_a_join(value):
+    tables = {"l": pa.table({"k": [0]}), "r": pa.table({"k": [0]})}
+    text = "SELECT v AS x FROM l JOIN r ON l.k = r.k"
+    beside, around = (
+        penstock.sql(text + end, tables, params={"v": value}, time_zone=NEW_YORK, **ON_KEY)
+        .column("x")
+        .cast(pa.string())
+        .to_pylist()
+        for end in ("", " ORDER BY l.k")
+    )
+    if isinstance(value, datetime.timedelta):
+        beside = [str(int(beside[0]) * 1_000_000)]
+    assert around == beside
+
+
+@pytest.mark.parametrize("end", ["", " ORDER BY l.k"])
+def test_a_parameter_with_half_a_character(end):
+    with pytest.raises(QueryError, match="parameter v has half a character"):
+        penstock.sql(
+            "SELECT v AS x FROM l JOIN r ON l.k = r.k" + end,
+            {"l": pa.table({"k": [0]}), "r": pa.table({"k": [0]})},
+            params={"v": "a\ud800"},
+            **ON_KEY,
+        )
+
+
+#: Of each, one number and unit is all that the parser reads.
+NO_INTERVALS = ("10 seconds ago", "- 1 day", "1 day 1", "P1D", "x1 day", "\x1b[31m", "1 day;")
+
+
+@pytest.mark.parametrize("text", NO_INTERVALS, ids=repr)
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT t + INTERVAL '{}' AS x FROM l GROUP BY t",
+        "SELECT window(t, '{}') AS w, count(*) AS n FROM l GROUP BY window(t, '{}')",
+        "SELECT id, window(t, '{}') AS w FROM l ORDER BY id",
+    ],
+)
+def test_text_that_is_no_interval(query, text):
+    table = pa.table({"id": [1], "t": pa.array([utc(2024, 3, 10)], pa.timestamp("us", "UTC"))})
+    with pytest.raises(QueryError, match="is no interval"):
+        penstock.sql(query.replace("{}", text), {"l": table})
+
+
+@pytest.mark.parametrize("text", ["\\\\", "\\'", "''", "5 \\' seconds"])
+def test_a_size_with_signs_that_end_texts(text):
+    table = pa.table({"t": pa.array([utc(2024, 3, 10)], pa.timestamp("us", "UTC"))})
+    query = f"SELECT window(t, '{text}') AS w, count(*) AS n FROM l GROUP BY window(t, '{text}')"
+    with pytest.raises(QueryError, match="INTERVAL"):
+        penstock.sql(query, {"l": table})

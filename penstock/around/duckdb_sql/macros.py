@@ -82,6 +82,12 @@ _OF_LENGTHS = {
         "list_transform([s], lambda x: "
         f"CASE WHEN strlen(x) > {MOST_TEXT} THEN ps_too_long() ELSE x END)[1]"
     ),
+    # It takes as many steps, and cannot be interrupted either.
+    "ps_levenshtein(a, b)": (
+        f"levenshtein(a, CASE WHEN length(a)::HUGEINT * length(b) > {MOST_TEXT} THEN error('"
+        f"more than {MOST_TEXT:,} pairs of characters would be compared; shorten the texts') "
+        "ELSE b END)"
+    ),
     "ps_elements(step, width)": (
         f"CASE WHEN abs(width::HUGEINT) // {MOST_ELEMENTS} >= abs(step) THEN error('a sequence of "
         f"more than {MOST_ELEMENTS:,} elements would be made; take a longer step') ELSE 0 END"

@@ -88,7 +88,7 @@ def regexp_split(tree: exp.RegexpSplit) -> exp.Expr:
 
 def levenshtein(tree: exp.Levenshtein) -> exp.Expr:
     _only(tree, "this", "expression")
-    return tree
+    return call("ps_levenshtein", tree.this, tree.expression)
 
 
 def pad(tree: exp.Pad) -> exp.Expr:

@@ -9,6 +9,7 @@ from sqlglot import exp
 from ...query import constants
 from ...query.dialect import refused
 from ...query.time_rules import OF_DATES
+from ...query.window_function import as_interval
 from ...types import UNIT_NS
 from ..calls import TEXTS, TIMES, call, is_of
 from ..shapes import slides
@@ -220,11 +221,8 @@ def day_of_week(tree: exp.DayOfWeek) -> exp.Expr:
 
 def _constant_us(tree: exp.Expr, whole: exp.Expr) -> int:
     """A constant span in microseconds, written as an INTERVAL or as ``'10 seconds'``."""
-    given = tree if isinstance(tree, exp.Interval) else None
-    if given is None and tree.is_string:
-        count, _, unit = tree.name.strip().partition(" ")
-        given = exp.Interval(this=exp.Literal.string(count), unit=exp.Var(this=unit.strip()))
-    if given is None:
+    given = as_interval(tree, whole)
+    if not isinstance(given, exp.Interval):
         raise refused("window takes constant sizes, such as '10 seconds'", whole)
     span = constants.interval(given)
     return int(span.attr) * UNIT_NS[span.type.unit] // 1000

@@ -251,6 +251,8 @@ def _check_aggregate(tree: exp.AggFunc) -> None:
         )
 
 
+#: Functions whose values are bounded one by one: those of all elements of a list would not be.
+_LONG = (exp.GenerateSeries, exp.Repeat, exp.Pad, exp.Transform)
 _OF_ONE_VALUE = (exp.Count, exp.Sum, exp.Avg, exp.Min, exp.Max, exp.CountIf, exp.ArgMax, exp.ArgMin)
 
 
@@ -260,6 +262,8 @@ def _translated(tree: exp.Expr) -> exp.Expr:
         nodes.check_function(tree)
     if isinstance(tree, exp.AggFunc):
         _check_aggregate(tree)
+    if isinstance(tree, _LONG) and tree.find_ancestor(exp.Lambda):
+        raise refused(f"{written(tree)} cannot be called for each element of a list", tree)
     if kind in BY_TYPE:
         _check_numbers(tree, [a for key in ARGUMENTS if (a := tree.args.get(key)) is not None])
     elif isinstance(tree, exp.Anonymous) and tree.name.lower() in BY_NAME:

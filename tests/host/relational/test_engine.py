@@ -14,7 +14,10 @@ import pytest
 import penstock
 from penstock.errors import DataError, PenstockError, QueryError
 from penstock.host.relational.engine import RelationalEngine, open_database
+from penstock.zones import zone_of
 
+TIMES = pa.timestamp("us", "UTC")
+OFFSETS = ("0", "05", "5:30", "053015", "05:30:15", "9:5", "18:00")
 ROWS = pa.table({"id": [1, 2], "s": ["a", "b"]})
 
 
@@ -74,11 +77,31 @@ def test_one_select_a_call(text: str):
         ("sequence(1, 1000000000)", "more than 100,000 elements"),
         ("sequence(date'2020-01-01', date'2021-01-01', interval 1 second)", "100,000 elements"),
         ("format_number(1.5D, '2}{')", "Could not convert"),
+        ("levenshtein(repeat(s, 2000), repeat('x', 2000))", "1,048,576 pairs of characters"),
     ],
 )
 def test_values_without_end(value: str, error: str):
     with pytest.raises(DataError, match=error):
         penstock.sql(f"SELECT id, {value} AS y FROM r ORDER BY id", {"r": ROWS})
+
+
+@pytest.mark.parametrize(
+    "zone",
+    [
+        *(f"{p}{s}{o}" for p in ("", "UTC", "GMT", "UT") for s in "+-" for o in OFFSETS),
+        *("Z", "UT", "PST", "EST", "HST"),
+    ],
+)
+def test_a_database_has_the_clock_of_every_zone(zone: str):
+    instants = pa.array([1_709_985_600, 1_720_000_000], pa.timestamp("s", "UTC"))
+    table = pa.table({"x": instants.cast(TIMES)})
+    with closing(RelationalEngine(zone)) as engine:
+        rows = engine.run("SELECT x::TIMESTAMP AS wall, [x] AS y, {z: x} AS z FROM t", {"t": table})
+    walls = zone_of(zone).local(instants.cast(pa.int64()).to_numpy(), "s")
+    assert rows.column("wall").cast(pa.timestamp("s")).cast(pa.int64()).to_pylist() == list(walls)
+    label = pa.timestamp("us", zone_of(zone).label)
+    assert rows.schema.types[1:] == [pa.list_(label), pa.struct({"z": label})]
+    assert [one["z"] for one in rows.column("z").to_pylist()] == instants.to_pylist()
 
 
 def test_values_within_the_limits():
@@ -124,6 +147,15 @@ def test_ctrl_c_ends_it():
         ("SELECT id FROM x.r ORDER BY id", "a database's name before a table's"),
         ("SELECT CAST(s AS JSON) AS y FROM r ORDER BY id", "the type JSON is not supported"),
         ("SELECT map(s) AS y FROM r", "lacks an argument"),
+        *(
+            (f"SELECT transform(sequence(1, 100000), e -> {one}) AS y FROM r", "for each element")
+            for one in (
+                "sequence(1, 100000)",
+                "repeat('x', 60000)",
+                "lpad('x', 60000, 'y')",
+                "transform(sequence(1, 9), f -> f)",
+            )
+        ),
         (
             "SELECT id, " + " + ".join(["id"] * 2000) + " AS y FROM r ORDER BY id",
             "inside one another",
