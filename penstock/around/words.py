@@ -45,7 +45,8 @@ class Words:
         """
         if self.texts:
             known = "|".join(sorted(map(re.escape, self.texts), key=len, reverse=True))
-            names = re.compile(rf"(?:[`\"][^`\"]*[`\"]\.|\w+\.)?[`\"]({known})[`\"]")
+            # A word is tried from its start alone: from each letter, a long one takes minutes.
+            names = re.compile(rf"(?:[`\"][^`\"]*[`\"]\.|\b\w++\.)?[`\"]({known})[`\"]")
             replaced = names.sub(lambda name: self.texts[name[1]], message)
             if replaced != message:
                 message = _PLACE.sub(self._placed, replaced)

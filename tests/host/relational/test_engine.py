@@ -147,6 +147,12 @@ def test_ctrl_c_ends_it():
         ("SELECT id FROM x.r ORDER BY id", "a database's name before a table's"),
         ("SELECT CAST(s AS JSON) AS y FROM r ORDER BY id", "the type JSON is not supported"),
         ("SELECT map(s) AS y FROM r", "lacks an argument"),
+        # What puts the user's words into messages once took a minute for such a word.
+        (
+            f"SELECT lower(a.s) AS y FROM r a JOIN r b ON lower(a.s) = lower(b.s) AND a.id = b.id "
+            f"AND date_trunc('{'x' * 200_000}', TIMESTAMP '2024-01-01') IS NULL",
+            "date_trunc takes one of",
+        ),
         *(
             (f"SELECT transform(sequence(1, 100000), e -> {one}) AS y FROM r", "for each element")
             for one in (
