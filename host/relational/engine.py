@@ -106,6 +106,11 @@ class RelationalEngine:
                 raise QueryError("a part of the query is not one SELECT")
             table = _with_durations(self._connection.sql(statements[0]).to_arrow_table())
             return _in_zone(table, self._zone)
+        except pa.ArrowInvalid as error:  # Arrow's limit is some 60 levels
+            raise DataError(
+                "a column has too many lists, structs or maps inside one another; take "
+                "some of its values apart"
+            ) from error
         except duckdb.OutOfMemoryException as error:
             raise MemoryError(_first_line(error)) from error
         except duckdb.Error as error:

@@ -77,6 +77,7 @@ def test_one_select_a_call(text: str):
         ("sequence(1, 1000000000)", "more than 100,000 elements"),
         ("sequence(date'2020-01-01', date'2021-01-01', interval 1 second)", "100,000 elements"),
         ("format_number(1.5D, '2}{')", "Could not convert"),
+        ("array(" * 100 + "1" + ")" * 100, "too many lists, structs or maps inside one another"),
         ("levenshtein(repeat(s, 2000), repeat('x', 2000))", "1,048,576 pairs of characters"),
     ],
 )
