@@ -26,7 +26,7 @@ class QueryError(PenstockError, ValueError):
 
 
 class BeyondError(QueryError):
-    """One join, or groups of one table, cannot do it; in a query that runs in parts, parts may."""
+    """One join, or groups of one table, cannot do this; a query that is run in parts may."""
 
 
 class MistakenError(QueryError):
@@ -108,13 +108,13 @@ class LostError(ProcessError):
 
 @contextmanager
 def memory_explained() -> Iterator[None]:
-    """Turn errors of lacking memory, open files or room for a file into one that says what to do.
+    """Turn errors about memory, open files or disk space into ones that say what to do.
 
     Raises
     ------
     OutOfMemoryError
     FileError
-        A limit of the system is met that is none of memory.
+        A limit of the system other than memory is met.
     """
     try:
         yield

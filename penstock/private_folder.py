@@ -83,7 +83,7 @@ class PrivateFolder:
         ----------
         most_bytes : int
         own : re.Pattern
-            Of whole names; that of a file that is being written is known by it, too.
+            Of the whole names; files that are being written under such a name count, too.
         """
         files = []
         with os.scandir(self._descriptor) as entries:

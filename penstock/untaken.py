@@ -1,4 +1,4 @@
-"""A warning where rows of a stream are lost, since nobody took them."""
+"""Warning about rows of a stream that are dropped, since nobody took them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class UntakenRowsWarning(UserWarning):
 
 
 def warn_untaken(rows: pa.Table | None, *raised: object) -> None:
-    """Warn of rows that the end of a ``with`` block drops; if it ends by an error, say nothing."""
+    """Warn of rows that the end of a ``with`` block drops, unless an error ends it."""
     if not any(raised) and rows is not None and rows.num_rows:
         warnings.warn(
             f"{rows.num_rows} rows of a stream were not taken: the end of its with block closed "

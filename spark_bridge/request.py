@@ -170,7 +170,7 @@ def call_options(
 
 
 def entered(options: JoinOptions, entrance: Entrance | None) -> JoinOptions:
-    """The options with the call that they are from; without one, of a part of a query."""
+    """Add to options the call that they come from; None for those of a part of a query."""
     return cast("JoinOptions", {**options, _ENTRANCE: entrance})
 
 

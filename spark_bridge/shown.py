@@ -1,4 +1,4 @@
-"""Functions of Spark's tasks, and what Spark's own UI shows: names of nodes and jobs, errors."""
+"""Functions of Spark's tasks, and the names and errors that Spark's own UI shows."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def task_of(name: str, work: Work) -> Work:
 
 
 def with_modules(work: Callable[..., Any]) -> Callable[..., Any]:
-    """A function that says what to do where the Python of a task lacks what ``work`` imports.
+    """Wrap a function of tasks: where Python lacks a module of it, the error says what to do.
 
     It travels with ``work`` as bytes and refers to nothing but Python's own modules, so that Spark
     can load it in any Python.

@@ -2,8 +2,8 @@
 
 The memory is one sealed memfd: a page with what the ring is like and the consumer's count of
 credits, and then the slots. Its descriptor is passed to the processes, which map it. A memfd may
-hold several rings, one behind another, each from the beginning of a page on: those that one process
-reads, so that it needs one descriptor and not one for each process that sends to it.
+hold several rings, each from the beginning of a page: all rings that one process reads. So that
+process needs one descriptor for them, not one for each process that sends to it.
 """
 
 from __future__ import annotations
@@ -82,9 +82,9 @@ def create(
         and doubts turn it on.
     channel : int, optional
         Number in each footer, 0 to 2**63 - 1, that tells slots of other channels; by chance if
-        None. Those of further rings follow it.
+        None. Further rings have the numbers after it.
     rings : int
-        Channels that are made.
+        Number of channels to make.
 
     Raises
     ------
@@ -144,7 +144,7 @@ def attach_producer(
     spins : bool
         Whether compiled loops look for credits again and again before they return.
     place : (int, int)
-        Which of how many rings in the memory it is.
+        Index of its ring, and how many rings the memory has.
 
     Raises
     ------

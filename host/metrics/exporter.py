@@ -231,9 +231,9 @@ def _lookup_series(lookup: LookupReport) -> Iterator[Series]:
 
 
 class _Request(WSGIRequestHandler):
-    """A request whose sender must not be slow; nothing of it is logged."""
+    """Answers one request, unless its sender is slow, and logs nothing."""
 
-    #: Of each wait for the sender.
+    #: Seconds of each wait for the sender.
     timeout = _PATIENCE_S
 
     def log_message(self, format: str, *args: object) -> None:
@@ -241,13 +241,13 @@ class _Request(WSGIRequestHandler):
 
 
 class _Server(ThreadingMixIn, WSGIServer):
-    """A thread for each of few requests: one more ends the oldest, whose sender is slow."""
+    """Answers each request in a thread; beyond a number of requests, the oldest one is ended."""
 
     daemon_threads = True
 
-    def __init__(self, *given: Any) -> None:
+    def __init__(self, *args: Any) -> None:
         self._open: deque[socket.socket] = deque()
-        super().__init__(*given)
+        super().__init__(*args)
 
     def process_request(self, request: Any, client_address: Any) -> None:
         if len(self._open) >= _REQUESTS:

@@ -90,15 +90,15 @@ class PreparedRows(Generic[Inner]):
         The query.
     sides : sequence of PreparedSide
     behind : sequence of RowStep
-        What is done with each of its rows.
+        Steps that each row of the query passes, in order.
     after : Relational, optional
-        What is done with these.
+        The SQL over the rows that have passed them.
     schema : Schema
         Of the output.
     engine : RelationalEngine
         Closed with the stream.
     words : Words
-        The user's, for errors.
+        The user's words, for errors.
     """
 
     def __init__(

@@ -15,7 +15,7 @@ _Entry = tuple[int, int, Arrival, int, int]
 
 
 class WaitingRows:
-    """Arrivals that wait until a time has passed; what they cost does not grow with their number.
+    """Arrivals that wait until a time has passed; to take some costs no look at the others.
 
     Attributes
     ----------
@@ -36,13 +36,13 @@ class WaitingRows:
         return self._entries[0][0] if self._entries else FOREVER
 
     def add(self, arrival: Arrival) -> None:
-        """Let rows wait."""
+        """Add rows that have to wait."""
         if len(arrival.rows):
             self.rows += len(arrival.rows)
             self._put(next(self._numbers), arrival.in_time_order(), 0)
 
     def take(self, below: int) -> list[Arrival]:
-        """Take the rows before a time, by time and arrival: at most one arrival."""
+        """Take the rows before a time as at most one arrival, in order of time, then arrival."""
         due = []
         while self.oldest < below:
             _, number, arrival, start, nbytes = heapq.heappop(self._entries)

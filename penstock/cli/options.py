@@ -26,15 +26,15 @@ _IN_PYTHON = {
 
 
 class Written(dict[str, str]):
-    """The options that the user wrote, also where they say the default, by Python's names.
+    """Spellings of the options that the user wrote, by their names in Python.
 
-    A command that :func:`grouped` makes may take it. Values are the options' spellings.
+    An option with its default value counts. A command of :func:`grouped` may take it as parameter.
     """
 
     @classmethod
     def in_context(cls, context: typer.Context) -> Written:
-        """Look through the options of the command that runs."""
-        made = cls()
+        """Find the options of the command that runs."""
+        written = cls()
         for one in context.command.params:
             name = str(one.name)
             source = context.get_parameter_source(name)
@@ -43,8 +43,8 @@ class Written(dict[str, str]):
                 continue
             is_off = context.params[name] is False and one.secondary_opts
             spellings = one.secondary_opts if is_off else one.opts
-            made[_IN_PYTHON.get(name, name)] = max(spellings, key=len)
-        return made
+            written[_IN_PYTHON.get(name, name)] = max(spellings, key=len)
+        return written
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True)

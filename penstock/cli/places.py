@@ -1,4 +1,4 @@
-"""Files and folders that commands are given: where they are, and that no output replaces one."""
+"""Checks of the files and folders of a command: no output may replace an input."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _local(name: str, value: Any) -> Any:
 
 
 def _places(named: str | Path) -> Iterator[Path]:
-    """Files and folders that a parameter names, each as it is and as a value of NAME=PLACE."""
+    """Yield existing files that a parameter names, by its text or by PLACE of NAME=PLACE."""
     for text in {str(named), str(named).partition("=")[2]} - {""}:
         location = Location.of(text)
         if location.path is not None:

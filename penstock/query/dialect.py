@@ -100,7 +100,7 @@ def refused(reason: object, tree: exp.Expr) -> QueryError:
 
 
 def beyond(reason: object, tree: exp.Expr) -> BeyondError:
-    """Make an error about what one join lacks, and the SQL around joins may have."""
+    """Make the error for a construct that one join lacks, but the SQL around joins may have."""
     return BeyondError(f"{reason} ({place(tree)})")
 
 

@@ -17,7 +17,7 @@ from .time_rules import TimeRules
 
 
 def reader_of(schemas: Mapping[str, pa.Schema], options: QueryOptions) -> SourceReader:
-    """What reads the items of FROM of a query around joins."""
+    """Make the reader of the items of FROM for a query around joins."""
     rules = TimeRules(zone_of("UTC" if options.time_zone is None else options.time_zone))
     return SourceReader(schemas, {}, options.params or {}, options.functions or {}, rules, {})
 

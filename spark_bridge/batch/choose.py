@@ -62,7 +62,8 @@ class Choice:
     moved : float
         Estimate of the rows that are sent to shards, with copies.
     evaluations : float or None
-        Estimate of the pairs in the window, by keys of those in one lane; None if it is not known.
+        Estimate of the pairs in the window, or, by keys, of the pairs that meet in one lane; None
+        if it is not known.
     keys : str
         Why rows are not dealt by keys, if they could be.
     is_cheap : bool

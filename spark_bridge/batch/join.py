@@ -110,7 +110,7 @@ class BatchPlan:
         return moved.mapInArrow(work, spark_schema(SCHEMA if groups else self.output))
 
     def _together(self, choice: Choice) -> DataFrame:
-        """All rows, as one task reads them from both sides."""
+        """Return the rows of both sides in one partition."""
         extra = {side: [f"{side != choice.shards.side} AS {STREAMED}"] for side in self.inputs}
         return in_one_partition(self.inputs.values(), extra)
 

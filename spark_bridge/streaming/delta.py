@@ -224,7 +224,7 @@ class DeltaSink:
             return  # others have rewritten the files
 
     def _remove_unneeded(self, table: DeltaTable) -> None:
-        """Remove files that the table had, and data files that failed attempts have left.
+        """Remove files of the table's earlier versions, and data files of failed attempts.
 
         Delta's full vacuum would remove any other file in the folder, too.
         """

@@ -89,7 +89,7 @@ def require_same(found: Mapping[str, Any], wanted: Mapping[str, Any], where: str
 
 
 def _differing(*values: Any) -> list[str]:
-    """Two values of an entry where they differ, with a few words around."""
+    """Return the words in which two values differ, each with a few words around them."""
     was, now = (["not", "given"] if v in (None, "None") else str(v).split() for v in values)
     blocks = SequenceMatcher(None, was, now, autojunk=False).get_opcodes()
     changed = [ends for kind, *ends in blocks if kind != "equal"]

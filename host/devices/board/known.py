@@ -94,7 +94,7 @@ def _pairs(kernel: Kernel, run: Callable[[Kernel], Iterable[Result]]) -> set[tup
 
 
 def words(package: Package, slot: str) -> float:
-    """Words of a package's memory ports that a tuple takes, by the name of its slot's size."""
+    """Words of a memory port that a tuple takes; ``slot`` names its size in the package."""
     geometry = package.table["geometry"]
     return geometry[slot] / (8 * geometry["word_bytes"])
 

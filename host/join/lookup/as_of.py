@@ -34,13 +34,13 @@ _OF = re.compile(r"\b(?:OF|FOR)\b", re.IGNORECASE)
 def at_versions(
     query: str, tables: Mapping[str, T], options: QueryOptions
 ) -> tuple[str, Mapping[str, T | RelationTable]]:
-    """Let relations stand for their versions that a query names by AS OF.
+    """Fix relations at the versions that a query names by AS OF.
 
     Returns
     -------
     (str, mapping of str to table)
-        The query with spaces in the place of these clauses, and the tables. A clause of another
-        table stays: who reads the query refuses it.
+        The query with spaces in the place of these clauses, and the tables. A clause of a
+        table that is no relation stays, and is refused by whoever reads the query.
 
     Raises
     ------
@@ -78,7 +78,7 @@ def at_versions(
 
 
 def _at(table: RelationTable, clause: exp.Version, options: QueryOptions) -> RelationTable:
-    """The relation at the version that a clause names."""
+    """Return a relation fixed at the version that a clause names."""
     words = snippet(clause)
     if is_postgres(table.location):
         raise mistaken(
@@ -100,7 +100,7 @@ def _at(table: RelationTable, clause: exp.Version, options: QueryOptions) -> Rel
 def _constant(
     clause: exp.Version, words: str, options: QueryOptions
 ) -> tuple[int | None, int | None]:
-    """The number of a version, or else microseconds of Unix time."""
+    """Return the number of a version, or microseconds of Unix time; the other one is None."""
     if clause.args["kind"] != "AS OF" or clause.expression is None:
         raise mistaken("one version of a relation is read: write AS OF", clause)
     params = options.params or {}

@@ -253,7 +253,7 @@ class Sources(ABC):
         return self._late.take(tables)
 
     def watermarks(self) -> Watermarks:
-        """Return the watermarks of the sides; a silent one has that of those that are not."""
+        """Return the watermarks of the sides; a silent side gets that of the other side."""
         now = time.monotonic()
         found = {side: feeds.watermark(now) for side, feeds in self._feeds.items()}
         since = {side: feeds.silent_since() for side, feeds in self._feeds.items()}

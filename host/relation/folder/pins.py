@@ -170,7 +170,7 @@ class Pins:
         self._remove(f"{PINS}/{pin.name}" for pin in self._listed(PINS) if pin.changed < before)
 
     def _remove(self, names: Iterable[str]) -> None:
-        """Remove pins; a file that is none, though of such a name, stays."""
+        """Remove pins; a file with the name of a pin that cannot be read as one stays."""
         for name in names:
             try:
                 self._read(name)

@@ -98,7 +98,7 @@ class Led:
 
     @property
     def loads(self) -> np.ndarray:
-        """Cells of the rows that are a load of their key: no row whose key is NULL."""
+        """Cells of the rows that count as load of their cell: all whose key is not NULL."""
         return self.cells if self.has_key is None else self.cells[self.has_key]
 
     def of(self, rank: int) -> np.ndarray:

@@ -138,12 +138,12 @@ def child_ends(rank: int, size: int, files: Sequence[int]) -> ChildEnds:
 
 
 def _place(sender: int, reader: int) -> int:
-    """Return the place of a sender's ring among those that a process reads."""
+    """Return the index of a sender's ring in the memory of its reader."""
     return sender - (sender > reader)
 
 
 def ringer_of(bell: Doorbell) -> Ringer:
-    """Return what rings a doorbell of this process, and outlives it.
+    """Make a ringer of a doorbell of this process; it may outlive the doorbell.
 
     Raises
     ------

@@ -141,7 +141,7 @@ class CheckpointFolder:
         self.tidy(record)
 
     def tidy(self, record: Record | None) -> None:
-        """Remove older records, and parts that only these name or none does.
+        """Remove older records, and parts that the given record does not name.
 
         What cannot be removed stays until the next time.
         """

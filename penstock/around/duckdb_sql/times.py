@@ -43,7 +43,7 @@ def from_unixtime(tree: exp.UnixToStr) -> exp.Expr:
 
 
 def read(tree: exp.StrToTime | exp.TsOrDsToDate) -> exp.Expr:
-    """``to_timestamp`` and ``to_date`` of text in a format; the whole text must have it."""
+    """``to_timestamp`` and ``to_date`` of a text, all of which must have the format."""
     is_date = isinstance(tree, exp.TsOrDsToDate)
     codes = _codes(tree, "to_date" if is_date else "to_timestamp", _READ_CODES)
     return _typed(call("ps_read_time", tree.this, codes), "date" if is_date else "timestamptz")
@@ -66,15 +66,15 @@ def made(tree: exp.TimestampFromParts) -> exp.Expr:
 
 
 def _typed(tree: exp.Expr, kind: str) -> exp.Expr:
-    """Cast a wall clock, in the session's zone."""
+    """Cast a time; one without a zone is read in the session's."""
     return exp.Cast(this=tree, to=exp.DataType.build(kind), _type=exp.DataType.build(kind))
 
 
 def _codes(tree: exp.Expr, name: str, known: re.Pattern[str]) -> exp.Expr:
-    """Codes of a constant format that are known to mean the same in DuckDB."""
-    given = tree.args["format"]
-    codes = given.name.replace("strict", "")  # a mark of sqlglot's own
-    if not given.is_string or not known.match(codes):
+    """Return a constant format in DuckDB's codes; refuse one with codes that may differ."""
+    constant = tree.args["format"]
+    codes = constant.name.replace("strict", "")  # a mark of sqlglot's own
+    if not constant.is_string or not known.match(codes):
         raise refused(f"{name} takes a constant of yyyy, MM, dd, HH, mm, ss and signs", tree)
     return exp.Literal.string(codes)
 
