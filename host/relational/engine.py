@@ -114,9 +114,7 @@ class RelationalEngine:
         except duckdb.OutOfMemoryException as error:
             raise MemoryError(_first_line(error)) from error
         except duckdb.Error as error:
-            raise DataError(
-                f"a part of the query cannot be computed: {_first_line(error)}"
-            ) from error
+            raise DataError(_reason(_first_line(error))) from error
         except RuntimeError as error:
             if "interrupt" not in str(error).lower():
                 raise
@@ -161,6 +159,25 @@ def _readable(table: pa.Table, text: str) -> pa.Table:
                 "cast it before, to a decimal of at most 38 digits or a float of 32 or 64 bits"
             )
     return table.drop_columns([field.name for field in unread])
+
+
+#: How DuckDB says that a date, or a time of another unit, does not fit nanoseconds.
+_TOO_FAR = re.compile(
+    r"(?:Type INT32 with value (\S+) can't be cast to the destination type INT64|Could not convert "
+    r"Timestamp to higher precision).*?(?:from source column (.+))?$"
+)
+
+
+def _reason(line: str) -> str:
+    too_far = _TOO_FAR.search(line)
+    if too_far is None:
+        return f"a part of the query cannot be computed: {line}"
+    value, column = too_far.groups()
+    of_column, itself = f' of column "{column}"' if column else "", f", {value}," if value else ""
+    return (
+        f"a time{of_column}{itself} is beyond the years 1677 to 2262 of the nanoseconds that it "
+        "meets; cast these to TIMESTAMP, which has microseconds"
+    )
 
 
 def _first_line(error: Exception) -> str:

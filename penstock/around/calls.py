@@ -7,7 +7,7 @@ from sqlglot import exp
 #: Names of types, as sqlglot has them.
 TIMES = ("timestamp", "timestamptz", "timestampntz", "timestampltz")
 TEXTS = ("text", "varchar", "char", "nvarchar")
-INTEGERS = ("tinyint", "smallint", "int", "bigint")
+INTEGERS = ("tinyint", "smallint", "int", "bigint", exp.DType.UBIGINT)
 
 
 #: Marks a call that Penstock writes; a call of the same name that a user writes has no mark.
@@ -31,6 +31,6 @@ def is_ours(tree: exp.Expr) -> bool:
     return _OURS in tree.meta
 
 
-def is_of(tree: exp.Expr, *kinds: str) -> bool:
+def is_of(tree: exp.Expr, *kinds: str | exp.DType) -> bool:
     """Whether an expression is known to be of one of these types."""
     return tree.type is not None and any(tree.is_type(kind) for kind in kinds)

@@ -62,8 +62,8 @@ def check_names(tree: exp.Query, schemas: Mapping[str, pa.Schema], options: Quer
 
 
 #: Nodes, SELECTs, and expressions one in another, of a query in parts, at most. Each node takes
-#: some 200 us here and in DuckDB, a SELECT time with their number, and DuckDB refuses 1,000 levels.
-_MOST_NODES, _MOST_SELECTS, _MOST_LEVELS = 20_000, 300, 900
+#: some 300 us here and in DuckDB, a SELECT time with their number, and DuckDB refuses 1,000 levels.
+_MOST_NODES, _MOST_SELECTS, _MOST_LEVELS = 10_000, 300, 900
 
 
 def check_size(tree: exp.Query) -> None:

@@ -28,6 +28,8 @@ _TYPES = {
     pa.date32(): "DATE",
 }
 
+#: Types that Spark has no name for.
+_UNSIGNED = {pa.uint64(): exp.DataType(this=exp.DType.UBIGINT)}
 
 _ARRAYS = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
 _UNKNOWN = re.compile(r"(?:Column '|Unknown column: )([^'\s]+)")
@@ -58,7 +60,7 @@ def qualified(tree: exp.Query, schemas: Mapping[str, pa.Schema]) -> exp.Query:
             item.replace(exp.alias_(item.copy(), output_name(item), quoted=True))
     _hide_aliases(named, schemas)
     known: dict[str, object] = {
-        name: {column.name: type_name(column.type) for column in schema}
+        name: {column.name: _UNSIGNED.get(column.type, type_name(column.type)) for column in schema}
         for name, schema in schemas.items()
     }
     for one in named.find_all(exp.Unnest):

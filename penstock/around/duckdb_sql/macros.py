@@ -7,9 +7,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import cache
 from math import e
 
+from sqlglot import exp
+
 from ...expr.functions import DEGREES, FUNCTIONS, RADIANS
+from ..calls import call
 
 #: What the names of functions begin with that DuckDB lacks, or computes otherwise: the engine
 #: defines them, by their names in :mod:`penstock.expr.functions`.
@@ -235,6 +239,48 @@ _BODIES = {
     for call, body in group.items()
 }
 _NAME = re.compile(r"\bps_\w+", re.IGNORECASE)
+
+
+@cache
+def _repeats(name: str) -> bool:
+    """Whether a macro, or one that it calls, writes an argument more than once."""
+    head, _, body = _BODIES.get(name, "").partition(" AS ")
+    parameters = re.findall(r"\w+", head.partition("(")[2])
+    return any(len(re.findall(rf"\b{one}\b", body)) > 1 for one in parameters) or any(
+        _repeats(one) for one in _NAME.findall(body)
+    )
+
+
+def compute_once(tree: exp.Query) -> None:
+    """Name the arguments of macros that hold macros, in the tree itself.
+
+    DuckDB writes an argument wherever the macro's body has it: without names, the text would grow
+    with the power of how many calls stand one in another.
+    """
+    repeating: set[int] = set()
+    for node in reversed(list(tree.walk(bfs=True))):  # from the leaves up
+        is_call = isinstance(node, exp.Anonymous) and node.name in _BODIES and _repeats(node.name)
+        if is_call and any(id(one) in repeating for one in node.expressions):
+            node = _named(node)
+        if is_call or id(node) in repeating:
+            repeating.update((id(node), id(node.parent)))
+
+
+def _named(node: exp.Anonymous) -> exp.Expr:
+    """Put a call with names for its arguments in its place."""
+    fields = [
+        exp.PropertyEQ(this=exp.to_identifier(f"c{k}"), expression=one)
+        for k, one in enumerate(node.expressions)
+    ]
+    names = [
+        call("struct_extract", exp.column("ps_given"), exp.Literal.string(f"c{k}"))
+        for k in range(len(fields))
+    ]
+    named = exp.Lambda(
+        this=call(node.name, *names), expressions=[exp.to_identifier("ps_given")], colon=True
+    )
+    values = exp.Array(expressions=[exp.Struct(expressions=fields)])
+    return node.replace(call("list_extract", call("list_transform", values, named), 1))
 
 
 def definitions(text: str, known: set[str]) -> Iterator[tuple[str, str]]:

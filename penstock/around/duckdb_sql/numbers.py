@@ -7,6 +7,30 @@ from sqlglot import exp
 from ...query.dialect import refused
 from ..calls import INTEGERS, TEXTS, TIMES, call, is_of
 
+_ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, exp.Mod, exp.Neg, exp.Abs)
+
+
+def widen(tree: exp.Expr) -> None:
+    """Give arithmetic of integers, in the tree itself, the 64 bits that Penstock's engine gives.
+
+    DuckDB computes in the type of the operands, so that ``id - 1`` overflows where the column
+    ``id`` is unsigned and has a 0.
+    """
+    keys = [key for key in ("this", "expression") if tree.args.get(key) is not None]
+    if not isinstance(tree, _ARITHMETIC) or not all(
+        is_of(tree.args[key], *INTEGERS) for key in keys
+    ):
+        return
+    for key in keys:
+        value = tree.args[key]
+        is_unsigned = is_of(value, exp.DType.UBIGINT)
+        if is_unsigned and isinstance(tree, exp.Mod | exp.Abs):  # which give no more than it
+            return
+        if not isinstance(value.unnest(), _ARITHMETIC):
+            wide = "decimal(20, 0)" if is_unsigned else "bigint"
+            # Not exp.cast, which believes that an unsigned column is a BIGINT.
+            tree.set(key, exp.Cast(this=value, to=exp.DataType.build(wide)))
+
 
 def rounded(tree: exp.Round) -> exp.Expr:
     digits = tree.args.get("decimals") or exp.Literal.number(0)

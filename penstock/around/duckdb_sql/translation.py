@@ -15,6 +15,7 @@ from ...query.functions import ARGUMENTS, BY_NAME, BY_TYPE
 from ..calls import TEXTS, call, is_of, is_ours
 from ..parts import NoJoinError
 from . import grouping, nested, numbers, patterns, times
+from .macros import compute_once
 from .text import text_of
 
 _SAME: tuple[type[exp.Expr], ...] = (
@@ -63,7 +64,9 @@ def to_duckdb(tree: exp.Query) -> str:
     for select in made.find_all(exp.Select):
         times.slide(select)
         grouping.name_keys(select)
-    return text_of(_rewritten(made))
+    made = _rewritten(made)
+    compute_once(made)
+    return text_of(made)
 
 
 def _rewritten(tree: Any) -> Any:
@@ -258,6 +261,7 @@ _OF_ONE_VALUE = (exp.Count, exp.Sum, exp.Avg, exp.Min, exp.Max, exp.CountIf, exp
 
 def _translated(tree: exp.Expr) -> exp.Expr:
     kind = type(tree)
+    numbers.widen(tree)
     if isinstance(tree, exp.Func):
         nodes.check_function(tree)
     if isinstance(tree, exp.AggFunc):
