@@ -19,9 +19,7 @@ from ..query.sources import table_of
 
 
 def name_tables(tree: exp.Query, known: Collection[str]) -> None:
-    """Put the name under which a table is given in the place of its name in the query.
-
-    A caller may give a table under its alias. The tree itself is changed.
+    """Put the name under which a table is given, perhaps its alias, into the tree itself.
 
     Raises
     ------

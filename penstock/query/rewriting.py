@@ -52,9 +52,7 @@ def _size(tree: exp.Expr, sizes: Mapping[str, int]) -> int:
     tables = [node.name.lower() for node in nodes if isinstance(node, exp.Table)]
     size = len(nodes) + sum(sizes.get(name, 0) for name in tables)
     if size > _MOST_NODES:
-        raise mistaken(
-            "queries of WITH are read too often, and each use repeats one; compute one before", tree
-        )
+        raise mistaken("queries of WITH are read too often; compute one of them before", tree)
     return size
 
 
