@@ -259,11 +259,12 @@ def compute_once(tree: exp.Query) -> None:
     """
     repeating: set[int] = set()
     for node in reversed(list(tree.walk(bfs=True))):  # from the leaves up
-        is_call = isinstance(node, exp.Anonymous) and node.name in _BODIES and _repeats(node.name)
-        if is_call and any(id(one) in repeating for one in node.expressions):
-            node = _named(node)
-        if is_call or id(node) in repeating:
-            repeating.update((id(node), id(node.parent)))
+        if isinstance(node, exp.Anonymous) and node.name in _BODIES and _repeats(node.name):
+            if any(id(one) in repeating for one in node.expressions):
+                node = _named(node)
+            repeating.add(id(node))
+        if id(node) in repeating:
+            repeating.add(id(node.parent))
 
 
 def _named(node: exp.Anonymous) -> exp.Expr:
