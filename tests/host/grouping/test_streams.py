@@ -184,7 +184,7 @@ def test_groups_that_follow_no_time_have_neither_disorder_nor_advances():
 def test_the_slowest_feed_holds_the_groups_until_it_is_silent():
     with opened(flow=Flow(idle_s=0.2)) as stream:
         stream.register("a", "fast")
-        stream.register("a", "slow", 5)
+        stream.register("a", "slow", timedelta(seconds=5))
         stream.push("a", rows((1, 1, 0), (1, 1, 30)), feed="fast")
         assert stream.poll().num_rows == 0
         assert stream.wait(1, timeout_s=30)
