@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -14,14 +14,6 @@ from .checks import below, checked_lanes
 
 #: Points of a lane on the ring. A lane more or less moves about its share of the cells.
 POINTS = 256
-
-
-class BaseRouting(Protocol):
-    """Gives cells their homes."""
-
-    def homes(self, cells: Any, lanes: int) -> np.ndarray:
-        """The home lane of each cell, ndarray of int64."""
-        ...
 
 
 @dataclass(frozen=True)

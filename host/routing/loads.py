@@ -121,27 +121,6 @@ class Loads:
         parts = np.diff(np.append(first, len(split)))
         return sum(map(int.__mul__, load.tolist(), (parts - 1).tolist()))
 
-    def resized(self, homes: Any, lanes: int) -> Loads:
-        """The same parts with other homes, on more lanes, or on fewer.
-
-        A lane that is added is empty. One that goes must hold nothing: plan with it ``closed``
-        first.
-
-        Raises
-        ------
-        DataError
-            A part is on a lane that goes, or a home is unknown.
-        UsageError
-            There is no lane.
-        """
-        count = checked_lanes(lanes)
-        if len(self) and (most := int(self.lane.max())) >= count:
-            raise DataError(
-                f"lane {most} still holds a part, and there are {count} lanes now; plan with that "
-                "lane closed first"
-            )
-        return Loads(self.key, self.lane, self.load, self.size, homes=homes, lanes=lanes)
-
     def after(self, moves: Draft) -> Loads:
         """The loads that follow when parts move.
 

@@ -47,11 +47,6 @@ class SearchKey:
         """Whether at most one key passes."""
         return self.test.is_equality
 
-    @property
-    def is_bounded(self) -> bool:
-        """Whether the key has a bound from below and from above."""
-        return bool(self.test.lo and self.test.hi)
-
 
 @dataclass(frozen=True)
 class Search:

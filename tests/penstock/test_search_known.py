@@ -186,7 +186,8 @@ def test_floats_are_widened_a_little(on: str) -> None:
     assert keys.keys() == FLOATS[on].keys()
     for name, key in keys.items():
         assert key.is_implied
-        assert key.is_bounded
+        assert key.test.lo
+        assert key.test.hi
         assert not key.is_equality
         at = {c: 7 if c.attr[1] == "x" else 0.25 if c.attr[1] == "h" else 8.5 for c in _BOTH}
         middle, size = (7, FLOATS[on][name]) if name == "x" else (8.5, FLOATS[on][name])

@@ -79,14 +79,6 @@ def test_wrong_closed_lanes_are_refused(closed, message):
         plan(loads(), 0.1, "qmmp", closed=closed)
 
 
-def test_lanes_that_hold_something_cannot_go():
-    with pytest.raises(DataError, match="lane 1 still holds a part"):
-        loads().resized([0, 0], 1)
-    made = plan(loads(homes=[0, 0]), 0, closed=[1])
-    smaller = made.loads.resized([0, 0], 1)
-    assert smaller.by_lane.tolist() == [10]
-
-
 def test_sums_at_the_end_of_64_bits_are_exact():
     found = loads([_MOST - 3, 3])
     assert found.total == _MOST
