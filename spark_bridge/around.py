@@ -122,7 +122,7 @@ class SparkParts:
                 lambda: split(text, schemas, chosen, around, ends=ends, relations=looked_up), text
             )
             if not ends:
-                found.of_stream()
+                found.of_stream(completes=around.completes)
         except PartError as error:
             raise error.beside(why) from None
         if not any(isinstance(part, Joined) for part in found.parts) and not _joins(text):
@@ -138,7 +138,7 @@ class SparkParts:
         return self._stream(join, tell) if is_stream else self._run(join, tell)
 
     def _stream(self, join: RunJoin, tell: Callable[[Part], None]) -> DataFrame:
-        core, _, after = self.found.of_stream()
+        core, _, after = self.found.of_stream(completes=_Spark.completes)
         made = dict(self.frames)
         for part in self.found.parts:
             tell(part)

@@ -136,8 +136,15 @@ class Split:
     schemas: Mapping[str, pa.Schema]
     words: Words
 
-    def of_stream(self) -> tuple[Joined, Sequence[Part], Relational | None]:
+    def of_stream(
+        self, *, completes: bool = True
+    ) -> tuple[Joined, Sequence[Part], Relational | None]:
         """The one join, what each of its rows meets, and what is behind, of a query on streams.
+
+        Parameters
+        ----------
+        completes : bool
+            Whether pairs can wait until their groups are complete.
 
         Raises
         ------
@@ -165,7 +172,14 @@ class Split:
             if part.needs_all in OF_GROUPS:
                 if core.looks_up and len(joins) == 1:
                     raise NoJoinError("there is no time by which groups are complete")
-                raise (PartError if len(joins) == 1 else QueryError)(
+                kind = PartError if len(joins) == 1 else QueryError
+                if not completes:
+                    raise kind(
+                        "Spark streams have no groups of the rows of an outer join, or of rows "
+                        "that are computed after a join: write the rows of the join into a table "
+                        "and group these, or run the query by penstock.stream"
+                    )
+                raise kind(
                     "a stream never knows that these groups are complete, since rows with the same "
                     "keys may always follow: have the event time of a source, or a window of it, "
                     "among the keys, or name a column that differs from row to row by unique="

@@ -7,6 +7,7 @@ from typing import Any
 
 from sqlglot import exp
 
+from ...errors import QueryError
 from ...query.dialect import refused, snippet
 from ..calls import is_ours
 
@@ -35,7 +36,7 @@ _NUMBER = re.compile(r"(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.IGNORECASE | re.ASCII)
 _NAME = re.compile(r"[a-z]\w*", re.ASCII)
 #: What stands for a word of the user's until the text is written, and how that finds it again.
 _PLACE = "ps_word_"
-_PLACES = re.compile(rf"""(['"]){_PLACE}(\d+)\1""")
+_PLACES = re.compile(rf"""(['"])?{_PLACE}(\d+)(?(1)\1)""")
 
 
 def text_of(tree: exp.Query) -> str:
@@ -61,7 +62,15 @@ def text_of(tree: exp.Query) -> str:
             _check_words(node)
     words = list(places)
     text = tree.sql(dialect="duckdb", identify=True, comments=False)
-    return _PLACES.sub(lambda match: quoted(words[int(match[2])], match[1]), text)
+
+    def word_of(match: re.Match[str]) -> str:
+        word, sign = words[int(match[2])], match[1]
+        # The generator leaves names of lambdas bare; a text could end the text that it is in.
+        if sign is None and not word.isidentifier():
+            raise QueryError(f"the name {word} is not supported here; choose one of letters")
+        return quoted(word, sign or '"')
+
+    return _PLACES.sub(word_of, text)
 
 
 def quoted(word: str, sign: str = "'") -> str:

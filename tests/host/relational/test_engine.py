@@ -270,6 +270,12 @@ def test_calls_in_one_another(form: str, start: str, end: object):
     assert rows["y"].to_pylist() == [end]
 
 
+@pytest.mark.parametrize("name", ["x", "`a x`", "`it's`"])
+def test_a_call_in_a_lambda(name: str):
+    text = f"SELECT transform(array(7, 8), {name} -> pmod({name}, 5)) AS y FROM r LIMIT 1"
+    assert penstock.sql(text, {"r": ROWS})["y"].to_pylist() == [[2, 3]]
+
+
 @pytest.mark.parametrize("far", ["0001-01-01", "9999-12-31"])
 @pytest.mark.parametrize("dtype", [pa.date32(), pa.timestamp("us"), pa.timestamp("s")], ids=str)
 def test_times_beyond_nanoseconds(dtype: pa.DataType, far: str):
