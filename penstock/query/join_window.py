@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from ..errors import BeyondError, QueryError
+from ..errors import BeyondError, MistakenError, QueryError
 from ..expr import ops
 from ..expr.node import Expr
 from ..plan.linear import as_integer
@@ -182,7 +182,7 @@ def time_window(
     low, high, rest = find_time_window(conjuncts, left, right)
     if within is not None:
         if within and isinstance(within, int) and clock.has_timestamps:
-            raise QueryError(without_unit("within", within))
+            raise MistakenError(without_unit("within", within))
         size = _size(within, clock.unit or statement.scope.unit_of(left) or "")
         low = -size if low is None else max(low, -size)
         high = size if high is None else min(high, size)
@@ -203,9 +203,9 @@ def _size(within: Within, unit: str) -> int:
         micros = within // timedelta(microseconds=1)
         size, rest = divmod(micros * 1000, UNIT_NS[unit])
         if rest:
-            raise QueryError(f"within is not a whole number of {unit}")
+            raise MistakenError(f"within is not a whole number of {unit}")
     else:
-        raise QueryError("within is a duration, but the time columns are plain integers")
+        raise MistakenError("within is a duration, but the time columns are plain integers")
     if size < 0:
-        raise QueryError(f"within must not be negative, not {within!r}")
+        raise MistakenError(f"within must not be negative, not {within!r}")
     return size

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 from sqlglot import exp
 
-from ..errors import QueryError, SchemaError
+from ..errors import MistakenError, SchemaError
 from ..expr import ops
 from ..types import Kind, Type, decimal, from_arrow, int_of
 from ..user_functions import Udf
@@ -105,7 +105,7 @@ class SourceReader:
             self.used.update(found)
             digits = self.scales[found[0]]
             if not 0 <= digits <= 18:
-                raise QueryError(f"scale of {alias}.{own.name} must be 0 to 18, not {digits}")
+                raise MistakenError(f"scale of {alias}.{own.name} must be 0 to 18, not {digits}")
             self.declared[side, own.name] = digits
             if not (pa.types.is_floating(own.type) or pa.types.is_integer(own.type)):
                 raise SchemaError(
