@@ -87,7 +87,9 @@ _ON_DEVICES = _JOINS | LOOKUPS
 
 _DEVICE = Use(_ON_DEVICES, "it runs in this process, and takes no device")
 _ONE_DEVICE = Use(_ON_DEVICES, _DEVICE.why, {Way.WORKERS})
-_OPERATOR_ONLY = Use({Kind.OPERATOR}, "it is about that operator", {Way.WORKERS})
+_OPERATOR_ONLY = Use(
+    {Kind.OPERATOR}, "it is about the window operator, which is for ROWS windows", {Way.WORKERS}
+)
 _RELATION = Use(LOOKUPS, "it is about rows of a relation, and none is looked up")
 _WHOLE = Use(_ANY, "")
 

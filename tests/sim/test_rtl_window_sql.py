@@ -135,7 +135,7 @@ def test_real_streams(tmp_path: Path, sql, name: str) -> None:
     [
         (["--rows=17"], "its queues hold 16 rows, fewer than 17"),
         (["--rows=4", "--no-band"], "in general form"),
-        (["--within=5"], "the window operator is for ROWS windows"),
+        (["--within=5"], "the window operator, which is for ROWS windows"),
     ],
 )
 def test_refusals(
