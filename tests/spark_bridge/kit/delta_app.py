@@ -33,7 +33,7 @@ def main(folder: Path, point: str, zone: str) -> None:
 
     DeltaTable.create_write_transaction = struck
     settings = {"spark.driver.host": "127.0.0.1", "spark.sql.session.timeZone": zone}
-    spark = session(folder, "files", settings, "local[2]")
+    spark = session(folder, settings, "local[2]")
     joined = stream(spark, TEXT, {side: stream_of(spark, folder / side) for side in "ab"}, lanes=2)
     writer = joined.writeStream.format("delta").trigger(availableNow=True)
     writer = writer.option("checkpointLocation", str(folder / "checkpoint"))

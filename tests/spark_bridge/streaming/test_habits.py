@@ -235,9 +235,9 @@ def test_into_a_delta_table(spark, tables, tmp_path):
 
 def test_join_takes_a_static_table(spark, tables, tmp_path):
     made = tables["a"].transform(join, spark.createDataFrame(NAMES), on=["x"], how="left_semi")
-    assert made.columns == ["n", "t", "x"]
+    assert made.columns == ["x", "n", "t"]
     found = collected(made, tmp_path / "checkpoint", queryName="semi")
-    assert {row[2] for row in found} == {0, 1, 3}
+    assert {row[0] for row in found} == {0, 1, 3}
 
 
 def test_a_join_is_no_table_of_another(spark, tables):
