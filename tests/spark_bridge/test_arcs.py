@@ -120,17 +120,17 @@ def test_pins_of_a_driver(tmp_path, monkeypatch):
     made, pins = stored(tmp_path / "customers.rel"), DriverPins()
     assert pins.pin(made) == 1
     renew(made, 2)
-    assert pins.pin_newest(made) == pins.pin_newest(open_relation(made.name)) == 2
+    assert pins.pin(made) == pins.pin(open_relation(made.name)) == 2
     made.vacuum(keep_s=0)
     assert pinned(made) == {1, 2}
     assert made.version_record(1) is not None
     # A day later, when another query is planned.
     monkeypatch.setattr("penstock.spark_bridge.lookup.versions.PINNED_S", -1.0)
     renew(made, 3)
-    pins.pin_newest(made)
+    pins.pin(made)
     assert pinned(made) == set()
     monkeypatch.undo()
-    assert pins.pin_newest(made) == 3
+    assert pins.pin(made) == 3
     pins.release()
     assert pinned(made) == set()
     pins.release()
@@ -148,7 +148,7 @@ def test_a_vacuum_that_was_faster(tmp_path, monkeypatch):
     made.vacuum(keep_s=0)
     asked = iter([1, 2])
     monkeypatch.setattr(made, "newest", lambda: next(asked))
-    assert pins.pin_newest(made) == 2
+    assert pins.pin(made) == 2
     assert [p.name[-2:] for p in (tmp_path / "customers.rel" / "pins" / DRIVERS).iterdir()].count(
         "-2"
     ) == 1
