@@ -17,9 +17,9 @@ def widen(tree: exp.Expr) -> None:
     ``id`` is unsigned and has a 0.
     """
     keys = [key for key in ("this", "expression") if tree.args.get(key) is not None]
-    if not isinstance(tree, _ARITHMETIC) or not all(
-        is_of(tree.args[key], *INTEGERS) for key in keys
-    ):
+    if not isinstance(tree, _ARITHMETIC) or (isinstance(tree, exp.Neg) and tree.is_number):
+        return
+    if not all(is_of(tree.args[key], *INTEGERS) for key in keys):
         return
     for key in keys:
         value = tree.args[key]
