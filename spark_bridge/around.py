@@ -10,7 +10,7 @@ import sqlglot
 from pyspark.sql import DataFrame, SparkSession
 from sqlglot import exp
 
-from penstock.around.parts import Joined, Part, PartError, Relational, Split
+from penstock.around.parts import Joined, NoJoinError, Part, PartError, Relational, Split
 from penstock.around.splitting import split
 from penstock.errors import MistakenError, QueryError
 from penstock.expr.functions import EARTH_RADIUS_M
@@ -244,7 +244,10 @@ class _Spark:
                 self._frames[part.name] = found
                 return arrow_schema(found.schema)
         except PySparkException as error:
-            raise PartError(str(error).splitlines()[0]) from error
+            # A function that nobody knows is named by the reason why the query is not one join.
+            is_unknown = error.getCondition() == "UNRESOLVED_ROUTINE"
+            kind = NoJoinError if is_unknown else PartError
+            raise kind(str(error).splitlines()[0]) from error
 
 
 def told(part: Part) -> Fact:

@@ -51,7 +51,7 @@ def run_streams(join: Join, batch_rows: int) -> pa.Table:
             query(join),
             {name: table.schema for name, table in sides.items()},
             time={"l": "t", "r": "t"},
-            unique={"l": "id"},
+            unique={"l": "id"} if join.count else None,
             device=device,
         ) as stream,
     ):

@@ -91,7 +91,7 @@ RELATIONS = {"zones": "zone", "drivers": "cab"}
 ELSEWHERE = {
     "docs/sql.md ## Recipes": "tests/documents/test_queries.py",
     "docs/sql.md ## Aggregates": "tests/penstock/test_sql_aggregates.py",
-    "docs/spark.md ## The calls": "tests/spark_bridge/test_documents.py",
+    "docs/lookup.md ### As of a version": "tests/penstock/test_as_of.py",
 }
 
 
