@@ -115,7 +115,8 @@ def split(
         if not splitter.parts or not gives_all(whole, splitter.parts[-1], splitter.schemas):
             splitter.rest(whole)
     found = Split(splitter.parts, names, splitter.schemas, words)
-    if entrance is not None:
+    # A stream without a join does not run, for a reason that its caller knows.
+    if entrance is not None and (ends or any(isinstance(part, Joined) for part in found.parts)):
         refuse_unused(found, entrance)
     return found
 
@@ -212,6 +213,8 @@ class _Splitter:
                 or not isinstance(join.this, exp.Table | exp.Subquery)
             )
             if is_theta and not is_listed and not any(map(equates, own)):
+                if not self.ends and isinstance(self.why, NoWindowError):
+                    raise PartError(str(self.why)) from self.why
                 raise self.why or refused(
                     "a join needs a window or an equality of both sides", join
                 )

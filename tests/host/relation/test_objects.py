@@ -25,7 +25,7 @@ OPTIONS = RelationOptions(key=("id",), page_bytes=1024)
 
 def test_without_obstore(object_location, monkeypatch):
     monkeypatch.setitem(sys.modules, "obstore", None)
-    with pytest.raises(MissingToolError, match=r"needs the package obstore, .*penstock\[objects\]"):
+    with pytest.raises(MissingToolError, match=r"needs the package obstore, .*\[objects\]"):
         build(TABLE, object_location, OPTIONS)
     with pytest.raises(FileError, match="there is no relation"):
         open_relation(object_location)
