@@ -24,6 +24,14 @@ class QueryError(PenstockError, ValueError):
 
     exit_code = 2
 
+    def beside(self, why: QueryError) -> QueryError:
+        """Choose the error to raise: this one, of a query in parts, or why it is not one join.
+
+        A reason such as an unknown column holds for parts, too, so it is raised. A
+        :class:`BeyondError` does not, so this error is.
+        """
+        return self if isinstance(why, BeyondError) else why
+
 
 class BeyondError(QueryError):
     """One join, or groups of one table, cannot do this; a query that is run in parts may."""

@@ -20,6 +20,7 @@ from penstock.query.compiler import compile_query
 from penstock.query.dialect import Penstock
 from penstock.query.options import QueryOptions
 from penstock.query.parse import parse, with_room
+from penstock.uses import UnusedError
 
 from .compiled import GROUP_IN_SPARK
 from .explaining import Fact
@@ -123,7 +124,7 @@ class SparkParts:
             )
             if not ends:
                 found.of_stream(completes=around.completes)
-        except PartError as error:
+        except (PartError, UnusedError) as error:
             raise error.beside(why) from None
         if not any(isinstance(part, Joined) for part in found.parts) and not _joins(text):
             raise why

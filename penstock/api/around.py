@@ -33,6 +33,7 @@ from ..plan.query import JoinQuery
 from ..query.compiler import compile_select
 from ..query.options import QueryOptions
 from ..query.parse import parse, with_room
+from ..uses import UnusedError
 from .lookups import schema_of, table_with_relation
 
 #: A table, or a relation in its place; its columns, or a relation.
@@ -81,7 +82,7 @@ def run_parts(
             found = with_room(
                 lambda: split(query, schemas, options, around, relations=relations), query
             )
-        except PartError as error:
+        except (PartError, UnusedError) as error:
             raise error.beside(why) from None
         made = dict(tables)
         for part in found.parts:
@@ -162,7 +163,7 @@ def stream_parts(
             )
             with found.words.spoken():
                 running = stream.opened(join)
-        except PartError as error:
+        except (PartError, UnusedError) as error:
             raise error.beside(why) from None
         opened.pop_all()
         return running

@@ -9,7 +9,7 @@ from typing import Protocol
 import pyarrow as pa
 from sqlglot import exp
 
-from ..errors import BeyondError, QueryError
+from ..errors import QueryError
 from ..query.compiler import compile_select
 from ..query.options import QueryOptions
 from ..uses import Entrance, Kind, Way, kinds_of
@@ -21,14 +21,6 @@ OF_GROUPS = ("GROUP BY", "an aggregate")
 
 class PartError(QueryError):
     """What surrounds a join is wrong."""
-
-    def beside(self, why: QueryError) -> QueryError:
-        """Choose the error to raise: this one, or the reason why the query is not one join.
-
-        A reason such as an unknown column holds for parts, too, so it is raised. A
-        :class:`BeyondError` does not, so this error is.
-        """
-        return self if isinstance(why, BeyondError) else why
 
 
 class NoJoinError(PartError):

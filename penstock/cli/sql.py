@@ -26,7 +26,7 @@ from penstock.host.rows.files import write_text
 
 from ..errors import MistakenError, QueryError
 from ..plan.group_query import GroupQuery
-from ..uses import COMMAND, LOOKUPS, Entrance, Kind, Way
+from ..uses import COMMAND, LOOKUPS, Entrance, Kind, UnusedError, Way
 from . import inputs, values
 from .around import run_in_parts
 from .grouping import write_groups, write_shared
@@ -118,9 +118,12 @@ def command(
         given = asked.compiled(entrance)
     except MistakenError:
         raise
-    except QueryError:
+    except QueryError as why:
         lookups = () if relations else LOOKUPS
-        entrance.also(Way.PARTS).refuse_unused({*Kind}.difference(lookups))
+        try:
+            entrance.also(Way.PARTS).refuse_unused({*Kind}.difference(lookups))
+        except UnusedError as error:
+            raise error.beside(why) from None
         with nullcontext(device.device) if how.workers else device.open() as opened:
             options = {
                 "device": opened,
