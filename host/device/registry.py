@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
-from inspect import signature
+from inspect import Parameter, signature
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -92,8 +92,9 @@ def open_device(name: str, **options: Any) -> Device:
             f"device {name} needs the package {missing}, which is not installed; {extra}"
         ) from cause
     takes = signature(device_class).parameters
+    is_any = any(one.kind is Parameter.VAR_KEYWORD for one in takes.values())
     for option in options:
-        if option not in takes:
+        if option not in takes and not is_any:
             shown = ", ".join(takes) or "no options"
             raise UnusedError(option, f"the device {name}", f"it takes {shown}")
     try:
