@@ -69,7 +69,7 @@ class LookupArguments:
         if not given:
             return asked, given
         text, relations = at_versions(asked.query, given, asked.options.chosen())
-        return replace(asked, text=text, text_file=None), relations
+        return replace(asked, text=text, text_file=None), dict(relations)
 
     @property
     def memory_bytes(self) -> int | None:
