@@ -21,6 +21,8 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 
+from penstock.errors import DeviceError
+
 from ...channel.atomics import add_word, load_acquire, replace_word, store_release
 from ...device.fields import MalformedError
 from ...wire.sealed import create_mapped, map_memory, sealed_size
@@ -140,7 +142,7 @@ class HostRuns:
         """Make a run, and tell the others where it is, or that it is nowhere."""
         words, file, size, found = self._words, -1, 0, table
         if table.nbytes >= LEAST_BYTES:
-            with suppress(OSError):  # no memory or descriptors for it: each has its own
+            with suppress(DeviceError):  # no memory or descriptors for it: each has its own
                 file, size, found = _written(self._token, number, table)
         words[at + _FILE], words[at + _BYTES] = os.getpid() << 32 | max(file, 0), size
         words[at + _TAKEN] = 1

@@ -16,7 +16,7 @@ import pytest
 import penstock
 from penstock import Checkpoint
 from penstock.host.device.fields import MalformedError
-from penstock.host.workers.joining import runs
+from penstock.host.wire import sealed
 from penstock.host.workers.joining.runs import HostRuns, OwnRuns, create_board
 from tests.host.workers.kit.groups import Rows, comparable, difference, numbered
 from tests.kit.effort import effort
@@ -174,7 +174,7 @@ def test_without_memory_each_makes_its_own(made: Made, monkeypatch: pytest.Monke
         raise OSError(12, "no memory")
 
     one, two = made(2), made(2)
-    monkeypatch.setattr(runs, "create_sealed", fails)
+    monkeypatch.setattr(sealed, "create_sealed", fails)
     assert one.run(1, ROWS, lambda: TABLE).table is TABLE
     assert two.run(1, ROWS, lambda: TABLE).table is TABLE
 
