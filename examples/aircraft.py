@@ -9,6 +9,7 @@
 import tempfile
 
 import numpy as np
+from deltalake import DeltaTable
 from kit import FOUND, INK, LEFT, canvas, save, session, streams
 
 from penstock import spark_bridge
@@ -42,17 +43,17 @@ conflicts = spark_bridge.stream(
 )
 
 # %% [markdown]
-# `penstock_batches` commits each micro-batch once, whatever fails. `watch` hears what the join
-# did; with `spark.penstock.metrics.port` set, Prometheus and `penstock top` hear it too.
+# A Delta table gets each micro-batch once, whatever fails. `watch` hears what the join did;
+# with `spark.penstock.metrics.port` set, Prometheus and `penstock top` hear it too.
 
 # %%
 heard = spark_bridge.watch(spark)
 with tempfile.TemporaryDirectory() as folder:
-    writer = conflicts.writeStream.format("penstock_batches").trigger(availableNow=True)
+    writer = conflicts.writeStream.format("delta").trigger(availableNow=True)
     query = writer.option("checkpointLocation", f"{folder}/checkpoint").start(f"{folder}/rows")
     query.awaitTermination()
     heard.wait(query, query.recentProgress[-1]["batchId"], timeout_s=60)
-    near = spark.read.format("penstock_batches").load(f"{folder}/rows").toPandas()
+    near = DeltaTable(f"{folder}/rows").to_pyarrow_table().to_pandas()
 print("batch    rows in  late  pairs in window  conflicts  kept in window")
 for batch in heard.batches(query):
     rows, late = sum(batch.arrived.values()), sum(batch.late.values())

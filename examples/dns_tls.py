@@ -14,6 +14,7 @@ import tempfile
 
 import numpy as np
 import pandas as pd
+from deltalake import DeltaTable
 from kit import FOUND, INK, LEFT, canvas, save, session, streams
 
 from penstock import spark_bridge
@@ -45,10 +46,10 @@ asked = spark_bridge.stream(
     lanes=2,
 )
 with tempfile.TemporaryDirectory() as folder:
-    writer = asked.writeStream.format("penstock_batches").trigger(availableNow=True)
+    writer = asked.writeStream.format("delta").trigger(availableNow=True)
     query = writer.option("checkpointLocation", f"{folder}/checkpoint").start(f"{folder}/rows")
     query.awaitTermination()
-    left = spark.read.format("penstock_batches").load(f"{folder}/rows").toPandas()
+    left = DeltaTable(f"{folder}/rows").to_pyarrow_table().to_pandas()
     waiting = asked.rest(f"{folder}/checkpoint").toPandas()  # pyright: ignore
 print(
     f"{query.recentProgress[-1]['batchId'] + 1} micro-batches gave {len(left):,} rows, "

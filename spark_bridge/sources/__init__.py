@@ -1,4 +1,4 @@
-"""Data sources and sinks of Spark: files replayed as streams, batches committed by number.
+"""Data sources of Spark: files replayed as streams, and folders of batches.
 
 See docs/spark-sources.md.
 """
@@ -15,7 +15,7 @@ def register(spark: SparkSession) -> None:
     """Make ``penstock_replay`` and ``penstock_batches`` formats of a session."""
     from penstock.sim.spark_replay.replay import ReplaySource
 
-    from .sink import BatchesSource
+    from .batches import BatchesSource
 
     for source in (ReplaySource, BatchesSource):
         spark.dataSource.register(source)

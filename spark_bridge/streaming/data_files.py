@@ -16,9 +16,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from penstock.errors import FileError
+from penstock.host.rows.atomic import atomic
+from penstock.host.rows.file_store import unwritable
 
 from ..rows import cast_to
-from ..sources.records import AGAIN, new_file
+from .store import AGAIN
 
 #: Most characters of a text that is kept as the least or largest of a file.
 _TEXT = 64
@@ -115,7 +117,7 @@ class DataFiles:
         """Where to write a file, and a function that says how large it has become."""
         if is_folder(self.location):
             path = Path(self.location, name)
-            with new_file(path) as partial:
+            with _new_file(path) as partial:
                 yield partial, lambda: path.stat().st_size
             return
         import pyarrow.fs as fs
@@ -128,6 +130,30 @@ class DataFiles:
         except OSError as error:
             why = str(error).splitlines()[0]
             raise FileError(f"cannot write {name} of {self.location}: {why}; {AGAIN}") from error
+
+
+@contextmanager
+def _new_file(path: Path) -> Iterator[Path]:
+    """A name to write a new file under; when complete, it survives a crash of the machine.
+
+    Raises
+    ------
+    FileError
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise FileError(
+            f"cannot make {path.parent}: {error.strerror}; choose a path that the driver and all "
+            "workers can write"
+        ) from error
+    try:
+        with atomic(path, replace=False, durable=True) as partial:
+            yield partial
+    except FileError:
+        raise
+    except OSError as error:
+        raise unwritable(str(path), error, AGAIN) from error
 
 
 def is_folder(location: str) -> bool:

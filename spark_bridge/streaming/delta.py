@@ -26,10 +26,10 @@ from penstock.host.rows.location import Location
 from penstock.host.rows.own_names import OwnNames
 
 from ..shown import task_of
-from ..sources.records import AGAIN
 from .data_files import DataFile, DataFiles, is_folder
 from .delta_columns import arrow_of, check_partitions, require_fitting
 from .room import room_for
+from .store import AGAIN
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from pyspark.sql import DataFrame, SparkSession
 
-from penstock.errors import FileError, UsageError
+from penstock.errors import UsageError
 
-from ..sources.ledger import Ledger
-from ..sources.sink import NAME
 from .notes import is_there, plain, put_note, read_note
 from .room import room_for
-from .store import file_store
 
 #: Folder beside the batches with the number of their query. Readers of the output skip it.
 MARKER = "_penstock"
@@ -95,35 +91,6 @@ class FolderSink:
         put_note(spark, marker, query)
 
 
-@dataclass(frozen=True)
-class BatchSink:
-    """Commits each micro-batch once, through ``penstock_batches``.
-
-    Parameters
-    ----------
-    path : str
-        Folder of the batches.
-    checkpoint : str
-        Spark's checkpoint; its number names the writer.
-    writer : str, optional
-        Name of the writer instead.
-    query : str, optional
-        Number of the query, to which such a name then belongs.
-    """
-
-    path: str
-    checkpoint: str
-    writer: str | None = None
-    query: str | None = None
-
-    def __call__(self, rows: DataFrame, batch: int) -> None:
-        writer = self.writer or query_number(self.checkpoint)
-        if self.writer is not None and self.query is not None:
-            Ledger.at(self.path).take_writer(writer, self.query)
-        options = {"writer": writer, "batch": str(batch)}
-        rows.write.format(NAME).mode("append").options(**options).save(self.path)
-
-
 def require_distinct(folders: Sequence[FolderSink]) -> None:
     """Refuse folders of output of which two are the same.
 
@@ -138,19 +105,3 @@ def require_distinct(folders: Sequence[FolderSink]) -> None:
             f"{twice[0]} would get the output and rows that came too late, and each would replace "
             "the other; give another latePath"
         )
-
-
-def query_number(checkpoint: str) -> str:
-    """Spark's number of the query of a checkpoint, which never changes.
-
-    Raises
-    ------
-    FileError
-    """
-    try:
-        return str(json.loads(file_store(checkpoint).get("metadata") or b"")["id"])
-    except (OSError, ValueError, KeyError) as error:
-        raise FileError(
-            f"cannot read Spark's number of the query in {checkpoint}/metadata: {error}; give the "
-            'query a name of its own with option("writer", NAME)'
-        ) from error

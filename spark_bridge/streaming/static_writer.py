@@ -10,6 +10,8 @@ from pyspark.sql.streaming import DataStreamWriter
 
 from penstock.errors import UsageError
 
+from ..sources.batches import NAME as BATCHES
+from ..sources.batches import writing_refused
 from ..stream_frame import names_of, settle
 from .delta import NAME as DELTA
 from .delta import DeltaSink
@@ -111,6 +113,8 @@ class StaticJoinWriter(DataStreamWriter):
                 '.option("checkpointLocation", FOLDER), on a file system that the driver and all '
                 "workers share"
             )
+        if self._format == BATCHES:
+            raise writing_refused()
         writer = self._join.frame(checkpoint).writeStream
         for method, args, named in self._calls:
             writer = getattr(writer, method)(*args, **named)

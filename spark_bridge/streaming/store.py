@@ -25,7 +25,6 @@ from penstock.host.rows.file_store import FileStore
 from penstock.host.rows.own_names import NUMBER, UUID, OwnNames
 from penstock.plan.ranges import place
 
-from ..sources.records import AGAIN
 from .commit import Commit, Part, StoredFile
 
 #: Name of the column that stored rows begin with: their time in the window's unit.
@@ -43,6 +42,9 @@ STORE_NAMES = OwnNames(
     rf"{FIGURES}/{NUMBER}(?:-{NUMBER})?\.json",
     "(?:query|latest)\\.json",
 )
+
+#: End of messages about failed writes: what to do when the cause is removed.
+AGAIN = "start the query again: it goes on where it was"
 
 #: What to do where state is gone.
 LOST = (

@@ -16,8 +16,8 @@ from penstock.errors import UsageError
 
 from ..metrics.listener import records_are
 from ..shown import is_classic
-from ..sources import register
-from ..sources.sink import NAME as BATCHES
+from ..sources.batches import NAME as BATCHES
+from ..sources.batches import writing_refused
 from ..stream_frame import After, names_of, settle
 from ..types import spark_schema
 from .delta import NAME as DELTA
@@ -25,7 +25,7 @@ from .delta import DeltaSink
 from .figures import FigureRecords
 from .identity import check_folder
 from .microbatch import MicroBatch, Sink
-from .output import BatchSink, FolderSink, require_distinct
+from .output import FolderSink, require_distinct
 from .place import Place
 from .room import started
 from .sinks import (
@@ -77,8 +77,8 @@ class StreamingJoinWriter(DataStreamWriter):
         self._function: Sink | None = None
 
     def format(self, source: str) -> StreamingJoinWriter:
-        """``delta``, ``penstock_batches``, or a file format that Spark can write: parquet (the
-        default), orc, json, csv, ...; to try a query, ``console``, ``memory`` or ``noop``."""
+        """``delta``, or a file format that Spark can write: parquet (the default), orc, json,
+        csv, ...; to try a query, ``console``, ``memory`` or ``noop``."""
         self._format = source
         return self
 
@@ -229,7 +229,9 @@ class StreamingJoinWriter(DataStreamWriter):
 
     def _sink(self) -> Sink:
         kind, is_batch = self._format, self._function is not None
-        if is_batch or kind in (BATCHES, CONSOLE, MEMORY, NOOP):
+        if kind == BATCHES and not is_batch:
+            raise writing_refused()
+        if is_batch or kind in (CONSOLE, MEMORY, NOOP):
             shown = "foreachBatch" if is_batch else f"format {kind}"
             for call, value in (("partitionBy", self._by), ("toTable", self._table)):
                 if value:
@@ -254,10 +256,6 @@ class StreamingJoinWriter(DataStreamWriter):
                 f"format {kind} needs a folder for the output: {how}, or give a function to "
                 "foreachBatch"
             )
-        if kind == BATCHES:
-            register(self._spark)
-            checkpoint = self._options["checkpointLocation"]
-            return BatchSink(self._options["path"], checkpoint, self._options.get("writer"))
         if kind == DELTA:
             return DeltaSink.of(self._options["path"], self._by, options)
         return FolderSink(self._options["path"], kind, options, self._by)
@@ -270,8 +268,6 @@ class StreamingJoinWriter(DataStreamWriter):
 
     def _opened(self, sink: Sink, query: str, *, is_new: bool) -> Sink:
         """The sink, ready for micro-batches; what it writes to is there."""
-        if isinstance(sink, BatchSink):
-            return replace(sink, query=query)
         if isinstance(sink, MemorySink):
             if not is_new:
                 raise UsageError(

@@ -28,8 +28,6 @@ REMOVALS = {
     "penstock.private_folder": (2, "the name made for a write; forms of a cache, by pattern"),
     "penstock.sim.local_spark.board": (2, "a socket in a temporary folder of its own"),
     "penstock.sim.local_spark.record": (1, "the cluster's own record"),
-    "penstock.spark_bridge.sources.ledger": (2, "files of a batch; names of OwnNames"),
-    "penstock.spark_bridge.sources.records": (1, "files that were read as records"),
     "penstock.spark_bridge.streaming.delta": (1, "names of OwnNames"),
 }
 _REMOVING = {"unlink", "rmtree", "rmdir", "removedirs", "delete_file", "delete_dir", "rmdirs"}

@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 import os
-import shutil
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 
 from penstock import kept_code
 from penstock.plan.query import LEFT, RIGHT
 from penstock.private_folder import private_folder
 from penstock.sim.local_spark import cluster
-from penstock.spark_bridge.sources import records
-from penstock.spark_bridge.sources.ledger import Ledger
 from penstock.spark_bridge.streaming.commit import Commit
 from penstock.spark_bridge.streaming.store import FIGURES, Store, remove_old
 from tests.kit.foreign import ForeignFiles
 from tests.spark_bridge.streaming.test_store import added
-
-ROWS = [pa.record_batch({"n": [1]})]
 
 
 def test_state_of_a_stream(tmp_path) -> None:
@@ -40,24 +34,6 @@ def test_state_of_a_stream(tmp_path) -> None:
     foreign.require_untouched()
     own = {p.name for p in tmp_path.rglob("*.json") if p.is_file() and p not in foreign}
     assert own == {"1.json", "2.json", "latest.json"}
-
-
-def test_batches_of_a_writer(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(records, "SPAN", 2)
-    foreign, ledger = ForeignFiles(), Ledger(str(tmp_path))
-    for batch in range(7):
-        ledger.write("w", batch, 1, ROWS)  # an attempt that failed
-        ledger.commit("w", batch, ledger.write("w", batch, 0, ROWS))
-        for folder in ("", "rows/w", f"rows/w/{batch + 1}", "commits/w", "folded/w", "folded/w/1"):
-            foreign.put(tmp_path / folder, "²", "7-mine.json", "٣.json")
-    shutil.copytree(tmp_path / "commits/w", tmp_path / "commits/w.bak")
-    foreign.put(tmp_path / "commits")
-    foreign.require_untouched()
-    assert ledger.writers() == ["w"]
-    assert ledger.batches("w") == [*range(7)]
-    assert [p for p in (tmp_path / "rows/w/3").iterdir() if p not in foreign] == [
-        tmp_path / file.name for file in ledger.files("w", 3)
-    ]
 
 
 def test_a_cache(tmp_path) -> None:

@@ -204,11 +204,14 @@ def test_it_is_stored_once(spark, folders, tmp_path):
         collected(made, checkpoint)
 
 
-def test_what_a_static_table_refuses(spark, tables):
+def test_what_a_static_table_refuses(spark, tables, tmp_path):
     static = spark.createDataFrame(NAMES)
     given = {"a": tables["a"], "d": static}
     with pytest.raises(UsageError, match="d is stored under the checkpoint"):
         stream(spark, LOOKUPS["semi"], given).writeStream.start()
+    batches = stream(spark, LOOKUPS["semi"], given).writeStream.format("penstock_batches")
+    with pytest.raises(UsageError, match=r'only reads folders .* format\("delta"\)'):
+        batches.option("checkpointLocation", str(tmp_path)).start(str(tmp_path / "out"))
     with pytest.raises(UsageError, match="disorder= is not for a look-up in a"):
         stream(spark, LOOKUPS["semi"], given, disorder=3)
     with pytest.raises(penstock.errors.QueryError):

@@ -9,11 +9,7 @@ import pytest
 
 pytest.importorskip("pyspark", reason="needs pip install 'penstock[spark]'")
 
-from pyspark.errors import StreamingQueryException
-
 from penstock.errors import UsageError
-from penstock.spark_bridge import register
-from penstock.spark_bridge.sources.ledger import Ledger
 from penstock.spark_bridge.streaming import stream
 from penstock.spark_bridge.streaming.output import MARKER, FolderSink
 from tests.spark_bridge.kit.streams import SCHEMA, stream_of, table, written
@@ -74,25 +70,3 @@ def test_folders_that_hold_something_else(spark, tmp_path, joined):
         writer_of(joined, tmp_path / "checkpoint", latePath=late).start(str(tmp_path / "out"))
     with pytest.raises(UsageError, match="give another latePath"):
         writer_of(joined, tmp_path / "checkpoint", latePath=late).start(str(late / "a"))
-
-
-@pytest.mark.slow
-def test_a_named_writer_belongs_to_a_query(spark, tmp_path, joined):
-    register(spark)
-    path, ledger = str(tmp_path / "out"), Ledger(str(tmp_path / "out"))
-
-    def start(frame, checkpoint):
-        writer = writer_of(frame, tmp_path / checkpoint, writer="me").format("penstock_batches")
-        return writer.start(path)
-
-    assert start(joined, "checkpoint").awaitTermination(120)
-    # Its batch 0 would be taken for a repetition, and its rows lost.
-    with pytest.raises(StreamingQueryException, match=r"UsageError: writer me .* is another query"):
-        start(joined, "other").awaitTermination(120)
-    assert start(joined, "checkpoint").awaitTermination(120)
-    assert ledger.batches("me") == [0]
-    # A stream of Spark's own is told from it, and from another.
-    rows = stream_of(spark, tmp_path / "source").selectExpr("n AS a", "n AS b")
-    with pytest.raises(StreamingQueryException, match=r"writer me .* is another query"):
-        start(rows, "plain").awaitTermination(120)
-    assert ledger.batches("me") == [0]

@@ -49,10 +49,12 @@ def test_what_is_refused(writer, tmp_path):
             ConsoleSink.of({key: str(value) for key, value in options.items()})
     with pytest.raises(UsageError, match="partitionBy is for format delta and file formats, not"):
         writer.format("noop").partitionBy("x").start()
-    with pytest.raises(UsageError, match=r"toTable is for .*, not for format penstock_batches"):
-        writer.format("penstock_batches").partitionBy().toTable("t")
+    with pytest.raises(UsageError, match=r"toTable is for .*, not for format noop"):
+        writer.partitionBy().toTable("t")
     with pytest.raises(UsageError, match=r"needs a folder .*option\(\"path\", PATH\)"):
         writer.format("parquet").toTable("t")
+    with pytest.raises(UsageError, match=r'only reads folders .* format\("delta"\).* CAST them'):
+        writer.format("penstock_batches").start(str(tmp_path / "out"))
 
 
 def test_partitions_that_there_are_not(writer, tmp_path):
