@@ -18,6 +18,18 @@ class PenstockError(Exception):
 
     exit_code = 1
 
+    def __str__(self) -> str:
+        """The message; what it quotes may be as long as a query, so its middle is left out."""
+        text = super().__str__()
+        left_out = len(text) - 2 * _MOST_SHOWN
+        if left_out <= 0:
+            return text
+        return f"{text[:_MOST_SHOWN]}... ({left_out:,} characters) ...{text[-_MOST_SHOWN:]}"
+
+
+#: Characters of each end of a message that are shown.
+_MOST_SHOWN = 2000
+
 
 class QueryError(PenstockError, ValueError):
     """The SQL text cannot be compiled. The message ends with the place in the text."""

@@ -59,26 +59,42 @@ class ComputedBefore:
     lowered: Lowered
     columns: dict[str, dict[str, exp.Expr]]
     words: Words
+    #: Names of computed columns, by alias and text.
+    _names: dict[tuple[str, str], str] = field(default_factory=dict)
 
     def expression(self, tree: exp.Expr) -> exp.Expr:
         """Put columns in the place of what Penstock does not compute, in a copy."""
+        root = exp.Paren(this=tree.copy())
+        aliases: dict[int, set[str]] = {}
+        for node in reversed(list(root.walk(bfs=True))):  # from the leaves up
+            inside = [aliases[id(child)] for child in node.iter_expressions()]
+            own = {node.table} if isinstance(node, exp.Column) and node.table else set()
+            aliases[id(node)] = own.union(*inside) if own or len(inside) != 1 else inside[0]
+        self._put(root.this, aliases)
+        return root.this.pop()
+
+    def _put(self, tree: exp.Expr, aliases: Mapping[int, set[str]]) -> None:
+        """Replace what Penstock does not compute, in the tree itself."""
         if isinstance(tree, exp.Column) or self.lowered.knows(tree):
-            return tree.copy()
-        aliases = aliases_in(tree)
-        if len(aliases) == 1 and aliases <= self.columns.keys() and _is_value(tree):
-            (alias,) = aliases
-            own = self.columns[alias]
-            name = next((name for name, one in own.items() if said(one) == said(tree)), None)
-            if name is None:
-                name = name_of(said(tree), own)
-                own[name] = tree.copy()
-                self.words.note(name, said(tree))
-                self.words.computed.add(name)
-            return exp.column(name, table=alias, quoted=True)
-        made = tree.copy()
-        for child in list(made.iter_expressions()) if aliases else ():
-            child.replace(self.expression(child))
-        return made
+            return
+        names = aliases[id(tree)]
+        if len(names) == 1 and names <= self.columns.keys() and _is_value(tree):
+            (alias,) = names
+            tree.replace(exp.column(self._name(alias, tree), table=alias, quoted=True))
+            return
+        for child in list(tree.iter_expressions()) if names else ():
+            self._put(child, aliases)
+
+    def _name(self, alias: str, tree: exp.Expr) -> str:
+        """Find the name of a computed column of a side, or add the column."""
+        text, columns = said(tree), self.columns[alias]
+        if (alias, text) not in self._names:
+            name = name_of(text, columns)
+            columns[name] = tree.copy()
+            self._names[alias, text] = name
+            self.words.note(name, text)
+            self.words.computed.add(name)
+        return self._names[alias, text]
 
 
 @dataclass

@@ -14,6 +14,9 @@ from ..query.dialect import Penstock, place
 
 #: Where a node stands in the text of a part, at the end of a message.
 _PLACE = re.compile(r" \(at(?: line \d+, column \d+)?: (.*)\)$", re.DOTALL)
+#: A quoted name up to its closing sign, which may open the next one, and its qualifier. A word is
+#: tried from its start alone: from each letter, a long one takes minutes.
+_NAME = re.compile(r"(?:[`\"][^`\"]*[`\"]\.|\b\w++\.)?[`\"]([^`\"]*)(?=[`\"])")
 #: Functions of the engine's that stand for Spark's.
 _OF_ENGINE = re.compile(r"\bps_(?:udf_)?(?=\w)")
 
@@ -43,13 +46,13 @@ class Words:
 
         The qualifier of an added column, such as a part's name, goes with it.
         """
-        if self.texts:
-            known = "|".join(sorted(map(re.escape, self.texts), key=len, reverse=True))
-            # A word is tried from its start alone: from each letter, a long one takes minutes.
-            names = re.compile(rf"(?:[`\"][^`\"]*[`\"]\.|\b\w++\.)?[`\"]({known})[`\"]")
-            replaced = names.sub(lambda name: self.texts[name[1]], message)
-            if replaced != message:
-                message = _PLACE.sub(self._placed, replaced)
+        pieces, end = [], 0
+        for name in _NAME.finditer(message) if self.texts else ():
+            if name[1] in self.texts:
+                pieces += [message[end : name.start()], self.texts[name[1]]]
+                end = name.end() + 1
+        if pieces:
+            message = _PLACE.sub(self._placed, "".join([*pieces, message[end:]]))
         return _OF_ENGINE.sub("", message)
 
     def _placed(self, match: re.Match[str]) -> str:

@@ -114,7 +114,7 @@ def _compiled(
         return with_room(lambda: _compile(text, schemas, chosen, only_joins), text)
 
     key = key_of(text, schemas, chosen)
-    query = compiled() if key is None else _kept.find((key, only_joins), compiled)
+    query = compiled() if key is None else _kept.find((key, only_joins), compiled, len(text))
     kinds = kinds_of(query, chosen.relation is not None)
     windows = {name for name in _WINDOWS if getattr(chosen, name) not in (None, {})}
     Entrance(QUERY, frozenset(windows)).refuse_unused(kinds)

@@ -16,7 +16,7 @@ from ..expr import ops
 from ..expr.node import Expr
 from ..types import BINARY, BOOL, FLOAT32, FLOAT64, STRING, UNIT_NS, Kind, Type, decimal, int_of
 from .dialect import refused, snippet
-from .parse import HALF_CHARACTER
+from .parse import HALF_CHARACTER, MOST_CHARACTERS, MOST_DIGITS
 from .time_literals import moment
 
 _INTERVAL_US = {
@@ -43,8 +43,6 @@ _CAST_TYPES: dict[exp.DType, Type] = {
 }
 
 
-#: Digits of a number, at most: more than its bits may hold.
-_MOST_DIGITS = 200
 #: Digits of Arrow's widest decimal.
 _MOST_PRECISION = 76
 
@@ -74,8 +72,6 @@ def _duration(micros: int) -> Expr:
 
 def number(text: str) -> Expr:
     """Read a number: an integer, a decimal, or with an exponent a float."""
-    if len(text) > _MOST_DIGITS:
-        raise QueryError(f"a number has {len(text)} digits, more than {_MOST_DIGITS}")
     if text.isascii() and text.isdecimal():
         return ops.const(int(text))
     try:
@@ -88,8 +84,8 @@ def number(text: str) -> Expr:
 
 
 def _decimal(value: Decimal) -> Expr:
-    if not value.is_finite() or not -_MOST_DIGITS < value.adjusted() < _MOST_DIGITS:
-        raise QueryError(f"{value} is no number of at most {_MOST_DIGITS} digits")
+    if not value.is_finite() or not -MOST_DIGITS < value.adjusted() < MOST_DIGITS:
+        raise QueryError(f"{value} is no number of at most {MOST_DIGITS} digits")
     # By its digits, since arithmetic of decimals rounds.
     sign, digits, exponent = value.as_tuple()
     scale = max(-int(exponent), 0)
@@ -105,6 +101,12 @@ def param(name: str, value: Any) -> Expr:
     QueryError
         The value has no SQL meaning.
     """
+    if isinstance(value, str | bytes) and len(value) > MOST_CHARACTERS:
+        unit = "characters" if isinstance(value, str) else "bytes"
+        raise QueryError(
+            f"parameter {name} has {len(value):,} {unit}, more than {MOST_CHARACTERS:,}; "
+            "put it into a table and join it"
+        )
     if isinstance(value, Decimal):
         return _decimal(value)
     if isinstance(value, datetime.timedelta):
@@ -172,7 +174,7 @@ def interval(tree: exp.Interval) -> Expr:
         exact = Decimal(text) * step
     except InvalidOperation:
         raise refused(f"INTERVAL {text[:40]!r} is not a number", tree) from None
-    if not exact.is_finite() or not -_MOST_DIGITS < exact.adjusted() < _MOST_DIGITS:
+    if not exact.is_finite() or not -MOST_DIGITS < exact.adjusted() < MOST_DIGITS:
         raise refused(f"INTERVAL {text[:40]!r} is too long or too short", tree)
     if exact != int(exact):
         raise refused(f"INTERVAL {text} {name} is finer than 1 us", tree)

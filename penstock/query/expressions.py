@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from ..errors import QueryError, SchemaError
+from ..errors import PenstockError, QueryError, SchemaError
 from ..expr import ops
 from ..expr.calendar import PERIODS, period_start
 from ..expr.node import Expr, Op
@@ -70,6 +70,8 @@ class Lowering:
         # By the id of a tree, which is kept: one that is made on the way, such as the interval in a
         # window's size, would leave its id to the next.
         self._lowered: dict[int, tuple[exp.Expr, Expr]] = {}
+        # Whoever tries the parts of a tree asks for each of them again.
+        self._refused: dict[int, tuple[exp.Expr, PenstockError]] = {}
 
     def lower(self, tree: exp.Expr) -> Expr:
         """Lower a SQL expression.
@@ -80,10 +82,16 @@ class Lowering:
             Unknown column or construct, or operands that do not fit; with the place in the text.
         """
         if id(tree) not in self._lowered:
+            if id(tree) in self._refused:
+                raise self._refused[id(tree)][1].with_traceback(None)
             try:
                 self._lowered[id(tree)] = tree, self._lower(tree)
             except ExprTypeError as error:
-                raise refused(error, tree) from None
+                self._refused[id(tree)] = tree, refused(error, tree)
+                raise self._refused[id(tree)][1] from None
+            except (QueryError, SchemaError) as error:
+                self._refused[id(tree)] = tree, error
+                raise
         return self._lowered[id(tree)][1]
 
     def condition(self, tree: exp.Expr) -> Expr:

@@ -20,32 +20,36 @@ from .options import QueryOptions
 
 #: Most queries to keep: some ten kilobytes each.
 MOST_QUERIES = 64
-#: Characters of a query, at most, to be kept: longer ones take megabytes.
-MOST_CHARACTERS = 10_000
+#: Characters of all queries that are kept, at most: each takes some 75 bytes.
+MOST_CHARACTERS = 640_000
 
 
 class KeptQueries:
     """The compiled queries that were used last; for any threads."""
 
     def __init__(self) -> None:
-        self._queries: OrderedDict[Hashable, JoinQuery | GroupQuery] = OrderedDict()
+        #: Queries and their numbers of characters, the one used longest ago first.
+        self._queries: OrderedDict[Hashable, tuple[JoinQuery | GroupQuery, int]] = OrderedDict()
         self._lock = threading.Lock()
 
     def find(
-        self, key: Hashable, compiled: Callable[[], JoinQuery | GroupQuery]
+        self, key: Hashable, compiled: Callable[[], JoinQuery | GroupQuery], characters: int = 0
     ) -> JoinQuery | GroupQuery:
         """Return the query of a key, which is compiled where it is not kept."""
         with self._lock:
             found = self._queries.get(key)
             if found is not None:
                 self._queries.move_to_end(key)
-                return found
+                return found[0]
         made = compiled()  # without the lock, since it can take long
         with self._lock:
-            self._queries[key] = made
-            if len(self._queries) > MOST_QUERIES:
+            self._queries[key] = made, characters
+            while len(self._queries) > MOST_QUERIES or self._characters() > MOST_CHARACTERS:
                 self._queries.popitem(last=False)
         return made
+
+    def _characters(self) -> int:
+        return sum(characters for _, characters in self._queries.values())
 
 
 def key_of(text: str, schemas: Mapping[str, pa.Schema], options: QueryOptions) -> Hashable | None:

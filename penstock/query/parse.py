@@ -26,6 +26,10 @@ MOST_CHARACTERS = 2 << 20
 MOST_TOKENS = 160_000
 #: Most tables of a query to read before it is refused: the parser's time doubles with each.
 _MOST_JOINS = 8
+#: Characters of a number, at most: more than its bits may hold.
+MOST_DIGITS = 200
+#: Lists, structs and maps of a type inside one another, at most, which is about Arrow's limit.
+MOST_TYPE_LEVELS = 60
 #: Characters of a query that nearly any thread has room for.
 _SHORT = 1000
 
@@ -159,6 +163,12 @@ def _tokens(text: str) -> list[Any]:
         if token.token_type is TokenType.IDENTIFIER and not token.text:
             where = f"line {token.line}, column {token.col - 1}"
             raise MistakenError(f"`` is no name of a table, column or function ({where})")
+        if token.token_type is TokenType.NUMBER and len(token.text) > MOST_DIGITS:
+            raise MistakenError(
+                f"a number has {len(token.text):,} digits, more than {MOST_DIGITS}; give a shorter "
+                f"one (line {token.line})"
+            )
+    _check_types(tokens)
     joins = sum(token.token_type is TokenType.JOIN for token in tokens)
     if joins > _MOST_JOINS:
         raise QueryError(
@@ -167,5 +177,31 @@ def _tokens(text: str) -> list[Any]:
         )
     return tokens
 
+
+def _check_types(tokens: list[Any]) -> None:
+    """Refuse a type of many levels, since the parser reads each as often as the level says.
+
+    Raises
+    ------
+    MistakenError
+    """
+    levels, before = 0, None
+    for token in tokens:
+        if token.token_type is TokenType.LT and before in _NESTED:
+            levels += 1
+            if levels > MOST_TYPE_LEVELS:
+                raise MistakenError(
+                    f"a type has more than {MOST_TYPE_LEVELS} lists, structs or maps inside one "
+                    f"another (line {token.line}, column {token.col}); take its values apart"
+                )
+        elif token.token_type is TokenType.GT:
+            levels = max(levels - 1, 0)
+        elif token.token_type is TokenType.R_PAREN:
+            levels = 0
+        before = token.token_type
+
+
+#: What begins a type of others.
+_NESTED = (TokenType.ARRAY, TokenType.STRUCT, TokenType.MAP)
 
 _INSTEAD = "put long lists of values into a table and join it, or a column that is computed before"

@@ -141,8 +141,11 @@ def test_names_of_any_class_of_sequence():
     assert compiled(unique={"l": Names()}) == compiled(unique={"l": ["id", "t"]})
 
 
-def test_the_query_used_longest_ago_goes(monkeypatch):
-    monkeypatch.setattr(kept_queries, "MOST_QUERIES", 2)
+@pytest.mark.parametrize(
+    ("name", "most", "characters"), [("MOST_QUERIES", 2, 0), ("MOST_CHARACTERS", 20, 10)]
+)
+def test_the_query_used_longest_ago_goes(monkeypatch, name, most, characters):
+    monkeypatch.setattr(kept_queries, name, most)
     queries, made = KeptQueries(), []
 
     def find(key):
@@ -150,7 +153,7 @@ def test_the_query_used_longest_ago_goes(monkeypatch):
             made.append(key)
             return compiled()
 
-        return queries.find(key, compiling)
+        return queries.find(key, compiling, characters)
 
     for key in "abacab":
         find(key)

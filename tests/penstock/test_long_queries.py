@@ -204,6 +204,8 @@ def test_in_list_of_text() -> None:
         ),
         ("CASE " + "WHEN a.x = 1 THEN 2 " * 251 + "END = 1", "CASE has 251 branches"),
         (f"coalesce({', '.join(['a.x'] * 251)}) = 1", "COALESCE has 251 values"),
+        (f"CAST(a.x AS {'ARRAY<' * 800}INT{'>' * 800}) = 1", "more than 60 lists, structs or maps"),
+        ("a.x = " + "1" * 100_000, "a number has 100,000 digits, more than 200"),
         (f"greatest({', '.join(['a.x'] * 251)}) = 1", "GREATEST has 251 values"),
     ],
 )
@@ -225,6 +227,33 @@ def test_many_columns_and_aggregates() -> None:
     folds = ", ".join(f"sum(a.x * b.x + {k}) AS c{k}" for k in range(9))
     with pytest.raises(QueryError, match="9 values that are computed from both tables, more than"):
         compile_query(f"SELECT {folds} {FROM}", {"a": A.schema, "b": B.schema}, time=time)
+
+
+def test_conditions_of_many_computed_columns() -> None:
+    """Each function of one side is a column before the join; the time is linear in their number."""
+    condition = " + ".join(f"length(concat(a.id, '{k}')) * b.x" for k in range(100))
+    # Of one digit and one or two of each number.
+    digits = sum(len(str(k)) for k in range(100))
+    found = pairs_where(lambda a, b: (100 * len(str(a["id"])) + digits) * b["x"] < 9000)
+    assert 0 < len(found) < ROWS * ROWS
+    assert joined(f"{condition} < 9000") == found
+
+
+def test_long_texts_are_not_shown_whole() -> None:
+    with pytest.raises(QueryError, match="is not an ISO date or time") as caught:
+        joined(f"CAST('{'y' * 100_000}' AS DATE) = CAST(a.t AS DATE)")
+    assert 4000 < len(str(caught.value)) < 4100
+
+
+def test_long_parameters_are_refused() -> None:
+    for value, unit in (("y" * (MOST_CHARACTERS + 1), "characters"), (bytes(3 << 20), "bytes")):
+        with pytest.raises(QueryError, match=f"parameter p has [0-9,]+ {unit}, more than"):
+            compile_query(
+                f"SELECT a.x {FROM} AND a.x = :p",
+                {"a": A.schema, "b": B.schema},
+                time={"a": "t", "b": "t"},
+                params={"p": value},
+            )
 
 
 def test_a_long_name_is_not_shown_whole() -> None:
