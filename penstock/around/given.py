@@ -62,6 +62,8 @@ def check_names(tree: exp.Query, schemas: Mapping[str, pa.Schema], options: Quer
 #: Nodes, SELECTs, and expressions one in another, of a query in parts, at most. Each node takes
 #: some 300 us here and in DuckDB, a SELECT time with their number, and DuckDB refuses 1,000 levels.
 _MOST_NODES, _MOST_SELECTS, _MOST_LEVELS = 10_000, 300, 900
+#: Values of all IN lists of a query in parts, at most, each of which takes some 300 us, too.
+_MOST_VALUES = 10_000
 
 
 def check_size(tree: exp.Query) -> None:
@@ -72,21 +74,25 @@ def check_size(tree: exp.Query) -> None:
     QueryError
     """
     levels: dict[int, int] = {}
+    values = 0
     for node in tree.walk(bfs=True):
         if isinstance(node.parent, exp.In) and isinstance(node, exp.Literal):
-            continue  # a long list is one node
+            values += 1
+            continue
         above = 0 if isinstance(node, exp.Select) else levels.get(id(node.parent), 0)
         levels[id(node)] = above + (not isinstance(node, exp.Connector | exp.Paren))
     selects = sum(1 for _ in tree.find_all(exp.Select))
     for count, most, what in (
         (len(levels), _MOST_NODES, "names, values and operators"),
+        (values, _MOST_VALUES, "values in IN lists"),
         (selects, _MOST_SELECTS, "SELECTs"),
         (max(levels.values()), _MOST_LEVELS, "operators inside one another"),
     ):
         if count > most:
             raise QueryError(
                 f"the query has {count:,} {what}, more than the {most:,} of a query that is not "
-                "one join; compute a part of it before, in a query of its own"
+                "one join; compute a part of it before, in a query of its own, or join a table of "
+                "the values"
             )
 
 

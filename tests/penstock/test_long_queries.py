@@ -239,6 +239,15 @@ def test_conditions_of_many_computed_columns() -> None:
     assert joined(f"{condition} < 9000") == found
 
 
+@pytest.mark.parametrize("count", [5000, 5001])
+def test_lists_of_a_query_in_parts_are_limited(count: int) -> None:
+    """They are counted together; one join takes longer ones."""
+    values = ", ".join(map(str, range(count)))
+    query = f"a.x IN ({values}) AND b.x IN ({values}) ORDER BY a.id, a.missing"
+    with pytest.raises(QueryError, match="missing" if count == 5000 else "10,002 values in IN"):
+        joined(query)
+
+
 def test_long_texts_are_not_shown_whole() -> None:
     with pytest.raises(QueryError, match="is not an ISO date or time") as caught:
         joined(f"CAST('{'y' * 100_000}' AS DATE) = CAST(a.t AS DATE)")
