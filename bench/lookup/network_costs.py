@@ -10,8 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
+from bench.lookup.nodes_model import NetworkCosts
 from bench.lookup.scale import Data
-from penstock.host.lookup.nodes_model import NetworkCosts
 from penstock.host.node.service import LookupNode
 from penstock.host.relation import Version, open_relation
 from penstock.host.relation.folder.reading import file_store

@@ -11,13 +11,13 @@ import pyarrow as pa
 
 from bench.lookup.network_costs import network_costs
 from bench.lookup.node_runs import BATCH, Run, members
+from bench.lookup.nodes_model import forwarded_share, predict_nodes
 from bench.lookup.scale import BATCH_ROWS, MB, QUICK
 from bench.lookup.steps import StepReport
 from penstock.host.lookup.algorithm import Algorithm
 from penstock.host.lookup.calibrate import calibrate
 from penstock.host.lookup.hot import HotKeys
 from penstock.host.lookup.model import Shape
-from penstock.host.lookup.nodes_model import forwarded_share, predict_nodes
 from penstock.host.relation import open_relation
 from penstock.host.relation.key_hash import KeyHash
 from penstock.host.relation.nodes.ring import Node, Ring

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from penstock.host.routing.base import ByHash
+from bench.routing.homes import ByHash
 
 #: A key is frequent above this share of a node's mean.
 _FREQUENT = 1 / 5

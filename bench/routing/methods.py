@@ -6,9 +6,9 @@ import time
 
 import numpy as np
 
+from bench.routing.homes import ByRing
 from bench.routing.nodes import LEFT, Nodes, Routes
 from bench.routing.readj import readj
-from penstock.host.routing.base import ByRing
 from penstock.host.routing.loads import Loads, spans
 from penstock.host.routing.moves import Moves
 from penstock.host.routing.plan import largest_load, plan

@@ -11,12 +11,12 @@ from functools import lru_cache, partial
 import numpy as np
 
 from bench.routing.choices import dealt
+from bench.routing.homes import ByHash
 from bench.routing.methods import JOINS, Biclique, ByKeys, Matrix
 from bench.routing.nodes import Method, Nodes, Whole
 from bench.routing.readj import readj
 from penstock.errors import PenstockError
 from penstock.host.model.cpu import Cores
-from penstock.host.routing.base import ByHash
 from penstock.host.routing.loads import Loads
 from penstock.host.routing.plan import plan
 from penstock.sim.workloads.tpch import KeyStreams, orders, suppliers, zipf_keys

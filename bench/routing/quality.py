@@ -7,7 +7,7 @@ from itertools import product
 
 import numpy as np
 
-from penstock.host.routing.base import ByHash
+from bench.routing.homes import ByHash
 from penstock.host.routing.loads import Loads
 from penstock.host.routing.plan import plan
 

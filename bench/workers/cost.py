@@ -15,9 +15,9 @@ from bench.rows import Row
 from bench.workers import pair
 from bench.workers.jobs import agree, answer, cm, in_one_window, nb7, ro, ysb
 from bench.workers.joins import nb8, nb11
+from bench.workers.model import fitted
 from bench.workers.scale import Scale
 from bench.workers.tasks import Task
-from penstock.host.model.workers import fitted
 
 #: Most workers that may be needed, where there is a target; Slash over LightSaber with 16 nodes.
 TARGETS = {"CM": 2, "NB7": 2}

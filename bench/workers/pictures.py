@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from bench.pictures import INK, OTHER, OURS, save
 from bench.workers.cost import PAPER, Cost
+from bench.workers.model import PAPER_LINK, fitted
 from bench.workers.scaling import NANO, Curve, Found, Point
-from penstock.host.model.workers import PAPER_LINK, fitted
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

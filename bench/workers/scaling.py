@@ -14,9 +14,9 @@ from bench.rows import Row
 from bench.workers import pair, uppar
 from bench.workers.jobs import agree, cm, nb7, ro, ysb
 from bench.workers.joins import nb8, nb11
+from bench.workers.model import fitted
 from bench.workers.scale import Scale
 from bench.workers.tasks import Task
-from penstock.host.model.workers import fitted
 
 #: The paper's rates of Slash over UpPar (§8.2), and least CPU seconds of UpPar over ours with 8.
 PAPER_UPPAR = {

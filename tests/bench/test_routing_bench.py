@@ -7,6 +7,7 @@ import pytest
 
 from bench.routing.choices import dealt
 from bench.routing.claims import Found, claims
+from bench.routing.homes import ByHash, ByRing
 from bench.routing.methods import JOINS, ByKeys
 from bench.routing.nodes import LEFT, RIGHT, Nodes, Whole
 from bench.routing.paper import CountRun, JoinRun
@@ -14,6 +15,8 @@ from bench.routing.readj import readj
 from penstock.sim.workloads.tpch import KeyStreams, orders, suppliers
 
 BATCHES = 6
+
+CELLS = np.arange(4096)
 
 
 def played(streams: KeyStreams, method, window: int | None = None) -> Nodes:
@@ -96,3 +99,23 @@ def test_claims_can_be_held_and_not():
         assert held[1] == held[4] == is_held
         assert held[5]
         assert not held[2]
+
+
+@pytest.mark.parametrize("base", [ByHash(), ByRing()])
+@pytest.mark.parametrize("lanes", [1, 2, 3, 8, 64])
+def test_each_lane_gets_about_its_share(base, lanes):
+    homes = base.homes(CELLS, lanes)
+    assert homes.dtype == np.int64
+    share = np.bincount(homes, minlength=lanes) * lanes / len(CELLS)
+    assert len(share) == lanes
+    assert 0.5 < share.min() <= share.max() < 1.6
+    some = np.array([4095, 7, 7, 0])
+    assert np.array_equal(base.homes(some, lanes), homes[some])
+
+
+@pytest.mark.parametrize("lanes", [1, 2, 8, 31])
+def test_on_a_ring_cells_move_to_the_new_lane_only(lanes):
+    before, after = (ByRing().homes(CELLS, count) for count in (lanes, lanes + 1))
+    moved = before != after
+    assert set(after[moved].tolist()) == {lanes}
+    assert 0.5 < moved.mean() * (lanes + 1) < 1.6

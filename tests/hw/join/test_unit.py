@@ -1,4 +1,5 @@
 import random
+from dataclasses import dataclass, field
 
 import pytest
 from amaranth.sim import Simulator
@@ -7,10 +8,45 @@ from penstock.hw.join.band import band_match
 from penstock.hw.join.config import JoinConfig
 from penstock.hw.join.flit import Kind
 from penstock.hw.join.fold import Folded
-from penstock.hw.join.unit import Unit, UnitModel
+from penstock.hw.join.unit import Unit
 from penstock.program import Mode
 
 KEY_BITS = 4
+
+
+@dataclass
+class UnitModel:
+    """Reference of a unit's state, one call per flit and no latency."""
+
+    phase: int = 0
+    active: bool = False
+    #: Whether it holds a tuple whose value was not collected. Only aggregates look at it.
+    held: bool = False
+    #: Payloads of the tuple's load flits, the newest last.
+    parts: list[int] = field(default_factory=list)
+
+    def step(self, kind: Kind, lap: int, payload: int) -> Kind:
+        """Take a flit; returns the kind that the next unit sees.
+
+        A COLLECT that the unit took leaves with the other lap.
+        """
+        if kind in (Kind.LOAD, Kind.LOAD_LAST) and lap == self.phase:
+            self.parts.append(payload)
+            if kind is Kind.LOAD_LAST:
+                self.phase, self.active, self.held = 1 - self.phase, True, True
+            return Kind.IDLE
+        if kind is Kind.RETIRE and self.active and lap != self.phase:
+            self.active, self.parts = False, []
+            return Kind.IDLE
+        if self.takes_collect(kind, lap):
+            self.active = self.held = False
+        if kind is Kind.CLEAR:
+            self.phase, self.active, self.held, self.parts = 0, False, False, []
+        return kind
+
+    def takes_collect(self, kind: Kind, lap: int) -> bool:
+        """Whether the flit is a COLLECT for this unit."""
+        return kind is Kind.COLLECT and self.held and lap != self.phase
 
 
 def test_reference_follows_the_lap():

@@ -10,8 +10,8 @@ from penstock.hw.verilog import verilog
 from penstock.hw.window.cascade import Cascade, CascadeConfig
 from penstock.hw.window.config import WindowConfig
 from penstock.hw.window.layout import Side, State
-from penstock.hw.window.model import join
 from tests.hw.kit import needs_yosys, yosys_accepts
+from tests.hw.window.reference import join
 
 #: A payload is the tuple's number and, above it, the key by which B is joined with C.
 NUMBER_BITS, KEY_BITS = 6, 2

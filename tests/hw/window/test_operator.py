@@ -8,9 +8,9 @@ import pytest
 from penstock.hw.join.band import band_match
 from penstock.hw.window.config import WindowConfig
 from penstock.hw.window.layout import Side, State
-from penstock.hw.window.model import join
 from penstock.hw.window.operator import WindowJoin
 from tests.hw.window.kit import run, stalls
+from tests.hw.window.reference import join
 from tests.kit.effort import effort
 
 KEY_BITS, TIME_BITS = 4, 6

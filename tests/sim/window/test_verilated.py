@@ -11,9 +11,9 @@ from penstock.errors import DeviceError, MissingToolError
 from penstock.hw.join.band import band_match
 from penstock.hw.window.config import WindowConfig
 from penstock.hw.window.layout import Side
-from penstock.hw.window.model import join
 from penstock.sim.verilated.build import Tools
 from penstock.sim.window.verilated import NEVER, Stream, VerilatedJoin
+from tests.hw.window.reference import join
 from tests.kit.effort import examples
 
 

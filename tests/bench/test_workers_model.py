@@ -2,8 +2,8 @@
 
 import pytest
 
+from bench.workers.model import WorkersModel, fitted
 from penstock.errors import UsageError
-from penstock.host.model.workers import WorkersModel, fitted
 
 
 def test_a_row_costs_its_fold_and_the_part_that_is_shipped():

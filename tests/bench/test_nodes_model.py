@@ -7,14 +7,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from penstock.host.lookup.algorithm import Algorithm
-from penstock.host.lookup.model import Shape, UnitCosts, predict
-from penstock.host.lookup.nodes_model import (
+from bench.lookup.nodes_model import (
     NetworkCosts,
     forwarded_share,
     hot_keys,
     predict_nodes,
 )
+from penstock.host.lookup.algorithm import Algorithm
+from penstock.host.lookup.model import Shape, UnitCosts, predict
 from penstock.host.lookup.zipf import top_share
 
 COSTS = UnitCosts(1.5e-6, 1e-10, 4e-7, 2e-7, 2e-7, 4e-7, 1e-3)

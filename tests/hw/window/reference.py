@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
-from .layout import Side
+from penstock.hw.window.layout import Side
 
 T = TypeVar("T")
 

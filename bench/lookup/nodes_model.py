@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from .algorithm import Algorithm
-from .hot import SHARE
-from .model import Shape, UnitCosts, predict
-from .zipf import harmonic, top_share
+from penstock.host.lookup.algorithm import Algorithm
+from penstock.host.lookup.hot import SHARE
+from penstock.host.lookup.model import Shape, UnitCosts, predict
+from penstock.host.lookup.zipf import harmonic, top_share
 
 
 @dataclass(frozen=True)
