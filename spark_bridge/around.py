@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -49,6 +49,7 @@ def one_join_or_parts(
     tables: Mapping[str, DataFrame | str],
     options: JoinOptions,
     join: RunJoin,
+    unique: Mapping[str, str | Sequence[str]] | None = None,
 ) -> DataFrame:
     """Run a query as one join, or, if it is more, in parts.
 
@@ -62,7 +63,7 @@ def one_join_or_parts(
     except MistakenError:
         raise
     except QueryError as error:
-        return SparkParts.of(spark, text, tables, options, error).open(join)
+        return SparkParts.of(spark, text, tables, options, error, unique).open(join)
 
 
 @dataclass(frozen=True)
@@ -90,6 +91,7 @@ class SparkParts:
         tables: Mapping[str, DataFrame | str],
         options: JoinOptions,
         why: QueryError,
+        unique: Mapping[str, str | Sequence[str]] | None = None,
     ) -> SparkParts:
         """Split a query.
 
@@ -98,6 +100,8 @@ class SparkParts:
         why : QueryError
             Why it is not one join: raised where its parts are wrong, or none of them is a join of
             Penstock's.
+        unique : mapping, optional
+            As for :func:`penstock.spark_bridge.stream`.
 
         Raises
         ------
@@ -111,6 +115,7 @@ class SparkParts:
             within=options.get("within"),
             params=options.get("params"),
             scale=options.get("scale"),
+            unique=unique,
             time_zone=session_zone(spark, text),
             entrance=options.get("entrance"),
         )
@@ -123,7 +128,7 @@ class SparkParts:
                 lambda: split(text, schemas, chosen, around, ends=ends, relations=looked_up), text
             )
             if not ends:
-                found.of_stream(completes=around.completes)
+                found.of_stream()
         except (PartError, UnusedError) as error:
             raise error.beside(why) from None
         if not any(isinstance(part, Joined) for part in found.parts) and not _joins(text):
@@ -139,17 +144,26 @@ class SparkParts:
         return self._stream(join, tell) if is_stream else self._run(join, tell)
 
     def _stream(self, join: RunJoin, tell: Callable[[Part], None]) -> DataFrame:
-        core, _, after = self.found.of_stream(completes=_Spark.completes)
+        core, later, after = self.found.of_stream()
+        behind = [part for part in later if isinstance(part, Relational)]
         made = dict(self.frames)
         for part in self.found.parts:
             tell(part)
-            if isinstance(part, Relational) and part is not after:
+            if isinstance(part, Relational) and part is not after and part not in behind:
                 made[part.name] = _rows_of(
                     self.spark, part.text, {name: made[name] for name in part.reads}
                 )
         reads = {name: made[name] for name in core.reads}
         opened = join(core.text, reads, self.options_of(core))
-        compute = _Computed(after, core.name, tuple(self.found.names))
+        name, names = core.name, tuple(self.found.names)
+        if after is not None and after.closing is not None:
+            assert isinstance(opened, StreamFrame)
+            rows, closing = after.reads[0], after.closing
+            text = "; ".join(part.text for part in (*behind, after)).replace(_marked(""), "")
+            valued = _Valued(closing.text, rows)
+            opened = opened.waits(closing, text, _Computed(behind, name), valued)
+            return opened.then(_Computed([after], rows, names))
+        compute = _Computed([*behind, *([] if after is None else [after])], name, names)
         return opened.then(compute) if isinstance(opened, StreamFrame) else compute(opened)
 
     def _run(self, join: RunJoin, tell: Callable[[Part], None]) -> DataFrame:
@@ -181,22 +195,35 @@ class SparkParts:
 
 @dataclass(frozen=True)
 class _Computed:
-    """Computes rows of the output from rows of a join."""
+    """Computes parts of a query, one from the other, from rows of a join or another part."""
 
-    part: Relational | None
+    parts: Sequence[Relational]
     name: str
-    names: tuple[str, ...]
+    #: Of the columns; by default those of the last part.
+    names: tuple[str, ...] = ()
 
     def __call__(self, rows: DataFrame) -> DataFrame:
-        if self.part is not None:
-            rows = _rows_of(rows.sparkSession, self.part.text, {self.name: rows})
-        return rows.toDF(*self.names)
+        name = self.name
+        for part in self.parts:
+            rows, name = _rows_of(rows.sparkSession, part.text, {name: rows}), part.name
+        return rows.toDF(*self.names) if self.names else rows
+
+
+@dataclass(frozen=True)
+class _Valued:
+    """Adds the value by which groups close to rows."""
+
+    text: str
+    name: str
+
+    def __call__(self, rows: DataFrame) -> DataFrame:
+        text = f"SELECT *, {self.text.removeprefix('SELECT ')}"
+        return _rows_of(rows.sparkSession, text, {self.name: rows})
 
 
 class _Spark:
     """Spark around joins; which columns parts give it finds by analysis, without a job."""
 
-    completes = False
     makes_relations = True
 
     def __init__(self, spark: SparkSession, frames: Mapping[str, DataFrame]) -> None:

@@ -22,6 +22,12 @@ from penstock.plan.window import TimeWindow
 from penstock.query.nulls import null_supplied
 from penstock.types import int_of
 
+#: Why groups have no order.
+OF_JOINED_ROWS = (
+    "ordered=True is about joined rows, and the query gives groups; sort them by their keys: "
+    ".orderBy(...)"
+)
+
 #: Column with the place of a row in its batch DataFrame.
 PLACE = pa.field("penstock place", pa.int64())
 
@@ -68,10 +74,7 @@ class Ordering:
             Its output is groups, or a side has no time.
         """
         if query.aggregation is not None:
-            raise QueryError(
-                "ordered=True is about joined rows, and the query gives groups; sort them by "
-                "their keys: .orderBy(...)"
-            )
+            raise QueryError(OF_JOINED_ROWS)
         more: list[tuple[str, Expr]] = []
         for side in self._sides(query):
             time = query.side(side).time

@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as spark_types
 from pyspark.sql.streaming import DataStreamWriter
 
+from penstock.around.parts import Closing
 from penstock.errors import UsageError
 
 #: What is done with the output of a micro-batch, row by row.
@@ -81,10 +82,34 @@ class StreamFrame(DataFrame):
         """A DataFrame that it joins."""
         raise NotImplementedError
 
+    def waits(self, closing: Closing, text: str, of_joined: After, valued: After) -> Self:
+        """The same join, whose rows wait until their groups are complete.
+
+        Parameters
+        ----------
+        closing : Closing
+        text : str
+            The SQL of the groups: a query goes on with the same one only.
+        of_joined : callable
+            Computes the rows that wait from those of the join, row by row.
+        valued : callable
+            Adds the value of ``closing`` to such rows, as their last column.
+
+        Raises
+        ------
+        QueryError
+            Its rows are to be sorted.
+        """
+        raise NotImplementedError
+
     def then(self, after: After) -> Self:
         """The same join, with something else done with its rows in the end."""
+        return self.but(after=after)
+
+    def but(self, **changes: Any) -> Self:
+        """The same join, with changed fields; ``replace`` would make one of Spark's DataFrames."""
         made = object.__new__(type(self))
-        vars(made).update(vars(self), after=after)
+        vars(made).update(vars(self), **changes)
         return made
 
     @property
@@ -198,7 +223,7 @@ class StreamFrame(DataFrame):
         def after(rows: DataFrame) -> DataFrame:
             return applied(before(rows))
 
-        nodes = _nodes(after(self.joined()))
+        nodes = _nodes(applied(self.sparkSession.createDataFrame([], self.schema)))
         if others := sorted(nodes - _ROW_BY_ROW):
             raise UsageError(
                 f"{method} needs more than a row at a time ({', '.join(others)}), and the rows of "

@@ -10,12 +10,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.around.parts import Closing
-from penstock.plan.query import JoinQuery
-from penstock.plan.window import FOREVER, NEVER, TimeWindow
-from penstock.types import UNIT_NS
+from penstock.plan.window import FOREVER, NEVER
 
 from ..execute.stats import Stats
 from ..grouping import GroupStream
+from ..join.step import moment_in
 from ..join.stream import JoinStream, Span
 from ..windows.feeds import ONLY
 from ..windows.source import Moment
@@ -59,22 +58,14 @@ class PreparedStream(PreparedRows[JoinStream | GroupStream]):
         rows = self._last(self.inner.poll())
         if below is None or not NEVER < below < FOREVER or not rows.num_rows:
             return rows.slice(0, 0), rows
-        time = rows.schema.field(closing.column).type
-        end = pa.scalar(self._counted(below, closing.alias, time), pa.int64()).cast(time)
+        query = self.inner.query
+        side = next(one for one in query.sides if one.alias.lower() == closing.alias.lower())
+        end = moment_in(query, side, below, rows.schema.field(closing.column).type)
         none = {field.name: pa.nulls(1, field.type) for field in rows.schema}
-        probe = pa.table({**none, closing.column: pa.array([end], time)}, rows.schema)
+        probe = pa.table({**none, closing.column: end}, rows.schema)
         first_open = self._values(closing, probe)[0]
         is_closed = self._below(closing, rows, first_open)
         return rows.filter(is_closed), rows.filter(pc.call_function("invert", [is_closed]))
-
-    def _counted(self, below: int, alias: str, time: pa.DataType) -> int:
-        """A time of the window, which has the finer unit of its sides, in that of a column."""
-        query = self.inner.query
-        assert isinstance(query, JoinQuery)
-        side = query.left if query.left.alias.lower() == alias.lower() else query.right
-        unit = time.unit if pa.types.is_timestamp(time) else side.unit
-        window = query.window.unit if isinstance(query.window, TimeWindow) else ""
-        return below * UNIT_NS.get(window, 1) // UNIT_NS.get(unit, 1)  # rounded down
 
     def _below(self, closing: Closing, rows: pa.Table, end: pa.Scalar) -> pa.Array:
         """Whether the groups of rows are below one; without a time, if they are in none at all."""

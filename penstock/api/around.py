@@ -256,7 +256,6 @@ def made_of(
 class _DuckDB:
     """DuckDB around joins; which columns parts give it finds by running them on empty tables."""
 
-    completes = True
     makes_relations = False
 
     def __init__(

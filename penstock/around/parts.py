@@ -128,15 +128,8 @@ class Split:
     schemas: Mapping[str, pa.Schema]
     words: Words
 
-    def of_stream(
-        self, *, completes: bool = True
-    ) -> tuple[Joined, Sequence[Part], Relational | None]:
+    def of_stream(self) -> tuple[Joined, Sequence[Part], Relational | None]:
         """The one join, what each of its rows meets, and what is behind, of a query on streams.
-
-        Parameters
-        ----------
-        completes : bool
-            Whether pairs can wait until their groups are complete.
 
         Raises
         ------
@@ -165,12 +158,6 @@ class Split:
                 if core.looks_up and len(joins) == 1:
                     raise NoJoinError("there is no time by which groups are complete")
                 kind = PartError if len(joins) == 1 else QueryError
-                if not completes:
-                    raise kind(
-                        "Spark streams have no groups of the rows of an outer join, or of rows "
-                        "that are computed after a join: write the rows of the join into a table "
-                        "and group these, or run the query by penstock.stream"
-                    )
                 raise kind(
                     "a stream never knows that these groups are complete, since rows with the same "
                     "keys may always follow: have the event time of a source, or a window of it, "
@@ -189,13 +176,10 @@ class Surrounding(Protocol):
 
     Attributes
     ----------
-    completes : bool
-        Whether pairs of a stream wait for it until their groups are complete.
     makes_relations : bool
         Whether it computes tables before they become relations.
     """
 
-    completes: bool
     makes_relations: bool
 
     def check(self, tree: exp.Query) -> None:

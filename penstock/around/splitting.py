@@ -107,7 +107,7 @@ def split(
     words = Words(whole.copy())
     splitter = _Splitter(dict(schemas), options, engine, words, ends, relations)
     names = output_names(tree, whole, schemas)
-    for select in () if ends or not engine.completes else whole.find_all(exp.Select):
+    for select in () if ends else whole.find_all(exp.Select):
         merge(select)
         rank_nearest(select, splitter.clocks.unique_in)
     with words.spoken():
@@ -154,8 +154,7 @@ class _Splitter:
                     f"{name} as a table"
                 )
         self._check_joins(tree)
-        waits = not self.ends and self.engine.completes
-        closing = self._closing(tree) if waits else None
+        closing = None if self.ends else self._closing(tree)
         name = name_of(f"rows of {' and '.join(reads)}", self.schemas)
         part = Relational(name, self.engine.written(tree), reads, needs_all(tree), closing)
         return self._add(part, self.engine.relational(part, self.schemas))
@@ -234,7 +233,7 @@ class _Splitter:
                 pass
             if not self._take_groups(select) and select.args.get("joins"):
                 self._take_pairs(select)
-            if not self.ends and self.engine.completes:
+            if not self.ends:
                 self._take_windows(select)
 
     def _estimate(self, a: exp.Expr, b: exp.Expr, on: list[exp.Expr]) -> int | None:

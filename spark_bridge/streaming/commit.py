@@ -82,6 +82,11 @@ class Commit:
         Rows of this batch: without a time but preserved; too late.
     arrived, late_rows : mapping of side to int
         Rows since the query began.
+    waiting : sequence of StoredFile
+        Joined rows, of this and earlier batches, whose groups were not complete before it; their
+        times are the values by which groups close. See :mod:`.waiting`.
+    closed : (int, int)
+        The value below which groups are complete, before and after the batch.
     heard : mapping of side to float
         When the driver last saw rows of a side, in seconds since 1970.
     routing : mapping, optional
@@ -100,6 +105,8 @@ class Commit:
     late: Files = field(default_factory=_none)
     arrived: Mapping[str, int] = field(default_factory=_zeros)
     late_rows: Mapping[str, int] = field(default_factory=_zeros)
+    waiting: Sequence[StoredFile] = ()
+    closed: Sequence[int] = (NEVER, NEVER)
     heard: Mapping[str, float] = field(default_factory=dict)
     routing: Mapping[str, Any] | None = None
 
@@ -110,7 +117,8 @@ class Commit:
 
     def files(self) -> list[StoredFile]:
         """All files of the record."""
-        return [f for kind in _KINDS for own in getattr(self, kind).values() for f in own]
+        own = [f for kind in _KINDS for own in getattr(self, kind).values() for f in own]
+        return [*own, *self.waiting]
 
     def kept(self) -> list[StoredFile]:
         """Files of rows that a later batch may read."""
@@ -158,4 +166,5 @@ class Commit:
             kind: {side: [StoredFile(**one) for one in own] for side, own in values[kind].items()}
             for kind in _KINDS
         }
-        return Commit(**{**values, **read})
+        waiting = [StoredFile(**one) for one in values.get("waiting", ())]
+        return Commit(**{**values, **read, "waiting": waiting})

@@ -70,16 +70,23 @@ def choose_merges(frontier: Frontier, commit: Commit) -> list[Merge]:
             low = oldest(frontier, commit.old, side)
         else:  # a file is dropped as a whole, so it must not grow without end
             most = max(LEAST_ROWS, window.left if side == LEFT else window.right)
-        stack: list[Merge] = []
-        for file in files:
-            stack.append(Merge(side, [file], low))
-            while len(stack) > 1 and stack[-2].rows < 2 * stack[-1].rows:
-                both = Merge(side, [*stack[-2].files, *stack[-1].files], low)
-                if both.rows > most:
-                    break
-                stack[-2:] = [both]
-        found += [merge for merge in stack if len(merge.files) > 1]
+        found += merges_of(side, files, low, most)
     return found
+
+
+def merges_of(side: str, files: Sequence[StoredFile], low: int, most: int) -> list[Merge]:
+    """The merges of some files of one side, to at most so many rows each."""
+    if len(files) < MOST_FILES:
+        return []
+    stack: list[Merge] = []
+    for file in files:
+        stack.append(Merge(side, [file], low))
+        while len(stack) > 1 and stack[-2].rows < 2 * stack[-1].rows:
+            both = Merge(side, [*stack[-2].files, *stack[-1].files], low)
+            if both.rows > most:
+                break
+            stack[-2:] = [both]
+    return [merge for merge in stack if len(merge.files) > 1]
 
 
 def merge_files(spec: JoinSpec, store: Store, commit: Commit, merge: Merge) -> StoredFile | None:

@@ -25,6 +25,8 @@ def describe(spec: JoinSpec, shards: int, *, extended: bool = False) -> str:
     """
     query = spec.query()
     facts = [*subject(query), *_disorder(query, spec), *_leaving(query)]
+    if spec.waiting is not None:
+        facts.append(("groups", "of these rows, which wait in files until theirs are complete"))
     facts += [
         ("kept rows", "in Arrow files beside the checkpoint, for all workers"),
         (

@@ -32,9 +32,11 @@ NUMBER = "number"
 def identity(spec: JoinSpec) -> dict[str, Any]:
     """What decides a query's output, and so must not change from start to start."""
     options = vars(spec.compiled.options)
+    groups = {} if spec.waiting is None else {"groups": spec.waiting.text}
     return {
         "format": FORMAT,
         "query": spec.compiled.text,
+        **groups,
         **{name: _shown(value) for name, value in options.items() if name != "entrance"},
         **{
             f"columns of {spec.names[side]}": str(spec.side_schema(side).remove_metadata())

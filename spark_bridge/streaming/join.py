@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Unpack, cast
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from penstock.errors import UsageError
+from penstock.around.parts import Closing
+from penstock.errors import QueryError, UsageError
 from penstock.host.emit.opening import open_delivery
 from penstock.host.join.lookup.source import RelationTable, relation_of
 from penstock.host.prune.sizes import Pruning, pruning_sizes
@@ -24,6 +25,7 @@ from ..around import one_join_or_parts
 from ..inputs import SideRows, union_of
 from ..lookup.join import LookupArguments, LookupCall
 from ..metrics.listener import watch
+from ..ordering import OF_JOINED_ROWS
 from ..request import JoinOptions, Request, entered, frames_of, static_table
 from ..stream_frame import After, StreamFrame, as_they_are
 from ..types import output_schema
@@ -31,11 +33,12 @@ from .commit import Commit
 from .explain import describe
 from .identity import check_folder
 from .lateness import disorder_of
-from .microbatch import output_of, shards_of
+from .microbatch import complete_rows, output_of, shards_of
 from .place import Place
 from .rules import rules_of
 from .spec import IS_RIGHT, JoinSpec
 from .static import StaticJoin
+from .waiting import Waiting
 from .writer import StreamingJoinWriter, joined_rows, parallelism
 
 
@@ -156,7 +159,7 @@ def stream(
             partitioning=partitioning,
         )
 
-    return one_join_or_parts(spark, query, others, options, open_join)
+    return one_join_or_parts(spark, query, others, options, open_join, unique)
 
 
 def plan_stream(
@@ -235,6 +238,12 @@ class StreamingJoin(StreamFrame):
     def joined(self) -> DataFrame:
         return joined_rows(self.spark, self.spec)
 
+    def waits(self, closing: Closing, text: str, of_joined: After, valued: After) -> StreamingJoin:
+        if self.spec.compiled.ordering is not None:
+            raise QueryError(OF_JOINED_ROWS)
+        waiting = Waiting(closing, text, of_joined, valued)
+        return self.but(spec=replace(self.spec, waiting=waiting))
+
     @property
     def writeStream(self) -> StreamingJoinWriter:
         """As of a DataFrame: sets the output and starts the query."""
@@ -266,6 +275,17 @@ class StreamingJoin(StreamFrame):
         check_folder(place, self.spec)
         latest = store.latest() or Commit()
         ended = dict.fromkeys(latest.after, FOREVER)
-        last = latest.following({}, {}, after=ended, old=latest.blocks())
+        last = latest.following(
+            {},
+            {},
+            after=ended,
+            old=latest.blocks(),
+            waiting=latest.waiting,
+            closed=(latest.closed[1], FOREVER),
+        )
         shards = shards_of(last, self.lanes or parallelism(self.spark))
-        return self.after(output_of(self.spark, self.spec, store, last, shards))
+        rows, waiting = output_of(self.spark, self.spec, store, last, shards), self.spec.waiting
+        if waiting is not None:
+            earlier = complete_rows(self.spark, self.spec, waiting, store, last)
+            rows = earlier.union(waiting.of_joined(rows))
+        return self.after(rows)

@@ -14,15 +14,24 @@ from penstock.errors import FileError
 from penstock.host.join.step import Frontier, Share
 from penstock.plan.plan import plan
 from penstock.plan.query import LEFT, RIGHT
+from penstock.plan.window import FOREVER
 
 from ..blobs import BUCKET, SCHEMA
 from ..merging import merge
+from ..rows import cast_to
 from ..shown import described, task_of, told
 from ..stream_frame import After
 from ..task import partition
-from ..types import spark_schema
+from ..types import arrow_schema, spark_schema
 from .commit import Commit, Files, StoredFile
-from .compaction import Merge, choose_merges, merge_files, needed_files, replace_merged
+from .compaction import (
+    Merge,
+    choose_merges,
+    merge_files,
+    merges_of,
+    needed_files,
+    replace_merged,
+)
 from .figures import FigureRecords
 from .identity import NUMBER, require_of, require_position
 from .ingest import Ingest, Report
@@ -32,6 +41,7 @@ from .probe import run_share
 from .routing import Routing, known_cells
 from .spec import JoinSpec
 from .store import LOST, Store
+from .waiting import Waiting, closed_files, merge_waiting, read_closed, store_waiting
 
 #: Writes rows of a micro-batch, given its number; may be called again for the same batch.
 Sink = Callable[[DataFrame, int], None]
@@ -93,6 +103,8 @@ class MicroBatch:
         commit = self.store.commit(batch)
         if commit is None:
             commit = replace(self._taken_in(rows, batch, before), query=query[NUMBER])
+            if self.spec.waiting is not None:
+                commit = self._with_waiting(spark, self.spec.waiting, before, commit)
             self.store.put(commit)
         else:  # the batch is repeated: it reads what it read before
             require_of(commit, query[NUMBER], self.store)
@@ -102,7 +114,10 @@ class MicroBatch:
             if commit.late[side]:
                 sink(self._late(spark, commit, side), batch)
         records, shards = FigureRecords(self.store.folder), shards_of(commit, self.shards)
-        joined = output_of(spark, self.spec, self.store, commit, shards, records)
+        if self.spec.waiting is None:
+            joined = output_of(spark, self.spec, self.store, commit, shards, records)
+        else:
+            joined = complete_rows(spark, self.spec, self.spec.waiting, self.store, commit)
         with described(spark, self._shown(before, commit)):
             self.sink(self.after(joined), batch)
         tasks = 2 * shards if are_merged(self.spec, commit) else shards
@@ -186,20 +201,55 @@ class MicroBatch:
 
     def _merged(self, spark: SparkSession, frontier: Frontier, commit: Commit) -> Commit:
         """The commit, with fewer files if there are many."""
-        todo = choose_merges(frontier, commit)
+        todo, spec, store = choose_merges(frontier, commit), self.spec, self.store
+        done = self._merges(spark, todo, lambda one: merge_files(spec, store, commit, one))
+        return replace(commit, old=replace_merged(commit.old, done))
+
+    def _merges(
+        self, spark: SparkSession, todo: list[Merge], merge: Callable[[Merge], StoredFile | None]
+    ) -> list[tuple[Merge, StoredFile | None]]:
+        """Each merge, and what a task made of it."""
         if not todo:
-            return commit
-        spec, store = self.spec, self.store
+            return []
+        store = self.store
 
         def run(number: int) -> Iterator[pa.RecordBatch]:
-            file = merge_files(spec, store, commit, todo[number])
+            file = merge(todo[number])
             yield _text(store.report(number, [] if file is None else [asdict(file)]))
 
-        found = _tasks(spark, len(todo), run, "merged files", "text string").collect()
         done: list[tuple[Merge, StoredFile | None]] = []
-        for number, written in store.reports(row["text"] for row in found).items():
+        tasks = _tasks(spark, len(todo), run, "merged files", "text string").collect()
+        for number, written in store.reports(row["text"] for row in tasks).items():
             done.append((todo[number], StoredFile(**written[0]) if written else None))
-        return replace(commit, old=replace_merged(commit.old, done))
+        return done
+
+    def _with_waiting(
+        self, spark: SparkSession, waiting: Waiting, before: Commit, commit: Commit
+    ) -> Commit:
+        """The commit, with files of its joined rows, and below which value groups are complete."""
+        store, batch, low = self.store, commit.batch, before.closed[1]
+        shards = shards_of(commit, self.shards)
+        joined = output_of(spark, self.spec, store, commit, shards, FigureRecords(store.folder))
+        rows = waiting.valued(waiting.of_joined(joined))
+        schema = arrow_schema(rows.schema)
+
+        def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            table = pa.Table.from_batches([cast_to(one, schema) for one in batches], schema)
+            files = [asdict(file) for file in store_waiting(store, batch, table)]
+            yield _text(store.report(partition(), files))
+
+        # Spark looks columns up by name, and reads "a.n" as a field of a.
+        named = rows.toDF(*(f"c{place}" for place in range(len(schema))))
+        written = named.mapInArrow(task_of("rows that wait for their groups", run), "text string")
+        with described(spark, f"batch {batch} joins its rows"):
+            found = store.reports(row["text"] for row in written.collect())
+        new = [StoredFile(**one) for part in sorted(found) for one in found[part]]
+        old = [file for file in before.waiting if file.high >= low]
+        todo = merges_of("", old, low, FOREVER)
+        done = self._merges(spark, todo, lambda one: merge_waiting(store, batch, one))
+        old = replace_merged({"": old}, done)[""]
+        closed = waiting.closed(spark, self.spec, commit)
+        return replace(commit, waiting=[*old, *new], closed=(low, max(low, closed)))
 
     def _late(self, spark: SparkSession, commit: Commit, side: str) -> DataFrame:
         store, files = self.store, commit.late[side]
@@ -241,6 +291,20 @@ def output_of(
         rows = rows.union(_merged_groups(spark, spec, store, commit, shards, records))
     ordering = spec.compiled.ordering
     return rows if ordering is None else ordering.sort(rows, spec.query())
+
+
+def complete_rows(
+    spark: SparkSession, spec: JoinSpec, waiting: Waiting, store: Store, commit: Commit
+) -> DataFrame:
+    """Stored rows whose groups are complete with a commit, and were not before it."""
+    files, schema = closed_files(commit), waiting.schema(spark, spec)
+
+    def run(number: int) -> Iterator[pa.RecordBatch]:
+        return read_closed(store, commit, schema, files[number])
+
+    if not files:
+        return spark.createDataFrame([], spark_schema(schema))
+    return _tasks(spark, len(files), run, "rows of complete groups", spark_schema(schema))
 
 
 def are_merged(spec: JoinSpec, commit: Commit) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -14,6 +15,9 @@ from ..compiled import Compiled
 from ..devices import DeviceChoice
 from ..key_choice import Wanted
 from ..rows import from_slots, used_schema
+
+if TYPE_CHECKING:
+    from .waiting import Waiting
 
 #: Column of the rows on their way to the tasks that says which side they are of.
 IS_RIGHT = "is_right"
@@ -59,6 +63,8 @@ class JoinSpec:
         Seconds after which output no longer waits for a source that sends nothing.
     routing : Rules, optional
         How lanes get keys; None shares rows out by place.
+    waiting : Waiting, optional
+        Rows of the join that wait until their groups are complete.
     """
 
     compiled: Compiled
@@ -69,6 +75,7 @@ class JoinSpec:
     pruning: Pruning | None
     idle_s: float | None = None
     routing: Rules | None = None
+    waiting: Waiting | None = None
 
     def query(self) -> JoinQuery:
         """The compiled query, over tables named by side."""

@@ -297,11 +297,12 @@ class StreamingJoinWriter(DataStreamWriter):
 
 
 def joined_rows(spark: SparkSession, spec: JoinSpec) -> DataFrame:
-    """A batch DataFrame without rows, with the columns of a join."""
+    """A batch DataFrame without rows, with the columns of a join, or of its rows that wait."""
     ordering, output = spec.compiled.ordering, spec.output
     hidden = [] if ordering is None else ordering.hidden(spec.query())
     joined = spark_schema(pa.schema([f for f in output if f.name not in hidden]))
-    return spark.createDataFrame([], joined)
+    rows = spark.createDataFrame([], joined)
+    return rows if spec.waiting is None else spec.waiting.of_joined(rows)
 
 
 def parallelism(spark: SparkSession) -> int:

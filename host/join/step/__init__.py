@@ -5,9 +5,9 @@ after it. So a step can be run again if its output was lost, and any number of i
 share its work.
 """
 
-from .frontier import Frontier
+from .frontier import Frontier, moment_in
 from .kept import Kept, Share
 from .retention import Block, needed, oldest
 from .step import MicroBatch
 
-__all__ = ["Block", "Frontier", "Kept", "MicroBatch", "Share", "needed", "oldest"]
+__all__ = ["Block", "Frontier", "Kept", "MicroBatch", "Share", "moment_in", "needed", "oldest"]

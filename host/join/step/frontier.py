@@ -6,11 +6,13 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+import pyarrow as pa
 
 from penstock.plan.plan import JoinPlan, plan
-from penstock.plan.query import JoinQuery, RowsWindow, TimeWindow, other
+from penstock.plan.query import JoinQuery, RowsWindow, Side, TimeWindow, other
 from penstock.plan.ranges import place
 from penstock.plan.window import FOREVER
+from penstock.types import UNIT_NS
 
 from ...emit.groups.closing import Closing, Limit, below
 from ...rows.sides import SideRows
@@ -45,6 +47,10 @@ class Frontier:
         assert isinstance(window, TimeWindow)
         return window.closed_below(side, self.watermarks[other(side)])
 
+    def complete_below(self, side: str) -> int:
+        """Return the time of a side below which no output row is to come (time windows)."""
+        return min(self.watermarks[side], self.closed(side))
+
     def closed_rows(self, side: str, times: np.ndarray) -> int:
         """Return how many of a side's rows, with ascending times, meet no later row (ROWS)."""
         window = self.query.window
@@ -73,3 +79,11 @@ class Frontier:
         """Return which rows belong to a complete group."""
         assert self.grouping is not None
         return below(self.grouping.keys(rows.columns, len(rows)), self.limit)
+
+
+def moment_in(query: JoinQuery, side: Side, time: int, dtype: pa.DataType) -> pa.Array:
+    """Return a time of the window, rounded down, as the one value of a column of a side's time."""
+    unit = dtype.unit if pa.types.is_timestamp(dtype) else side.unit
+    window = query.window.unit if isinstance(query.window, TimeWindow) else ""
+    count = time * UNIT_NS.get(window, 1) // UNIT_NS.get(unit, 1)
+    return pa.array([count], pa.int32() if pa.types.is_date32(dtype) else pa.int64()).cast(dtype)

@@ -10,7 +10,7 @@ from penstock import arguments
 from penstock.errors import UsageError
 from penstock.plan.plan import plan
 from penstock.plan.query import JoinQuery
-from penstock.plan.window import TimeWindow, other
+from penstock.plan.window import TimeWindow
 
 from ...device.base import Device, device_list
 from ...emit.opening import open_delivery
@@ -24,6 +24,7 @@ from ...windows.opening import open_engine
 from ...windows.source import Source, Span
 from ..filtering import with_filter
 from ..session import Session
+from ..step import Frontier
 from .calls import QUANTILES, StreamCalls
 from .flow import Flow
 from .intake import Intake
@@ -134,15 +135,11 @@ class JoinStream(StreamCalls):
         In the unit of the window; None for windows that are not of time.
         """
         self._require_own_process()
-        side, window = self._intake.aliased(alias).side.side, self.query.window
-        if not isinstance(window, TimeWindow):
+        side = self._intake.aliased(alias).side.side
+        if not isinstance(self.query.window, TimeWindow):
             return None
-
-        def complete() -> int:
-            watermarks = self._intake.watermarks()
-            return min(watermarks[side], window.closed_below(side, watermarks[other(side)]))
-
-        return self._thread.call(complete)
+        watermarks = self._thread.call(self._intake.watermarks)
+        return Frontier(self.query, watermarks).complete_below(side)
 
     def wait_for(self, condition: Callable[[], bool], timeout_s: float) -> bool:
         """Wait until a condition on the join's progress is true; return whether it is.

@@ -16,6 +16,8 @@ LAST = "last"
 _POLL_S = 0.1
 QUERIES = {
     "files": f"SELECT a.n AS a, b.n AS b FROM a FULL JOIN b ON {NEAR}",
+    "groups": f"SELECT min(a.n) AS a, count(b.n) AS b FROM a LEFT JOIN b ON {NEAR} "
+    "GROUP BY window(a.t, '9 seconds')",
 }
 #: With a Delta table as output.
 DELTA = "delta"

@@ -34,6 +34,7 @@ def java():
     [
         pytest.param("keys", "local[2,3]", ["driver"], marks=pytest.mark.slow),
         pytest.param("files", "local[2,3]", ["driver"], marks=pytest.mark.slow),
+        pytest.param("groups", "local[2,3]", ["driver"], marks=pytest.mark.slow),
         pytest.param("delta", "local[2,3]", ["worker", "driver"], marks=pytest.mark.slow),
         pytest.param("lookup", "local[2,3]", ["worker", "driver"], marks=pytest.mark.slow),
         pytest.param("files", "local[2,3]", ["server", "driver"], marks=pytest.mark.slow),
@@ -66,7 +67,7 @@ def test_workers_that_are_killed(spark, tmp_path, monkeypatch):
     for side, parts in sides.items():
         written(tmp_path / side, [table(part) for part in parts])
     tables = {side: stream_of(spark, tmp_path / side) for side in sides}
-    joined = stream(spark, QUERIES["files"], tables, lanes=2)
+    joined = stream(spark, QUERIES["groups"], tables, lanes=2)
     writer = joined.writeStream.option("checkpointLocation", str(tmp_path / "checkpoint"))
     query = writer.trigger(availableNow=True).start(str(tmp_path / "output"))
     rng, ended, killed = Random(0), 0, 0
@@ -79,7 +80,7 @@ def test_workers_that_are_killed(spark, tmp_path, monkeypatch):
             ended, killed = now, killed + bool(victims)
     assert query.awaitTermination(1)
     put_rest(joined, tmp_path)
-    found = Outcome.of(tmp_path, QUERIES["files"], sides)
+    found = Outcome.of(tmp_path, QUERIES["groups"], sides)
     assert found == Outcome(found.rows, lost=0, doubled=0)
     assert found.rows > 0
     assert killed

@@ -42,6 +42,25 @@ SPECS = {
         f"SELECT a.t AS t, b.x AS x, count(*) AS k FROM a JOIN b ON {NEAR} GROUP BY a.t, b.x",
         {},
     ),
+    "outer groups": (
+        "SELECT window(a.t, '7 seconds').start AS w, b.x AS x, count(*) AS k, sum(b.n) AS s FROM a "
+        f"LEFT JOIN b ON {NEAR} GROUP BY window(a.t, '7 seconds'), b.x HAVING count(*) > 1",
+        {},
+    ),
+    "outer groups of rows": (
+        f"SELECT a.n AS n, count(b.n) AS k FROM a FULL JOIN b ON {NEAR} GROUP BY a.n, a.t",
+        {"unique": {"a": "n"}},
+    ),
+    "sliding": (
+        "SELECT window(a.t, '8 seconds', '4 seconds').start AS w, count(b.n) AS k FROM a LEFT JOIN "
+        f"b ON {NEAR} GROUP BY window(a.t, '8 seconds', '4 seconds')",
+        {},
+    ),
+    "nearest row": (
+        f"SELECT a.n AS n, b.n AS m FROM a LEFT JOIN LATERAL (SELECT b.n FROM b WHERE {NEAR} "
+        "ORDER BY abs(a.x - b.x), b.n LIMIT 1) b",
+        {"unique": {"a": "n"}},
+    ),
     "around": (
         "SELECT concat('n', a.name) AS name, a.n AS a, repeat('b', b.x) AS b FROM "
         f"(SELECT n, t, x, lpad(CAST(n AS STRING), 5, '0') AS name FROM a) a "
@@ -100,6 +119,7 @@ def played(
     [
         "full",
         "rows",
+        "outer groups",
         *(
             pytest.param(name, marks=pytest.mark.slow)
             for name in ("tumbling", "tumbling by keys", "around")
