@@ -91,10 +91,9 @@ def open_device(name: str, **options: Any) -> Device:
         raise MissingToolError(
             f"device {name} needs the package {missing}, which is not installed; {extra}"
         ) from cause
-    takes = signature(device_class).parameters
-    is_any = any(one.kind is Parameter.VAR_KEYWORD for one in takes.values())
+    takes = _options_of(device_class)
     for option in options:
-        if option not in takes and not is_any:
+        if takes is not None and option not in takes:
             shown = ", ".join(takes) or "no options"
             raise UnusedError(option, f"the device {name}", f"it takes {shown}")
     try:
@@ -105,3 +104,17 @@ def open_device(name: str, **options: Any) -> Device:
             f"device {name} cannot be opened with the options given ({given}): {cause}; see "
             f"{device_class.__name__} for what it takes"
         ) from cause
+
+
+def _options_of(device_class: type[Device]) -> list[str] | None:
+    """The options of a class and of those that it passes options on to; None if it takes any."""
+    names: dict[str, None] = {}
+    for one in device_class.__mro__:
+        if "__init__" not in vars(one) or one is object:
+            continue
+        _, *takes = signature(one.__init__).parameters.values()
+        named = (p.name for p in takes if p.kind is not Parameter.VAR_KEYWORD)
+        names |= dict.fromkeys(named)
+        if all(p.kind is not Parameter.VAR_KEYWORD for p in takes):
+            return [*names]
+    return None
