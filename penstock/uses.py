@@ -179,6 +179,7 @@ _IN_SPARK = Use(_ANY - {Kind.PLAIN}, "Spark runs all of it")
 SPARK = {
     **{name: use for name, use in QUERY.items() if name not in ("time_zone", "functions")},
     **dict.fromkeys(("device", "device_options", "lanes", "partitioning", "ordered"), _IN_SPARK),
+    "time": Use(_WINDOWS | {Kind.PLAIN}, QUERY["time"].why),
     "keys": Use(
         _JOINS,
         "partitioning='arcs' sends its rows by the relation's key",
