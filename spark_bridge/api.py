@@ -9,12 +9,13 @@ from pyspark.sql import DataFrame, SparkSession
 
 from penstock.errors import MistakenError, QueryError, UsageError
 from penstock.host.join.lookup.source import RelationTable, relation_of
+from penstock.plan.query import JoinQuery, other
 from penstock.uses import SPARK, Entrance
 
 from .around import SparkParts, one_join_or_parts, told
-from .batch.explain import describe
+from .batch.choose import Choice
 from .batch.join import BatchPlan
-from .explaining import show
+from .explaining import Fact, devices, forms, show, subject
 from .inputs import identifier
 from .lookup.explain import describe as describe_lookup
 from .lookup.join import LookupArguments, LookupCall
@@ -30,6 +31,39 @@ _HOW = {
     **dict.fromkeys(("semi", "leftsemi"), "LEFT SEMI JOIN"),
     **dict.fromkeys(("anti", "leftanti"), "LEFT ANTI JOIN"),
 }
+
+
+def describe(plan: BatchPlan, *, extended: bool = False) -> str:
+    """The plan as text, a fact per line."""
+    request = plan.request
+    query = request.query
+    lines = subject(query)
+    for number, choice in enumerate(plan.halves):
+        lines += _shards(query, choice, number, len(plan.halves))
+    known = plan.halves[0].evaluations
+    estimate = "not known without a look at the times"
+    if known is not None:
+        estimate = f"about {known:.3g} pairs in the window, before pruning"
+    lines.append(("evaluations", estimate))
+    lines += forms(query)
+    lines += devices(request.device)
+    if query.aggregation is not None:
+        lines.append(("groups", "partial aggregates per lane, merged by key in a second stage"))
+    return show(lines, extended=extended)
+
+
+def _shards(query: JoinQuery, choice: Choice, number: int, halves: int) -> list[Fact]:
+    shards = choice.shards
+    what = ""
+    if halves == 2:
+        what = ("; pairs and left rows", "; right rows without a match")[number]
+    noun = "lane" if shards.count == 1 else "lanes"
+    names, side = query.names, shards.side
+    held = f"rows of {names[side]} are held, those of {names[other(side)]}"
+    found = [("lanes", f"{shards.count} {noun}: {choice.reason}{what}")]
+    moved = f"; about {choice.moved:.3g} rows are sent" if choice.moved else ""
+    found.append(("", f"{held} stream past them{moved}"))
+    return [*found, ("", choice.keys)] if choice.keys else found
 
 
 def sql(

@@ -16,22 +16,55 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.expr.columns import Columns, evaluate_all, evaluate_columns
-from penstock.host.emit.groups.floats import ordered
+from penstock.host.emit.groups.floats import ordered, unordered
 from penstock.host.keys.hashing import hash_keys
 from penstock.host.routing.base import ByRanges, cells_of_hashes
 from penstock.host.routing.table import RoutingTable
 from penstock.host.rows.sides import side_columns
 from penstock.plan.query import LEFT, RIGHT, columns
 from penstock.plan.routing_keys import RoutingKeys
+from penstock.types import FLOAT64
 
 from .compiled import Compiled
-from .float_cells import reach_of_floats
 from .key_choice import Wanted, find_keys
 
 #: In place of the cell of a row that its side's filter leaves out.
 NO_CELL = -1
 
 _INT64 = np.iinfo(np.int64)
+
+
+#: Beyond it, by whether floats have 32 bits, a sum may have become infinite.
+_MOST = {True: 2.0**126, False: 2.0**1022}
+#: A share of a double is smaller.
+_SINGLE = 2.0**-30
+
+
+def reach_of_floats(
+    bounds: Sequence[int], low: float, high: float, share: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """First and last cell of what may lie in a band about the values of each cell.
+
+    Parameters
+    ----------
+    bounds : sequence of int
+        Code of the least value of each cell but the first, rising. NaN is in the last cell.
+    low, high : float
+        Ends of the band.
+    share : float
+        Of a value, by how much it may reach further.
+    """
+    codes = np.array(bounds, np.int64)
+    values, most = unordered(codes, FLOAT64), _MOST[share > _SINGLE]
+    begin, end = np.append(-np.inf, values), np.append(values, np.nan)
+    with np.errstate(over="ignore", invalid="ignore"):
+        least = np.where(np.isinf(begin), begin, begin + low - 4 * share * np.abs(begin))
+        largest = np.where(np.isinf(end), end, end + high + 4 * share * np.abs(end))
+    # Where sums may overflow, numbers and infinity reach each other. NaN reaches itself.
+    least = np.where(least < -most, -np.inf, np.minimum(least, most))
+    largest = np.where(largest > most, np.inf, np.maximum(largest, -most))
+    first, last = (np.searchsorted(codes, ordered(each), "right") for each in (least, largest))
+    return first, last
 
 
 @dataclass(frozen=True)

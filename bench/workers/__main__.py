@@ -17,7 +17,7 @@ import sys
 from bench.command import Titles, run
 from bench.workers.report import PARTS, Report
 from bench.workers.scale import FULL, QUICK
-from penstock.host.workers.local.memory import keep_memory
+from penstock.host.workers.local.child import keep_memory
 
 
 def main(argv: list[str] | None = None) -> int:

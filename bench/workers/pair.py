@@ -18,7 +18,7 @@ from bench.workers.tasks import Task
 from bench.workers.turns import Turn
 from penstock.errors import PenstockError
 from penstock.host.channel import Doorbell, Ringer, shm
-from penstock.host.workers.local.memory import keep_memory
+from penstock.host.workers.local.child import keep_memory
 
 WORKERS = 2
 

@@ -25,7 +25,7 @@ from bench.workers.mate import Counts, Ends, Stint
 from bench.workers.tasks import Inputs, Sent, Task
 from penstock.errors import PenstockError
 from penstock.host.channel import Kind
-from penstock.host.workers.local.memory import keep_memory
+from penstock.host.workers.local.child import keep_memory
 from penstock.plan.window import FOREVER
 
 if TYPE_CHECKING:

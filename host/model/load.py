@@ -9,7 +9,32 @@ from typing import Protocol
 from penstock.errors import UsageError
 
 from ..execute.batcher import AT_ONCE, WAIT
-from .equations import evaluations_per_s, mean_window_s
+
+
+def mean_window_s(before_s: float, after_s: float) -> float:
+    """The FJoin paper's ϖ of a window ``[-before_s, +after_s]``: half of its length.
+
+    Such a window is as much work as one that reaches ϖ into the past and into the future.
+
+    The later tuple of each pair does the evaluation. So tuples of R meet the tuples of S of the
+    last ``before_s``, and tuples of S those of R of the last ``after_s``.
+    """
+    return (before_s + after_s) / 2
+
+
+def evaluations_per_s(rate_per_s: float, ratio: float, window_s: float) -> float:
+    """Evaluations per second that a join needs: equation (2) of the FJoin paper, section 3.5.
+
+    Parameters
+    ----------
+    rate_per_s : float
+        T, tuples of both streams.
+    ratio : float
+        γ, rate of R over rate of S.
+    window_s : float
+        ϖ, see :func:`mean_window_s`.
+    """
+    return 2 * window_s * ratio / (ratio + 1) ** 2 * rate_per_s**2
 
 
 def check_above_0(**values: float) -> None:

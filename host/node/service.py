@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 import threading
-from contextlib import ExitStack, suppress
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -35,7 +37,6 @@ from ..wire.transport import FrameError, GoneError
 from .answering import KEY_BYTES, KeyAnswers
 from .forwarding import Forwarding
 from .key_groups import rows_for
-from .room import RequestRoom
 
 _log = logging.getLogger("penstock.node")
 
@@ -45,6 +46,55 @@ MEMORY_BYTES = 128 << 20
 _CONNECTIONS = 256
 #: Seconds between looks for connections that do not say what they want.
 _LOOK_S = 2.0
+
+
+class RequestRoom:
+    """Bytes that requests share. One that finds no room waits, and nothing more is read of it.
+
+    Parameters
+    ----------
+    most : int
+        Bytes; a request that needs more is answered by itself.
+    wait_s : float
+        Seconds after which a request is refused.
+    """
+
+    def __init__(self, most: int, wait_s: float) -> None:
+        self.most, self._wait_s = most, wait_s
+        self.used = self.waiting = 0
+        self._free = threading.Condition()
+
+    @contextmanager
+    def taken(self, size: int) -> Iterator[None]:
+        """Room for a request, for as long as the ``with`` block lasts.
+
+        Raises
+        ------
+        OverloadError
+            There was none in time.
+        """
+        deadline = time.monotonic() + self._wait_s
+        size = min(size, self.most)
+        with self._free:
+            self.waiting += 1
+            try:
+                while self.used and self.used + size > self.most:
+                    left = deadline - time.monotonic()
+                    if left <= 0 or not self._free.wait(left):
+                        raise OverloadError(
+                            f"the node had no room for {size:,} bytes within {self._wait_s:g} s: "
+                            f"requests hold {self.used:,} of {self.most:,}; add nodes, or serve "
+                            "with more --memory"
+                        )
+            finally:
+                self.waiting -= 1
+            self.used += size
+        try:
+            yield
+        finally:
+            with self._free:
+                self.used -= size
+                self._free.notify_all()
 
 
 @dataclass

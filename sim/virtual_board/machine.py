@@ -8,13 +8,13 @@ from contextlib import contextmanager
 
 from penstock.constraints.boards import Board as BoardEntry
 from penstock.errors import DeviceError
+from penstock.hw.board.gpio import DATA, TRI, WIDTH
 from penstock.hw.board.placement import STRIDE_BYTES, system_of
 
 from ..verilated.board import Board as Kernel
 from ..verilated.board import MemoryModel
 from ..verilated.build import board_library
 from .bitfile import Image
-from .gpio import Leds
 from .memory import Bank, Buffer, Memory
 
 #: Addresses of buffers of a processing system; below them lies the memory of Linux.
@@ -39,6 +39,29 @@ _REGISTERS = {
         0xF8000120: 0x1F00_0200,
     },
 }
+
+
+class Leds:
+    """Output wires behind registers, as the vendor's IP has them (PG144).
+
+    Every channel has a word of wires, and a word that says which of them are inputs. Nothing else
+    drives the wires, so a read gives the value that was written.
+    """
+
+    def __init__(self) -> None:
+        self._words = {DATA: 0, TRI: 0}
+
+    def read(self, offset: int) -> int:
+        """A register's value; those that the IP was configured without read as 0."""
+        return self._words.get(offset, 0)
+
+    def write(self, offset: int, value: int) -> None:
+        """Write a register; bits beyond the wires are not kept."""
+        if offset in self._words:
+            self._words[offset] = value & ((1 << WIDTH) - 1)
+
+    def close(self) -> None:
+        """Nothing runs that could be stopped."""
 
 
 class Copy:

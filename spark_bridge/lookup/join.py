@@ -10,11 +10,11 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from penstock.errors import QueryError
+from penstock.errors import QueryError, UsageError
 from penstock.host.join.lookup.as_of import at_versions
 from penstock.host.join.lookup.source import RelationTable
 from penstock.host.prune.sizes import pruning_sizes
-from penstock.host.relation import open_relation
+from penstock.host.relation import FolderRelation, Relation, open_relation
 from penstock.plan.lookup import LookupPlan
 from penstock.plan.plan import plan
 from penstock.query.compiler import compile_query
@@ -36,9 +36,41 @@ from ..shown import task_of
 from ..time_zone import session_zone
 from ..types import arrow_schema, check_used, output_schema, spark_schema
 from .arcs import ArcOf, Asked, Place
-from .pinning import version_of
 from .task import SOME_COLUMN, LookupTask
-from .versions import OwnSnapshot
+from .versions import DRIVER, FixedVersion, OwnSnapshot, PinnedVersion
+
+#: Spark's setting of how many micro-batches a query can go back to.
+_RETAINED = "spark.sql.streaming.minBatchesToRetain"
+
+
+def version_of(
+    spark: SparkSession,
+    frame: DataFrame,
+    table: RelationTable,
+    stored: Relation,
+    pins: str | None,
+) -> FixedVersion | OwnSnapshot | PinnedVersion:
+    """What chooses the version that rows meet.
+
+    Raises
+    ------
+    UsageError, FileError
+    """
+    if not isinstance(stored, FolderRelation):
+        if frame.isStreaming or pins is not None:
+            raise UsageError(
+                f"{stored.name} has no versions that could be pinned, so a micro-batch that Spark "
+                "repeats could meet other rows: join the batch DataFrame that foreachBatch gives, "
+                "or store a copy with `penstock relation build`"
+            )
+        return OwnSnapshot()
+    if frame.isStreaming:
+        fixed = table.version
+        if fixed is None and table.refresh == "start":
+            fixed = stored.newest()
+        kept = int(spark.conf.get(_RETAINED, None) or "100")
+        return PinnedVersion(table.location, pins, fixed, kept)
+    return FixedVersion(DRIVER.pin(stored, table.version))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,7 +18,7 @@ from penstock.plan.group_query import GroupQuery
 from penstock.query import aggregates, compiler, expressions, functions, nodes, operators
 from penstock.query import time_functions as times
 from penstock.query.dialect import Penstock
-from penstock.query.plain import plain
+from penstock.query.parse import plain
 
 SCHEMA = pa.schema(
     [

@@ -9,7 +9,7 @@ import pytest
 
 pytest.importorskip("pyspark", reason="needs pip install 'penstock[spark]'")
 
-from penstock.spark_bridge.lookup.kept import KeptJoins
+from penstock.spark_bridge.lookup.task import KeptJoins
 
 
 @pytest.fixture(autouse=True)

@@ -17,8 +17,8 @@ pytest.importorskip("pyspark", reason="needs pip install 'penstock[spark]'")
 
 from penstock.errors import DataError, ProcessError, UsageError
 from penstock.host.workers import Workers
-from penstock.spark_bridge import run_workers, task_slots
-from penstock.spark_bridge.task_slots import slots_for
+from penstock.spark_bridge import placing, run_workers
+from penstock.spark_bridge.placing import slots_for
 from tests.host.workers.kit.cases import CASES
 from tests.host.workers.kit.groups import comparable
 from tests.spark_bridge.kit.apps import SERVER_ENV, ended_of, run_app
@@ -186,11 +186,11 @@ def test_executors_that_are_still_to_come_are_waited_for(spark, monkeypatch) -> 
         return began + len(asked)
 
     monkeypatch.setattr(context, "master", "spark://host:7077")
-    monkeypatch.setattr(task_slots, "time", SimpleNamespace(time=now, sleep=asked.append))
+    monkeypatch.setattr(placing, "time", SimpleNamespace(time=now, sleep=asked.append))
     assert slots_for(spark, 2) == 2
     assert not asked
     assert slots_for(spark, 3) == 2
-    assert len(asked) == task_slots.REGISTERED_S
+    assert len(asked) == placing.REGISTERED_S
     monkeypatch.setattr(context, "master", "local[2]")
     asked.clear()
     assert slots_for(spark, 3) == 2

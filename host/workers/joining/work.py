@@ -9,7 +9,7 @@ from contextlib import ExitStack
 import numpy as np
 import pyarrow as pa
 
-from penstock.plan.plan import plan
+from penstock.plan.plan import JoinPlan, plan
 from penstock.plan.query import JoinQuery
 from penstock.plan.window import FOREVER
 
@@ -17,9 +17,12 @@ from ...device.base import Device
 from ...device.registry import open_device, parse_device
 from ...emit.groups.closing import Limit
 from ...emit.tables import table_delivery
-from ...rows.sides import side_columns
+from ...grouping.event_times import EventTimes
+from ...grouping.intake import RowIntake
+from ...join.stream.checks import JoinChecks
+from ...rows.sides import Arrival, filtered, read_side, side_columns
 from ...state import PARTITIONS
-from ...windows.source import Span
+from ...windows.source import Source, Span
 from ..dealt import dealt_schema, projected
 from ..job import Job
 from ..members import fingerprint
@@ -27,10 +30,45 @@ from ..output_order import with_keys, with_rows, without_hidden
 from ..work import Work
 from .blocks import shipped_schema
 from .heavy import heavy_cells
-from .intake import JoinIntake
 from .runs import HostRuns
 from .sharing import cells_of, shared_keys, side_for_all
 from .state import JoinState
+
+
+class JoinIntake(RowIntake):
+    """Takes the rows and promises of both sources.
+
+    Parameters
+    ----------
+    plan : JoinPlan
+    schemas : mapping of side to pyarrow.Schema
+        Of what is pushed.
+    disorder, idle_s
+        As for :class:`RowIntake`.
+    """
+
+    def __init__(
+        self,
+        plan: JoinPlan,
+        schemas: Mapping[str, pa.Schema],
+        *,
+        disorder: Span | Mapping[str, Span],
+        idle_s: float | None,
+    ) -> None:
+        self.query: JoinQuery = plan.query
+        super().__init__(
+            self.query.sides, schemas, self.query.time_zone, disorder=disorder, idle_s=idle_s
+        )
+        forms = [one.form for one in plan.evaluations.values()]
+        self._checks = JoinChecks(self.query, forms)
+
+    def check(self, own: Source, batch: pa.RecordBatch, times: EventTimes) -> None:
+        side = own.side.side
+        is_placeless = self.query.is_rows and times.rows is not None
+        if not (is_placeless or self.query.scale_of(side) or self._checks.may_fail(side)):
+            return
+        read = read_side(self.query, own.side, batch)
+        self._checks.check(Arrival.of(self.query, side, filtered(own.side, read.timed), batch))
 
 
 class JoinWork(Work):

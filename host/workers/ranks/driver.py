@@ -20,23 +20,71 @@ from ...execute.trace import Trace
 from ..counts import EpochState, Statuses
 from ..driving import StreamDriver
 from ..job import Job
-from ..protocol.messages import Note, OutputRows, PartWritten
+from ..points import reached
+from ..protocol.messages import Message, Note, OutputRows, PartWritten
 from ..protocol.parent import Parent
 from ..protocol.worker import Worker
 from ..records.record import Record
-from ..upstream import Status
+from ..upstream import Status, Upstream
 from ..worker_loop import WorkerLoop
 from ..writing import PartWriter
 from .chair import Over
 from .cuts import Cuts
 from .other import OtherRank, lost
 from .recorder import Recorder, own_commit
-from .upstream import RankUpstream
 
 #: Seconds for which a rank that ends tries to tell the others, in order and with an error.
 _LEAVE_S, _ABANDON_S = 20.0, 1.0
 #: Seconds that a part may take to be written when the stream ends.
 _LAST_PART_S = 600.0
+
+
+class RankUpstream(Upstream):
+    """Deals what a rank's own parent machine has, and gives back what the worker makes of it.
+
+    Parameters
+    ----------
+    parent : Parent
+        Of one worker.
+    give : callable
+        Takes what the worker gives.
+    may_give : callable
+        Whether it takes something now.
+    """
+
+    def __init__(
+        self,
+        parent: Parent,
+        give: Callable[[OutputRows | PartWritten | Status], None],
+        may_give: Callable[[], bool],
+    ) -> None:
+        self._parent = parent
+        self._give = give
+        self._may_give = may_give
+
+    @property
+    def has_arrived(self) -> bool:
+        return bool(self._parent.outgoing[0] or self._parent.waiting)
+
+    def take(self) -> Message | None:
+        queue = self._parent.outgoing[0]
+        if not queue and self._parent.waiting:
+            reached("deal")
+            self._parent.deal(0)
+        return queue.popleft() if queue else None
+
+    def done(self) -> None:
+        pass
+
+    @property
+    def may_give(self) -> bool:
+        return self._may_give()
+
+    def give(self, message: OutputRows | PartWritten | Status) -> None:
+        self._give(message)
+
+    def pump(self) -> bool:
+        return False
 
 
 class RankDriver(StreamDriver):

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import pyarrow as pa
 
+from penstock.errors import ProcessError
 from penstock.query.options import QueryOptions
 
 from ...channel import Doorbell, spin_seconds
@@ -35,9 +37,44 @@ from ..records.parts import read_part
 from ..records.record import Record, read_record
 from ..results import PolledPart, table_of
 from .driver import RankDriver
-from .meeting import Meeting
 from .other import OtherRank, named
 from .recorder import Recorder
+
+
+class Meeting:
+    """Ranks that open a stream.
+
+    Parameters
+    ----------
+    workers : Workers
+    """
+
+    def __init__(self, workers: Workers) -> None:
+        self._workers = workers
+
+    def agree(self, do: Callable[[], Any]) -> list[Any]:
+        """Do something in each rank, and return what each made of it, by rank, for JSON.
+
+        Raises
+        ------
+        PenstockError
+            It failed here.
+        ProcessError
+            It failed in another rank.
+        """
+        failed: Exception | None = None
+        try:
+            said = {"value": do()}
+        except Exception as error:
+            failed = error
+            said = {"error": f"{type(error).__name__}: {error}"}
+        answers = [json.loads(one) for one in self._workers.exchange(json.dumps(said).encode())]
+        if failed is not None:
+            raise failed
+        for rank, answer in enumerate(answers):
+            if "error" in answer:
+                raise ProcessError(f"rank {rank} cannot begin: {answer['error']}")
+        return [answer["value"] for answer in answers]
 
 
 @dataclass(frozen=True)

@@ -11,14 +11,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from penstock.errors import UsageError
-from penstock.host.lookup.algorithm import Algorithm
+from penstock.host.lookup.algorithm import Algorithm, ThresholdCache
 from penstock.host.lookup.cache import Cache, FrequencyCache, KeyGroups, NoCache
 from penstock.host.lookup.frequency import Frequency
 from penstock.host.lookup.hash_table import HashTable
 from penstock.host.lookup.lookup import Lookup
 from penstock.host.lookup.memory import MemorySplit
 from penstock.host.lookup.pages import Cyclic, Oldest, Wanted
-from penstock.host.lookup.threshold_cache import ThresholdCache
 from penstock.host.lookup.waiting import Waiting
 from penstock.host.relation.border import PageIndex, PageRows
 from tests.kit.effort import examples

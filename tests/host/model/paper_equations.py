@@ -1,12 +1,13 @@
-"""Equations (1), (3) and (4) of the FJoin paper, section 3.5, and the sum in (5), as references."""
+"""Equations (1) and (3) to (5) of the FJoin paper, section 3.5, as references."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from penstock.host.model.equations import evaluations_per_s
+from penstock.host.model.load import evaluations_per_s
 
 
 def evaluations_by_slice(
@@ -62,3 +63,8 @@ def pipelines_evaluations_per_s(pipelines: Iterable[tuple[float, float, int]]) -
         Share of the cycles that evaluate (η), clock in Hz (f), and units (n_b) of each.
     """
     return sum(use * clock_hz * units for use, clock_hz, units in pipelines)
+
+
+def sustainable_rate_per_s(capacity_per_s: float, ratio: float, window_s: float) -> float:
+    """Largest T that evaluations at this capacity sustain, equation (5)."""
+    return math.sqrt(capacity_per_s / evaluations_per_s(1, ratio, window_s))

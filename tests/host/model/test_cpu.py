@@ -12,9 +12,8 @@ from penstock.errors import UsageError
 from penstock.host.device.registry import open_device
 from penstock.host.model import solve
 from penstock.host.model.cpu import Cores, calibrate
-from penstock.host.model.equations import sustainable_rate_per_s
 from penstock.host.model.load import Load
-from tests.host.model.paper_equations import cores_needed
+from tests.host.model.paper_equations import cores_needed, sustainable_rate_per_s
 
 LOAD = Load(rate_per_s=2e4, ratio=2.0, before_s=60.0, after_s=60.0, latency_s=0.2)
 CORES = Cores(

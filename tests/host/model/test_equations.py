@@ -8,16 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.host.model.equations import (
+from penstock.host.model.load import (
     evaluations_per_s,
     mean_window_s,
-    sustainable_rate_per_s,
 )
 from tests.host.model.paper_equations import (
     core_evaluations_per_s,
     cores_needed,
     evaluations_by_slice,
     pipelines_evaluations_per_s,
+    sustainable_rate_per_s,
 )
 
 RATES = st.floats(1, 1e7)

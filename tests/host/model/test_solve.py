@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from penstock.errors import UsageError
 from penstock.host.execute.batcher import Batcher
 from penstock.host.model import solve
-from penstock.host.model.equations import sustainable_rate_per_s
 from penstock.host.model.load import Load, latency
 from penstock.host.model.pipeline import Pipelines
 from penstock.host.model.transfers import TransferLink
+from tests.host.model.paper_equations import sustainable_rate_per_s
 from tests.kit.effort import examples
 
 LOAD = Load(rate_per_s=5e4, ratio=1.0, before_s=180.0, after_s=180.0, latency_s=0.2)

@@ -13,9 +13,8 @@ from penstock.expr.columns import Vector
 from penstock.host.rows.sides import Loaded, SideRows
 from penstock.host.workers.compiling import compiled
 from penstock.host.workers.job import Job
-from penstock.host.workers.joining import common_keys
-from penstock.host.workers.joining.common_keys import KeyMarks, is_worth
-from penstock.host.workers.joining.window import JoinWindow
+from penstock.host.workers.joining import window
+from penstock.host.workers.joining.window import JoinWindow, KeyMarks, is_worth
 from penstock.plan.window import FOREVER
 from penstock.query.options import QueryOptions
 from tests.host.workers.kit.groups import comparable, difference
@@ -29,7 +28,7 @@ KINDS = ["", "LEFT", "RIGHT", "FULL", "LEFT SEMI", "LEFT ANTI"]
 @pytest.fixture
 def left_out(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Rows of windows that steps did not look at."""
-    monkeypatch.setattr(common_keys, "_WORTH", 0)
+    monkeypatch.setattr(window, "_WORTH", 0)
     counted: list[int] = []
 
     def met(self: JoinWindow, side: str, low: int, high: int, meeting: Any) -> Any:

@@ -10,7 +10,7 @@ import pytest
 
 PROGRAM = """
 import resource
-from penstock.host.workers.local.memory import keep_memory
+from penstock.host.workers.local.child import keep_memory
 
 def faults():
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt

@@ -355,7 +355,7 @@ PROOFS = (
     ),
     Proof(
         name="outlet",
-        module="penstock.hw.join.outlet",
+        module="penstock.hw.join.pipeline",
         build=OutletProof,
         size="2 units in 2 blocks, 3-bit values",
         depth=14,

@@ -1,5 +1,5 @@
 from penstock.hw.join.kernel.layout import COUNTERS
-from penstock.hw.kernel.counters import Counters
+from penstock.hw.kernel.shell import Counters
 from tests.hw.kernel.kit import bench
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from penstock.errors import MissingToolError
 from penstock.host.devices.kernel.packing import header_fields
-from penstock.host.devices.kernel.window_packing import WindowPacking
+from penstock.host.devices.kernel.window_driver import WindowPacking
 from penstock.hw.window.config import WindowConfig
 from penstock.hw.window.kernel.config import WindowKernelConfig
 from penstock.hw.window.kernel.describe import KERNEL, PORTS, table

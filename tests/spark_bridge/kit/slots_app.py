@@ -19,7 +19,7 @@ def main() -> None:
 
     from penstock.errors import UsageError
     from penstock.spark_bridge import run_workers
-    from penstock.spark_bridge.task_slots import slots_for
+    from penstock.spark_bridge.placing import slots_for
 
     spark = SparkSession.builder.remote("local[*]").getOrCreate()
     slots = slots_for(spark, 1)

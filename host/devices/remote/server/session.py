@@ -12,14 +12,22 @@ import numpy as np
 from penstock.errors import DeviceError
 from penstock.program import AnyProgram, Mode, WindowProgram
 
-from ....device.base import WindowName
-from ....device.checks import MAX_POSITION, check_columns, window_columns
+from ....device.base import AnyTask, Kernel, WindowBuffer, WindowName
+from ....device.checks import (
+    MAX_POSITION,
+    check_columns,
+    check_task,
+    check_window_task,
+    stream_columns,
+    window_columns,
+)
 from ....device.fields import Header, MalformedError, count_field, field
 from ....device.programs import any_program_from, modes_from
+from ....device.window_join import WindowTask
 from ....wire.frames import Frames
 from ..wire.tasks import result_message, task_from
-from .checks import check_asked, result_bytes
 from .holdings import HeldKernel, HeldWindow, Holdings
+from .limits import Limits
 from .owner import DeviceOwner
 from .place import PeerPlace
 from .traffic import Hold, Traffic
@@ -29,6 +37,41 @@ Reply = tuple[Header, Columns | None]
 
 #: Characters of each part of a window's name, at most.
 MOST_NAME = 1024
+
+
+#: Bytes of a stream tuple's fold: ``found``, value, position, and a Python integer where the value
+#: has more than 64 bits.
+_FOLD_BYTES = 1 + 8 + 8 + 104
+#: Pairs that devices may write beyond a result's room.
+_SLACK = 1 << 10
+
+
+def result_bytes(task: AnyTask) -> int:
+    """Bytes of a checked task's result, at most."""
+    if not isinstance(task, WindowTask) and task.mode is not Mode.PAIRS:
+        return _FOLD_BYTES * task.rows
+    # Devices may allocate room for all pairs, however few there are.
+    return 8 * (task.room + _SLACK)
+
+
+def check_asked(kernel: Kernel, window: WindowBuffer | None, task: AnyTask, limits: Limits) -> None:
+    """Refuse a task that no client may ask for, in addition to the device's checks.
+
+    Raises
+    ------
+    DeviceError
+    """
+    if isinstance(task, WindowTask):
+        check_window_task(kernel, task, typed=True)
+        count, most = task.evaluations(kernel.program.rows), limits.join_evaluations
+    else:
+        assert window is not None
+        check_task(kernel, window.capacity, stream_columns(kernel.program), task)
+        count, most = int((task.end - task.start).sum()), limits.evaluations
+    if count > most:
+        raise DeviceError(
+            f"a task of {count} predicate tests would keep others waiting, above {most}; cut it"
+        )
 
 
 @dataclass(eq=False)

@@ -8,8 +8,7 @@ from penstock.errors import LostError
 from penstock.host.device.fields import MalformedError
 from penstock.host.workers.protocol.commit import Commit
 from penstock.host.workers.protocol.messages import Mark, OutputRows, PartWritten, Promise
-from penstock.host.workers.protocol.numbers import NumberedRows
-from penstock.host.workers.protocol.parent import Parent
+from penstock.host.workers.protocol.parent import NumberedRows, Parent
 from penstock.plan.window import FOREVER
 
 

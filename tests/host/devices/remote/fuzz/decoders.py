@@ -14,8 +14,8 @@ from penstock.errors import PenstockError
 from penstock.host.device.base import AnyTask, Kernel, Pause, Result, Task, WindowBuffer
 from penstock.host.device.checks import check_columns, window_columns
 from penstock.host.device.programs import any_program_from, modes_from, program_header
-from penstock.host.devices.remote.server.checks import check_asked
 from penstock.host.devices.remote.server.limits import Limits
+from penstock.host.devices.remote.server.session import check_asked
 from penstock.host.devices.remote.wire.bodies import BODY, Bodies
 from penstock.host.devices.remote.wire.columns import pack
 from penstock.host.devices.remote.wire.tasks import (
