@@ -25,11 +25,12 @@ from .standalone import (
     worker_host,
 )
 
-#: Names of what a cluster writes in each of its folders, Spark's included.
+#: Names of what a cluster writes in each of its folders, Spark's included; in ``work``, within the
+#: folder of each worker.
 _OWN = {
     "conf": OwnNames(r"log4j2\.properties|master\.conf|worker-[0-9]+\.(?:conf|json)"),
     "logs": OwnNames(r"(?:master|worker-[0-9]+|board|server)\.log"),
-    "work": OwnNames("worker-[0-9]+"),
+    "work": OwnNames("(?:app|driver)-[0-9]{14}-[0-9]{4,}"),
     "scratch": OwnNames("[a-z]+-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"),
 }
 
@@ -140,8 +141,12 @@ class Cluster:
     def _start(self, cleanup: ExitStack) -> None:
         config, logs = self.config, self.folder / "logs"
         for name, own in _OWN.items():
-            (self.folder / name).mkdir(exist_ok=True)
-            own.clear_trees(self.folder / name)
+            place = self.folder / name
+            place.mkdir(exist_ok=True)
+            of_workers = [place / f"worker-{number}" for number in range(1, MOST_WORKERS + 1)]
+            for folder in of_workers if name == "work" else [place]:
+                if folder.is_dir() and not folder.is_symlink():
+                    own.clear_trees(folder)
         settings = Settings(self.folder / "conf")
         settings.write()
         self.client = settings.client

@@ -7,6 +7,8 @@ the query and of the micro-batch. A table that says that it has the batch gets n
 from __future__ import annotations
 
 import json
+import logging
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -32,7 +34,9 @@ from .room import room_for
 from .store import AGAIN
 
 if TYPE_CHECKING:
-    from deltalake import DeltaTable
+    from deltalake import DeltaTable, PostCommitHookProperties
+
+_log = logging.getLogger("penstock.delta")
 
 #: Name of the format.
 NAME = "delta"
@@ -48,6 +52,10 @@ COMPACT_EVERY = 100
 _TRIES = 5
 
 _LOG = "_delta_log"
+#: delta-rs removes files whose names end so, below the log's folder, when it shortens the log. It
+#: also does that after a compaction. Names of the log's own files have this begin, too.
+_LOG_END = re.compile(r"\d{20}\.(?:json|checkpoint(?:\..*)?\.parquet)$", re.ASCII)
+_LOG_BEGIN = re.compile(r"\d{20}\.", re.ASCII)
 #: Names of the data files that Penstock, and Delta's compaction for it, write.
 _DATA_FILES = OwnNames(r"(?:[^/]+=[^/]*/)*part-(?:[0-9]{5}-)?[0-9a-f-]{32,36}[^/]*\.parquet")
 
@@ -194,7 +202,12 @@ class DeltaSink:
                 with self._explained("write"):
                     # Against this version: a second commit of the same query is a conflict.
                     table.create_write_transaction(
-                        actions, "append", table.schema(), by, commit_properties=noted
+                        actions,
+                        "append",
+                        table.schema(),
+                        by,
+                        commit_properties=noted,
+                        post_commithook_properties=_log_stays(),
                     )
                     self._flush_from(table.version() + 1)
             except CommitFailedError as error:
@@ -214,9 +227,12 @@ class DeltaSink:
         before = table.version()
         try:
             with self._explained("write"):
-                table.optimize.compact()
+                is_shared = self._has_foreign_log()
+                if not is_shared:
+                    table.optimize.compact()
                 table.create_checkpoint()
-                table.cleanup_metadata()
+                if not is_shared:
+                    table.cleanup_metadata()
                 self._flush_from(before + 1)
                 if self.vacuum:
                     self._remove_unneeded(table)
@@ -228,14 +244,31 @@ class DeltaSink:
 
         Delta's full vacuum would remove any other file in the folder, too.
         """
-        from deltalake.fs import DeltaStorageHandler
-
         left = [name for name in table.vacuum(dry_run=True, full=True) if name in _DATA_FILES]
-        table.vacuum(dry_run=False)
-        files = fs.PyFileSystem(DeltaStorageHandler(self.location, self.storage))
+        table.vacuum(dry_run=False, post_commithook_properties=_log_stays())
+        files = self._files()
         for name in left:
             with suppress(FileNotFoundError):  # the table had it
                 files.delete_file(name)
+
+    def _has_foreign_log(self) -> bool:
+        """Whether files lie in the log that delta-rs would remove together with old log entries."""
+        for file in self._files().get_file_info(fs.FileSelector(_LOG, recursive=True)):
+            name = file.path.partition(f"{_LOG}/")[2]
+            if _LOG_END.search(name) and not _LOG_BEGIN.match(name):
+                _log.warning(
+                    "%s/%s/%s has a name like files of the log, and would be removed with them: so "
+                    "small files are not merged and the log is not shortened; move it elsewhere",
+                    self.location, _LOG, name,
+                )  # fmt: skip
+                return True
+        return False
+
+    def _files(self) -> fs.FileSystem:
+        """All that lies in the table's folder."""
+        from deltalake.fs import DeltaStorageHandler
+
+        return fs.PyFileSystem(DeltaStorageHandler(self.location, self.storage))
 
     # -- the table --------------------------------------------------------------------------------
 
@@ -302,6 +335,13 @@ class DeltaSink:
                 f"cannot {what} the Delta table {self.location}: {_first_line(error)}; see that "
                 f"the driver and all workers can write there, and {AGAIN}"
             ) from error
+
+
+def _log_stays() -> PostCommitHookProperties:
+    """Keep delta-rs from shortening the log after a commit, but not a compaction."""
+    from deltalake import PostCommitHookProperties
+
+    return PostCommitHookProperties(create_checkpoint=True, cleanup_expired_logs=False)
 
 
 def _delta_lake() -> None:

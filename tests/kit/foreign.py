@@ -27,7 +27,8 @@ class ForeignFiles:
     """Files, folders and links put into folders, to see later that nobody has touched them."""
 
     def __init__(self) -> None:
-        self._files: dict[Path, bytes | str | None] = {}
+        #: A file's content and time of writing in ns, a link's target, None of a folder.
+        self._files: dict[Path, tuple[bytes, int] | str | None] = {}
 
     def put(self, folder: Path, *names: str) -> None:
         """Put files, folders, and links to these, into a folder, which may be missing."""
@@ -62,7 +63,7 @@ class ForeignFiles:
         path.chmod(0o400)
         changed = path.stat().st_mtime - _AGE_S
         os.utime(path, (changed, changed))
-        self._files[path] = content
+        self._files[path] = content, path.stat().st_mtime_ns
 
     def __contains__(self, path: Path) -> bool:
         return path in self._files
@@ -73,9 +74,11 @@ class ForeignFiles:
     def require_untouched(self) -> None:
         """Fail unless all are as they were."""
         assert self._files
-        for path, content in self._files.items():
+        for path, before in self._files.items():
             assert os.path.lexists(path), f"{path} was removed"
-            now = os.readlink(path) if path.is_symlink() else None
-            if now is None and path.is_file():
-                now = path.read_bytes()
-            assert now == content, f"{path} was changed"
+            now: tuple[bytes, int] | str | None = None
+            if path.is_symlink():
+                now = os.readlink(path)
+            elif path.is_file():
+                now = path.read_bytes(), path.stat().st_mtime_ns
+            assert now == before, f"{path} was changed"

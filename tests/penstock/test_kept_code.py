@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import multiprocessing
 import os
 import pickle
+import signal
+from itertools import count
+from multiprocessing.connection import Connection
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -15,6 +20,12 @@ from numba import njit
 from penstock import kept_code
 from penstock.errors import FileError
 from penstock.kept_code import keep
+from tests.kit.foreign import ForeignFiles
+
+#: Forms that a program keeps in turn, and how many of them its folder has room for.
+FORMS, ROOM = 6, 3
+#: Longest time that such a program lives, and longest wait for its word, in seconds.
+LAST_S, WORD_S = 0.3, 60
 
 
 def total(values: Any) -> Any:
@@ -140,3 +151,41 @@ def test_what_was_of_no_use_for_longest_makes_room(
 def loaded_by(function: Any) -> int:
     assert function(ONES) == 5
     return loaded(function)
+
+
+def keep_until_killed(cache: str, room: int, says: Connection) -> None:
+    """Compile, keep and load forms, of which the folder has room for some."""
+    os.environ["PENSTOCK_CACHE_DIR"] = cache
+    kept_code.MOST_BYTES, kept_code.LOOK_AT_ONE_OF = room, 1
+    for number in count():
+        assert compiled(b"%d" % (number % FORMS))(ONES) == 5
+        says.send(number)
+
+
+@pytest.mark.parametrize("kills", [2, pytest.param(100, marks=pytest.mark.slow)])
+def test_kill_9_at_random(folder: Path, kills: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is kept is whole, and files of a user in the folder stay as they are."""
+    assert compiled(b"0")(ONES) == 5
+    size = max(path.stat().st_size for path in folder.iterdir())
+    monkeypatch.setattr(kept_code, "LOOK_AT_ONE_OF", 1)
+    monkeypatch.setattr(kept_code, "MOST_BYTES", ROOM * size)
+    foreign, random = ForeignFiles(), Random(kills)
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([__name__])
+    for _ in range(kills):
+        foreign.put(folder, "total-1", f"total-{'0' * 31}", f".total-{'0' * 32}.part")
+        hears, says = context.Pipe(duplex=False)
+        arguments = str(folder.parent), ROOM * size, says
+        child = context.Process(target=keep_until_killed, args=arguments)
+        child.start()
+        says.close()
+        assert hears.poll(WORD_S)
+        child.join(random.uniform(0, LAST_S))
+        child.kill()
+        child.join(WORD_S)
+        hears.close()
+        assert child.exitcode == -signal.SIGKILL
+        foreign.require_untouched()
+        own = [path for path in folder.iterdir() if path not in foreign]
+        assert sum(path.stat().st_size for path in own) <= (ROOM + 1) * size + 1000
+        assert compiled(b"%d" % random.randrange(FORMS))(ONES) == 5

@@ -52,7 +52,7 @@ def test_folders_of_a_cluster(tmp_path, folder) -> None:
     own = {
         "conf": ["master.conf", "worker-2.json"],
         "logs": ["worker-12.log", "server.log"],
-        "work": ["worker-1/app-20260101000000-0000/stderr"],
+        "work": ["app-20260101000000-0000/1/stderr", "driver-20260101000000-12345/stdout"],
         "scratch": ["spark-01234567-89ab-cdef-0123-456789abcdef/x"],
     }[folder]
     for name in own:

@@ -3,7 +3,9 @@
 ``python -m tests.host.node.chaos --kills 60`` (``make chaos`` runs it, too). Three nodes and two
 clients run as processes, and are started again when they end. Meanwhile the relation is updated,
 and nodes are added and drained. A client writes the answers of each batch to a file of its own, and
-goes on at the first batch that has none. Each row tells the version that wrote it.
+goes on at the first batch that has none. Each row tells the version that wrote it. A device server
+is killed as often. Files of a user lie beside the relation's and beside the sockets, and must stay
+as they are.
 """
 
 from __future__ import annotations
@@ -11,6 +13,8 @@ from __future__ import annotations
 import argparse
 import os
 import signal
+import socket
+import stat
 import subprocess
 import sys
 import tempfile
@@ -28,9 +32,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 import penstock
+from penstock.errors import DeviceError
+from penstock.host.devices.remote.client.device import RemoteDevice
 from penstock.host.relation import RelationOptions, build, open_relation
 from penstock.host.relation.nodes.ring import Node
 from tests.host.node.kit import set_ring
+from tests.kit.foreign import ForeignFiles
 
 ROOT = Path(__file__).resolve().parents[3]
 KEYS, BATCH = 20_000, 4_000
@@ -45,6 +52,11 @@ PATIENCE_S = 120.0
 #: Seconds between versions of the relation.
 _UPDATE_S = 0.4
 _STOP = "stop"
+#: Name of the device server, and its command without its own arguments.
+_SERVER = "server"
+_SERVE = ("-c", "from penstock.cli.main import run; run()", "serve")
+#: What the device server answers.
+_PAIRS = "SELECT a.x AS a, b.x AS b FROM a JOIN b ON a.x < b.x"
 
 
 def rows_since(keys: np.ndarray, since: int) -> pa.Table:
@@ -136,14 +148,18 @@ class NodeChaos:
         Of what is killed and when.
     clients, nodes : int
         How many run; of nodes, at first.
+    serves : bool
+        Whether a device server is killed as often, too.
     """
 
     folder: Path
     seed: int = 1
     clients: int = 2
     nodes: int = 3
+    serves: bool = True
     killed: Counter[str] = field(default_factory=Counter)
     changes: int = 0
+    foreign: ForeignFiles = field(default_factory=ForeignFiles)
 
     def __post_init__(self) -> None:
         self.location = str(self.folder / "r.rel")
@@ -155,12 +171,20 @@ class NodeChaos:
         self._nodes = self._nodes[: self.nodes + 1]
         self._ring = self._nodes[: self.nodes]
         set_ring(self.location, self._ring)
+        self._old_socket = self.folder / f"{_SERVER}.old"
+        with socket.socket(socket.AF_UNIX) as old:
+            old.bind(str(self._old_socket))
+        for folder in (".", "r.rel", "r.rel/versions", "r.rel/data", "r.rel/holds"):
+            self.foreign.put(self.folder / folder, *(f"{name}.bak" for name in "abcd"))
         self._over = threading.Event()
         self._updates: set[int] = set()
         self._failed: BaseException | None = None
 
     def run(self, kills: int) -> None:
-        """Kill so many processes while the others go on."""
+        """Kill so many processes while the others go on, and the device server as often."""
+        if self.serves:
+            address = f"unix://{self.folder / _SERVER}"
+            self.processes.start(_SERVER, [*_SERVE, "--listen", address, "--threads", "1"])
         for node in self._ring:
             self._start_node(node)
         for client in range(self.clients):
@@ -175,10 +199,19 @@ class NodeChaos:
                 if kill % 5 == 2:
                     self._change_ring()
                 self._over.wait(self._random.random() / 4)
-                name = self._random.choice(sorted(self.processes.running))
-                self.killed[name.partition(" ")[0]] += 1
-                self.processes.kill(name)
+                name = self._random.choice(sorted({*self.processes.running} - {_SERVER}))
+                for victim in (name, _SERVER) if self.serves else (name,):
+                    self.killed[victim.partition(" ")[0]] += 1
+                    self.processes.kill(victim)
                 self._await_progress()
+                if (
+                    self.serves and self._random.random() < 0.5
+                ):  # else it may be killed before it listens
+                    self._ask_server()
+                self.foreign.require_untouched()
+            if self.serves:
+                self._ask_server()
+                self.processes.end(_SERVER)
             (self.folder / _STOP).touch()
             for client in range(self.clients):
                 process = self.processes.running.pop(f"client {client}")
@@ -191,9 +224,25 @@ class NodeChaos:
             raise self._failed
 
     def _start_node(self, node: Node) -> None:
-        serve = ["-c", "from penstock.cli.main import run; run()", "serve", "--relation"]
-        options = [self.location, "--node", node.name, "--listen", node.address, "--memory", "4M"]
-        self.processes.start(f"node {node.name}", [*serve, *options])
+        options = ["--node", node.name, "--listen", node.address, "--memory", "4M"]
+        command = [*_SERVE, "--relation", self.location, *options]
+        self.processes.start(f"node {node.name}", command)
+
+    def _ask_server(self) -> None:
+        """Wait until the device server answers, and check its rows."""
+        rows = pa.table({"x": np.arange(60)})
+        tables, time_columns = {"a": rows, "b": rows}, {"a": "x", "b": "x"}
+        deadline = time.monotonic() + PATIENCE_S
+        while True:
+            try:
+                with RemoteDevice(f"unix://{self.folder / _SERVER}") as device:
+                    pairs = penstock.sql(_PAIRS, tables, time=time_columns, rows=60, device=device)
+                break
+            except DeviceError:
+                assert time.monotonic() < deadline, f"no server: see {self.folder / _SERVER}.log"
+                self._over.wait(0.02)
+        found = sorted(zip(*pairs.to_pydict().values(), strict=True))
+        assert found == [(a, b) for a in range(60) for b in range(a + 1, 60)]
 
     def _change_ring(self) -> None:
         """Drain a node, and stop it; or start one, and add it."""
@@ -236,6 +285,8 @@ class NodeChaos:
 
     def check(self) -> dict[str, int]:
         """Check that each batch has all its rows once, of one version; counts for people."""
+        self.foreign.require_untouched()
+        assert stat.S_ISSOCK(self._old_socket.lstat().st_mode)
         newest = open_relation(self.location).newest()
         since = np.ones((newest + 1, SOUGHT), np.int64)
         since[:, KEYS:] = 0

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import subprocess
+import sys
+from contextlib import suppress
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -14,14 +19,18 @@ from penstock.host.devices.cpu import CpuDevice
 from penstock.sim.local_spark.cluster import Cluster, ClusterConfig
 from penstock.sim.local_spark.record import stop_recorded
 from tests.host.kit.serving import serving
+from tests.kit.foreign import ForeignFiles
 from tests.spark_bridge.kit.apps import ended_of, run_app
 from tests.spark_bridge.kit.chaos import Chaos
 from tests.spark_bridge.kit.chaos_app import QUERIES
 from tests.spark_bridge.kit.outcome import Outcome
+from tests.spark_bridge.kit.processes import kill, marked
 from tests.spark_bridge.kit.streams import cut, drawn, table, written
 from tests.spark_bridge.kit.workers_app import SEED, right
 
 TIMEOUT_S = 300
+#: Longest time from a cluster's start to its kill, by when it has come up, in seconds.
+LONGEST_S = 20
 
 
 @pytest.fixture(scope="module")
@@ -124,3 +133,29 @@ def test_what_ends_is_reported(java, tmp_path):
     assert all(child.process.returncode is not None for child in cluster.workers)
     with pytest.raises(OSError, match="no cluster runs in"):
         stop_recorded(tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_a_cluster_that_is_killed_begins_anew(java, tmp_path, batch_join):
+    """With all its processes, 20 times; files of a user in its folders stay as they are."""
+    foreign, random = ForeignFiles(), Random(1)
+    command = [sys.executable, "-c", "from penstock.cli.main import run; run()", "spark", "cluster"]
+    for _ in range(20):
+        app = subprocess.Popen(
+            [*command, "--workers", "1", "--folder", str(tmp_path)],
+            env={**os.environ, "PENSTOCK_KILLED": str(tmp_path)},
+        )
+        with suppress(subprocess.TimeoutExpired):
+            app.wait(random.uniform(0, LONGEST_S))
+        assert app.returncode is None
+        while running := marked("PENSTOCK_KILLED", str(tmp_path)):
+            kill(running)
+        app.wait(TIMEOUT_S)
+        for folder in ("", "conf", "conf/client", "logs", "work", "work/worker-1", "scratch"):
+            if (tmp_path / folder).is_dir():
+                foreign.put(tmp_path / folder, "spark-env.sh", "worker-1.zip", "spark-1234")
+        foreign.require_untouched()
+    with Cluster(tmp_path, ClusterConfig(workers=1)) as cluster:
+        assert batch_join(cluster)["equal"]
+    foreign.require_untouched()

@@ -4,7 +4,8 @@
 streams, one into a Delta table, and a stream that looks up rows of a relation, on ``local`` and
 ``local-cluster``. Their joins run on a device server, which is started again when it ends, as an
 init system would; so are their drivers, from the checkpoint. The relation is updated whenever the
-stream goes on.
+stream goes on. Files of a user lie beside those of the stream, its output and the server's socket,
+and must stay as they are.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ import penstock
 from penstock.host.relation import RelationOptions, build, open_relation
 from penstock.host.relation.folder.pins import PINS
 from penstock.host.relation.folder.reading import file_store
+from penstock.spark_bridge.streaming.place import FOLDER
+from tests.kit.foreign import ForeignFiles
 from tests.spark_bridge.kit.apps import ENV, ROOT
 from tests.spark_bridge.kit.chaos_app import LAST, LOOKUP, QUERIES, RELATION
 from tests.spark_bridge.kit.outcome import Outcome
@@ -92,6 +95,7 @@ class Chaos:
     killed: list[str] = field(default_factory=list)
     starts: int = 0
     failures: int = 0
+    foreign: ForeignFiles = field(default_factory=ForeignFiles)
 
     def run(self, targets: Sequence[str]) -> None:
         """Strike each target once, of :data:`TARGETS`; then let the query end."""
@@ -110,16 +114,31 @@ class Chaos:
             try:
                 for target in targets:
                     app = self._struck(app, target)
+                    self._put_foreign()
                 self._give()
                 (self.folder / LAST).touch()
                 while app.wait(PATIENCE_S) != 0:  # a strike may have ended it later
                     app = self._restarted(app)
+                self.foreign.require_untouched()
             finally:
                 if app.poll() is None:  # or its number may be that of a stranger
                     kill(tree(app.pid))
                     app.wait(PATIENCE_S)
         finally:
             self.server.close()
+
+    def _put_foreign(self) -> None:
+        """See that files of a user are as they were, and put some more into all folders."""
+        if list(self.foreign):
+            self.foreign.require_untouched()
+        checkpoint, output = self.folder / "checkpoint", self.folder / "output"
+        state = checkpoint / FOLDER
+        within = [path for path in state.iterdir() if path.is_dir() and path not in self.foreign]
+        log = output / "_delta_log"
+        outputs = [folder for folder in (output, log) if folder.exists()]
+        sockets = Path(self.server.address.removeprefix("unix://")).parent
+        for folder in (checkpoint, state, *within, *outputs, sockets):
+            self.foreign.put(folder)
 
     def _give(self) -> None:
         """Let the sources have some more files. No query ends before it has been struck."""
@@ -214,11 +233,13 @@ class Chaos:
     def outcome(self) -> Outcome:
         """The output, beside the join of the tables."""
         if self.design != "lookup":
-            return Outcome.of(self.folder, QUERIES[self.design], self.sides)
+            return Outcome.of(self.folder, QUERIES[self.design], self.sides, self.foreign)
         self._check_versions()
         whole = table([row for part in self.sides["a"] for row in part])
         tables = {"a": whole, "b": penstock.relation(self._relation)}
-        return Outcome.beside(self.folder, penstock.sql(LOOKUP, tables).drop_columns(["v"]))
+        return Outcome.beside(
+            self.folder, penstock.sql(LOOKUP, tables).drop_columns(["v"]), self.foreign
+        )
 
     def _check_versions(self) -> None:
         """See that the relation is whole, and that each batch met the version of its pin."""

@@ -53,7 +53,7 @@ def main(folder: Path, design: str, master: str, server: str, partitioning: str)
         joined = stream(spark, QUERIES[design], tables, **{"lanes": 2, **options})
     writer = joined.writeStream.option("checkpointLocation", checkpoint)
     if design == DELTA:
-        query = writer.format(DELTA).option("compactEvery", 3).start(output)
+        query = writer.format(DELTA).options(compactEvery=3, vacuum=True).start(output)
     else:
         # Each batch replaces what it wrote before, also where Spark's own sink could be used.
         query = writer.foreachBatch(FolderSink(output, "parquet")).start()

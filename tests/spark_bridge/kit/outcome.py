@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,16 +23,21 @@ class Outcome:
     doubled: int
 
     @staticmethod
-    def of(folder: Path, text: str, sides: Mapping[str, Sequence[Sequence[Row]]]) -> Outcome:
+    def of(
+        folder: Path,
+        text: str,
+        sides: Mapping[str, Sequence[Sequence[Row]]],
+        foreign: Container[Path] = (),
+    ) -> Outcome:
         """Of what is in ``output`` and ``rest``, beside the join of the tables."""
         whole = {side: table([r for part in parts for r in part]) for side, parts in sides.items()}
-        return Outcome.beside(folder, penstock.sql(text, whole))
+        return Outcome.beside(folder, penstock.sql(text, whole), foreign)
 
     @staticmethod
-    def beside(folder: Path, expected: pa.Table) -> Outcome:
-        """Of those files' columns that the expected rows have."""
+    def beside(folder: Path, expected: pa.Table, foreign: Container[Path] = ()) -> Outcome:
+        """Of those files' columns that the expected rows have; foreign files are no output."""
         folders = [folder / "output", folder / "rest"]
-        parts = [_rows(one, expected.schema) for one in folders if one.exists()]
+        parts = [_rows(one, expected.schema, foreign) for one in folders if one.exists()]
         names = expected.column_names
         found = Counter(rows_of(pa.concat_tables(parts), names))
         wanted = Counter(rows_of(expected, names))
@@ -43,12 +48,13 @@ class Outcome:
         return not (self.lost or self.doubled)
 
 
-def _rows(folder: Path, schema: pa.Schema) -> pa.Table:
+def _rows(folder: Path, schema: pa.Schema, foreign: Container[Path]) -> pa.Table:
     if (folder / "_delta_log").exists():
         from deltalake import DeltaTable
 
         return DeltaTable(folder).to_pyarrow_table().select(schema.names).cast(schema)
-    files = [str(p) for p in folder.rglob("*.parquet") if not p.name.startswith((".", "_"))]
+    paths = [path for path in folder.rglob("*.parquet") if path not in foreign]
+    files = [str(path) for path in paths if not path.name.startswith((".", "_"))]
     # What a killed attempt left in Spark's temporary folders is no output.
     files = [name for name in files if "_temporary" not in name]
     return ds.dataset(files, schema=schema).to_table()

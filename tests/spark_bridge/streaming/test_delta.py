@@ -310,7 +310,7 @@ def files_of(table: DeltaTable, name: str, value: str) -> list[dict]:
     return [one for one in adds if one[f"partition.{name}"] == value]
 
 
-def test_small_files_are_merged(spark, tmp_path, monkeypatch):
+def test_small_files_are_merged(spark, tmp_path, caplog):
     path = tmp_path / "t"
     sink = sink_of(path, compactEvery=4)
     for batch in (0, 1, 2, 3):
@@ -337,6 +337,12 @@ def test_small_files_are_merged(spark, tmp_path, monkeypatch):
     foreign.require_untouched()
     assert len([file for file in path.glob("*.parquet") if file not in foreign]) == 1
     assert found(path, "n") == [(n,) for n in (0, 1, 2, 3, 6, 8)]
+    # Such as copy-<version>.json: delta-rs would remove them together with the log's own.
+    foreign.put(path / "_delta_log")
+    put(spark, sink_of(path, compactEvery=4, vacuum="true"), 12, (9, "x"))
+    foreign.require_untouched()
+    assert "small files are not merged and the log is not shortened" in caplog.text
+    assert found(path, "n") == [(n,) for n in (0, 1, 2, 3, 6, 8, 9)]
 
 
 def test_a_table_in_an_object_store(spark, object_server, request):
