@@ -276,7 +276,8 @@ class NodeChaos:
         while any(self.batches(client) < before[client] + 2 for client in range(self.clients)):
             assert time.monotonic() < deadline, f"no progress; see the logs in {self.folder}"
             for name, process in self.processes.running.items():
-                assert process.poll() is None, f"{name} ended: see {self.folder / name}.log"
+                said = (self.folder / f"{name}.log").read_text()[-2000:]
+                assert process.poll() is None, f"{name} ended: {said}"
             self._over.wait(0.02)
 
     def batches(self, client: int) -> int:

@@ -19,6 +19,7 @@ import pytest
 from penstock.cli.stopping import stops
 from penstock.host.devices.remote.client.device import RemoteDevice
 from tests.host.kit.serving import serving_cpu, socket_address
+from tests.kit.foreign import ForeignFiles
 
 TIMEOUT_S = 60
 #: One peer may have half of the 64 that a server takes.
@@ -41,6 +42,8 @@ def test_serve_from_start_to_stop(program: Callable, cli: Callable, tmp_path: Pa
         # What a server that was killed left behind.
         with socket.socket(socket.AF_UNIX) as old:
             old.bind(str(path))
+        foreign = ForeignFiles()
+        foreign.put(path.parent, "s.bak", ".s", "s~", "s.1")
         server = program("serve", "--listen", address, "--threads", "1", "--metrics-port", "0")
         metrics = re.search(r"http://\S+", server.stdout.readline())
         assert server.stdout.readline() == f"serving cpu at {address}\n"
@@ -64,6 +67,7 @@ def test_serve_from_start_to_stop(program: Callable, cli: Callable, tmp_path: Pa
         out, err = server.communicate(timeout=TIMEOUT_S)
         assert (out, err, server.returncode) == ("stopped\n", "", 0)
         assert not path.exists()
+        foreign.require_untouched()
 
 
 #: A program that waits for its end, which the system tells another of its threads.

@@ -138,10 +138,10 @@ def test_what_ends_is_reported(java, tmp_path):
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 def test_a_cluster_that_is_killed_begins_anew(java, tmp_path, batch_join):
-    """With all its processes, 20 times; files of a user in its folders stay as they are."""
+    """With all its processes, 8 times; files of a user in its folders stay as they are."""
     foreign, random = ForeignFiles(), Random(1)
     command = [sys.executable, "-c", "from penstock.cli.main import run; run()", "spark", "cluster"]
-    for _ in range(20):
+    for _ in range(8):
         app = subprocess.Popen(
             [*command, "--workers", "1", "--folder", str(tmp_path)],
             env={**os.environ, "PENSTOCK_KILLED": str(tmp_path)},
