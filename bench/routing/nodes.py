@@ -10,7 +10,8 @@ import numpy as np
 from penstock.expr.columns import int_vector
 from penstock.host.keys.hashing import hash_keys
 from penstock.host.routing.moves import Moves
-from penstock.sim.workloads.tpch import KeyStreams
+
+from .tpch import KeyStreams
 
 LEFT, RIGHT = 0, 1
 #: Nodes of tuples: from ``offsets[k]`` on, those of tuple k.

@@ -19,7 +19,8 @@ from penstock.errors import PenstockError
 from penstock.host.model.cpu import Cores
 from penstock.host.routing.loads import Loads
 from penstock.host.routing.plan import plan
-from penstock.sim.workloads.tpch import KeyStreams, orders, suppliers, zipf_keys
+
+from .tpch import KeyStreams, orders, suppliers, zipf_keys
 
 #: The paper's queries.
 QUERIES: dict[str, Callable[[float, float, int], KeyStreams]] = {"EQ5": suppliers, "B_NCI": orders}

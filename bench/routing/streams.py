@@ -27,11 +27,12 @@ from bench.rows import Row
 from penstock.host.execute.resident_cache import BlockCache
 from penstock.host.join.step import Share
 from penstock.host.rows.stretches import NamedBlock
-from penstock.sim.workloads.tpch import zipf_keys
 from penstock.spark_bridge.streaming import probe
 from penstock.spark_bridge.streaming.spec import Rules
 from tests.spark_bridge.kit.answers import arrivals, options_of, text_of
 from tests.spark_bridge.kit.steps import Steps
+
+from .tpch import zipf_keys
 
 LANES, TOLERANCE, CELLS = 8, 0.05, 1024
 _SCHEMA = pa.schema([(name, pa.int64()) for name in ("n", "t", "k", "x")])

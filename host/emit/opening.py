@@ -3,15 +3,74 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 
+import numpy as np
 import pyarrow as pa
 
 from penstock.plan.plan import JoinPlan, Output
 
+from ..execute.lane import Chunk
+from ..windows.probe import Step, Watermarks
+from .delivery import Closing as AfterBatch
 from .delivery import Delivery, ExistenceDelivery, PairDelivery
 from .folding import FoldDelivery
-from .grouping import GroupDelivery
+from .groups.closing import Closing, Limit
+from .groups.pairs import PairGroups
+from .making import Making
+from .output import Rows
 from .testing import with_tester
+
+
+class GroupDelivery(Delivery):
+    """Delivers each group of pairs once, when no further pair can join it.
+
+    Parameters
+    ----------
+    plan : JoinPlan
+        Its groups can close, see :meth:`JoinPlan.require_closing`.
+    schemas : mapping of side to pyarrow.Schema
+        Of the base tables.
+    """
+
+    def __init__(self, plan: JoinPlan, schemas: Mapping[str, pa.Schema]) -> None:
+        query, key = plan.query, plan.time_key
+        assert key is not None
+        self._key = key.index
+        self._closing = Closing(query, key)
+        self._limit: Limit = -np.inf
+        self._groups = PairGroups(query, schemas)
+        self._pairs = PairDelivery(self._groups.pairs, schemas)
+        self._partials: dict[Chunk, list[pa.Table]] = {}
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self._groups.select.schema
+
+    @property
+    def nbytes(self) -> int:
+        return self._groups.nbytes
+
+    def begin(self, batch: int, step: Step, watermarks: Watermarks) -> AfterBatch | None:
+        limit = self._closing.limit(watermarks)
+        if limit == self._limit:
+            return None
+        self._limit = limit
+        return partial(self._close, limit)
+
+    def rows(self, chunk: Chunk) -> list[Making]:
+        pairs = self._pairs.rows(chunk)
+        self._partials[chunk] = [self._groups.partial(one.make().batch) for one in pairs]
+        return []
+
+    def note(self, chunk: Chunk) -> None:
+        for found in self._partials.pop(chunk):
+            self._groups.add(found)
+
+    def _close(self, limit: Limit) -> list[Rows]:
+        batch = self._groups.leave(self._key, limit)
+        none = np.zeros(batch.num_rows, np.int64)
+        return [Rows(batch, none, none)] if batch.num_rows else []
 
 
 def open_delivery(plan: JoinPlan, schemas: Mapping[str, pa.Schema]) -> Delivery:

@@ -30,7 +30,7 @@ HASH = "splitmix64-1"
 
 _SEED = np.uint64(0x9E3779B97F4A7C15)
 _SPREAD = np.uint64(0xD1342543DE82EF95)
-_NAN = np.uint64(0x7FF8000000000000)
+_NAN = 0x7FF8000000000000
 
 
 def hash_keys(
@@ -65,11 +65,7 @@ def hash_keys(
 def _add(hashes: np.ndarray, column: Vector) -> None:
     values = column.values
     if values.dtype.kind == "f":
-        doubles = values.astype(np.float64)
-        doubles[doubles == 0] = 0.0
-        words = doubles.view(np.uint64)
-        words[np.isnan(doubles)] = _NAN
-        _add_words(hashes, words)
+        _add_words(hashes, float_bits(values).view(np.uint64))
     elif values.dtype.kind == "b":
         _add_words(hashes, values.astype(np.uint64))
     elif values.dtype != object:
@@ -85,6 +81,14 @@ def _add(hashes: np.ndarray, column: Vector) -> None:
             words = _words(int(value))
             for word in words:
                 _add_words(hashes[row : row + 1], word)
+
+
+def float_bits(values: np.ndarray) -> np.ndarray:
+    """The bits of floats as doubles, as int64: one NaN, and 0.0 for -0.0, as SQL compares them."""
+    doubles = values.astype(np.float64) + 0.0
+    bits = doubles.view(np.int64)
+    bits[np.isnan(doubles)] = _NAN
+    return bits
 
 
 def _words(value: int) -> np.ndarray:

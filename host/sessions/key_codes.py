@@ -12,6 +12,7 @@ from penstock.expr.columns import evaluate_all
 from penstock.plan.sessions import Sessions
 from penstock.types import INT64
 
+from ..keys.hashing import float_bits
 from ..rows.sides import SideRows
 
 #: Keys that may be known beside those of rows that are kept, before others are forgotten.
@@ -52,7 +53,9 @@ class KeyCodes:
         values = [vector.values[known] for vector in vectors]
         if self._is_plain:
             return known, values[0].astype(np.int64)
-        return known, self._codes([_exact(own) for own in values])
+        return known, self._codes(
+            [float_bits(own) if own.dtype.kind == "f" else own for own in values]
+        )
 
     def _codes(self, columns: Sequence[np.ndarray]) -> np.ndarray:
         inverse = np.zeros(len(columns[0]), np.int64)
@@ -76,12 +79,3 @@ class KeyCodes:
         if len(self._numbers) > 2 * len(codes) + _SPARE:
             alive = set(codes.tolist())
             self._numbers = {key: code for key, code in self._numbers.items() if code in alive}
-
-
-def _exact(values: np.ndarray) -> np.ndarray:
-    """Values of which those that SQL takes for equal are the same: NaN is one, 0.0 is -0.0."""
-    if values.dtype.kind != "f":
-        return values
-    doubles = values.astype(np.float64) + 0.0
-    doubles[np.isnan(doubles)] = np.nan
-    return doubles.view(np.int64)

@@ -8,9 +8,9 @@ from penstock.expr.columns import Vector, int_vector
 from penstock.types import Kind, Type
 
 from ..emit.groups.floats import ordered, unordered
+from ..keys.hashing import float_bits
 
 _LOW = (1 << 64) - 1
-_NAN = np.float64(np.nan)
 
 
 def key_words(v: Vector, dtype: Type, words: int) -> np.ndarray:
@@ -28,9 +28,7 @@ def key_words(v: Vector, dtype: Type, words: int) -> np.ndarray:
         0 where NULL.
     """
     if dtype.is_float:
-        plain = v.values.astype(np.float64) + 0.0
-        found = np.where(np.isnan(plain), _NAN, plain).view(np.int64)
-        return _known(found, v)[:, None]
+        return _known(float_bits(v.values), v)[:, None]
     return integer_words(v, words)
 
 

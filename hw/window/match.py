@@ -220,8 +220,8 @@ class MatchLayer(wiring.Component):
     Members
     -------
     i_a, i_b, i_b_first : In
-        See :class:`penstock.hw.window.input.InputLayer`. A tuple is taken in the cycle in which it
-        is written into its queue.
+        See :class:`penstock.hw.window.operator.InputLayer`. A tuple is taken in the cycle in which
+        it is written into its queue.
     rows_a, rows_b : In
         Sizes of the windows over A and over B. A change holds for the tuples that wait from the
         next cycle on, and for those before that no round has taken.

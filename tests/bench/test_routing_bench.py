@@ -12,7 +12,7 @@ from bench.routing.methods import JOINS, ByKeys
 from bench.routing.nodes import LEFT, RIGHT, Nodes, Whole
 from bench.routing.paper import CountRun, JoinRun
 from bench.routing.readj import readj
-from penstock.sim.workloads.tpch import KeyStreams, orders, suppliers
+from bench.routing.tpch import KeyStreams, orders, suppliers
 
 BATCHES = 6
 

@@ -6,7 +6,7 @@ import pytest
 
 from penstock.expr import ops
 from penstock.expr.node import Expr
-from penstock.host.devices.board.fits import fits
+from penstock.host.devices.board.package import fits
 from penstock.program import BandProgram, GeneralProgram
 from penstock.types import BOOL, Type, integer
 

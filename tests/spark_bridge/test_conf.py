@@ -21,10 +21,9 @@ pytest.importorskip("pyspark", reason="needs pip install 'penstock[spark]'")
 from penstock.errors import DeviceError, FileError, UsageError
 from penstock.spark_bridge import devices
 from penstock.spark_bridge.conf import PREFIX, Conf
-from penstock.spark_bridge.devices import DeviceChoice, DeviceSpec
+from penstock.spark_bridge.devices import DeviceChoice, DeviceSpec, slot
 from penstock.spark_bridge.discovery import discovery_script
 from penstock.spark_bridge.resources import check_resources
-from penstock.spark_bridge.slots import slot
 
 
 def session(**settings):
@@ -133,7 +132,7 @@ def test_a_task_that_cannot_open_its_device(monkeypatch, capsys):
 
 HOLDER = """
 import sys
-from penstock.spark_bridge.slots import slot
+from penstock.spark_bridge.devices import slot
 with slot(sys.argv[1], 1, 5):
     print("held", flush=True)
     sys.stdin.read()

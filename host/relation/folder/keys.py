@@ -7,6 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
+from ...keys.hashing import float_bits
+
 
 def key_codes(columns: Sequence[pa.Array]) -> np.ndarray:
     """Numbers that are equal where keys are; int64.
@@ -29,9 +31,7 @@ def key_codes(columns: Sequence[pa.Array]) -> np.ndarray:
 def _canonical(column: pa.Array) -> pa.Array:
     if not pa.types.is_floating(column.type):
         return column
-    values = column.to_numpy(zero_copy_only=False).astype(np.float64) + 0.0
-    values[np.isnan(values)] = np.nan
-    return pa.array(values.view(np.int64))
+    return pa.array(float_bits(column.to_numpy(zero_copy_only=False)))
 
 
 def keys_within(rows: Sequence[pa.Array], others: Sequence[pa.Array]) -> np.ndarray:

@@ -10,10 +10,9 @@ import pyarrow as pa
 import pytest
 
 from penstock.host.rows.sides import Arrival, filtered, read_side
-from penstock.host.sessions.kept_rows import KeptRows
 from penstock.host.sessions.key_codes import KeyCodes
 from penstock.host.sessions.numbering import session_numbers
-from penstock.host.sessions.open_sessions import OpenSessions
+from penstock.host.sessions.open_sessions import KeptRows, OpenSessions
 from penstock.plan.query import JoinQuery
 from penstock.plan.window import FOREVER, NEVER
 from penstock.query.compiler import compile_query

@@ -61,7 +61,7 @@ class InputProof(Elaboratable):
 PROOFS = (
     Proof(
         name="window join, input layer",
-        module="penstock.hw.window.input",
+        module="penstock.hw.window.operator",
         build=InputProof,
         size="tuples of 2 bits",
         depth=_DEPTH,

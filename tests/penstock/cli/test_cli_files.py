@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from penstock.cli.main import COMMANDS
-from penstock.cli.places import READ, WRITTEN
+from penstock.cli.options import READ, WRITTEN
 
 TIMES = "b.t BETWEEN a.t - INTERVAL 5 SECONDS AND a.t + INTERVAL 5 SECONDS"
 JOIN = f"SELECT a.id, b.id AS o FROM a JOIN b ON a.k = b.k AND {TIMES}"

@@ -18,8 +18,7 @@ pytest.importorskip("pyspark", reason="needs pip install 'penstock[spark]'")
 import penstock
 from penstock.host.routing import plan as plans
 from penstock.spark_bridge.streaming import compaction
-from penstock.spark_bridge.streaming.parts import LaneParts
-from penstock.spark_bridge.streaming.probe import StoredRows
+from penstock.spark_bridge.streaming.probe import LaneParts, StoredRows
 from penstock.spark_bridge.streaming.routing import CellShare, Routing
 from penstock.spark_bridge.streaming.spec import Rules
 from tests.kit.effort import effort

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from penstock.host.windows.feeds import HOLD, ONLY
-from penstock.host.workers.ranks.admission import merged
 from penstock.host.workers.ranks.chair import Begin, Chair, Over
+from penstock.host.workers.ranks.recorder import merged
 from penstock.plan.window import FOREVER, NEVER
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .draws import draw, zipf_cdf
+from penstock.sim.workloads.draws import draw, zipf_cdf
 
 #: Rows of a scale factor of 1.
 _SUPPLIERS, _ORDERS, _LINES = 10_000, 1_500_000, 6_000_000
