@@ -112,6 +112,10 @@ class Type:
         """The same type with other bounds."""
         return Type(self.kind, lo, hi, self.scale, self.unit, self.nullable)
 
+    def in_unit(self, unit: str) -> Type:
+        """The same kind of time in another unit, of any value of 64 bits."""
+        return Type(self.kind, *INT64, unit=unit, nullable=self.nullable)
+
     def as_nullable(self, nullable: bool) -> Type:
         """The same type, with or without NULL."""
         if nullable == self.nullable:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from inspect import Parameter, Signature
 from typing import Any
 
@@ -13,18 +13,23 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.around.carried import Known, carried
 from penstock.around.duckdb_sql import quoted
 from penstock.around.duckdb_sql.macros import OWN, definitions
 from penstock.around.qualified import is_unread
 from penstock.errors import DataError, QueryError
 from penstock.expr.functions import FUNCTIONS
+from penstock.expr.node import Expr
 from penstock.user_functions import ColumnFunction, PairFunction, Udf
 from penstock.zones import Zone, zone_of
 
 from ..rows.plain import plain_type
+from .computed import function_of, returned, sent
 
 #: What the names of users' functions begin with.
 USERS = "ps_udf_"
+#: What the names of Penstock's expressions begin with.
+COMPUTED = "ps_computed_"
 #: Whatever a text says: no file, extension or Python variable is read, nothing is spilled to disk.
 _LOCKED = {
     "enable_external_access": False,
@@ -69,6 +74,10 @@ class RelationalEngine:
         self._lock = threading.Lock()
         #: Names of macros that are defined.
         self._known: set[str] = set()
+        #: Expressions that queries call, and the names by which they do.
+        self._computed: dict[tuple[Expr, tuple[Expr, ...]], str] = {}
+        #: What is known of the columns that a query gives, by its text.
+        self._outputs: dict[str, Mapping[str, Known | None]] = {}
 
     @property
     def _connection(self) -> Any:
@@ -78,6 +87,14 @@ class RelationalEngine:
             for name, function in self._functions.items():
                 _add(self._opened, f"{USERS}{name.lower()}", function)
         return self._opened
+
+    def computed(self, made: Expr, leaves: tuple[Expr, ...]) -> str:
+        """The name by which queries call an expression of columns."""
+        return self._computed.setdefault((made, leaves), f"{COMPUTED}{len(self._computed)}")
+
+    def note_outputs(self, text: str, outputs: Mapping[str, Known | None]) -> None:
+        """Note which types the columns of a query have."""
+        self._outputs[text] = dict(outputs)
 
     def run(self, text: str, tables: Mapping[str, pa.Table]) -> pa.Table:
         """Run a query of these tables; any thread may call, one after the other.
@@ -100,12 +117,13 @@ class RelationalEngine:
         try:
             self._define(text)
             for name, table in tables.items():
-                self._connection.register(name, _readable(table, text))
+                self._connection.register(name, sent(_readable(table, text)))
             statements = self._connection.extract_statements(text)
             if [one.type for one in statements] != [duckdb.StatementType.SELECT]:
                 raise QueryError("a part of the query is not one SELECT")
             table = _with_durations(self._connection.sql(statements[0]).to_arrow_table())
-            return _in_zone(table, self._zone)
+            table = _in_zone(table, self._zone)
+            return returned(table, self._outputs.get(text, {}), self._zone.label)
         except pa.ArrowInvalid as error:  # Arrow's limit is some 60 levels
             raise DataError(
                 "a column has too many lists, structs or maps inside one another; take "
@@ -127,12 +145,21 @@ class RelationalEngine:
 
     def _define(self, text: str) -> None:
         """Define the macros that a query calls."""
+        for (made, leaves), name in self._computed.items():
+            if name not in self._known and re.search(rf"\b{name}\b", text, re.IGNORECASE):
+                self._known.add(name)
+                self._add_computed(name, made, leaves)
         for name, statement in definitions(text, self._known):
             if statement:
                 self._connection.execute(statement)
                 continue
             own = name.removeprefix(OWN)
             _add(self._connection, name, PairFunction(FUNCTIONS[own], own, False))
+
+    def _add_computed(self, name: str, made: Expr, leaves: tuple[Expr, ...]) -> None:
+        run = function_of(made, leaves, self._zone.label)
+        takes = [carried(one.type, self._zone.label) for one in leaves] or [pa.int32()]
+        _create(self._connection, name, run, takes, carried(made.type, self._zone.label))
 
     def close(self) -> None:
         """End what still runs, in another thread, and close the database."""
@@ -188,19 +215,33 @@ def _add(connection: Any, name: str, function: Udf) -> None:
     """Give a user's function a name in the database."""
     made = function if isinstance(function, ColumnFunction) else _of_columns(function)
 
-    def run(*chunks: pa.ChunkedArray) -> pa.Array:
-        arrays = (chunk.combine_chunks() for chunk in chunks)
+    def run(*arrays: pa.Array) -> pa.Array:
         given = made(*(array.cast(t) for array, t in zip(arrays, made.takes, strict=True)))
         if isinstance(given, pa.ChunkedArray):
             given = given.combine_chunks()
         return given.cast(made.returns)
 
+    _create(connection, name, run, made.takes, made.returns)
+
+
+def _create(
+    connection: Any,
+    name: str,
+    run: Callable[..., pa.Array],
+    takes: Sequence[pa.DataType],
+    returns: pa.DataType,
+) -> None:
+    """Make a function of arrays one of the database."""
+
+    def whole(*chunks: pa.ChunkedArray) -> pa.Array:
+        return run(*(chunk.combine_chunks() for chunk in chunks))
+
     # The database asks how many arguments it takes.
-    names = [Parameter(f"x{k}", Parameter.POSITIONAL_ONLY) for k in range(len(made.takes))]
-    run.__signature__ = Signature(names)  # type: ignore[attr-defined]
-    types = [_type_name(connection, dtype) for dtype in (*made.takes, made.returns)]
+    names = [Parameter(f"x{k}", Parameter.POSITIONAL_ONLY) for k in range(len(takes))]
+    whole.__signature__ = Signature(names)  # type: ignore[attr-defined]
+    types = [_type_name(connection, dtype) for dtype in (*takes, returns)]
     connection.create_function(
-        name, run, types[:-1], types[-1], type="arrow", null_handling="special"
+        name, whole, types[:-1], types[-1], type="arrow", null_handling="special"
     )
 
 

@@ -23,6 +23,8 @@ from penstock.host.relational.steps import Computed, RowStep
 from penstock.host.relational.stream import PreparedStream
 
 from ..around.calls import ours
+from ..around.carried import Known
+from ..around.computing import Computing
 from ..around.duckdb_sql import check_compared, to_duckdb
 from ..around.parts import Joined, Part, PartError, Relational, Split
 from ..around.splitting import split
@@ -266,7 +268,7 @@ class _DuckDB:
         *,
         ends: bool = True,
     ) -> None:
-        self._engine = engine
+        self._engine, self._options = engine, options
         self._relations = relations_of(tables)
         self._tables = without_relations(tables)
         self._of_users = {name.lower() for name in options.functions or {}}
@@ -275,12 +277,19 @@ class _DuckDB:
     def check(self, tree: exp.Query) -> None:
         check_compared(tree)
 
-    def written(self, tree: exp.Query) -> str:
+    def written(self, tree: exp.Query, schemas: Mapping[str, pa.Schema]) -> str:
         made = tree.copy()
         for call in made.find_all(exp.Anonymous):
             if call.name.lower() in self._of_users:
                 ours(call).set("this", f"{USERS}{call.name.lower()}")
-        return to_duckdb(made)
+        outputs: dict[str, Known | None] = {}
+
+        def compute(own: exp.Query) -> None:
+            outputs.update(Computing(schemas, self._options, self._engine.computed).query(own))
+
+        text = to_duckdb(made, compute)
+        self._engine.note_outputs(text, outputs)
+        return text
 
     def pairs(self, part: Joined) -> int | None:
         if any(name not in self._tables for name in part.reads):

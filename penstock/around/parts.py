@@ -196,7 +196,7 @@ class Surrounding(Protocol):
         """
         ...
 
-    def written(self, tree: exp.Query) -> str:
+    def written(self, tree: exp.Query, schemas: Mapping[str, pa.Schema]) -> str:
         """Write a query, whose names are in full and whose types are annotated, in its SQL.
 
         Raises

@@ -156,7 +156,8 @@ class _Splitter:
         self._check_joins(tree)
         closing = None if self.ends else self._closing(tree)
         name = name_of(f"rows of {' and '.join(reads)}", self.schemas)
-        part = Relational(name, self.engine.written(tree), reads, needs_all(tree), closing)
+        text = self.engine.written(tree, self.schemas)
+        part = Relational(name, text, reads, needs_all(tree), closing)
         return self._add(part, self.engine.relational(part, self.schemas))
 
     def _closing(self, tree: exp.Query) -> Closing | None:
@@ -171,7 +172,7 @@ class _Splitter:
         made = exp.Select(expressions=[exp.alias_(value, "closing")])
         made.set("from_", exp.From(this=table_as(name, name)))
         in_window = any(one.name.lower() == "window" for one in value.find_all(exp.Anonymous))
-        return Closing(self.engine.written(made), own, alias, in_window)
+        return Closing(self.engine.written(made, self.schemas), own, alias, in_window)
 
     def _joined(
         self, tree: exp.Select, sides: list[JoinSide], options: Iterable[QueryOptions] | None = None

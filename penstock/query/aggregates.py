@@ -103,7 +103,7 @@ def _read(
     if value.type.kind not in NUMBERS:
         raise refused(f"{name} needs a number, not {value.type}", tree)
     is_float = name == "avg" or value.type.is_float
-    return name, value, None, FLOAT64 if is_float else _sum_type(value.type)
+    return name, value, None, FLOAT64 if is_float else sum_type(value.type)
 
 
 def _argument(tree: exp.Expr, plain: Lowering) -> Expr:
@@ -127,7 +127,7 @@ def _ordered(name: str, of: exp.Expr, plain: Lowering, tree: exp.Expr) -> Expr:
     return value
 
 
-def _sum_type(dtype: Type) -> Type:
+def sum_type(dtype: Type) -> Type:
     """BIGINT for integers; decimals get ten more digits, as in Spark."""
     if dtype.kind is Kind.INT:
         return int_of(64)

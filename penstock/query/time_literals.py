@@ -19,7 +19,7 @@ _DATE = r"([+-]?\d{4,6})(?:-(\d{1,2})(?:-(\d{1,2}))?)?"
 _TIME = r"(\d{1,2})(?::(\d{1,2})(?::(\d{1,2})(?:\.(\d*))?)?)?"
 _DATE_ONLY = re.compile(_DATE + r"(?:[ T].*)?", re.DOTALL)
 _DATE_TIME = re.compile(_DATE + r"(?:[ T]" + _TIME + r"(?:\s*([A-Za-z+-].*))?)?")
-_SECOND_US = 1_000_000
+_SECOND_NS = 10**9
 _EPOCH = datetime.datetime(1970, 1, 1)
 
 
@@ -46,8 +46,9 @@ def time_literal(text: str, dtype: Type, rules: TimeRules, tree: exp.Expr) -> Ex
     if clock[0] > 23 or max(clock) > 59:
         raise mistaken(f"{text!r} is not an ISO date or time", tree)
     seconds = days * 86_400 + clock[0] * 3600 + clock[1] * 60 + clock[2]
-    micros = seconds * _SECOND_US + int((fraction or "")[:6].ljust(6, "0"))
-    wall = ops.const(micros, Type(Kind.TIMESTAMP_NTZ, unit=dtype.unit))
+    nanos = seconds * _SECOND_NS + int((fraction or "")[:9].ljust(9, "0"))
+    unit = "ns" if nanos % UNIT_NS[dtype.unit] else dtype.unit
+    wall = ops.const(nanos // UNIT_NS[unit], Type(Kind.TIMESTAMP_NTZ, unit=unit))
     if dtype.kind is Kind.TIMESTAMP_NTZ:
         return wall
     zone = rules.zone if name is None else find_zone(name.strip())

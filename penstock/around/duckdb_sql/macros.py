@@ -192,15 +192,6 @@ _OF_TIMES = {
     ),
     "ps_days(a, b, n)": "ps_div(epoch_us(ps_local(b)) - epoch_us(ps_local(a)), n * 86400000000)",
     "ps_span(a, b)": "{'start': a, 'end': b}",
-    "ps_window(t, size, start)": (
-        "ps_span(t - to_microseconds(ps_since(t, size, start)), "
-        "t - to_microseconds(ps_since(t, size, start) - size))"
-    ),
-    "ps_windows(t, size, slide, start)": (
-        "list_transform(range((size + slide - ps_since(t, slide, start) - 1) // slide), lambda k: "
-        "ps_span(t - to_microseconds(ps_since(t, slide, start) + k * slide), "
-        "t - to_microseconds(ps_since(t, slide, start) + k * slide - size)))"
-    ),
 }
 # Elements are counted from 0 by [] and from 1 by element_at, where they also count from the end.
 _OF_NESTED = {

@@ -12,7 +12,6 @@ from ...query.time_rules import OF_DATES
 from ...query.window_function import as_interval
 from ...types import UNIT_NS
 from ..calls import TEXTS, TIMES, call, is_of
-from ..shapes import slides
 
 #: What a format of a date is made of: codes of ``strftime``, and signs.
 _DATE_CODES = re.compile(r"(%[YmdHMSyjfpI]|%-[mdHMSyI]|[^%A-Za-z])*\Z")
@@ -226,44 +225,3 @@ def _constant_us(tree: exp.Expr, whole: exp.Expr) -> int:
         raise refused("window takes constant sizes, such as '10 seconds'", whole)
     span = constants.interval(given)
     return int(span.attr) * UNIT_NS[span.type.unit] // 1000
-
-
-def window(tree: exp.Anonymous) -> exp.Expr:
-    """A tumbling ``window(t, size[, size[, start]])``."""
-    time, *sizes = tree.expressions
-    spans = [_constant_us(size, tree) for size in sizes]
-    if len(spans) > 1 and spans[0] != spans[1]:
-        raise refused("a sliding window is a key of GROUP BY, or an item of SELECT", tree)
-    return call("ps_window", time, spans[0], spans[2] if len(spans) > 2 else 0)
-
-
-def slide(select: exp.Select) -> None:
-    """Give each row once for each of the windows that it is in: none if it has no time."""
-    names: dict[str, str] = {}
-    timeless: set[str] = set()
-    for one in list(select.find_all(exp.Anonymous)):
-        if one.name.lower() != "window" or one.find_ancestor(exp.Select) is not select:
-            continue
-        if not one.expressions:
-            raise refused("window takes a time and a size", one)
-        time = one.expressions[0]
-        if time.sql() not in timeless:
-            timeless.add(time.sql())
-            select.where(exp.Not(this=exp.Is(this=time.copy(), expression=exp.null())), copy=False)
-        if not slides(one):
-            continue
-        if one.sql() not in names:
-            names[one.sql()] = f"sliding_{len(names)}"
-            select.append("joins", exp.Join(this=_unnested(one, names[one.sql()]), kind="CROSS"))
-        made = exp.column("own", table=names[one.sql()])
-        made.type = one.type
-        one.replace(made)
-
-
-def _unnested(tree: exp.Anonymous, name: str) -> exp.Unnest:
-    time, *sizes = tree.expressions
-    spans = [_constant_us(size, tree) for size in sizes]
-    every = call("ps_windows", time.copy(), *spans, *([0] if len(spans) < 3 else []))
-    columns = [exp.to_identifier("own")]
-    alias = exp.TableAlias(this=exp.to_identifier(name), columns=columns)
-    return exp.Unnest(expressions=[every], alias=alias)

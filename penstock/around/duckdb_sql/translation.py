@@ -52,8 +52,13 @@ _SAME: tuple[type[exp.Expr], ...] = (
 )
 
 
-def to_duckdb(tree: exp.Query) -> str:
+def to_duckdb(tree: exp.Query, computed: Callable[[exp.Query], object]) -> str:
     """Write a query, whose names are in full and whose types are annotated, in DuckDB's SQL.
+
+    Parameters
+    ----------
+    computed : callable
+        Puts calls of what Penstock computes into a query, in place.
 
     Raises
     ------
@@ -62,8 +67,8 @@ def to_duckdb(tree: exp.Query) -> str:
     """
     made = tree.copy()
     for select in made.find_all(exp.Select):
-        times.slide(select)
         grouping.name_keys(select)
+    computed(made)
     made = _rewritten(made)
     compute_once(made)
     return text_of(made)
@@ -207,7 +212,6 @@ _BY_NAME: dict[str, Callable[[Any], exp.Expr]] = {
     ),
     "isnull": _null,
     "isnotnull": lambda tree: exp.Not(this=_null(tree)),
-    "window": times.window,
     **{
         name: lambda tree, name=name, factor=factor: times.instant(tree, name, factor)
         for name, factor in (
@@ -261,6 +265,8 @@ _OF_ONE_VALUE = (exp.Count, exp.Sum, exp.Avg, exp.Min, exp.Max, exp.CountIf, exp
 
 def _translated(tree: exp.Expr) -> exp.Expr:
     kind = type(tree)
+    if is_ours(tree):
+        return tree
     numbers.widen(tree)
     if isinstance(tree, exp.Func):
         nodes.check_function(tree)

@@ -1,0 +1,65 @@
+"""Penstock's expressions as functions of DuckDB: columns in, a column out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import pyarrow as pa
+
+from penstock.around.carried import Known, carried, is_coded, known_as
+from penstock.expr.columns import evaluate_columns
+from penstock.expr.node import Expr
+from penstock.types import Type
+
+from ..rows.columns import arrow_type, to_arrow, vector
+from ..rows.plain import plain_type
+
+
+def function_of(made: Expr, leaves: tuple[Expr, ...], zone: str) -> Callable[..., pa.Array]:
+    """What evaluates an expression: of an array for each of its columns, or of one for none."""
+    returns = carried(made.type, zone)
+    target = returns if is_coded(made.type) else _in_unit(returns, made.type)
+
+    def run(*arrays: pa.Array) -> pa.Array:
+        rows = len(arrays[0])
+        columns = {
+            leaf.attr: vector(_read(array, leaf.type), None, "a column")
+            for leaf, array in zip(leaves, arrays, strict=False)
+        }
+        found = to_arrow(evaluate_columns(made, columns, rows), made.type, target)
+        return found if found.type == returns else found.cast(returns)
+
+    return run
+
+
+def _in_unit(dtype: pa.DataType, of: Type) -> pa.DataType:
+    """A type of timestamps in the unit of a value."""
+    return pa.timestamp(of.unit, dtype.tz) if pa.types.is_timestamp(dtype) else dtype
+
+
+def _read(array: pa.Array, dtype: Type) -> pa.Array:
+    """An argument in the unit of its type: DuckDB has instants in microseconds."""
+    if pa.types.is_timestamp(array.type) and array.type.unit != dtype.unit:
+        return array.cast(pa.timestamp(dtype.unit, array.type.tz))
+    return array
+
+
+def sent(table: pa.Table) -> pa.Table:
+    """A table whose times are as DuckDB is to have them."""
+    for place, field in enumerate(table.schema):
+        known = known_as(field.type)
+        if is_coded(known.type):
+            made = table.column(place).cast(pa.int64())
+            table = table.set_column(place, field.name, made)
+    return table
+
+
+def returned(table: pa.Table, outputs: Mapping[str, Known | None], zone: str) -> pa.Table:
+    """A table of DuckDB's with the types that its columns are known to have."""
+    for place, (field, known) in enumerate(zip(table.schema, outputs.values(), strict=False)):
+        if known is None:
+            continue
+        target = plain_type(known.arrow or arrow_type(known.type, field.name, zone))
+        if field.type != target:
+            table = table.set_column(place, field.name, table.column(place).cast(target))
+    return table
