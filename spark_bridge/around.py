@@ -233,7 +233,7 @@ class _Spark:
     def check(self, tree: exp.Query) -> None:
         """Spark's own values need no check."""
 
-    def written(self, tree: exp.Query) -> str:
+    def written(self, tree: exp.Query, schemas: Mapping[str, pa.Schema]) -> str:
         """Write a query with a placeholder for each table, see :func:`_rows_of`."""
         made = tree.copy()
         for call in list(made.find_all(exp.Anonymous)):

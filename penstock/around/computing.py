@@ -19,6 +19,7 @@ from ..expr import ops
 from ..expr.node import Expr, Op, node, walk
 from ..expr.ops import ExprTypeError
 from ..expr.ops.align import to_unit
+from ..expr.ops.infer import typed
 from ..query.dialect import Penstock, refused
 from ..query.expressions import Lowering
 from ..query.operators import members
@@ -62,6 +63,8 @@ _OF_CALLS = (exp.Window, exp.Filter, exp.WithinGroup, exp.IgnoreNulls)
 _OF_TEXTS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ, exp.NullSafeNEQ)
 _OF_TEXTS += (exp.Between, exp.In, exp.Case, exp.If, exp.Coalesce, exp.Nullif, exp.Least)
 _OF_TEXTS += (exp.Greatest, exp.Is, exp.Cast, exp.TryCast, exp.StartsWith)
+#: What counts months, or days of the calendar, too.
+_OF_CALENDAR = (exp.TimestampAdd, exp.TimestampDiff, exp.DateDiff)
 
 
 @dataclass
@@ -358,7 +361,7 @@ class _Values(Lowering):
         key = self._key(tree)
         if key is not None:
             return self._as_given(key[0], key[1], tree)
-        if isinstance(tree, _OF_ENGINE):
+        if isinstance(tree, _OF_ENGINE) or _is_cast_of_text(tree):
             return self._hole(tree)
         if isinstance(tree, exp.Dot) and is_window(tree.this):
             if self._key(tree.this):
@@ -376,7 +379,10 @@ class _Values(Lowering):
         except BeyondError:
             return self._hole(tree)
         except ExprTypeError:
-            if isinstance(tree, _OF_TEXTS) and any(map(self._is_text, tree.iter_expressions())):
+            is_engines = isinstance(tree, _OF_TEXTS) and any(
+                map(self._is_text, tree.iter_expressions())
+            )
+            if is_engines or isinstance(tree, _OF_CALENDAR):
                 return self._hole(tree)
             raise
         if not isinstance(tree, exp.Column | exp.Literal) and _is_of_text(made):
@@ -484,7 +490,7 @@ class _Values(Lowering):
         if known.type.kind is Kind.DURATION:
             raise refused(f"a {known.type} is no argument here; count it in microseconds", made)
         column = self._as_given(made, known, made)
-        return self._written(ops.cast(column, known.type.in_unit("us")), None)
+        return self._written(typed(Op.CAST, (column,), known.type.in_unit("us")), None)
 
     def _written(self, made: Expr, tree: exp.Expr | None) -> exp.Expr:
         """The column, constant or call that gives DuckDB an expression's value."""
@@ -507,6 +513,15 @@ def _element(of: Known | None) -> Known | None:
     is_list = arrow is not None and (pa.types.is_list(arrow) or pa.types.is_large_list(arrow))
     element = known_as(arrow.value_type) if is_list and arrow is not None else None
     return None if element is None or is_coded(element.type) else element
+
+
+def _is_cast_of_text(tree: exp.Expr) -> bool:
+    """Whether a CAST makes a text, or reads a constant one that is no time."""
+    if not isinstance(tree, exp.Cast):
+        return False
+    is_constant = isinstance(tree.this, exp.Literal) and tree.this.is_string
+    is_time = tree.to.is_type(*exp.DataType.TEMPORAL_TYPES)
+    return tree.to.is_type(*exp.DataType.TEXT_TYPES) or (is_constant and not is_time)
 
 
 def _is_of_months(tree: exp.Expr) -> bool:
@@ -544,7 +559,8 @@ def _carries(tree: exp.Expr) -> bool:
 
 def _cast(tree: exp.Expr, known: Known) -> exp.Expr:
     """A number that DuckDB computes, in the type that it is known to have."""
-    if known.type.kind not in (Kind.INT, Kind.DECIMAL, Kind.FLOAT64):
+    is_number = known.type.kind in (Kind.INT, Kind.DECIMAL, Kind.FLOAT64)
+    if not is_number and not is_coded(known.type):
         return tree
     name = type_name(carried(known.type))
     return ours(exp.Cast(this=tree, to=exp.DataType.build(name, dialect=Penstock)))

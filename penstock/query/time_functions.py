@@ -65,12 +65,23 @@ def _between(rules: TimeRules, tree: Any, args: list[Expr]) -> Expr:
     return ops.div(as_integer(span), ops.const(step))
 
 
+def _moved(rules: TimeRules, tree: Any, args: list[Expr]) -> Expr:
+    """``timestampadd(unit, count, time)``, of a unit of one length."""
+    name, (time, count) = str(tree.args["unit"].name).upper(), args
+    if name not in _UNITS_NS or time.type.kind not in TIMES:
+        raise ExprTypeError(f"timestampadd takes one of {', '.join(_UNITS_NS)} and a timestamp")
+    unit = {UNIT_NS["us"]: "us", UNIT_NS["ms"]: "ms"}.get(_UNITS_NS[name], "s")
+    step = ops.duration_const(_UNITS_NS[name] // UNIT_NS[unit], unit)
+    return rules.add(time, ops.mul(step, count))
+
+
 #: By the parser's types.
 TIME_FUNCTIONS: dict[type[exp.Expr], Callable[[TimeRules, Any, list[Expr]], Expr]] = {
     exp.StrToUnix: _since_epoch("s"),
     exp.UnixSeconds: _since_epoch("s"),
     exp.UnixMillis: _since_epoch("ms"),
     exp.UnixMicros: _since_epoch("us"),
+    exp.TimestampAdd: _moved,
     exp.TimestampDiff: _between,
     exp.DateDiff: _between,
 }

@@ -12,7 +12,7 @@ from penstock.plan.plan import JoinPlan, plan
 from penstock.plan.query import JoinQuery, RowsWindow, Side, TimeWindow, other
 from penstock.plan.ranges import place
 from penstock.plan.window import FOREVER
-from penstock.types import UNIT_NS
+from penstock.types import UNIT_NS, int_of
 
 from ...emit.groups.closing import Closing, Limit, below
 from ...rows.sides import SideRows
@@ -86,4 +86,8 @@ def moment_in(query: JoinQuery, side: Side, time: int, dtype: pa.DataType) -> pa
     unit = dtype.unit if pa.types.is_timestamp(dtype) else side.unit
     window = query.window.unit if isinstance(query.window, TimeWindow) else ""
     count = time * UNIT_NS.get(window, 1) // UNIT_NS.get(unit, 1)
-    return pa.array([count], pa.int32() if pa.types.is_date32(dtype) else pa.int64()).cast(dtype)
+    stored = dtype if pa.types.is_integer(dtype) else pa.int64()
+    stored = pa.int32() if pa.types.is_date32(dtype) else stored
+    bounds = int_of(stored.bit_width, signed=pa.types.is_signed_integer(stored))
+    # Below the least time of a type, or above the greatest, are as many as at it.
+    return pa.array([min(max(count, bounds.lo), bounds.hi)], stored).cast(dtype)
