@@ -277,6 +277,9 @@ class _Values(Lowering):
         #: What DuckDB computes, or has as a column: by the expression that stands for it.
         self._given: dict[Expr, exp.Expr] = {}
         self._names: dict[str, Expr] = {}
+        # By the id of a tree, which is kept, as what is lowered: a tree whose type is not known is
+        # asked for twice, and so would each in it.
+        self._natives: dict[int, tuple[exp.Expr, exp.Expr, Known | None]] = {}
 
     # -- values ------------------------------------------------------------------------------------
 
@@ -432,6 +435,12 @@ class _Values(Lowering):
 
     def _native(self, tree: exp.Expr) -> tuple[exp.Expr, Known | None]:
         """An expression that DuckDB computes, of parts that may be Penstock's."""
+        if id(tree) not in self._natives:
+            self._natives[id(tree)] = tree, *self._made_native(tree)
+        _, made, known = self._natives[id(tree)]
+        return made, known
+
+    def _made_native(self, tree: exp.Expr) -> tuple[exp.Expr, Known | None]:
         made = tree.copy()
         if isinstance(tree, exp.CountIf):
             one = exp.Case(ifs=[exp.If(this=made.this, true=exp.Literal.number(1))])
