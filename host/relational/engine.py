@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from penstock.around.carried import Known, carried
 from penstock.around.duckdb_sql import quoted
-from penstock.around.duckdb_sql.macros import OWN, definitions
+from penstock.around.duckdb_sql.macros import definitions
 from penstock.around.qualified import is_unread
 from penstock.errors import DataError, QueryError
 from penstock.expr.functions import FUNCTIONS
@@ -121,8 +121,9 @@ class RelationalEngine:
             statements = self._connection.extract_statements(text)
             if [one.type for one in statements] != [duckdb.StatementType.SELECT]:
                 raise QueryError("a part of the query is not one SELECT")
-            table = _with_durations(self._connection.sql(statements[0]).to_arrow_table())
-            table = _in_zone(table, self._zone)
+            table = _in_zone(self._connection.sql(statements[0]).to_arrow_table(), self._zone)
+            if pa.month_day_nano_interval() in table.schema.types:
+                raise DataError("an interval of months has no length; count it in days")
             return returned(table, self._outputs.get(text, {}), self._zone.label)
         except pa.ArrowInvalid as error:  # Arrow's limit is some 60 levels
             raise DataError(
@@ -132,7 +133,9 @@ class RelationalEngine:
         except duckdb.OutOfMemoryException as error:
             raise MemoryError(_first_line(error)) from error
         except duckdb.Error as error:
-            raise DataError(_reason(_first_line(error))) from error
+            raise DataError(
+                f"a part of the query cannot be computed: {_first_line(error)}"
+            ) from error
         except RuntimeError as error:
             if "interrupt" not in str(error).lower():
                 raise
@@ -149,12 +152,8 @@ class RelationalEngine:
             if name not in self._known and re.search(rf"\b{name}\b", text, re.IGNORECASE):
                 self._known.add(name)
                 self._add_computed(name, made, leaves)
-        for name, statement in definitions(text, self._known):
-            if statement:
-                self._connection.execute(statement)
-                continue
-            own = name.removeprefix(OWN)
-            _add(self._connection, name, PairFunction(FUNCTIONS[own], own, False))
+        for statement in definitions(text, self._known):
+            self._connection.execute(statement)
 
     def _add_computed(self, name: str, made: Expr, leaves: tuple[Expr, ...]) -> None:
         run = function_of(made, leaves, self._zone.label)
@@ -186,25 +185,6 @@ def _readable(table: pa.Table, text: str) -> pa.Table:
                 "cast it before, to a decimal of at most 38 digits or a float of 32 or 64 bits"
             )
     return table.drop_columns([field.name for field in unread])
-
-
-#: How DuckDB says that a date, or a time of another unit, does not fit nanoseconds.
-_TOO_FAR = re.compile(
-    r"(?:Type INT32 with value (\S+) can't be cast to the destination type INT64|Could not convert "
-    r"Timestamp to higher precision).*?(?:from source column (.+))?$"
-)
-
-
-def _reason(line: str) -> str:
-    too_far = _TOO_FAR.search(line)
-    if too_far is None:
-        return f"a part of the query cannot be computed: {line}"
-    value, column = too_far.groups()
-    of_column, itself = f' of column "{column}"' if column else "", f", {value}," if value else ""
-    return (
-        f"a time{of_column}{itself} is beyond the years 1677 to 2262 of the nanoseconds that it "
-        "meets; cast these to TIMESTAMP, which has microseconds"
-    )
 
 
 def _first_line(error: Exception) -> str:
@@ -277,35 +257,3 @@ def _in_zone(table: pa.Table, zone: Zone) -> pa.Table:
     types = [plain_type(dtype, renamed) for dtype in table.schema.types]
     fields = [field.with_type(dtype) for field, dtype in zip(table.schema, types, strict=True)]
     return table.cast(pa.schema(fields))
-
-
-def _with_durations(table: pa.Table) -> pa.Table:
-    """Give intervals, which a difference of times is in DuckDB, as durations.
-
-    Raises
-    ------
-    DataError
-        One has months.
-    """
-    for place, field in enumerate(table.schema):
-        if field.type != pa.month_day_nano_interval():
-            continue
-        column = table.column(place).combine_chunks()
-        parts = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
-        made = pa.chunked_array([_durations(part) for part in parts], pa.duration("us"))
-        table = table.set_column(place, field.name, made)
-    return table
-
-
-#: An interval as Arrow lays it out.
-_INTERVAL = np.dtype([("months", "<i4"), ("days", "<i4"), ("nanos", "<i8")])
-_DAY_US = 86_400_000_000
-
-
-def _durations(column: pa.Array) -> pa.Array:
-    values = np.frombuffer(column.buffers()[1], _INTERVAL)[column.offset :][: len(column)]
-    known = column.is_valid().to_numpy(zero_copy_only=False)
-    if values["months"][known].any():
-        raise DataError("an interval of months has no length; count it in days")
-    micros = values["days"].astype(np.int64) * _DAY_US + values["nanos"] // 1000
-    return pa.array(micros, mask=~known).cast(pa.duration("us"))

@@ -18,10 +18,11 @@ from ..errors import BeyondError, PenstockError
 from ..expr import ops
 from ..expr.node import Expr, Op, node, walk
 from ..expr.ops import ExprTypeError
-from ..expr.ops.align import to_unit
+from ..expr.ops.align import align, to_unit
 from ..expr.ops.infer import typed
 from ..query.dialect import Penstock, refused
 from ..query.expressions import Lowering
+from ..query.functions import BY_NAME, BY_TYPE
 from ..query.operators import members
 from ..query.options import QueryOptions
 from ..query.scope import Scope
@@ -31,8 +32,9 @@ from ..types import INT64, Kind, integer
 from ..zones import zone_of
 from .calls import call, ours
 from .carried import Known, carried, is_coded, known_as, known_by_name, type_of_engines, window_of
+from .parts import NoJoinError
 from .qualified import type_name
-from .shapes import slides
+from .shapes import is_session, slides
 
 #: Evaluates an expression of columns for the engine: its name there, by the expression, the columns
 #: and their types.
@@ -55,6 +57,9 @@ _AS_WRITTEN += (exp.Literal, exp.Identifier, exp.Star)
 Columns = Mapping[str, Known | None]
 
 
+#: Expressions whose values are never DuckDB's.
+_OF_PENSTOCK = tuple(kind for kind in BY_TYPE if kind is not exp.Negative)
+_OF_PENSTOCK += (exp.Mul, exp.Mod, exp.Neg, exp.Abs, exp.DateTrunc, exp.TimestampTrunc)
 #: Nodes around a call of an aggregate or window function.
 _OF_CALLS = (exp.Window, exp.Filter, exp.WithinGroup, exp.IgnoreNulls)
 
@@ -144,14 +149,14 @@ class Computing:
         self._slide(tree, values)
         for join in tree.args.get("joins") or ():
             if join.args.get("on"):
-                join.set("on", values.condition(join.args["on"]))
+                join.set("on", values.tested(join.args["on"]))
         if tree.args.get("where"):
-            tree.args["where"].set("this", values.condition(tree.args["where"].this))
+            tree.args["where"].set("this", values.tested(tree.args["where"].this))
         if tree.args.get("group"):
             self._group(tree.args["group"], values)
         for item in tree.expressions:
             if not isinstance(item.unalias(), exp.Star):
-                value, known = values.value(item.unalias())
+                value, known = values.rewritten(item.unalias())
                 level.outputs[item.alias_or_name] = known
                 if isinstance(item, exp.Alias):
                     item.set("this", value)
@@ -159,7 +164,7 @@ class Computing:
                     item.replace(exp.alias_(value, item.alias_or_name, quoted=True))
         for clause in ("having", "qualify"):
             if tree.args.get(clause):
-                tree.args[clause].set("this", values.condition(tree.args[clause].this))
+                tree.args[clause].set("this", values.tested(tree.args[clause].this))
         if tree.args.get("order"):
             values.inside(tree.args["order"])
         for window in tree.args.get("windows") or ():
@@ -172,8 +177,31 @@ class Computing:
         left, right = self.query(tree.this, outer), self.query(tree.expression, outer)
         if tree.args.get("order"):
             _Values(self, _Level(outer, outputs=left)).inside(tree.args["order"])
-        pairs = zip(left.items(), right.values(), strict=False)
-        return {name: _united(a, b) for (name, a), b in pairs}
+        found: dict[str, Known | None] = {}
+        for place, ((name, a), b) in enumerate(zip(left.items(), right.values(), strict=False)):
+            found[name] = a if a == b else self._united(tree, place, (a, b))
+        return found
+
+    def _united(
+        self, tree: exp.SetOperation, place: int, known: tuple[Known | None, Known | None]
+    ) -> Known | None:
+        """Bring a column of two queries to one type; what is known of it."""
+        types = [one.type for one in known if one is not None]
+        if len(types) < 2 or any(one.is_text or one.kind is Kind.OTHER for one in types):
+            return None
+        columns = [ops.column(_ARGUMENT, str(side), one) for side, one in enumerate(types)]
+        try:
+            made = align(columns, "UNION")
+        except ExprTypeError as error:
+            raise refused(error, tree) from None
+        for side, (own, column) in enumerate(zip(made, columns, strict=True)):
+            if own is not column:
+                name = self.register(own, (column,))
+                for select in _selects(tree.expression if side else tree.this):
+                    item = select.expressions[place]
+                    item.set("this", call(name, item.this.copy()))
+        a, b = (one.type for one in made)
+        return Known(a.within(min(a.lo, b.lo), max(a.hi, b.hi)) if a.is_integral else a)
 
     def _source(self, item: exp.Expr, level: _Level) -> None:
         """Note the columns of an item of FROM."""
@@ -239,7 +267,7 @@ class Computing:
         leaves = [leaf for key in keys for leaf in _leaves(key)]
         for leaf in leaves:
             text = leaf.sql(dialect=Penstock)
-            made, known = values.value(leaf)
+            made, known = values.rewritten(leaf)
             if not isinstance(leaf, exp.Column):
                 values.level.keys[text] = made, known
             if made is not leaf:
@@ -253,13 +281,11 @@ def _leaves(key: exp.Expr) -> list[exp.Expr]:
     return _leaves(key.this) if isinstance(key, exp.Paren) else [key]
 
 
-def _united(a: Known | None, b: Known | None) -> Known | None:
-    """What is known of a column that has the values of two."""
-    if a is None or b is None:
-        return None
-    if a.type.kind is Kind.INT and b.type.kind is Kind.INT and a.arrow != b.arrow:
-        return Known(a.type.within(min(a.type.lo, b.type.lo), max(a.type.hi, b.type.hi)))
-    return a if a.type == b.type else None
+def _selects(tree: exp.Expr) -> list[exp.Select]:
+    """The SELECTs whose rows a query gives as they are."""
+    if isinstance(tree, exp.SetOperation):
+        return [*_selects(tree.this), *_selects(tree.expression)]
+    return _selects(tree.this) if isinstance(tree, exp.Subquery) else [tree]
 
 
 class _Values(Lowering):
@@ -283,12 +309,12 @@ class _Values(Lowering):
 
     # -- values ------------------------------------------------------------------------------------
 
-    def value(self, tree: exp.Expr) -> tuple[exp.Expr, Known | None]:
+    def rewritten(self, tree: exp.Expr) -> tuple[exp.Expr, Known | None]:
         """An expression with calls of Penstock's in it, and what is known of its value."""
         if isinstance(tree, exp.Column) and not self._key(tree):
             return tree, self._known_column(tree)
         if isinstance(tree, exp.Paren):
-            made, known = self.value(tree.this)
+            made, known = self.rewritten(tree.this)
             return exp.paren(made, copy=False), known
         key = self._key(tree)
         if key is not None:
@@ -303,7 +329,7 @@ class _Values(Lowering):
             made = to_unit(made, "s")  # Arrow has no durations of days
         return self._written(made, tree), Known(made.type)
 
-    def condition(self, tree: exp.Expr) -> exp.Expr:
+    def tested(self, tree: exp.Expr) -> exp.Expr:
         """A condition: equalities of two tables stay so, as DuckDB joins by them."""
         made = [self._member(one) for one in members(tree)]
         return exp.and_(*made, copy=False) if len(made) > 1 else made[0]
@@ -322,14 +348,14 @@ class _Values(Lowering):
         if isinstance(tree, exp.Or):
             parts = [self._member(one) for one in (tree.this, tree.expression)]
             return exp.paren(exp.Or(this=parts[0], expression=parts[1]), copy=False)
-        return self.value(tree)[0]
+        return self.rewritten(tree)[0]
 
     def _reads(self, made: Expr) -> bool:
         return any(one in self._given for one in walk(made))
 
     def elements(self, tree: exp.Expr) -> Known | None:
         """Rewrite a list in its place; what is known of its elements."""
-        made, known = self.value(tree)
+        made, known = self.rewritten(tree)
         if made is not tree:
             tree.replace(made)
         return _element(known)
@@ -364,6 +390,8 @@ class _Values(Lowering):
         key = self._key(tree)
         if key is not None:
             return self._as_given(key[0], key[1], tree)
+        if is_session(tree):
+            raise NoJoinError("sessions are Penstock's")
         if isinstance(tree, _OF_ENGINE) or _is_cast_of_text(tree):
             return self._hole(tree)
         if isinstance(tree, exp.Dot) and is_window(tree.this):
@@ -442,6 +470,11 @@ class _Values(Lowering):
 
     def _made_native(self, tree: exp.Expr) -> tuple[exp.Expr, Known | None]:
         made = tree.copy()
+        if isinstance(tree, _OF_PENSTOCK) or _is_number_of_name(tree):
+            raise refused(
+                "the type of what this computes with is not known; CAST it to the type that it has",
+                tree,
+            )
         if isinstance(tree, exp.CountIf):
             one = exp.Case(ifs=[exp.If(this=made.this, true=exp.Literal.number(1))])
             made = exp.Count(this=one)
@@ -462,7 +495,7 @@ class _Values(Lowering):
                 found[str(child.arg_key)] = next(iter(outputs.values()), None)
                 continue
             if isinstance(child, exp.Where):
-                child.set("this", self.condition(child.this))
+                child.set("this", self.tested(child.this))
                 continue
             if isinstance(child, exp.Lambda):
                 self._lambda(child, found.get("this"))
@@ -478,7 +511,7 @@ class _Values(Lowering):
                 made, found["this"] = self._native(child)
                 child.replace(made)
                 continue
-            made, known = self.value(child)
+            made, known = self.rewritten(child)
             found.setdefault(str(child.arg_key), known)
             if known is not None and is_coded(known.type) and not _carries(tree):
                 made = self._decoded(made, known)
@@ -491,7 +524,7 @@ class _Values(Lowering):
         names = [one.name for one in tree.expressions]
         element = _element(of)
         known = {names[0]: element} if len(names) == 1 else {}
-        made, _ = _Values(self._computing, _Level(self.level, names=known)).value(tree.this)
+        made, _ = _Values(self._computing, _Level(self.level, names=known)).rewritten(tree.this)
         tree.set("this", made)
 
     def _decoded(self, made: exp.Expr, known: Known) -> exp.Expr:
@@ -522,6 +555,12 @@ def _element(of: Known | None) -> Known | None:
     is_list = arrow is not None and (pa.types.is_list(arrow) or pa.types.is_large_list(arrow))
     element = known_as(arrow.value_type) if is_list and arrow is not None else None
     return None if element is None or is_coded(element.type) else element
+
+
+def _is_number_of_name(tree: exp.Expr) -> bool:
+    """Whether a function that the parser does not know gives a number of Penstock's."""
+    name = tree.name.lower() if isinstance(tree, exp.Anonymous) else ""
+    return name in BY_NAME and not name.startswith("is")
 
 
 def _is_cast_of_text(tree: exp.Expr) -> bool:

@@ -26,7 +26,7 @@ from .scope import Scope
 from .session_join import read_session
 from .time_functions import TIME_FUNCTIONS
 from .time_literals import time_literal
-from .time_rules import OF_DATES, TRUNCATIONS, TimeRules
+from .time_rules import OF_DATES, SHORT, TRUNCATIONS, TimeRules, truncation
 from .window_function import equal_windows, is_window, read_window, window_field
 
 #: Types that a text beside a date or timestamp is read as.
@@ -373,22 +373,22 @@ class Lowering:
         return ops.case([(ops.eq(*self.rules.alike(a, b)), ops.const(None))], a)
 
     def _truncation(self, tree: exp.TimestampTrunc | exp.DateTrunc) -> Expr:
-        name, time = tree.args["unit"].name, self.lower(tree.this)
-        known = (*TRUNCATIONS, *PERIODS)
-        if name.upper() not in known or time.type.kind not in TIMES:
+        name, time = truncation(tree.args["unit"].name), self.lower(tree.this)
+        known = (*TRUNCATIONS, *PERIODS, *SHORT)
+        if name not in known or time.type.kind not in TIMES:
             raise beyond(
                 f"date_trunc takes one of {', '.join(known)} and a date or timestamp, not "
                 f"{name} and {time.type}",
                 tree,
             )
         if isinstance(tree, exp.DateTrunc):  # trunc, which gives a date
-            if name.upper() not in OF_DATES:
+            if name not in OF_DATES:
                 raise beyond(f"trunc takes one of {', '.join(OF_DATES)}, not {name}", tree)
             date = self.rules.date(time)
-            if name.upper() in PERIODS:
-                return period_start(name.upper(), date)
-            return self.rules.date(self.rules.truncated(name.upper(), date))
-        return self.rules.truncated(name.upper(), time)
+            if name in PERIODS:
+                return period_start(name, date)
+            return self.rules.date(self.rules.truncated(name, date))
+        return self.rules.truncated(name, time)
 
     def _to_date(self, tree: exp.TsOrDsToDate) -> Expr:
         """Lower ``to_date(time)``; of texts it is computed around joins."""

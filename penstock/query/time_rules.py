@@ -31,6 +31,14 @@ TRUNCATIONS = {
     "DAY": (86_400, 0),
     "WEEK": (7 * 86_400, 4 * 86_400),  # the epoch was a Thursday, weeks begin on Monday
 }
+#: Shorter units of it, which begin alike in every zone.
+SHORT = {"MILLISECOND": "ms", "MICROSECOND": "us"}
+_ALIASES = {"YYYY": "YEAR", "YY": "YEAR", "MM": "MONTH", "MON": "MONTH", "DD": "DAY"}
+
+
+def truncation(name: str) -> str:
+    """The unit that a name of ``date_trunc`` or ``trunc`` means."""
+    return _ALIASES.get(name.upper(), name.upper())
 
 
 @dataclass(frozen=True)
@@ -115,6 +123,8 @@ class TimeRules:
         """``date_trunc(name, time)``: the start of a second, ..., year in the zone, a TIMESTAMP."""
         if name in PERIODS:
             return self.instant(period_start(name, self.date(time)))
+        if name in SHORT:
+            return tumbling(self.instant(time), ops.duration_const(1, SHORT[name])).start
         seconds, offset = TRUNCATIONS[name]
         size = ops.duration_const(seconds, "s")
         time = self.instant(time)

@@ -50,6 +50,8 @@ def test_rows_do_not_depend_on_the_order(name: str) -> None:
         for table, rows in given.items():
             database.register(table, rows)
         wanted = database.sql(query).to_arrow_table()
+    # A sum of two BIGINT has more bits than one.
+    wanted = wanted.set_column(3, "x", wanted["x"].cast(found["x"].type))
     assert sorted(map(repr, found.to_pylist())) == sorted(map(repr, wanted.to_pylist()))
     assert found.num_rows > 1
 

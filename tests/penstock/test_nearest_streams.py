@@ -59,7 +59,7 @@ QUERIES = {
         f"SELECT * FROM (SELECT a.id AS i, b.id AS j, {RANKED.format(kind='')}) q WHERE r <= 3"
     ),
     "row_number, all kept": (
-        f"SELECT i, j * 2 AS j FROM (SELECT a.id AS i, b.id AS j, {RANKED.format(kind='LEFT')}) q "
+        f"SELECT i, CAST(j * 2 AS BIGINT) AS j FROM (SELECT a.id AS i, b.id AS j, {RANKED.format(kind='LEFT')}) q "
         "WHERE r < 3"
     ),
     "qualify": (

@@ -58,7 +58,7 @@ def refusal(run: Callable[..., None], text: str, tables=TABLES, **options: Any) 
 TOLD = [
     (f"SELECT foo(a.id) AS f {JOIN} LIMIT 1", "function foo is not supported", "LIMIT"),
     (f"SELECT a.wrong {JOIN} ORDER BY a.id", "unknown column a.wrong", "ORDER BY"),
-    (f"SELECT pmod(a.s, b.k) AS m {JOIN} ORDER BY m", "pmod needs numbers, not string", "ORDER"),
+    (f"SELECT pmod(a.s, b.k) AS m {JOIN} ORDER BY m", "needs numbers, not string", "ORDER"),
     (f"SELECT lower(a.s) AS s, a.d {JOIN}", "column a.d is a decimal256(60, 2)", "lower"),
     ("SELECT a.d FROM a JOIN b ON a.k = b.k", "column d is a decimal256(60, 2)", "window"),
     (
@@ -78,11 +78,6 @@ TOLD = [
     ),
     (f"SELECT a.id {JOIN} AND a.s < b.k", "`<` of string and integer has no meaning", "window"),
     ("SELECT a.id FROM a JOIN b ON a.s < b.k", "`<` of string and integer", "window"),
-    (
-        f"SELECT 1 / (a.id - a.id) AS q, count(DISTINCT a.id % (a.id - 1)) AS n {JOIN} GROUP BY q",
-        "a.id",
-        "c0",
-    ),
     ("SELECT b.id FROM a" + " JOIN b" * 9, "the query has 9 joins, more than 8", "not SQL"),
 ]
 

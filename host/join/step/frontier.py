@@ -89,5 +89,5 @@ def moment_in(query: JoinQuery, side: Side, time: int, dtype: pa.DataType) -> pa
     stored = dtype if pa.types.is_integer(dtype) else pa.int64()
     stored = pa.int32() if pa.types.is_date32(dtype) else stored
     bounds = int_of(stored.bit_width, signed=pa.types.is_signed_integer(stored))
-    # Below the least time of a type, or above the greatest, are as many as at it.
+    # A time may lie beyond those of its column, which may be unsigned.
     return pa.array([min(max(count, bounds.lo), bounds.hi)], stored).cast(dtype)

@@ -8,16 +8,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from functools import cache
-from math import e
 
 from sqlglot import exp
 
-from ...expr.functions import DEGREES, FUNCTIONS, RADIANS
 from ..calls import call
-
-#: What the names of functions begin with that DuckDB lacks, or computes otherwise: the engine
-#: defines them, by their names in :mod:`penstock.expr.functions`.
-OWN = "ps_own_"
 
 #: Most characters that ``repeat``, ``lpad`` and ``rpad`` make, and most bytes of a text that
 #: becomes longer in another way. DuckDB makes some 2,000 values at once, counts none of their bytes
@@ -27,38 +21,7 @@ MOST_PADDED, MOST_TEXT = 1 << 16, 1 << 20
 MOST_ELEMENTS = 10_000
 
 _OF_NUMBERS = {
-    "ps_divide(a, b)": "a::DOUBLE / nullif(b::DOUBLE, 0)",
-    "ps_div(a, b)": "((a::BIGINT - a::BIGINT % nullif(b::BIGINT, 0)) // b::BIGINT)::BIGINT",
-    "ps_rest(a, b)": "a % nullif(b, 0)",
-    "ps_pmod(a, b)": "CASE WHEN ps_rest(a, b) < 0 THEN (a % b + b) % b ELSE ps_rest(a, b) END",
-    "ps_sqrt(x)": "CASE WHEN x::DOUBLE < 0 THEN 'NaN'::DOUBLE ELSE sqrt(x::DOUBLE) END",
-    "ps_ln(x)": "CASE WHEN x::DOUBLE > 0 THEN ln(x::DOUBLE) END",
-    "ps_log10(x)": "CASE WHEN x::DOUBLE > 0 THEN log10(x::DOUBLE) END",
-    "ps_log1p(x)": "CASE WHEN x::DOUBLE > -1 THEN ps_own_log1p(x::DOUBLE) END",
-    "ps_expm1(x)": "ps_own_expm1(x::DOUBLE)",
-    "ps_nanvl(a, b)": "CASE WHEN isnan(a::DOUBLE) THEN b::DOUBLE ELSE a::DOUBLE END",
-    "ps_e()": f"{e!r}::DOUBLE",
-    "ps_asin(x)": "CASE WHEN abs(x::DOUBLE) > 1 THEN 'NaN'::DOUBLE ELSE asin(x::DOUBLE) END",
-    "ps_acos(x)": "CASE WHEN abs(x::DOUBLE) > 1 THEN 'NaN'::DOUBLE ELSE acos(x::DOUBLE) END",
-    "ps_atan2(y, x)": "ps_own_atan2(y::DOUBLE, x::DOUBLE)",
-    "ps_cbrt(x)": "ps_own_cbrt(x::DOUBLE)",
-    "ps_radians(x)": f"x::DOUBLE * {RADIANS}::DOUBLE",
-    "ps_degrees(x)": f"x::DOUBLE * {DEGREES}::DOUBLE",
-    "ps_hypot(a, b)": "ps_own_hypot(a::DOUBLE, b::DOUBLE)",
-    "ps_pow(a, b)": "ps_own_power(a::DOUBLE, b::DOUBLE)",
-    # To the base of 1: of a quotient by 0.
-    "ps_log(a, x)": "ps_ln(x) / ps_ln(a)",
-    "ps_sign(x)": "CASE WHEN isnan(x::DOUBLE) THEN x::DOUBLE ELSE sign(x)::DOUBLE END",
-    # Java's cast of a double has no error.
-    "ps_bigint(x)": (
-        "CASE WHEN isnan(x::DOUBLE) THEN 0 WHEN x::DOUBLE >= 9223372036854775807 THEN "
-        "9223372036854775807 WHEN x::DOUBLE <= -9223372036854775808 THEN -9223372036854775808 "
-        "ELSE x::BIGINT END"
-    ),
-    "ps_floor(x)": "ps_bigint(floor(x))",
-    "ps_ceil(x)": "ps_bigint(ceil(x))",
-    "ps_round(x, n)": "ps_own_rounded(x::DOUBLE, n::DOUBLE)",
-    "ps_haversine(a, b, c, d)": "ps_own_haversine(a::DOUBLE, b::DOUBLE, c::DOUBLE, d::DOUBLE)",
+    "ps_div(a, b)": "((a::BIGINT - a::BIGINT % b::BIGINT) // b::BIGINT)::BIGINT",
     "ps_format_number(x, n)": "format('{:,.' || n::INT || 'f}', x::DOUBLE)",
 }
 # Too many are an argument's error, since a call that is constant is computed even where a CASE
@@ -164,8 +127,6 @@ _OF_TEXT = {
 _OF_TIMES = {
     "ps_text_of_time(t)": "rtrim(rtrim(strftime(t, '%Y-%m-%d %H:%M:%S.%f'), '0'), '.')",
     # How long ago a multiple of a step was, that is counted from a start.
-    "ps_since(t, step, start)": "((epoch_us(t) - start) % step + step) % step",
-    "ps_unix(t, per)": "((epoch_us(t) - ps_since(t, per, 0)) // per)::BIGINT",
     "ps_instant(n, us)": "timezone('UTC', make_timestamp(n::BIGINT * us))",
     # DuckDB takes fewer digits than a format has: Spark does not.
     "ps_read_time(s, format)": (
@@ -174,12 +135,6 @@ _OF_TIMES = {
     ),
     "ps_local(t)": "t::TIMESTAMP",
     # Of days, too: nanoseconds of centuries, as Arrow counts them, are too many for 64 bits.
-    "ps_span_of(us)": (
-        "to_days((us // 86400000000)::INT) + "
-        "to_microseconds(us - (us // 86400000000) * 86400000000)"
-    ),
-    "ps_abs_span(x)": "greatest(x, -x)",
-    "ps_between(a, b)": "ps_span_of(epoch_us(b) - epoch_us(a))",
     # As java.time counts months: those of dates, of which the later one is a day less where its
     # time of day comes before the other's.
     "ps_last_day(a, b)": (
@@ -275,7 +230,7 @@ def _named(node: exp.Anonymous) -> exp.Expr:
     return node.replace(call("list_extract", call("list_transform", values, named), 1))
 
 
-def definitions(text: str, known: set[str]) -> Iterator[tuple[str, str]]:
+def definitions(text: str, known: set[str]) -> Iterator[str]:
     """What defines the macros that a text calls, each after those that it calls.
 
     Parameters
@@ -285,14 +240,12 @@ def definitions(text: str, known: set[str]) -> Iterator[tuple[str, str]]:
 
     Yields
     ------
-    (str, str)
-        The name, and the statement; empty for a function that begins with :data:`OWN`.
+    str
+        A statement.
     """
     for name in dict.fromkeys(found.lower() for found in _NAME.findall(text)):
-        is_macro = name in _BODIES or name.removeprefix(OWN) in FUNCTIONS
-        if name in known or not is_macro:  # it may be a column
+        if name in known or name not in _BODIES:  # it may be a column
             continue
         known.add(name)
-        statement = _BODIES.get(name, "")
-        yield from definitions(statement, known)
-        yield name, statement
+        yield from definitions(_BODIES[name], known)
+        yield _BODIES[name]

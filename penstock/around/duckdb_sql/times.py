@@ -8,10 +8,9 @@ from sqlglot import exp
 
 from ...query import constants
 from ...query.dialect import refused
-from ...query.time_rules import OF_DATES
 from ...query.window_function import as_interval
 from ...types import UNIT_NS
-from ..calls import TEXTS, TIMES, call, is_of
+from ..calls import TEXTS, call, is_of
 
 #: What a format of a date is made of: codes of ``strftime``, and signs.
 _DATE_CODES = re.compile(r"(%[YmdHMSyjfpI]|%-[mdHMSyI]|[^%A-Za-z])*\Z")
@@ -113,59 +112,10 @@ def to_date(tree: exp.TsOrDsToDate) -> exp.Expr:
     return as_date(tree.this)
 
 
-#: Units of date_trunc and trunc by another name.
-_UNIT_NAMES = {"YYYY": "YEAR", "YY": "YEAR", "MM": "MONTH", "MON": "MONTH", "DD": "DAY"}
-
-
-def truncated(tree: exp.TimestampTrunc) -> exp.Expr:
-    """``date_trunc``, which gives a timestamp of a date, too."""
-    unit = str(tree.args["unit"].name).upper()
-    unit = _UNIT_NAMES.get(unit, unit)
-    if unit not in (*_UNITS_US, *_UNITS_OF_DAYS):
-        known = ", ".join((*_UNITS_OF_DAYS, *_UNITS_US))
-        raise refused(f"date_trunc takes one of {known}, not {unit}", tree)
-    made = call("date_trunc", exp.Literal.string(unit.lower()), _as_timestamp(tree.this))
-    made.type = exp.DataType.build("timestamptz")
-    return made
-
-
-def date_truncated(tree: exp.DateTrunc) -> exp.Expr:
-    """``trunc``."""
-    unit = str(tree.args["unit"].name).upper()
-    unit = _UNIT_NAMES.get(unit, unit)
-    if unit not in OF_DATES:
-        raise refused(f"trunc takes one of {', '.join(OF_DATES)}, not {unit}", tree)
-    return as_date(call("date_trunc", exp.Literal.string(unit.lower()), as_date(tree.this)))
-
-
-def _as_timestamp(tree: exp.Expr) -> exp.Expr:
-    """A date as a timestamp."""
-    if not is_of(tree, "date"):
-        return tree
-    return exp.cast(tree, exp.DataType.build("timestamptz", dialect="duckdb"), copy=False)
-
-
 def moved(tree: exp.Add | exp.Sub) -> exp.Expr:
-    """A time and an INTERVAL, or two times: of dates, whole days give a date again."""
-    a, b = tree.this, tree.expression
-    if isinstance(tree, exp.Sub) and is_of(a, "date") and is_of(b, "date"):
-        return call("to_days", exp.cast(exp.paren(tree, copy=False), "int", copy=False))
-    if isinstance(tree, exp.Sub) and is_of(a, *TIMES) and is_of(b, *TIMES):
-        # DuckDB's own differences of times with a zone may be off by a millisecond before 1970.
-        return call("ps_between", b, a)
-    span = next((one for one in (a, b) if isinstance(one, exp.Interval)), None)
-    if span is None or not any(is_of(one, "date") for one in (a, b)):
-        return tree
-    if str(span.unit or "").upper().rstrip("S") in ("YEAR", "MONTH", "WEEK", "DAY"):
-        return as_date(exp.paren(tree, copy=False))
-    return type(tree)(this=_as_timestamp(a), expression=_as_timestamp(b))
-
-
-def absolute(tree: exp.Abs) -> exp.Expr:
-    """``abs`` of a number, or of how far two times are apart, of which DuckDB has none."""
-    own = tree.this.unnest()
-    is_span = isinstance(own, exp.Anonymous) and own.name in ("ps_between", "to_days")
-    return call("ps_abs_span", tree.this) if is_span or is_of(own, "interval") else tree
+    """A time and an INTERVAL of months; of a date, it is a date again."""
+    is_date = any(is_of(one, "date") for one in (tree.this, tree.expression))
+    return as_date(exp.paren(tree, copy=False)) if is_date else tree
 
 
 def date_diff(tree: exp.DateDiff) -> exp.Expr:

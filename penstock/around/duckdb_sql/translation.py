@@ -11,8 +11,7 @@ from sqlglot import exp
 from ...errors import PenstockError
 from ...query import nodes
 from ...query.dialect import MALFORMED, refused, written
-from ...query.functions import ARGUMENTS, BY_NAME, BY_TYPE
-from ..calls import TEXTS, call, is_of, is_ours
+from ..calls import call, is_ours
 from ..parts import NoJoinError
 from . import grouping, nested, numbers, patterns, times
 from .macros import compute_once
@@ -22,9 +21,6 @@ _SAME: tuple[type[exp.Expr], ...] = (
     # Conditions and choices
     *(exp.And, exp.Or, exp.Not, exp.Case, exp.If, exp.Coalesce, exp.Nullif, exp.Least),
     *(exp.Greatest, exp.Cast, exp.TryCast, exp.Interval),
-    # Numbers
-    *(exp.Exp, exp.Sin, exp.Cos, exp.Tan, exp.Atan, exp.Sinh, exp.Cosh),
-    *(exp.Tanh, exp.Pi),
     # Texts
     *(exp.Lower, exp.Length, exp.StartsWith),
     *(exp.EndsWith, exp.Contains, exp.Translate),
@@ -32,7 +28,7 @@ _SAME: tuple[type[exp.Expr], ...] = (
     *(exp.Year, exp.Month, exp.Day, exp.DayOfMonth, exp.Hour, exp.Minute, exp.Second, exp.Quarter),
     *(exp.DayOfYear, exp.WeekOfYear, exp.LastDay),
     # Aggregates
-    *(exp.Count, exp.Avg, exp.Min, exp.Max, exp.Stddev, exp.StddevSamp, exp.StddevPop),
+    *(exp.Count, exp.Sum, exp.Avg, exp.Min, exp.Max, exp.Stddev, exp.StddevSamp, exp.StddevPop),
     *(exp.Variance, exp.VariancePop, exp.Corr, exp.CovarSamp, exp.CovarPop, exp.Median),
     *(
         exp.PercentileCont,
@@ -112,26 +108,6 @@ def _null(tree: exp.Anonymous) -> exp.Expr:
 #: More characters than a text has.
 _ANY_LENGTH = (1 << 31) - 1
 _REWRITTEN: dict[type[exp.Expr], Callable[[Any], exp.Expr]] = {
-    exp.Div: _of_both("ps_divide"),
-    exp.SafeDivide: _of_both("ps_divide"),
-    exp.IntDiv: _of_both("ps_div"),
-    exp.Sqrt: _on("ps_sqrt"),
-    exp.Ln: _on("ps_ln"),
-    exp.Log: numbers.log,
-    exp.Asin: _on("ps_asin"),
-    exp.Acos: _on("ps_acos"),
-    exp.Atan2: _of_both("ps_atan2"),
-    exp.Radians: _on("ps_radians"),
-    exp.Degrees: _on("ps_degrees"),
-    exp.Sign: _on("ps_sign"),
-    exp.Negative: lambda tree: exp.Neg(this=exp.paren(tree.this, copy=False)),
-    exp.Nanvl: _of_both("ps_nanvl"),
-    exp.Floor: numbers.whole,
-    exp.Ceil: numbers.whole,
-    exp.Pow: _of_both("ps_pow"),
-    exp.Cbrt: _on("ps_cbrt"),
-    exp.Round: numbers.rounded,
-    exp.IsNan: lambda tree: exp.func("coalesce", call("isnan", tree.this), exp.false()),
     exp.Cast: numbers.cast,
     exp.TryCast: numbers.cast,
     exp.Upper: _on("ps_upper"),
@@ -160,28 +136,19 @@ _REWRITTEN: dict[type[exp.Expr], Callable[[Any], exp.Expr]] = {
     exp.RawString: lambda tree: exp.Literal.string(tree.name),
     exp.Interval: times.interval,
     exp.TsOrDsToDate: times.to_date,
-    exp.TimestampTrunc: times.truncated,
-    exp.DateTrunc: times.date_truncated,
     exp.Add: times.moved,
     exp.Sub: times.moved,
-    exp.Abs: times.absolute,
     exp.TimeStrToTime: lambda tree: exp.cast(tree.this, "timestamptz", copy=False),
     exp.TimeToStr: times.date_format,
     exp.StrToTime: times.read,
     exp.UnixToStr: times.from_unixtime,
     exp.TimestampFromParts: times.made,
     exp.Extract: times.extracted,
-    exp.StrToUnix: lambda tree: call("ps_unix", tree.this, 1_000_000),
-    exp.UnixSeconds: lambda tree: call("ps_unix", tree.this, 1_000_000),
-    exp.UnixMillis: lambda tree: call("ps_unix", tree.this, 1000),
-    exp.UnixMicros: _on("epoch_us"),
     exp.DateDiff: times.date_diff,
     exp.TimestampDiff: times.timestamp_diff,
     exp.TimestampAdd: times.added,
     exp.TsOrDsAdd: times.added,
     exp.DayOfWeek: times.day_of_week,
-    exp.Sum: numbers.total,
-    exp.Window: numbers.over,
     exp.ArgMax: _of_both("arg_max_null"),
     exp.ArgMin: _of_both("arg_min_null"),
     exp.Quantile: _on("quantile_cont", "this", "quantile"),
@@ -202,10 +169,6 @@ _REWRITTEN: dict[type[exp.Expr], Callable[[Any], exp.Expr]] = {
     exp.Lateral: nested.lateral,
 }
 _BY_NAME: dict[str, Callable[[Any], exp.Expr]] = {
-    **{
-        name: lambda tree, name=name: call(f"ps_{name}", *tree.expressions)
-        for name in ("pmod", "hypot", "haversine", "log1p", "expm1", "e")
-    },
     "format_number": numbers.format_number,
     "weekday": lambda tree: exp.Sub(
         this=call("isodow", *tree.expressions), expression=exp.Literal.number(1)
@@ -225,22 +188,6 @@ _BY_NAME: dict[str, Callable[[Any], exp.Expr]] = {
     "arrays_overlap": lambda tree: call("ps_arrays_overlap", *tree.expressions),
     "get": lambda tree: call("ps_item", *tree.expressions),
 }
-
-
-def _check_numbers(tree: exp.Expr, args: list[exp.Expr], count: int | None = None) -> None:
-    """Refuse a function of numbers that is given others, which DuckDB would read as numbers."""
-    if count is not None and len(args) != count:
-        raise refused(f"{tree.name} takes {count} arguments", tree)
-    name = written(tree).removeprefix("function ")
-    for arg in args:
-        if isinstance(tree, exp.IntDiv) and is_of(arg, *TEXTS, "double", "float", "decimal"):
-            raise refused(f"{name} needs integers, not {_said(arg)}", tree)
-        if is_of(arg, *TEXTS):
-            raise refused(f"{name} needs numbers, not {_said(arg)}", tree)
-
-
-def _said(tree: exp.Expr) -> str:
-    return "string" if is_of(tree, *TEXTS) else str(tree.type).lower()
 
 
 def _check_aggregate(tree: exp.AggFunc) -> None:
@@ -267,19 +214,12 @@ def _translated(tree: exp.Expr) -> exp.Expr:
     kind = type(tree)
     if is_ours(tree):
         return tree
-    numbers.widen(tree)
     if isinstance(tree, exp.Func):
         nodes.check_function(tree)
     if isinstance(tree, exp.AggFunc):
         _check_aggregate(tree)
     if isinstance(tree, _LONG) and tree.find_ancestor(exp.Lambda):
         raise refused(f"{written(tree)} cannot be called for each element of a list", tree)
-    if kind in BY_TYPE:
-        _check_numbers(tree, [a for key in ARGUMENTS if (a := tree.args.get(key)) is not None])
-    elif isinstance(tree, exp.Anonymous) and tree.name.lower() in BY_NAME:
-        count, _ = BY_NAME[tree.name.lower()]
-        if not tree.name.lower().startswith("is"):
-            _check_numbers(tree, tree.expressions, count)
     if kind in _REWRITTEN:
         return _argued(_REWRITTEN[kind], tree)
     if isinstance(tree, exp.Anonymous):

@@ -145,7 +145,7 @@ def test_ctrl_c_ends_it():
         ("SELECT id, 'a\0b' AS y FROM r ORDER BY id", "the character 0"),
         ("SELECT id, '\ud800' AS y FROM r ORDER BY id", "half a character, U\\+D800"),
         ("SELECT id FROM x.r ORDER BY id", "a database's name before a table's"),
-        ("SELECT CAST(s AS JSON) AS y FROM r ORDER BY id", "the type JSON is not supported"),
+        ("SELECT CAST(s AS JSON) AS y FROM r ORDER BY id", "CAST to JSON is not supported"),
         ("SELECT map(s) AS y FROM r", "lacks an argument"),
         (
             "SELECT " + "array(" * 100 + "1" + ")" * 100 + " AS y FROM r ORDER BY id",
@@ -279,11 +279,10 @@ def test_a_call_in_a_lambda(name: str):
 @pytest.mark.parametrize("far", ["0001-01-01", "9999-12-31"])
 @pytest.mark.parametrize("dtype", [pa.date32(), pa.timestamp("us"), pa.timestamp("s")], ids=str)
 def test_times_beyond_nanoseconds(dtype: pa.DataType, far: str):
-    """Right rows, or a refusal that names the column and what to do, which gives right rows."""
     events = pa.table({"id": [1, 2], "ts": pa.array([-1, 1 << 60]).cast(pa.timestamp("ns"))})
     ends = pa.table({"id": [1, 2], "hi": pa.array([far] * 2).cast(dtype)})
-    query = "SELECT e.id, greatest(h.hi, {0}) = {0} AS y FROM e JOIN h ON e.id = h.id ORDER BY e.id"
-    with pytest.raises(DataError, match=f'column "hi".*(, {far},)? is beyond .* cast these'):
-        penstock.sql(query.format("e.ts"), {"e": events, "h": ends})
-    rows = penstock.sql(query.format("CAST(e.ts AS TIMESTAMP)"), {"e": events, "h": ends})
+    text = (
+        "SELECT e.id, greatest(h.hi, e.ts) = e.ts AS y FROM e JOIN h ON e.id = h.id ORDER BY e.id"
+    )
+    rows = penstock.sql(text, {"e": events, "h": ends})
     assert rows["y"].to_pylist() == [far < "1970"] * 2
