@@ -23,8 +23,6 @@ from penstock.host.relational.steps import Computed, RowStep
 from penstock.host.relational.stream import PreparedStream
 
 from ..around.calls import ours
-from ..around.carried import Known
-from ..around.computing import Computing
 from ..around.duckdb_sql import check_compared, to_duckdb
 from ..around.parts import Joined, Part, PartError, Relational, Split
 from ..around.splitting import split
@@ -282,12 +280,7 @@ class _DuckDB:
         for call in made.find_all(exp.Anonymous):
             if call.name.lower() in self._of_users:
                 ours(call).set("this", f"{USERS}{call.name.lower()}")
-        outputs: dict[str, Known | None] = {}
-
-        def compute(own: exp.Query) -> None:
-            outputs.update(Computing(schemas, self._options, self._engine.computed).query(own))
-
-        text = to_duckdb(made, compute)
+        text, outputs = to_duckdb(made, schemas, self._options, self._engine.computed)
         self._engine.note_outputs(text, outputs)
         return text
 

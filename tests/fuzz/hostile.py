@@ -22,13 +22,12 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 import penstock
-from penstock.around.duckdb_sql import to_duckdb
 from penstock.around.duckdb_sql.translation import _BY_NAME, _REWRITTEN, _SAME
-from penstock.around.qualified import qualified
 from penstock.errors import PenstockError
 from penstock.query.dialect import Penstock
 from penstock.query.functions import BY_TYPE
 from penstock.query.parse import parse, with_room
+from tests.penstock.kit.duckdb_text import text_and_calls
 
 ROOT = Path(__file__).parents[2]
 #: Stands in each hostile text; may stand in DuckDB's text within quotes only.
@@ -136,7 +135,7 @@ def _calls() -> Iterator[str]:
 def in_duckdb(text: str) -> str:
     """The text that DuckDB would get if it ran all of a query."""
     tables = dict.fromkeys("ab", SCHEMA)
-    return with_room(lambda: to_duckdb(qualified(parse(text), tables)), text)
+    return with_room(lambda: text_and_calls(parse(text), tables)[0], text)
 
 
 @dataclass(frozen=True)

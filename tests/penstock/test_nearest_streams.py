@@ -59,7 +59,8 @@ QUERIES = {
         f"SELECT * FROM (SELECT a.id AS i, b.id AS j, {RANKED.format(kind='')}) q WHERE r <= 3"
     ),
     "row_number, all kept": (
-        f"SELECT i, CAST(j * 2 AS BIGINT) AS j FROM (SELECT a.id AS i, b.id AS j, {RANKED.format(kind='LEFT')}) q "
+        "SELECT i, CAST(j * 2 AS BIGINT) AS j FROM "
+        f"(SELECT a.id AS i, b.id AS j, {RANKED.format(kind='LEFT')}) q "
         "WHERE r < 3"
     ),
     "qualify": (

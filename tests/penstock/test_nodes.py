@@ -11,14 +11,14 @@ import pyarrow as pa
 import pytest
 from sqlglot import exp
 
-from penstock.around.duckdb_sql import to_duckdb, translation
-from penstock.around.qualified import qualified
+from penstock.around.duckdb_sql import translation
 from penstock.errors import PenstockError
 from penstock.plan.group_query import GroupQuery
 from penstock.query import aggregates, compiler, expressions, functions, nodes, operators
 from penstock.query import time_functions as times
 from penstock.query.dialect import Penstock
 from penstock.query.parse import plain
+from tests.penstock.kit.duckdb_text import text_and_calls
 
 SCHEMA = pa.schema(
     [
@@ -166,7 +166,7 @@ def engine(tree: exp.Query) -> Any:
 
 PATHS = {
     "engine": engine,
-    "DuckDB": lambda tree: to_duckdb(qualified(tree, SCHEMAS)),
+    "DuckDB": lambda tree: text_and_calls(tree, SCHEMAS),
     "Spark": lambda tree: tree.sql(dialect=Penstock),
 }
 

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from typing import Any
 
+import pyarrow as pa
 from sqlglot import exp
 
 from ...errors import PenstockError
 from ...query import nodes
 from ...query.dialect import MALFORMED, refused, written
+from ...query.options import QueryOptions
 from ..calls import call, is_ours
+from ..carried import Known
+from ..computing import Computing, Register
 from ..parts import NoJoinError
 from . import grouping, nested, numbers, patterns, times
 from .macros import compute_once
@@ -48,13 +52,21 @@ _SAME: tuple[type[exp.Expr], ...] = (
 )
 
 
-def to_duckdb(tree: exp.Query, computed: Callable[[exp.Query], object]) -> str:
+def to_duckdb(
+    tree: exp.Query, schemas: Mapping[str, pa.Schema], options: QueryOptions, register: Register
+) -> tuple[str, dict[str, Known | None]]:
     """Write a query, whose names are in full and whose types are annotated, in DuckDB's SQL.
 
     Parameters
     ----------
-    computed : callable
-        Puts calls of what Penstock computes into a query, in place.
+    schemas : mapping of table to Schema
+    register : callable
+        Takes the expressions that the text calls.
+
+    Returns
+    -------
+    (str, dict)
+        The text, and what is known of its output columns.
 
     Raises
     ------
@@ -64,10 +76,10 @@ def to_duckdb(tree: exp.Query, computed: Callable[[exp.Query], object]) -> str:
     made = tree.copy()
     for select in made.find_all(exp.Select):
         grouping.name_keys(select)
-    computed(made)
+    outputs = Computing(schemas, options, register).query(made)
     made = _rewritten(made)
     compute_once(made)
-    return text_of(made)
+    return text_of(made), outputs
 
 
 def _rewritten(tree: Any) -> Any:

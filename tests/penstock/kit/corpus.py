@@ -10,10 +10,9 @@ from pathlib import Path
 
 import sqlglot
 
-from penstock.around.duckdb_sql import to_duckdb
-from penstock.around.qualified import qualified
 from penstock.errors import PenstockError
 from penstock.query.parse import canonical, parse
+from tests.penstock.kit.duckdb_text import text_and_calls
 from tests.penstock.test_nodes import SAMPLES, SCHEMAS, engine
 
 ROOT = Path(__file__).parents[3]
@@ -25,7 +24,7 @@ def plans(every: int) -> dict[str, str]:
     for text in SAMPLES[::every]:
         found[f"engine: {text}"] = _said(lambda text=text: str(engine(parse(text))))
         found[f"DuckDB: {text}"] = _said(
-            lambda text=text: to_duckdb(qualified(parse(text), SCHEMAS))
+            lambda text=text: str(text_and_calls(parse(text), SCHEMAS))
         )
     for text in [*_files()][::every]:
         found[text] = _said(lambda text=text: canonical(text))
