@@ -1,0 +1,459 @@
+"""The expressions of a SELECT around joins, of columns that Penstock computes for DuckDB.
+
+Each largest expression of numbers, decimals, truth values and times becomes a call of a function
+that :mod:`penstock.expr` evaluates, with columns, and values that DuckDB computes, as arguments. So
+a value and its type hang on the expression alone, not on which engine runs what is around it.
+Functions of texts and nested values, aggregates and window functions stay as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import pyarrow as pa
+from sqlglot import exp
+
+from ..errors import BeyondError, PenstockError
+from ..expr import ops
+from ..expr.node import Expr, Op, node, walk
+from ..expr.ops import ExprTypeError
+from ..expr.ops.align import to_unit
+from ..expr.ops.infer import typed
+from ..query.dialect import Penstock, refused
+from ..query.expressions import Lowering
+from ..query.functions import BY_NAME, BY_TYPE
+from ..query.operators import members
+from ..query.scope import Scope
+from ..query.time_rules import TimeRules
+from ..query.window_function import is_window, read_span
+from ..types import INT64, Kind, integer
+from ..user_functions import Udf
+from .calls import call, ours
+from .carried import Known, carried, is_coded, known_as, known_by_name, type_of_engines, window_of
+from .parts import NoJoinError
+from .qualified import type_name
+from .shapes import is_session, slides
+
+#: The side of columns that are arguments.
+ARGUMENT = "x"
+#: Expressions whose values are never Penstock's: of several rows, of nested values.
+_OF_ENGINE = (exp.AggFunc, exp.Window, exp.Query, exp.Exists, exp.Bracket, exp.Filter)
+_OF_ENGINE += (exp.WithinGroup, exp.IgnoreNulls, exp.Unnest, exp.Explode, exp.Lambda, exp.Star)
+#: Nodes without a value of their own, whose parts have values.
+_AROUND = (exp.Order, exp.WindowSpec, exp.Distinct, exp.PropertyEQ, exp.Tuple, exp.Alias)
+_AROUND += (exp.Cube, exp.Rollup, exp.GroupingSets, exp.Paren, exp.Ordered)
+#: Nodes that are written as they are.
+_AS_WRITTEN = (exp.DataType, exp.Var, exp.TableAlias, exp.Interval, exp.Null, exp.Boolean)
+_AS_WRITTEN += (exp.Literal, exp.Identifier, exp.Star)
+#: Expressions whose values are never DuckDB's.
+_OF_PENSTOCK = tuple(kind for kind in BY_TYPE if kind is not exp.Negative)
+_OF_PENSTOCK += (exp.Mul, exp.Mod, exp.Neg, exp.Abs, exp.DateTrunc, exp.TimestampTrunc)
+#: Nodes around a call of an aggregate or window function.
+_OF_CALLS = (exp.Window, exp.Filter, exp.WithinGroup, exp.IgnoreNulls)
+
+
+#: What DuckDB computes of texts; of other values, it is Penstock's.
+_OF_TEXTS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ, exp.NullSafeNEQ)
+_OF_TEXTS += (exp.Between, exp.In, exp.Case, exp.If, exp.Coalesce, exp.Nullif, exp.Least)
+_OF_TEXTS += (exp.Greatest, exp.Is, exp.Cast, exp.TryCast, exp.StartsWith)
+#: What counts months, or days of the calendar, too.
+_OF_CALENDAR = (exp.TimestampAdd, exp.TimestampDiff, exp.DateDiff)
+
+Columns = Mapping[str, Known | None]
+
+
+class QueryRewriter(Protocol):
+    """Rewrites queries, such as those in expressions.
+
+    Attributes
+    ----------
+    rules : TimeRules
+    functions : mapping of str to function
+        Of users.
+    """
+
+    rules: TimeRules
+    functions: Mapping[str, Udf]
+
+    def query(self, tree: exp.Expr, outer: Level | None = None) -> dict[str, Known | None]:
+        """Rewrite a query in place; what is known of its output columns."""
+        ...
+
+    def register(self, made: Expr, leaves: tuple[Expr, ...]) -> str:
+        """The name by which DuckDB calls an expression of columns."""
+        ...
+
+
+@dataclass
+class Level:
+    """A SELECT: the columns that its expressions name, and its groups.
+
+    Parameters
+    ----------
+    outer : Level, optional
+        The SELECT around it, of whose rows it may speak.
+    tables : mapping of alias to columns
+    outputs : mapping of name to what is known
+        Of the SELECT list.
+    keys : mapping of text to expression and what is known
+        Keys of GROUP BY, as the query writes them.
+    counts : mapping of text to column
+        Of a row that stands once for each of the sliding windows that it is in: how many begin
+        after this one and before its time.
+    names : mapping of name to what is known
+        Of the element for which a function of lists computes a value.
+    """
+
+    outer: Level | None = None
+    tables: dict[str, Columns] = field(default_factory=dict)
+    outputs: dict[str, Known | None] = field(default_factory=dict)
+    keys: dict[str, tuple[exp.Expr, Known | None]] = field(default_factory=dict)
+    counts: dict[str, exp.Column] = field(default_factory=dict)
+    names: dict[str, Known | None] = field(default_factory=dict)
+
+    def column(self, tree: exp.Column) -> Known | None:
+        """What is known of a column; None if nothing is."""
+        level: Level | None = self
+        while level is not None:
+            if tree.table in level.tables:
+                return level.tables[tree.table].get(tree.name)
+            if not tree.table and tree.name in level.outputs:
+                return level.outputs[tree.name]
+            level = level.outer
+        return None
+
+
+class Values(Lowering):
+    """Rewrites the expressions of one SELECT.
+
+    Parameters
+    ----------
+    level : Level
+    around : QueryRewriter
+    """
+
+    def __init__(self, level: Level, around: QueryRewriter) -> None:
+        super().__init__(Scope(()), {}, around.functions, around.rules)
+        self.level, self._around = level, around
+        #: What DuckDB computes, or has as a column: by the expression that stands for it.
+        self._given: dict[Expr, exp.Expr] = {}
+        self._names: dict[str, Expr] = {}
+        # By the id of a tree, which is kept, as what is lowered: a tree whose type is not known is
+        # asked for twice, and so would each in it.
+        self._natives: dict[int, tuple[exp.Expr, exp.Expr, Known | None]] = {}
+
+    # -- values ------------------------------------------------------------------------------------
+
+    def rewritten(self, tree: exp.Expr) -> tuple[exp.Expr, Known | None]:
+        """An expression with calls of Penstock's in it, and what is known of its value."""
+        if isinstance(tree, exp.Column) and not self._key(tree):
+            return tree, self._known_column(tree)
+        if isinstance(tree, exp.Paren):
+            made, known = self.rewritten(tree.this)
+            return exp.paren(made, copy=False), known
+        key = self._key(tree)
+        if key is not None:
+            return key[0].copy(), key[1]
+        if is_window(tree):
+            return self._window(tree)
+        try:
+            made = self.lower(tree)
+        except BeyondError:
+            return self._native(tree)
+        if made.type.kind is Kind.DURATION and made.type.unit == "D":
+            made = to_unit(made, "s")  # Arrow has no durations of days
+        return self._written(made, tree), Known(made.type)
+
+    def tested(self, tree: exp.Expr) -> exp.Expr:
+        """A condition: equalities of two tables stay so, as DuckDB joins by them."""
+        made = [self._member(one) for one in members(tree)]
+        return exp.and_(*made, copy=False) if len(made) > 1 else made[0]
+
+    def _member(self, tree: exp.Expr) -> exp.Expr:
+        if isinstance(tree, exp.EQ):
+            try:
+                made = self.lower(tree)
+            except BeyondError:
+                return self._native(tree)[0]
+            is_pair = made.op is Op.EQ and not any(one.is_const for one in made.args)
+            if is_pair and all(self._reads(one) for one in made.args):
+                a, b = (self._written(_comparable(one), None) for one in made.args)
+                return exp.EQ(this=a, expression=b)
+            return self._written(made, tree)
+        if isinstance(tree, exp.Or):
+            parts = [self._member(one) for one in (tree.this, tree.expression)]
+            return exp.paren(exp.Or(this=parts[0], expression=parts[1]), copy=False)
+        return self.rewritten(tree)[0]
+
+    def _reads(self, made: Expr) -> bool:
+        return any(one in self._given for one in walk(made))
+
+    def elements(self, tree: exp.Expr) -> Known | None:
+        """Rewrite a list in its place; what is known of its elements."""
+        made, known = self.rewritten(tree)
+        if made is not tree:
+            tree.replace(made)
+        return _element(known)
+
+    def _window(self, tree: exp.Anonymous) -> tuple[exp.Expr, Known | None]:
+        """``window(t, size)``, which is a struct of two times."""
+        start, end = self._ends(tree)
+        made = call("ps_span", self._written(start, None), self._written(end, None))
+        return made, window_of(start.type, self.rules.zone.label)
+
+    def _ends(self, tree: exp.Anonymous) -> tuple[Expr, Expr]:
+        """When a window begins and ends."""
+        count = self.level.counts.get(tree.sql(dialect=Penstock))
+        if count is None:
+            window = self.window(tree)
+            return window.start, window.end
+        first, size, slide = self.slides(tree)
+        start = ops.sub(first, ops.mul(self.lower(count), slide))
+        return start, ops.add(start, size)
+
+    def slides(self, tree: exp.Anonymous) -> tuple[Expr, Expr, Expr]:
+        """Of a sliding window: when the last that has a time begins, its size, and its slide."""
+        time, size, *others = tree.expressions
+        alone = exp.Anonymous(this="window", expressions=[time, others[0], *others])
+        last = self.window(alone)
+        length = read_span(size, last.time, tree, self.window_argument, self.in_unit_of)
+        return last.start, length, last.size
+
+    # -- lowering ----------------------------------------------------------------------------------
+
+    def _lower(self, tree: exp.Expr) -> Expr:
+        key = self._key(tree)
+        if key is not None:
+            return self._as_given(key[0], key[1], tree)
+        if is_session(tree):
+            raise NoJoinError("sessions are Penstock's")
+        if isinstance(tree, _OF_ENGINE) or _is_cast_of_text(tree):
+            return self._hole(tree)
+        if isinstance(tree, exp.Dot) and is_window(tree.this):
+            if self._key(tree.this):
+                return self._hole(tree)
+            if slides(tree.this):
+                start, end = self._ends(tree.this)
+                return start if tree.expression.name.lower() == "start" else end
+        if isinstance(tree, exp.Identifier):  # of an element, in a function of lists
+            return self._as_given(tree, self.level.names.get(tree.name), tree)
+        is_sum = isinstance(tree, exp.Add | exp.Sub)
+        if is_sum and (_is_of_months(tree.this) or _is_of_months(tree.expression)):
+            return self._hole(tree)
+        try:
+            made = super()._lower(tree)
+        except BeyondError:
+            return self._hole(tree)
+        except ExprTypeError:
+            is_engines = isinstance(tree, _OF_TEXTS) and any(
+                map(self._is_text, tree.iter_expressions())
+            )
+            if is_engines or isinstance(tree, _OF_CALENDAR):
+                return self._hole(tree)
+            raise
+        if not isinstance(tree, exp.Column | exp.Literal) and _is_of_text(made):
+            return self._hole(tree)
+        return made
+
+    def _is_text(self, tree: exp.Expr) -> bool:
+        try:
+            return _is_of_text(self.lower(tree))
+        except PenstockError:
+            return True
+
+    def column(self, tree: exp.Column) -> Expr:
+        if isinstance(tree.this, exp.Star):
+            raise refused("* is not a value", tree)
+        return self._as_given(tree, self._known_column(tree), tree)
+
+    def _known_column(self, tree: exp.Column) -> Known | None:
+        return self.level.column(tree) or self._named(tree)
+
+    def _named(self, tree: exp.Expr) -> Known | None:
+        return known_by_name(tree.type, self.rules.zone.label)
+
+    def _key(self, tree: exp.Expr) -> tuple[exp.Expr, Known | None] | None:
+        """A key of the groups, where the expression is one."""
+        keys = self.level.keys
+        if not keys or not isinstance(tree, exp.Condition):
+            return None
+        return keys.get(tree.sql(dialect=Penstock))
+
+    def _hole(self, tree: exp.Expr) -> Expr:
+        """What stands for a value that DuckDB computes."""
+        made, known = self._native(tree)
+        return self._as_given(made, known, tree)
+
+    def _as_given(self, made: exp.Expr, known: Known | None, tree: exp.Expr) -> Expr:
+        if known is None or (known.type.kind is Kind.OTHER and not isinstance(tree, exp.Column)):
+            raise BeyondError(f"the type of {tree.sql(dialect=Penstock)} is not known")
+        text = made.sql(dialect=Penstock)
+        if text not in self._names:
+            column = ops.column(ARGUMENT, str(len(self._names)), known.type)
+            self._names[text] = column
+            self._given[column] = made if isinstance(made, exp.Column) else _cast(made, known)
+        return self._names[text]
+
+    # -- what DuckDB computes ----------------------------------------------------------------------
+
+    def _native(self, tree: exp.Expr) -> tuple[exp.Expr, Known | None]:
+        """An expression that DuckDB computes, of parts that may be Penstock's."""
+        if id(tree) not in self._natives:
+            self._natives[id(tree)] = tree, *self._made_native(tree)
+        _, made, known = self._natives[id(tree)]
+        return made, known
+
+    def _made_native(self, tree: exp.Expr) -> tuple[exp.Expr, Known | None]:
+        made = tree.copy()
+        if isinstance(tree, _OF_PENSTOCK) or _is_number_of_name(tree):
+            raise refused(
+                "the type of what this computes with is not known; CAST it to the type that it has",
+                tree,
+            )
+        if isinstance(tree, exp.CountIf):
+            one = exp.Case(ifs=[exp.If(this=made.this, true=exp.Literal.number(1))])
+            made = exp.Count(this=one)
+        made.type = tree.type
+        own = self.inside(made)
+        return made, type_of_engines(made, own, self._named(tree))
+
+    def inside(self, tree: exp.Expr) -> dict[str, Known | None]:
+        """Rewrite the parts of an expression in place; what is known of each, by its argument."""
+        found: dict[str, Known | None] = {}
+        for child in list(tree.iter_expressions()):
+            if isinstance(child, _AS_WRITTEN):
+                if isinstance(child, exp.Literal):
+                    found[str(child.arg_key)] = Known(self.lower(child).type)
+                continue
+            if isinstance(child, exp.Query | exp.Subquery):
+                outputs = self._around.query(child, self.level)
+                found[str(child.arg_key)] = next(iter(outputs.values()), None)
+                continue
+            if isinstance(child, exp.Where):
+                child.set("this", self.tested(child.this))
+                continue
+            if isinstance(child, exp.Lambda):
+                self._lambda(child, found.get("this"))
+                continue
+            if isinstance(child, exp.Ordered):
+                _write_order(child)
+            if _is_around(child, tree):
+                own = self.inside(child)
+                first = own.get("this") or own.get("expressions") or own.get("true")
+                found[str(child.arg_key)] = first
+                continue
+            if isinstance(tree, _OF_CALLS) and child.arg_key == "this":
+                made, found["this"] = self._native(child)
+                child.replace(made)
+                continue
+            made, known = self.rewritten(child)
+            found.setdefault(str(child.arg_key), known)
+            if known is not None and is_coded(known.type) and not _carries(tree):
+                made = self._decoded(made, known)
+            if made is not child:
+                child.replace(made)
+        return found
+
+    def _lambda(self, tree: exp.Lambda, of: Known | None) -> None:
+        """Rewrite what a function computes of each element of a list."""
+        names = [one.name for one in tree.expressions]
+        element = _element(of)
+        known = {names[0]: element} if len(names) == 1 else {}
+        made, _ = Values(Level(self.level, names=known), self._around).rewritten(tree.this)
+        tree.set("this", made)
+
+    def _decoded(self, made: exp.Expr, known: Known) -> exp.Expr:
+        """A value that DuckDB has as a number, as a time of microseconds."""
+        if known.type.kind is Kind.DURATION:
+            raise refused(f"a {known.type} is no argument here; count it in microseconds", made)
+        column = self._as_given(made, known, made)
+        return self._written(typed(Op.CAST, (column,), known.type.in_unit("us")), None)
+
+    def _written(self, made: Expr, tree: exp.Expr | None) -> exp.Expr:
+        """The column, constant or call that gives DuckDB an expression's value."""
+        if made in self._given:
+            return self._given[made].copy()
+        if made.is_const and isinstance(tree, exp.Literal | exp.Neg | exp.Null | exp.Boolean):
+            return tree
+        leaves = tuple(one for one in walk(made) if one in self._given)
+        name = self._around.register(made, leaves)
+        # A function of nothing would not know of how many rows its value is.
+        written = call(name, *(self._given[one].copy() for one in leaves), *([] if leaves else [0]))
+        name = type_name(carried(made.type, self.rules.zone.label))
+        written.type = exp.DataType.build(name, dialect=Penstock)
+        return written
+
+
+def _element(of: Known | None) -> Known | None:
+    """What is known of the elements of a list."""
+    arrow = None if of is None else of.arrow
+    is_list = arrow is not None and (pa.types.is_list(arrow) or pa.types.is_large_list(arrow))
+    element = known_as(arrow.value_type) if is_list and arrow is not None else None
+    return None if element is None or is_coded(element.type) else element
+
+
+def _is_number_of_name(tree: exp.Expr) -> bool:
+    """Whether a function that the parser does not know gives a number of Penstock's."""
+    name = tree.name.lower() if isinstance(tree, exp.Anonymous) else ""
+    return name in BY_NAME and not name.startswith("is")
+
+
+def _is_cast_of_text(tree: exp.Expr) -> bool:
+    """Whether a CAST makes a text, or reads a constant one that is no time."""
+    if not isinstance(tree, exp.Cast):
+        return False
+    is_constant = isinstance(tree.this, exp.Literal) and tree.this.is_string
+    is_time = tree.to.is_type(*exp.DataType.TEMPORAL_TYPES)
+    return tree.to.is_type(*exp.DataType.TEXT_TYPES) or (is_constant and not is_time)
+
+
+def _is_of_months(tree: exp.Expr) -> bool:
+    """Whether a span has no length of its own."""
+    unit = str(tree.args.get("unit") or "").upper().rstrip("S")
+    return isinstance(tree, exp.Interval) and unit in ("MONTH", "QUARTER", "YEAR")
+
+
+def _comparable(made: Expr) -> Expr:
+    """A time that may need more than 64 bits, as the integer that it is."""
+    if made.type.unit and not INT64[0] <= made.type.lo <= made.type.hi <= INT64[1]:
+        of = made.type
+        return node(Op.RAW, (made,), integer(of.lo, of.hi, nullable=of.nullable))
+    return made
+
+
+def _is_around(child: exp.Expr, tree: exp.Expr) -> bool:
+    """Whether a node has parts with values, and none of its own."""
+    is_branch = isinstance(child, exp.If) and isinstance(tree, exp.Case)
+    return is_branch or isinstance(child, _AROUND) or not isinstance(child, exp.Condition)
+
+
+def _is_of_text(made: Expr) -> bool:
+    """Whether an expression is of texts or nested values, which DuckDB computes with."""
+    return any(one.type.is_text or one.type.kind is Kind.OTHER for one in (made, *made.args))
+
+
+def _carries(tree: exp.Expr) -> bool:
+    """Whether a node gives a value, or an order of values, as it is."""
+    kinds = (exp.Min, exp.Max, exp.Ordered, exp.Group, exp.Window, exp.Lag, exp.Lead, exp.Distinct)
+    kinds += (exp.FirstValue, exp.LastValue, exp.NthValue, exp.ArgMax, exp.ArgMin, exp.Count)
+    kinds += (exp.Is, exp.In, exp.Sum, exp.IgnoreNulls, exp.Tuple)
+    return isinstance(tree, kinds)
+
+
+def _cast(tree: exp.Expr, known: Known) -> exp.Expr:
+    """A number that DuckDB computes, in the type that it is known to have."""
+    is_number = known.type.kind in (Kind.INT, Kind.DECIMAL, Kind.FLOAT64)
+    if not is_number and not is_coded(known.type):
+        return tree
+    name = type_name(carried(known.type))
+    return ours(exp.Cast(this=tree, to=exp.DataType.build(name, dialect=Penstock)))
+
+
+def _write_order(tree: exp.Ordered) -> None:
+    """Write what an order without words means."""
+    desc = bool(tree.args.get("desc"))
+    tree.set("desc", desc)
+    if tree.args.get("nulls_first") is None:
+        tree.set("nulls_first", not desc)
