@@ -178,3 +178,11 @@ def _field(outer: Known | None, name: str) -> Known | None:
     known = known_as(fields[0].type) if len(fields) == 1 else None
     is_as_it_is = known is not None and is_coded(known.type) and outer.type.nested != WINDOW
     return None if is_as_it_is else known
+
+
+def element_of(of: Known | None) -> Known | None:
+    """What is known of the elements of a list."""
+    arrow = None if of is None else of.arrow
+    is_list = arrow is not None and (pa.types.is_list(arrow) or pa.types.is_large_list(arrow))
+    element = known_as(arrow.value_type) if is_list and arrow is not None else None
+    return None if element is None or is_coded(element.type) else element

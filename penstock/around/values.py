@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-import pyarrow as pa
 from sqlglot import exp
 
 from ..errors import BeyondError, PenstockError
@@ -23,7 +22,6 @@ from ..expr.ops.align import to_unit
 from ..expr.ops.infer import typed
 from ..query.dialect import Penstock, refused
 from ..query.expressions import Lowering
-from ..query.functions import BY_NAME, BY_TYPE
 from ..query.operators import members
 from ..query.scope import Scope
 from ..query.time_rules import TimeRules
@@ -31,36 +29,35 @@ from ..query.window_function import is_window, read_span
 from ..types import INT64, Kind, integer
 from ..user_functions import Udf
 from .calls import call, ours
-from .carried import Known, carried, is_coded, known_as, known_by_name, type_of_engines, window_of
+from .carried import (
+    Known,
+    carried,
+    element_of,
+    is_coded,
+    known_by_name,
+    type_of_engines,
+    window_of,
+)
+from .evaluators import (
+    AROUND_CALLS,
+    AS_WRITTEN,
+    COMPARING,
+    OF_CALENDAR,
+    OF_PENSTOCK,
+    OF_SEVERAL_ROWS,
+    carries,
+    is_around,
+    is_cast_of_text,
+    is_number_of_name,
+    is_of_months,
+    is_of_text,
+)
 from .parts import NoJoinError
 from .qualified import type_name
 from .shapes import is_session, slides
 
 #: The side of columns that are arguments.
 ARGUMENT = "x"
-#: Expressions whose values are never Penstock's: of several rows, of nested values.
-_OF_ENGINE = (exp.AggFunc, exp.Window, exp.Query, exp.Exists, exp.Bracket, exp.Filter)
-_OF_ENGINE += (exp.WithinGroup, exp.IgnoreNulls, exp.Unnest, exp.Explode, exp.Lambda, exp.Star)
-#: Nodes without a value of their own, whose parts have values.
-_AROUND = (exp.Order, exp.WindowSpec, exp.Distinct, exp.PropertyEQ, exp.Tuple, exp.Alias)
-_AROUND += (exp.Cube, exp.Rollup, exp.GroupingSets, exp.Paren, exp.Ordered)
-#: Nodes that are written as they are.
-_AS_WRITTEN = (exp.DataType, exp.Var, exp.TableAlias, exp.Interval, exp.Null, exp.Boolean)
-_AS_WRITTEN += (exp.Literal, exp.Identifier, exp.Star)
-#: Expressions whose values are never DuckDB's.
-_OF_PENSTOCK = tuple(kind for kind in BY_TYPE if kind is not exp.Negative)
-_OF_PENSTOCK += (exp.Mul, exp.Mod, exp.Neg, exp.Abs, exp.DateTrunc, exp.TimestampTrunc)
-#: Nodes around a call of an aggregate or window function.
-_OF_CALLS = (exp.Window, exp.Filter, exp.WithinGroup, exp.IgnoreNulls)
-
-
-#: What DuckDB computes of texts; of other values, it is Penstock's.
-_OF_TEXTS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ, exp.NullSafeNEQ)
-_OF_TEXTS += (exp.Between, exp.In, exp.Case, exp.If, exp.Coalesce, exp.Nullif, exp.Least)
-_OF_TEXTS += (exp.Greatest, exp.Is, exp.Cast, exp.TryCast, exp.StartsWith)
-#: What counts months, or days of the calendar, too.
-_OF_CALENDAR = (exp.TimestampAdd, exp.TimestampDiff, exp.DateDiff)
-
 Columns = Mapping[str, Known | None]
 
 
@@ -195,7 +192,7 @@ class Values(Lowering):
         made, known = self.rewritten(tree)
         if made is not tree:
             tree.replace(made)
-        return _element(known)
+        return element_of(known)
 
     def _window(self, tree: exp.Anonymous) -> tuple[exp.Expr, Known | None]:
         """``window(t, size)``, which is a struct of two times."""
@@ -229,7 +226,7 @@ class Values(Lowering):
             return self._as_given(key[0], key[1], tree)
         if is_session(tree):
             raise NoJoinError("sessions are Penstock's")
-        if isinstance(tree, _OF_ENGINE) or _is_cast_of_text(tree):
+        if isinstance(tree, OF_SEVERAL_ROWS) or is_cast_of_text(tree):
             return self._hole(tree)
         if isinstance(tree, exp.Dot) and is_window(tree.this):
             if self._key(tree.this):
@@ -240,26 +237,26 @@ class Values(Lowering):
         if isinstance(tree, exp.Identifier):  # of an element, in a function of lists
             return self._as_given(tree, self.level.names.get(tree.name), tree)
         is_sum = isinstance(tree, exp.Add | exp.Sub)
-        if is_sum and (_is_of_months(tree.this) or _is_of_months(tree.expression)):
+        if is_sum and (is_of_months(tree.this) or is_of_months(tree.expression)):
             return self._hole(tree)
         try:
             made = super()._lower(tree)
         except BeyondError:
             return self._hole(tree)
         except ExprTypeError:
-            is_engines = isinstance(tree, _OF_TEXTS) and any(
+            is_engines = isinstance(tree, COMPARING) and any(
                 map(self._is_text, tree.iter_expressions())
             )
-            if is_engines or isinstance(tree, _OF_CALENDAR):
+            if is_engines or isinstance(tree, OF_CALENDAR):
                 return self._hole(tree)
             raise
-        if not isinstance(tree, exp.Column | exp.Literal) and _is_of_text(made):
+        if not isinstance(tree, exp.Column | exp.Literal) and is_of_text(made):
             return self._hole(tree)
         return made
 
     def _is_text(self, tree: exp.Expr) -> bool:
         try:
-            return _is_of_text(self.lower(tree))
+            return is_of_text(self.lower(tree))
         except PenstockError:
             return True
 
@@ -307,7 +304,7 @@ class Values(Lowering):
 
     def _made_native(self, tree: exp.Expr) -> tuple[exp.Expr, Known | None]:
         made = tree.copy()
-        if isinstance(tree, _OF_PENSTOCK) or _is_number_of_name(tree):
+        if isinstance(tree, OF_PENSTOCK) or is_number_of_name(tree):
             raise refused(
                 "the type of what this computes with is not known; CAST it to the type that it has",
                 tree,
@@ -323,7 +320,7 @@ class Values(Lowering):
         """Rewrite the parts of an expression in place; what is known of each, by its argument."""
         found: dict[str, Known | None] = {}
         for child in list(tree.iter_expressions()):
-            if isinstance(child, _AS_WRITTEN):
+            if isinstance(child, AS_WRITTEN):
                 if isinstance(child, exp.Literal):
                     found[str(child.arg_key)] = Known(self.lower(child).type)
                 continue
@@ -339,18 +336,18 @@ class Values(Lowering):
                 continue
             if isinstance(child, exp.Ordered):
                 _write_order(child)
-            if _is_around(child, tree):
+            if is_around(child, tree):
                 own = self.inside(child)
                 first = own.get("this") or own.get("expressions") or own.get("true")
                 found[str(child.arg_key)] = first
                 continue
-            if isinstance(tree, _OF_CALLS) and child.arg_key == "this":
+            if isinstance(tree, AROUND_CALLS) and child.arg_key == "this":
                 made, found["this"] = self._native(child)
                 child.replace(made)
                 continue
             made, known = self.rewritten(child)
             found.setdefault(str(child.arg_key), known)
-            if known is not None and is_coded(known.type) and not _carries(tree):
+            if known is not None and is_coded(known.type) and not carries(tree):
                 made = self._decoded(made, known)
             if made is not child:
                 child.replace(made)
@@ -359,7 +356,7 @@ class Values(Lowering):
     def _lambda(self, tree: exp.Lambda, of: Known | None) -> None:
         """Rewrite what a function computes of each element of a list."""
         names = [one.name for one in tree.expressions]
-        element = _element(of)
+        element = element_of(of)
         known = {names[0]: element} if len(names) == 1 else {}
         made, _ = Values(Level(self.level, names=known), self._around).rewritten(tree.this)
         tree.set("this", made)
@@ -386,60 +383,12 @@ class Values(Lowering):
         return written
 
 
-def _element(of: Known | None) -> Known | None:
-    """What is known of the elements of a list."""
-    arrow = None if of is None else of.arrow
-    is_list = arrow is not None and (pa.types.is_list(arrow) or pa.types.is_large_list(arrow))
-    element = known_as(arrow.value_type) if is_list and arrow is not None else None
-    return None if element is None or is_coded(element.type) else element
-
-
-def _is_number_of_name(tree: exp.Expr) -> bool:
-    """Whether a function that the parser does not know gives a number of Penstock's."""
-    name = tree.name.lower() if isinstance(tree, exp.Anonymous) else ""
-    return name in BY_NAME and not name.startswith("is")
-
-
-def _is_cast_of_text(tree: exp.Expr) -> bool:
-    """Whether a CAST makes a text, or reads a constant one that is no time."""
-    if not isinstance(tree, exp.Cast):
-        return False
-    is_constant = isinstance(tree.this, exp.Literal) and tree.this.is_string
-    is_time = tree.to.is_type(*exp.DataType.TEMPORAL_TYPES)
-    return tree.to.is_type(*exp.DataType.TEXT_TYPES) or (is_constant and not is_time)
-
-
-def _is_of_months(tree: exp.Expr) -> bool:
-    """Whether a span has no length of its own."""
-    unit = str(tree.args.get("unit") or "").upper().rstrip("S")
-    return isinstance(tree, exp.Interval) and unit in ("MONTH", "QUARTER", "YEAR")
-
-
 def _comparable(made: Expr) -> Expr:
     """A time that may need more than 64 bits, as the integer that it is."""
     if made.type.unit and not INT64[0] <= made.type.lo <= made.type.hi <= INT64[1]:
         of = made.type
         return node(Op.RAW, (made,), integer(of.lo, of.hi, nullable=of.nullable))
     return made
-
-
-def _is_around(child: exp.Expr, tree: exp.Expr) -> bool:
-    """Whether a node has parts with values, and none of its own."""
-    is_branch = isinstance(child, exp.If) and isinstance(tree, exp.Case)
-    return is_branch or isinstance(child, _AROUND) or not isinstance(child, exp.Condition)
-
-
-def _is_of_text(made: Expr) -> bool:
-    """Whether an expression is of texts or nested values, which DuckDB computes with."""
-    return any(one.type.is_text or one.type.kind is Kind.OTHER for one in (made, *made.args))
-
-
-def _carries(tree: exp.Expr) -> bool:
-    """Whether a node gives a value, or an order of values, as it is."""
-    kinds = (exp.Min, exp.Max, exp.Ordered, exp.Group, exp.Window, exp.Lag, exp.Lead, exp.Distinct)
-    kinds += (exp.FirstValue, exp.LastValue, exp.NthValue, exp.ArgMax, exp.ArgMin, exp.Count)
-    kinds += (exp.Is, exp.In, exp.Sum, exp.IgnoreNulls, exp.Tuple)
-    return isinstance(tree, kinds)
 
 
 def _cast(tree: exp.Expr, known: Known) -> exp.Expr:
