@@ -54,7 +54,7 @@ def sent(table: pa.Table) -> pa.Table:
     return table
 
 
-def returned(table: pa.Table, outputs: Mapping[str, Known | None], zone: str) -> pa.Table:
+def returned(table: pa.Table, outputs: Mapping[str, Known | None], zone: str | None) -> pa.Table:
     """A table of DuckDB's with the types that its columns are known to have."""
     for place, (field, known) in enumerate(zip(table.schema, outputs.values(), strict=False)):
         if known is None:

@@ -69,6 +69,7 @@ class RelationalEngine:
 
     def __init__(self, time_zone: str | None, functions: Mapping[str, Udf] | None = None) -> None:
         self._zone = zone_of(time_zone or "UTC")
+        self._label = self._zone.label if time_zone else None
         self._functions = functions or {}
         self._opened: Any = None
         self._lock = threading.Lock()
@@ -124,7 +125,8 @@ class RelationalEngine:
             table = _in_zone(self._connection.sql(statements[0]).to_arrow_table(), self._zone)
             if pa.month_day_nano_interval() in table.schema.types:
                 raise DataError("an interval of months has no length; count it in days")
-            return returned(table, self._outputs.get(text, {}), self._zone.label)
+            # As beside a join: computed instants have the zone that the caller gave.
+            return returned(table, self._outputs.get(text, {}), self._label)
         except pa.ArrowInvalid as error:  # Arrow's limit is some 60 levels
             raise DataError(
                 "a column has too many lists, structs or maps inside one another; take "

@@ -68,6 +68,13 @@ def is_of_text(made: Expr) -> bool:
     return any(one.type.is_text or one.type.kind is Kind.OTHER for one in (made, *made.args))
 
 
+def is_test_of_null(tree: exp.Expr) -> bool:
+    """Whether a column IS NULL, or IS NOT NULL, which both evaluators say alike."""
+    tested = tree.this if isinstance(tree, exp.Not) else tree
+    is_null = isinstance(tested, exp.Is) and isinstance(tested.expression, exp.Null)
+    return is_null and isinstance(tested.this, exp.Column)
+
+
 def carries(tree: exp.Expr) -> bool:
     """Whether a node gives a value, or an order of values, as it is."""
     kinds = (exp.Min, exp.Max, exp.Ordered, exp.Group, exp.Window, exp.Lag, exp.Lead, exp.Distinct)

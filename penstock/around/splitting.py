@@ -470,6 +470,8 @@ class _Splitter:
             or any(isinstance(key, sets) for key in keys)
         ):
             return False
+        if select.find(exp.Filter):  # those that groups fold are written without
+            return False
         tail = [arg for key, arg in select.args.items() if key not in _OF_GROUPS]
         outputs = Outputs(self.words)
         for one in expressions(tail):

@@ -26,7 +26,7 @@ from ..query.operators import members
 from ..query.scope import Scope
 from ..query.time_rules import TimeRules
 from ..query.window_function import is_window, read_span
-from ..types import INT64, Kind, integer
+from ..types import BOOL, INT64, Kind, integer
 from ..user_functions import Udf
 from .calls import call, ours
 from .carried import (
@@ -51,6 +51,7 @@ from .evaluators import (
     is_number_of_name,
     is_of_months,
     is_of_text,
+    is_test_of_null,
 )
 from .parts import NoJoinError
 from .qualified import type_name
@@ -155,6 +156,8 @@ class Values(Lowering):
             return key[0].copy(), key[1]
         if is_window(tree):
             return self._window(tree)
+        if is_test_of_null(tree):
+            return tree, Known(BOOL)
         try:
             made = self.lower(tree)
         except BeyondError:

@@ -177,7 +177,10 @@ def existence_as_join(tree: exp.Select, read: Read) -> exp.Select:
             asked[-1][1],
         )
     ((is_not, call),) = asked
-    select = call.args["query"].this if isinstance(call, exp.In) else call.this
+    select = call.this
+    if isinstance(call, exp.In):
+        nodes.check(call.args["query"], frozenset({"this"}), "IN (SELECT ...)")
+        select = call.args["query"].this
     if not isinstance(select, exp.Select) or select.args.get("joins"):
         raise beyond("EXISTS and IN take a SELECT of one table", call)
     nodes.check(select, nodes.OF_SELECT | {"distinct"}, "EXISTS or IN (SELECT ...)")

@@ -147,11 +147,11 @@ def has_whole(text: str, kind: type[exp.Expr]) -> bool:
     return False
 
 
-def engine(tree: exp.Query) -> Any:
+def engine(tree: exp.Query, **options: Any) -> Any:
     """What the engine plans; names of outputs and texts do not count."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(compiler, "parse", lambda text: tree)
-        query = compiler._compile("", SCHEMAS, compiler.QueryOptions(**OPTIONS), False)
+        query = compiler._compile("", SCHEMAS, compiler.QueryOptions(**(options or OPTIONS)), False)
     made = query.aggregation
     groups = made and replace(
         made,
@@ -166,6 +166,7 @@ def engine(tree: exp.Query) -> Any:
 
 PATHS = {
     "engine": engine,
+    "look-up": lambda tree: engine(tree, relation="b"),
     "DuckDB": lambda tree: text_and_calls(tree, SCHEMAS),
     "Spark": lambda tree: tree.sql(dialect=Penstock),
 }
