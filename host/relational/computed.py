@@ -7,12 +7,16 @@ from collections.abc import Callable, Mapping
 import pyarrow as pa
 
 from penstock.around.carried import Known, carried, is_coded, known_as
+from penstock.errors import DataError
 from penstock.expr.columns import evaluate_columns
 from penstock.expr.node import Expr
 from penstock.types import Type
 
 from ..rows.columns import arrow_type, to_arrow, vector
 from ..rows.plain import plain_type
+
+#: The greatest decimal that DuckDB has, without its point.
+_MOST = 10**38 - 1
 
 
 def function_of(made: Expr, leaves: tuple[Expr, ...], zone: str) -> Callable[..., pa.Array]:
@@ -26,7 +30,13 @@ def function_of(made: Expr, leaves: tuple[Expr, ...], zone: str) -> Callable[...
             leaf.attr: vector(_read(array, leaf.type), None, "a column")
             for leaf, array in zip(leaves, arrays, strict=False)
         }
-        found = to_arrow(evaluate_columns(made, columns, rows), made.type, target)
+        value = evaluate_columns(made, columns, rows)
+        if pa.types.is_decimal(target) and max(-value.lo, value.hi) > _MOST:
+            raise DataError(
+                "a computed decimal needs more than 38 digits, which DuckDB does not have: CAST its "
+                "operands to decimals of fewer digits, or leave such rows out"
+            )
+        found = to_arrow(value, made.type, target)
         return found if found.type == returns else found.cast(returns)
 
     return run

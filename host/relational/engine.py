@@ -17,7 +17,7 @@ from penstock.around.carried import Known, carried
 from penstock.around.duckdb_sql import quoted
 from penstock.around.duckdb_sql.macros import definitions
 from penstock.around.qualified import is_unread
-from penstock.errors import DataError, QueryError
+from penstock.errors import DataError, PenstockError, QueryError
 from penstock.expr.functions import FUNCTIONS
 from penstock.expr.node import Expr
 from penstock.user_functions import ColumnFunction, PairFunction, Udf
@@ -75,6 +75,8 @@ class RelationalEngine:
         self._lock = threading.Lock()
         #: Names of macros that are defined.
         self._known: set[str] = set()
+        #: What functions of queries raised, which the database only quotes.
+        self._failed: list[PenstockError] = []
         #: Expressions that queries call, and the names by which they do.
         self._computed: dict[tuple[Expr, tuple[Expr, ...]], str] = {}
         #: What is known of the columns that a query gives, by its text.
@@ -115,6 +117,7 @@ class RelationalEngine:
     def _run(self, text: str, tables: Mapping[str, pa.Table]) -> pa.Table:
         import duckdb
 
+        self._failed.clear()
         try:
             self._define(text)
             for name, table in tables.items():
@@ -158,9 +161,21 @@ class RelationalEngine:
             self._connection.execute(statement)
 
     def _add_computed(self, name: str, made: Expr, leaves: tuple[Expr, ...]) -> None:
-        run = function_of(made, leaves, self._zone.label)
+        run = self._heard(function_of(made, leaves, self._zone.label))
         takes = [carried(one.type, self._zone.label) for one in leaves] or [pa.int32()]
         _create(self._connection, name, run, takes, carried(made.type, self._zone.label))
+
+    def _heard(self, run: Callable[..., pa.Array]) -> Callable[..., pa.Array]:
+        """The same function, of which the first error is kept."""
+
+        def heard(*arrays: pa.Array) -> pa.Array:
+            try:
+                return run(*arrays)
+            except PenstockError as error:
+                self._failed.append(error)
+                raise
+
+        return heard
 
     def close(self) -> None:
         """End what still runs, in another thread, and close the database."""

@@ -269,7 +269,14 @@ class Values(Lowering):
         return self._as_given(tree, self._known_column(tree), tree)
 
     def _known_column(self, tree: exp.Column) -> Known | None:
-        return self.level.column(tree) or self._named(tree)
+        known = self.level.column(tree) or self._named(tree)
+        if known is not None and known.type.kind is Kind.DECIMAL and known.type.hi >= 10**38:
+            raise refused(
+                f"{tree.name} has more than 38 digits, which DuckDB does not compute with: CAST it "
+                "to a decimal of fewer",
+                tree,
+            )
+        return known
 
     def _named(self, tree: exp.Expr) -> Known | None:
         return known_by_name(tree.type, self.rules.zone.label)

@@ -111,6 +111,7 @@ SUBJECTS = {
     "cpu of a server, through its socket": ("remote", {"transport": "socket"}, (12, 40, 5)),
 }
 SLOW = (
+    "amaranth, narrow",
     "rtl",
     "rtl, narrow ports",
     "rtl, narrow",
