@@ -10,6 +10,7 @@ from penstock.around.carried import Known, carried, is_coded, known_as
 from penstock.errors import DataError
 from penstock.expr.columns import evaluate_columns
 from penstock.expr.node import Expr
+from penstock.expr.vector import fits_int64
 from penstock.types import Type
 
 from ..rows.columns import arrow_type, to_arrow, vector
@@ -33,8 +34,13 @@ def function_of(made: Expr, leaves: tuple[Expr, ...], zone: str) -> Callable[...
         value = evaluate_columns(made, columns, rows)
         if pa.types.is_decimal(target) and max(-value.lo, value.hi) > _MOST:
             raise DataError(
-                "a computed decimal needs more than 38 digits, which DuckDB does not have: CAST its "
-                "operands to decimals of fewer digits, or leave such rows out"
+                "a computed decimal needs more than 38 digits, which DuckDB does not have: CAST "
+                "its operands to decimals of fewer digits, or leave such rows out"
+            )
+        if pa.types.is_int64(target) and not fits_int64(value.lo, value.hi):
+            raise DataError(
+                f"a computed {made.type} needs more than 64 bits; leave such rows out with WHERE "
+                "or a subquery in FROM, or compute in a coarser unit"
             )
         found = to_arrow(value, made.type, target)
         return found if found.type == returns else found.cast(returns)

@@ -98,8 +98,9 @@ def window_of(time: Type, zone: str) -> Known:
 
 _OF_NAMES = {
     exp.DType.BOOLEAN: pa.bool_(),
-    exp.DType.TINYINT: pa.int8(),
-    exp.DType.SMALLINT: pa.int16(),
+    # The parser takes functions of INT, such as year, for narrower ones.
+    exp.DType.TINYINT: pa.int32(),
+    exp.DType.SMALLINT: pa.int32(),
     exp.DType.INT: pa.int32(),
     exp.DType.BIGINT: pa.int64(),
     exp.DType.UBIGINT: pa.uint64(),
@@ -156,8 +157,12 @@ def type_of_engines(
     """
     if isinstance(tree, _COUNTS):
         return _COUNT
+    if isinstance(tree, exp.Quantile) and not tree.args["quantile"].is_number:
+        return known_as(pa.list_(pa.float64()))
     if isinstance(tree, _FLOATS):
         return _FLOAT
+    if isinstance(tree, exp.ArraySize):
+        return known_as(pa.int32())
     first = parts.get("this")
     if isinstance(tree, exp.Sum):
         if first is None or first.type.kind not in (Kind.INT, Kind.DECIMAL):

@@ -75,6 +75,15 @@ def is_test_of_null(tree: exp.Expr) -> bool:
     return is_null and isinstance(tested.this, exp.Column)
 
 
+def is_over_doubles(tree: exp.Expr, key: str) -> bool:
+    """Whether an aggregate computes with doubles: DuckDB gives some the type of their argument."""
+    if isinstance(tree, exp.Ordered):
+        return tree.parent is not None and isinstance(tree.parent.parent, exp.WithinGroup)
+    kinds = (exp.Stddev, exp.StddevSamp, exp.StddevPop, exp.Variance, exp.VariancePop, exp.Corr)
+    kinds += (exp.CovarSamp, exp.CovarPop, exp.Median)
+    return isinstance(tree, kinds) or (isinstance(tree, exp.Quantile) and key == "this")
+
+
 def carries(tree: exp.Expr) -> bool:
     """Whether a node gives a value, or an order of values, as it is."""
     kinds = (exp.Min, exp.Max, exp.Ordered, exp.Group, exp.Window, exp.Lag, exp.Lead, exp.Distinct)

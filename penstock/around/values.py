@@ -18,7 +18,7 @@ from ..errors import BeyondError, PenstockError
 from ..expr import ops
 from ..expr.node import Expr, Op, node, walk
 from ..expr.ops import ExprTypeError
-from ..expr.ops.align import to_unit
+from ..expr.ops.align import EXACT, to_unit
 from ..expr.ops.infer import typed
 from ..query.dialect import Penstock, refused
 from ..query.expressions import Lowering
@@ -26,7 +26,7 @@ from ..query.operators import members
 from ..query.scope import Scope
 from ..query.time_rules import TimeRules
 from ..query.window_function import is_window, read_span
-from ..types import BOOL, INT64, Kind, integer
+from ..types import BOOL, FLOAT64, INT64, Kind, integer
 from ..user_functions import Udf
 from .calls import call, ours
 from .carried import (
@@ -51,6 +51,7 @@ from .evaluators import (
     is_number_of_name,
     is_of_months,
     is_of_text,
+    is_over_doubles,
     is_test_of_null,
 )
 from .parts import NoJoinError
@@ -59,6 +60,8 @@ from .shapes import is_session, slides
 
 #: The side of columns that are arguments.
 ARGUMENT = "x"
+#: What DuckDB compares alike, of two values of one type.
+_COMPARISONS = {Op.EQ: exp.EQ, Op.LT: exp.LT, Op.LE: exp.LTE}
 Columns = Mapping[str, Known | None]
 
 
@@ -138,6 +141,7 @@ class Values(Lowering):
         #: What DuckDB computes, or has as a column: by the expression that stands for it.
         self._given: dict[Expr, exp.Expr] = {}
         self._names: dict[str, Expr] = {}
+        self._known: dict[Expr, Known] = {}
         # By the id of a tree, which is kept, as what is lowered: a tree whose type is not known is
         # asked for twice, and so would each in it.
         self._natives: dict[int, tuple[exp.Expr, exp.Expr, Known | None]] = {}
@@ -164,23 +168,23 @@ class Values(Lowering):
             return self._native(tree)
         if made.type.kind is Kind.DURATION and made.type.unit == "D":
             made = to_unit(made, "s")  # Arrow has no durations of days
-        return self._written(made, tree), Known(made.type)
+        return self._written(made, tree), self._known.get(made) or Known(made.type)
 
     def tested(self, tree: exp.Expr) -> exp.Expr:
-        """A condition: equalities of two tables stay so, as DuckDB joins by them."""
+        """A condition: comparisons of columns stay so, as DuckDB joins by them."""
         made = [self._member(one) for one in members(tree)]
         return exp.and_(*made, copy=False) if len(made) > 1 else made[0]
 
     def _member(self, tree: exp.Expr) -> exp.Expr:
-        if isinstance(tree, exp.EQ):
+        if isinstance(tree, exp.EQ | exp.LT | exp.LTE | exp.GT | exp.GTE):
             try:
                 made = self.lower(tree)
             except BeyondError:
                 return self._native(tree)[0]
-            is_pair = made.op is Op.EQ and not any(one.is_const for one in made.args)
-            if is_pair and all(self._reads(one) for one in made.args):
-                a, b = (self._written(_comparable(one), None) for one in made.args)
-                return exp.EQ(this=a, expression=b)
+            kind = _COMPARISONS.get(made.op)
+            if kind is not None and all(map(self._reads, made.args)):
+                a, b = (self._written(one, None) for one in _comparable(*made.args))
+                return kind(this=a, expression=b)
             return self._written(made, tree)
         if isinstance(tree, exp.Or):
             parts = [self._member(one) for one in (tree.this, tree.expression)]
@@ -299,7 +303,7 @@ class Values(Lowering):
         text = made.sql(dialect=Penstock)
         if text not in self._names:
             column = ops.column(ARGUMENT, str(len(self._names)), known.type)
-            self._names[text] = column
+            self._names[text], self._known[column] = column, known
             self._given[column] = made if isinstance(made, exp.Column) else _cast(made, known)
         return self._names[text]
 
@@ -355,10 +359,14 @@ class Values(Lowering):
                 made, found["this"] = self._native(child)
                 child.replace(made)
                 continue
+            key = str(child.arg_key)
             made, known = self.rewritten(child)
-            found.setdefault(str(child.arg_key), known)
+            found.setdefault(key, known)
             if known is not None and is_coded(known.type) and not carries(tree):
                 made = self._decoded(made, known)
+            if known is not None and known.type.kind in EXACT and is_over_doubles(tree, key):
+                exact = self._as_given(made, known, child)
+                made = self._written(ops.cast(exact, FLOAT64), None)
             if made is not child:
                 child.replace(made)
         return found
@@ -393,12 +401,16 @@ class Values(Lowering):
         return written
 
 
-def _comparable(made: Expr) -> Expr:
-    """A time that may need more than 64 bits, as the integer that it is."""
-    if made.type.unit and not INT64[0] <= made.type.lo <= made.type.hi <= INT64[1]:
+def _comparable(a: Expr, b: Expr) -> tuple[Expr, Expr]:
+    """Two times of which one may need more than 64 bits, as the integers that they are."""
+    if not a.type.unit or all(INT64[0] <= x.type.lo <= x.type.hi <= INT64[1] for x in (a, b)):
+        return a, b
+
+    def counted(made: Expr) -> Expr:
         of = made.type
         return node(Op.RAW, (made,), integer(of.lo, of.hi, nullable=of.nullable))
-    return made
+
+    return counted(a), counted(b)
 
 
 def _cast(tree: exp.Expr, known: Known) -> exp.Expr:

@@ -13,8 +13,9 @@ from ..expr.calendar import PERIODS, period_start
 from ..expr.node import Expr, Op
 from ..expr.ops import ExprTypeError
 from ..expr.tumbling import Tumbling
+from ..plan.linear import as_integer
 from ..plan.simplify import simplify
-from ..types import TIMES, UNIT_NS, Kind
+from ..types import TIMES, TIMESTAMPS, UNIT_NS, Kind
 from ..user_functions import PairFunction, Udf
 from . import nodes
 from .constants import cast_type, interval, number, param
@@ -402,6 +403,11 @@ class Lowering:
         if isinstance(literal, exp.Literal) and literal.is_string:
             return time_literal(str(literal.this), cast_type(tree), self.rules, tree)
         value, to = self.lower(literal), cast_type(tree)
+        if to.is_float and value.type.kind in TIMESTAMPS:  # seconds, with their fraction
+            count = as_integer(self.rules.instant(value))
+            return ops.cast(
+                ops.divide(count, ops.const(UNIT_NS["s"] // UNIT_NS[value.type.unit])), to
+            )
         quotient = whole_quotient(value) if to.kind is Kind.INT else None
         made = self.rules.cast(value if quotient is None else ops.div(*quotient), to)
         if tree.args.get("safe") and made.op is Op.CAST:
