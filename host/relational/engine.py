@@ -138,9 +138,10 @@ class RelationalEngine:
         except duckdb.OutOfMemoryException as error:
             raise MemoryError(_first_line(error)) from error
         except duckdb.Error as error:
-            raise DataError(
-                f"a part of the query cannot be computed: {_first_line(error)}"
-            ) from error
+            if self._failed:
+                raise self._failed[0] from None
+            reason = _first_line(error)
+            raise DataError(f"a part of the query cannot be computed: {reason}") from error
         except RuntimeError as error:
             if "interrupt" not in str(error).lower():
                 raise
