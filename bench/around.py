@@ -6,6 +6,7 @@ python -m bench.around [--rows 1000000] [--turns 3]
 from __future__ import annotations
 
 import argparse
+import sys
 import time
 
 import numpy as np
@@ -19,13 +20,14 @@ JOIN = "FROM a JOIN b ON b.t BETWEEN a.t AND a.t + INTERVAL 1 SECOND AND a.k = b
 #: subquery, and a UNION.
 QUERIES = {
     "sort": f"SELECT a.id, b.x - a.x AS d, a.p * 2 AS p {JOIN} ORDER BY d DESC, a.id",
-    "groups": f"SELECT a.k % 100 AS k, count(DISTINCT b.id) AS n, sum(a.x + b.x) AS s, avg(b.v) AS v "
-    f"{JOIN} GROUP BY a.k % 100",
+    "groups": "SELECT a.k % 100 AS k, count(DISTINCT b.id) AS n, sum(a.x + b.x) AS s, "
+    f"avg(b.v) AS v {JOIN} GROUP BY a.k % 100",
     "window": f"SELECT id, r FROM (SELECT a.id AS id, row_number() OVER (PARTITION BY a.k % 1000 "
     f"ORDER BY b.t - a.t) AS r {JOIN}) q WHERE r <= 3",
     "filter": f"SELECT id, CASE WHEN d > 5 THEN d * 3 ELSE -d END AS e FROM (SELECT a.id AS id, "
     f"b.x - a.x AS d {JOIN} ORDER BY a.id) q WHERE d % 7 <> 3",
-    "union": f"SELECT a.id, date_trunc('minute', a.t) AS m {JOIN} UNION ALL SELECT b.id, b.t {JOIN}",
+    "union": f"SELECT a.id, date_trunc('minute', a.t) AS m {JOIN} "
+    f"UNION ALL SELECT b.id, b.t {JOIN}",
 }
 
 
@@ -60,7 +62,7 @@ def main() -> None:
             began = time.process_time()
             penstock.sql(query, given, time=times)
             took.append(time.process_time() - began)
-        print(f"{name:12} {chosen.rows / min(took):12,.0f} rows per CPU second")
+        sys.stdout.write(f"{name:12} {chosen.rows / min(took):12,.0f} rows per CPU second\n")
 
 
 if __name__ == "__main__":
