@@ -64,6 +64,24 @@ def search_mutant(number: int, seed: int, queries: int) -> int:
     return 0
 
 
+def compare_twins(pairs: int, first: int, seconds: float) -> int:
+    """Says what differs between queries and their twins, and with which seed to go on."""
+    from tests.fuzz import twins
+
+    count = wrong = 0
+    following = first
+    for seed, found in twins.campaign(first, seconds, 5):
+        following = seed + 1
+        count += len(found)
+        for line in filter(None, found):
+            wrong += 1
+            say(line if line.startswith("as before") else f"FINDING {line}\n")
+        if count >= pairs:
+            break
+    say(f"{count:,} pairs: {wrong} findings; go on with --seed {following}")
+    return 1 if wrong else 0
+
+
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
     parser.add_argument("--queries", type=int, default=1_000_000, help="in the ledger, in all")
@@ -74,7 +92,10 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--minimise", type=float, default=30, help="seconds to minimise a finding")
     parser.add_argument("--mutant", type=int, help="search with a mend taken out: see mutants.py")
     parser.add_argument("--hostile", type=int, help="check so many hostile texts: see hostile.py")
+    parser.add_argument("--twins", type=int, help="compare so many pairs of queries: see twins.py")
     options = parser.parse_args(argv)
+    if options.twins is not None:
+        return compare_twins(options.twins, options.seed, options.seconds or float("inf"))
     if options.hostile is not None:
         count = wrong = 0
         for line in campaign(options.hostile, options.seed, options.seconds or float("inf")):

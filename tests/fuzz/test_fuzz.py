@@ -7,12 +7,13 @@ import runpy
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.fuzz import campaign, check
+from tests.fuzz import campaign, check, twins
 from tests.fuzz.__main__ import chunks
 from tests.fuzz.campaign import Finding, Tally, run_seed, write_finding
 from tests.fuzz.devices import BandAmaranth
@@ -26,6 +27,8 @@ from tests.penstock.kit.devices import InterpretingCpu
 
 CPU_SEEDS = [range(first, first + 12) for first in range(0, 48, 12)]
 """Four parts, so that processes share them."""
+
+TWIN_SEEDS = [range(6), range(6, 12)]
 
 BAND_SEEDS = range(4)
 
@@ -157,3 +160,31 @@ def test_seeds_of_the_ledger_do_not_run_again(tmp_path: Path) -> None:
     assert again.total("cpu") == {"queries": 1700, "refused": 3}
     source = chunks(0, 10, again.done("cpu", "v"))
     assert [next(source) for _ in range(3)] == [(25, 30), (40, 50), (50, 60)]
+
+
+@pytest.mark.parametrize("seeds", TWIN_SEEDS, ids=lambda seeds: f"{seeds.start}-{seeds.stop - 1}")
+def test_twins_of_random_queries(seeds: range) -> None:
+    sorts: Counter[str] = Counter()
+    said = [line for seed in seeds for line in twins.findings(seed, sorts, 2)]
+    assert len(said) >= len(seeds)
+    assert not [line for line in said if line]
+
+
+def test_a_twin_that_differs_is_found_and_shrunk() -> None:
+    case = next(
+        case
+        for case in map(twins.random_case, range(100))
+        if len(case.query.columns) > 1 and len(twins.answered(twins.plain, case).rows) > 1
+    )
+    wrong = {
+        "rows": "SELECT * FROM ({}) x LIMIT 1",
+        "types": "SELECT v0 IS NULL AS v0 FROM ({}) x",
+        "refused": "SELECT v0 + no_such_function(1) AS v0 FROM ({}) x",
+    }
+    for what, form in wrong.items():
+        twin = partial(twins.around, form)
+        differ = twins.difference(case, what, twins.plain, twin)
+        assert differ is not None
+        assert differ.what == what
+        less = twins.shrink(case, what, twins.plain, twin, differ.sort)
+        assert less.tables["a"].num_rows < case.tables["a"].num_rows
