@@ -333,7 +333,7 @@ MUTANTS: list[Mutant] = [
         ),
     ),
     *mutants(
-        "kernel.counters",
+        "kernel.shell",
         "kernel/test_counters.py",
         (
             "with m.If(self.i_clear)",

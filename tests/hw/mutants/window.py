@@ -38,7 +38,7 @@ MUTANTS: list[Mutant] = [
         ),
     ),
     *mutants(
-        "window.input",
+        "window.operator",
         "window/test_operator.py",
         (
             "i.valid & self.shed & ~free",
