@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import pyarrow as pa
 from sqlglot import exp
 
 from ..expr import ops
-from ..expr.node import Expr
 from ..expr.ops import ExprTypeError
 from ..expr.ops.align import align
 from ..query.dialect import Penstock, refused
@@ -20,11 +19,8 @@ from ..zones import zone_of
 from .calls import call
 from .carried import Known, known_as
 from .shapes import slides
-from .values import ARGUMENT, Level, Values
+from .values import ARGUMENT, Level, Register, Values
 
-#: Evaluates an expression of columns for the engine: its name there, by the expression, the columns
-#: and their types.
-Register = Callable[[Expr, tuple[Expr, ...]], str]
 #: Most windows that a row is in.
 _MOST_WINDOWS = 100_000
 
@@ -203,4 +199,6 @@ def _selects(tree: exp.Expr) -> list[exp.Select]:
     """The SELECTs whose rows a query gives as they are."""
     if isinstance(tree, exp.SetOperation):
         return [*_selects(tree.this), *_selects(tree.expression)]
-    return _selects(tree.this) if isinstance(tree, exp.Subquery) else [tree]
+    if isinstance(tree, exp.Subquery):
+        return _selects(tree.this)
+    return [tree] if isinstance(tree, exp.Select) else []

@@ -8,7 +8,7 @@ Functions of texts and nested values, aggregates and window functions stay as th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -58,6 +58,9 @@ from .parts import NoJoinError
 from .qualified import type_name
 from .shapes import is_session, slides
 
+#: Evaluates an expression of columns for the engine: its name there, by the expression and the
+#: columns.
+Register = Callable[[Expr, tuple[Expr, ...]], str]
 #: The side of columns that are arguments.
 ARGUMENT = "x"
 #: What DuckDB compares alike, of two values of one type.
@@ -73,17 +76,15 @@ class QueryRewriter(Protocol):
     rules : TimeRules
     functions : mapping of str to function
         Of users.
+    register : callable
     """
 
     rules: TimeRules
     functions: Mapping[str, Udf]
+    register: Register
 
     def query(self, tree: exp.Expr, outer: Level | None = None) -> dict[str, Known | None]:
         """Rewrite a query in place; what is known of its output columns."""
-        ...
-
-    def register(self, made: Expr, leaves: tuple[Expr, ...]) -> str:
-        """The name by which DuckDB calls an expression of columns."""
         ...
 
 
@@ -158,7 +159,7 @@ class Values(Lowering):
         key = self._key(tree)
         if key is not None:
             return key[0].copy(), key[1]
-        if is_window(tree):
+        if isinstance(tree, exp.Anonymous) and is_window(tree):
             return self._window(tree)
         if is_test_of_null(tree):
             return tree, Known(BOOL)

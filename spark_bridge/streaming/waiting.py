@@ -69,7 +69,7 @@ def store_waiting(store: Store, batch: int, valued: pa.Table) -> Iterator[Stored
     none = pc.call_function("invert", [has_value])
     for is_own, values in (
         (has_value, _numbers(valued.column(-1).drop_null())),
-        (none, np.full(pc.sum(none).as_py() or 0, _LAST)),
+        (none, np.full(pc.call_function("sum", [none]).as_py() or 0, _LAST)),
     ):
         if len(values):
             yield _add(store, batch, rows.filter(is_own), values)

@@ -15,8 +15,9 @@ from ...query.dialect import MALFORMED, refused, written
 from ...query.options import QueryOptions
 from ..calls import call, is_ours
 from ..carried import Known
-from ..computing import Computing, Register
+from ..computing import Computing
 from ..parts import NoJoinError
+from ..values import Register
 from . import grouping, nested, numbers, patterns, times
 from .macros import compute_once
 from .text import text_of
