@@ -63,10 +63,15 @@ def _read(array: pa.Array, dtype: Type) -> pa.Array:
 def sent(table: pa.Table) -> pa.Table:
     """A table whose times are as DuckDB is to have them."""
     for place, field in enumerate(table.schema):
-        known = known_as(field.type)
-        if is_coded(known.type):
-            made = table.column(place).cast(pa.int64())
-            table = table.set_column(place, field.name, made)
+        own = field.type
+        stored = own.storage_type if isinstance(own, pa.BaseExtensionType) else own
+        travels = stored
+        if is_coded(known_as(stored).type):
+            travels = pa.int64()
+        elif pa.types.is_fixed_size_binary(stored):  # a UUID would come back as text
+            travels = pa.binary()
+        if travels != own:
+            table = table.set_column(place, field.name, _stored(table.column(place)).cast(travels))
     return table
 
 
@@ -76,6 +81,20 @@ def returned(table: pa.Table, outputs: Mapping[str, Known | None], zone: str | N
         if known is None:
             continue
         target = plain_type(known.arrow or arrow_type(known.type, field.name, zone))
-        if field.type != target:
-            table = table.set_column(place, field.name, table.column(place).cast(target))
+        # What is known of nested values that DuckDB makes is what the parser knows.
+        if field.type == target or pa.types.is_nested(target) != pa.types.is_nested(field.type):
+            continue
+        is_extended = isinstance(target, pa.BaseExtensionType)
+        column = table.column(place).cast(target.storage_type if is_extended else target)
+        if is_extended:
+            parts = [pa.ExtensionArray.from_storage(target, chunk) for chunk in column.chunks]
+            column = pa.chunked_array(parts, target)
+        table = table.set_column(place, field.name, column)
     return table
+
+
+def _stored(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """The values that an extension type has below it."""
+    if not isinstance(column.type, pa.BaseExtensionType):
+        return column
+    return pa.chunked_array([one.storage for one in column.chunks], column.type.storage_type)

@@ -17,9 +17,10 @@ from penstock.around.carried import Known, carried
 from penstock.around.duckdb_sql import quoted
 from penstock.around.duckdb_sql.macros import definitions
 from penstock.around.qualified import is_unread
+from penstock.around.values import ARGUMENT
 from penstock.errors import DataError, PenstockError, QueryError
 from penstock.expr.functions import FUNCTIONS
-from penstock.expr.node import Expr
+from penstock.expr.node import Expr, show
 from penstock.user_functions import ColumnFunction, PairFunction, Udf
 from penstock.zones import Zone, zone_of
 
@@ -95,6 +96,11 @@ class RelationalEngine:
         """The name by which queries call an expression of columns."""
         return self._computed.setdefault((made, leaves), f"{COMPUTED}{len(self._computed)}")
 
+    def calls(self, text: str) -> dict[str, str]:
+        """What functions in a text compute that :meth:`computed` named."""
+        found = {name: made for (made, _), name in self._computed.items() if _calls(text, name)}
+        return {name: show(made).replace(f"{ARGUMENT}.", "") for name, made in found.items()}
+
     def note_outputs(self, text: str, outputs: Mapping[str, Known | None]) -> None:
         """Note which types the columns of a query have."""
         self._outputs[text] = dict(outputs)
@@ -155,7 +161,7 @@ class RelationalEngine:
     def _define(self, text: str) -> None:
         """Define the macros that a query calls."""
         for (made, leaves), name in self._computed.items():
-            if name not in self._known and re.search(rf"\b{name}\b", text, re.IGNORECASE):
+            if name not in self._known and _calls(text, name):
                 self._known.add(name)
                 self._add_computed(name, made, leaves)
         for statement in definitions(text, self._known):
@@ -203,6 +209,10 @@ def _readable(table: pa.Table, text: str) -> pa.Table:
                 "cast it before, to a decimal of at most 38 digits or a float of 32 or 64 bits"
             )
     return table.drop_columns([field.name for field in unread])
+
+
+def _calls(text: str, name: str) -> bool:
+    return re.search(rf"\b{name}\b", text, re.IGNORECASE) is not None
 
 
 def _first_line(error: Exception) -> str:

@@ -284,6 +284,9 @@ class _DuckDB:
         self._engine.note_outputs(text, outputs)
         return text
 
+    def calls(self, text: str) -> Mapping[str, str]:
+        return self._engine.calls(text)
+
     def pairs(self, part: Joined) -> int | None:
         if any(name not in self._tables for name in part.reads):
             return None

@@ -157,7 +157,7 @@ class _Splitter:
         closing = None if self.ends else self._closing(tree)
         name = name_of(f"rows of {' and '.join(reads)}", self.schemas)
         text = self.engine.written(tree, self.schemas)
-        part = Relational(name, text, reads, needs_all(tree), closing)
+        part = Relational(name, text, reads, needs_all(tree), closing, self.engine.calls(text))
         return self._add(part, self.engine.relational(part, self.schemas))
 
     def _closing(self, tree: exp.Query) -> Closing | None:

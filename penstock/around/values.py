@@ -14,19 +14,19 @@ from typing import Protocol
 
 from sqlglot import exp
 
-from ..errors import BeyondError, PenstockError
+from ..errors import BeyondError, PenstockError, QueryError
 from ..expr import ops
 from ..expr.node import Expr, Op, node, walk
 from ..expr.ops import ExprTypeError
 from ..expr.ops.align import EXACT, to_unit
 from ..expr.ops.infer import typed
-from ..query.dialect import Penstock, refused
+from ..query.dialect import Penstock, beyond, refused
 from ..query.expressions import Lowering
 from ..query.operators import members
 from ..query.scope import Scope
 from ..query.time_rules import TimeRules
 from ..query.window_function import is_window, read_span
-from ..types import BOOL, FLOAT64, INT64, Kind, integer
+from ..types import BOOL, FLOAT64, INT64, Kind, Type, int_of, integer
 from ..user_functions import Udf
 from .calls import call, ours
 from .carried import (
@@ -242,6 +242,8 @@ class Values(Lowering):
             if slides(tree.this):
                 start, end = self._ends(tree.this)
                 return start if tree.expression.name.lower() == "start" else end
+        if isinstance(tree, exp.DateDiff) and tree.args.get("unit") is not None:
+            return self.lower(_timestamp_diff(tree))
         if isinstance(tree, exp.Identifier):  # of an element, in a function of lists
             return self._as_given(tree, self.level.names.get(tree.name), tree)
         is_sum = isinstance(tree, exp.Add | exp.Sub)
@@ -249,7 +251,9 @@ class Values(Lowering):
             return self._hole(tree)
         try:
             made = super()._lower(tree)
-        except BeyondError:
+        except BeyondError as error:
+            if isinstance(tree, OF_PENSTOCK) or is_number_of_name(tree):
+                raise QueryError(str(error)) from None
             return self._hole(tree)
         except ExprTypeError:
             is_engines = isinstance(tree, COMPARING) and any(
@@ -277,8 +281,9 @@ class Values(Lowering):
         known = self.level.column(tree) or self._named(tree)
         if known is not None and known.type.kind is Kind.DECIMAL and known.type.hi >= 10**38:
             raise refused(
-                f"{tree.name} has more than 38 digits, which DuckDB does not compute with: CAST it "
-                "to a decimal of fewer",
+                f"column {tree.name} is a {known.arrow or known.type}, which DuckDB does not "
+                "compute with: cast it before, to a decimal of at most 38 digits or a float of 32 "
+                "or 64 bits",
                 tree,
             )
         return known
@@ -300,10 +305,10 @@ class Values(Lowering):
 
     def _as_given(self, made: exp.Expr, known: Known | None, tree: exp.Expr) -> Expr:
         if known is None or (known.type.kind is Kind.OTHER and not isinstance(tree, exp.Column)):
-            raise BeyondError(f"the type of {tree.sql(dialect=Penstock)} is not known")
+            raise beyond("its type is not known: CAST it to the type that it has", tree)
         text = made.sql(dialect=Penstock)
         if text not in self._names:
-            column = ops.column(ARGUMENT, str(len(self._names)), known.type)
+            column = ops.column(ARGUMENT, text, known.type)
             self._names[text], self._known[column] = column, known
             self._given[column] = made if isinstance(made, exp.Column) else _cast(made, known)
         return self._names[text]
@@ -319,11 +324,6 @@ class Values(Lowering):
 
     def _made_native(self, tree: exp.Expr) -> tuple[exp.Expr, Known | None]:
         made = tree.copy()
-        if isinstance(tree, OF_PENSTOCK) or is_number_of_name(tree):
-            raise refused(
-                "the type of what this computes with is not known; CAST it to the type that it has",
-                tree,
-            )
         if isinstance(tree, exp.CountIf):
             one = exp.Case(ifs=[exp.If(this=made.this, true=exp.Literal.number(1))])
             made = exp.Count(this=one)
@@ -365,6 +365,8 @@ class Values(Lowering):
             found.setdefault(key, known)
             if known is not None and is_coded(known.type) and not carries(tree):
                 made = self._decoded(made, known)
+            if known is not None and _is_wide(known.type) and not carries(tree):
+                made = ours(exp.Cast(this=made, to=exp.DataType.build("bigint")))
             if known is not None and known.type.kind in EXACT and is_over_doubles(tree, key):
                 exact = self._as_given(made, known, child)
                 made = self._written(ops.cast(exact, FLOAT64), None)
@@ -397,9 +399,23 @@ class Values(Lowering):
         name = self._around.register(made, leaves)
         # A function of nothing would not know of how many rows its value is.
         written = call(name, *(self._given[one].copy() for one in leaves), *([] if leaves else [0]))
-        name = type_name(carried(made.type, self.rules.zone.label))
+        own = int_of(64) if made.type.kind is Kind.INT else made.type
+        name = type_name(carried(own, self.rules.zone.label))
         written.type = exp.DataType.build(name, dialect=Penstock)
         return written
+
+
+def _timestamp_diff(tree: exp.DateDiff) -> exp.Expr:
+    """``datediff(unit, from, to)``, whose times the parser makes dates: that is for days alone."""
+    later, earlier = tree.this.this, tree.expression.this
+    made = exp.TimestampDiff(this=later, expression=earlier, unit=tree.args["unit"])
+    made.type = exp.DataType.build("bigint")
+    return made
+
+
+def _is_wide(dtype: Type) -> bool:
+    """Whether an integer may need more than 64 bits, which functions of DuckDB do not take."""
+    return dtype.kind is Kind.INT and not INT64[0] <= dtype.lo <= dtype.hi <= INT64[1]
 
 
 def _comparable(a: Expr, b: Expr) -> tuple[Expr, Expr]:

@@ -166,5 +166,6 @@ class Commit:
             kind: {side: [StoredFile(**one) for one in own] for side, own in values[kind].items()}
             for kind in _KINDS
         }
-        waiting = [StoredFile(**one) for one in values.get("waiting", ())]
-        return Commit(**{**values, **read, "waiting": waiting})
+        read["waiting"] = tuple(StoredFile(**one) for one in values.get("waiting", ()))
+        read["closed"] = tuple(values.get("closed", (NEVER, NEVER)))
+        return Commit(**{**values, **read})

@@ -142,7 +142,8 @@ def names_in(query: str, names: Iterator[str]) -> list[str]:
 
 def on_tables(query: str, relations: dict[str, RelationTable]) -> pa.Table:
     given = {**STREAMS, **relations}
-    return penstock.sql(query, {name: given[name] for name in names_in(query, given)})
+    named = {name: given[name] for name in names_in(query, given)}
+    return penstock.sql(query, named, time_zone="UTC")
 
 
 def on_streams(query: str, relations: dict[str, RelationTable]) -> tuple[int, pa.Table]:
@@ -151,7 +152,7 @@ def on_streams(query: str, relations: dict[str, RelationTable]) -> tuple[int, pa
     given = {**{name: STREAMS[name].schema for name in streams}, **relations}
     own = {name: given[name] for name in names_in(query, given)}
     found = []
-    with penstock.stream(query, own, unique={"a": "id"}) as stream:
+    with penstock.stream(query, own, unique={"a": "id"}, time_zone="UTC") as stream:
         for first in range(0, ROWS, 30):
             for name in streams:
                 stream.push(name, STREAMS[name].slice(first, 30))

@@ -27,7 +27,7 @@ REFUSED_ON_STREAMS = {
     **dict.fromkeys(("007", "069", "078"), "a stream is joined with one other"),
     "061": "the join has no window",
     "040": "another join needs all rows",
-    "044": "CAST from timestamp",
+    "044": "the join has no window",
     "060": "not supported",
     "070": "DISTINCT needs all rows",
     "079": "GROUP BY is not supported in a subquery",

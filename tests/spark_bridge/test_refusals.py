@@ -40,7 +40,7 @@ REFUSED = {
     "no window": ("SELECT a.id FROM a JOIN b ON a.id < b.id", {}, QueryError, "no window"),
     "one table": (
         "SELECT name, count(*) FROM a GROUP BY name",
-        {"time": {"a": "t"}},
+        {"time": None},
         QueryError,
         "the query has one: group it in Spark itself",
     ),

@@ -119,13 +119,7 @@ def moved(tree: exp.Add | exp.Sub) -> exp.Expr:
 
 
 def date_diff(tree: exp.DateDiff) -> exp.Expr:
-    """``datediff(to, from)`` in days, or ``datediff(unit, from, to)``."""
-    if tree.args.get("unit") is not None:
-        # The parser makes dates of both, which is for days alone.
-        later, earlier = tree.this.this, tree.expression.this
-        return timestamp_diff(
-            exp.TimestampDiff(this=later, expression=earlier, unit=tree.args["unit"])
-        )
+    """``datediff(to, from)`` in days."""
     days = exp.Literal.string("day")
     return call("date_diff", days, as_date(tree.expression), as_date(tree.this))
 

@@ -16,7 +16,7 @@ from ...query.options import QueryOptions
 from ..calls import call, is_ours
 from ..carried import Known
 from ..computing import Computing
-from ..parts import NoJoinError
+from ..parts import NoJoinError, PartError
 from ..values import Register
 from . import grouping, nested, numbers, patterns, times
 from .macros import compute_once
@@ -77,7 +77,12 @@ def to_duckdb(
     made = tree.copy()
     for select in made.find_all(exp.Select):
         grouping.name_keys(select)
-    outputs = Computing(schemas, options, register).query(made)
+    try:
+        outputs = Computing(schemas, options, register).query(made)
+    except PenstockError:
+        raise
+    except MALFORMED:
+        raise PartError("a function lacks an argument, or has one of another kind") from None
     made = _rewritten(made)
     compute_once(made)
     return text_of(made), outputs
