@@ -155,6 +155,7 @@ def type_of_engines(
     named : Known, optional
         By the parser.
     """
+    first = parts.get("this")
     if isinstance(tree, _COUNTS):
         return _COUNT
     if isinstance(tree, exp.Quantile) and not tree.args["quantile"].is_number:
@@ -168,7 +169,6 @@ def type_of_engines(
         return known_as(pa.int64())
     if isinstance(tree, exp.ArraySize):
         return known_as(pa.int32())
-    first = parts.get("this")
     if isinstance(tree, exp.Sum):
         if first is None or first.type.kind not in (Kind.INT, Kind.DECIMAL):
             return _FLOAT if first is not None and first.type.is_float else first
