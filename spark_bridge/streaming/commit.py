@@ -166,6 +166,6 @@ class Commit:
             kind: {side: [StoredFile(**one) for one in own] for side, own in values[kind].items()}
             for kind in _KINDS
         }
-        read["waiting"] = tuple(StoredFile(**one) for one in values.get("waiting", ()))
-        read["closed"] = tuple(values.get("closed", (NEVER, NEVER)))
-        return Commit(**{**values, **read})
+        waiting = tuple(StoredFile(**one) for one in values.get("waiting", ()))
+        closed = tuple(values.get("closed", (NEVER, NEVER)))
+        return Commit(**{**values, **read, "waiting": waiting, "closed": closed})
