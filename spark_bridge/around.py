@@ -248,10 +248,6 @@ class _Spark:
             table.set("alias", exp.TableAlias(this=exp.to_identifier(alias, quoted=True)))
         return made.sql(dialect=Penstock)
 
-    def calls(self, text: str) -> Mapping[str, str]:
-        """Spark computes all of it."""
-        return {}
-
     def pairs(self, part: Joined) -> int | None:
         """Not known without a job: joins are run as they are written."""
         return None

@@ -21,7 +21,10 @@ _MOST = 10**38 - 1
 
 
 def function_of(made: Expr, leaves: tuple[Expr, ...], zone: str) -> Callable[..., pa.Array]:
-    """What evaluates an expression: of an array for each of its columns, or of one for none."""
+    """Return the function that evaluates an expression, of an array for each of its columns.
+
+    An expression without columns takes one array, which says how many rows there are.
+    """
     returns = carried(made.type, zone)
     target = returns if is_coded(made.type) else _in_unit(returns, made.type)
 

@@ -31,6 +31,7 @@ from .computed import function_of, returned, sent
 USERS = "ps_udf_"
 #: What the names of Penstock's expressions begin with.
 COMPUTED = "ps_computed_"
+_CALLED = re.compile(rf"\b{COMPUTED}\d+\b", re.IGNORECASE)
 #: Whatever a text says: no file, extension or Python variable is read, nothing is spilled to disk.
 _LOCKED = {
     "enable_external_access": False,
@@ -97,9 +98,14 @@ class RelationalEngine:
         return self._computed.setdefault((made, leaves), f"{COMPUTED}{len(self._computed)}")
 
     def calls(self, text: str) -> dict[str, str]:
-        """What functions in a text compute that :meth:`computed` named."""
-        found = {name: made for (made, _), name in self._computed.items() if _calls(text, name)}
-        return {name: show(made).replace(f"{ARGUMENT}.", "") for name, made in found.items()}
+        """Return the expressions that functions in a text compute, by their names."""
+        called = self._called(text)
+        return {name: show(made).replace(f"{ARGUMENT}.", "") for name, (made, _) in called.items()}
+
+    def _called(self, text: str) -> dict[str, tuple[Expr, tuple[Expr, ...]]]:
+        """Return the expressions that a text calls, with their columns, by their names."""
+        names = {name.lower() for name in _CALLED.findall(text)}
+        return {name: own for own, name in self._computed.items() if name in names}
 
     def note_outputs(self, text: str, outputs: Mapping[str, Known | None]) -> None:
         """Note which types the columns of a query have."""
@@ -159,9 +165,9 @@ class RelationalEngine:
                 self._connection.unregister(name)
 
     def _define(self, text: str) -> None:
-        """Define the macros that a query calls."""
-        for (made, leaves), name in self._computed.items():
-            if name not in self._known and _calls(text, name):
+        """Define the expressions and macros that a query calls."""
+        for name, (made, leaves) in self._called(text).items():
+            if name not in self._known:
                 self._known.add(name)
                 self._add_computed(name, made, leaves)
         for statement in definitions(text, self._known):
@@ -173,7 +179,7 @@ class RelationalEngine:
         _create(self._connection, name, run, takes, carried(made.type, self._zone.label))
 
     def _heard(self, run: Callable[..., pa.Array]) -> Callable[..., pa.Array]:
-        """The same function, of which the first error is kept."""
+        """Return the same function, whose errors are kept."""
 
         def heard(*arrays: pa.Array) -> pa.Array:
             try:
@@ -209,10 +215,6 @@ def _readable(table: pa.Table, text: str) -> pa.Table:
                 "cast it before, to a decimal of at most 38 digits or a float of 32 or 64 bits"
             )
     return table.drop_columns([field.name for field in unread])
-
-
-def _calls(text: str, name: str) -> bool:
-    return re.search(rf"\b{name}\b", text, re.IGNORECASE) is not None
 
 
 def _first_line(error: Exception) -> str:

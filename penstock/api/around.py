@@ -42,6 +42,8 @@ Columns = pa.Schema | RelationTable
 
 #: Runs a query of Penstock's: its text, tables and options.
 RunJoin = Callable[[str, Mapping[str, Table], QueryOptions], pa.Table]
+#: Told of a part of a query, the tables that it reads, and what its text calls.
+Tell = Callable[[Part, Mapping[str, Table], Mapping[str, str]], None]
 #: Opens a running query of Penstock's: its text, schemas and options.
 OpenJoin = Callable[
     [str, Mapping[str, Columns], QueryOptions], JoinStream | GroupStream | LookupStream
@@ -56,7 +58,7 @@ def run_parts(
     options: QueryOptions,
     join: RunJoin,
     why: QueryError,
-    tell: Callable[[Part, Mapping[str, Table]], None] = lambda part, reads: None,
+    tell: Tell | None = None,
 ) -> pa.Table:
     """Run a query in parts.
 
@@ -67,7 +69,8 @@ def run_parts(
     why : QueryError
         Why the query is not one join: raised where its parts are wrong, too.
     tell : callable, optional
-        Told of each part, and of the tables that it reads, before it runs.
+        Told of each part before it runs, of the tables that it reads, and of the expressions that
+        functions in its text compute, by their names.
 
     Raises
     ------
@@ -87,7 +90,8 @@ def run_parts(
         made = dict(tables)
         for part in found.parts:
             reads = {name: made[name] for name in part.reads}
-            tell(part, reads)
+            if tell is not None:
+                tell(part, reads, engine.calls(part.text))
             with found.words.spoken():
                 if isinstance(part, Relational):
                     made[part.name] = engine.run(part.text, without_relations(reads))
@@ -283,9 +287,6 @@ class _DuckDB:
         text, outputs = to_duckdb(made, schemas, self._options, self._engine.computed)
         self._engine.note_outputs(text, outputs)
         return text
-
-    def calls(self, text: str) -> Mapping[str, str]:
-        return self._engine.calls(text)
 
     def pairs(self, part: Joined) -> int | None:
         if any(name not in self._tables for name in part.reads):

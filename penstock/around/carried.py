@@ -13,6 +13,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from ..errors import SchemaError
+from ..expr.vector import fits_int64
 from ..query.aggregates import sum_type
 from ..types import FLOAT64, INT64, TIMESTAMPS, Kind, Type, from_arrow, int_of
 
@@ -64,17 +65,13 @@ def carried(dtype: Type, zone: str = "UTC") -> pa.DataType:
     """The Arrow type in which values of a type travel."""
     if dtype.kind in _PLAIN:
         return _PLAIN[dtype.kind]
-    is_wide = dtype.lo < INT64[0] or dtype.hi > INT64[1]
-    if dtype.kind is Kind.DECIMAL or (is_wide and not dtype.unit):
+    if dtype.kind is Kind.DECIMAL or not (dtype.unit or fits_int64(dtype.lo, dtype.hi)):
         digits = max(len(str(abs(one))) for one in (dtype.lo, dtype.hi))
         digits = min(max(digits, dtype.scale, 1), _MOST_DIGITS)
         return pa.decimal128(digits, dtype.scale if dtype.kind is Kind.DECIMAL else 0)
     if dtype.kind is Kind.INT or is_coded(dtype):
         return pa.int64()
-    return pa.timestamp(
-        "us" if dtype.kind is Kind.TIMESTAMP else dtype.unit,
-        zone if dtype.kind is Kind.TIMESTAMP else None,
-    )
+    return pa.timestamp("us", zone) if dtype.kind is Kind.TIMESTAMP else time_type(dtype, zone)
 
 
 def time_type(dtype: Type, zone: str) -> pa.DataType:
@@ -191,7 +188,7 @@ def _field(outer: Known | None, name: str) -> Known | None:
 
 
 def element_of(of: Known | None) -> Known | None:
-    """What is known of the elements of a list."""
+    """Return the type of the elements of a list; None if it is not known."""
     arrow = None if of is None else of.arrow
     is_list = arrow is not None and (pa.types.is_list(arrow) or pa.types.is_large_list(arrow))
     element = known_as(arrow.value_type) if is_list and arrow is not None else None

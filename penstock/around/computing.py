@@ -38,13 +38,12 @@ class Computing:
     def __init__(
         self, schemas: Mapping[str, pa.Schema], options: QueryOptions, register: Register
     ) -> None:
-        self._schemas, self._options = schemas, options
-        self.register = register
+        self._schemas, self.register = schemas, register
         self.rules = TimeRules(zone_of(options.time_zone or "UTC"))
         self.functions = options.functions or {}
 
     def query(self, tree: exp.Expr, outer: Level | None = None) -> dict[str, Known | None]:
-        """Rewrite a query in place; what is known of its output columns."""
+        """Rewrite a query in place; return the types of its columns, None where not known."""
         if isinstance(tree, exp.Subquery):
             return self.query(tree.this, outer)
         if isinstance(tree, exp.SetOperation):
@@ -99,7 +98,7 @@ class Computing:
     def _united(
         self, tree: exp.SetOperation, place: int, known: tuple[Known | None, Known | None]
     ) -> Known | None:
-        """Bring a column of two queries to one type; what is known of it."""
+        """Bring a column of two queries to one type, and return that; None if it is not known."""
         types = [one.type for one in known if one is not None]
         if len(types) < 2 or any(one.is_text or one.kind is Kind.OTHER for one in types):
             return None

@@ -1,4 +1,4 @@
-"""Whose an expression around joins is: Penstock's, or DuckDB's.
+"""Tells which expressions around joins Penstock computes, and which DuckDB.
 
 Numbers, decimals, truth values and times are Penstock's; texts, nested values, and what is of
 several rows, are DuckDB's.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol
 
 import pyarrow as pa
@@ -97,8 +97,6 @@ class Relational:
         gives at most a row, whatever the others are.
     closing : Closing, optional
         Of groups of a stream's rows: when one is complete.
-    calls : mapping of str to str
-        What functions in the text compute that are Penstock's expressions, by their names.
     """
 
     name: str
@@ -106,7 +104,6 @@ class Relational:
     reads: tuple[str, ...]
     needs_all: str
     closing: Closing | None = None
-    calls: Mapping[str, str] = field(default_factory=dict)
 
 
 Part = Joined | Relational
@@ -207,10 +204,6 @@ class Surrounding(Protocol):
         QueryError
             Something in it would not have Spark's values.
         """
-        ...
-
-    def calls(self, text: str) -> Mapping[str, str]:
-        """What functions in a text compute that are Penstock's expressions, by their names."""
         ...
 
     def pairs(self, part: Joined) -> int | None:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import pyarrow as pa
 from sqlglot import exp
 
+from ..query.window_function import is_session, is_window
 from .calls import call
 from .parts import OF_GROUPS, Joined, Part
 from .sides import Outputs, aliases_in
@@ -16,12 +17,12 @@ def rising(key: exp.Expr, column: str) -> exp.Expr | None:
     """A key of groups as a value that rises with a column; None if it does not."""
     if isinstance(key, exp.Column):
         return key if key.name == column else None
-    is_window = isinstance(key, exp.Anonymous) and key.name.lower() == "window"
+    in_window = is_window(key)
     if isinstance(key, exp.Dot) and isinstance(key.this, exp.Anonymous):
         return rising(key.this, column)
-    time = key.expressions[0] if is_window else key.this
+    time = key.expressions[0] if in_window else key.this
     is_column = isinstance(time, exp.Column) and time.name == column
-    if is_window and is_column:
+    if in_window and is_column:
         if slides(key):
             return None
         return exp.Dot(this=key.copy(), expression=exp.to_identifier("start"))
@@ -30,9 +31,8 @@ def rising(key: exp.Expr, column: str) -> exp.Expr | None:
 
 def slides(tree: exp.Expr) -> bool:
     """Whether an expression is a call of ``window(time, size, slide)`` whose windows overlap."""
-    is_window = isinstance(tree, exp.Anonymous) and tree.name.lower() == "window"
     sizes = tree.expressions[1:]
-    return is_window and len(sizes) > 1 and sizes[0] != sizes[1]
+    return is_window(tree) and len(sizes) > 1 and sizes[0] != sizes[1]
 
 
 def put_items(select: exp.Select, alias: str, inner: exp.Select) -> None:
@@ -64,10 +64,6 @@ def gives_all(tree: exp.Query, part: Part, schemas: Mapping[str, pa.Schema]) -> 
     given = [(c.text("table"), c.name) for c in (one.unalias() for one in tree.expressions)]
     wanted = [(part.name, name) for name in schemas[part.name].names]
     return tree.args["from_"].this.name == part.name and given == wanted
-
-
-def is_session(tree: exp.Expr) -> bool:
-    return isinstance(tree, exp.Anonymous) and tree.name.lower() == "session_window"
 
 
 def with_ends(tree: exp.Expr) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from .shapes import is_session, needs_all, put_items, slides
+from ..query.window_function import is_session
+from .shapes import needs_all, put_items, slides
 from .sides import said
 
 

@@ -22,20 +22,14 @@ from ..query.rewriting import (
     without_filters,
     without_with,
 )
+from ..query.window_function import is_session
 from .clocks import Clocks
 from .given import check_fields, check_names, check_size, name_tables, with_values
 from .nearest import rank_nearest
 from .ordering import order_joins, relations_last
 from .parts import Closing, Joined, Part, PartError, Relational, Split, Surrounding, refuse_unused
 from .qualified import is_unread, output_names, qualified
-from .shapes import (
-    add_needed,
-    equates,
-    gives_all,
-    is_session,
-    needs_all,
-    with_ends,
-)
+from .shapes import add_needed, equates, gives_all, needs_all, with_ends
 from .sides import (
     ComputedBefore,
     JoinSide,
@@ -157,7 +151,7 @@ class _Splitter:
         closing = None if self.ends else self._closing(tree)
         name = name_of(f"rows of {' and '.join(reads)}", self.schemas)
         text = self.engine.written(tree, self.schemas)
-        part = Relational(name, text, reads, needs_all(tree), closing, self.engine.calls(text))
+        part = Relational(name, text, reads, needs_all(tree), closing)
         return self._add(part, self.engine.relational(part, self.schemas))
 
     def _closing(self, tree: exp.Query) -> Closing | None:

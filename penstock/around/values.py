@@ -20,13 +20,14 @@ from ..expr.node import Expr, Op, node, walk
 from ..expr.ops import ExprTypeError
 from ..expr.ops.align import EXACT, to_unit
 from ..expr.ops.infer import typed
+from ..expr.vector import fits_int64
 from ..query.dialect import Penstock, beyond, refused
 from ..query.expressions import Lowering
 from ..query.operators import members
 from ..query.scope import Scope
 from ..query.time_rules import TimeRules
-from ..query.window_function import is_window, read_span
-from ..types import BOOL, FLOAT64, INT64, Kind, Type, int_of, integer
+from ..query.window_function import is_session, is_window, read_span
+from ..types import BOOL, FLOAT64, Kind, Type, int_of, integer
 from ..user_functions import Udf
 from .calls import call, ours
 from .carried import (
@@ -56,7 +57,7 @@ from .evaluators import (
 )
 from .parts import NoJoinError
 from .qualified import type_name
-from .shapes import is_session, slides
+from .shapes import slides
 
 #: Evaluates an expression of columns for the engine: its name there, by the expression and the
 #: columns.
@@ -84,7 +85,7 @@ class QueryRewriter(Protocol):
     register: Register
 
     def query(self, tree: exp.Expr, outer: Level | None = None) -> dict[str, Known | None]:
-        """Rewrite a query in place; what is known of its output columns."""
+        """Rewrite a query in place; return the types of its columns, None where not known."""
         ...
 
 
@@ -116,7 +117,7 @@ class Level:
     names: dict[str, Known | None] = field(default_factory=dict)
 
     def column(self, tree: exp.Column) -> Known | None:
-        """What is known of a column; None if nothing is."""
+        """Return the type of a column; None if it is not known."""
         level: Level | None = self
         while level is not None:
             if tree.table in level.tables:
@@ -139,10 +140,10 @@ class Values(Lowering):
     def __init__(self, level: Level, around: QueryRewriter) -> None:
         super().__init__(Scope(()), {}, around.functions, around.rules)
         self.level, self._around = level, around
-        #: What DuckDB computes, or has as a column: by the expression that stands for it.
-        self._given: dict[Expr, exp.Expr] = {}
-        self._names: dict[str, Expr] = {}
-        self._known: dict[Expr, Known] = {}
+        #: Columns, and values that DuckDB computes, by the expressions that stand for them.
+        self._arguments: dict[Expr, tuple[exp.Expr, Known]] = {}
+        #: These expressions, by the text of what they stand for.
+        self._by_text: dict[str, Expr] = {}
         # By the id of a tree, which is kept, as what is lowered: a tree whose type is not known is
         # asked for twice, and so would each in it.
         self._natives: dict[int, tuple[exp.Expr, exp.Expr, Known | None]] = {}
@@ -150,7 +151,7 @@ class Values(Lowering):
     # -- values ------------------------------------------------------------------------------------
 
     def rewritten(self, tree: exp.Expr) -> tuple[exp.Expr, Known | None]:
-        """An expression with calls of Penstock's in it, and what is known of its value."""
+        """Return an expression with calls of Penstock's in it, and its type, None if not known."""
         if isinstance(tree, exp.Column) and not self._key(tree):
             return tree, self._known_column(tree)
         if isinstance(tree, exp.Paren):
@@ -169,7 +170,8 @@ class Values(Lowering):
             return self._native(tree)
         if made.type.kind is Kind.DURATION and made.type.unit == "D":
             made = to_unit(made, "s")  # Arrow has no durations of days
-        return self._written(made, tree), self._known.get(made) or Known(made.type)
+        known = self._arguments[made][1] if made in self._arguments else Known(made.type)
+        return self._written(made, tree), known
 
     def tested(self, tree: exp.Expr) -> exp.Expr:
         """A condition: comparisons of columns stay so, as DuckDB joins by them."""
@@ -193,10 +195,10 @@ class Values(Lowering):
         return self.rewritten(tree)[0]
 
     def _reads(self, made: Expr) -> bool:
-        return any(one in self._given for one in walk(made))
+        return any(one in self._arguments for one in walk(made))
 
     def elements(self, tree: exp.Expr) -> Known | None:
-        """Rewrite a list in its place; what is known of its elements."""
+        """Rewrite a list in its place; return the type of its elements, None if it is not known."""
         made, known = self.rewritten(tree)
         if made is not tree:
             tree.replace(made)
@@ -299,7 +301,7 @@ class Values(Lowering):
         return keys.get(tree.sql(dialect=Penstock))
 
     def _hole(self, tree: exp.Expr) -> Expr:
-        """What stands for a value that DuckDB computes."""
+        """Return the argument that stands for a value that DuckDB computes."""
         made, known = self._native(tree)
         return self._as_given(made, known, tree)
 
@@ -307,11 +309,12 @@ class Values(Lowering):
         if known is None or (known.type.kind is Kind.OTHER and not isinstance(tree, exp.Column)):
             raise beyond("its type is not known: CAST it to the type that it has", tree)
         text = made.sql(dialect=Penstock)
-        if text not in self._names:
-            column = ops.column(ARGUMENT, text, known.type)
-            self._names[text], self._known[column] = column, known
-            self._given[column] = made if isinstance(made, exp.Column) else _cast(made, known)
-        return self._names[text]
+        if text not in self._by_text:
+            argument = ops.column(ARGUMENT, text, known.type)
+            value = made if isinstance(made, exp.Column) else _cast(made, known)
+            self._by_text[text] = argument
+            self._arguments[argument] = value, known
+        return self._by_text[text]
 
     # -- what DuckDB computes ----------------------------------------------------------------------
 
@@ -332,7 +335,7 @@ class Values(Lowering):
         return made, type_of_engines(made, own, self._named(tree))
 
     def inside(self, tree: exp.Expr) -> dict[str, Known | None]:
-        """Rewrite the parts of an expression in place; what is known of each, by its argument."""
+        """Rewrite the parts of an expression in place; return their types by argument."""
         found: dict[str, Known | None] = {}
         for child in list(tree.iter_expressions()):
             if isinstance(child, AS_WRITTEN):
@@ -375,7 +378,7 @@ class Values(Lowering):
         return found
 
     def _lambda(self, tree: exp.Lambda, of: Known | None) -> None:
-        """Rewrite what a function computes of each element of a list."""
+        """Rewrite the value that a function of lists computes for each element."""
         names = [one.name for one in tree.expressions]
         element = element_of(of)
         known = {names[0]: element} if len(names) == 1 else {}
@@ -391,14 +394,15 @@ class Values(Lowering):
 
     def _written(self, made: Expr, tree: exp.Expr | None) -> exp.Expr:
         """The column, constant or call that gives DuckDB an expression's value."""
-        if made in self._given:
-            return self._given[made].copy()
+        if made in self._arguments:
+            return self._arguments[made][0].copy()
         if made.is_const and isinstance(tree, exp.Literal | exp.Neg | exp.Null | exp.Boolean):
             return tree
-        leaves = tuple(one for one in walk(made) if one in self._given)
+        leaves = tuple(one for one in walk(made) if one in self._arguments)
         name = self._around.register(made, leaves)
         # A function of nothing would not know of how many rows its value is.
-        written = call(name, *(self._given[one].copy() for one in leaves), *([] if leaves else [0]))
+        arguments = [self._arguments[one][0].copy() for one in leaves]
+        written = call(name, *(arguments or [0]))
         own = int_of(64) if made.type.kind is Kind.INT else made.type
         name = type_name(carried(own, self.rules.zone.label))
         written.type = exp.DataType.build(name, dialect=Penstock)
@@ -415,12 +419,12 @@ def _timestamp_diff(tree: exp.DateDiff) -> exp.Expr:
 
 def _is_wide(dtype: Type) -> bool:
     """Whether an integer may need more than 64 bits, which functions of DuckDB do not take."""
-    return dtype.kind is Kind.INT and not INT64[0] <= dtype.lo <= dtype.hi <= INT64[1]
+    return dtype.kind is Kind.INT and not fits_int64(dtype.lo, dtype.hi)
 
 
 def _comparable(a: Expr, b: Expr) -> tuple[Expr, Expr]:
     """Two times of which one may need more than 64 bits, as the integers that they are."""
-    if not a.type.unit or all(INT64[0] <= x.type.lo <= x.type.hi <= INT64[1] for x in (a, b)):
+    if not a.type.unit or all(fits_int64(one.type.lo, one.type.hi) for one in (a, b)):
         return a, b
 
     def counted(made: Expr) -> Expr:
@@ -440,7 +444,7 @@ def _cast(tree: exp.Expr, known: Known) -> exp.Expr:
 
 
 def _write_order(tree: exp.Ordered) -> None:
-    """Write what an order without words means."""
+    """Write ASC and NULLS FIRST where an order leaves them out."""
     desc = bool(tree.args.get("desc"))
     tree.set("desc", desc)
     if tree.args.get("nulls_first") is None:

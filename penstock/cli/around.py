@@ -16,7 +16,7 @@ from penstock.host.join.lookup.source import RelationTable, relation_of, without
 from ..api.around import Table, columns_of, made_of, run_parts
 from ..api.lookups import table_with_relation
 from ..api.tables import sql
-from ..around.parts import Joined, Part, Relational
+from ..around.parts import Joined, Part
 from ..errors import QueryError
 from ..plan.group_query import GroupQuery, lookup_of
 from ..plan.lookup import LookupPlan
@@ -85,7 +85,7 @@ def explain_parts(
     run_parts(asked.query, tables, chosen, join, why, _show_part)
 
 
-def _show_part(part: Part, reads: Mapping[str, Table]) -> None:
+def _show_part(part: Part, reads: Mapping[str, Table], calls: Mapping[str, str]) -> None:
     """Print which engine runs a part of a query, over what."""
     heading(part.name)
     line("engine", "Penstock" if isinstance(part, Joined) else "DuckDB")
@@ -93,7 +93,7 @@ def _show_part(part: Part, reads: Mapping[str, Table]) -> None:
         is_stored = isinstance(table, RelationTable)
         line("looks up" if is_stored else "reads", f"{name}, {_size(table)}")
     line("text", part.text)
-    for name, expression in part.calls.items() if isinstance(part, Relational) else ():
+    for name, expression in calls.items():
         line(name, expression)
 
 

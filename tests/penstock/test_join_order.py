@@ -68,7 +68,7 @@ def test_the_join_with_the_fewest_pairs_comes_first(name: str, first: str) -> No
         QueryOptions(time=TIME),
         lambda text, given, options: penstock.sql(text, given, time=options.time),
         QueryError("it has no parts"),
-        lambda part, reads: told.append(part),
+        lambda part, reads, calls: told.append(part),
     )
     joins = [set(part.reads) for part in told if isinstance(part, Joined)]
     assert joins[0] == set(first)

@@ -1,0 +1,97 @@
+"""Values around a join are Penstock's, whatever clause stands beside them."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+import pyarrow as pa
+import pytest
+
+import penstock
+
+NANOS = [-1, 1_700_000_000_000_000_001, 1_700_000_000_000_000_003]
+TABLE = pa.table(
+    {
+        "id": pa.array([1, 2, 3], pa.uint32()),
+        "n": pa.array(NANOS).cast(pa.timestamp("ns")),
+        "z": pa.array(NANOS).cast(pa.timestamp("ns", "UTC")),
+        "k": pa.array([5, 0, None]),
+    }
+)
+#: What is asked of the rows in the order of ``id``, and what comes; times as counts of their unit.
+VALUES = {
+    "n - TIMESTAMP_NTZ '1970-01-01'": NANOS,
+    "n + INTERVAL 1 SECOND": [one + 10**9 for one in NANOS],
+    "date_trunc('second', z)": [-(10**9), 1_700_000_000 * 10**9, 1_700_000_000 * 10**9],
+    "n > TIMESTAMP_NTZ '2023-11-14 22:13:20.000000002'": [False, False, True],
+    "year(n)": [1969, 2023, 2023],
+    "to_date(n)": [-1, 19_675, 19_675],
+    "id - 2": [-1, 0, 1],
+    "k % k": [0, None, None],
+    "sum(k) OVER (ORDER BY n ROWS BETWEEN 1 PRECEDING AND CURRENT ROW)": [5, 5, 0],
+    "n - lag(n) OVER (ORDER BY id)": [None, NANOS[1] - NANOS[0], 2],
+}
+
+
+def plain(column: pa.ChunkedArray) -> list:
+    """Times as counts of their unit."""
+    dtype = column.type
+    if pa.types.is_date32(dtype):
+        return column.cast(pa.int32()).to_pylist()
+    return (column.cast(pa.int64()) if pa.types.is_temporal(dtype) else column).to_pylist()
+
+
+@pytest.mark.parametrize("value", VALUES)
+def test_values(value: str) -> None:
+    rows = penstock.sql(f"SELECT {value} AS v FROM a ORDER BY id", {"a": TABLE})
+    assert plain(rows["v"]) == VALUES[value]
+
+
+@pytest.mark.parametrize("size", ["'20 seconds', '10 seconds'", "'10 seconds'"])
+def test_windows_of_nanoseconds(size: str) -> None:
+    window = f"window(n, {size})"
+    query = f"SELECT {window}.start AS w, count(DISTINCT id) AS c FROM a GROUP BY {window}"
+    rows = penstock.sql(query, {"a": TABLE})
+    last = {-10 * 10**9: 1, 1_700_000_000 * 10**9: 2}
+    wanted = last | ({one - 10 * 10**9: n for one, n in last.items()} if "20" in size else {})
+    assert dict(zip(plain(rows["w"]), rows["c"].to_pylist(), strict=True)) == wanted
+
+
+def test_windows_of_integers() -> None:
+    query = "SELECT window(k, 5).start AS w, count(DISTINCT id) AS c FROM a GROUP BY window(k, 5)"
+    rows = penstock.sql(query, {"a": TABLE}).to_pylist()
+    assert sorted(map(repr, rows)) == ["{'w': 0, 'c': 1}", "{'w': 5, 'c': 1}"]
+
+
+def test_hours_over_a_change_of_daylight_saving() -> None:
+    start = dt.datetime(2024, 3, 9, 17, 30, tzinfo=dt.UTC)  # 12:30 in New York, a day before
+    events = pa.table({"t": pa.array([start], pa.timestamp("us", "America/New_York"))})
+    query = "SELECT t + INTERVAL 36 HOURS AS w, date_trunc('month', t) AS m FROM e ORDER BY t"
+    (row,) = penstock.sql(query, {"e": events}, time_zone="America/New_York").to_pylist()
+    assert row["w"] == start + dt.timedelta(hours=24) + dt.timedelta(hours=11)
+    assert row["m"] == dt.datetime(2024, 3, 1, 5, tzinfo=dt.UTC)
+
+
+def test_counts_of_conditions_are_numbers() -> None:
+    query = "SELECT count_if(k > 9) AS c, count(DISTINCT k) AS d FROM a"
+    rows = penstock.sql(query, {"a": TABLE})
+    assert rows.schema.field("c").type == pa.int64()
+    assert rows.to_pylist() == [{"c": 0, "d": 2}]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "days"), [(pa.uint32(), "5"), (pa.date32(), "INTERVAL 5 DAYS")], ids=str
+)
+def test_groups_of_streams_by_times_without_a_clock(dtype: pa.DataType, days: str) -> None:
+    rows = pa.table({"t": pa.array([1, 3], pa.int32()).cast(dtype)})
+    query = (
+        f"SELECT a.t, count(b.t) AS n FROM a LEFT JOIN b ON b.t BETWEEN a.t - {days} AND a.t "
+        "GROUP BY a.t"
+    )
+    disorder = {"disorder": 10} if pa.types.is_integer(dtype) else {}
+    schemas = {"a": rows.schema, "b": rows.schema}
+    with penstock.stream(query, schemas, time={"a": "t", "b": "t"}, **disorder) as stream:
+        for name in "ab":
+            stream.push(name, rows)
+        found = pa.concat_tables([stream.poll(), stream.close()])
+    assert sorted(found["n"].to_pylist()) == [1, 2]
