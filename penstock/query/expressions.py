@@ -73,6 +73,7 @@ class Lowering:
         self._lowered: dict[int, tuple[exp.Expr, Expr]] = {}
         # Whoever tries the parts of a tree asks for each of them again.
         self._refused: dict[int, tuple[exp.Expr, PenstockError]] = {}
+        self._window_times: dict[Expr, None] = {}
 
     def lower(self, tree: exp.Expr) -> Expr:
         """Lower a SQL expression.
@@ -296,7 +297,14 @@ class Lowering:
 
     def window(self, tree: exp.Anonymous) -> Tumbling:
         """Read a call of ``window``."""
-        return read_window(tree, self.window_argument, self.in_unit_of)
+        window = read_window(tree, self.window_argument, self.in_unit_of)
+        self._window_times[window.time] = None
+        return window
+
+    def timed(self) -> tuple[Expr, ...]:
+        """Conditions on the rows: as in Spark, one without a time is in no window."""
+        times = (time for time in self._window_times if time.type.nullable)
+        return tuple(ops.not_(ops.is_null(time)) for time in times)
 
     def _equal_windows(self, tree: exp.EQ) -> Expr:
         """Lower ``window(l.t, ...) = window(r.t, ...)``."""
@@ -307,7 +315,8 @@ class Lowering:
                 "'10 seconds'); compare window(...).start with a time",
                 tree,
             )
-        a, b = equal_windows(self.window(calls[0]), self.window(calls[1]), tree)
+        windows = [read_window(call, self.window_argument, self.in_unit_of) for call in calls]
+        a, b = equal_windows(*windows, tree)
         return ops.eq(*self.rules.alike(a, b))
 
     def session(self, tree: exp.Expr) -> tuple[Expr, Expr]:

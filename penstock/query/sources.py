@@ -152,10 +152,11 @@ class SourceReader:
         lowering = self.lowering(scope)
         where = select.args.get("where")
         condition = ops.TRUE if where is None else lowering.condition(where.this)
+        columns = dict(select_columns(select, lowering, scope))
         return replace(
             inner,
             alias=tree.alias,
-            columns=dict(select_columns(select, lowering, scope)),
-            filter=ops.and_(inner.filter, condition),
+            columns=columns,
+            filter=ops.and_(inner.filter, condition, *lowering.timed()),
             rows=tree.meta.get(ROWS, inner.rows),
         )

@@ -114,13 +114,17 @@ def read_statement(
     aggregation, windows = read_aggregation(tree, after) if groups else (None, ())
     if aggregation is not None and joins and not looks_up:
         check_joined(aggregation, tree)
+    select = () if groups else select_columns(tree, after, visible)
+    timed = after.timed() + (lowering.timed() if kind is JoinKind.INNER else ())
+    if groups and (looks_up or len(sources) < 2):
+        timed = ()  # such groups count the rows that they leave out
     return Statement(
         sources,
         kind,
         scope,
         conditions,
-        wheres,
-        () if groups else select_columns(tree, after, visible),
+        (*wheres, *timed),
+        select,
         tuple(sorted(reader.declared.items())),
         aggregation,
         windows,

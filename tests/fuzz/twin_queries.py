@@ -124,6 +124,7 @@ FORMS: dict[str, tuple[str, ...]] = {
         "CAST({instant} AS TIMESTAMP_NTZ)",
         "greatest({clock}, {clock})",
         "({clock} + {span})",
+        "window({clock}, '10 minutes').end",
     ),
     "instant": (
         "({instant} + INTERVAL SPAN)",
@@ -136,6 +137,7 @@ FORMS: dict[str, tuple[str, ...]] = {
         "timestamp_seconds({int})",
         "least({instant}, {instant})",
         "({instant} - {span})",
+        "window({instant}, '1 day').start",
     ),
     "span": (
         "({clock} - {clock})",
@@ -265,6 +267,15 @@ class Query:
     @property
     def is_unique(self) -> bool:
         return "a.id" in map(str, self.keys or ())
+
+    @property
+    def has_windows(self) -> bool:
+        """Whether an expression leaves rows out, those that are in no window."""
+        return "window(" in self.text(where=None).replace("window(a.t,", "")
+
+    @property
+    def is_split(self) -> bool:
+        return self.where is not None and "window(" not in str(self.where)
 
     @property
     def has_ids(self) -> bool:

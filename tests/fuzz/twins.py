@@ -244,7 +244,7 @@ def pairs(query: Query, rng: Random) -> Iterator[tuple[str, Twin, Twin]]:
     if not query.is_grouped:
         if query.has_ids:
             yield "DISTINCT", plain, _distinct
-        if query.where is not None:
+        if query.is_split:
             yield "split predicate", lambda case: case.ask(case.query.text(where=None)), _split
             yield "predicate as a column", plain, _predicates
     elif query.is_over:
@@ -253,7 +253,7 @@ def pairs(query: Query, rng: Random) -> Iterator[tuple[str, Twin, Twin]]:
         yield "two workers", plain, lambda case: case.ask(case.query.text(), workers=2)
     if len(query.tables) < 3 and (not query.is_grouped or query.is_streamed):
         yield "stream", plain, lambda case: case.stream(case.query.text())
-    if len(query.columns) > 1:
+    if len(query.columns) > 1 and not query.has_windows:
         place = rng.randrange(len(query.columns))
         yield f"column {place} alone", lambda c: plain(c).select([place]), partial(_alone, place)
 

@@ -57,6 +57,15 @@ def test_windows_of_nanoseconds(size: str) -> None:
     assert dict(zip(plain(rows["w"]), rows["c"].to_pylist(), strict=True)) == wanted
 
 
+@pytest.mark.parametrize("around", ["{}", "{} ORDER BY 1"])
+@pytest.mark.parametrize("value", ["window(b.k, 5).start", "CASE WHEN a.id = 9 THEN 1 END"])
+@pytest.mark.parametrize("where", ["", " WHERE window(b.k, 5).start >= 0"])
+def test_a_pair_without_a_time_is_in_no_window(value: str, where: str, around: str) -> None:
+    query = f"SELECT a.id, {value} AS w FROM a LEFT JOIN b ON a.id = b.id AND a.n = b.n{where}"
+    rows = penstock.sql(around.format(query), {"a": TABLE, "b": TABLE}, time={"a": "n", "b": "n"})
+    assert sorted(rows["id"].to_pylist()) == ([1, 2] if "window" in value + where else [1, 2, 3])
+
+
 def test_windows_of_integers() -> None:
     query = "SELECT window(k, 5).start AS w, count(DISTINCT id) AS c FROM a GROUP BY window(k, 5)"
     rows = penstock.sql(query, {"a": TABLE}).to_pylist()
