@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+import numpy as np
 import pyarrow as pa
 
 from penstock.around.carried import Known, carried, is_coded, known_as
 from penstock.errors import DataError
 from penstock.expr.columns import evaluate_columns
 from penstock.expr.node import Expr
-from penstock.expr.vector import fits_int64
+from penstock.expr.vector import Vector, fits_int64, int_vector
 from penstock.types import Type
 
 from ..rows.columns import arrow_type, to_arrow, vector
@@ -35,6 +36,8 @@ def function_of(made: Expr, leaves: tuple[Expr, ...], zone: str) -> Callable[...
             for leaf, array in zip(leaves, arrays, strict=False)
         }
         value = evaluate_columns(made, columns, rows)
+        if not fits_int64(value.lo, value.hi):
+            value = _tight(value)
         if pa.types.is_decimal(target) and max(-value.lo, value.hi) > _MOST:
             raise DataError(
                 "a computed decimal needs more than 38 digits, which DuckDB does not have: CAST "
@@ -49,6 +52,12 @@ def function_of(made: Expr, leaves: tuple[Expr, ...], zone: str) -> Callable[...
         return found if found.type == returns else found.cast(returns)
 
     return run
+
+
+def _tight(value: Vector) -> Vector:
+    """The same integers with the bounds that they have, where a branch not taken may be wider."""
+    values = value.values if value.valid is None else np.where(value.valid, value.values, 0)
+    return int_vector(values, value.valid)
 
 
 def _in_unit(dtype: pa.DataType, of: Type) -> pa.DataType:

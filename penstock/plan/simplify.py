@@ -67,6 +67,8 @@ def _drop_identity(expr: Expr) -> Expr:
     args = expr.args
     if any(a.is_null_const for a in args) and expr.op not in (Op.LEAST, Op.GREATEST):
         return ops.const(None, expr.type)
+    if expr.op is Op.CAST and (args[0].type.lo, args[0].type.hi) == (expr.type.lo, expr.type.hi):
+        return _as(args[0], expr)
     if len(args) != 2:
         return expr
     a, b = args

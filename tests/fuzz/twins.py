@@ -32,7 +32,7 @@ from tests.penstock.kit.devices import InterpretingCpu
 DIGITS = 9
 #: Parts of messages that state a limit of docs/sql.md, by the twin that may meet it; "" is all.
 LIMITS = {
-    "": ("more than 38 digits",),
+    "": ("38 digits",),
     "stream": ("orders numbers, dates and times", "FILTER is not supported"),
     # Of rows that a predicate does not take, it is not computed.
     "split predicate": ("cannot be computed", "overflows", "64 bits"),

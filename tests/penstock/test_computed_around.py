@@ -47,6 +47,17 @@ def test_values(value: str) -> None:
     assert plain(rows["v"]) == VALUES[value]
 
 
+@pytest.mark.parametrize("around", ["{}", "{} ORDER BY 1"])
+def test_values_and_types_beside_a_join_and_around_it(around: str) -> None:
+    far = pa.array([253_402_300_799] * 3, pa.timestamp("s"))
+    wide = TABLE.append_column("far", far)
+    query = "SELECT CAST(a.id AS BIGINT) AS i, if(a.id > 9, b.far - (a.n - b.n), a.n) AS c FROM a"
+    query = around.format(f"{query} JOIN b ON a.n = b.n")
+    rows = penstock.sql(query, {"a": wide, "b": wide}, time={"a": "n", "b": "n"})
+    assert [str(one.type) for one in rows.schema] == ["int64", "timestamp[ns]"]
+    assert plain(rows["c"]) == NANOS
+
+
 @pytest.mark.parametrize("size", ["'20 seconds', '10 seconds'", "'10 seconds'"])
 def test_windows_of_nanoseconds(size: str) -> None:
     window = f"window(n, {size})"
