@@ -49,7 +49,13 @@ def function_of(made: Expr, leaves: tuple[Expr, ...], zone: str) -> Callable[...
                 "or a subquery in FROM, or compute in a coarser unit"
             )
         found = to_arrow(value, made.type, target)
-        return found if found.type == returns else found.cast(returns)
+        try:
+            return found if found.type == returns else found.cast(returns)
+        except pa.ArrowInvalid:
+            raise DataError(
+                f"a computed {made.type} is beyond 64 bits of microseconds, which DuckDB has; "
+                "leave such rows out with WHERE or a subquery in FROM"
+            ) from None
 
     return run
 

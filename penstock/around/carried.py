@@ -159,11 +159,6 @@ def type_of_engines(
         return known_as(pa.list_(pa.float64()))
     if isinstance(tree, _FLOATS):
         return _FLOAT
-    is_moved = isinstance(tree, exp.TimestampAdd | exp.Add | exp.Sub)
-    if is_moved and first is not None and first.type.kind in TIMESTAMPS:
-        return Known(first.type.in_unit("us"))
-    if isinstance(tree, exp.TimestampDiff):
-        return known_as(pa.int64())
     if isinstance(tree, exp.ArraySize):
         return known_as(pa.int32())
     if isinstance(tree, exp.Sum):

@@ -32,8 +32,8 @@ AROUND_CALLS = (exp.Window, exp.Filter, exp.WithinGroup, exp.IgnoreNulls)
 COMPARING = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ, exp.NullSafeNEQ)
 COMPARING += (exp.Between, exp.In, exp.Case, exp.If, exp.Coalesce, exp.Nullif, exp.Least)
 COMPARING += (exp.Greatest, exp.Is, exp.Cast, exp.TryCast, exp.StartsWith)
-#: What counts months, or days of the calendar, too.
-OF_CALENDAR = (exp.TimestampAdd, exp.TimestampDiff, exp.DateDiff)
+#: Functions of times, which may be written as text.
+OF_TIMES = (exp.TimestampAdd, exp.TimestampDiff, exp.TsOrDsAdd)
 
 
 def is_number_of_name(tree: exp.Expr) -> bool:
@@ -49,12 +49,6 @@ def is_cast_of_text(tree: exp.Expr) -> bool:
     is_constant = isinstance(tree.this, exp.Literal) and tree.this.is_string
     is_time = tree.to.is_type(*exp.DataType.TEMPORAL_TYPES)
     return tree.to.is_type(*exp.DataType.TEXT_TYPES) or (is_constant and not is_time)
-
-
-def is_of_months(tree: exp.Expr) -> bool:
-    """Whether a span has no length of its own."""
-    unit = str(tree.args.get("unit") or "").upper().rstrip("S")
-    return isinstance(tree, exp.Interval) and unit in ("MONTH", "QUARTER", "YEAR")
 
 
 def is_around(child: exp.Expr, tree: exp.Expr) -> bool:

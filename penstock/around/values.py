@@ -43,14 +43,13 @@ from .evaluators import (
     AROUND_CALLS,
     AS_WRITTEN,
     COMPARING,
-    OF_CALENDAR,
     OF_PENSTOCK,
     OF_SEVERAL_ROWS,
+    OF_TIMES,
     carries,
     is_around,
     is_cast_of_text,
     is_number_of_name,
-    is_of_months,
     is_of_text,
     is_over_doubles,
     is_test_of_null,
@@ -248,9 +247,8 @@ class Values(Lowering):
             return self.lower(_timestamp_diff(tree))
         if isinstance(tree, exp.Identifier):  # of an element, in a function of lists
             return self._as_given(tree, self.level.names.get(tree.name), tree)
-        is_sum = isinstance(tree, exp.Add | exp.Sub)
-        if is_sum and (is_of_months(tree.this) or is_of_months(tree.expression)):
-            return self._hole(tree)
+        if isinstance(tree, OF_TIMES):
+            tree = self._of_read_times(tree)
         try:
             made = super()._lower(tree)
         except BeyondError as error:
@@ -261,11 +259,23 @@ class Values(Lowering):
             is_engines = isinstance(tree, COMPARING) and any(
                 map(self._is_text, tree.iter_expressions())
             )
-            if is_engines or isinstance(tree, OF_CALENDAR):
+            if is_engines:
                 return self._hole(tree)
             raise
         if not isinstance(tree, exp.Column | exp.Literal) and is_of_text(made):
             return self._hole(tree)
+        return made
+
+    def _of_read_times(self, tree: exp.Expr) -> exp.Expr:
+        """A function of times, whose texts are read as such."""
+        made = tree
+        for key in ("this", "expression"):
+            if self.lower(tree.args[key]).type.is_text:
+                made = made.copy() if made is tree else made
+                to = exp.DataType.build("timestamp", dialect=Penstock)
+                read = exp.Cast(this=made.args[key], to=to)
+                read.type = to.copy()
+                made.set(key, read)
         return made
 
     def _is_text(self, tree: exp.Expr) -> bool:

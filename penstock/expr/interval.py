@@ -51,7 +51,9 @@ def div(a: Interval, b: Interval) -> Interval:
     largest = max(abs(a[0]), abs(a[1]))
     if b[0] < 0:
         return -largest, largest
-    return min(a[0], 0), max(a[1], 0)
+    least, most = max(b[0], 1), max(b[1], 1)
+    low = -(-a[0] // least) if a[0] < 0 else a[0] // most
+    return low, a[1] // least if a[1] > 0 else -(-a[1] // most)
 
 
 def _signed_range(a: Interval, b: Interval) -> Interval:

@@ -23,6 +23,8 @@ _INTERVAL_US = {
     unit: datetime.timedelta(**{f"{unit.lower()}s": 1}) // datetime.timedelta(microseconds=1)
     for unit in ("WEEK", "DAY", "HOUR", "MINUTE", "SECOND", "MILLISECOND", "MICROSECOND")
 }
+#: Units of the calendar, in months.
+MONTHS = {"MONTH": 1, "QUARTER": 3, "YEAR": 12}
 _TIMESTAMP = Type(Kind.TIMESTAMP, -(1 << 63), (1 << 63) - 1, unit="us")
 _CAST_TYPES: dict[exp.DType, Type] = {
     exp.DataType.Type.BOOLEAN: BOOL,
@@ -150,6 +152,19 @@ def _clock(tree: exp.Interval, unit: exp.IntervalSpan, text: str, *, negative: b
         raise refused(f"INTERVAL {first} TO {last} is written as in '{example}'", tree)
     micros = sum(int(Decimal(n) * _INTERVAL_US[one]) for n, one in zip(counts, units, strict=True))
     return _duration(-micros if negative ^ (parts[1] == "-") else micros)
+
+
+def months_of(tree: exp.Expr) -> int | None:
+    """Read how many months an INTERVAL has; None if it is of units of one length."""
+    unit = tree.args.get("unit") if isinstance(tree, exp.Interval) else None
+    step = MONTHS.get("" if unit is None else unit.name.upper().removesuffix("S"))
+    if step is None:
+        return None
+    amount = tree.this
+    text = (amount.this if isinstance(amount, exp.Neg) else amount).name
+    if not re.fullmatch(r"[+-]?[0-9]{1,9}", text):
+        raise refused("an INTERVAL of months, quarters or years takes a whole number", tree)
+    return int(text) * (-step if isinstance(amount, exp.Neg) else step)
 
 
 def interval(tree: exp.Interval) -> Expr:

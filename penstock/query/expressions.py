@@ -19,14 +19,14 @@ from ..plan.simplify import simplify
 from ..types import TIMES, TIMESTAMPS, UNIT_NS, Kind
 from ..user_functions import PairFunction, Udf
 from . import nodes
-from .constants import cast_type, interval, number, param
+from .constants import cast_type, interval, months_of, number, param
 from .dialect import beyond, mistaken, place, refused, snippet, written
 from .functions import ARGUMENTS, BY_NAME, BY_TYPE, whole_quotient
 from .nested import not_compared
 from .operators import BINARY_OPS, JUNCTIONS, TIME_OPS, UNARY_OPS
 from .scope import Scope
 from .session_join import read_session
-from .time_functions import TIME_FUNCTIONS
+from .time_functions import TIME_FUNCTIONS, later_by_months
 from .time_literals import time_literal
 from .time_rules import OF_DATES, SHORT, TRUNCATIONS, TimeRules, truncation
 from .window_function import equal_windows, is_window, read_window, window_field
@@ -111,6 +111,8 @@ class Lowering:
             return JUNCTIONS[kind](*map(self.lower, self._members(tree)))
         if isinstance(tree, exp.EQ) and (is_window(tree.this) or is_window(tree.expression)):
             return self._equal_windows(tree)
+        if kind in (exp.Add, exp.Sub) and (moved := self._later_by_months(tree)) is not None:
+            return moved
         if kind in BINARY_OPS or kind in TIME_OPS:
             a, b = self._in_units(*self._operands(tree))
             if kind in TIME_OPS:
@@ -126,6 +128,20 @@ class Lowering:
         if kind not in _FORMS:
             raise beyond(f"{written(tree)} is not supported", tree)
         return _FORMS[kind](self, tree)
+
+    def _later_by_months(self, tree: exp.Expr) -> Expr | None:
+        """``time + INTERVAL n MONTHS``; None for other sums."""
+        parts = [(tree.this, tree.expression, 1 if isinstance(tree, exp.Add) else -1)]
+        if isinstance(tree, exp.Add):
+            parts.append((tree.expression, tree.this, 1))
+        for time, span, sign in parts:
+            months = months_of(span)
+            if months is not None:
+                moved = self.lower(time)
+                if moved.type.kind not in TIMES:
+                    raise ExprTypeError(f"a date or timestamp is needed, not {moved.type}")
+                return later_by_months(self.rules, moved, ops.const(sign * months))
+        return None
 
     def _operands(self, tree: exp.Expr) -> tuple[Expr, Expr]:
         """Lower both operands; a text that is compared with a time is one, too."""

@@ -8,20 +8,26 @@ from typing import Any
 from sqlglot import exp
 
 from ..expr import ops
+from ..expr.calendar import days_of_months, month_of
 from ..expr.node import Expr
 from ..expr.ops import ExprTypeError
 from ..plan.linear import as_integer
-from ..types import TIMES, TIMESTAMPS, UNIT_NS, Kind, integer
+from ..plan.simplify import simplify
+from ..types import TIMES, UNIT_NS, Kind, integer
+from .constants import MONTHS
 from .time_rules import TimeRules
 
-#: Units of ``timestampdiff`` that are of one length, in nanoseconds.
+#: Units of one length, on a wall clock, in nanoseconds.
 _UNITS_NS = {
     "MICROSECOND": UNIT_NS["us"],
     "MILLISECOND": UNIT_NS["ms"],
     "SECOND": UNIT_NS["s"],
     "MINUTE": 60 * UNIT_NS["s"],
     "HOUR": 3600 * UNIT_NS["s"],
+    "DAY": UNIT_NS["D"],
+    "WEEK": 7 * UNIT_NS["D"],
 }
+_KNOWN = ", ".join((*_UNITS_NS, *MONTHS))
 
 
 def _since_epoch(unit: str) -> Callable[[TimeRules, Any, list[Expr]], Expr]:
@@ -55,24 +61,67 @@ def _between(rules: TimeRules, tree: Any, args: list[Expr]) -> Expr:
         if kinds != {Kind.DATE}:
             raise ExprTypeError("datediff takes dates; write datediff(to_date(a), to_date(b))")
         return as_integer(ops.sub(later, earlier))
-    if name not in _UNITS_NS or not kinds <= TIMESTAMPS:
-        known = ", ".join(_UNITS_NS)
-        raise ExprTypeError(f"timestampdiff takes one of {known} and two timestamps")
-    span = rules.sub(later, earlier)
+    if name not in (*_UNITS_NS, *MONTHS) or not kinds <= TIMES:
+        raise ExprTypeError(f"timestampdiff takes one of {_KNOWN} and two timestamps")
+    later, earlier = map(rules.local, (later, earlier))
+    if name in MONTHS:
+        return ops.div(_months_between(rules, later, earlier), ops.const(MONTHS[name]))
+    span = ops.sub(later, earlier)
     step, rest = divmod(_UNITS_NS[name], UNIT_NS[span.type.unit])
     if rest or not step:
         return ops.mul(as_integer(span), ops.const(UNIT_NS[span.type.unit] // _UNITS_NS[name]))
     return ops.div(as_integer(span), ops.const(step))
 
 
+def _months_between(rules: TimeRules, later: Expr, earlier: Expr) -> Expr:
+    """Whole months between two wall clocks, rounded to 0, as java.time counts them."""
+    dates = [rules.date(time) for time in (later, earlier)]
+    a, b = (ops.sub(time, date) for time, date in zip((later, earlier), dates, strict=True))
+    day = ops.duration_const(1, "D")
+    until = ops.case(
+        [
+            (ops.and_(ops.lt(dates[1], dates[0]), ops.lt(a, b)), ops.sub(dates[0], day)),
+            (ops.and_(ops.lt(dates[0], dates[1]), ops.lt(b, a)), ops.add(dates[0], day)),
+        ],
+        dates[0],
+    )
+    size = ops.const(32)
+    ends = [ops.add(ops.mul(month, size), of) for month, of in map(month_of, (until, dates[1]))]
+    return ops.div(ops.sub(*ends), size)
+
+
 def _moved(rules: TimeRules, tree: Any, args: list[Expr]) -> Expr:
-    """``timestampadd(unit, count, time)``, of a unit of one length."""
+    """``timestampadd(unit, count, time)``, and ``date_add`` and ``date_sub`` of days."""
     name, (time, count) = str(tree.args["unit"].name).upper(), args
-    if name not in _UNITS_NS or time.type.kind not in TIMES:
-        raise ExprTypeError(f"timestampadd takes one of {', '.join(_UNITS_NS)} and a timestamp")
+    is_known = name in (*_UNITS_NS, *MONTHS) and time.type.kind in TIMES
+    if not is_known or count.type.kind not in (Kind.INT, Kind.NULL):
+        raise ExprTypeError(f"timestampadd takes one of {_KNOWN}, a whole number and a timestamp")
+    if isinstance(tree, exp.TsOrDsAdd):
+        time = rules.date(time)
+    elif time.type.kind is Kind.DATE:
+        time = rules.instant(time)
+    if count.is_null_const:
+        return ops.const(None, time.type)
+    if name in MONTHS:
+        return later_by_months(rules, time, simplify(ops.mul(count, ops.const(MONTHS[name]))))
+    days, rest = divmod(_UNITS_NS[name], UNIT_NS["D"])
+    if not rest:
+        return _later_by_days(rules, time, simplify(ops.mul(count, ops.const(days))))
     unit = {UNIT_NS["us"]: "us", UNIT_NS["ms"]: "ms"}.get(_UNITS_NS[name], "s")
     step = ops.duration_const(_UNITS_NS[name] // UNIT_NS[unit], unit)
     return rules.add(time, ops.mul(step, count))
+
+
+def later_by_months(rules: TimeRules, time: Expr, months: Expr) -> Expr:
+    """A time some months later on the calendar, at the same time of day."""
+    return _later_by_days(rules, time, days_of_months(rules.date(time), months))
+
+
+def _later_by_days(rules: TimeRules, time: Expr, days: Expr) -> Expr:
+    if time.type.kind is Kind.DATE:
+        return ops.add(time, days)
+    span = ops.mul(ops.duration_const(1, "D"), days)
+    return rules.add(time, simplify(span))
 
 
 #: By the parser's types.
@@ -82,6 +131,7 @@ TIME_FUNCTIONS: dict[type[exp.Expr], Callable[[TimeRules, Any, list[Expr]], Expr
     exp.UnixMillis: _since_epoch("ms"),
     exp.UnixMicros: _since_epoch("us"),
     exp.TimestampAdd: _moved,
+    exp.TsOrDsAdd: _moved,
     exp.TimestampDiff: _between,
     exp.DateDiff: _between,
 }

@@ -75,11 +75,11 @@ class TimeRules:
         if a.type.kind in TIMES and b.type.kind in TIMES:
             if Kind.TIMESTAMP_NTZ not in (a.type.kind, b.type.kind):
                 a, b = self.alike(a, b)
-            a, b = self._local(a), self._local(b)
+            a, b = self.local(a), self.local(b)
         return ops.sub(a, b)
 
-    def _local(self, time: Expr) -> Expr:
-        """Convert a timestamp to a wall clock; in UTC it is one."""
+    def local(self, time: Expr) -> Expr:
+        """Convert an instant to a wall clock; in UTC it is one."""
         is_instant = time.type.kind is Kind.TIMESTAMP and self.zone.fixed_s != 0
         return ops.to_local(time, self.zone) if is_instant else time
 

@@ -251,7 +251,7 @@ REFUSED: dict[str, Sequence[str]] = {
     "TIMESTAMP AS OF 5": ("TIMESTAMP AS OF 5: that is no time",),
     "TIMESTAMP AS OF NULL": ("no time",),
     "TIMESTAMP AS OF TRUE": ("TIMESTAMP AS OF TRUE: that is no time",),
-    "TIMESTAMP AS OF '2024-05-06' + INTERVAL 1 MONTH": ("INTERVAL needs",),
+    "TIMESTAMP AS OF '2024-05-06' + INTERVAL 1 MONTH": ("a date or timestamp is needed",),
     "VERSION AS OF NULL": ("a version is a whole number",),
     "VERSION AS OF s.k": ("AS OF takes a constant, and s.k is a column", "VERSION AS OF s.k"),
     "FOR SYSTEM_TIME AS OF s.t": ("s.t is a column",),

@@ -8,8 +8,10 @@ import pyarrow as pa
 import pytest
 
 import penstock
+from penstock.errors import DataError
 
 NANOS = [-1, 1_700_000_000_000_000_001, 1_700_000_000_000_000_003]
+DAYS = 86_400 * 10**9
 TABLE = pa.table(
     {
         "id": pa.array([1, 2, 3], pa.uint32()),
@@ -27,6 +29,10 @@ VALUES = {
     "year(n)": [1969, 2023, 2023],
     "to_date(n)": [-1, 19_675, 19_675],
     "id - 2": [-1, 0, 1],
+    "date_sub(to_date(n), id)": [-2, 19_673, 19_672],
+    "timestampadd(YEAR, id, n) - n": [n * DAYS for n in (365, 731, 1096)],
+    "n + INTERVAL 3 MONTHS": [one + n * DAYS for one, n in zip(NANOS, (90, 92, 92), strict=True)],
+    "timestampdiff(MONTH, TIMESTAMP_NTZ '2023-10-14 23:00:00', n)": [-645, 0, 0],
     "k % k": [0, None, None],
     "sum(k) OVER (ORDER BY n ROWS BETWEEN 1 PRECEDING AND CURRENT ROW)": [5, 5, 0],
     "n - lag(n) OVER (ORDER BY id)": [None, NANOS[1] - NANOS[0], 2],
@@ -90,6 +96,17 @@ def test_hours_over_a_change_of_daylight_saving() -> None:
     (row,) = penstock.sql(query, {"e": events}, time_zone="America/New_York").to_pylist()
     assert row["w"] == start + dt.timedelta(hours=24) + dt.timedelta(hours=11)
     assert row["m"] == dt.datetime(2024, 3, 1, 5, tzinfo=dt.UTC)
+
+
+@pytest.mark.parametrize("around", ["{}", "{} LIMIT 9"])
+@pytest.mark.parametrize(
+    "value", ["date_sub(to_date(a.n), 9999999999)", "timestampadd(YEAR, a.k, a.n)"]
+)
+def test_times_beyond_their_type(value: str, around: str) -> None:
+    table = TABLE.set_column(3, "k", pa.array([2**63] * 3, pa.uint64()))
+    query = f"SELECT {value} AS v FROM a JOIN b ON a.n = b.n"
+    with pytest.raises(DataError, match=r"a computed .* needs more than \d\d bits"):
+        penstock.sql(around.format(query), {"a": table, "b": TABLE}, time={"a": "n", "b": "n"})
 
 
 def test_counts_of_conditions_are_numbers() -> None:

@@ -113,7 +113,7 @@ CONDITIONS = [
     ("id = b.y", "column id is ambiguous; write a.id or b.id"),
     ("a.x IS TRUE", "a condition is needed, not integer"),
     ("row_number() OVER (ORDER BY a.x) > b.y", "WINDOW is not supported"),
-    ("a.x = b.y + INTERVAL 1 MONTH", "INTERVAL needs a number and one of WEEK, DAY"),
+    ("a.x = b.y + INTERVAL 1 MONTH", "a date or timestamp is needed, not integer"),
     ("a.x = INTERVAL 'x' DAY", "INTERVAL 'x' is not a number"),
     ("CAST(a.x AS INTERVAL) = b.y", "CAST to INTERVAL is not supported"),
     ("CAST(a.s AS INT) = b.y", "CAST from string to integer is not supported"),

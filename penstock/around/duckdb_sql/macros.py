@@ -133,19 +133,6 @@ _OF_TIMES = {
         "CASE WHEN strftime(strptime(s, format), format) = s THEN strptime(s, format) WHEN s IS "
         "NOT NULL THEN error('the text ' || s || ' does not have the format of the query') END"
     ),
-    "ps_local(t)": "t::TIMESTAMP",
-    # Of days, too: nanoseconds of centuries, as Arrow counts them, are too many for 64 bits.
-    # As java.time counts months: those of dates, of which the later one is a day less where its
-    # time of day comes before the other's.
-    "ps_last_day(a, b)": (
-        "CASE WHEN b::DATE > a::DATE AND b::TIME < a::TIME THEN b::DATE - 1 "
-        "WHEN b::DATE < a::DATE AND b::TIME > a::TIME THEN b::DATE + 1 ELSE b::DATE END"
-    ),
-    "ps_packed(d)": "(year(d) * 12 + month(d)) * 32 + day(d)",
-    "ps_months(a, b)": (
-        "ps_div(ps_packed(ps_last_day(ps_local(a), ps_local(b))) - ps_packed(a::DATE), 32)"
-    ),
-    "ps_days(a, b, n)": "ps_div(epoch_us(ps_local(b)) - epoch_us(ps_local(a)), n * 86400000000)",
     "ps_span(a, b)": "{'start': a, 'end': b}",
 }
 # Elements are counted from 0 by [] and from 1 by element_at, where they also count from the end.

@@ -17,16 +17,6 @@ _DATE_CODES = re.compile(r"(%[YmdHMSyjfpI]|%-[mdHMSyI]|[^%A-Za-z])*\Z")
 #: What a format has by which text is read: a whole date, of whole fields; no fractions, whose
 #: digits DuckDB counts otherwise.
 _READ_CODES = re.compile(r"(?=.*%Y)(?=.*%m)(?=.*%d)(%[YmdHMS]|[^%A-Za-z0-9])*\Z")
-#: Units of one length, in microseconds.
-_UNITS_US = {
-    "MICROSECOND": 1,
-    "MILLISECOND": 1000,
-    "SECOND": 1_000_000,
-    "MINUTE": 60_000_000,
-    "HOUR": 3_600_000_000,
-}
-
-_UNITS_OF_DAYS = ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY")
 
 
 def date_format(tree: exp.TimeToStr) -> exp.Expr:
@@ -110,45 +100,6 @@ def to_date(tree: exp.TsOrDsToDate) -> exp.Expr:
     if tree.args.get("format") is not None:
         return read(tree)
     return as_date(tree.this)
-
-
-def moved(tree: exp.Add | exp.Sub) -> exp.Expr:
-    """A time and an INTERVAL of months; of a date, it is a date again."""
-    is_date = any(is_of(one, "date") for one in (tree.this, tree.expression))
-    return as_date(exp.paren(tree, copy=False)) if is_date else tree
-
-
-def date_diff(tree: exp.DateDiff) -> exp.Expr:
-    """``datediff(to, from)`` in days."""
-    days = exp.Literal.string("day")
-    return call("date_diff", days, as_date(tree.expression), as_date(tree.this))
-
-
-def timestamp_diff(tree: exp.TimestampDiff) -> exp.Expr:
-    """``timestampdiff(unit, from, to)``: whole units, rounded to 0."""
-    unit = str(tree.args["unit"].name).upper()
-    later, earlier = tree.this, tree.expression
-    if unit in _UNITS_US:
-        between = exp.Sub(this=call("epoch_us", later), expression=call("epoch_us", earlier))
-        return call("ps_div", between, _UNITS_US[unit])
-    if unit in ("DAY", "WEEK"):
-        return call("ps_days", earlier, later, 7 if unit == "WEEK" else 1)
-    months = {"MONTH": 1, "QUARTER": 3, "YEAR": 12}.get(unit)
-    if months is None:
-        raise refused(f"timestampdiff knows no unit {unit}", tree)
-    return call("ps_div", call("ps_months", earlier, later), months)
-
-
-def added(tree: exp.Expr) -> exp.Expr:
-    """``date_add`` of days, which ``date_sub`` is to the parser, too, and ``timestampadd``."""
-    unit = tree.args.get("unit")
-    name = "DAY" if unit is None else str(unit.name).upper()
-    count = tree.expression
-    if name not in (*_UNITS_US, *_UNITS_OF_DAYS):
-        raise refused(f"timestampadd knows no unit {name}", tree)
-    if isinstance(tree, exp.TimestampAdd):
-        return exp.Add(this=tree.this, expression=call(f"to_{name.lower()}s", count))
-    return exp.Add(this=as_date(tree.this), expression=exp.cast(count, "int"))
 
 
 def interval(tree: exp.Interval) -> exp.Expr:
