@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from penstock.around.carried import Known, carried
 from penstock.around.duckdb_sql import quoted
-from penstock.around.duckdb_sql.macros import definitions
+from penstock.around.duckdb_sql.macros import FAIL, definitions
 from penstock.around.qualified import is_unread
 from penstock.around.values import ARGUMENT
 from penstock.errors import DataError, PenstockError, QueryError
@@ -32,6 +32,7 @@ USERS = "ps_udf_"
 #: What the names of Penstock's expressions begin with.
 COMPUTED = "ps_computed_"
 _CALLED = re.compile(rf"\b{COMPUTED}\d+\b", re.IGNORECASE)
+_OVERFLOW = re.compile("Overflow in (HUGEINT|repeated aggregate)")
 #: Whatever a text says: no file, extension or Python variable is read, nothing is spilled to disk.
 _LOCKED = {
     "enable_external_access": False,
@@ -89,6 +90,7 @@ class RelationalEngine:
         """The database, opened for the first query: not all that is split is run."""
         if self._opened is None:
             self._opened = open_database(self._zone.name)
+            _create(self._opened, FAIL, self._heard(_fail), [pa.string()], pa.bool_())
             for name, function in self._functions.items():
                 _add(self._opened, f"{USERS}{name.lower()}", function)
         return self._opened
@@ -150,9 +152,16 @@ class RelationalEngine:
         except duckdb.OutOfMemoryException as error:
             raise MemoryError(_first_line(error)) from error
         except duckdb.Error as error:
-            if self._failed:
-                raise self._failed[0] from None
+            reason = str(error)
+            for failed in self._failed:  # one of a branch that is not taken is not what failed
+                if str(failed) in reason:
+                    raise failed from None
             reason = _first_line(error)
+            if isinstance(error, duckdb.OutOfRangeException) and _OVERFLOW.search(reason):
+                raise DataError(
+                    "a sum or average overflows: DuckDB adds up decimals of at most 38 digits; "
+                    "CAST its argument to DOUBLE, or to a decimal of fewer digits"
+                ) from None
             raise DataError(f"a part of the query cannot be computed: {reason}") from error
         except RuntimeError as error:
             if "interrupt" not in str(error).lower():
@@ -215,6 +224,10 @@ def _readable(table: pa.Table, text: str) -> pa.Table:
                 "cast it before, to a decimal of at most 38 digits or a float of 32 or 64 bits"
             )
     return table.drop_columns([field.name for field in unread])
+
+
+def _fail(messages: pa.Array) -> pa.Array:
+    raise DataError(messages[0].as_py())
 
 
 def _first_line(error: Exception) -> str:

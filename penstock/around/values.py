@@ -348,7 +348,8 @@ class Values(Lowering):
         """Rewrite the parts of an expression in place; return their types by argument."""
         found: dict[str, Known | None] = {}
         for child in list(tree.iter_expressions()):
-            if isinstance(child, AS_WRITTEN):
+            is_span = isinstance(child, exp.Interval) and carries(tree)
+            if isinstance(child, AS_WRITTEN) and not is_span:
                 if isinstance(child, exp.Literal):
                     found[str(child.arg_key)] = Known(self.lower(child).type)
                 continue
@@ -364,7 +365,7 @@ class Values(Lowering):
                 continue
             if isinstance(child, exp.Ordered):
                 _write_order(child)
-            if is_around(child, tree):
+            if is_around(child, tree) and not is_span:
                 own = self.inside(child)
                 first = own.get("this") or own.get("expressions") or own.get("true")
                 found[str(child.arg_key)] = first

@@ -188,6 +188,9 @@ class _Hoister:
             return ops.remake(expr, [self.values(expr.args[0])])
         if ops.keeps_raw(source, target):
             return self.values(expr.args[0])
+        if source.kind is Kind.BOOL:
+            value = self.values(expr.args[0])
+            return ops.case([(value, ops.const(1)), (ops.not_(value), ops.const(0))])
         raise QueryError(
             f"`{expr!r}` casts a value computed from both sides in a way that may round or "
             "overflow; cast the columns of each side instead"

@@ -33,11 +33,12 @@ DIGITS = 9
 #: Parts of messages that state a limit of docs/sql.md, by the twin that may meet it; "" is all.
 LIMITS = {
     "": ("38 digits",),
+    "above": ("casts a value computed from both sides",),
     "stream": ("orders numbers, dates and times", "FILTER is not supported"),
     # Of rows that a predicate does not take, it is not computed.
     "split predicate": ("cannot be computed", "overflows", "64 bits"),
     "predicate as a column": ("38 digits", "cannot be computed", "overflows", "64 bits"),
-    "two workers": ("workers= is not for a query without",),
+    "two workers": ("workers= is not for a query without", "CAST of text"),
 }
 #: Rows that are printed of an answer.
 MOST_ROWS = 6

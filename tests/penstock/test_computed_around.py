@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from decimal import Decimal
 
 import pyarrow as pa
 import pytest
@@ -35,6 +36,7 @@ VALUES = {
     "timestampdiff(MONTH, TIMESTAMP_NTZ '2023-10-14 23:00:00', n)": [-645, 0, 0],
     "k % k": [0, None, None],
     "sum(k) OVER (ORDER BY n ROWS BETWEEN 1 PRECEDING AND CURRENT ROW)": [5, 5, 0],
+    "min(INTERVAL 1 DAY) OVER (PARTITION BY concat(id, k))": [86_400] * 3,
     "n - lag(n) OVER (ORDER BY id)": [None, NANOS[1] - NANOS[0], 2],
 }
 
@@ -96,6 +98,27 @@ def test_hours_over_a_change_of_daylight_saving() -> None:
     (row,) = penstock.sql(query, {"e": events}, time_zone="America/New_York").to_pylist()
     assert row["w"] == start + dt.timedelta(hours=24) + dt.timedelta(hours=11)
     assert row["m"] == dt.datetime(2024, 3, 1, 5, tzinfo=dt.UTC)
+
+
+def test_a_text_that_is_no_number_is_told_in_words_of_the_query() -> None:
+    query = "SELECT count(*) OVER (PARTITION BY CAST(concat(id, 'x') AS INT)) AS c FROM a"
+    with pytest.raises(DataError, match=r"^the text \dx is no integer; cast it to DECIMAL"):
+        penstock.sql(query, {"a": TABLE})
+
+
+def test_sums_of_more_than_38_digits_are_told() -> None:
+    large = pa.array([Decimal(10**38 - 1)] * 3, pa.decimal128(38))
+    query = "SELECT avg(k) AS v, count(DISTINCT k) AS c FROM a"
+    with pytest.raises(DataError, match="a sum or average overflows"):
+        penstock.sql(query, {"a": TABLE.set_column(3, "k", large)})
+
+
+def test_truth_values_of_both_sides_as_numbers() -> None:
+    query = "SELECT a.id FROM a JOIN b ON CAST(if(a.id > 1, a.k, b.k) IS NULL AS INT) = 1"
+    rows = penstock.sql(
+        query, {"a": TABLE, "b": TABLE}, time={"a": "n", "b": "n"}, within=dt.timedelta(0)
+    )
+    assert rows["id"].to_pylist() == [3]
 
 
 @pytest.mark.parametrize("around", ["{}", "{} LIMIT 9"])

@@ -20,6 +20,12 @@ MOST_PADDED, MOST_TEXT = 1 << 16, 1 << 20
 #: Most elements that ``sequence`` makes, for the same reason: 160 MB for 2,000 rows.
 MOST_ELEMENTS = 10_000
 
+#: Raises an error with its argument as the message, and is given to the database by its engine.
+FAIL = "ps_fail"
+_OF_ERRORS = {
+    # DuckDB's own is volatile, which keys of window functions must not be; it has any type.
+    "ps_error(text)": f"CASE WHEN {FAIL}(text) THEN NULL END",
+}
 _OF_NUMBERS = {
     "ps_div(a, b)": "((a::BIGINT - a::BIGINT % b::BIGINT) // b::BIGINT)::BIGINT",
     "ps_format_number(x, n)": "format('{:,.' || n::INT || 'f}', x::DOUBLE)",
@@ -28,14 +34,14 @@ _OF_NUMBERS = {
 # leaves it out.
 _OF_LENGTHS = {
     "ps_bounded(n, each)": (
-        f"CASE WHEN n::HUGEINT * each > {MOST_PADDED} THEN error('a text of more than "
+        f"CASE WHEN n::HUGEINT * each > {MOST_PADDED} THEN ps_error('a text of more than "
         f"{MOST_PADDED:,} characters would be made; take fewer') ELSE n::BIGINT END"
     ),
     "ps_repeat(s, n)": "repeat(s, ps_bounded(n, strlen(s)))",
     "ps_lpad(s, n, fill)": "lpad(s, ps_bounded(n, 1)::INT, fill)",
     "ps_rpad(s, n, fill)": "rpad(s, ps_bounded(n, 1)::INT, fill)",
     "ps_too_long()": (
-        f"error('a text of more than {MOST_TEXT:,} bytes would be made; shorten its parts')"
+        f"ps_error('a text of more than {MOST_TEXT:,} bytes would be made; shorten its parts')"
     ),
     "ps_growing(s, times)": (
         f"CASE WHEN strlen(s)::HUGEINT * times > {MOST_TEXT} THEN ps_too_long() ELSE s END"
@@ -51,13 +57,14 @@ _OF_LENGTHS = {
     ),
     # It takes as many steps, and cannot be interrupted either.
     "ps_levenshtein(a, b)": (
-        f"levenshtein(a, CASE WHEN length(a)::HUGEINT * length(b) > {MOST_TEXT} THEN error('"
+        f"levenshtein(a, CASE WHEN length(a)::HUGEINT * length(b) > {MOST_TEXT} THEN ps_error('"
         f"more than {MOST_TEXT:,} pairs of characters would be compared; shorten the texts') "
         "ELSE b END)"
     ),
     "ps_elements(step, width)": (
-        f"CASE WHEN abs(width::HUGEINT) // {MOST_ELEMENTS} >= abs(step) THEN error('a sequence of "
-        f"more than {MOST_ELEMENTS:,} elements would be made; take a longer step') ELSE 0 END"
+        f"CASE WHEN abs(width::HUGEINT) // {MOST_ELEMENTS} >= abs(step) THEN ps_error('"
+        f"a sequence of more than {MOST_ELEMENTS:,} elements would be made; take a longer step') "
+        "ELSE 0 END"
     ),
     "ps_series(a, b, step)": (
         "generate_series(a + ps_elements(step, b::HUGEINT - a)::BIGINT, b, step)"
@@ -110,18 +117,20 @@ _OF_TEXT = {
         "'nan|[+-]?inf(inity)?|[+-]?[0-9.]+(e[+-]?[0-9]+)?[fd]')"
     ),
     "ps_whole(s)": (
-        "CASE WHEN s IS NULL OR ps_is_whole(s) THEN ps_shorn(s) ELSE error('the text ' || s "
-        "|| ' is no integer; cast it to DECIMAL or DOUBLE first, or use TRY_CAST') END"
+        "CASE WHEN s IS NULL OR ps_is_whole(s) THEN ps_shorn(s) ELSE ps_error('the text ' "
+        "|| left(s, 40) || ' is no integer; cast it to DECIMAL or DOUBLE first, or use TRY_CAST') "
+        "END"
     ),
     "ps_whole_or_null(s)": "CASE WHEN ps_is_whole(s) THEN ps_shorn(s) END",
     "ps_number_or_null(s)": (
-        "CASE WHEN ps_is_number(s) THEN ps_shorn(s) WHEN ps_is_special(s) THEN error('the text ' "
-        "|| s || ' is a number to Spark alone; replace it first') END"
+        "CASE WHEN ps_is_number(s) THEN ps_shorn(s) WHEN ps_is_special(s) THEN "
+        "ps_error('the text ' || left(s, 40) || ' is a number to Spark alone; replace it first') "
+        "END"
     ),
     "ps_text_of_double(x)": (
         "CASE WHEN x IS NULL THEN NULL WHEN x = 0 OR (abs(x) >= 0.001 AND abs(x) < 10000000) "
-        "THEN x::VARCHAR ELSE error('a number below 0.001 or from 10,000,000 on is not written as "
-        "text: round it, or cast it to DECIMAL first') END"
+        "THEN x::VARCHAR ELSE ps_error('a number below 0.001 or from 10,000,000 on is not written "
+        "as text: round it, or cast it to DECIMAL first') END"
     ),
 }
 _OF_TIMES = {
@@ -131,7 +140,8 @@ _OF_TIMES = {
     # DuckDB takes fewer digits than a format has: Spark does not.
     "ps_read_time(s, format)": (
         "CASE WHEN strftime(strptime(s, format), format) = s THEN strptime(s, format) WHEN s IS "
-        "NOT NULL THEN error('the text ' || s || ' does not have the format of the query') END"
+        "NOT NULL THEN ps_error('the text ' || left(s, 40) || ' does not have the "
+        "format of the query') END"
     ),
     "ps_span(a, b)": "{'start': a, 'end': b}",
 }
@@ -139,8 +149,8 @@ _OF_TIMES = {
 _OF_NESTED = {
     "ps_item(l, i)": "CASE WHEN i >= 0 THEN l[i::BIGINT + 1] END",
     "ps_element(l, i)": (
-        "CASE WHEN i = 0 AND l IS NOT NULL THEN error('element_at counts from 1, or from the end "
-        "from -1; its place is 0') ELSE l[i::BIGINT] END"
+        "CASE WHEN i = 0 AND l IS NOT NULL THEN ps_error('element_at counts from 1, or from the "
+        "end from -1; its place is 0') ELSE l[i::BIGINT] END"
     ),
     "ps_value(m, k)": "m[k]",
     "ps_size(l)": "len(l)::INT",
@@ -168,7 +178,7 @@ _OF_GROUPS = {
 
 _BODIES = {
     call.partition("(")[0]: f"CREATE TEMP MACRO {call} AS {body};\n"
-    for group in (_OF_NUMBERS, _OF_LENGTHS, _OF_TEXT, _OF_TIMES, _OF_NESTED, _OF_GROUPS)
+    for group in (_OF_ERRORS, _OF_NUMBERS, _OF_LENGTHS, _OF_TEXT, _OF_TIMES, _OF_NESTED, _OF_GROUPS)
     for call, body in group.items()
 }
 _NAME = re.compile(r"\bps_\w+", re.IGNORECASE)
