@@ -348,6 +348,9 @@ class Values(Lowering):
         """Rewrite the parts of an expression in place; return their types by argument."""
         found: dict[str, Known | None] = {}
         for child in list(tree.iter_expressions()):
+            is_carried = carries(tree) and not isinstance(tree, exp.Is | exp.In)
+            if isinstance(child, exp.Paren) and is_carried:
+                child = child.replace(child.unnest())
             is_span = isinstance(child, exp.Interval) and carries(tree)
             if isinstance(child, AS_WRITTEN) and not is_span:
                 if isinstance(child, exp.Literal):

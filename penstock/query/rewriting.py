@@ -118,7 +118,7 @@ def _name(query: exp.Expr, names: list[exp.Expr], whole: exp.Expr) -> None:
 def without_filters(tree: exp.Expr) -> exp.Expr:
     """Write ``sum(x) FILTER (WHERE c)`` as ``sum(CASE WHEN c THEN x END)``, in a copy.
 
-    The same for all aggregates that skip NULL and take one value.
+    The same for all aggregates that skip NULL.
     """
     if tree.find(exp.Filter) is None:
         return tree
@@ -126,6 +126,10 @@ def without_filters(tree: exp.Expr) -> exp.Expr:
     for filtered in list(tree.find_all(exp.Filter)):
         call, condition = filtered.this, filtered.expression.this
         if not isinstance(call, _SKIP_NULL) or call.args.get("expressions"):
+            continue
+        if isinstance(call, exp.ArgMax | exp.ArgMin):  # rows without an order are left out
+            by = exp.Case(ifs=[exp.If(this=condition.copy(), true=call.expression.copy())])
+            filtered.replace(type(call)(this=call.this.copy(), expression=by))
             continue
         of = call.this
         is_distinct = isinstance(of, exp.Distinct)
@@ -140,14 +144,8 @@ def without_filters(tree: exp.Expr) -> exp.Expr:
 
 
 _SKIP_NULL = (
-    exp.Count,
-    exp.Sum,
-    exp.Avg,
-    exp.Min,
-    exp.Max,
-    exp.StddevSamp,
-    exp.StddevPop,
-    exp.Stddev,
+    *(exp.Count, exp.CountIf, exp.Sum, exp.Avg, exp.Min, exp.Max, exp.ArgMin, exp.ArgMax),
+    *(exp.StddevSamp, exp.StddevPop, exp.Stddev),
 )
 
 

@@ -34,7 +34,7 @@ DIGITS = 9
 LIMITS = {
     "": ("38 digits",),
     "above": ("casts a value computed from both sides",),
-    "stream": ("orders numbers, dates and times", "FILTER is not supported"),
+    "stream": ("orders numbers, dates and times",),
     # Of rows that a predicate does not take, it is not computed.
     "split predicate": ("cannot be computed", "overflows", "64 bits"),
     "predicate as a column": ("38 digits", "cannot be computed", "overflows", "64 bits"),

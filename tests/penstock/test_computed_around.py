@@ -36,6 +36,7 @@ VALUES = {
     "timestampdiff(MONTH, TIMESTAMP_NTZ '2023-10-14 23:00:00', n)": [-645, 0, 0],
     "k % k": [0, None, None],
     "sum(k) OVER (ORDER BY n ROWS BETWEEN 1 PRECEDING AND CURRENT ROW)": [5, 5, 0],
+    "count((n - n)) FILTER (WHERE k > 0) OVER ()": [1] * 3,
     "min(INTERVAL 1 DAY) OVER (PARTITION BY concat(id, k))": [86_400] * 3,
     "n - lag(n) OVER (ORDER BY id)": [None, NANOS[1] - NANOS[0], 2],
 }

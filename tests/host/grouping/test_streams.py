@@ -62,6 +62,17 @@ def test_refusals_name_the_remedy(name):
         opened(text, **options)
 
 
+def test_filters_of_aggregates() -> None:
+    filtered = "count_if(x > 0) FILTER (WHERE x < 3) AS c, max_by(x, t) FILTER (WHERE x < 9) AS n"
+    with opened(QUERY.replace("count(*) AS n", filtered)) as stream:
+        stream.push("a", rows((1, 1, 1), (1, 7, 2), (1, 9, 3), (2, 9, 4)))
+        found = stream.close()
+    assert sorted(found.select(["k", "c", "n"]).to_pylist(), key=str) == [
+        {"k": 1, "c": 1, "n": 7},
+        {"k": 2, "c": 0, "n": None},
+    ]
+
+
 def test_bad_calls_leave_the_stream_as_it_is():
     with opened() as stream:
         for kind, message, call in (
