@@ -57,6 +57,7 @@ from .evaluators import (
 from .parts import NoJoinError
 from .qualified import type_name
 from .shapes import slides
+from .whole_numbers import in_words
 
 #: Evaluates an expression of columns for the engine: its name there, by the expression and the
 #: columns.
@@ -412,11 +413,12 @@ class Values(Lowering):
             return self._arguments[made][0].copy()
         if made.is_const and isinstance(tree, exp.Literal | exp.Neg | exp.Null | exp.Boolean):
             return tree
-        leaves = tuple(one for one in walk(made) if one in self._arguments)
-        name = self._around.register(made, leaves)
-        # A function of nothing would not know of how many rows its value is.
-        arguments = [self._arguments[one][0].copy() for one in leaves]
-        written = call(name, *(arguments or [0]))
+        columns = {one: self._arguments[one][0] for one in walk(made) if one in self._arguments}
+        written = in_words(made, columns)
+        if written is None:
+            name = self._around.register(made, tuple(columns))
+            # A function of nothing would not know of how many rows its value is.
+            written = call(name, *([one.copy() for one in columns.values()] or [0]))
         own = int_of(64) if made.type.kind is Kind.INT else made.type
         name = type_name(carried(own, self.rules.zone.label))
         written.type = exp.DataType.build(name, dialect=Penstock)
