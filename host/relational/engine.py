@@ -257,7 +257,8 @@ def _create(
     """Make a function of arrays one of the database."""
 
     def whole(*chunks: pa.ChunkedArray) -> pa.Array:
-        return run(*(chunk.combine_chunks() for chunk in chunks))
+        # The database gives one chunk; to combine it would copy it.
+        return run(*(c.chunk(0) if c.num_chunks == 1 else c.combine_chunks() for c in chunks))
 
     # The database asks how many arguments it takes.
     names = [Parameter(f"x{k}", Parameter.POSITIONAL_ONLY) for k in range(len(takes))]

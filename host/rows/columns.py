@@ -64,54 +64,34 @@ def vector(array: pa.Array, digits: int | None, where: str) -> Vector:
     dtype = array.type
     if pa.types.is_dictionary(dtype):
         array, dtype = array.dictionary_decode(), dtype.value_type
-    valid = None
-    if array.null_count:
-        valid = array.is_valid().to_numpy(zero_copy_only=False)
     if pa.types.is_null(dtype):
         return Vector(np.zeros(len(array), dtype=np.int64), np.zeros(len(array), dtype=bool))
+    valid = gather.valid(array)
     if digits is not None:
         return _fixed_point(array, valid, digits, where)
     if pa.types.is_decimal(dtype):
         return _decimals(array, valid)
+    if gather.word(dtype) is not None:
+        return _numbers(array, valid)
     if valid is not None:
-        array = pc.fill_null(array, _zero(dtype))
-    if pa.types.is_boolean(dtype):
-        return Vector(array.to_numpy(zero_copy_only=False), valid)
-    if pa.types.is_floating(dtype):
-        return Vector(array.to_numpy(zero_copy_only=False), valid)
-    if _is_text(dtype):
-        return Vector(array.to_numpy(zero_copy_only=False), valid)
-    return _integers(array, valid)
+        array = pc.fill_null(array, pa.scalar(False if pa.types.is_boolean(dtype) else b"", dtype))
+    return Vector(array.to_numpy(zero_copy_only=False), valid)
 
 
-def _is_text(dtype: pa.DataType) -> bool:
-    return (
-        pa.types.is_string(dtype)
-        or pa.types.is_large_string(dtype)
-        or pa.types.is_binary(dtype)
-        or pa.types.is_large_binary(dtype)
-    )
-
-
-def _zero(dtype: pa.DataType) -> pa.Scalar:
-    if pa.types.is_boolean(dtype):
-        return pa.scalar(False)
-    if _is_text(dtype):
-        is_bytes = pa.types.is_binary(dtype) or pa.types.is_large_binary(dtype)
-        return pa.scalar(b"" if is_bytes else "", dtype)
-    if pa.types.is_temporal(dtype):
-        return pa.scalar(0, pa.int32() if pa.types.is_date32(dtype) else pa.int64()).cast(dtype)
-    return pa.scalar(0, pa.int64()).cast(dtype)
-
-
-def _integers(array: pa.Array, valid: np.ndarray | None) -> Vector:
+def _numbers(array: pa.Array, valid: np.ndarray | None) -> Vector:
     dtype = array.type
     if pa.types.is_date64(dtype):
         array = array.cast(pa.date32())
     word = gather.word(array.type)
     assert word is not None
-    signed = pa.types.is_temporal(dtype) or pa.types.is_signed_integer(dtype)
-    values = gather.values(array, np.dtype(f"i{word.itemsize}") if signed else word)
+    kind = "f" if pa.types.is_floating(dtype) else "i"
+    values = gather.values(
+        array, word if pa.types.is_unsigned_integer(dtype) else np.dtype(f"{kind}{word.itemsize}")
+    )
+    if valid is not None:
+        values = np.where(valid, values, values.dtype.type(0))
+    if kind == "f":
+        return Vector(values, valid)
     if values.dtype == np.uint64:
         if values.size and int(values.max()) > _INT64[1]:
             return int_vector(values.astype(object), valid)
@@ -218,14 +198,14 @@ def to_arrow(v: Vector, dtype: Type, target: pa.DataType) -> pa.Array:
         return pa.nulls(len(values))
     if pa.types.is_decimal(target):
         return _to_decimals(values, mask, target)
-    if pa.types.is_date32(target):
-        return pa.array(_steps(values, mask, target, 1, 32), mask=mask).cast(target)
     if pa.types.is_temporal(target):
-        scale = SECONDS_OF_DAY if dtype.unit == "D" else 1
-        return pa.array(_steps(values, mask, target, scale, 64), mask=mask).cast(target)
+        is_of_days = dtype.unit == "D" and not pa.types.is_date32(target)
+        scale = SECONDS_OF_DAY if is_of_days else 1
+        steps = _steps(values, mask, target, scale, target.bit_width)
+        return gather.array_of(target, steps, v.valid)
     if pa.types.is_integer(target):
-        wide = np.uint64 if pa.types.is_uint64(target) else np.int64
-        return pa.array(values.astype(wide), mask=mask)
+        wide = pa.uint64() if pa.types.is_uint64(target) else pa.int64()
+        return gather.array_of(wide, values.astype(wide.to_pandas_dtype(), copy=False), v.valid)
     if values.dtype == object:
         return pa.array(list(values), type=target, mask=mask)
     return pa.array(np.ascontiguousarray(values), type=target, mask=mask)

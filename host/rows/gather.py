@@ -33,6 +33,16 @@ def values(array: pa.Array, of: np.dtype) -> np.ndarray:
     return np.frombuffer(buffer, of)[array.offset : array.offset + len(array)]
 
 
+def valid(array: pa.Array) -> np.ndarray | None:
+    """Tell for each value whether it is not NULL; None if none is."""
+    if not array.null_count:
+        return None
+    first, end = array.offset, array.offset + len(array)
+    octets = np.frombuffer(array.buffers()[0], np.uint8)[first // 8 : -(-end // 8)]
+    bits = np.unpackbits(octets, count=end - first // 8 * 8, bitorder="little")
+    return bits[first % 8 :].view(bool)
+
+
 def array_of(dtype: pa.DataType, of: np.ndarray, valid: np.ndarray | None) -> pa.Array:
     """The array of a type with these values, not copied; NULL where ``valid`` is false."""
     mask = None if valid is None else pa.py_buffer(np.packbits(valid, bitorder="little"))
