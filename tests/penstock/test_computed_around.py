@@ -10,6 +10,8 @@ import pytest
 
 import penstock
 from penstock.errors import DataError
+from penstock.query.parse import parse
+from tests.penstock.kit.duckdb_text import text_and_calls
 
 NANOS = [-1, 1_700_000_000_000_000_001, 1_700_000_000_000_000_003]
 DAYS = 86_400 * 10**9
@@ -131,6 +133,57 @@ def test_times_beyond_their_type(value: str, around: str) -> None:
     query = f"SELECT {value} AS v FROM a JOIN b ON a.n = b.n"
     with pytest.raises(DataError, match=r"a computed .* needs more than \d\d bits"):
         penstock.sql(around.format(query), {"a": table, "b": TABLE}, time={"a": "n", "b": "n"})
+
+
+#: Expressions of integers that fit 64 bits: DuckDB is given them in its own words.
+IN_WORDS = (
+    *(
+        "x - y",
+        "x * y",
+        "-x",
+        "abs(x)",
+        "x % 7",
+        "x div 7",
+        "y % 2147483648 = x",
+        "k % 7",
+        "k div 3",
+    ),
+    *(
+        "x <= y AND (y > 3 OR NOT c)",
+        "k = 9223372036854775807",
+        "c = (x < y)",
+        "v IS NULL OR x > 0",
+    ),
+    *("CASE WHEN x < 0 THEN k WHEN c THEN y ELSE NULL END", "CASE WHEN x > 0 THEN 1 END"),
+    *("CASE WHEN c THEN TRUE ELSE x <> y END", "x IS NULL", "CAST(x AS BIGINT) * 3"),
+)
+#: Expressions that may need more bits, divide by 0, or have values of another kind.
+CALLED = ("k + 1", "-k", "abs(k)", "x % y", "x div y", "v > x", "(x + 1) * (x + 1)", "u + x")
+
+
+def test_whole_numbers_are_in_duckdbs_words() -> None:
+    edges = [-(2**31), 2**31 - 1, -7, 0, 5, None]
+    values = [(x, y) for x in edges for y in edges]
+    table = pa.table(
+        {
+            "t": pa.array(range(len(values))),
+            "x": pa.array([x for x, _ in values], pa.int32()),
+            "y": pa.array([y for _, y in values], pa.int32()),
+            "k": pa.array([one and one * 2**32 for one, _ in values], pa.int64()),
+            "c": pa.array([None if y is None else y > 0 for _, y in values]),
+            "v": pa.array([None if y is None else float(y) for _, y in values]),
+            "u": pa.array([0 if y is None else 2**64 - 1 for _, y in values], pa.uint64()),
+        }
+    )
+    values = ", ".join(f"{one} AS c{n}" for n, one in enumerate((*IN_WORDS, *CALLED)))
+    query = f"SELECT a.t AS t, {values} FROM a JOIN b ON a.t = b.t"
+    beside, around = (
+        penstock.sql(text, {"a": table, "b": table.select(["t"])}, time={"a": "t", "b": "t"})
+        for text in (query, f"{query} ORDER BY t")
+    )
+    assert around.equals(beside.sort_by("t"))
+    _, calls = text_and_calls(parse(f"SELECT {values} FROM a"), {"a": table.schema})
+    assert len(calls) - len(around.schema) + 1 == len(CALLED)
 
 
 def test_counts_of_conditions_are_numbers() -> None:
