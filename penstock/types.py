@@ -7,7 +7,7 @@ Widths follow from intervals, so a result can never overflow.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
 import pyarrow as pa
@@ -45,6 +45,9 @@ TEXTUAL = frozenset({Kind.STRING, Kind.BINARY})
 #: The least and the greatest machine integer of 64 bits.
 INT64 = (-(1 << 63), (1 << 63) - 1)
 
+#: Digits of Spark's widest decimal.
+MOST_DIGITS = 38
+
 _BITS = {Kind.BOOL: 1, Kind.FLOAT32: 32, Kind.FLOAT64: 64}
 
 #: Length of one unit of time in nanoseconds.
@@ -71,6 +74,9 @@ class Type:
         Whether a value may be NULL.
     nested : str
         Arrow's name of a list, struct or map, whose ``kind`` is OTHER; "" for all other types.
+    digits : int
+        Decimal digits of the type of a DECIMAL, at least those of its bounds; 0 for exactly those,
+        and for other kinds.
     """
 
     kind: Kind
@@ -80,6 +86,8 @@ class Type:
     unit: str = ""
     nullable: bool = True
     nested: str = ""
+    # Not shown: fingerprints of queries hold types as they are shown.
+    digits: int = field(default=0, repr=False)
 
     @property
     def is_integral(self) -> bool:
@@ -108,9 +116,14 @@ class Type:
         """Width of a signed register that holds every value of an integer type."""
         return self.bits + (not self.signed)
 
+    @property
+    def precision(self) -> int:
+        """Decimal digits of an integer or decimal."""
+        return self.digits or max(len(str(abs(self.lo))), len(str(abs(self.hi))), self.scale)
+
     def within(self, lo: int, hi: int) -> Type:
         """The same type with other bounds."""
-        return Type(self.kind, lo, hi, self.scale, self.unit, self.nullable)
+        return Type(self.kind, lo, hi, self.scale, self.unit, self.nullable, "", self.digits)
 
     def in_unit(self, unit: str) -> Type:
         """The same kind of time in another unit, of any value of 64 bits."""
@@ -120,7 +133,8 @@ class Type:
         """The same type, with or without NULL."""
         if nullable == self.nullable:
             return self
-        return Type(self.kind, self.lo, self.hi, self.scale, self.unit, nullable, self.nested)
+        rest = self.lo, self.hi, self.scale, self.unit
+        return Type(self.kind, *rest, nullable, self.nested, self.digits)
 
     def __str__(self) -> str:
         text = self.kind.value
@@ -161,7 +175,7 @@ def int_of(bits: int, *, signed: bool = True, nullable: bool = True) -> Type:
 def decimal(precision: int, scale: int, *, nullable: bool = True) -> Type:
     """Decimal of ``precision`` digits, ``scale`` of them after the point."""
     bound = 10**precision - 1
-    return Type(Kind.DECIMAL, -bound, bound, scale=scale, nullable=nullable)
+    return Type(Kind.DECIMAL, -bound, bound, scale, nullable=nullable, digits=precision)
 
 
 _OF_ARROW = {

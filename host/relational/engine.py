@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from penstock.around.carried import Known, carried
 from penstock.around.duckdb_sql import quoted
 from penstock.around.duckdb_sql.macros import FAIL, definitions
-from penstock.around.qualified import is_unread
+from penstock.around.qualified import is_unread, unread
 from penstock.around.values import ARGUMENT
 from penstock.errors import DataError, PenstockError, QueryError
 from penstock.expr.functions import FUNCTIONS
@@ -216,14 +216,11 @@ def _readable(table: pa.Table, text: str) -> pa.Table:
     DataError
         The query names one.
     """
-    unread = [field for field in table.schema if is_unread(field.type)]
-    for field in unread:
+    left_out = [field for field in table.schema if is_unread(field.type)]
+    for field in left_out:
         if re.search(rf"\b{re.escape(field.name)}\b", text, re.IGNORECASE):
-            raise DataError(
-                f"column {field.name} is a {field.type}, which DuckDB does not compute with: "
-                "cast it before, to a decimal of at most 38 digits or a float of 32 or 64 bits"
-            )
-    return table.drop_columns([field.name for field in unread])
+            raise DataError(unread(field.name, field.type))
+    return table.drop_columns([field.name for field in left_out])
 
 
 def _fail(messages: pa.Array) -> pa.Array:

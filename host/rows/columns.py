@@ -164,7 +164,7 @@ def arrow_type(dtype: Type, name: str, zone: str | None = None) -> pa.DataType:
     if dtype.kind is Kind.INT and dtype.lo >= 0 and dtype.hi < 1 << 64:
         return pa.uint64()
     if dtype.kind in (Kind.INT, Kind.DECIMAL):
-        digits = max(len(str(abs(dtype.lo))), len(str(abs(dtype.hi))), dtype.scale, 1)
+        digits = dtype.precision
         if digits > 76:
             raise MistakenError(f"output column {name} may need {digits} digits; CAST its operands")
         make = pa.decimal128 if digits <= 38 else pa.decimal256

@@ -114,7 +114,7 @@ class GroupRows:
         if one.function == "avg":
             assert use.count is not None
             counts = columns[self._layout.folds[use.count].offset]
-            return Vector(mean(dtype, total, counts), found)
+            return mean(one, total, counts, found)
         if one.type.is_integral:
             check_sum(one, total[known])
         return group_vector(total, known)

@@ -15,7 +15,7 @@ from sqlglot import exp
 from ..errors import SchemaError
 from ..expr.vector import fits_int64
 from ..query.aggregates import sum_type
-from ..types import FLOAT64, INT64, TIMESTAMPS, Kind, Type, from_arrow, int_of
+from ..types import FLOAT64, INT64, MOST_DIGITS, TIMESTAMPS, Kind, Type, from_arrow, int_of
 
 _PLAIN = {
     Kind.BOOL: pa.bool_(),
@@ -26,8 +26,6 @@ _PLAIN = {
     Kind.DATE: pa.date32(),
     Kind.NULL: pa.int32(),
 }
-#: DuckDB's widest decimal.
-_MOST_DIGITS = 38
 
 
 @dataclass(frozen=True)
@@ -66,9 +64,7 @@ def carried(dtype: Type, zone: str = "UTC") -> pa.DataType:
     if dtype.kind in _PLAIN:
         return _PLAIN[dtype.kind]
     if dtype.kind is Kind.DECIMAL or not (dtype.unit or fits_int64(dtype.lo, dtype.hi)):
-        digits = max(len(str(abs(one))) for one in (dtype.lo, dtype.hi))
-        digits = min(max(digits, dtype.scale, 1), _MOST_DIGITS)
-        return pa.decimal128(digits, dtype.scale if dtype.kind is Kind.DECIMAL else 0)
+        return pa.decimal128(min(dtype.precision, MOST_DIGITS), dtype.scale)
     if dtype.kind is Kind.INT or is_coded(dtype):
         return pa.int64()
     return pa.timestamp("us", zone) if dtype.kind is Kind.TIMESTAMP else time_type(dtype, zone)

@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from ..expr import ops
 from ..expr.ops import ExprTypeError
-from ..expr.ops.align import align
+from ..expr.ops.align import align, choice_type
 from ..query.dialect import Penstock, refused
 from ..query.options import QueryOptions
 from ..query.time_rules import TimeRules
@@ -113,8 +113,8 @@ class Computing:
                 for select in _selects(tree.expression if side else tree.this):
                     item = select.expressions[place]
                     item.set("this", call(name, item.this.copy()))
-        a, b = (one.type for one in made)
-        return Known(a.within(min(a.lo, b.lo), max(a.hi, b.hi)) if a.is_integral else a)
+        (a, b), like = (one.type for one in made), choice_type(columns, made)
+        return Known(like.within(min(a.lo, b.lo), max(a.hi, b.hi)) if a.is_integral else a)
 
     def _source(self, item: exp.Expr, level: Level) -> None:
         """Note the columns of an item of FROM."""

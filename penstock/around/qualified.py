@@ -277,6 +277,14 @@ def is_unread(dtype: pa.DataType) -> bool:
     return any(name in str(dtype) for name in ("decimal256", "halffloat"))
 
 
+def unread(name: str, dtype: object) -> str:
+    """Say that DuckDB does not compute with a column of a type."""
+    return (
+        f"column {name} is a {dtype}, which DuckDB does not compute with: cast it before, to a "
+        "decimal of at most 38 digits or a float of 32 or 64 bits"
+    )
+
+
 def type_name(dtype: pa.DataType) -> str:
     """Spark's name of a type; of one that it lacks, a name that says nothing."""
     if dtype in _TYPES:

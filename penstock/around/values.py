@@ -19,15 +19,17 @@ from ..expr import ops
 from ..expr.node import Expr, Op, node, walk
 from ..expr.ops import ExprTypeError
 from ..expr.ops.align import EXACT, to_unit
+from ..expr.ops.decimals import spark_integer
 from ..expr.ops.infer import typed
 from ..expr.vector import fits_int64
+from ..query.aggregates import average_type
 from ..query.dialect import Penstock, beyond, refused
 from ..query.expressions import Lowering
 from ..query.operators import members
 from ..query.scope import Scope
 from ..query.time_rules import TimeRules
 from ..query.window_function import is_session, is_window, read_span
-from ..types import BOOL, FLOAT64, Kind, Type, int_of, integer
+from ..types import BOOL, FLOAT64, MOST_DIGITS, Kind, Type, int_of, integer
 from ..user_functions import Udf
 from .calls import call, ours
 from .carried import (
@@ -55,7 +57,7 @@ from .evaluators import (
     is_test_of_null,
 )
 from .parts import NoJoinError
-from .qualified import type_name
+from .qualified import type_name, unread
 from .shapes import slides
 from .whole_numbers import in_words
 
@@ -170,7 +172,10 @@ class Values(Lowering):
             return self._native(tree)
         if made.type.kind is Kind.DURATION and made.type.unit == "D":
             made = to_unit(made, "s")  # Arrow has no durations of days
-        known = self._arguments[made][1] if made in self._arguments else Known(made.type)
+        if made in self._arguments:
+            known = self._arguments[made][1]
+        else:
+            known = Known(spark_integer(made) if made.type.kind is Kind.INT else made.type)
         return self._written(made, tree), known
 
     def tested(self, tree: exp.Expr) -> exp.Expr:
@@ -237,7 +242,7 @@ class Values(Lowering):
         if is_session(tree):
             raise NoJoinError("sessions are Penstock's")
         if isinstance(tree, OF_SEVERAL_ROWS) or is_cast_of_text(tree):
-            return self._hole(tree)
+            return self._average(tree) or self._hole(tree)
         if isinstance(tree, exp.Dot) and is_window(tree.this):
             if self._key(tree.this):
                 return self._hole(tree)
@@ -292,13 +297,10 @@ class Values(Lowering):
 
     def _known_column(self, tree: exp.Column) -> Known | None:
         known = self.level.column(tree) or self._named(tree)
-        if known is not None and known.type.kind is Kind.DECIMAL and known.type.hi >= 10**38:
-            raise refused(
-                f"column {tree.name} is a {known.arrow or known.type}, which DuckDB does not "
-                "compute with: cast it before, to a decimal of at most 38 digits or a float of 32 "
-                "or 64 bits",
-                tree,
-            )
+        if known is None or known.type.kind is not Kind.DECIMAL:
+            return known
+        if known.type.precision > MOST_DIGITS:
+            raise refused(unread(tree.name, known.arrow or known.type), tree)
         return known
 
     def _named(self, tree: exp.Expr) -> Known | None:
@@ -326,6 +328,23 @@ class Values(Lowering):
             self._by_text[text] = argument
             self._arguments[argument] = value, known
         return self._by_text[text]
+
+    def _average(self, tree: exp.Expr) -> Expr | None:
+        """``avg`` of decimals as a quotient, as DuckDB's is a float; None for anything else."""
+        of = tree
+        while isinstance(of, AROUND_CALLS):
+            of = of.this
+        if not isinstance(of, exp.Avg):
+            return None
+        value = of.this.expressions[0] if isinstance(of.this, exp.Distinct) else of.this
+        try:
+            to = average_type(self.lower(value).type)
+        except BeyondError:
+            return None
+        if to.kind is not Kind.DECIMAL:
+            return None
+        total, count = (self._hole(_instead_of_avg(tree, kind)) for kind in (exp.Sum, exp.Count))
+        return ops.divided(total, count, to.precision, to.scale)
 
     # -- what DuckDB computes ----------------------------------------------------------------------
 
@@ -430,6 +449,15 @@ def _timestamp_diff(tree: exp.DateDiff) -> exp.Expr:
     later, earlier = tree.this.this, tree.expression.this
     made = exp.TimestampDiff(this=later, expression=earlier, unit=tree.args["unit"])
     made.type = exp.DataType.build("bigint")
+    return made
+
+
+def _instead_of_avg(tree: exp.Expr, kind: type[exp.Expr]) -> exp.Expr:
+    """Return a call of ``avg``, and what is around it, with another aggregate."""
+    made = tree.copy()
+    if isinstance(tree, exp.Avg):
+        return kind(this=made.this)
+    made.set("this", _instead_of_avg(tree.this, kind))
     return made
 
 

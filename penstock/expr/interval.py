@@ -48,6 +48,9 @@ def mod(a: Interval, b: Interval) -> Interval:
 
 def div(a: Interval, b: Interval) -> Interval:
     """Quotient rounded to 0: no larger than the dividend, and of its sign by positive divisors."""
+    if b[0] > 0 or b[1] < 0:
+        ends = [abs(x) // abs(y) * (1 if (x < 0) == (y < 0) else -1) for x in a for y in b]
+        return min(ends), max(ends)
     largest = max(abs(a[0]), abs(a[1]))
     if b[0] < 0:
         return -largest, largest

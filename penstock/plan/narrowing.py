@@ -123,7 +123,13 @@ class _Narrower:
     def part_at_most(self, part: _Part, rest: Linear) -> Iterator[Half]:
         """Bounds that follow from ``part + rest <= 0``."""
         term, factor = part.term, part.factor
-        if part.root is not None and factor > 0:
+        settled = ops.before_settling(term)
+        if settled is not None:
+            value, step, _ = settled
+            slack = Linear((), -(abs(factor) * step // 2))
+            form = linear(value).scaled(factor).plus(rest.scaled(step)).plus(slack)
+            yield from self.at_most_zero(form)
+        elif part.root is not None and factor > 0:
             yield from self.square_at_most(part.root, factor, rest)
         elif term.op is Op.ABS and factor > 0:
             for sign in (1, -1):

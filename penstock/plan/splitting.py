@@ -176,6 +176,9 @@ class _Splitter:
         if mixed:
             term, coefficient = mixed[0]
             rest = form.without(term)
+            exact = exact_sums(term, coefficient, rest)
+            if exact:
+                return _join(True, [self.at_most_zero(s, atom, 2 * fan_out) for s in exact])
             choices = [linear(x) for x in _choices(term, atom)]
             is_and = (coefficient > 0) == (term.op is not Op.LEAST)
             fan_out *= len(choices)
@@ -207,6 +210,26 @@ class _Splitter:
             above = BandTest(text, lo=(Bound(start, after=True),))
             return _join(False, [below, above])
         return BandTest(text, lo=(Bound(start),), hi=(Bound(start, open=True, after=True),))
+
+
+def exact_sums(term: Expr, coefficient: int, rest: Linear) -> list[Linear]:
+    """Sums that are at most 0 exactly where ``coefficient * term + rest`` is.
+
+    The term is a decimal that is rounded, or NULL beyond its digits, and the rest a constant; none
+    for others.
+    """
+    settled = ops.before_settling(term)
+    if settled is None or rest.terms:
+        return []
+    value, step, most = settled
+    sign, limit = 1 if coefficient > 0 else -1, -rest.constant // abs(coefficient)
+    form = linear(value)
+    ends = {sign: min(limit, most), -sign: most}
+    return [
+        # Halves are rounded away from 0.
+        form.scaled(way).plus(Linear((), -((step * (2 * end + 1) - (end >= 0)) // 2)))
+        for way, end in ends.items()
+    ]
 
 
 def test_of_sum(form: Linear, window: str) -> BandTest:

@@ -9,7 +9,7 @@ from ..expr.node import Expr
 from ..expr.ops import ExprTypeError
 from ..expr.ops.align import NUMBERS
 from ..plan.query import Aggregate
-from ..types import FLOAT64, Kind, Type, int_of
+from ..types import FLOAT64, MOST_DIGITS, Kind, Type, decimal, int_of
 from .dialect import beyond, refused, snippet
 from .expressions import Lowering
 
@@ -25,8 +25,8 @@ _FUNCTIONS: dict[type[exp.Expr], str] = {
 }
 _BY = ("min_by", "max_by")
 _COUNT = int_of(64).within(0, (1 << 63) - 1).as_nullable(False)
-#: Digits of Spark's widest decimal, and how many more than its terms a sum of decimals has.
-_MOST_DIGITS, _MORE_DIGITS = 38, 10
+#: Digits that a sum of decimals has more than its terms, and that an average has after the point.
+_MORE_DIGITS, _MORE_PLACES = 10, 4
 
 #: What to write instead of an aggregate that there is not, over two tables.
 OF_PAIRS_INSTEAD = (
@@ -102,8 +102,7 @@ def _read(
         return name, None if is_never_null else value, None, _COUNT
     if value.type.kind not in NUMBERS:
         raise refused(f"{name} needs a number, not {value.type}", tree)
-    is_float = name == "avg" or value.type.is_float
-    return name, value, None, FLOAT64 if is_float else sum_type(value.type)
+    return name, value, None, (average_type if name == "avg" else sum_type)(value.type)
 
 
 def _argument(tree: exp.Expr, plain: Lowering) -> Expr:
@@ -129,8 +128,14 @@ def _ordered(name: str, of: exp.Expr, plain: Lowering, tree: exp.Expr) -> Expr:
 
 def sum_type(dtype: Type) -> Type:
     """BIGINT for integers; decimals get ten more digits, as in Spark."""
-    if dtype.kind is Kind.INT:
-        return int_of(64)
-    digits = max(len(str(abs(dtype.lo))), len(str(abs(dtype.hi))), dtype.scale)
-    bound = 10 ** min(digits + _MORE_DIGITS, _MOST_DIGITS) - 1
-    return dtype.within(-bound, bound).as_nullable(True)
+    if dtype.kind is not Kind.DECIMAL:
+        return FLOAT64 if dtype.is_float else int_of(64)
+    return decimal(min(dtype.precision + _MORE_DIGITS, MOST_DIGITS), dtype.scale)
+
+
+def average_type(dtype: Type) -> Type:
+    """DOUBLE; of decimals, a decimal of four more digits after the point, as in Spark."""
+    if dtype.kind is not Kind.DECIMAL or dtype.precision > MOST_DIGITS:
+        return FLOAT64
+    places = min(dtype.scale + _MORE_PLACES, MOST_DIGITS)
+    return decimal(min(dtype.precision + _MORE_PLACES, MOST_DIGITS), places)

@@ -253,11 +253,8 @@ class Lowering:
             )
         value = self.lower(tree.this)
         options = [self._as_time(e, self.lower(e), value) for e in tree.expressions]
-        for option, source in zip(options, tree.expressions, strict=True):
-            if option.sides:
-                raise beyond("IN takes constants, not columns", source)
         value, *options = self.rules.alike(value, *options)
-        return ops.is_in(value, [o if o.is_const else simplify(o) for o in options])
+        return ops.is_in(value, [o if o.is_const or o.sides else simplify(o) for o in options])
 
     def _is(self, tree: exp.Is) -> Expr:
         if isinstance(tree.expression, exp.Boolean):

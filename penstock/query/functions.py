@@ -12,10 +12,7 @@ from ..expr import ops
 from ..expr.functions import DEGREES, RADIANS
 from ..expr.node import Expr, Op
 from ..expr.ops import ExprTypeError
-from ..types import FLOAT64, Kind, decimal
-
-#: Digits of a DECIMAL, at most, and of a place that ``round`` is given.
-_MOST_DIGITS = 38
+from ..types import FLOAT64, MOST_DIGITS, Kind
 
 #: Below it, a quotient that is no whole number is not rounded to one.
 _EXACT_QUOTIENTS = 1 << 52
@@ -54,10 +51,7 @@ def _whole(name: str) -> Form:
             return ops.div(ops.sub(quotient[0], pmod(*quotient)), quotient[1])
         if x.type.kind is not Kind.DECIMAL:
             return ops.call(name, x)
-        rest = pmod(x, ops.const(1))
-        if name == "ceil":
-            rest = ops.neg(pmod(ops.neg(x), ops.const(1)))
-        return ops.cast(ops.sub(x, rest), decimal(_MOST_DIGITS, 0))
+        return ops.whole_below(x) if name == "floor" else ops.neg(ops.whole_below(ops.neg(x)))
 
     return made
 
@@ -82,18 +76,16 @@ def whole_quotient(x: Expr) -> tuple[Expr, Expr] | None:
 
 def _rounded(x: Expr, digits: Expr | None = None) -> Expr:
     digits = ops.const(0) if digits is None else digits
-    if not digits.is_const or digits.type.kind is not Kind.INT or abs(digits.attr) > _MOST_DIGITS:
-        raise ExprTypeError(f"round takes a constant number of digits, up to {_MOST_DIGITS}")
+    if not digits.is_const or digits.type.kind is not Kind.INT or abs(digits.attr) > MOST_DIGITS:
+        raise ExprTypeError(f"round takes a constant number of digits, up to {MOST_DIGITS}")
     if x.type.kind is Kind.FLOAT32:
         raise ExprTypeError("round does not take float32; write round(CAST(x AS DOUBLE), n)")
     if x.type.kind not in (Kind.INT, Kind.DECIMAL):
         return ops.call("rounded", x, digits)
-    if digits.attr >= x.type.scale:
-        return x
+    if x.type.kind is Kind.DECIMAL:
+        return ops.rounded_to(x, digits.attr)
     if digits.attr >= 0:
-        return ops.cast(x, decimal(_MOST_DIGITS, digits.attr))
-    if x.type.scale:
-        raise ExprTypeError("round of a decimal takes 0 digits or more")
+        return x
     step = 10**-digits.attr
     half, step = ops.const(step // 2), ops.const(step)
     up, down = (ops.mul(ops.div(by(x, half), step), step) for by in (ops.add, ops.sub))
@@ -111,7 +103,9 @@ def _sign(x: Expr) -> Expr:
 def pmod(a: Expr, b: Expr) -> Expr:
     """The remainder with the sign of the divisor."""
     rest = ops.mod(a, b)
-    return ops.case([(ops.lt(rest, ops.const(0)), ops.mod(ops.add(rest, b), b))], rest)
+    made = ops.case([(ops.lt(rest, ops.const(0)), ops.mod(ops.add(rest, b), b))], rest)
+    is_decimal = rest.type.kind is Kind.DECIMAL
+    return ops.settled(made, rest.type.precision, rest.type.scale) if is_decimal else made
 
 
 def _is_nan(x: Expr) -> Expr:

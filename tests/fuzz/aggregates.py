@@ -67,7 +67,10 @@ def random_aggregate(rng: Random, gen: Expressions, nearest: bool) -> E:
         value = gen.number(rng.choice([0, 1, 1, 2]))
         return E("agg", (value,), F64 if value.type.kind == "f32" else value.type, "sum")
     if roll < 0.62:
-        return E("agg", (gen.number(rng.choice([0, 1])),), F64, "avg")
+        value = gen.number(rng.choice([0, 1]))
+        is_decimal = value.type.kind == "dec"
+        dtype = Type("dec", value.type.scale + 4) if is_decimal else F64
+        return E("agg", (value,), dtype, "avg")
     if roll < 0.84 or not nearest:
         value = ordered(rng, gen)
         return E("agg", (value,), value.type, rng.choice(["min", "max"]))

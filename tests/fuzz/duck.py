@@ -344,6 +344,10 @@ class Dialect:
                 return f"CAST(count({x}) AS HUGEINT)"
             case "count_if":
                 return f"CAST(count(*) FILTER ({x}) AS HUGEINT)"
+            case "avg" if e.type.kind == "dec":
+                total, count = f"sum({x})", f"count({x})"
+                size = f"((abs({total}) * 20000 + {count}) // (2 * {count}))"
+                return f"({size} * sign({total}))::HUGEINT"
             case "avg":
                 if e.args[0].type.exact:
                     size = 10 ** e.args[0].type.scale

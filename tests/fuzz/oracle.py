@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from math import floor
 from typing import Any
 
 from tests.fuzz.evaluate import Compiler, MisfitError, Value, floating, less, limits_of
@@ -322,6 +323,10 @@ class Oracle:
                 return total
             if isinstance(total, float):
                 return total / len(known)
+            if e.type.kind == "dec":
+                unit = 10**e.type.scale
+                raw = Fraction(abs(total)) * unit / len(known) + Fraction(1, 2)
+                return Fraction(floor(raw) * (-1 if total < 0 else 1), unit)
             return floating(Fraction(total) / len(known))
         best = known[0]
         for x in known[1:]:

@@ -30,14 +30,13 @@ from tests.penstock.kit.devices import InterpretingCpu
 
 #: Digits in which floats may differ where they are added up in another order.
 DIGITS = 9
-#: Parts of messages that state a limit of docs/sql.md, by the twin that may meet it; "" is all.
+#: Parts of messages that state a limit of docs/sql.md, by the twin that may meet it.
 LIMITS = {
-    "": ("38 digits",),
     "above": ("casts a value computed from both sides",),
     "stream": ("orders numbers, dates and times",),
     # Of rows that a predicate does not take, it is not computed.
     "split predicate": ("cannot be computed", "overflows", "64 bits"),
-    "predicate as a column": ("38 digits", "cannot be computed", "overflows", "64 bits"),
+    "predicate as a column": ("cannot be computed", "overflows", "64 bits"),
     "two workers": ("workers= is not for a query without", "CAST of text"),
 }
 #: Rows that are printed of an answer.
@@ -279,7 +278,7 @@ def difference(case: Case, name: str, one: Twin, other: Twin) -> Difference | No
         return None
     if a.error is not None or b.error is not None:
         error = a.error or b.error
-        if any(part in str(error) for part in (*LIMITS[""], *LIMITS.get(name, ()))):
+        if any(part in str(error) for part in LIMITS.get(name, ())):
             return None
         what = "fails" if isinstance(error, DataError) else "refused"
         return Difference(what, _spirit(error), a, b)

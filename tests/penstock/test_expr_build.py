@@ -73,7 +73,7 @@ ERRORS: list[tuple[Callable[[], Expr], str]] = [
     (lambda: ops.shr(N, ops.const(64)), "the shift amount may be 64 to 64"),
     (lambda: ops.le(K, K), "`<=` does not order conditions; they have equality"),
     (lambda: ops.call("sqrt", S), "sqrt needs numbers, not string"),
-    (lambda: ops.div(S, S), "DIV needs integers, not string"),
+    (lambda: ops.div(S, S), "DIV needs integers or decimals, not string"),
     (lambda: ops.eq(S, N), "`=` of string and integer has no meaning; compare text with text"),
     (lambda: ops.eq(S, Y), "`=` of string and binary has no meaning"),
     (lambda: ops.lt(TS, DUR), "`<` of timestamp[ms] and duration[s] has no meaning"),

@@ -13,7 +13,9 @@ import pytest
 pytest.importorskip("pyspark", reason="needs pip install 'penstock[spark]'")
 
 import penstock
+from penstock import spark_bridge as bridge
 from tests.kit.effort import effort
+from tests.penstock import test_decimals as decimals
 from tests.spark_bridge.kit.settings import setting
 
 EXTREMES = {
@@ -121,9 +123,6 @@ def ulps(a: float, b: float) -> float:
 def same(text: str, ours: object, theirs: object) -> bool:
     if ours is None or theirs is None:
         return ours is theirs
-    if isinstance(theirs, Decimal) and isinstance(ours, float):  # Spark's / of decimals is one
-        unit = Decimal(1).scaleb(theirs.as_tuple().exponent)
-        return abs(Decimal(ours) - theirs) <= unit + Decimal(np.spacing(abs(ours)))
     if isinstance(theirs, bool):
         return ours is theirs
     if isinstance(ours, float) or isinstance(theirs, float):
@@ -177,3 +176,33 @@ def test_functions_of_numbers(spark, engine):
                 wrong.append(f"{text}: {ours!r}, Spark has {other!r}, of {of}")
     assert out.num_rows == given.num_rows
     assert not wrong, "\n".join(wrong[:40]) + f"\n{len(wrong)} in all"
+
+
+#: Decimals that Spark compares, or chooses from, in one type of both.
+OF_TWO_TYPES = """
+if(a.id > 50, a.v, b.u); nullif(a.u, b.v); greatest(a.s, b.n); coalesce(a.v, 1); a.v = b.u
+a.v < b.u; a.v <=> b.u; a.u IN (a.v, 1); a.u IN (1.001, 2); a.u < 1.001; a.u >= b.s; a.w = b.l
+a.v BETWEEN b.u AND b.w; a.p <= b.i; a.s > 0.35; a.v - b.v < 0.05; a.u - b.u = 0
+""".strip().replace("\n", ";")
+
+
+@pytest.mark.parametrize("groups", [False, True], ids=["rows", "groups"])
+def test_decimals(spark, groups):
+    """Types and values of Spark's own, however a query computes them."""
+    numbers = decimals.table()
+    frame = spark.createDataFrame(numbers)
+    frame.createOrReplaceTempView("numbers")
+    of_groups = [*decimals.OF_GROUPS, *decimals.OF_AVERAGES]
+    texts = of_groups if groups else [*decimals.OF_ROWS, *OF_TWO_TYPES.split(";")]
+    text = decimals.query(texts, groups)
+    with setting(spark, "spark.sql.ansi.enabled", "false"):
+        theirs = spark.sql(text).toArrow().sort_by("k")
+        bridged = bridge.sql(spark, text, {"numbers": frame}, time=decimals.TIME, within=8)
+        answers = {"bridge": bridged.toArrow()}
+    answers |= {name: way(text, numbers) for name, way in decimals.WAYS.items()}
+    for name, ours in answers.items():
+        ours = ours.sort_by("k")
+        for k, one in enumerate(texts):
+            column = f"c{k}"
+            assert ours.schema.field(column).type == theirs.schema.field(column).type, (name, one)
+            assert ours[column].to_pylist() == theirs[column].to_pylist(), (name, one)

@@ -188,9 +188,8 @@ class PartialGroups:
         if one.function == "count":
             return int_vector(first.values)
         known = np.ones(groups.num_rows, bool) if first.valid is None else first.valid
-        assert one.value is not None
         if one.function == "avg":
-            return Vector(mean(one.value.type, first.values, made[1].values), known)
+            return mean(one, first.values, made[1].values, known)
         if one.function == "sum":
             if one.type.is_integral:
                 check_sum(one, first.values[known])

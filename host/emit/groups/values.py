@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
 from penstock.errors import DataError
-from penstock.expr.columns import Vector, int_vector
+from penstock.expr import ops
+from penstock.expr.columns import Vector, evaluate_columns, int_vector
 from penstock.plan.folds import FoldKey, Needs
 from penstock.plan.query import Aggregate
 from penstock.program import Mode
-from penstock.types import Type
+from penstock.types import Kind, Type
 
 from ...device.base import Folds
 from .groups import Groups
@@ -78,16 +80,29 @@ class GroupValues:
                                 if values.dtype != object else values * found)  # fmt: skip
         if self.one.function == "avg":
             assert counts is not None
-            assert self.one.value is not None
-            return Vector(mean(self.one.value.type, total, self.groups.sum(counts)), some)
+            return mean(self.one, total, self.groups.sum(counts), some)
         if self.one.type.is_integral:
             check_sum(self.one, total)
         return group_vector(total, some)
 
 
-def mean(dtype: Type, total: np.ndarray, count: np.ndarray) -> np.ndarray:
-    """Divide sums of a type by counts in float64, rounded once; 0 where the count is 0."""
+def mean(one: Aggregate, total: np.ndarray, count: np.ndarray, valid: np.ndarray | None) -> Vector:
+    """Divide sums by counts, rounded once; averages of decimals are decimals."""
+    assert one.value is not None
     divisor = np.maximum(count, 1)
+    if one.type.kind is not Kind.DECIMAL:
+        return Vector(_float_mean(one.value.type, total, divisor), valid)
+    known = np.ones(len(total), bool) if valid is None else valid
+    columns = {("", "sum"): group_vector(total, known), ("", "count"): int_vector(divisor)}
+    types = [Type(Kind.DECIMAL, vector.lo, vector.hi) for vector in columns.values()]
+    types[0] = replace(types[0], scale=one.value.type.scale)
+    parts = (ops.column(*name, dtype) for name, dtype in zip(columns, types, strict=True))
+    quotient = ops.divided(*parts, one.type.precision, one.type.scale)
+    return evaluate_columns(quotient, columns, len(total))
+
+
+def _float_mean(dtype: Type, total: np.ndarray, divisor: np.ndarray) -> np.ndarray:
+    """Divide in float64."""
     if total.dtype.kind == "f":
         return total / divisor
     scale = 10**dtype.scale

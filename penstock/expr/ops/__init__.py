@@ -6,7 +6,7 @@ Mixed numeric types follow Spark (ANSI): integer with float32 computes in float6
 """
 
 # ruff: noqa: F401 - what it imports is what it offers
-from .align import align, finer, rescale, to_float, to_unit
+from .align import align, finer, to_float, to_unit
 from .arithmetic import (
     absolute,
     add,
@@ -26,6 +26,15 @@ from .arithmetic import (
 )
 from .calls import call, divide
 from .convert import cast, to_instant, to_local
+from .decimals import (
+    before_settling,
+    divided,
+    rescale,
+    rounded_to,
+    settled,
+    whole_below,
+    with_digits,
+)
 from .infer import MAX_BITS, keeps_raw, raw_factor, typed
 from .leaves import FALSE, TRUE, ExprTypeError, column, const, decimal_const, duration_const, key
 from .logic import and_, case, eq, in_members, is_in, is_null, le, lt, ne, not_, or_, order, prefix

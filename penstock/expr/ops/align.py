@@ -6,29 +6,12 @@ from collections.abc import Callable, Sequence
 
 from ...types import FLOAT64, FLOATING, TEXTUAL, TIMES, UNIT_NS, Kind, Type
 from ..node import Expr, Op
-from .infer import typed
+from .decimals import EXACT, common_type, in_type
+from .infer import times, typed
 from .leaves import ExprTypeError, const
 
-EXACT = frozenset({Kind.INT, Kind.DECIMAL})
 NUMBERS = EXACT | FLOATING
 _AS_THEY_ARE = frozenset({Kind.INT, Kind.FLOAT32, Kind.BOOL, Kind.STRING, Kind.BINARY, Kind.DATE})
-
-
-def times(expr: Expr, factor: int, dtype: Type) -> Expr:
-    """Multiply; the result has the kind, scale and unit of ``dtype``."""
-    if expr.is_const:
-        value = None if expr.attr is None else expr.attr * factor
-        return const(value, dtype)
-    if factor == 1:
-        return typed(Op.CAST, (expr,), dtype.within(expr.type.lo, expr.type.hi))
-    return typed(Op.MUL, (expr, const(factor)), dtype)
-
-
-def rescale(expr: Expr, scale: int) -> Expr:
-    """Write a number as a decimal of ``scale`` digits, not fewer than it has."""
-    if expr.type.kind is Kind.DECIMAL and expr.type.scale == scale:
-        return expr
-    return times(expr, 10 ** (scale - expr.type.scale), Type(Kind.DECIMAL, scale=scale))
 
 
 def to_unit(expr: Expr, unit: str, kind: Kind | None = None) -> Expr:
@@ -58,12 +41,15 @@ def float_of(expr: Expr) -> float:
     return float(expr.attr)
 
 
-def align(args: Sequence[Expr], what: str) -> list[Expr]:
-    """Bring operands to one kind, scale and unit so that their values compare directly."""
+def align(args: Sequence[Expr], what: str, *, as_written: bool = False) -> list[Expr]:
+    """Bring operands to one kind, scale and unit so that their values compare directly.
+
+    ``as_written`` counts the digits of a constant integer beside a decimal, not those of its type.
+    """
     known = [a for a in args if a.type.kind is not Kind.NULL]
     if not known:
         return list(args)
-    convert = _conversion([a.type for a in known])
+    convert = _conversion(known, as_written)
     if convert is None:
         raise _unlike([a.type for a in args], what)
     if len(known) == len(args):
@@ -72,19 +58,26 @@ def align(args: Sequence[Expr], what: str) -> list[Expr]:
     return [const(None, dtype) if a.type.kind is Kind.NULL else convert(a) for a in args]
 
 
-def _conversion(types: Sequence[Type]) -> Callable[[Expr], Expr] | None:
-    """How values of these types become comparable; None if they cannot."""
-    kinds = {dtype.kind for dtype in types}
+def choice_type(values: Sequence[Expr], aligned: Sequence[Expr]) -> Type:
+    """The type of a choice of values, from what :func:`align` makes of them."""
+    is_decimal = aligned[0].type.kind is Kind.DECIMAL
+    return common_type(values) if is_decimal else aligned[0].type
+
+
+def _conversion(values: Sequence[Expr], as_written: bool) -> Callable[[Expr], Expr] | None:
+    """How values become comparable; None if they cannot."""
+    kinds = {value.type.kind for value in values}
     if len(kinds) == 1 and kinds <= _AS_THEY_ARE:
         return lambda expr: expr
     if kinds <= EXACT:
-        scale = max(dtype.scale for dtype in types)
-        return lambda expr: rescale(expr, scale)
+        to = common_type(values, as_written=as_written)
+        return lambda expr: in_type(expr, to)
     if kinds <= NUMBERS:
         return to_float
     if kinds <= TIMES or kinds == {Kind.DURATION}:
         order = (Kind.DURATION, Kind.TIMESTAMP, Kind.TIMESTAMP_NTZ)
-        kind, unit = next(k for k in order if k in kinds), finer(*(dtype.unit for dtype in types))
+        kind = next(k for k in order if k in kinds)
+        unit = finer(*(value.type.unit for value in values))
         return lambda expr: to_unit(expr, unit, kind)
     return None
 

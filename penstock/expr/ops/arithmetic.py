@@ -6,7 +6,8 @@ from functools import partial
 
 from ...types import TIMES, Kind, Type, integer
 from ..node import Expr, Op
-from .align import EXACT, NUMBERS, align, finer, to_unit
+from .align import EXACT, NUMBERS, align, choice_type, finer, to_unit
+from .decimals import combined, exact_pair, whole_quotient
 from .infer import typed
 from .leaves import ExprTypeError, const
 
@@ -54,6 +55,8 @@ def _arithmetic(op: Op, a: Expr, b: Expr) -> Expr:
     for arg in (a, b):
         if arg.type.kind not in _SIGNED:
             raise ExprTypeError(f"{name} needs numbers, not {arg.type}")
+    if pair := exact_pair(a, b):
+        return combined(op, *pair)
     left, right = align((a, b), name)
     return typed(op, (left, right), left.type)
 
@@ -62,8 +65,12 @@ mod = partial(_arithmetic, Op.MOD)
 
 
 def div(a: Expr, b: Expr) -> Expr:
-    """The quotient of integers, rounded to 0."""
-    _integers("DIV", a, b)
+    """The quotient of integers or decimals as an integer, rounded to 0."""
+    for arg in (a, b):
+        if arg.type.kind not in EXACT | {Kind.NULL}:
+            raise ExprTypeError(f"DIV needs integers or decimals, not {arg.type}")
+    if pair := exact_pair(a, b):
+        return whole_quotient(*pair)
     left, right = align((a, b), "DIV")
     return left if left.type.kind is Kind.NULL else typed(Op.DIV, (left, right), left.type)
 
@@ -77,14 +84,14 @@ def mul(a: Expr, b: Expr) -> Expr:
     for arg in (a, b):
         if arg.type.kind not in _SIGNED - {Kind.DURATION}:
             raise ExprTypeError(f"a product needs numbers, not {arg.type}")
+    if pair := exact_pair(a, b):
+        return combined(Op.MUL, *pair)
     if not (a.type.kind in EXACT and b.type.kind in EXACT):
         left, right = align((a, b), "the product")
         if not left.type.is_integral:
             return typed(Op.MUL, (left, right), left.type)
         a, b = left, right
-    scale = a.type.scale + b.type.scale
-    kind = Kind.DECIMAL if Kind.DECIMAL in (a.type.kind, b.type.kind) else Kind.INT
-    return typed(Op.MUL, (a, b), Type(kind, scale=scale))
+    return typed(Op.MUL, (a, b), Type(Kind.INT))
 
 
 def _signed_number(expr: Expr, name: str) -> None:
@@ -111,7 +118,7 @@ def _extreme(op: Op, *args: Expr) -> Expr:
     done = align(args, op.value)
     if done[0].type.kind in (Kind.STRING, Kind.BINARY, Kind.BOOL, Kind.NULL):
         raise ExprTypeError(f"{op.value} needs numbers or times, not {done[0].type}")
-    return typed(op, done, done[0].type)
+    return typed(op, done, choice_type(args, done))
 
 
 least = partial(_extreme, Op.LEAST)

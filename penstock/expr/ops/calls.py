@@ -6,6 +6,7 @@ from ...types import FLOAT64, Kind
 from ..functions import FUNCTIONS
 from ..node import Expr, Op
 from .align import NUMBERS, to_float
+from .decimals import decimal_quotient, exact_pair
 from .infer import typed
 from .leaves import ExprTypeError, const
 from .logic import case, eq
@@ -27,8 +28,12 @@ def call(name: str, *args: Expr) -> Expr:
 
 
 def divide(a: Expr, b: Expr) -> Expr:
-    """The quotient as a float64; NULL where the divisor is 0."""
+    """The quotient, a decimal if an operand is one and none a float; NULL for a divisor of 0."""
     _check_numbers("/", (a, b))
+    pair = exact_pair(a, b)
+    exact = decimal_quotient(*pair) if pair else None
+    if exact is not None:
+        return exact
     quotient = call("divide", a, b)
     if b.is_const:
         return quotient if b.attr else const(None, FLOAT64)

@@ -6,8 +6,9 @@ from ...types import TIMES, TIMESTAMPS, Kind, Type
 from ...zones import Zone
 from ..columns import evaluate
 from ..node import Expr, Op
-from .align import EXACT, NUMBERS, finer, rescale, to_float, to_unit
+from .align import EXACT, NUMBERS, finer, to_float, to_unit
 from .arithmetic import add
+from .decimals import rescale, with_digits
 from .infer import typed
 from .leaves import ExprTypeError, const, duration_const
 
@@ -29,7 +30,7 @@ def cast(a: Expr, to: Type) -> Expr:
     if source in EXACT and target is Kind.DECIMAL and a.type.scale <= to.scale:
         wide = rescale(a, to.scale)
         if to.lo <= wide.type.lo and wide.type.hi <= to.hi:
-            return wide
+            return with_digits(wide, to.precision)
     if source in TIMES and target in TIMESTAMPS:
         return to_unit(a, finer(a.type.unit, to.unit), target)
     if source is Kind.DATE and target is Kind.DATE:

@@ -11,7 +11,7 @@ from ...zones import zone_of
 from .. import interval
 from ..interval import BOUNDS, Interval
 from ..node import DIVISIONS, Expr, Op, node
-from .leaves import ExprTypeError
+from .leaves import ExprTypeError, const
 
 #: Most bits of an exact integer: beyond it an expression is a mistake, not a query.
 MAX_BITS = 512
@@ -45,6 +45,16 @@ def typed(op: Op, args: Sequence[Expr], like: Type, attr: Any = None) -> Expr:
             raise ExprTypeError(f"the value may need more than {MAX_BITS} bits")
         dtype = dtype.within(lo, hi)
     return node(op, args, dtype, attr)
+
+
+def times(expr: Expr, factor: int, dtype: Type) -> Expr:
+    """Multiply; the result has the kind, scale and unit of ``dtype``."""
+    if expr.is_const:
+        value = None if expr.attr is None else expr.attr * factor
+        return const(value, dtype)
+    if factor == 1:
+        return typed(Op.CAST, (expr,), dtype.within(expr.type.lo, expr.type.hi))
+    return typed(Op.MUL, (expr, const(factor)), dtype)
 
 
 def keeps_raw(source: Type, target: Type) -> bool:

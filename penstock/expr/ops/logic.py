@@ -8,13 +8,13 @@ from functools import partial
 from ...types import BOOL, Kind
 from ..members import Members
 from ..node import Expr, Op, node
-from .align import align
+from .align import align, choice_type
 from .infer import typed
 from .leaves import FALSE, TRUE, ExprTypeError, const
 
 
 def _compare(op: Op, a: Expr, b: Expr) -> Expr:
-    left, right = align((a, b), f"`{op.value}`")
+    left, right = align((a, b), f"`{op.value}`", as_written=True)
     if op is not Op.EQ and left.type.kind is Kind.BOOL:
         raise ExprTypeError(f"`{op.value}` does not order conditions; they have equality")
     return typed(op, (left, right), BOOL)
@@ -100,9 +100,10 @@ def case(pairs: Sequence[tuple[Expr, Expr]], otherwise: Expr | None = None) -> E
     """``CASE WHEN condition THEN value ... ELSE otherwise END``."""
     conditions = _booleans("CASE WHEN", [c for c, _ in pairs])
     last = const(None) if otherwise is None else otherwise
-    values = align([*(v for _, v in pairs), last], "CASE")
+    choices = [*(v for _, v in pairs), last]
+    values = align(choices, "CASE")
     args = [x for pair in zip(conditions, values[:-1], strict=True) for x in pair]
-    return typed(Op.CASE, (*args, values[-1]), values[0].type)
+    return typed(Op.CASE, (*args, values[-1]), choice_type(choices, values))
 
 
 #: Most ranges of values that a test of both sides is written out as: devices other than the CPU

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
-from decimal import Decimal
+from decimal import ROUND_HALF_UP, Decimal
 from typing import Any
 
 import numpy as np
@@ -124,9 +124,10 @@ def _value(one: By, rows: list[Row]) -> Any:
     return (min if one.function == "min" else max)(values, key=_order)
 
 
-def _mean(total: Any, count: int) -> float:
-    scaled, power = (int(total * 100), 100) if isinstance(total, Decimal) else (total, 1)
-    return scaled / (count * power)
+def _mean(total: Any, count: int) -> float | Decimal:
+    if isinstance(total, Decimal):
+        return (total / count).quantize(Decimal("1e-6"), ROUND_HALF_UP)
+    return total / count
 
 
 def random_rows(

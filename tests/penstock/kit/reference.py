@@ -104,6 +104,8 @@ def _integer(op: Op, args: list[int]) -> int | None:
         if b == 0:
             return None
         return abs(a) % abs(b) * (-1 if a < 0 else 1)
+    if op is Op.DIV:
+        return None if b == 0 else abs(a) // abs(b) * (-1 if (a < 0) != (b < 0) else 1)
     if op is Op.BIT_AND:
         return a & b
     if op is Op.BIT_OR:

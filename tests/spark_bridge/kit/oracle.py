@@ -8,8 +8,6 @@ import pyarrow as pa
 from tests.penstock.kit.people import Asked
 from tests.spark_bridge.kit.settings import setting
 
-#: Spark's average of decimals is a decimal, and ours a double.
-AVERAGES = {"068"}
 HAVERSINE = (
     "2 * 6371008.8D * asin(sqrt(least(1.0D, pow(sin((radians(c) - radians(a)) / 2), 2) + "
     "cos(radians(a)) * cos(radians(c)) * pow(sin((radians(d) - radians(b)) / 2), 2))))"

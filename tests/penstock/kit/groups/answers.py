@@ -148,6 +148,8 @@ def _sortable(value: Any) -> tuple[str, Any]:
 def _close(a: Any, b: Any, magnitude: float) -> bool:
     if a == b:
         return True
+    if isinstance(b, Decimal) and isinstance(a, float):  # an average, rounded to its digits
+        return abs(a - float(b)) <= 0.51 * 10.0 ** b.as_tuple().exponent + 4 * math.ulp(abs(a))
     if not isinstance(a, float) or not isinstance(b, float) or math.isinf(a) or math.isinf(b):
         return False
     # A quotient of exact numbers is off by its own rounding and that of its terms.
