@@ -102,6 +102,9 @@ def returned(table: pa.Table, outputs: Mapping[str, Known | None], zone: str | N
         # What is known of nested values that DuckDB makes is what the parser knows.
         if field.type == target or pa.types.is_nested(target) != pa.types.is_nested(field.type):
             continue
+        if pa.types.is_null(target):
+            table = table.set_column(place, field.name, pa.nulls(table.num_rows))
+            continue
         is_extended = isinstance(target, pa.BaseExtensionType)
         column = table.column(place).cast(target.storage_type if is_extended else target)
         if is_extended:

@@ -386,8 +386,6 @@ class Values(Lowering):
             if isinstance(child, exp.Lambda):
                 self._lambda(child, found.get("this"))
                 continue
-            if isinstance(child, exp.Ordered):
-                _write_order(child)
             if is_around(child, tree) and not is_span:
                 own = self.inside(child)
                 first = own.get("this") or own.get("expressions") or own.get("true")
@@ -485,11 +483,3 @@ def _cast(tree: exp.Expr, known: Known) -> exp.Expr:
         return tree
     name = type_name(carried(known.type))
     return ours(exp.Cast(this=tree, to=exp.DataType.build(name, dialect=Penstock)))
-
-
-def _write_order(tree: exp.Ordered) -> None:
-    """Write ASC and NULLS FIRST where an order leaves them out."""
-    desc = bool(tree.args.get("desc"))
-    tree.set("desc", desc)
-    if tree.args.get("nulls_first") is None:
-        tree.set("nulls_first", not desc)

@@ -51,9 +51,14 @@ def shown(counts: Counter[str]) -> str:
 
 def search_mutant(number: int, seed: int, queries: int) -> int:
     """Says after how many queries the generator finds a mend that was taken out."""
-    from tests.fuzz.mutants import MUTANTS, search
+    from tests.fuzz.mutants import MUTANTS, search, search_twins
 
     mutant = MUTANTS[number]
+    if mutant.is_of_twins:
+        count, what = search_twins(mutant, seed, queries)
+        say(f"{mutant.name}: {'' if what else 'not '}found in {count:,} pairs from seed {seed} on")
+        say(what)
+        return 0 if what else 1
     count, finding = search(mutant, seed, queries)
     if finding is None:
         say(f"{mutant.name}: not found in {count:,} queries from seed {seed} on")

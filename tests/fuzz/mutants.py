@@ -6,18 +6,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from random import Random
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
 import numpy as np
+from sqlglot import exp
 
+from penstock.around import carried, values
 from penstock.expr import ops
 from penstock.expr.node import Expr, Op
+from penstock.host.relational import computed
 from penstock.plan import plan, ranges
-from penstock.query import compiler
+from penstock.query import compiler, expressions
+from penstock.query.dialect import Penstock
+from penstock.query.expressions import Lowering
+from penstock.query.kept_queries import KeptQueries
+from penstock.query.time_rules import TimeRules
+from penstock.types import Kind, Type
+from penstock.zones import zone_of
+from tests.fuzz import twins
 from tests.fuzz.campaign import Finding, Tally, run_seed
 from tests.fuzz.check import check
 from tests.fuzz.oracle import Oracle
@@ -78,17 +89,109 @@ def bounds_stop_at_the_ends() -> Iterator[None]:
         yield
 
 
+def _moved_of(patches: Callable[[], tuple[Any, ...]]) -> Callable[[], Any]:
+    """Take out a mend by some patches, in queries that are compiled anew."""
+
+    @contextmanager
+    def applied() -> Iterator[None]:
+        with ExitStack() as stack:
+            stack.enter_context(patch.object(compiler, "_kept", KeptQueries()))
+            for one in patches():
+                stack.enter_context(one)
+            yield
+
+    return applied
+
+
+def _microseconds() -> tuple[Any, ...]:
+    def is_coded(dtype: Type) -> bool:
+        return dtype.kind is Kind.DURATION
+
+    return tuple(
+        patch.object(module, "is_coded", is_coded) for module in (carried, values, computed)
+    )
+
+
+def _arithmetic_of_duckdb() -> tuple[Any, ...]:
+    mended = values.Values.rewritten
+
+    def rewritten(self: values.Values, tree: exp.Expr) -> tuple[exp.Expr, carried.Known | None]:
+        is_native = isinstance(tree.unnest(), exp.Add | exp.Sub) and tree.is_type("bigint", "int")
+        return self._native(tree) if is_native else mended(self, tree)
+
+    return (patch.object(values.Values, "rewritten", rewritten),)
+
+
+def _months_in_utc() -> tuple[Any, ...]:
+    mended = Lowering._truncation
+
+    def truncation(self: Lowering, tree: exp.TimestampTrunc) -> Expr:
+        if not isinstance(self, values.Values):
+            return mended(self, tree)
+        with patch.object(self, "rules", TimeRules(zone_of("UTC"))):
+            return mended(self, tree)
+
+    return (patch.dict(expressions._FORMS, {exp.TimestampTrunc: truncation}),)
+
+
+def _counts_of_duckdb() -> tuple[Any, ...]:
+    class Nothing:
+        pass
+
+    return (patch.object(values, "exp", SimpleNamespace(**{**vars(exp), "CountIf": Nothing})),)
+
+
 @dataclass(frozen=True)
 class Mutant:
     name: str
     apply: Callable[[], Any]
+    #: Whether queries and their twins find it.
+    is_of_twins: bool = False
 
 
 MUTANTS = {
     1: Mutant("aggregates over tables align scales twice", scales_aligned_twice),
     2: Mutant("a WHERE that folds to FALSE becomes part of ON", constant_where_in_on),
     3: Mutant("window bounds saturate at the ends of int64", bounds_stop_at_the_ends),
+    **{
+        place: Mutant(name, _moved_of(patches), is_of_twins=True)
+        for place, (name, patches) in enumerate(
+            {
+                "around joins, nanoseconds are microseconds": _microseconds,
+                "around joins, NULL is where DuckDB puts it": lambda: (
+                    patch.object(Penstock, "NULL_ORDERING", "nulls_are_last"),
+                ),
+                "around joins, count_if of no row is NULL": _counts_of_duckdb,
+                "around joins, DuckDB adds integers": _arithmetic_of_duckdb,
+                "around joins, date_trunc is in UTC": _months_in_utc,
+                "around joins, a sum has the type of its argument": lambda: (
+                    patch.object(carried, "sum_type", lambda dtype: dtype),
+                ),
+                "beside a join, a row without a time is in a window": lambda: (
+                    patch.object(Lowering, "timed", lambda self: ()),
+                ),
+            }.items(),
+            start=4,
+        )
+    },
 }
+
+
+def search_twins(mutant: Mutant, start: int, most: int) -> tuple[int, str]:
+    """Pairs until one differs with the mutant and not without it, and what was found."""
+    count = 0
+    seed = start
+    while count < most:
+        case = twins.random_case(seed)
+        for name, one, other in twins.pairs(case.query, Random(seed)):
+            count += 1
+            with mutant.apply():
+                found = twins.difference(case, name, one, other)
+            anew = twins.random_case(seed)
+            if found is not None and twins.difference(anew, name, one, other) is None:
+                return count, f"{name}: {found.what}, {found.sort}\n{case.query.text()}"
+        seed += 1
+    return count, ""
 
 
 def search(mutant: Mutant, start: int, most: int) -> tuple[int, Finding | None]:

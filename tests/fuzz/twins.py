@@ -253,6 +253,15 @@ def pairs(query: Query, rng: Random) -> Iterator[tuple[str, Twin, Twin]]:
         yield "two workers", plain, lambda case: case.ask(case.query.text(), workers=2)
     if len(query.tables) < 3 and (not query.is_grouped or query.is_streamed):
         yield "stream", plain, lambda case: case.stream(case.query.text())
+    # Of rows with equal values, either may be first.
+    first = replace(query, columns=query.columns[:1]).text()
+    yield (
+        "NULLS FIRST",
+        *(
+            partial(lambda text, case: case.ask(text), f"{first} ORDER BY 1{nulls} LIMIT 2")
+            for nulls in ("", " NULLS FIRST")
+        ),
+    )
     if len(query.columns) > 1 and not query.has_windows:
         place = rng.randrange(len(query.columns))
         yield f"column {place} alone", lambda c: plain(c).select([place]), partial(_alone, place)
