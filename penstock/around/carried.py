@@ -15,6 +15,7 @@ from sqlglot import exp
 from ..errors import SchemaError
 from ..expr.vector import fits_int64
 from ..query.aggregates import sum_type
+from ..query.constants import ARROW_TYPES
 from ..types import FLOAT64, INT64, MOST_DIGITS, TIMESTAMPS, Kind, Type, from_arrow, int_of
 
 _PLAIN = {
@@ -89,25 +90,6 @@ def window_of(time: Type, zone: str) -> Known:
     return Known(Type(Kind.OTHER, nested=WINDOW), pa.struct({"start": ends, "end": ends}))
 
 
-_OF_NAMES = {
-    exp.DType.BOOLEAN: pa.bool_(),
-    # The parser takes functions of INT, such as year, for narrower ones.
-    exp.DType.TINYINT: pa.int32(),
-    exp.DType.SMALLINT: pa.int32(),
-    exp.DType.INT: pa.int32(),
-    exp.DType.BIGINT: pa.int64(),
-    exp.DType.UBIGINT: pa.uint64(),
-    exp.DType.FLOAT: pa.float32(),
-    exp.DType.DOUBLE: pa.float64(),
-    exp.DType.TEXT: pa.string(),
-    exp.DType.VARCHAR: pa.string(),
-    exp.DType.BINARY: pa.binary(),
-    exp.DType.DATE: pa.date32(),
-    exp.DType.TIMESTAMPNTZ: pa.timestamp("us"),
-}
-_INSTANTS = (exp.DType.TIMESTAMP, exp.DType.TIMESTAMPTZ, exp.DType.TIMESTAMPLTZ)
-
-
 def known_by_name(dtype: exp.DataType | None, zone: str) -> Known | None:
     """A value whose type the parser knows; None if it does not."""
     arrow = None if dtype is None else _arrow(dtype, zone)
@@ -115,14 +97,17 @@ def known_by_name(dtype: exp.DataType | None, zone: str) -> Known | None:
 
 
 def _arrow(dtype: exp.DataType, zone: str) -> pa.DataType | None:
-    if dtype.this in _INSTANTS:
-        return pa.timestamp("us", zone)
+    if dtype.this is exp.DType.UBIGINT:
+        return pa.uint64()
     if dtype.this is exp.DType.DECIMAL and len(dtype.expressions) == 2:
         return pa.decimal128(*(int(one.name) for one in dtype.expressions))
     if dtype.this is exp.DType.ARRAY and dtype.expressions:
         element = _arrow(dtype.expressions[0], zone)
         return None if element is None else pa.list_(element)
-    return _OF_NAMES.get(dtype.this)
+    arrow = ARROW_TYPES.get(dtype.this)
+    if arrow in (pa.int8(), pa.int16()):  # the parser's for functions of INT, such as year
+        return pa.int32()
+    return pa.timestamp("us", zone) if arrow == pa.timestamp("us", "UTC") else arrow
 
 
 _COUNT = Known(int_of(64).within(0, INT64[1]))

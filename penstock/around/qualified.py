@@ -14,18 +14,16 @@ from sqlglot.optimizer.annotate_types import annotate_types
 from sqlglot.optimizer.qualify import qualify
 
 from ..errors import QueryError
+from ..query.constants import ARROW_TYPES
 from ..query.dialect import MALFORMED, Penstock, place, refused, snippet
 from ..query.output import is_star, output_name
 from .parts import PartError
 
+#: Spark's names of types; others are told by their kind.
 _TYPES = {
-    pa.bool_(): "BOOLEAN",
-    pa.int8(): "TINYINT",
-    pa.int16(): "SMALLINT",
-    pa.int32(): "INT",
-    pa.float32(): "FLOAT",
-    pa.float64(): "DOUBLE",
-    pa.date32(): "DATE",
+    dtype: name.value
+    for name, dtype in ARROW_TYPES.items()
+    if pa.types.is_primitive(dtype) and not pa.types.is_timestamp(dtype)
 }
 
 #: Types that Spark has no name for.

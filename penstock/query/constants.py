@@ -5,16 +5,16 @@ from __future__ import annotations
 import datetime
 import math
 import re
-from dataclasses import replace
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
+import pyarrow as pa
 from sqlglot import exp
 
 from ..errors import QueryError
 from ..expr import ops
 from ..expr.node import Expr
-from ..types import BINARY, BOOL, FLOAT32, FLOAT64, STRING, UNIT_NS, Kind, Type, decimal, int_of
+from ..types import UNIT_NS, Type, decimal, from_arrow
 from .dialect import refused, snippet
 from .parse import HALF_CHARACTER, MOST_CHARACTERS, MOST_DIGITS
 from .time_literals import moment
@@ -25,23 +25,23 @@ _INTERVAL_US = {
 }
 #: Units of the calendar, in months.
 MONTHS = {"MONTH": 1, "QUARTER": 3, "YEAR": 12}
-_TIMESTAMP = Type(Kind.TIMESTAMP, -(1 << 63), (1 << 63) - 1, unit="us")
-_CAST_TYPES: dict[exp.DType, Type] = {
-    exp.DataType.Type.BOOLEAN: BOOL,
-    exp.DataType.Type.TINYINT: int_of(8),
-    exp.DataType.Type.SMALLINT: int_of(16),
-    exp.DataType.Type.INT: int_of(32),
-    exp.DataType.Type.BIGINT: int_of(64),
-    exp.DataType.Type.FLOAT: FLOAT32,
-    exp.DataType.Type.DOUBLE: FLOAT64,
-    exp.DataType.Type.TEXT: STRING,
-    exp.DataType.Type.VARCHAR: STRING,
-    exp.DataType.Type.BINARY: BINARY,
-    exp.DataType.Type.DATE: Type(Kind.DATE, -(1 << 31), (1 << 31) - 1, unit="D"),
-    exp.DataType.Type.TIMESTAMP: _TIMESTAMP,
-    exp.DataType.Type.TIMESTAMPTZ: _TIMESTAMP,
-    exp.DataType.Type.TIMESTAMPLTZ: _TIMESTAMP,
-    exp.DataType.Type.TIMESTAMPNTZ: replace(_TIMESTAMP, kind=Kind.TIMESTAMP_NTZ),
+#: Arrow's types of those that SQL names.
+ARROW_TYPES: dict[exp.DType, pa.DataType] = {
+    exp.DType.BOOLEAN: pa.bool_(),
+    exp.DType.TINYINT: pa.int8(),
+    exp.DType.SMALLINT: pa.int16(),
+    exp.DType.INT: pa.int32(),
+    exp.DType.BIGINT: pa.int64(),
+    exp.DType.FLOAT: pa.float32(),
+    exp.DType.DOUBLE: pa.float64(),
+    exp.DType.TEXT: pa.string(),
+    exp.DType.VARCHAR: pa.string(),
+    exp.DType.BINARY: pa.binary(),
+    exp.DType.DATE: pa.date32(),
+    exp.DType.TIMESTAMP: pa.timestamp("us", "UTC"),
+    exp.DType.TIMESTAMPTZ: pa.timestamp("us", "UTC"),
+    exp.DType.TIMESTAMPLTZ: pa.timestamp("us", "UTC"),
+    exp.DType.TIMESTAMPNTZ: pa.timestamp("us"),
 }
 
 
@@ -58,9 +58,9 @@ def cast_type(tree: exp.Cast) -> Type:
         if not plain or max(map(int, named)) > _MOST_PRECISION:
             raise refused(f"{snippet(to)}: a decimal has at most {_MOST_PRECISION} digits", tree)
         return decimal(*map(int, (*named, "0")[:2]))
-    if to.this not in _CAST_TYPES:
+    if to.this not in ARROW_TYPES:
         raise refused(f"CAST to {snippet(to)} is not supported", tree)
-    return _CAST_TYPES[to.this]
+    return from_arrow(ARROW_TYPES[to.this], column="")
 
 
 def _duration(micros: int) -> Expr:

@@ -329,8 +329,8 @@ class Lowering:
                 "'10 seconds'); compare window(...).start with a time",
                 tree,
             )
-        windows = [read_window(call, self.window_argument, self.in_unit_of) for call in calls]
-        a, b = equal_windows(*windows, tree)
+        left, right = (read_window(c, self.window_argument, self.in_unit_of) for c in calls)
+        a, b = equal_windows(left, right, tree)
         return ops.eq(*self.rules.alike(a, b))
 
     def session(self, tree: exp.Expr) -> tuple[Expr, Expr]:
