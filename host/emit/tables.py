@@ -9,7 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.plan.plan import JoinPlan, Output
-from penstock.plan.query import LEFT, RIGHT, JoinQuery, other
+from penstock.plan.plan import plan as plan_of
+from penstock.plan.query import LEFT, RIGHT, JoinQuery, named_by_side, other
 
 from ..execute.chunk import Chunk
 from ..execute.pairs import Pairs, joined
@@ -217,6 +218,24 @@ class TableGroups(Delivery):
 
     def note(self, chunk: Chunk) -> None:
         pass
+
+
+def joined_schema(query: JoinQuery, schemas: Mapping[str, pa.Schema]) -> pa.Schema:
+    """Schema of a join's output.
+
+    Parameters
+    ----------
+    schemas : mapping of side to pyarrow.Schema
+        Of the base tables.
+
+    Raises
+    ------
+    QueryError
+        A ROWS window has no order of rows.
+    """
+    plan = plan_of(named_by_side(query))
+    plan.require_order()
+    return table_delivery(plan, schemas).schema
 
 
 def table_delivery(

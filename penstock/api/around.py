@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import pyarrow as pa
 from sqlglot import exp
 
-from penstock.host.device.base import Device
 from penstock.host.device.registry import open_device
-from penstock.host.grouping import GroupedTable, GroupStream, grouped_table
+from penstock.host.emit.tables import joined_schema
+from penstock.host.grouping import GroupStream
 from penstock.host.grouping.limits import GroupLimits
 from penstock.host.join.lookup.source import RelationTable, relations_of, without_relations
 from penstock.host.join.lookup.stream import LookupStream
@@ -21,6 +21,7 @@ from penstock.host.relational.engine import USERS, RelationalEngine
 from penstock.host.relational.rows import PreparedRows, PreparedSide
 from penstock.host.relational.steps import Computed, RowStep
 from penstock.host.relational.stream import PreparedStream
+from penstock.host.state import GroupState
 
 from ..around.calls import ours
 from ..around.duckdb_sql import check_compared, to_duckdb
@@ -34,7 +35,7 @@ from ..query.compiler import compile_select
 from ..query.options import QueryOptions
 from ..query.parse import parse, with_room
 from ..uses import UnusedError
-from .lookups import schema_of, table_with_relation
+from .lookups import schema_of, schema_with_relation
 
 #: A table, or a relation in its place; its columns, or a relation.
 Table = pa.Table | RelationTable
@@ -248,17 +249,8 @@ def check_closing(query: JoinQuery | GroupQuery) -> None:
         plan(query).require_closing()
 
 
-def made_of(
-    query: JoinQuery | GroupQuery, tables: Mapping[str, pa.Table], device: Device
-) -> TableJoin | GroupedTable:
-    """The joined rows, or groups, of a query of Penstock's: their schema, and batches."""
-    if isinstance(query, GroupQuery):
-        return grouped_table(query, tables[query.source.table])
-    return TableJoin(query, tables, device)
-
-
 class _DuckDB:
-    """DuckDB around joins; which columns parts give it finds by running them on empty tables."""
+    """DuckDB around joins; the columns of its parts are those of their results of empty tables."""
 
     makes_relations = False
 
@@ -304,23 +296,18 @@ class _DuckDB:
             return TableJoin(query, reads, device).pairs_in_window
 
     def joined(self, part: Joined, schemas: Mapping[str, pa.Schema]) -> pa.Schema:
-        own = {name: schemas[name] for name in part.reads}
+        reads = {name: schemas[name] for name in part.reads}
         if part.options.relation is not None:
-            return self._looked_up(part, own)
-        compiled = compile_select(part.text, own, part.options)
-        empty = {name: schema.empty_table() for name, schema in own.items()}
+            name = part.options.relation
+            return schema_with_relation(
+                part.text, reads, (name, self._relations[name]), part.options
+            )
+        query = compile_select(part.text, reads, part.options)
         if not self._ends:
-            check_closing(compiled)
-        with open_device("cpu") as device:
-            return made_of(compiled, empty, device).schema
-
-    def _looked_up(self, part: Joined, schemas: Mapping[str, pa.Schema]) -> pa.Schema:
-        name = str(part.options.relation)
-        looked_up = name, self._relations[name]
-        tables = {one: schema.empty_table() for one, schema in schemas.items() if one != name}
-        return table_with_relation(
-            part.text, tables, looked_up, part.options, "cpu", looked_up[1].options()
-        ).schema
+            check_closing(query)
+        if isinstance(query, GroupQuery):
+            return GroupState(query, reads[query.source.table]).schema
+        return joined_schema(query, {side.side: reads[side.table] for side in query.sides})
 
     def relational(self, part: Relational, schemas: Mapping[str, pa.Schema]) -> pa.Schema:
         empty = {name: schemas[name].empty_table() for name in part.reads}

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from penstock.host.device.base import Device, device_list
 from penstock.host.device.registry import open_device
+from penstock.host.emit.tables import joined_schema
 from penstock.host.grouping import GroupStream, grouped_table
 from penstock.host.join.lookup.base import LookupOptions
 from penstock.host.join.lookup.opening import open_lookup
@@ -25,6 +26,7 @@ from penstock.host.join.lookup.stream import LookupStream
 from penstock.host.join.stream import Flow, Span
 from penstock.host.relation.border import Relation
 from penstock.host.relational.steps import LookedUp
+from penstock.host.state import GroupState
 
 from ..plan.group_query import GroupQuery
 from ..plan.lookup import LookupPlan
@@ -43,6 +45,21 @@ def schema_of(given: RelationTable) -> pa.Schema:
     """
     with closing(given.open()) as stored:
         return stored.schema
+
+
+def schema_with_relation(
+    query: str,
+    schemas: Mapping[str, pa.Schema],
+    looked_up: tuple[str, RelationTable],
+    options: QueryOptions,
+) -> pa.Schema:
+    """Columns of what :func:`table_with_relation` gives of tables with these columns."""
+    name, given = looked_up
+    with closing(given.open()) as stored:
+        compiled, plan = _plan(query, schemas, name, stored, options)
+        sides = {plan.outer.side: schemas[plan.outer.table], plan.inner.side: stored.schema}
+    schema = joined_schema(plan.query, sides)
+    return schema if compiled is None else GroupState(compiled, schema).schema
 
 
 def table_with_relation(

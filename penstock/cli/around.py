@@ -11,9 +11,11 @@ import pyarrow as pa
 
 from penstock.host.device.registry import open_device
 from penstock.host.execute.trace import Trace
+from penstock.host.grouping import GroupedTable, grouped_table
 from penstock.host.join.lookup.source import RelationTable, relation_of, without_relations
+from penstock.host.join.table.table_join import TableJoin
 
-from ..api.around import Table, columns_of, made_of, run_parts
+from ..api.around import Table, columns_of, run_parts
 from ..api.lookups import table_with_relation
 from ..api.tables import sql
 from ..around.parts import Joined, Part
@@ -77,7 +79,11 @@ def explain_parts(
         query = compile_select(text, {n: t.schema for n, t in tables.items()}, options)
         explain(query, tables)
         with open_device("cpu") as device:
-            rows = made_of(query, tables, device)
+            rows: TableJoin | GroupedTable
+            if isinstance(query, GroupQuery):
+                rows = grouped_table(query, tables[query.source.table])
+            else:
+                rows = TableJoin(query, tables, device)
             return pa.Table.from_batches(rows, rows.schema)
 
     tables = {**asked.tables(), **relations}

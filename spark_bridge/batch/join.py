@@ -11,9 +11,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from penstock.errors import UsageError
-from penstock.host.emit.tables import table_delivery
-from penstock.plan.plan import plan
-from penstock.plan.query import Aggregation, JoinQuery, named_by_side
+from penstock.host.emit.tables import joined_schema
+from penstock.plan.query import Aggregation
 
 from ..blobs import BLOB, BUCKET, SCHEMA
 from ..inputs import TICKS, Input, in_one_partition, union_of
@@ -156,10 +155,3 @@ class BatchPlan:
         work = task_of("merged groups", lambda batches: merge(compiled, output, rows, batches))
         moved = partial.repartitionById(self._buckets, BUCKET)
         return moved.mapInArrow(work, spark_schema(output))
-
-
-def joined_schema(query: JoinQuery, schemas: Mapping[str, pa.Schema]) -> pa.Schema:
-    """Schema of the join's output."""
-    made = plan(named_by_side(query))
-    made.require_order()
-    return table_delivery(made, schemas).schema

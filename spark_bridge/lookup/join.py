@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from penstock.errors import QueryError, UsageError
+from penstock.host.emit.tables import joined_schema
 from penstock.host.join.lookup.as_of import at_versions
 from penstock.host.join.lookup.source import RelationTable
 from penstock.host.prune.sizes import pruning_sizes
@@ -21,7 +22,6 @@ from penstock.query.compiler import compile_query
 from penstock.query.options import QueryOptions
 from penstock.uses import Way
 
-from ..batch.join import joined_schema
 from ..blobs import BLOB, BUCKET, SCHEMA
 from ..compiled import GROUP_IN_SPARK, Compiled
 from ..conf import Conf

@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from penstock.errors import QueryError, UsageError
+from penstock.host.emit.tables import joined_schema
 from penstock.host.join.lookup.source import RelationTable
 from penstock.host.rows.location import Location
 from penstock.plan.lookup import LookupPlan
@@ -21,7 +22,6 @@ from penstock.query.compiler import compile_query
 from penstock.query.options import QueryOptions
 from penstock.uses import Kind
 
-from ..batch.join import joined_schema
 from ..compiled import GROUP_IN_SPARK
 from ..conf import Conf
 from ..devices import DeviceChoice
