@@ -148,7 +148,9 @@ class Computing:
             if not one.expressions:
                 raise refused("window takes a time and a size", one)
             time, text = one.expressions[0], one.sql(dialect=Penstock)
-            if time.sql(dialect=Penstock) not in timed:
+            join = one.find_ancestor(exp.Join, exp.Select)
+            is_kept = isinstance(join, exp.Join) and bool(join.side)  # without a match
+            if time.sql(dialect=Penstock) not in timed and not is_kept:
                 timed.add(time.sql(dialect=Penstock))
                 absent = exp.Is(this=time.copy(), expression=exp.null())
                 tree.where(exp.Not(this=absent), copy=False)

@@ -113,13 +113,13 @@ def _microseconds() -> tuple[Any, ...]:
 
 
 def _arithmetic_of_duckdb() -> tuple[Any, ...]:
-    mended = values.Values.rewritten
+    mended = values.Values._lower
 
-    def rewritten(self: values.Values, tree: exp.Expr) -> tuple[exp.Expr, carried.Known | None]:
-        is_native = isinstance(tree.unnest(), exp.Add | exp.Sub) and tree.is_type("bigint", "int")
-        return self._native(tree) if is_native else mended(self, tree)
+    def lower(self: values.Values, tree: exp.Expr) -> Expr:
+        is_sum = isinstance(tree, exp.Add | exp.Sub) and tree.is_type(*exp.DataType.INTEGER_TYPES)
+        return self._hole(tree) if is_sum else mended(self, tree)
 
-    return (patch.object(values.Values, "rewritten", rewritten),)
+    return (patch.object(values.Values, "_lower", lower),)
 
 
 def _months_in_utc() -> tuple[Any, ...]:
@@ -184,6 +184,8 @@ def search_twins(mutant: Mutant, start: int, most: int) -> tuple[int, str]:
     while count < most:
         case = twins.random_case(seed)
         for name, one, other in twins.pairs(case.query, Random(seed)):
+            if name == "two workers":  # processes in which nothing is taken out
+                continue
             count += 1
             with mutant.apply():
                 found = twins.difference(case, name, one, other)

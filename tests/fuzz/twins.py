@@ -32,7 +32,7 @@ from tests.penstock.kit.devices import InterpretingCpu
 DIGITS = 9
 #: Parts of messages that state a limit of docs/sql.md, by the twin that may meet it.
 LIMITS = {
-    "above": ("casts a value computed from both sides",),
+    "above": ("casts a value computed from both sides", "is read in the time zone"),
     "stream": ("orders numbers, dates and times",),
     # Of rows that a predicate does not take, it is not computed.
     "split predicate": ("cannot be computed", "overflows", "64 bits"),

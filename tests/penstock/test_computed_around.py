@@ -88,6 +88,15 @@ def test_a_pair_without_a_time_is_in_no_window(value: str, where: str, around: s
     assert sorted(rows["id"].to_pylist()) == ([1, 2] if "window" in value + where else [1, 2, 3])
 
 
+def test_an_outer_join_keeps_a_row_without_a_time() -> None:
+    query = (
+        "SELECT a.id, c.id AS j FROM a LEFT JOIN b ON a.id = b.id AND a.n = b.n "
+        "LEFT JOIN c ON c.id = a.id AND window(a.k, 5).start = window(c.k, 5).start ORDER BY 1"
+    )
+    rows = penstock.sql(query, dict.fromkeys("abc", TABLE), time=dict.fromkeys("abc", "n"))
+    assert rows["j"].to_pylist() == [1, 2, None]
+
+
 def test_windows_of_integers() -> None:
     query = "SELECT window(k, 5).start AS w, count(DISTINCT id) AS c FROM a GROUP BY window(k, 5)"
     rows = penstock.sql(query, {"a": TABLE}).to_pylist()
