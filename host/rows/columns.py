@@ -197,7 +197,7 @@ def to_arrow(v: Vector, dtype: Type, target: pa.DataType) -> pa.Array:
     if pa.types.is_null(target):
         return pa.nulls(len(values))
     if pa.types.is_decimal(target):
-        return _to_decimals(values, mask, target)
+        return _to_decimals(values, v.valid, target)
     if pa.types.is_temporal(target):
         is_of_days = dtype.unit == "D" and not pa.types.is_date32(target)
         scale = SECONDS_OF_DAY if is_of_days else 1
@@ -227,17 +227,13 @@ def _steps(
     return values.astype(np.int32 if bits == 32 else np.int64) * scale
 
 
-def _to_decimals(values: np.ndarray, mask: np.ndarray | None, target: pa.DataType) -> pa.Array:
-    words = target.bit_width // 64
-    raw = np.zeros((len(values), words), dtype=np.uint64)
+def _to_decimals(values: np.ndarray, valid: np.ndarray | None, target: pa.DataType) -> pa.Array:
+    words = np.empty((len(values), target.bit_width // 64), np.int64)
     if values.dtype == object:
-        low = (1 << 64) - 1
-        for word in range(words):
-            raw[:, word] = ((values >> (64 * word)) & low).astype(np.uint64)
+        for word in range(words.shape[1]):
+            own = (values >> (64 * word)) & ((1 << 64) - 1)
+            words[:, word] = own.astype(np.uint64).view(np.int64)
     else:
-        raw[:, 0] = values.astype(np.int64).view(np.uint64)
-        raw[:, 1:] = (values.astype(np.int64) >> 63).view(np.uint64)[:, None]
-    validity = None
-    if mask is not None:
-        validity = pa.array(~mask).buffers()[1]
-    return pa.Array.from_buffers(target, len(values), [validity, pa.py_buffer(raw.tobytes())])
+        words[:, 0] = values
+        words[:, 1:] = (words[:, 0] >> 63)[:, None]
+    return gather.array_of(target, words, valid)

@@ -250,7 +250,7 @@ def check_closing(query: JoinQuery | GroupQuery) -> None:
 
 
 class _DuckDB:
-    """DuckDB around joins; the columns of its parts are those of their results of empty tables."""
+    """DuckDB around joins; the columns of its parts are those that it gives of empty tables."""
 
     makes_relations = False
 
