@@ -159,8 +159,9 @@ def _field(outer: Known | None, name: str) -> Known | None:
         return None
     fields = [one for one in outer.arrow if one.name.lower() == name.lower()]
     known = known_as(fields[0].type) if len(fields) == 1 else None
-    is_as_it_is = known is not None and is_coded(known.type) and outer.type.nested != WINDOW
-    return None if is_as_it_is else known
+    if known is not None and outer.type.nested == WINDOW:
+        return Known(known.type)  # a computed time
+    return None if known is not None and is_coded(known.type) else known
 
 
 def element_of(of: Known | None) -> Known | None:

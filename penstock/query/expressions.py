@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Any
 
 from sqlglot import exp
@@ -315,9 +315,15 @@ class Lowering:
         self._window_times[window.time] = None
         return window
 
-    def timed(self) -> tuple[Expr, ...]:
-        """Conditions on the rows: as in Spark, one without a time is in no window."""
-        times = (time for time in self._window_times if time.type.nullable)
+    def timed(self, others: Set[Expr] = frozenset()) -> tuple[Expr, ...]:
+        """Conditions on the rows: as in Spark, one without a time is in no window.
+
+        Parameters
+        ----------
+        others
+            Times of windows that are not tested.
+        """
+        times = [t for t in self._window_times if t not in others and t.type.nullable]
         return tuple(ops.not_(ops.is_null(time)) for time in times)
 
     def _equal_windows(self, tree: exp.EQ) -> Expr:

@@ -115,9 +115,9 @@ def read_statement(
     if aggregation is not None and joins and not looks_up:
         check_joined(aggregation, tree)
     select = () if groups else select_columns(tree, after, visible)
-    timed = after.timed() + (lowering.timed() if kind is JoinKind.INNER else ())
-    if groups and (looks_up or len(sources) < 2):
-        timed = ()  # such groups count the rows that they leave out
+    # Groups of one table count the rows that their windows leave out.
+    counted = {window.time for window in windows if looks_up or len(sources) < 2}
+    timed = after.timed(counted) + (lowering.timed() if kind is JoinKind.INNER else ())
     return Statement(
         sources,
         kind,

@@ -168,7 +168,7 @@ MUTANTS = {
                     patch.object(carried, "sum_type", lambda dtype: dtype),
                 ),
                 "beside a join, a row without a time is in a window": lambda: (
-                    patch.object(Lowering, "timed", lambda self: ()),
+                    patch.object(Lowering, "timed", lambda self, others=(): ()),
                 ),
             }.items(),
             start=4,

@@ -97,6 +97,16 @@ def test_an_outer_join_keeps_a_row_without_a_time() -> None:
     assert rows["j"].to_pylist() == [1, 2, None]
 
 
+@pytest.mark.parametrize("around", ["{}", "{} ORDER BY 1"])
+def test_a_window_beside_its_groups(around: str) -> None:
+    late = "avg(k) FILTER (WHERE n < window(n2, '1 day').start) AS k"
+    query = f"SELECT window(z, '1 day').start AS w, {late} FROM a GROUP BY window(z, '1 day')"
+    table = TABLE.append_column("n2", pa.array([None, *NANOS[1:]], pa.timestamp("ns")))
+    rows = penstock.sql(around.format(query), {"a": table}, time={"a": "z"})
+    assert str(rows.schema.field("w").type) == "timestamp[ns]"
+    assert plain(rows["w"]) == [1_699_920_000 * 10**9]
+
+
 def test_windows_of_integers() -> None:
     query = "SELECT window(k, 5).start AS w, count(DISTINCT id) AS c FROM a GROUP BY window(k, 5)"
     rows = penstock.sql(query, {"a": TABLE}).to_pylist()
