@@ -107,6 +107,7 @@ QUERY = {
     "params": _WHOLE,
     "scale": Use(_ANY, "", {Way.PARTS}),
     "time_zone": _WHOLE,
+    "ansi": _WHOLE,
     "functions": Use(
         _ANY - {Kind.GROUPS, Kind.GROUPED_LOOKUP}, "it calls none of them", {Way.WORKERS}
     ),

@@ -25,9 +25,9 @@ from penstock.uses import UnusedError
 from .compiled import GROUP_IN_SPARK
 from .explaining import Fact
 from .request import JoinOptions, entered, frames_of, static_table
+from .session import of_session
 from .shown import without_log
 from .stream_frame import StreamFrame
-from .time_zone import session_zone
 from .types import arrow_schema, check_used, output_schema, spark_schema
 
 #: Runs a join of Penstock's: its text, tables and options.
@@ -116,7 +116,7 @@ class SparkParts:
             params=options.get("params"),
             scale=options.get("scale"),
             unique=unique,
-            time_zone=session_zone(spark, text),
+            **of_session(spark, text),
             entrance=options.get("entrance"),
         )
         around = _Spark(spark, frames)

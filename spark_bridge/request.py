@@ -21,8 +21,8 @@ from .devices import DeviceChoice
 from .key_choice import Wanted, wanted_keys
 from .ordering import PLACE, Ordering, with_places
 from .resources import await_slot, check_resources
+from .session import of_session
 from .stream_frame import StreamFrame
-from .time_zone import session_zone
 from .types import arrow_schema, check_used
 
 #: Beside the options of a call: what its caller wrote.
@@ -109,7 +109,7 @@ class Request:
         keys = given.pop("keys", None)
         frames = frames_of(spark, tables)
         schemas = {name: arrow_schema(frame.schema) for name, frame in frames.items()}
-        chosen = QueryOptions(**given, unique=unique, time_zone=session_zone(spark, text))
+        chosen = QueryOptions(**given, unique=unique, **of_session(spark, text))
         query = compile_query(text, schemas, chosen, instead=GROUP_IN_SPARK)
         query.require_no_sessions("Spark's bridge")
         check_used(query, {name: frame.schema for name, frame in frames.items()})

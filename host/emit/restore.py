@@ -41,6 +41,7 @@ class Restorer:
         self.scales = {own.side: query.scale_of(own.side) for own in query.sides}
         is_join = isinstance(query, JoinQuery)
         self.select = select if select is not None else query.select if is_join else ()
+        self.guards = query.guards if is_join and select is None else ()
         self._lacking = query.kind.null_supplying if is_join else frozenset()
         fields = []
         self.computed: list[bool] = []
@@ -54,6 +55,7 @@ class Restorer:
                 fields.append(pa.field(name, arrow_type(expr.type, name, query.zone_label)))
         self.schema = pa.schema(fields)
         needed = [columns(expr) for _, expr in self.select if expr.op is not Op.COLUMN]
+        needed += map(columns, self.guards)
         self.inputs = set().union(*needed) if needed else set()
 
     def restore(self, rows: Mapping[str, Picked | Nobody]) -> pa.RecordBatch:
@@ -73,6 +75,8 @@ class Restorer:
             own = self.query.side(side).alias
             vectors[side, column] = load(batch, [column], self.scales[side], own)[column]
         count = len(next(iter(rows.values())))
+        for guard in self.guards:
+            evaluate_columns(guard, vectors, count)
         arrays = [
             self._compute(expr, field.type, vectors, count) if computed else take(*expr.attr)
             for (_, expr), field, computed in zip(

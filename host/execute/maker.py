@@ -137,7 +137,7 @@ class OrderMaker:
             is_band=isinstance(evaluation.form.form, BandForm),
         )
         forms = [binder.form for binder in (self._binder, self._searched) if binder is not None]
-        casts = any(e.casts for form in forms for e in expressions(form, window=False))
+        casts = any(e.may_fail for form in forms for e in expressions(form, window=False))
         #: Whether tasks may make the keys of their tuples: errors of the data come before them.
         self._may_be_late = self._pruner.may_be_late and len(evaluation.modes) == 1 and not casts
 

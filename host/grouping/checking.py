@@ -101,4 +101,4 @@ def _failing(query: GroupQuery) -> list[Expr]:
     exprs += [e for one in made.aggregates for e in (one.value, one.by) if e is not None]
     if query.scale_of(query.source.side):
         return exprs
-    return [expr for expr in exprs if expr.casts]
+    return [expr for expr in exprs if expr.may_fail]

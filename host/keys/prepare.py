@@ -129,7 +129,7 @@ def check_casts(exprs: Iterable[Expr], columns: Columns, rows: int) -> None:
     DataError
     """
     for expr in exprs:
-        if expr.casts:
+        if expr.may_fail:
             evaluate_columns(expr, columns, rows)
 
 

@@ -95,7 +95,7 @@ def sums_of(test: BandTest) -> Sums | None:
     bounds = (*test.lo, *test.hi)
     if test.when or not bounds or len(test.lo) > 1 or len(test.hi) > 1:
         return None
-    if any(b.after or b.expr.casts or not b.expr.type.is_integral for b in bounds):
+    if any(b.after or b.expr.may_fail or not b.expr.type.is_integral for b in bounds):
         return None
     sums = tuple(linear(bound.expr) for bound in bounds)
     terms = list(dict.fromkeys(term for form in sums for term, _ in form.terms))

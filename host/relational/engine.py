@@ -102,7 +102,7 @@ class RelationalEngine:
     def calls(self, text: str) -> dict[str, str]:
         """Return the expressions that functions in a text compute, by their names."""
         called = self._called(text)
-        return {name: show(made).replace(f"{ARGUMENT}.", "") for name, (made, _) in called.items()}
+        return {name: show(made, {ARGUMENT: ""}) for name, (made, _) in called.items()}
 
     def _called(self, text: str) -> dict[str, tuple[Expr, tuple[Expr, ...]]]:
         """Return the expressions that a text calls, with their columns, by their names."""

@@ -79,7 +79,9 @@ class CompiledContributions:
         self._direct = [_is_direct(expr, schema, self._scales) for expr, _ in self._leaves]
         #: A part that is computed as a column may fail in rows that WHERE leaves out.
         self.is_safe = not any(
-            e.casts for (e, _), direct in zip(self._leaves, self._direct, strict=True) if not direct
+            e.may_fail
+            for (e, _), direct in zip(self._leaves, self._direct, strict=True)
+            if not direct
         )
         if self.is_safe:
             empty = schema.empty_table().to_batches() or [pa.RecordBatch.from_pylist([], schema)]

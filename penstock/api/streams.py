@@ -53,6 +53,7 @@ class _Options(TypedDict, total=False):
     params: Mapping[str, Any] | None
     scale: Mapping[str, int] | None
     time_zone: str | None
+    ansi: bool
     functions: Mapping[str, Udf] | None
     unique: Mapping[str, str | Sequence[str]] | None
     disorder: Span | Mapping[str, Span] | None
@@ -158,6 +159,7 @@ def stream(
     params: Mapping[str, Any] | None = None,
     scale: Mapping[str, int] | None = None,
     time_zone: str | None = None,
+    ansi: bool = False,
     functions: Mapping[str, Udf] | None = None,
     unique: Mapping[str, str | Sequence[str]] | None = None,
     disorder: Span | Mapping[str, Span] | None = None,
@@ -196,7 +198,7 @@ def stream(
     release : str, optional
         With a checkpoint: "commit", the default, lets rows leave once it covers them, each under
         one number; "now" at once, and perhaps again after a loss.
-    query, time, rows, within, params, scale, time_zone, functions
+    query, time, rows, within, params, scale, time_zone, ansi, functions
         As for :func:`sql`.
 
     Returns
@@ -219,6 +221,7 @@ def stream(
         scale=scale,
         unique=unique,
         time_zone=time_zone,
+        ansi=ansi,
         functions=functions,
         entrance=entrance,
     )

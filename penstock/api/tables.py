@@ -51,6 +51,7 @@ def sql(
     params: Mapping[str, Any] | None = None,
     scale: Mapping[str, int] | None = None,
     time_zone: str | None = None,
+    ansi: bool = False,
     disorder: Span | Mapping[str, Span] | None = None,
     device: str | Device | Sequence[Device] | None = None,
     operator: str | None = None,
@@ -84,6 +85,9 @@ def sql(
         Zone of the session, as Spark's ``spark.sql.session.timeZone``. Literals and timestamps
         without a zone are read in it, days begin in it, and computed instants are given in it. By
         default UTC, and computed instants are given as timestamps without a zone.
+    ansi : bool
+        Whether what Spark's ANSI mode raises is a :class:`DataError`: a division by 0, and
+        arithmetic beyond Spark's types. By default these are NULL, and exact; see docs/sql.md.
     disorder : int, timedelta or mapping of alias to either, optional
         How far out of order rows may be; a row further behind is an error. By default tables may
         be in any order.
@@ -141,6 +145,7 @@ def sql(
         params=params,
         scale=scale,
         time_zone=time_zone,
+        ansi=ansi,
         functions=functions,
         entrance=entrance,
     )

@@ -40,7 +40,7 @@ class Computing:
     ) -> None:
         self._schemas, self.register = schemas, register
         self.rules = TimeRules(zone_of(options.time_zone or "UTC"))
-        self.functions = options.functions or {}
+        self.functions, self.ansi = options.functions or {}, options.ansi
 
     def query(self, tree: exp.Expr, outer: Level | None = None) -> dict[str, Known | None]:
         """Rewrite a query in place; return the types of its columns, None where not known."""

@@ -9,6 +9,7 @@ Functions of texts and nested values, aggregates and window functions stay as th
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -22,7 +23,11 @@ from ..expr.ops.align import EXACT, to_unit
 from ..expr.ops.decimals import spark_integer
 from ..expr.ops.infer import typed
 from ..expr.vector import fits_int64
+<<<<<<< HEAD
 from ..query.aggregates import average_type
+=======
+from ..query.ansi import checked, may_fail
+>>>>>>> 120d0212 (ANSI mode: ansi= raises what Spark raises, and Spark's sessions say it; a cast to a wider integer is of that type)
 from ..query.dialect import Penstock, beyond, refused
 from ..query.expressions import Lowering
 from ..query.operators import members
@@ -80,8 +85,11 @@ class QueryRewriter(Protocol):
     functions : mapping of str to function
         Of users.
     register : callable
+    ansi : bool
+        Whether expressions fail where Spark's do in ANSI mode.
     """
 
+    ansi: bool
     rules: TimeRules
     functions: Mapping[str, Udf]
     register: Register
@@ -181,6 +189,12 @@ class Values(Lowering):
     def tested(self, tree: exp.Expr) -> exp.Expr:
         """A condition: comparisons of columns stay so, as DuckDB joins by them."""
         made = [self._member(one) for one in members(tree)]
+        if len(made) > 1 and self._around.ansi:
+            with suppress(BeyondError):
+                whole = self.lower(tree)
+                if may_fail(whole):  # DuckDB tests members in any order
+                    made = [one for one in made if isinstance(one, tuple(_COMPARISONS.values()))]
+                    made.append(self._written(whole, tree))
         return exp.and_(*made, copy=False) if len(made) > 1 else made[0]
 
     def _member(self, tree: exp.Expr) -> exp.Expr:
@@ -430,12 +444,22 @@ class Values(Lowering):
             return self._arguments[made][0].copy()
         if made.is_const and isinstance(tree, exp.Literal | exp.Neg | exp.Null | exp.Boolean):
             return tree
+<<<<<<< HEAD
         columns = {one: self._arguments[one][0] for one in walk(made) if one in self._arguments}
         written = in_words(made, columns)
         if written is None:
             name = self._around.register(made, tuple(columns))
             # A function of nothing would not know of how many rows its value is.
             written = call(name, *([one.copy() for one in columns.values()] or [0]))
+=======
+        if self._around.ansi:
+            made = checked(made, {ARGUMENT: ""})
+        leaves = tuple(one for one in walk(made) if one in self._arguments)
+        name = self._around.register(made, leaves)
+        # A function of nothing would not know of how many rows its value is.
+        arguments = [self._arguments[one][0].copy() for one in leaves]
+        written = call(name, *(arguments or [0]))
+>>>>>>> 120d0212 (ANSI mode: ansi= raises what Spark raises, and Spark's sessions say it; a cast to a wider integer is of that type)
         own = int_of(64) if made.type.kind is Kind.INT else made.type
         name = type_name(carried(own, self.rules.zone.label))
         written.type = exp.DataType.build(name, dialect=Penstock)

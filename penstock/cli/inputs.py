@@ -144,6 +144,8 @@ class QueryArguments:
     scale: Texts = option("TABLE.COLUMN=DIGITS: a float column of fixed-point numbers.")
     time_zone: str | None = option("Zone of times without one: Europe/Dublin, +05:30; else UTC.")
 
+    ansi: bool = option("Fail where Spark's ANSI mode does, such as for x / 0.", default=False)
+
     def compiled(
         self,
         query: str,
@@ -168,6 +170,7 @@ class QueryArguments:
             params=values.params(self.param or ()),
             scale=values.digits(self.scale or ()),
             time_zone=self.time_zone,
+            ansi=self.ansi,
         )
 
 

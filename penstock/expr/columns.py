@@ -48,7 +48,7 @@ def evaluate_all(
     exprs: Sequence[Expr], columns: Mapping[Any, Vector], rows: int
 ) -> Sequence[Vector]:
     """Evaluate several expressions, as :func:`evaluate_columns`; what they share, once."""
-    if rows > 2 * BLOCK and any(e.args for e in exprs) and not any(e.casts for e in exprs):
+    if rows > 2 * BLOCK and any(e.args for e in exprs) and not any(e.may_fail for e in exprs):
         return _by_blocks(exprs, columns, rows)
     shared: dict[Expr, Vector | None] = dict.fromkeys(in_common(tuple(exprs)))
     return [_broadcast(_evaluate(e, columns, (), shared), rows) for e in exprs]

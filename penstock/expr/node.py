@@ -57,8 +57,11 @@ class Op(Enum):
     OR = "or"
     NOT = "not"
     IS_NULL = "is null"
-    CASE = "case"  # args: condition, value, condition, value, ..., else
-    CAST = "cast"  # to the node's type
+    # args: condition, value, condition, value, ..., else; attr: None, or of one condition Spark's
+    # error in ANSI mode, in whose place the value is NULL
+    CASE = "case"
+    CHECKED = "checked"  # args: value, conditions; attr: the error where each is TRUE
+    CAST = "cast"  # to the node's type; attr: bits of a wider integer, where it cannot fail
     LOCAL = "local"  # wall clock of an instant; attr: (time zone, whether its floor is meant)
     INSTANT = "instant"  # of a wall clock, near an instant; attr: (zone, whether a day starts)
     RAW = "raw"  # the stored integer of a decimal or time (rewrites only)
@@ -67,7 +70,7 @@ class Op(Enum):
 class Expr:
     """One node: an operation, its arguments, and the type of its value."""
 
-    __slots__ = ("__weakref__", "args", "attr", "casts", "op", "remembered", "sides", "type")
+    __slots__ = ("__weakref__", "args", "attr", "may_fail", "op", "remembered", "sides", "type")
 
     def __init__(self, op: Op, args: tuple[Expr, ...], attr: Any, dtype: Type) -> None:
         self.op = op
@@ -78,8 +81,9 @@ class Expr:
             self.sides: frozenset[str] = frozenset({attr[0]})
         else:
             self.sides = frozenset().union(*(arg.sides for arg in args))
-        #: Whether there is a CAST in it, which may fail.
-        self.casts: bool = op is Op.CAST or any(arg.casts for arg in args)
+        is_cast = op is Op.CAST and attr is None
+        #: Whether there is a CAST or CHECKED in it that may fail.
+        self.may_fail: bool = is_cast or op is Op.CHECKED or any(arg.may_fail for arg in args)
         #: Results cached by :func:`once_per_node`.
         self.remembered: dict[Any, Any] | None = None
 
@@ -169,7 +173,7 @@ def remembered(rule: Callable[[Expr], T]) -> Callable[[Expr], T]:
 def show(expr: Expr, names: Mapping[str, str] | None = None) -> str:
     """Write an expression for a person to read, cut where it is long.
 
-    ``names`` has the sides' names instead of "l" and "r".
+    ``names`` has the sides' names instead of "l" and "r"; "" leaves a name out.
     """
     texts: dict[Expr, str] = {}
     for current in walk(expr):
@@ -186,7 +190,9 @@ def _text(expr: Expr, texts: Mapping[Expr, str], names: Mapping[str, str] | None
     if op is Op.COLUMN:
         side, column = expr.attr
         alias = (names or {}).get(side, side)
-        return f"{alias} has a row" if column is PRESENT else f"{alias}.{column}"
+        if column is PRESENT:
+            return f"{alias} has a row"
+        return f"{alias}.{column}" if alias else column
     if op is Op.KEY:
         return f"{expr.attr[0]}{expr.attr[1]}"
     plain = [texts[x] for x in expr.args]
@@ -195,7 +201,7 @@ def _text(expr: Expr, texts: Mapping[Expr, str], names: Mapping[str, str] | None
         return _AROUND[op].format(a[0])
     if op is Op.IN:
         return f"{a[0]} in {expr.attr.text()}"
-    if op is Op.RAW:
+    if op in (Op.RAW, Op.CHECKED):
         return plain[0]
     if op is Op.CAST:
         return f"cast({plain[0]} as {expr.type})"

@@ -9,6 +9,7 @@ from operator import add, and_, invert, mul, neg, or_, sub, xor
 
 import numpy as np
 
+from ..errors import DataError
 from ..types import TIMESTAMPS, UNIT_NS, Kind, Type
 from ..zones import zone_of
 from . import interval
@@ -208,6 +209,15 @@ def _cast(expr: Expr, args: Sequence[Vector]) -> Vector:
     return replace(filled, values=out.astype(np.int64)) if is_int64 else filled
 
 
+def _checked(expr: Expr, args: Sequence[Vector]) -> Vector:
+    """The value, unless there is a row in which it is an error."""
+    value, *conditions = args
+    for text, fails in zip(expr.attr, conditions, strict=True):
+        if np.any(fails.true):
+            raise DataError(text)
+    return value
+
+
 def _zoned(expr: Expr, args: Sequence[Vector]) -> Vector:
     """Evaluate LOCAL and INSTANT."""
     name, special = expr.attr
@@ -275,5 +285,6 @@ RULES: dict[Op, Callable[[Expr, Sequence[Vector]], Vector]] = {
     Op.IS_NULL: _is_null,
     Op.CASE: _case,
     Op.CAST: _cast,
+    Op.CHECKED: _checked,
     Op.RAW: lambda expr, args: args[0],
 }

@@ -187,6 +187,8 @@ class JoinQuery:
         form; the host then tests these in full.
     also_read : tuple of Expr
         Expressions whose columns are read beside those of the fields above.
+    guards : tuple of Expr
+        Computed for each pair, for the errors that they raise.
     """
 
     text: str
@@ -203,6 +205,7 @@ class JoinQuery:
     sessions: Sessions | None = None
     tests_pairs: bool = False
     also_read: tuple[Expr, ...] = ()
+    guards: tuple[Expr, ...] = ()
 
     @property
     def zone_label(self) -> str | None:
@@ -288,7 +291,7 @@ class JoinQuery:
 
     @cached_property
     def _output_columns(self) -> dict[str, tuple[str, ...]]:
-        roots = [e for _, e in self.select]
+        roots = [*self.guards, *(e for _, e in self.select)]
         if self.tests_pairs:
             roots.append(self.predicate)
         if self.aggregation is not None:

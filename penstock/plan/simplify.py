@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..errors import DataError
 from ..expr import ops
 from ..expr.columns import evaluate
-from ..expr.node import Expr, Op, transform
+from ..expr.node import DIVISIONS, Expr, Op, transform
 from ..types import BOOL, Kind
 
 _KEEP = frozenset({Op.CONST, Op.COLUMN, Op.KEY, Op.AND, Op.OR, Op.NOT, Op.IS_NULL})
@@ -25,9 +25,12 @@ def _simplify_node(expr: Expr, args: tuple[Expr, ...]) -> Expr:
         return rebuilt
     if all(a.is_const for a in args):
         try:
-            return ops.const(evaluate(rebuilt), expr.type)
+            value = evaluate(rebuilt)
         except DataError:  # a CAST that overflows is an error only in a row that meets it
             return rebuilt
+        if value is None and expr.op in DIVISIONS:
+            return rebuilt  # so is, in ANSI mode, a division by 0
+        return ops.const(value, expr.type)
     if expr.op in (Op.LT, Op.LE, Op.EQ):
         return _decide_comparison(rebuilt)
     return _drop_identity(rebuilt) if expr.type.is_integral else rebuilt
@@ -40,7 +43,7 @@ def _simplify_case(expr: Expr, args: tuple[Expr, ...]) -> Expr:
     for condition, value in zip(args[:-1:2], args[1::2], strict=False):
         if not condition.is_const:
             kept += (condition, value)
-        elif condition.attr is True:
+        elif condition.attr is True and expr.attr is None:
             otherwise = value
             break
     return ops.remake(expr, (*kept, otherwise)) if kept else otherwise
@@ -68,8 +71,6 @@ def _drop_identity(expr: Expr) -> Expr:
     args = expr.args
     if any(a.is_null_const for a in args) and expr.op not in (Op.LEAST, Op.GREATEST):
         return ops.const(None, expr.type)
-    if expr.op is Op.CAST and (args[0].type.lo, args[0].type.hi) == (expr.type.lo, expr.type.hi):
-        return _as(args[0], expr)
     if len(args) != 2:
         return expr
     a, b = args

@@ -12,7 +12,7 @@ from sqlglot import exp
 from .. import arguments
 from ..errors import MistakenError, QueryError
 from ..expr import ops
-from ..expr.node import Expr, Op
+from ..expr.node import Expr, Op, transform
 from ..plan.group_query import GroupQuery
 from ..plan.lookup import group_column
 from ..plan.query import LEFT, RIGHT, JoinKind, JoinQuery, Side
@@ -23,6 +23,7 @@ from ..plan.window import RowsWindow, TimeWindow, Window
 from ..types import UNIT_NS
 from ..uses import QUERY, Entrance, kinds_of
 from ..zones import zone_of
+from .ansi import under_ansi
 from .grouped import follows_time, group_lookup, group_query
 from .groups import check_joined
 from .join_window import SideTimes, row_counts, side_times, time_window
@@ -165,8 +166,12 @@ def _compiled(
     arguments.mapping(arguments.instance(pa.Schema, "a pyarrow.Schema"))("schemas", schemas)
     chosen = QueryOptions(**keywords) if options is None else options
 
+    def made() -> JoinQuery | GroupQuery:
+        query = _compile(text, schemas, chosen, only_joins)
+        return under_ansi(query) if chosen.ansi else query
+
     def compiled() -> JoinQuery | GroupQuery:
-        return with_room(lambda: _compile(text, schemas, chosen, only_joins), text)
+        return with_room(made, text)
 
     key = key_of(text, schemas, chosen)
     query = compiled() if key is None else _kept.find((key, only_joins), compiled, len(text))
@@ -290,7 +295,7 @@ def _query(
         left,
         right,
         window,
-        simplify(ops.and_(*conjuncts)),
+        simplify(_without_widening(ops.and_(*conjuncts))),
         statement.select,
         statement.scales,
         statement.aggregation,
@@ -298,6 +303,16 @@ def _query(
         _unique(statement.scope, options.unique or {}),
         options.time_zone,
     )
+
+
+def _without_widening(condition: Expr) -> Expr:
+    """A condition whose integers are of no type: devices compare exact ones."""
+
+    def rule(current: Expr, args: tuple[Expr, ...]) -> Expr:
+        is_wider = current.op is Op.CAST and current.attr is not None
+        return args[0] if is_wider else ops.remake(current, args)
+
+    return transform(condition, rule)
 
 
 def _unique(

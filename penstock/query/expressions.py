@@ -12,7 +12,6 @@ from ..expr import ops
 from ..expr.calendar import PERIODS, period_start
 from ..expr.node import Expr, Op
 from ..expr.ops import ExprTypeError
-from ..expr.ops.infer import typed
 from ..expr.tumbling import Tumbling
 from ..plan.linear import as_integer
 from ..plan.simplify import simplify
@@ -445,8 +444,6 @@ class Lowering:
                 "the join; write CASE WHEN ... BETWEEN ... THEN CAST(...) END",
                 tree,
             )
-        if made.op is Op.COLUMN and to.kind is Kind.INT:
-            return typed(Op.CAST, (made,), made.type)  # its own type may be narrower, or unsigned
         return made
 
 

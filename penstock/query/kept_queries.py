@@ -68,6 +68,7 @@ def key_of(text: str, schemas: Mapping[str, pa.Schema], options: QueryOptions) -
         options.scale,
         options.unique,
         options.time_zone,
+        options.ansi,
         options.relation,
         options.functions,
     )

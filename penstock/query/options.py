@@ -40,6 +40,9 @@ class QueryOptions:
         Zone in which days begin, and in which times without a zone are read where they meet
         instants: a region such as ``Europe/Dublin``, or an offset. Computed instants are given in
         it. By default UTC, and computed instants are given as timestamps without a zone.
+    ansi : bool
+        Whether a division by 0 and arithmetic beyond Spark's types are errors, as in Spark's ANSI
+        mode, and not NULL or exact.
     relation : str, optional
         The table that is a relation: its rows are looked up, without a window.
     functions : mapping of name to function, optional
@@ -60,6 +63,7 @@ class QueryOptions:
     scale: Mapping[str, int] | None = None
     unique: Mapping[str, str | Sequence[str]] | None = None
     time_zone: str | None = None
+    ansi: bool = False
     relation: str | None = None
     functions: Mapping[str, Udf] | None = None
     entrance: Entrance | None = field(default=None, compare=False)
@@ -86,6 +90,7 @@ _CHECKS: Mapping[str, arguments.Check] = {
     "params": arguments.mapping(),
     "scale": arguments.mapping(arguments.whole),
     "unique": arguments.mapping(arguments.texts),
+    "ansi": arguments.flag,
     "relation": arguments.text,
     "functions": arguments.mapping(
         arguments.instance((ColumnFunction, PairFunction), "made by penstock.udf")

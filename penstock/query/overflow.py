@@ -10,8 +10,8 @@ from ..plan.group_query import GroupQuery
 from ..plan.query import JoinQuery, TimeWindow
 
 #: Spark's integers by their bits.
-_INTEGERS = {8: "TINYINT", 16: "SMALLINT", 32: "INT", 64: "BIGINT"}
-_ARITHMETIC = frozenset({Op.ADD, Op.SUB, Op.MUL, Op.NEG, Op.ABS, Op.SHL})
+INTEGERS = {8: "TINYINT", 16: "SMALLINT", 32: "INT", 64: "BIGINT"}
+OVERFLOWING = frozenset({Op.ADD, Op.SUB, Op.MUL, Op.NEG, Op.ABS, Op.SHL})
 #: Most expressions that a note names.
 _SHOWN = 3
 
@@ -19,7 +19,8 @@ _SHOWN = 3
 def beyond_spark(query: JoinQuery | GroupQuery) -> list[str]:
     """Notes for a query, one per type of Spark that its arithmetic may overflow."""
     found: dict[str, list[str]] = {}
-    for root in _roots(query):
+    # Those of CHECKED values are errors.
+    for root in (one for one in _roots(query) if one.op is not Op.CHECKED):
         for expr, name in _leaving(root):
             found.setdefault(name, []).append(f"`{show(expr, query.names)}`")
     for name in _of_window(query):
@@ -56,11 +57,11 @@ def _leaving(root: Expr) -> Iterator[tuple[Expr, str]]:
         if not left.isdisjoint(expr.args):  # told of a part of it
             left.add(expr)
             continue
-        if expr.op not in _ARITHMETIC:
+        if expr.op not in OVERFLOWING:
             continue
         if own is not None and least_bits(expr.type, (own,)) is None:
             left.add(expr)
-            yield expr, _INTEGERS[own]
+            yield expr, INTEGERS[own]
 
 
 def _of_window(query: JoinQuery | GroupQuery) -> Iterator[str]:
@@ -73,4 +74,4 @@ def _of_window(query: JoinQuery | GroupQuery) -> Iterator[str]:
     widths = [least_bits(t.type) for t in times if t is not None and not t.args]
     known = [bits for bits in widths if bits is not None]
     if len(known) == len(times):
-        yield _INTEGERS[max(known)]
+        yield INTEGERS[max(known)]

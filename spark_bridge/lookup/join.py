@@ -32,8 +32,8 @@ from ..merging import merge
 from ..metrics.lookups import observe, with_figures
 from ..request import JoinOptions, call_options, frame_of
 from ..resources import await_slot
+from ..session import of_session
 from ..shown import task_of
-from ..time_zone import session_zone
 from ..types import arrow_schema, check_used, output_schema, spark_schema
 from .arcs import ArcOf, Asked, Place
 from .task import SOME_COLUMN, LookupTask
@@ -161,7 +161,7 @@ class LookupCall:
         if entrance is not None and not any(frame.isStreaming for frame in frames.values()):
             given["entrance"] = entrance.also(Way.BATCH)
         chosen = QueryOptions(
-            **given, unique=arguments.unique, time_zone=session_zone(spark, text), relation=name
+            **given, unique=arguments.unique, **of_session(spark, text), relation=name
         )
         text, fixed = at_versions(text, {name: table}, chosen)
         table = fixed[name]

@@ -30,8 +30,8 @@ from ..inputs import SideRows
 from ..lookup.build import relation
 from ..lookup.join import LookupArguments, LookupCall
 from ..request import JoinOptions, call_options, entered
+from ..session import of_session
 from ..stream_frame import After, StreamFrame, as_they_are
-from ..time_zone import session_zone
 from ..types import arrow_schema, check_used, output_schema, spark_schema
 from .notes import put_note, read_note
 from .place import FOLDER
@@ -96,8 +96,8 @@ class StaticJoin(StreamFrame):
             given["entrance"] = entrance.also(Kind.STATIC)
         frames = dict(tables)
         schemas = {one: arrow_schema(frame.schema) for one, frame in frames.items()}
-        zone = session_zone(spark, text)
-        chosen = QueryOptions(**given, unique=arguments.unique, time_zone=zone, relation=name)
+        session = of_session(spark, text)
+        chosen = QueryOptions(**given, unique=arguments.unique, **session, relation=name)
         query = compile_query(text, schemas, chosen, instead=GROUP_IN_SPARK)
         check_used(query, {one: frame.schema for one, frame in frames.items()})
         found = LookupPlan(query, name, ())

@@ -31,7 +31,7 @@ class JoinChecks:
                 expr
                 for form in forms
                 for expr in expressions(form, form.window == side)
-                if expr.casts
+                if expr.may_fail
             ]
             for side in (LEFT, RIGHT)
         }
@@ -39,7 +39,7 @@ class JoinChecks:
 
     def _casts(self, side: str) -> bool:
         exprs = [self._query.side(side).filter, *self._kept[side], *self._checked[side]]
-        return any(expr.casts for expr in exprs)
+        return any(expr.may_fail for expr in exprs)
 
     def may_fail(self, side: str) -> bool:
         """Whether a CAST of a side's rows can fail, in its filter, its keys or its groups."""
@@ -59,7 +59,7 @@ class JoinChecks:
     def _columns(self, arrived: Arrival) -> Columns:
         """Compute the columns for a side's keys and groups, with values of min_by and max_by."""
         side, known = arrived.side, arrived.rows.columns
-        needed = {column for expr in self._kept[side] if expr.casts for column in columns(expr)}
+        needed = {column for expr in self._kept[side] if expr.may_fail for column in columns(expr)}
         names = sorted(name for own, name in needed if (own, name) not in known)
         if not names:
             return known

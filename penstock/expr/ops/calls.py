@@ -9,7 +9,7 @@ from .align import NUMBERS, to_float
 from .decimals import decimal_quotient, exact_pair
 from .infer import typed
 from .leaves import ExprTypeError, const
-from .logic import case, eq
+from .logic import eq
 
 
 def _check_numbers(name: str, args: tuple[Expr, ...]) -> None:
@@ -35,6 +35,7 @@ def divide(a: Expr, b: Expr) -> Expr:
     if exact is not None:
         return exact
     quotient = call("divide", a, b)
-    if b.is_const:
-        return quotient if b.attr else const(None, FLOAT64)
-    return case([(eq(b, const(0)), const(None, FLOAT64))], quotient)
+    if quotient.is_const or (b.is_const and b.attr):
+        return quotient
+    args = (eq(b, const(0)), const(None, FLOAT64), quotient)
+    return typed(Op.CASE, args, FLOAT64, "DIVIDE_BY_ZERO")

@@ -16,7 +16,7 @@ from .leaves import ExprTypeError, const, duration_const
 def cast(a: Expr, to: Type) -> Expr:
     """Convert as Spark does; a value that does not fit is an error when it is met, not a wrap.
 
-    A widening cast disappears or becomes exact arithmetic.
+    A widening cast disappears or becomes exact arithmetic; that of an integer stays, for its type.
     """
     source, target = a.type.kind, to.kind
     if source is target and source in (Kind.BOOL, Kind.STRING, Kind.BINARY, Kind.FLOAT32):
@@ -26,7 +26,10 @@ def cast(a: Expr, to: Type) -> Expr:
     if target is Kind.FLOAT64 and source in NUMBERS:
         return to_float(a)
     if source is Kind.INT and target is Kind.INT and to.lo <= a.type.lo and a.type.hi <= to.hi:
-        return a
+        # The value is the same, and counts as one of the type from there on.
+        # Constants of 32 bits stay such; 1L is one of 64.
+        is_plain = a.is_const and to.bits <= 32
+        return a if is_plain else typed(Op.CAST, (a,), to, to.bits)
     if source in EXACT and target is Kind.DECIMAL and a.type.scale <= to.scale:
         wide = rescale(a, to.scale)
         if to.lo <= wide.type.lo and wide.type.hi <= to.hi:

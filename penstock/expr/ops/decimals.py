@@ -38,7 +38,7 @@ def spark_bits(expr: Expr, args: Sequence[int | None]) -> int | None:
     if expr.type.kind is not Kind.INT:
         return None
     if expr.op in (Op.COLUMN, Op.CAST):
-        return least_bits(expr.type)
+        return expr.attr if expr.op is Op.CAST and expr.attr else least_bits(expr.type)
     if expr.is_const:
         return least_bits(expr.type, _LITERALS)
     if expr.op in (Op.SHL, Op.SHR):
@@ -227,7 +227,8 @@ def _within(value: Expr, most: int, like: Type) -> Expr:
     inside = typed(Op.MOD, (value, const(most + 1, like)), like)
     ends = const(-most, value.type), const(most, value.type)
     fits = [typed(Op.LE, pair, BOOL) for pair in ((ends[0], value), (value, ends[1]))]
-    return typed(Op.CASE, (typed(Op.AND, fits, BOOL), inside, const(None, like)), like)
+    args = typed(Op.AND, fits, BOOL), inside, const(None, like)
+    return typed(Op.CASE, args, like, "NUMERIC_VALUE_OUT_OF_RANGE")
 
 
 # -- stored integers ------------------------------------------------------------------------------

@@ -82,6 +82,8 @@ def is_nullable(op: Op, args: Sequence[Expr]) -> bool:
     """Whether the value may be NULL, by the types of the operands."""
     if op is Op.IS_NULL:
         return False
+    if op is Op.CHECKED:
+        return args[0].type.nullable
     if op in _EXTREMES:  # they skip NULL
         return all(a.type.nullable for a in args)
     if op is Op.CASE:
@@ -109,7 +111,7 @@ def _bounds(op: Op, args: Sequence[Expr], like: Type, attr: Any) -> Interval:
         values = (*args[1::2], args[-1])
         known = [(v.type.lo, v.type.hi) for v in values if not v.is_null_const]
         return interval.hull(*known) if known else (0, 0)
-    if op is Op.RAW or (op is Op.CAST and keeps_raw(args[0].type, like)):
+    if op in (Op.RAW, Op.CHECKED) or (op is Op.CAST and keeps_raw(args[0].type, like)):
         return bounds[0]
     if op in (Op.CAST, Op.FUNCTION):
         return like.lo, like.hi

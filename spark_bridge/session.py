@@ -1,8 +1,8 @@
-"""The time zone of a Spark session, which is that of its queries."""
+"""What a Spark session says of its queries: their time zone, and whether ANSI mode is on."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
 from penstock.errors import UsageError
 
@@ -11,11 +11,19 @@ if TYPE_CHECKING:
 
 #: Spark's setting of it.
 KEY = "spark.sql.session.timeZone"
+_ANSI = "spark.sql.ansi.enabled"
 _TYPE = "spark.sql.timestampType"
 
 
-def session_zone(spark: SparkSession, text: str) -> str:
-    """The session's present time zone.
+class SessionOptions(TypedDict):
+    """Options of :class:`~penstock.query.options.QueryOptions`."""
+
+    time_zone: str
+    ansi: bool
+
+
+def of_session(spark: SparkSession, text: str) -> SessionOptions:
+    """The options of a query that are the session's at present.
 
     Parameters
     ----------
@@ -35,7 +43,7 @@ def session_zone(spark: SparkSession, text: str) -> str:
         )
     zone = spark.conf.get(KEY)
     assert zone is not None  # it has a default
-    return zone
+    return {"time_zone": zone, "ansi": spark.conf.get(_ANSI) == "true"}
 
 
 def _names_timestamp(text: str) -> bool:

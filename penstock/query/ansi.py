@@ -1,0 +1,230 @@
+"""ANSI mode: an error where Spark has one, not NULL or a value that Spark's type cannot hold.
+
+Whether a row fails is a condition on the values that an expression reads, so a branch of CASE that
+is not taken does not fail, nor a condition behind one that is FALSE.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
+
+from ..errors import QueryError
+from ..expr import ops
+from ..expr.node import DIVISIONS, Expr, Op, once_per_node, show, walk
+from ..expr.ops.decimals import before_settling, least_bits, spark_bits
+from ..expr.ops.infer import typed
+from ..expr.ops.logic import order
+from ..plan.group_query import GroupQuery
+from ..plan.query import Aggregation, JoinQuery, Side
+from ..plan.simplify import simplify
+from ..plan.time_bounds import conjuncts_of
+from ..types import Kind, integer
+from .overflow import INTEGERS, OVERFLOWING
+
+_ZERO, _REMAINDER, _OVERFLOW = "DIVIDE_BY_ZERO", "REMAINDER_BY_ZERO", "ARITHMETIC_OVERFLOW"
+_BY_ZERO = (_ZERO, _REMAINDER)
+#: What is said of an expression that fails, by Spark's name of the error.
+_SAID = {
+    **dict.fromkeys(_BY_ZERO, "the divisor `{}` is 0: write NULLIF(divisor, 0)"),
+    "NUMERIC_VALUE_OUT_OF_RANGE": "`{}` needs more than {} digits: CAST operands to fewer digits",
+    _OVERFLOW: "`{}` is beyond Spark's {}: CAST an operand to a wider type",
+}
+#: When parts of an expression fail, by what fails and Spark's name of the error.
+_Failures = Mapping[tuple[Expr, str], Expr]
+
+
+def under_ansi(query: JoinQuery | GroupQuery) -> JoinQuery | GroupQuery:
+    """The query that fails where Spark's fails.
+
+    Integers that conditions of both sides compare stay exact: which pairs are compared is the
+    device's choice, as it is Spark's.
+
+    Raises
+    ------
+    QueryError
+        A condition may fail in pairs of which no value leaves.
+    """
+    if isinstance(query, GroupQuery):
+        lookup = None if query.lookup is None else _join(query.lookup)
+        groups = _aggregation(query.aggregation, query.names)
+        return replace(
+            query, source=_side(query.source, query.names), aggregation=groups, lookup=lookup
+        )
+    return _join(query)
+
+
+def checked(expr: Expr, names: Mapping[str, str] | None = None) -> Expr:
+    """A value that is an error in rows in which Spark's is; ``names`` has those of sides."""
+    return _checked(expr, _failures(expr), partial(show, names=names))
+
+
+def may_fail(expr: Expr) -> bool:
+    """Whether there may be rows in which the value is an error."""
+    return bool(_failures(expr))
+
+
+def _join(query: JoinQuery) -> JoinQuery:
+    names = query.names
+    left, right = (_side(side, names) for side in query.sides)
+    select = tuple((name, checked(value, names)) for name, value in query.select)
+    groups = None if query.aggregation is None else _aggregation(query.aggregation, names)
+    members = [(one, _of_pairs(one)) for one in conjuncts_of(query.predicate)]
+    failing = ops.and_(*(one for one, failures in members if failures))
+    failures = _of_pairs(failing)
+    predicate, guards = query.predicate, ()
+    if failures:
+        if query.kind.is_existence:
+            what = show(next(iter(failures))[0], names)
+            raise QueryError(
+                f"in ANSI mode the condition of a {query.kind.value} JOIN must not fail, and "
+                f"`{what}` may; write NULLIF(divisor, 0), or turn ANSI mode off"
+            )
+        # Pairs that fail are let in, and what leaves of them is the error.
+        safe = (one for one, fails in members if not fails)
+        predicate = simplify(ops.and_(*safe, ops.or_(failing, *failures.values())))
+        guards = (_checked(ops.const(1, integer(1, 1)), failures, partial(show, names=names)),)
+    if groups is not None and (guards or _of_both_sides(groups)):
+        groups = replace(groups, side=None)  # pairs are computed, not folded on the device
+    return replace(
+        query,
+        left=left,
+        right=right,
+        select=select,
+        aggregation=groups,
+        predicate=predicate,
+        guards=guards,
+    )
+
+
+def _of_both_sides(groups: Aggregation) -> bool:
+    """Whether a value of pairs may fail."""
+    values = [expr for one in groups.aggregates for expr in (one.value, one.by) if expr is not None]
+    return any(
+        one.op is Op.CHECKED and len(one.sides) > 1 for value in values for one in walk(value)
+    )
+
+
+def _side(side: Side, names: Mapping[str, str]) -> Side:
+    return replace(side, filter=checked(side.filter, names))
+
+
+def _aggregation(made: Aggregation, names: Mapping[str, str]) -> Aggregation:
+    written = {f"key.{k}": show(key, names) for k, key in enumerate(made.keys)}
+    written |= {f"agg.{k}": one.text for k, one in enumerate(made.aggregates)}
+
+    def in_groups(expr: Expr) -> str:
+        return re.sub(r"\b(key|agg)\.\d+", lambda name: written[name[0]], show(expr))
+
+    def check(expr: Expr) -> Expr:
+        return checked(expr, names)
+
+    def after(expr: Expr) -> Expr:
+        return _checked(expr, _failures(expr), in_groups)
+
+    aggregates = [
+        replace(one, value=one.value and check(one.value), by=one.by and check(one.by))
+        for one in made.aggregates
+    ]
+    return replace(
+        made,
+        keys=tuple(map(check, made.keys)),
+        aggregates=tuple(aggregates),
+        select=tuple((name, after(value)) for name, value in made.select),
+        having=after(made.having),
+    )
+
+
+def _checked(expr: Expr, failures: _Failures, shown: Callable[[Expr], str]) -> Expr:
+    if not failures:
+        return expr
+    texts = []
+    for what, error in failures:
+        limit = (
+            what.type.digits if what.type.kind is Kind.DECIMAL else INTEGERS.get(_bits(what) or 0)
+        )
+        said = _SAID[error].format(shown(_divisor(what) if error in _BY_ZERO else what), limit)
+        texts.append(f"[{error}] {said}, or turn ANSI mode off")
+    conditions = map(simplify, failures.values())
+    return typed(Op.CHECKED, (expr, *conditions), expr.type, tuple(texts))
+
+
+def _of_pairs(condition: Expr) -> _Failures:
+    return {one: when for one, when in _failures(condition).items() if one[1] != _OVERFLOW}
+
+
+@once_per_node
+def _failures(expr: Expr) -> _Failures:
+    """The conditions under which an expression fails."""
+    found: dict[tuple[Expr, str], Expr] = {}
+    if any(map(_failures, expr.args)):
+        for arg, computed in _computed(expr):
+            for one, when in _failures(arg).items():
+                found[one] = ops.or_(found.get(one, ops.FALSE), ops.and_(computed, when))
+    return found | _own(expr)
+
+
+def _computed(expr: Expr) -> list[tuple[Expr, Expr]]:
+    """The operands, each with the condition under which it is computed."""
+    args, rest = expr.args, ops.TRUE
+    found = []
+    if expr.op is Op.CASE:
+        for condition, value in zip(args[:-1:2], args[1::2], strict=True):
+            found += [(condition, rest), (value, ops.and_(rest, condition))]
+            rest = ops.and_(rest, ops.or_(ops.not_(condition), ops.is_null(condition)))
+        return [*found, (args[-1], rest)]
+    if expr.op not in (Op.AND, Op.OR):
+        return [(arg, rest) for arg in args]
+    for arg in args:
+        found.append((arg, rest))
+        goes_on = arg if expr.op is Op.AND else ops.not_(arg)
+        rest = ops.and_(rest, ops.or_(goes_on, ops.is_null(arg)))
+    return found
+
+
+def _own(expr: Expr) -> _Failures:
+    """The conditions under which the operation itself fails."""
+    if expr.op is Op.CASE and expr.attr is not None:
+        condition, value, otherwise = expr.args
+        # One of the values is the NULL in the place of an error.
+        if value.is_null_const:
+            if _is_never_zero(_divisor(otherwise)):
+                return {}
+            return {(otherwise, expr.attr): ops.and_(condition, ops.not_(ops.is_null(otherwise)))}
+        settled = before_settling(expr)
+        return {(settled[0] if settled else value, expr.attr): ops.not_(condition)}
+    if expr.op in DIVISIONS:
+        by, error = expr.args[1], _REMAINDER if expr.op is Op.MOD else _ZERO
+        is_zero = order(Op.EQ, by, ops.const(0.0 if by.type.is_float else 0, by.type))
+        if _is_never_zero(_divisor(expr)):
+            return {}
+        fails = simplify(ops.and_(is_zero, ops.not_(ops.is_null(expr.args[0]))))
+        return {} if fails is ops.FALSE else {(expr, error): fails}
+    bits = _bits(expr) if expr.op in OVERFLOWING else None
+    if bits is None or least_bits(expr.type, (bits,)) is not None:
+        return {}
+    least, most = (ops.const(end, expr.type) for end in (-(1 << bits - 1), (1 << bits - 1) - 1))
+    return {(expr, _OVERFLOW): ops.or_(order(Op.LT, expr, least), order(Op.LT, most, expr))}
+
+
+def _divisor(quotient: Expr) -> Expr:
+    """The divisor as the query has it: decimals and floats are brought to one scale or type."""
+    by = quotient.args[-1]
+    while by.op is Op.CAST or (by.op is Op.MUL and by.args[1].is_const):
+        by = by.args[0]
+    return by
+
+
+def _is_never_zero(by: Expr) -> bool:
+    """Whether a divisor is ``NULLIF(x, 0)``."""
+    if by.op is not Op.CASE or by.args[0].op is not Op.EQ or not by.args[1].is_null_const:
+        return False
+    own, zero = by.args[0].args
+    return own is by.args[2] and zero.is_const and zero.attr == 0
+
+
+@once_per_node
+def _bits(expr: Expr) -> int | None:
+    return spark_bits(expr, [_bits(arg) for arg in expr.args])
