@@ -23,11 +23,8 @@ from ..expr.ops.align import EXACT, to_unit
 from ..expr.ops.decimals import spark_integer
 from ..expr.ops.infer import typed
 from ..expr.vector import fits_int64
-<<<<<<< HEAD
 from ..query.aggregates import average_type
-=======
 from ..query.ansi import checked, may_fail
->>>>>>> 120d0212 (ANSI mode: ansi= raises what Spark raises, and Spark's sessions say it; a cast to a wider integer is of that type)
 from ..query.dialect import Penstock, beyond, refused
 from ..query.expressions import Lowering
 from ..query.operators import members
@@ -444,22 +441,14 @@ class Values(Lowering):
             return self._arguments[made][0].copy()
         if made.is_const and isinstance(tree, exp.Literal | exp.Neg | exp.Null | exp.Boolean):
             return tree
-<<<<<<< HEAD
+        if self._around.ansi:
+            made = checked(made, {ARGUMENT: ""})
         columns = {one: self._arguments[one][0] for one in walk(made) if one in self._arguments}
         written = in_words(made, columns)
         if written is None:
             name = self._around.register(made, tuple(columns))
             # A function of nothing would not know of how many rows its value is.
             written = call(name, *([one.copy() for one in columns.values()] or [0]))
-=======
-        if self._around.ansi:
-            made = checked(made, {ARGUMENT: ""})
-        leaves = tuple(one for one in walk(made) if one in self._arguments)
-        name = self._around.register(made, leaves)
-        # A function of nothing would not know of how many rows its value is.
-        arguments = [self._arguments[one][0].copy() for one in leaves]
-        written = call(name, *(arguments or [0]))
->>>>>>> 120d0212 (ANSI mode: ansi= raises what Spark raises, and Spark's sessions say it; a cast to a wider integer is of that type)
         own = int_of(64) if made.type.kind is Kind.INT else made.type
         name = type_name(carried(own, self.rules.zone.label))
         written.type = exp.DataType.build(name, dialect=Penstock)

@@ -21,19 +21,18 @@ from ..plan.group_query import GroupQuery
 from ..plan.query import Aggregation, JoinQuery, Side
 from ..plan.simplify import simplify
 from ..plan.time_bounds import conjuncts_of
-from ..types import Kind, integer
+from ..types import integer
 from .overflow import INTEGERS, OVERFLOWING
 
 _ZERO, _REMAINDER, _OVERFLOW = "DIVIDE_BY_ZERO", "REMAINDER_BY_ZERO", "ARITHMETIC_OVERFLOW"
-_BY_ZERO = (_ZERO, _REMAINDER)
 #: What is said of an expression that fails, by Spark's name of the error.
 _SAID = {
-    **dict.fromkeys(_BY_ZERO, "the divisor `{}` is 0: write NULLIF(divisor, 0)"),
-    "NUMERIC_VALUE_OUT_OF_RANGE": "`{}` needs more than {} digits: CAST operands to fewer digits",
+    **dict.fromkeys((_ZERO, _REMAINDER), "the divisor `{}` is 0: write NULLIF(divisor, 0)"),
+    "NUMERIC_VALUE_OUT_OF_RANGE": "what is computed of `{}` is beyond {}: CAST it to fewer digits",
     _OVERFLOW: "`{}` is beyond Spark's {}: CAST an operand to a wider type",
 }
-#: When parts of an expression fail, by what fails and Spark's name of the error.
-_Failures = Mapping[tuple[Expr, str], Expr]
+#: When parts of an expression fail, by what fails, Spark's name of the error, and Spark's type.
+_Failures = Mapping[tuple[Expr, str, str], Expr]
 
 
 def under_ansi(query: JoinQuery | GroupQuery) -> JoinQuery | GroupQuery:
@@ -77,10 +76,10 @@ def _join(query: JoinQuery) -> JoinQuery:
     predicate, guards = query.predicate, ()
     if failures:
         if query.kind.is_existence:
-            what = show(next(iter(failures))[0], names)
+            what, error, limit = next(iter(failures))
             raise QueryError(
-                f"in ANSI mode the condition of a {query.kind.value} JOIN must not fail, and "
-                f"`{what}` may; write NULLIF(divisor, 0), or turn ANSI mode off"
+                f"in ANSI mode the condition of a {query.kind.value} JOIN must not fail, as it "
+                f"does where {_SAID[error].format(show(what, names), limit)}, or turn ANSI mode off"
             )
         # Pairs that fail are let in, and what leaves of them is the error.
         safe = (one for one, fails in members if not fails)
@@ -141,12 +140,8 @@ def _checked(expr: Expr, failures: _Failures, shown: Callable[[Expr], str]) -> E
     if not failures:
         return expr
     texts = []
-    for what, error in failures:
-        limit = (
-            what.type.digits if what.type.kind is Kind.DECIMAL else INTEGERS.get(_bits(what) or 0)
-        )
-        said = _SAID[error].format(shown(_divisor(what) if error in _BY_ZERO else what), limit)
-        texts.append(f"[{error}] {said}, or turn ANSI mode off")
+    for what, error, limit in failures:
+        texts.append(f"[{error}] {_SAID[error].format(shown(what), limit)}, or turn ANSI mode off")
     conditions = map(simplify, failures.values())
     return typed(Op.CHECKED, (expr, *conditions), expr.type, tuple(texts))
 
@@ -158,12 +153,17 @@ def _of_pairs(condition: Expr) -> _Failures:
 @once_per_node
 def _failures(expr: Expr) -> _Failures:
     """The conditions under which an expression fails."""
-    found: dict[tuple[Expr, str], Expr] = {}
+    found: dict[tuple[Expr, str, str], Expr] = {}
+
+    def add(failures: _Failures, computed: Expr) -> None:
+        for one, when in failures.items():
+            found[one] = ops.or_(found.get(one, ops.FALSE), ops.and_(computed, when))
+
     if any(map(_failures, expr.args)):
         for arg, computed in _computed(expr):
-            for one, when in _failures(arg).items():
-                found[one] = ops.or_(found.get(one, ops.FALSE), ops.and_(computed, when))
-    return found | _own(expr)
+            add(_failures(arg), computed)
+    add(_own(expr), ops.TRUE)
+    return found
 
 
 def _computed(expr: Expr) -> list[tuple[Expr, Expr]]:
@@ -190,23 +190,34 @@ def _own(expr: Expr) -> _Failures:
         condition, value, otherwise = expr.args
         # One of the values is the NULL in the place of an error.
         if value.is_null_const:
-            if _is_never_zero(_divisor(otherwise)):
-                return {}
-            return {(otherwise, expr.attr): ops.and_(condition, ops.not_(ops.is_null(otherwise)))}
+            return _of_divisor(otherwise, expr.attr, condition)
         settled = before_settling(expr)
-        return {(settled[0] if settled else value, expr.attr): ops.not_(condition)}
+        what = settled[0] if settled else value
+        while what.op is Op.DIV:  # a quotient, whose numerator is rounded
+            what = _divisor(what)
+        spark_type = f"DECIMAL({expr.type.digits}, {expr.type.scale})"
+        return {(what, expr.attr, spark_type): ops.not_(condition)}
     if expr.op in DIVISIONS:
-        by, error = expr.args[1], _REMAINDER if expr.op is Op.MOD else _ZERO
+        by = expr.args[1]
         is_zero = order(Op.EQ, by, ops.const(0.0 if by.type.is_float else 0, by.type))
-        if _is_never_zero(_divisor(expr)):
-            return {}
-        fails = simplify(ops.and_(is_zero, ops.not_(ops.is_null(expr.args[0]))))
-        return {} if fails is ops.FALSE else {(expr, error): fails}
+        return _of_divisor(expr, _REMAINDER if expr.op is Op.MOD else _ZERO, is_zero)
     bits = _bits(expr) if expr.op in OVERFLOWING else None
     if bits is None or least_bits(expr.type, (bits,)) is not None:
         return {}
     least, most = (ops.const(end, expr.type) for end in (-(1 << bits - 1), (1 << bits - 1) - 1))
-    return {(expr, _OVERFLOW): ops.or_(order(Op.LT, expr, least), order(Op.LT, most, expr))}
+    when = ops.or_(order(Op.LT, expr, least), order(Op.LT, most, expr))
+    return {(expr, _OVERFLOW, INTEGERS[bits]): when}
+
+
+def _of_divisor(quotient: Expr, error: str, is_zero: Expr) -> _Failures:
+    """A division of what is not NULL; ``NULLIF(x, 0)`` is never 0."""
+    by = _divisor(quotient)
+    if by.op is Op.CASE and by.args[0].op is Op.EQ and by.args[1].is_null_const:
+        own, zero = by.args[0].args
+        if own is by.args[2] and zero.is_const and zero.attr == 0:
+            return {}
+    fails = simplify(ops.and_(is_zero, ops.not_(ops.is_null(quotient.args[0]))))
+    return {} if fails is ops.FALSE else {(by, error, ""): fails}
 
 
 def _divisor(quotient: Expr) -> Expr:
@@ -215,14 +226,6 @@ def _divisor(quotient: Expr) -> Expr:
     while by.op is Op.CAST or (by.op is Op.MUL and by.args[1].is_const):
         by = by.args[0]
     return by
-
-
-def _is_never_zero(by: Expr) -> bool:
-    """Whether a divisor is ``NULLIF(x, 0)``."""
-    if by.op is not Op.CASE or by.args[0].op is not Op.EQ or not by.args[1].is_null_const:
-        return False
-    own, zero = by.args[0].args
-    return own is by.args[2] and zero.is_const and zero.attr == 0
 
 
 @once_per_node

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import datetime, timedelta
+from decimal import Decimal as D
 
 import pyarrow as pa
 import pytest
@@ -23,6 +24,8 @@ ROWS = pa.table(
         "big": pa.array([2**31 - 1, -(2**31), 4, 5], pa.int32()),
         "long": pa.array([2**62, -(2**63), 1, 2]),
         "d": [0.0, 1.5, None, -2.0],
+        "p": pa.array([D("1.50"), D("-2"), None, D("0")], pa.decimal128(10, 2)),
+        "w": pa.array([D(10) ** 37, D(5), D(7), D(-1)], pa.decimal128(38, 0)),
     }
 )
 FROM = "FROM a JOIN b ON a.id = b.id AND b.t BETWEEN a.t - INTERVAL 3 SECONDS AND a.t"
@@ -49,6 +52,8 @@ SELECTED = [
     "abs(a.long)",
     "a.big - b.x",
     "CASE WHEN a.id > 2 THEN a.big + b.x END",
+    *("a.p / b.p", "a.p % b.p", "a.x / nullif(b.p, 0)", "a.w * b.w", "a.w * nullif(b.p, 1.5)"),
+    *("a.w + b.w", "a.w / nullif(b.p, 0)", "CASE WHEN b.id > 1 THEN a.w * b.w END"),
 ]
 FILTERS = ["a.x / a.y > 1", "a.y <> 0 AND a.x / a.y > 1", "a.y = 0 OR a.x / a.y > 1"]
 CONDITIONS = ["a.x / b.y > 1", "b.y <> 0 AND a.x / b.y > 1", "a.x % nullif(b.y, 0) < 3"]
