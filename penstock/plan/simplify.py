@@ -18,8 +18,7 @@ def simplify(expr: Expr) -> Expr:
 
 def _simplify_node(expr: Expr, args: tuple[Expr, ...]) -> Expr:
     if expr.op is Op.CASE:
-        made, digits = _simplify_case(expr, args), expr.type.digits
-        return ops.with_digits(made, digits) if digits else made
+        return _simplify_case(expr, args)
     rebuilt = ops.remake(expr, args)
     if rebuilt.op in _KEEP:
         return rebuilt
@@ -92,5 +91,4 @@ def _drop_identity(expr: Expr) -> Expr:
 def _as(kept: Expr, whole: Expr) -> Expr:
     """``kept`` in the place of ``whole``, if it means the same kind of value."""
     a, b = kept.type, whole.type
-    same = (a.kind, a.scale, a.unit) == (b.kind, b.scale, b.unit)
-    return kept if same and (not b.digits or a.precision == b.precision) else whole
+    return kept if (a.kind, a.scale, a.unit) == (b.kind, b.scale, b.unit) else whole

@@ -224,7 +224,7 @@ def exact_sums(term: Expr, coefficient: int, rest: Linear) -> list[Linear]:
     value, step, most = settled
     sign, limit = 1 if coefficient > 0 else -1, -rest.constant // abs(coefficient)
     form = linear(value)
-    ends = {sign: min(limit, most), -sign: most}
+    ends = {sign: limit} if most is None else {sign: min(limit, most), -sign: most}
     return [
         # Halves are rounded away from 0.
         form.scaled(way).plus(Linear((), -((step * (2 * end + 1) - (end >= 0)) // 2)))

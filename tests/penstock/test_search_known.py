@@ -28,6 +28,7 @@ _SURE = ("x", "y", "r")
 _FIELDS = {
     **dict.fromkeys(("x", "y", "z", "k"), pa.int32()),
     **dict.fromkeys(("d", "e"), pa.decimal128(9, 2)),
+    **dict.fromkeys(("v", "w"), pa.decimal128(38, 18)),
     **dict.fromkeys(("f", "g", "h"), pa.float64()),
     "s": pa.float32(),
     "u": pa.uint32(),
@@ -73,6 +74,8 @@ KEYS = {
     "l.at = r.at": ["r.at: l.at .. l.at equal"],
     "l.f = r.f": ["r.f: l.f .. l.f equal"],
     "l.d = r.e + 1": ["r.e: l.d - 100 .. l.d - 100 equal"],
+    # Differences of 39 digits, which are rounded.
+    "abs(l.v - r.w) < 0.5": ["r.w: l.v - 499999999999999994 .. l.v + 499999999999999994"],
     "l.yes = r.yes": [
         "case when r.yes then 1 when not r.yes then 0 else NULL end: "
         "case when l.yes then 1 when not l.yes then 0 else NULL end .. "
@@ -112,6 +115,10 @@ def test_keys_of_conjuncts_that_are_bands(on: str) -> None:
 
 
 IMPLIED = {
+    "abs(l.v - r.w) < l.d": [
+        "r.w: (l.v + (l.d * -10000000000000000)) + 5 .. "
+        "(l.v + (l.d * 10000000000000000)) - 5 implied"
+    ],
     "(l.x - r.x) * (l.x - r.x) + (l.y - r.y) * (l.y - r.y) <= 30": [
         "r.x: l.x - 5 .. l.x + 5 implied",
         "r.y: l.y - 5 .. l.y + 5 implied",
@@ -207,6 +214,7 @@ def _row(expr: Expr, at: dict[Expr, Any]) -> dict[Expr, Any]:
 _BOTH = [ops.column("l", name, FLOAT64) for name in _FIELDS]
 
 REFUSED = {
+    "CASE WHEN l.x < 0 THEN l.d - r.d ELSE r.d END DIV 2 = l.x": "mixes both sides",
     "l.x < r.x OR l.y * r.y = 3": "it is an OR, which may hold in more than one way",
     "l.x <> r.x": "it is an OR, which may hold in more than one way",
     "NOT startswith(r.name, l.name)": "it may hold in more than one way",

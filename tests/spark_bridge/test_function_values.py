@@ -182,7 +182,8 @@ def test_functions_of_numbers(spark, engine):
 OF_TWO_TYPES = """
 if(a.id > 50, a.v, b.u); nullif(a.u, b.v); greatest(a.s, b.n); coalesce(a.v, 1); a.v = b.u
 a.v < b.u; a.v <=> b.u; a.u IN (a.v, 1); a.u IN (1.001, 2); a.u < 1.001; a.u >= b.s; a.w = b.l
-a.v BETWEEN b.u AND b.w; a.p <= b.i; a.s > 0.35; a.v - b.v < 0.05; a.u - b.u = 0
+a.v BETWEEN b.u AND b.w; a.p <= b.i; a.s > 0.35; a.z < 5; if(1 = 1, a.p, b.q)
+a.v - b.v < 0.05; a.u - b.u = 0
 """.strip().replace("\n", ";")
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 import numpy as np
 
@@ -93,12 +92,11 @@ def mean(one: Aggregate, total: np.ndarray, count: np.ndarray, valid: np.ndarray
     if one.type.kind is not Kind.DECIMAL:
         return Vector(_float_mean(one.value.type, total, divisor), valid)
     known = np.ones(len(total), bool) if valid is None else valid
-    columns = {("", "sum"): group_vector(total, known), ("", "count"): int_vector(divisor)}
-    types = [Type(Kind.DECIMAL, vector.lo, vector.hi) for vector in columns.values()]
-    types[0] = replace(types[0], scale=one.value.type.scale)
-    parts = (ops.column(*name, dtype) for name, dtype in zip(columns, types, strict=True))
-    quotient = ops.divided(*parts, one.type.precision, one.type.scale)
-    return evaluate_columns(quotient, columns, len(total))
+    sums, counts = group_vector(total, known), int_vector(divisor)
+    a = ops.column("", "sum", Type(Kind.DECIMAL, sums.lo, sums.hi, one.value.type.scale))
+    b = ops.column("", "count", Type(Kind.INT, counts.lo, counts.hi, nullable=False))
+    quotient = ops.divided(a, b, one.type.precision, one.type.scale)
+    return evaluate_columns(quotient, {a.attr: sums, b.attr: counts}, len(total))
 
 
 def _float_mean(dtype: Type, total: np.ndarray, divisor: np.ndarray) -> np.ndarray:

@@ -166,20 +166,25 @@ def settled(exact: Expr, digits: int, scale: int) -> Expr:
     return const(evaluate(made), made.type) if exact.is_const else made
 
 
-def before_settling(expr: Expr) -> tuple[Expr, int, int] | None:
-    """The argument of :func:`settled`, its step, and the most that is not NULL; None for others."""
-    value, most = expr, max(abs(expr.type.lo), abs(expr.type.hi))
-    like = Type(expr.type.kind, scale=expr.type.scale, digits=expr.type.digits)
+def before_settling(expr: Expr) -> tuple[Expr, int, int | None] | None:
+    """The argument of :func:`settled`, its step, and the most that is not NULL, if any is NULL.
+
+    None for other integers and decimals.
+    """
+    value, most = expr, None
     if expr.op is Op.CASE and expr.args[1].op is Op.MOD:
         inner, size = expr.args[1].args
-        if size.is_const and _within(inner, size.attr - 1, like) is expr:
+        like = Type(expr.type.kind, scale=expr.type.scale, digits=expr.type.digits)
+        if size.is_const and size.attr and _within(inner, size.attr - 1, like) is expr:
             value, most = inner, size.attr - 1
     if value.op is Op.DIV and value.args[0].op is Op.CASE and value.args[1].is_const:
-        condition, step = value.args[0].args[0], value.args[1].attr // 2
-        exact = condition.args[0].args[0] if condition.args else expr
-        rounded = _ratio(exact, const(1), 1, step, value.type.scale)
-        if with_digits(rounded, value.type.digits) is value:
-            return exact, step, most
+        condition, step = value.args[0].args[0], (value.args[1].attr or 0) // 2
+        doubled = next(iter(condition.args), condition)
+        exact = next(iter(doubled.args), doubled)
+        if exact.type.is_integral and step:
+            rounded = _ratio(exact, const(1), 1, step, value.type.scale)
+            if with_digits(rounded, value.type.digits) is value:
+                return exact, step, most
     return None if value is expr else (value, 1, most)
 
 
