@@ -27,7 +27,7 @@ def compute(
     the third, and so on; for CASE from the end, with a condition, its value and the ELSE value so
     far.
     """
-    uses = _uses(root).copy()
+    uses = dict(_uses(root))
     shared = {} if shared is None else shared
     done: dict[Expr, T] = {}
     open_nodes = [_Open(root, rule)]
