@@ -14,11 +14,11 @@ from ..query.dialect import Penstock, refused
 from ..query.options import QueryOptions
 from ..query.time_rules import TimeRules
 from ..query.window_function import is_window, length_ns
-from ..types import Kind, integer
+from ..types import Kind, Type, integer
 from ..zones import zone_of
 from .calls import call
-from .carried import Known, known_as
-from .shapes import slides
+from .carried import WINDOW, Known, is_coded, known_as
+from .shapes import SLIDING, slides
 from .values import ARGUMENT, Level, Register, Values
 
 #: Most windows that a row is in.
@@ -124,7 +124,7 @@ class Computing:
         elif isinstance(item, exp.Table):
             schema = self._schemas.get(item.name)
             if schema is not None:
-                level.tables[alias] = {one.name: known_as(one.type) for one in schema}
+                level.tables[alias] = {one.name: _column(one) for one in schema}
         elif isinstance(item, exp.Lateral):
             self._lateral(item, level)
         elif isinstance(item, exp.Unnest):
@@ -164,7 +164,7 @@ class Computing:
                 raise refused(
                     f"each row would be in {most:,} windows; take at most {_MOST_WINDOWS:,}", one
                 )
-            name = f"sliding_{len(values.level.counts)}"
+            name = f"{SLIDING}{len(values.level.counts)}"
             alias = exp.TableAlias(this=exp.to_identifier(name), columns=[exp.to_identifier("k")])
             numbers = exp.Unnest(expressions=[call("range", most)], alias=alias)
             tree.append("joins", exp.Join(this=numbers, kind="CROSS"))
@@ -187,6 +187,14 @@ class Computing:
                 values.level.keys[text] = made, known
             if made is not leaf:
                 leaf.replace(made)
+
+
+def _column(field: pa.Field) -> Known:
+    """A column of a table, or a window that another part of the query gives."""
+    is_sliding = field.name.startswith(SLIDING) and pa.types.is_struct(field.type)
+    if is_sliding and not is_coded(known_as(field.type[0].type).type):
+        return Known(Type(Kind.OTHER, nested=WINDOW), field.type)
+    return known_as(field.type)
 
 
 def _leaves(key: exp.Expr) -> list[exp.Expr]:

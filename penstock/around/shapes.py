@@ -12,6 +12,9 @@ from .calls import call
 from .parts import OF_GROUPS, Joined, Part
 from .sides import Outputs, aliases_in
 
+#: Begins the names of columns that are sliding windows.
+SLIDING = "sliding_"
+
 
 def rising(key: exp.Expr, column: str) -> exp.Expr | None:
     """A key of groups as a value that rises with a column; None if it does not."""

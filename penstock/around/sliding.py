@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from ..query.window_function import is_session
-from .shapes import needs_all, put_items, slides
+from .shapes import SLIDING, needs_all, put_items, slides
 from .sides import said
 
 
@@ -36,7 +36,7 @@ def calls_in(select: exp.Select) -> dict[str, exp.Expr]:
         call = key.this if isinstance(key, exp.Dot) else key
         if slides(call):
             calls.setdefault(said(call), call)
-    return {f"sliding_{count}": call for count, call in enumerate(calls.values())}
+    return {f"{SLIDING}{count}": call for count, call in enumerate(calls.values())}
 
 
 def put_columns(select: exp.Select, calls: dict[str, exp.Expr], table: str) -> None:
