@@ -33,7 +33,6 @@ from .decimals import (
     rounded_to,
     settled,
     whole_below,
-    with_digits,
 )
 from .infer import MAX_BITS, keeps_raw, raw_factor, typed
 from .leaves import FALSE, TRUE, ExprTypeError, column, const, decimal_const, duration_const, key
