@@ -177,7 +177,17 @@ IN_WORDS = (
     *("CASE WHEN c THEN TRUE ELSE x <> y END", "x IS NULL", "CAST(x AS BIGINT) * 3"),
 )
 #: Expressions that may need more bits, divide by 0, or have values of another kind.
-CALLED = ("k + 1", "-k", "abs(k)", "x % y", "x div y", "v > x", "(x + 1) * (x + 1)", "u + x")
+CALLED = (
+    "k + 1",
+    "-k",
+    "abs(k)",
+    "x % y",
+    "x div y",
+    "v > x",
+    "(x + 1) * (x + 1)",
+    "u + x",
+    "n - m",
+)
 
 
 def test_whole_numbers_are_in_duckdbs_words() -> None:
@@ -191,6 +201,8 @@ def test_whole_numbers_are_in_duckdbs_words() -> None:
             "k": pa.array([one and one * 2**32 for one, _ in values], pa.int64()),
             "c": pa.array([None if y is None else y > 0 for _, y in values]),
             "v": pa.array([None if y is None else float(y) for _, y in values]),
+            "n": pa.array([x for x, _ in values], pa.int64()).cast(pa.timestamp("ns")),
+            "m": pa.array([y for _, y in values], pa.int64()).cast(pa.timestamp("ns")),
             "u": pa.array([0 if y is None else 2**64 - 1 for _, y in values], pa.uint64()),
         }
     )
