@@ -112,16 +112,6 @@ def _microseconds() -> tuple[Any, ...]:
     )
 
 
-def _arithmetic_of_duckdb() -> tuple[Any, ...]:
-    mended = values.Values._lower
-
-    def lower(self: values.Values, tree: exp.Expr) -> Expr:
-        is_sum = isinstance(tree, exp.Add | exp.Sub) and tree.is_type(*exp.DataType.INTEGER_TYPES)
-        return self._hole(tree) if is_sum else mended(self, tree)
-
-    return (patch.object(values.Values, "_lower", lower),)
-
-
 def _months_in_utc() -> tuple[Any, ...]:
     mended = Lowering._truncation
 
@@ -162,7 +152,6 @@ MUTANTS = {
                     patch.object(Penstock, "NULL_ORDERING", "nulls_are_last"),
                 ),
                 "around joins, count_if of no row is NULL": _counts_of_duckdb,
-                "around joins, DuckDB adds integers": _arithmetic_of_duckdb,
                 "around joins, date_trunc is in UTC": _months_in_utc,
                 "around joins, a sum has the type of its argument": lambda: (
                     patch.object(carried, "sum_type", lambda dtype: dtype),
