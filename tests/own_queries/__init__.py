@@ -1,0 +1,1 @@
+"""Random queries written from the documents alone, with an evaluator of their own."""
