@@ -2,17 +2,14 @@
 
 import argparse
 import json
+import sys
 import time
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
-from random import Random
 
-from tests.own_queries.making import Maker
-from tests.own_queries.running import count_reasons, verdict
+from tests.own_queries.making import case_of
+from tests.own_queries.running import reason, verdict
 from tests.own_queries.shrinking import report, shrink
-
-SETS = 8  # data sets of each query
 
 
 def main() -> None:
@@ -36,20 +33,20 @@ def main() -> None:
     for seed in range(args.seed, args.seed + args.count):
         if time.monotonic() - began > args.seconds:
             break
-        case = Maker(seed // SETS, args.mode, args.decimals).case()
-        if seed % SETS:
-            rnd = Random(seed)
-            data = {n: d.mixed(rnd, args.mode != "tables") for n, d in case.data.items()}
-            case = replace(case, data=data)
+        case = case_of(seed, args.mode, args.decimals)
         what, why = verdict(case, seed, args.breaking)
         kinds[what] += 1
         if what == "refused":
-            count_reasons(reasons, why)
+            reasons[reason(why)] += 1
+            if reasons[reason(why)] == 1:
+                with (out / "refusals.txt").open("a") as examples:
+                    examples.write(f"{args.mode} {seed} {why}\n  {case.query.sql()}\n")
         elif what != "rows" and not args.breaking:
             family = f"{what}: " + (why.strip().split("\n")[-1] if what == "error" else why)[:60]
             seen[family] += 1
             path = out / f"{args.mode}{'d' if args.decimals else ''}{seed}.txt"
-            print(f"seed {seed}: {family}", flush=True)
+            sys.stdout.write(f"seed {seed}: {family}\n")
+            sys.stdout.flush()
             path.write_text(report(shrink(case, seed, what), seed))
     line = {
         "mode": args.mode,
@@ -60,9 +57,9 @@ def main() -> None:
     line |= {"reasons": reasons.most_common(), "seconds": round(time.monotonic() - began)}
     with (out / "ledger.jsonl").open("a") as ledger:
         ledger.write(json.dumps(line) + "\n")
-    print(dict(kinds), f"{time.monotonic() - began:.0f} s")
-    for reason, count in reasons.most_common(60):
-        print(count, reason)
+    sys.stdout.write(f"{dict(kinds)} {time.monotonic() - began:.0f} s\n")
+    for text, count in reasons.most_common(60):
+        sys.stdout.write(f"{count} {text}\n")
 
 
 if __name__ == "__main__":

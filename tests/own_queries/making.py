@@ -1,5 +1,6 @@
 """Random cases: tables, a query over them, and options."""
 
+from dataclasses import replace
 from random import Random
 
 from tests.own_queries import expressions as ex
@@ -10,6 +11,7 @@ from tests.own_queries.scope import Scope
 from tests.own_queries.values import BASES, BOOL, INT, Tables, Type
 from tests.own_queries.windows import Windows
 
+SETS = 8  # data sets of each query
 JOINS = [
     "JOIN",
     "JOIN",
@@ -327,3 +329,12 @@ class Maker(Windows):
             query.items = [(e, f"o{n}") for n, e in enumerate(items)]
             query.distinct = rnd.random() < 0.2
         return self.ended(query)
+
+
+def case_of(seed: int, mode: str, decimals: bool) -> Case:
+    """Return the case of a seed: neighbouring seeds are one query over several data sets."""
+    case = Maker(seed // SETS, mode, decimals).case()
+    if seed % SETS == 0:
+        return case
+    rnd = Random(seed)
+    return replace(case, data={n: d.mixed(rnd, mode != "tables") for n, d in case.data.items()})

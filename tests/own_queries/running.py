@@ -3,7 +3,6 @@
 import math
 import re
 import traceback
-from collections import Counter
 from contextlib import suppress
 from fractions import Fraction
 from random import Random
@@ -16,8 +15,7 @@ from tests.own_queries.expressions import Refused, group_key
 from tests.own_queries.queries import Case
 from tests.own_queries.values import kinds_of, plain
 
-
-LEAKS = re.compile(r"(Binder|Parser|Range|Conversion|Input|Catalog) Error|PS_|__|instant\\(|wall\\(")
+LEAKS = re.compile(r"(Binder|Parser|Range|Conversion|Input) Error|PS_|__|instant[(]|wall[(]")
 
 
 def run(case: Case, seed: int) -> pa.Table:
@@ -111,7 +109,7 @@ def broken(table: pa.Table, rnd: Random) -> pa.Table:
     """Return a table with one value changed, or a row less: the comparison must notice."""
     if not len(table):
         return table
-    if rnd.random() < 0.3:
+    if rnd.random() < 0.3 or any(c.null_count == len(c) for c in table.columns):
         return table.slice(1)
     column, row = rnd.randrange(table.num_columns), rnd.randrange(len(table))
     values = table.column(column).to_pylist()
@@ -133,6 +131,8 @@ def verdict(case: Case, seed: int, breaking: bool = False) -> tuple[str, str]:
             table = broken(table, Random(seed))
     except penstock.PenstockError as error:
         text = f"{type(error).__name__}: {error}"
+        if expects is None and "overflows" in text and "average" not in text:
+            return "wrong", text
         return "leak" if LEAKS.search(text) else "refused", text
     except Exception:
         return "error", traceback.format_exc()
@@ -166,6 +166,6 @@ def judge(case: Case, expected: list[tuple], table: pa.Table) -> tuple[str, str]
     return ("wrong", problem) if problem else ("rows", str(len(got)))
 
 
-def count_reasons(reasons: Counter, text: str) -> None:
-    """Count a refusal under its text without names and numbers."""
-    reasons[re.sub(r"\b[a-z]\.\w+|\d+|'[^']*'|\"[^\"]*\"", "_", text.split("\n")[0])[:110]] += 1
+def reason(text: str) -> str:
+    """Return a refusal's text without names and numbers, under which it is counted."""
+    return re.sub(r"\b[a-z]\.\w+|\d+|'[^']*'|\"[^\"]*\"", "_", text.split("\n")[0])[:110]
