@@ -21,7 +21,7 @@ from .parts import PartError
 
 #: Spark's names of types; others are told by their kind.
 _TYPES = {
-    dtype: name.value
+    dtype: str(name.value)
     for name, dtype in ARROW_TYPES.items()
     if pa.types.is_primitive(dtype) and not pa.types.is_timestamp(dtype)
 }

@@ -411,9 +411,11 @@ class Values(Lowering):
             found.setdefault(key, known)
             if known is not None and is_coded(known.type) and not carries(tree):
                 made = self._decoded(made, known)
-            if known is not None and _is_wide(known.type) and not carries(tree):
+            is_wide = known is not None and _is_wide(known.type) and not carries(tree)
+            is_float = is_over_doubles(tree, key) or (is_wide and isinstance(tree, exp.Avg))
+            if is_wide and not is_float:
                 made = ours(exp.Cast(this=made, to=exp.DataType.build("bigint")))
-            if known is not None and known.type.kind in EXACT and is_over_doubles(tree, key):
+            if known is not None and known.type.kind in EXACT and is_float:
                 exact = self._as_given(made, known, child)
                 made = self._written(ops.cast(exact, FLOAT64), None)
             if made is not child:

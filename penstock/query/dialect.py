@@ -37,6 +37,13 @@ class Penstock(Spark):
         # GROUP BY may begin with window(...).
         QUERY_MODIFIER_TOKENS: ClassVar = Spark.Parser.QUERY_MODIFIER_TOKENS - {TokenType.WINDOW}
 
+        # By its own parser INITCAP gets a second argument, which Spark's has not.
+        FUNCTION_PARSERS: ClassVar = {
+            name: parse
+            for name, parse in Spark.Parser.FUNCTION_PARSERS.items()
+            if name != "INITCAP"
+        }
+
         # Its BITWISE is one level of precedence; Spark has &, then ^, then |, all after << and >>.
         BITWISE: ClassVar = {}
 

@@ -12,7 +12,8 @@ from ..expr import ops
 from ..expr.functions import DEGREES, RADIANS
 from ..expr.node import Expr, Op
 from ..expr.ops import ExprTypeError
-from ..types import FLOAT64, MOST_DIGITS, Kind
+from ..expr.ops.leaves import duration_const
+from ..types import FLOAT64, MOST_DIGITS, Kind, Type
 
 #: Below it, a quotient that is no whole number is not rounded to one.
 _EXACT_QUOTIENTS = 1 << 52
@@ -150,6 +151,18 @@ BY_TYPE: dict[type[exp.Expr], Form] = {
     exp.Round: _rounded,
     exp.Negative: ops.neg,
 }
+
+
+def _instant(name: str, unit: str, count: Expr) -> Expr:
+    """The instant so many units after 1970, in microseconds."""
+    if count.type.kind not in (Kind.INT, Kind.NULL):
+        raise ExprTypeError(f"{name} takes a whole number, not {count.type}")
+    if count.is_null_const:
+        return ops.const(None, Type(Kind.TIMESTAMP, unit="us"))
+    start = ops.const(0, Type(Kind.TIMESTAMP, unit="us"))
+    return ops.add(start, ops.mul(count, duration_const(1, unit)))
+
+
 #: By the names that the parser does not know.
 BY_NAME: dict[str, tuple[int, Form]] = {
     "pmod": (2, pmod),
@@ -161,6 +174,14 @@ BY_NAME: dict[str, tuple[int, Form]] = {
     "isnotnull": (1, lambda x: ops.not_(ops.is_null(x))),
     "positive": (1, lambda x: x),
     "e": (0, lambda: ops.const(math.e)),
+    **{
+        name: (1, partial(_instant, name, unit))
+        for name, unit in (
+            ("timestamp_seconds", "s"),
+            ("timestamp_millis", "ms"),
+            ("timestamp_micros", "us"),
+        )
+    },
 }
 #: Arguments of the parser's types, in order.
 ARGUMENTS = ("this", "expression", "decimals")

@@ -240,3 +240,22 @@ def test_groups_of_streams_by_times_without_a_clock(dtype: pa.DataType, days: st
             stream.push(name, rows)
         found = pa.concat_tables([stream.poll(), stream.close()])
     assert sorted(found["n"].to_pylist()) == [1, 2]
+
+
+def test_found_by_random_queries_from_the_documents() -> None:
+    ns = pa.array([-1797024440680481229]).cast(pa.timestamp("ns", "UTC"))
+    p = pa.table({"id": [3], "t": [1], "at": ns, "s": ["aB c"], "most": [2**63 - 1]})
+    given = {"tables": {"a": p, "b": p}, "time": {"a": "t", "b": "t"}}
+    for around in ("", " ORDER BY 1"):
+        found = penstock.sql(
+            "SELECT if(a.id < 0, timestamp_seconds(b.id), a.at) AS at, initcap(a.s) AS s, "
+            "timestamp_millis(b.id) - timestamp_seconds(b.id) AS d, "
+            "avg(a.most + a.id) OVER () AS m "
+            f"FROM a JOIN b ON a.t = b.t{around}",
+            **given,
+        )
+        assert found["at"].type == pa.timestamp("ns")
+        assert found["at"].cast(pa.int64()).to_pylist() == [-1797024440680481229]
+        assert found["s"].to_pylist() == ["Ab C"]
+        assert found["d"].cast(pa.int64()).to_pylist() == [-2_997_000]
+        assert found["m"].to_pylist() == [float(2**63 + 2)]

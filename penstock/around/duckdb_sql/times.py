@@ -26,8 +26,10 @@ def date_format(tree: exp.TimeToStr) -> exp.Expr:
 
 def from_unixtime(tree: exp.UnixToStr) -> exp.Expr:
     """``from_unixtime(seconds[, format])``: text of an instant."""
+    if is_of(tree.this, *TEXTS, "double", "float", "decimal"):
+        raise refused("from_unixtime takes a whole number", tree)
     codes = _codes(tree, "from_unixtime", _DATE_CODES)
-    return call("strftime", instant(tree, "from_unixtime", 1_000_000), codes)
+    return call("strftime", _typed(call("ps_instant", tree.this), "timestamptz"), codes)
 
 
 def read(tree: exp.StrToTime | exp.TsOrDsToDate) -> exp.Expr:
@@ -35,14 +37,6 @@ def read(tree: exp.StrToTime | exp.TsOrDsToDate) -> exp.Expr:
     is_date = isinstance(tree, exp.TsOrDsToDate)
     codes = _codes(tree, "to_date" if is_date else "to_timestamp", _READ_CODES)
     return _typed(call("ps_read_time", tree.this, codes), "date" if is_date else "timestamptz")
-
-
-def instant(tree: exp.Expr, name: str, factor: int) -> exp.Expr:
-    """The instant that is a whole number of seconds, milliseconds or microseconds after 1970."""
-    (count,) = tree.expressions or (tree.this,)
-    if is_of(count, *TEXTS, "double", "float", "decimal"):
-        raise refused(f"{name} takes a whole number", tree)
-    return _typed(call("ps_instant", count, factor), "timestamptz")
 
 
 def made(tree: exp.TimestampFromParts) -> exp.Expr:

@@ -187,14 +187,6 @@ _BY_NAME: dict[str, Callable[[Any], exp.Expr]] = {
     ),
     "isnull": _null,
     "isnotnull": lambda tree: exp.Not(this=_null(tree)),
-    **{
-        name: lambda tree, name=name, factor=factor: times.instant(tree, name, factor)
-        for name, factor in (
-            ("timestamp_seconds", 1_000_000),
-            ("timestamp_millis", 1000),
-            ("timestamp_micros", 1),
-        )
-    },
     "cardinality": nested.size,
     "map_values": lambda tree: call("map_values", *tree.expressions),
     "arrays_overlap": lambda tree: call("ps_arrays_overlap", *tree.expressions),
