@@ -178,7 +178,7 @@ STREAM = {
 _IN_SPARK = Use(_ANY - {Kind.PLAIN}, "Spark runs all of it")
 #: Options of :func:`penstock.spark_bridge.sql` and ``explain``; ``join`` calls ``sql``.
 SPARK = {
-    **{name: use for name, use in QUERY.items() if name not in ("time_zone", "functions")},
+    **{name: use for name, use in QUERY.items() if name not in ("time_zone", "ansi", "functions")},
     **dict.fromkeys(("device", "device_options", "lanes", "partitioning", "ordered"), _IN_SPARK),
     "time": Use(_WINDOWS | {Kind.PLAIN}, QUERY["time"].why),
     "keys": Use(

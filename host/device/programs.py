@@ -264,19 +264,24 @@ def _integer(text: str, base: int) -> int:
 
 
 def _type_out(dtype: Type) -> list:
-    return [dtype.kind.value, str(dtype.lo), str(dtype.hi), dtype.scale, dtype.unit, dtype.nullable]
+    digits = [dtype.digits] if dtype.digits else []
+    ends = str(dtype.lo), str(dtype.hi)
+    return [dtype.kind.value, *ends, dtype.scale, dtype.unit, dtype.nullable, *digits]
 
 
 def _type_in(described: Any) -> Type:
     with _reading("a type is given as", described):
-        name, low, high, scale, unit, nullable = described
+        name, low, high, scale, unit, nullable, *rest = described
+        (digits,) = rest or (0,)
         kind = Kind(name)
     plain = all(isinstance(text, str) for text in (low, high, unit))
-    if not (plain and type(scale) is int and isinstance(nullable, bool)):
+    counts = all(type(number) is int and 0 <= number <= MOST_DIGITS for number in (scale, digits))
+    if not (plain and counts and isinstance(nullable, bool)):
         raise MalformedError(f"a type is given as {described!r:.80}")
-    if not 0 <= scale <= MOST_DIGITS or unit not in ("", *UNIT_NS):
-        raise MalformedError(f"no type has {scale} digits or the unit {unit!r:.80}")
-    made = Type(kind, _integer(low, 10), _integer(high, 10), scale, unit, nullable)
+    if unit not in ("", *UNIT_NS):
+        raise MalformedError(f"no type has the unit {unit!r:.80}")
+    ends = _integer(low, 10), _integer(high, 10)
+    made = Type(kind, *ends, scale, unit, nullable, digits=digits)
     if made.lo > made.hi or not (made.is_integral or made.is_float or kind is Kind.BOOL):
         raise MalformedError(f"no key or value has the type {described!r:.80}")
     return made

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import ExitStack, closing
 from dataclasses import replace
 
+from penstock.errors import BeyondError
 from penstock.plan.group_query import GroupQuery
 from penstock.query.compiler import compile_select
 
@@ -32,7 +33,13 @@ def compiled(job: Job) -> Work:
             stored = opened.enter_context(closing(table.open()))
             schemas[name] = stored.schema
             options = replace(options, relation=name)
-        query = compile_select(job.text, schemas, options)
+        try:
+            query = compile_select(job.text, schemas, options)
+        except BeyondError as error:
+            raise BeyondError(
+                f"{error}; workers compute nothing by DuckDB: leave workers and checkpoint out, or "
+                "compute it before or after the query"
+            ) from None
         if isinstance(query, GroupQuery):
             opened.pop_all()  # the relation is the work's
             return GroupWork(job, query, stored)

@@ -410,7 +410,7 @@ class Values(Lowering):
             made, known = self.rewritten(child)
             found.setdefault(key, known)
             if known is not None and is_coded(known.type) and not carries(tree):
-                made = self._decoded(made, known)
+                made = self._decoded(made, known, child)
             is_wide = known is not None and _is_wide(known.type) and not carries(tree)
             is_float = is_over_doubles(tree, key) or (is_wide and isinstance(tree, exp.Avg))
             if is_wide and not is_float:
@@ -430,10 +430,10 @@ class Values(Lowering):
         made, _ = Values(Level(self.level, names=known), self._around).rewritten(tree.this)
         tree.set("this", made)
 
-    def _decoded(self, made: exp.Expr, known: Known) -> exp.Expr:
+    def _decoded(self, made: exp.Expr, known: Known, tree: exp.Expr) -> exp.Expr:
         """A value that DuckDB has as a number, as a time of microseconds."""
         if known.type.kind is Kind.DURATION:
-            raise refused(f"a {known.type} is no argument here; count it in microseconds", made)
+            raise refused(f"a {known.type} is no argument here; count it in microseconds", tree)
         column = self._as_given(made, known, made)
         return self._written(typed(Op.CAST, (column,), known.type.in_unit("us")), None)
 

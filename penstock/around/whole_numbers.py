@@ -1,7 +1,7 @@
 """Expressions of whole numbers in DuckDB's words: it computes them as Penstock does.
 
-Where every integer in an expression fits 64 bits, by the types of its columns, there is one value,
-and no function to call for it.
+Where every integer in an expression fits 64 bits, by the types of its columns, DuckDB has the same
+value, and need not call a function of Penstock's for it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """ANSI mode: an error where Spark has one, not NULL or a value that Spark's type cannot hold.
 
-Whether a row fails is a condition on the values that an expression reads, so a branch of CASE that
-is not taken does not fail, nor a condition behind one that is FALSE.
+Whether a row fails is a condition on the values that an expression reads. So a branch of CASE that
+is not taken does not fail, and b of ``a AND b`` does not in rows for which a is FALSE.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ _Failures = Mapping[tuple[Expr, str, str], Expr]
 def under_ansi(query: JoinQuery | GroupQuery) -> JoinQuery | GroupQuery:
     """The query that fails where Spark's fails.
 
-    Integers that conditions of both sides compare stay exact: which pairs are compared is the
-    device's choice, as it is Spark's.
+    Integers that a condition computes from both sides never fail: the device chooses which pairs it
+    compares, as Spark does.
 
     Raises
     ------
     QueryError
-        A condition may fail in pairs of which no value leaves.
+        The condition of a join may fail for a pair of which nothing is computed that could raise.
     """
     if isinstance(query, GroupQuery):
         lookup = None if query.lookup is None else _join(query.lookup)
@@ -56,7 +56,7 @@ def under_ansi(query: JoinQuery | GroupQuery) -> JoinQuery | GroupQuery:
 
 
 def checked(expr: Expr, names: Mapping[str, str] | None = None) -> Expr:
-    """A value that is an error in rows in which Spark's is; ``names`` has those of sides."""
+    """A value that is an error in rows in which Spark's is; ``names`` is as for ``show``."""
     return _checked(expr, _failures(expr), partial(show, names=names))
 
 
@@ -86,6 +86,12 @@ def _join(query: JoinQuery) -> JoinQuery:
         predicate = simplify(ops.and_(*safe, ops.or_(failing, *failures.values())))
         guards = (_checked(ops.const(1, integer(1, 1)), failures, partial(show, names=names)),)
     if groups is not None and (guards or _of_both_sides(groups)):
+        nearest = next((one for one in groups.aggregates if one.by is not None), None)
+        if nearest is not None:
+            raise QueryError(
+                f"in ANSI mode {nearest.text} is not for groups of a join in which a condition or "
+                "a value of both sides may fail; write NULLIF(divisor, 0), or turn ANSI mode off"
+            )
         groups = replace(groups, side=None)  # pairs are computed, not folded on the device
     return replace(
         query,
@@ -99,7 +105,7 @@ def _join(query: JoinQuery) -> JoinQuery:
 
 
 def _of_both_sides(groups: Aggregation) -> bool:
-    """Whether a value of pairs may fail."""
+    """Whether an aggregate's value may fail that is computed from both sides."""
     values = [expr for one in groups.aggregates for expr in (one.value, one.by) if expr is not None]
     return any(
         one.op is Op.CHECKED and len(one.sides) > 1 for value in values for one in walk(value)
@@ -118,7 +124,9 @@ def _aggregation(made: Aggregation, names: Mapping[str, str]) -> Aggregation:
         return re.sub(r"\b(key|agg)\.\d+", lambda name: written[name[0]], show(expr))
 
     def check(expr: Expr) -> Expr:
-        return checked(expr, names)
+        # Devices fold integers of both sides, which are exact.
+        failures = _of_pairs(expr) if len(expr.sides) > 1 else _failures(expr)
+        return _checked(expr, failures, partial(show, names=names))
 
     def after(expr: Expr) -> Expr:
         return _checked(expr, _failures(expr), in_groups)
@@ -210,7 +218,7 @@ def _own(expr: Expr) -> _Failures:
 
 
 def _of_divisor(quotient: Expr, error: str, is_zero: Expr) -> _Failures:
-    """A division of what is not NULL; ``NULLIF(x, 0)`` is never 0."""
+    """When a division fails: what is divided is not NULL, and the divisor 0, not a ``NULLIF``."""
     by = _divisor(quotient)
     if by.op is Op.CASE and by.args[0].op is Op.EQ and by.args[1].is_null_const:
         own, zero = by.args[0].args
@@ -221,7 +229,7 @@ def _of_divisor(quotient: Expr, error: str, is_zero: Expr) -> _Failures:
 
 
 def _divisor(quotient: Expr) -> Expr:
-    """The divisor as the query has it: decimals and floats are brought to one scale or type."""
+    """The divisor as the query has it, before it is brought to a common scale or type."""
     by = quotient.args[-1]
     while by.op is Op.CAST or (by.op is Op.MUL and by.args[1].is_const):
         by = by.args[0]

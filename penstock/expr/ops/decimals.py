@@ -82,7 +82,7 @@ def exact_pair(a: Expr, b: Expr) -> tuple[Expr, Expr] | None:
 def common_type(values: Sequence[Expr], *, as_written: bool = False) -> Type:
     """The type of a choice of numbers, some of them decimals; digits before the point come first.
 
-    It has no digits where a value has more than Spark's.
+    Where a value has more digits than Spark allows, the type has no limit of digits.
     """
     shapes = [
         (digits_of(value, as_written=as_written), value.type.scale)
@@ -105,7 +105,7 @@ def rescale(expr: Expr, scale: int) -> Expr:
 
 
 def in_type(expr: Expr, to: Type) -> Expr:
-    """A number in the :func:`common_type` of some that it is one of."""
+    """Cast a number to the :func:`common_type` of several of which it is one."""
     if expr.type.scale > to.scale:
         return settled(expr, to.digits, to.scale)
     return rescale(expr, to.scale)
@@ -135,7 +135,7 @@ def combined(op: Op, a: Expr, b: Expr) -> Expr:
 
 
 def decimal_quotient(a: Expr, b: Expr) -> Expr | None:
-    """The quotient of two numbers of :func:`exact_pair`; None for more digits than Spark has."""
+    """The quotient of two numbers of :func:`exact_pair`; None if Spark allows one fewer digits."""
     (p, s), (q, t) = ((digits_of(x, as_written=True), x.type.scale) for x in (a, b))
     if max(p, q) > MOST_DIGITS:
         return None
