@@ -237,7 +237,10 @@ def test_named_parameters() -> None:
             "function soundex is not supported",
         ),
         ("SELECT a.s / 2 AS y FROM a JOIN b ON a.k = b.k", "/ needs numbers, not string"),
-        ("SELECT a.s DIV 2 AS y FROM a JOIN b ON a.k = b.k", "DIV needs integers, not string"),
+        (
+            "SELECT a.s DIV 2 AS y FROM a JOIN b ON a.k = b.k",
+            "DIV needs integers or decimals, not string",
+        ),
         (
             "SELECT unix_timestamp(a.s) AS y FROM a JOIN b ON a.k = b.k",
             "a timestamp is needed, not string",
