@@ -79,7 +79,7 @@ OF_EVERY_OP = {
     Op.OR: [ops.or_(FLAG, ops.lt(P, Q))],
     Op.NOT: [ops.not_(FLAG)],
     Op.IS_NULL: [ops.is_null(P)],
-    Op.CHECKED: [ops.typed(Op.CHECKED, (N, P), N.type, ("it fails",))],
+    Op.CHECKED: [ops.typed(Op.CHECKED, (P, FLAG), P.type, ("it fails",))],
     Op.CASE: [ops.case([(FLAG, P), (ops.lt(P, Q), Q)], None), ops.case([(FLAG, DAY)], FINE)],
     Op.CAST: [
         ops.cast(Q, int_of(32)),
