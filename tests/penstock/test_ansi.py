@@ -5,9 +5,11 @@ from __future__ import annotations
 import random
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import penstock
+from penstock.cli import main
 from penstock.errors import DataError, QueryError
 from tests.kit.effort import effort
 
@@ -155,6 +157,18 @@ def test_streams(what):
     ansi = True
     with pytest.raises(DataError, match="is 0: write"):
         rows()
+
+
+@pytest.mark.parametrize("command", ["sql", "explain"])
+def test_the_command_line(command, monkeypatch, tmp_path, capfd):
+    pq.write_table(T, tmp_path / "a.parquet")
+    text = "SELECT t, x / y AS v, count(*) AS n FROM a GROUP BY t, x / y"
+    arguments = ["penstock", command, text, "--table", f"a={tmp_path / 'a.parquet'}", "--ansi"]
+    monkeypatch.setattr("sys.argv", arguments)
+    status = main._status()
+    assert (status, "[DIVIDE_BY_ZERO]" in capfd.readouterr().err) == (
+        (4, True) if command == "sql" else (0, False)
+    )
 
 
 def test_existence_is_refused():

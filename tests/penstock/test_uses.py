@@ -159,6 +159,7 @@ PYTHON: dict[str, Any] = {
     "params": {"lim": 2},
     "scale": {"a.x": 0, "b.x": 0},
     "time_zone": "Nowhere/Town",
+    "ansi": "perhaps",
     "functions": {"f": never},
     "disorder": 1,
     "device": "abacus",
@@ -308,6 +309,8 @@ def test_streams(folder: Path, engine: list[str], option: str, case: str) -> Non
 
 #: Options that say what is read; those of CSV files are in test_cli_files.py.
 READ = {"table", "relation", "text_file", "delimiter", "no_header", "null"}
+#: Options whose effects on the command line are in test_ansi.py.
+ELSEWHERE = {"ansi"}
 #: What the command line has beside Python.
 SHELL: dict[str, list[str]] = {
     "time": ["--time", "a=name"],
@@ -388,7 +391,9 @@ def run_shell(
 
 
 @pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize("option", sorted(COMMAND.keys() - {"functions", *READ}), ids=str)
+@pytest.mark.parametrize(
+    "option", sorted(COMMAND.keys() - {"functions", *READ, *ELSEWHERE}), ids=str
+)
 def test_command(
     folder: Path,
     engine: list[str],
@@ -402,7 +407,7 @@ def test_command(
 
 
 @pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize("option", sorted(EXPLAIN.keys() - READ), ids=str)
+@pytest.mark.parametrize("option", sorted(EXPLAIN.keys() - READ - ELSEWHERE), ids=str)
 def test_explain(
     folder: Path,
     engine: list[str],
