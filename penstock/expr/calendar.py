@@ -19,9 +19,8 @@ _TO_JANUARY = 306
 
 def period_start(name: str, date: Expr) -> Expr:
     """Return the first day of the month, quarter or year in which a date lies."""
-    passed = ops.mod(
-        _passed(name, _raw(date)), ops.const(PERIODS[name])
-    )  # no change but to its type
+    # No change but to its type.
+    passed = ops.mod(_passed(name, _raw(date)), ops.const(PERIODS[name]))
     return ops.sub(date, ops.cast(passed, integer(0, PERIODS[name] - 1)))
 
 

@@ -209,7 +209,7 @@ def _own(expr: Expr) -> _Failures:
         by = expr.args[1]
         is_zero = order(Op.EQ, by, ops.const(0.0 if by.type.is_float else 0, by.type))
         return _of_divisor(expr, _REMAINDER if expr.op is Op.MOD else _ZERO, is_zero)
-    bits = _bits(expr) if expr.op in OVERFLOWING else None
+    bits = spark_bits(expr) if expr.op in OVERFLOWING else None
     if bits is None or least_bits(expr.type, (bits,)) is not None:
         return {}
     least, most = (ops.const(end, expr.type) for end in (-(1 << bits - 1), (1 << bits - 1) - 1))
@@ -234,8 +234,3 @@ def _divisor(quotient: Expr) -> Expr:
     while by.op is Op.CAST or (by.op is Op.MUL and by.args[1].is_const):
         by = by.args[0]
     return by
-
-
-@once_per_node
-def _bits(expr: Expr) -> int | None:
-    return spark_bits(expr, [_bits(arg) for arg in expr.args])

@@ -50,10 +50,9 @@ def _roots(query: JoinQuery | GroupQuery) -> Iterator[Expr]:
 
 def _leaving(root: Expr) -> Iterator[tuple[Expr, str]]:
     """Nodes that may overflow in Spark, each with its type there."""
-    bits: dict[Expr, int | None] = {}
     left: set[Expr] = set()
     for expr in walk(root):
-        own = bits[expr] = spark_bits(expr, [bits[a] for a in expr.args])
+        own = spark_bits(expr)
         if not left.isdisjoint(expr.args):  # told of a part of it
             left.add(expr)
             continue

@@ -27,7 +27,6 @@ _OF_ERRORS = {
     "ps_error(text)": f"CASE WHEN {FAIL}(text) THEN NULL END",
 }
 _OF_NUMBERS = {
-    "ps_div(a, b)": "((a::BIGINT - a::BIGINT % b::BIGINT) // b::BIGINT)::BIGINT",
     "ps_format_number(x, n)": "format('{:,.' || n::INT || 'f}', x::DOUBLE)",
 }
 # Too many are an argument's error, since a call that is constant is computed even where a CASE
@@ -102,7 +101,6 @@ _OF_TEXT = {
         "WHEN sub = '' THEN 1 "
         "WHEN strpos(substring(s, p), sub) = 0 THEN 0 ELSE strpos(substring(s, p), sub) + p - 1 END"
     ),
-    "ps_instant(n)": "timezone('UTC', make_timestamp(n::BIGINT * 1000000))",
     "ps_initcap(s)": (
         "array_to_string(list_transform(string_split(lower(s), ' '), "
         "lambda w: upper(w[1]) || w[2:]), ' ')"
@@ -136,7 +134,7 @@ _OF_TEXT = {
 }
 _OF_TIMES = {
     "ps_text_of_time(t)": "rtrim(rtrim(strftime(t, '%Y-%m-%d %H:%M:%S.%f'), '0'), '.')",
-    # How long ago a multiple of a step was, that is counted from a start.
+    "ps_instant(n)": "timezone('UTC', make_timestamp(n::BIGINT * 1000000))",
     # DuckDB takes fewer digits than a format has: Spark does not.
     "ps_read_time(s, format)": (
         "CASE WHEN strftime(strptime(s, format), format) = s THEN strptime(s, format) WHEN s IS "

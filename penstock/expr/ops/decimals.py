@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from ...types import BOOL, INT64, MOST_DIGITS, Kind, Type
 from ..columns import evaluate
-from ..node import Expr, Op, node, walk
+from ..node import Expr, Op, node, once_per_node
 from .infer import times, typed
 from .leaves import const
 
@@ -33,8 +33,9 @@ def least_bits(dtype: Type, widths: Sequence[int] = tuple(INTEGER_DIGITS)) -> in
     return next(fits, None)
 
 
-def spark_bits(expr: Expr, args: Sequence[int | None]) -> int | None:
-    """Bits of the integer that Spark computes with, from those of its operands, if it is known."""
+@once_per_node
+def spark_bits(expr: Expr) -> int | None:
+    """Bits of the integer that Spark computes with; None if they are not known."""
     if expr.type.kind is not Kind.INT:
         return None
     if expr.op in (Op.COLUMN, Op.CAST):
@@ -42,9 +43,9 @@ def spark_bits(expr: Expr, args: Sequence[int | None]) -> int | None:
     if expr.is_const:
         return least_bits(expr.type, _LITERALS)
     if expr.op in (Op.SHL, Op.SHR):
-        return args[0]
-    values = [*args[1::2], args[-1]] if expr.op is Op.CASE else args
-    known = [bits for bits in values if bits is not None]
+        return spark_bits(expr.args[0])
+    values = [*expr.args[1::2], expr.args[-1]] if expr.op is Op.CASE else expr.args
+    known = [bits for bits in map(spark_bits, values) if bits is not None]
     return max(known) if known and len(known) == len(values) else None
 
 
@@ -64,10 +65,7 @@ def spark_integer(expr: Expr) -> Type:
 
 
 def _bits_of(expr: Expr) -> int:
-    bits: dict[Expr, int | None] = {}
-    for one in walk(expr):
-        bits[one] = spark_bits(one, [bits[arg] for arg in one.args])
-    return bits[expr] or least_bits(expr.type) or 64
+    return spark_bits(expr) or least_bits(expr.type) or 64
 
 
 def exact_pair(a: Expr, b: Expr) -> tuple[Expr, Expr] | None:

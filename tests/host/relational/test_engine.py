@@ -24,7 +24,9 @@ ROWS = pa.table({"id": [1, 2], "s": ["a", "b"]})
 
 def test_texts_that_look_like_macros():
     with closing(RelationalEngine(None)) as engine:
-        found = engine.run("SELECT 'ps_own_nothing ps_nothing' AS ps_upper, ps_div(7, 2) AS x", {})
+        found = engine.run(
+            "SELECT 'ps_own_nothing ps_nothing' AS ps_upper, ps_size([7, 2, 1]) AS x", {}
+        )
     assert found.to_pylist() == [{"ps_upper": "ps_own_nothing ps_nothing", "x": 3}]
 
 
