@@ -58,10 +58,10 @@ from .evaluators import (
     is_over_doubles,
     is_test_of_null,
 )
+from .exact_numbers import in_words
 from .parts import NoJoinError
 from .qualified import type_name, unread
 from .shapes import slides
-from .whole_numbers import in_words
 
 #: Evaluates an expression of columns for the engine: its name there, by the expression and the
 #: columns.

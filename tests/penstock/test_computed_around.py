@@ -154,56 +154,55 @@ def test_times_beyond_their_type(value: str, around: str) -> None:
         penstock.sql(around.format(query), {"a": table, "b": TABLE}, time={"a": "n", "b": "n"})
 
 
-#: Expressions of integers that fit 64 bits: DuckDB is given them in its own words.
+#: Expressions of exact numbers that DuckDB has, too: it is given them in its own words.
 IN_WORDS = (
-    *(
-        "x - y",
-        "x * y",
-        "-x",
-        "abs(x)",
-        "x % 7",
-        "x div 7",
-        "y % 2147483648 = x",
-        "k % 7",
-        "k div 3",
-    ),
-    *(
-        "x <= y AND (y > 3 OR NOT c)",
-        "k = 9223372036854775807",
-        "c = (x < y)",
-        "v IS NULL OR x > 0",
-    ),
+    *("x - y", "x * y", "-x", "abs(x)", "x % 7", "x div 7", "y % 2147483648 = x", "k % 7"),
+    *("k div 3", "x <= y AND (y > 3 OR NOT c)", "k = 9223372036854775807", "c = (x < y)"),
+    *("v IS NULL OR x > 0", "x IS NULL", "CAST(x AS BIGINT) * 3", "k + 1", "-k", "abs(k)"),
     *("CASE WHEN x < 0 THEN k WHEN c THEN y ELSE NULL END", "CASE WHEN x > 0 THEN 1 END"),
-    *("CASE WHEN c THEN TRUE ELSE x <> y END", "x IS NULL", "CAST(x AS BIGINT) * 3"),
+    *("CASE WHEN c THEN TRUE ELSE x <> y END", "u + x", "k * k", "u * x", "p - q", "q * p - r"),
+    *("q * r + x", "w * 2 - 0.5", "w - w * 3 < -0.25", "-q", "abs(r) * 3", "q + 1.25", "e + r"),
+    *("CASE WHEN q < 3 THEN r ELSE q END", "e IN (1, 0.5)", "CAST(k AS DECIMAL(22, 2))", "r * r"),
+    *("nullif(q, -0.05)", "CAST(q AS DECIMAL(38, 4)) >= p"),
 )
-#: Expressions that may need more bits, divide by 0, or have values of another kind.
+#: Expressions that may need more digits, divide by 0, round, or have values of another kind.
 CALLED = (
-    "k + 1",
-    "-k",
-    "abs(k)",
-    "x % y",
-    "x div y",
-    "v > x",
-    "(x + 1) * (x + 1)",
-    "u + x",
-    "n - m",
+    *("x % y", "x div y", "v > x", "(x + 1) * (x + 1)", "n - m", "w * 100 * q", "q / 3", "p % 7"),
+    *("round(r, 1)", "e * q * q", "p * v"),
 )
 
 
-def test_whole_numbers_are_in_duckdbs_words() -> None:
+def _decimals(values: list[int | None], digits: int, scale: int) -> pa.Array:
+    """Decimals of all digits, or of few, for integers."""
+    stored = [one and one**9 % 10**digits - (one < 0) * 10**digits for one in values]
+    stored[:2] = [10**digits - 1, 1 - 10**digits]
+    numbers = [
+        None if one is None else Decimal((one < 0, tuple(map(int, str(abs(one)))), -scale))
+        for one in stored
+    ]
+    return pa.array(numbers, pa.decimal128(digits, scale))
+
+
+def test_exact_numbers_are_in_duckdbs_words() -> None:
     edges = [-(2**31), 2**31 - 1, -7, 0, 5, None]
     values = [(x, y) for x in edges for y in edges]
+    lefts, rights = [x for x, _ in values], [y for _, y in values]
     table = pa.table(
         {
             "t": pa.array(range(len(values))),
-            "x": pa.array([x for x, _ in values], pa.int32()),
-            "y": pa.array([y for _, y in values], pa.int32()),
-            "k": pa.array([one and one * 2**32 for one, _ in values], pa.int64()),
-            "c": pa.array([None if y is None else y > 0 for _, y in values]),
-            "v": pa.array([None if y is None else float(y) for _, y in values]),
-            "n": pa.array([x for x, _ in values], pa.int64()).cast(pa.timestamp("ns")),
-            "m": pa.array([y for _, y in values], pa.int64()).cast(pa.timestamp("ns")),
-            "u": pa.array([0 if y is None else 2**64 - 1 for _, y in values], pa.uint64()),
+            "x": pa.array(lefts, pa.int32()),
+            "y": pa.array(rights, pa.int32()),
+            "k": pa.array([one and one * 2**32 for one in lefts], pa.int64()),
+            "c": pa.array([None if y is None else y > 0 for y in rights]),
+            "v": pa.array([None if y is None else float(y) for y in rights]),
+            "n": pa.array(lefts, pa.int64()).cast(pa.timestamp("ns")),
+            "m": pa.array(rights, pa.int64()).cast(pa.timestamp("ns")),
+            "u": pa.array([0 if y is None else 2**64 - 1 for y in rights], pa.uint64()),
+            "p": _decimals(lefts, 19, 0),
+            "q": _decimals(rights, 10, 2),
+            "r": _decimals(lefts, 18, 4),
+            "w": _decimals(rights, 35, 0),
+            "e": _decimals(lefts[::-1], 36, 18),
         }
     )
     values = ", ".join(f"{one} AS c{n}" for n, one in enumerate((*IN_WORDS, *CALLED)))
