@@ -126,9 +126,32 @@ class RelationalEngine:
             The user has interrupted it.
         """
         with self._lock:
-            return self._run(text, tables)
+            return self._run(text, tables, lambda rows: rows)
 
-    def _run(self, text: str, tables: Mapping[str, pa.Table]) -> pa.Table:
+    def schema(self, text: str, schemas: Mapping[str, pa.Schema]) -> pa.Schema:
+        """Columns of a query of tables with these columns; only its names and types are looked up.
+
+        Raises
+        ------
+        DataError, QueryError
+            As for :meth:`run`.
+        """
+        empty = {name: schema.empty_table() for name, schema in schemas.items()}
+        with self._lock:
+            return self._run(text, empty, self._without_rows).schema
+
+    def _without_rows(self, rows: Any) -> Any:
+        """A relation of the columns of another one, which is not computed."""
+        import duckdb
+
+        null = duckdb.ConstantExpression(None)
+        columns = zip(rows.columns, rows.types, strict=True)
+        empty = [null.cast(dtype).alias(name) for name, dtype in columns]
+        return self._connection.sql("SELECT NULL LIMIT 0").select(*empty)
+
+    def _run(
+        self, text: str, tables: Mapping[str, pa.Table], wanted: Callable[[Any], Any]
+    ) -> pa.Table:
         import duckdb
 
         self._failed.clear()
@@ -139,7 +162,8 @@ class RelationalEngine:
             statements = self._connection.extract_statements(text)
             if [one.type for one in statements] != [duckdb.StatementType.SELECT]:
                 raise QueryError("a part of the query is not one SELECT")
-            table = _in_zone(self._connection.sql(statements[0]).to_arrow_table(), self._zone)
+            rows = wanted(self._connection.sql(statements[0]))
+            table = _in_zone(rows.to_arrow_table(), self._zone)
             if pa.month_day_nano_interval() in table.schema.types:
                 raise DataError("an interval of months has no length; count it in days")
             # As beside a join: computed instants have the zone that the caller gave.

@@ -250,7 +250,7 @@ def check_closing(query: JoinQuery | GroupQuery) -> None:
 
 
 class _DuckDB:
-    """DuckDB around joins; the columns of its parts are those that it gives of empty tables."""
+    """DuckDB around joins: what it refuses, the text of its parts, and the columns of all parts."""
 
     makes_relations = False
 
@@ -310,8 +310,7 @@ class _DuckDB:
         return joined_schema(query, {side.side: reads[side.table] for side in query.sides})
 
     def relational(self, part: Relational, schemas: Mapping[str, pa.Schema]) -> pa.Schema:
-        empty = {name: schemas[name].empty_table() for name in part.reads}
         try:
-            return self._engine.run(part.text, empty).schema
+            return self._engine.schema(part.text, {name: schemas[name] for name in part.reads})
         except DataError as error:
             raise PartError(str(error)) from error
