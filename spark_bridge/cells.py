@@ -180,7 +180,7 @@ class CellOf:
         if side not in self.sides:
             return np.zeros(rows, np.int64)
         if self.keys.band is None:
-            hashes, valid = hash_keys(evaluate_all(self.keys.of(side), given, rows), rows)
+            hashes, valid = hash_keys(evaluate_all(self.keys.side_keys(side), given, rows), rows)
             cells = cells_of_hashes(hashes, self.hashed)
         else:
             values, valid = self.values_of_columns(side, given, rows)
@@ -201,7 +201,7 @@ class CellOf:
         self, side: str, given: Columns, rows: int
     ) -> tuple[np.ndarray, np.ndarray]:
         """The key of a band by columns that are loaded: int64, and which are not NULL."""
-        (value,) = evaluate_all(self.keys.of(side), given, rows)
+        (value,) = evaluate_all(self.keys.side_keys(side), given, rows)
         valid = np.ones(rows, bool) if value.valid is None else value.valid
         return _int64(value.values), valid
 

@@ -155,7 +155,7 @@ class FoldDelivery(Delivery):
         self, probing: Arrival, window: Snapshot, every: Mapping[tuple[FoldKey, Mode], Folds]
     ) -> list[ProbedRows]:
         """Return the probed rows that have a match."""
-        matched = np.flatnonzero(every[self._plan.found].found)
+        matched = np.flatnonzero(every[self._plan.match_fold].found)
         if not len(matched):
             return []
         own = probing.pick(matched)

@@ -45,7 +45,7 @@ class KeyCodes:
         codes : ndarray of int64
             Of the rows whose key is known.
         """
-        vectors = evaluate_all(self._sessions.of(side), rows.columns, len(rows))
+        vectors = evaluate_all(self._sessions.side_keys(side), rows.columns, len(rows))
         known = np.ones(len(rows), bool)
         for vector in vectors:
             if vector.valid is not None:

@@ -27,12 +27,12 @@ _EXPONENTS = (0.0, 0.8, 1.0, 1.2)
 
 def show_path(plan: LookupPlan, version: Version) -> None:
     """Print how rows of a relation are found."""
-    if plan.sought is None:
+    if plan.sought_keys is None:
         bounds = ", ".join(sorted(Reach(plan, version.index).bounded))
         line("by scanning", f"pages are pruned by {bounds or 'nothing: all pages are read'}")
         return
     names = plan.query.names
-    found = zip(plan.key, plan.sought, strict=True)
+    found = zip(plan.key, plan.sought_keys, strict=True)
     line("by key", ", ".join(f"{column} = {sought.text(names)}" for column, sought in found))
 
 
@@ -71,10 +71,10 @@ def explain_lookup(
         heading("path")
         options = relation.options(memory_bytes, ordered=False, pruning=None)
         width = row_bytes(query.files.source(plan.outer.table).schema)
-        algorithm = None if plan.sought is None else options.algorithm
+        algorithm = None if plan.sought_keys is None else options.algorithm
         split = split_of(version, options.memory_bytes, width, algorithm)
         show_path(plan, version)
-        if plan.sought is not None:
+        if plan.sought_keys is not None:
             line("algorithm", str(options.algorithm))
         parts = (f"{part} {size / 1e6:.1f} MB" for part, size in vars(split).items() if size)
         line("memory", ", ".join(parts))

@@ -65,15 +65,15 @@ def _by_blocks(exprs: Sequence[Expr], columns: Mapping[Any, Vector], rows: int) 
     """Evaluate many rows: what lies between the operations of a block fits a cache."""
     leaves = {node.attr for node in walk(*exprs) if not node.args and not node.is_const}
     used = {name: columns[name] for name in leaves}
-    found: list[Vector] = []
+    out: list[Vector] = []
     for low in range(0, rows, BLOCK):
         high = min(low + BLOCK, rows)
-        block = {name: own.between(low, high) for name, own in used.items()}
-        made = evaluate_all(exprs, block, high - low)
+        block = {name: whole.between(low, high) for name, whole in used.items()}
+        parts = evaluate_all(exprs, block, high - low)
         if not low:
-            found = [Vector(np.empty(rows, v.values.dtype), None, v.lo, v.hi) for v in made]
-        found = [_filled_in(own, v, low, high) for own, v in zip(found, made, strict=True)]
-    return found
+            out = [Vector(np.empty(rows, v.values.dtype), None, v.lo, v.hi) for v in parts]
+        out = [_filled_in(whole, v, low, high) for whole, v in zip(out, parts, strict=True)]
+    return out
 
 
 def _filled_in(whole: Vector, part: Vector, low: int, high: int) -> Vector:
@@ -108,7 +108,7 @@ def _evaluate(
     shape: tuple[int, ...],
     shared: dict[Expr, Vector | None] | None = None,
 ) -> Vector:
-    """Evaluate an expression; ``shape`` is that of constants."""
+    """Evaluate an expression; constants become arrays of ``shape``."""
 
     def rule(node: Expr, args: Sequence[Vector]) -> Vector:
         return RULES[node.op](node, args) if node.args else _leaf(node, columns, shape)
@@ -120,14 +120,14 @@ def _evaluate(
 def _leaf(expr: Expr, columns: Mapping[Any, Vector], shape: tuple[int, ...]) -> Vector:
     if expr.is_const:
         return _constant(expr.attr, expr.type, shape)
-    found = columns[expr.attr]
-    values = found.values
+    column = columns[expr.attr]
+    values = column.values
     if values.dtype.kind in "iu" and values.dtype != np.int64:
         values = values.astype(np.int64)
-        found = Vector(values, found.valid, found.lo, found.hi)
-    if not expr.type.nullable and found.valid is not None:
-        return Vector(values, None, min(found.lo, 0), max(found.hi, 0))
-    return found
+        column = Vector(values, column.valid, column.lo, column.hi)
+    if not expr.type.nullable and column.valid is not None:
+        return Vector(values, None, min(column.lo, 0), max(column.hi, 0))
+    return column
 
 
 def _constant(value: Any, dtype: Type, shape: tuple[int, ...]) -> Vector:

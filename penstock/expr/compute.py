@@ -68,7 +68,7 @@ def _uses(root: Expr) -> Counter[Expr]:
 class _Open(Generic[T]):
     """A node that waits for operands.
 
-    ``waiting`` has the operands to compute, the next one last; ``taken`` the values that are not
+    ``waiting`` has the operands to compute, the next one last; ``pending`` the values that are not
     yet in ``so_far``.
     """
 
@@ -76,21 +76,21 @@ class _Open(Generic[T]):
         self.expr = expr
         self.rule = rule
         self.waiting = list(expr.args if expr.op is Op.CASE else reversed(expr.args))
-        self.taken: list[T] = []
+        self.pending: list[T] = []
         self.so_far: T | None = None
 
     def take(self, operand: T) -> None:
-        self.taken.append(operand)
+        self.pending.append(operand)
         step = _STEPWISE.get(self.expr.op)
         if step is None:
             return
         if self.so_far is None:
-            self.so_far = self.taken.pop()
-        elif len(self.taken) == step:
+            self.so_far = self.pending.pop()
+        elif len(self.pending) == step:
             before = [self.so_far]
-            operands = self.taken[::-1] + before if step > 1 else before + self.taken
+            operands = self.pending[::-1] + before if step > 1 else before + self.pending
             self.so_far = self.rule(self.expr, operands)
-            self.taken = []
+            self.pending = []
 
     def value(self) -> T:
-        return self.rule(self.expr, self.taken) if self.so_far is None else self.so_far
+        return self.rule(self.expr, self.pending) if self.so_far is None else self.so_far

@@ -23,7 +23,7 @@ EARTH_RADIUS_M = 6371008.8
 
 @dataclass(frozen=True)
 class Function:
-    """A function of float64 values that has a value for all of them, and nothing but a value.
+    """A total, pure function of float64 values.
 
     Parameters
     ----------

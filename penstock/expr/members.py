@@ -44,12 +44,12 @@ class Members:
     def isin(self, values: np.ndarray) -> np.ndarray:
         """Tell for each value whether it is in the list, as an array of bool."""
         if values.dtype == object:
-            found = [value in self for value in values.flat]
-            return np.array(found, dtype=bool).reshape(values.shape)
+            is_member = [value in self for value in values.flat]
+            return np.array(is_member, dtype=bool).reshape(values.shape)
         if values.dtype.kind == "f":
             known = np.array(self.values, np.float64)
-            found = np.isin(values.astype(np.float64), known[known == known])
-            return found | np.isnan(values) if np.isnan(known).any() else found
+            is_member = np.isin(values.astype(np.float64), known[known == known])
+            return is_member | np.isnan(values) if np.isnan(known).any() else is_member
         return np.isin(values, self._int64)
 
     def text(self) -> str:

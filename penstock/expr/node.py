@@ -108,13 +108,13 @@ def node(op: Op, args: tuple[Expr, ...], dtype: Type, attr: Any = None) -> Expr:
     """The one node with this operation, these arguments, this attribute and this type."""
     # 0.0, -0.0, 0, False and NaN compare equal or unequal in ways that must not merge constants.
     key = (op, tuple(id(a) for a in args), type(attr), repr(attr), dtype)
-    found = _interned.get(key)
-    if found is None:
+    interned = _interned.get(key)
+    if interned is None:
         with _making:
-            found = _interned.get(key)
-            if found is None:
-                found = _interned[key] = Expr(op, args, attr, dtype)
-    return found
+            interned = _interned.get(key)
+            if interned is None:
+                interned = _interned[key] = Expr(op, args, attr, dtype)
+    return interned
 
 
 def walk(*roots: Expr) -> Iterator[Expr]:
@@ -183,7 +183,7 @@ def show(expr: Expr, names: Mapping[str, str] | None = None) -> str:
 
 
 def _text(expr: Expr, texts: Mapping[Expr, str], names: Mapping[str, str] | None) -> str:
-    """One node's text, from those of its arguments."""
+    """One node as text, from the texts of its arguments."""
     op = expr.op
     if op is Op.CONST:
         return "NULL" if expr.attr is None else repr(expr.attr)

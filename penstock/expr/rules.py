@@ -44,7 +44,7 @@ def _arithmetic(expr: Expr, args: Sequence[Vector]) -> Vector:
 
 
 def _divides(args: Sequence[Vector]) -> tuple[np.ndarray, np.ndarray | None]:
-    """Where a divisor is 0, and which quotients are not NULL."""
+    """Masks of the rows whose divisor is 0, and of those whose quotient is not NULL."""
     zero, valid = args[1].values == 0, _valid(args)
     if np.any(zero):
         valid = ~zero if valid is None else valid & ~zero
@@ -133,7 +133,7 @@ def _known(v: Vector) -> np.ndarray | bool:
 
 
 def _false(v: Vector) -> np.ndarray:
-    """Where a condition is FALSE."""
+    """Mask of the rows for which a condition is FALSE."""
     return ~v.values & _known(v)
 
 
@@ -227,11 +227,11 @@ def _zoned(expr: Expr, args: Sequence[Vector]) -> Vector:
     value, *near = np.broadcast_arrays(*(_widen(a, exact) for a in args))
     flat = value.reshape(-1)
     if expr.op is Op.LOCAL:
-        found = zone.local(flat, unit, floor=special)
+        moved = zone.local(flat, unit, floor=special)
     else:
         by = near[0].reshape(-1) if near else None
-        found = zone.instant(flat, unit, near=by, start=special)
-    return int_vector(found.reshape(value.shape), _valid(args))
+        moved = zone.instant(flat, unit, near=by, start=special)
+    return int_vector(moved.reshape(value.shape), _valid(args))
 
 
 def _fast_cast(a: Vector, source: Type, target: Type) -> Vector | None:

@@ -1,4 +1,4 @@
-"""What functions of floats compute, compiled: as Java's ``Math`` does, since Spark's are those.
+"""Functions of floats, compiled: each gives the value of Java's ``Math``, as Spark does.
 
 Nothing here traps or raises, whatever the values.
 """
@@ -194,27 +194,27 @@ def define(name: str, function: Callable[..., Any], arity: int) -> bool:
     UsageError
         It cannot be compiled, or gives no number.
     """
-    made = _compiled(function)
+    compiled = _compiled(function)
     try:
-        made.compile((types.float64,) * arity)
+        compiled.compile((types.float64,) * arity)
     except NumbaError as error:
         reason = str(error).strip().splitlines()
         raise UsageError(
             f"udf {function.__name__} cannot be compiled for {arity} float64 values: "
             f"{next((line for line in reason[1:] if line.strip()), reason[0]).strip()}"
         ) from error
-    given = made.nopython_signatures[0].return_type
-    if not isinstance(given, types.Boolean | types.Integer | types.Float):
+    result_type = compiled.nopython_signatures[0].return_type
+    if not isinstance(result_type, types.Boolean | types.Integer | types.Float):
         raise UsageError(
-            f"udf {function.__name__} returns {given}; return a number or a truth value"
+            f"udf {function.__name__} returns {result_type}; return a number or a truth value"
         )
-    globals()[name] = _compiled(_as_float(made))
-    return isinstance(given, types.Boolean)
+    globals()[name] = _compiled(_as_float(compiled))
+    return isinstance(result_type, types.Boolean)
 
 
-def _as_float(of: Any) -> Callable[..., Any]:
+def _as_float(function: Any) -> Callable[..., Any]:
     def run(*args):
-        return np.float64(of(*args))
+        return np.float64(function(*args))
 
     return run
 
@@ -226,43 +226,43 @@ def sources() -> list[bytes]:
 
 def loop(name: str) -> Callable[..., Any]:
     """The function of this name for columns: its arguments, and an array for its values."""
-    of = globals()[name]
+    function = globals()[name]
     arity = FUNCTIONS[name].arity
     if arity not in _LOOPS or name not in _OWN:
-        return njit(nogil=True)(_of_any(of, arity))
-    made = _LOOPS[arity](of)
-    return keep(njit(nogil=True)(made), *sources(), name.encode())
+        return njit(nogil=True)(_of_any(function, arity))
+    column_loop = _LOOPS[arity](function)
+    return keep(njit(nogil=True)(column_loop), *sources(), name.encode())
 
 
-def _of_one(of: Any) -> Callable[..., Any]:
+def _of_one(function: Any) -> Callable[..., Any]:
     def run(x, out):
         for k in range(len(out)):
-            out[k] = of(x[k])
+            out[k] = function(x[k])
 
     return run
 
 
-def _of_two(of: Any) -> Callable[..., Any]:
+def _of_two(function: Any) -> Callable[..., Any]:
     def run(a, b, out):
         for k in range(len(out)):
-            out[k] = of(a[k], b[k])
+            out[k] = function(a[k], b[k])
 
     return run
 
 
-def _of_four(of: Any) -> Callable[..., Any]:
+def _of_four(function: Any) -> Callable[..., Any]:
     def run(a, b, c, d, out):
         for k in range(len(out)):
-            out[k] = of(a[k], b[k], c[k], d[k])
+            out[k] = function(a[k], b[k], c[k], d[k])
 
     return run
 
 
-def _of_any(of: Any, arity: int) -> Callable[..., Any]:
+def _of_any(function: Any, arity: int) -> Callable[..., Any]:
     args = [f"x{k}" for k in range(arity)]
     values = ", ".join(f"{x}[k]" for x in args)
     source = f"def run({', '.join(args)}, out):\n    for k in range(len(out)):\n"
-    space: dict[str, Any] = {"of": of}
+    space: dict[str, Any] = {"of": function}
     exec(f"{source}        out[k] = of({values})\n", space)
     return space["run"]
 

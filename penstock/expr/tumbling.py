@@ -1,4 +1,4 @@
-"""Tumbling windows: ``window(t, '10 seconds')``, as in Spark, and what ``date_trunc`` is made of.
+"""Tumbling windows: ``window(t, '10 seconds')``, as in Spark, and the base of ``date_trunc``.
 
 A time is mapped to the start of its window, ``[start, start + size)``; windows begin at the Unix
 epoch, or at 0 of an integer column, plus an offset.
@@ -72,7 +72,7 @@ def as_tumbling(expr: Expr) -> Tumbling | None:
     if since.op is Op.SUB and since.args[1].is_const:
         candidates.append(since.args[1])
     for offset in candidates:
-        made = tumbling(time, size, offset)
-        if made.start is expr:
-            return made
+        window = tumbling(time, size, offset)
+        if window.start is expr:
+            return window
     return None

@@ -37,7 +37,7 @@ class Vector:
 
     @property
     def true(self) -> np.ndarray:
-        """Where a condition is TRUE."""
+        """Mask of the rows for which a condition is TRUE."""
         return self.values if self.valid is None else self.values & self.valid
 
     def at(self, rows: np.ndarray) -> Vector:

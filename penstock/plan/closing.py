@@ -83,8 +83,8 @@ def require_closing(query: Grouped) -> None:
     """
     sessions = query.sessions if isinstance(query, JoinQuery) else None
     _require_linear_times(query.by_event_time if isinstance(query, JoinQuery) else query)
-    made = query.aggregation
-    if made is None or is_per_row(query):
+    aggregation = query.aggregation
+    if aggregation is None or is_per_row(query):
         return
     if sessions is not None:
         raise QueryError(
@@ -92,28 +92,32 @@ def require_closing(query: Grouped) -> None:
             "column that differs from row to row of one table and say so with unique, or group "
             "the pairs that the join gives"
         )
-    alias = query.side(made.side or "l").alias
-    found = time_key(query)
-    if made.side is None and isinstance(query, JoinQuery) and query.is_rows:
+    alias = query.side(aggregation.side or "l").alias
+    time_keys = time_key(query)
+    if aggregation.side is None and isinstance(query, JoinQuery) and query.is_rows:
         raise QueryError(
             "a stream cannot group by columns of both tables over ROWS: it is not known when a "
             "group has its last pair; use a time window, or group by columns of one table"
         )
-    if found is None:
+    if time_keys is None:
         times = [s.time for s in query.sides if s.time is not None]
         time = "t" if not times else time_column(times[0]).attr[1]
-        looked_up = isinstance(query, GroupQuery) and query.lookup is not None
+        has_lookup = isinstance(query, GroupQuery) and query.lookup is not None
         unique = (
             ""
-            if made.side is None or looked_up
+            if aggregation.side is None or has_lookup
             else (
                 f", or, where no two rows of {alias} have the same key, say so: "
                 f"unique={{'{alias}': 'COLUMN'}}"
             )
         )
-        what = "these groups are" if made.keys else "the one group of a query without GROUP BY is"
+        subject = (
+            "these groups are"
+            if aggregation.keys
+            else "the one group of a query without GROUP BY is"
+        )
         raise QueryError(
-            f"a stream never knows that {what} complete, since rows with the same keys may "
+            f"a stream never knows that {subject} complete, since rows with the same keys may "
             f"always follow: add the event time to GROUP BY, as window({alias}.{time}, "
             f"'10 seconds') or {alias}.{time}{unique}"
         )

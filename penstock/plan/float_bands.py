@@ -45,11 +45,11 @@ class FloatBand:
 
 def float_bands(predicate: Expr) -> Iterator[FloatBand]:
     """Bands of floats in the outermost AND."""
-    found: dict[tuple[Expr, Expr], list[_Half]] = {}
+    halves_of_keys: dict[tuple[Expr, Expr], list[_Half]] = {}
     for conjunct in conjuncts_of(predicate):
         for half in _halves(conjunct):
-            found.setdefault((half.left, half.right), []).append(half)
-    for halves in found.values():
+            halves_of_keys.setdefault((half.left, half.right), []).append(half)
+    for halves in halves_of_keys.values():
         low = max((one.low for one in halves), default=-inf)
         high = min((one.high for one in halves), default=inf)
         if not isfinite(low) or not isfinite(high) or not _without_nan(halves):
@@ -155,7 +155,7 @@ def _is_mixed(expr: Expr) -> bool:
 
 
 def _uncast(expr: Expr) -> Expr:
-    """What is cast to a wider float, which rounds nothing."""
+    """The operand below casts to wider floats, which do not round."""
     while expr.op is Op.CAST and expr.type.kind is Kind.FLOAT64 and expr.args[0].type.is_float:
         expr = expr.args[0]
     return expr

@@ -51,7 +51,7 @@ class FoldPlan:
         Modes of each fold's program.
     needs : list of Needs
         One per aggregate.
-    found : (FoldKey, Mode)
+    match_fold : (FoldKey, Mode)
         Tells whether a row has a match.
     texts : dict of FoldKey to list of str
         The aggregates that need each fold, for messages.
@@ -59,7 +59,7 @@ class FoldPlan:
 
     modes: dict[FoldKey, set[Mode]] = field(default_factory=dict)
     needs: list[Needs] = field(default_factory=list)
-    found: tuple[FoldKey, Mode] = (FoldKey(None), Mode.EXISTS)
+    match_fold: tuple[FoldKey, Mode] = (FoldKey(None), Mode.EXISTS)
     texts: dict[FoldKey, list[str]] = field(default_factory=dict)
 
     def ask(self, key: FoldKey, mode: Mode, text: str) -> tuple[FoldKey, Mode]:
@@ -76,11 +76,11 @@ def fold_plan(aggregation: Aggregation) -> FoldPlan:
     """Folds of all aggregates; values that cannot be NULL should have types that say so."""
     plan = FoldPlan()
     assert aggregation.side is not None
-    own = frozenset({aggregation.side})
+    folding_side = frozenset({aggregation.side})
     nearest = {
         a.by
         for a in aggregation.aggregates
-        if a.function == "min_by" and a.by is not None and a.by.sides - own
+        if a.function == "min_by" and a.by is not None and a.by.sides - folding_side
     }
     counts: list[tuple[int, Aggregate]] = []
     for index, one in enumerate(aggregation.aggregates):
@@ -88,7 +88,7 @@ def fold_plan(aggregation: Aggregation) -> FoldPlan:
         value = one.inputs[0] if one.inputs else None
         if one.by is not None:
             fold = plan.ask(FoldKey(least_of(one), nearest=True), Mode.NEAREST, one.text)
-        elif value is not None and value.sides - own and one.function != "count":
+        elif value is not None and value.sides - folding_side and one.function != "count":
             mode = _MODES[one.function]
             if one.function == "min" and value in nearest:
                 fold = plan.ask(FoldKey(value, nearest=True), Mode.NEAREST, one.text)
@@ -99,14 +99,14 @@ def fold_plan(aggregation: Aggregation) -> FoldPlan:
             counts.append((index, one))
     for index, one in counts:
         value = one.value
-        filtered = value is not None and value.sides - own and value.type.nullable
+        filtered = value is not None and value.sides - folding_side and value.type.nullable
         key = FoldKey(value) if filtered else _every_match(plan) or FoldKey(None)
         plan.needs[index] = Needs(plan.needs[index].fold, plan.ask(key, Mode.COUNT, one.text))
     key = _every_match(plan)
     if key is None:
         plan.ask(FoldKey(None), Mode.EXISTS, "the groups")
     else:
-        plan.found = key, min(plan.modes[key], key=lambda mode: mode.value)
+        plan.match_fold = key, min(plan.modes[key], key=lambda mode: mode.value)
     return plan
 
 

@@ -113,10 +113,12 @@ def _fold_form(
     known = ops.not_(ops.is_null(value))
     of_window = value.sides == {window} and Mode.NEAREST not in modes
     if of_window and (value.type.is_integral or not folds):
-        made = join_form(predicate, window, band=band)
-        if isinstance(made.form, BandForm):
-            form = replace(made.form, payload=value if folds else None)
-            return replace(made, form=form.with_need(known) if value.type.nullable else form)
+        predicate_form = join_form(predicate, window, band=band)
+        if isinstance(predicate_form.form, BandForm):
+            form = replace(predicate_form.form, payload=value if folds else None)
+            return replace(
+                predicate_form, form=form.with_need(known) if value.type.nullable else form
+            )
     if not folds:
         return join_form(ops.and_(predicate, known), window, band=band)
     formula = when_true(ops.and_(predicate, known))

@@ -27,7 +27,7 @@ _CODE = integer(0, (1 << CODE_BITS) - 1, nullable=False)
 
 @dataclass(frozen=True)
 class KeySource:
-    """Where a prepared key comes from.
+    """Source of a prepared key: an expression, and its use.
 
     Parameters
     ----------
@@ -87,14 +87,14 @@ class GeneralForm:
                 return ops.key(side, index, types[side][index])
             return ops.two_valued(expr, args)
 
-        def made(expr: Expr) -> Expr:
+        def retyped(expr: Expr) -> Expr:
             return simplify(transform(expr, retype))
 
         return GeneralProgram(
             tuple(t.as_nullable(False) for t in stream),
             tuple(t.as_nullable(False) for t in window),
-            made(self.predicate),
-            None if self.value is None else made(self.value),
+            retyped(self.predicate),
+            None if self.value is None else retyped(self.value),
         )
 
 
@@ -123,7 +123,7 @@ def general_form(formula: Expr, window: str, value: Expr | None = None) -> Gener
 
 
 def _with_true_conditions(expr: Expr, args: tuple[Expr, ...]) -> Expr:
-    """CASE with conditions that never negate, so that one-sided parts of them can be flags."""
+    """Rewrite the conditions of CASE without NOT, so that their one-sided parts can be flags."""
     if expr.op is Op.CASE:
         conditions = map(when_true, args[:-1:2])
         pairs = zip(conditions, args[1::2], strict=True)
@@ -145,13 +145,13 @@ class _Hoister:
 
     def key(self, side: str, source: KeySource) -> Expr:
         numbers = self.keys[side]
-        made = node(Op.KEY, (), source.type, (side, numbers.setdefault(source, len(numbers))))
+        key = node(Op.KEY, (), source.type, (side, numbers.setdefault(source, len(numbers))))
         # A flag is FALSE where its condition is NULL, and so must be what stands for it.
         whole = source.expr
         if source.kind == "flag" and whole.type.nullable:
             whole = ops.case([(whole, ops.TRUE)], ops.FALSE)
-        self.sources[made] = whole
-        return made
+        self.sources[key] = whole
+        return key
 
     def side_of(self, expr: Expr) -> str:
         return "w" if expr.sides == {self.window} else "s"
@@ -178,11 +178,11 @@ class _Hoister:
                 f"`{expr!r}` is read in the time zone {expr.attr[0]} and computed from both sides; "
                 "devices know no time zones: compute it from the columns of one side"
             )
-        made = ops.remake(expr, [self.values(a) for a in expr.args])
-        return node(made.op, made.args, _plain_type(made.type), made.attr)
+        rebuilt = ops.remake(expr, [self.values(a) for a in expr.args])
+        return node(rebuilt.op, rebuilt.args, _plain_type(rebuilt.type), rebuilt.attr)
 
     def cast(self, expr: Expr) -> Expr:
-        """A CAST of a value of both sides: only those that neither round nor overflow."""
+        """Keep a CAST of a value of both sides if it can neither round nor overflow."""
         source, target = expr.args[0].type, expr.type
         if target.is_float and (source.is_float or source.kind is Kind.INT):
             return ops.remake(expr, [self.values(expr.args[0])])

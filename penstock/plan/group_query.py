@@ -53,7 +53,7 @@ class GroupQuery:
 
     @cached_property
     def entry(self) -> Side:
-        """Where rows come in: the source, or the look-up's stream with the source's event time.
+        """The side that takes rows: the source, or the look-up's stream with its event time.
 
         Its filter is that of neither: rows are judged before they are filtered.
         """
@@ -76,14 +76,14 @@ class GroupQuery:
 
     @cached_property
     def _columns(self) -> tuple[str, ...]:
-        made, source = self.aggregation, self.source
-        roots = [source.filter, *made.keys, *([] if source.time is None else [source.time])]
-        roots += [e for one in made.aggregates for e in (one.value, one.by) if e is not None]
+        aggregation, source = self.aggregation, self.source
+        roots = [source.filter, *aggregation.keys, *([] if source.time is None else [source.time])]
+        roots += [e for one in aggregation.aggregates for e in (one.value, one.by) if e is not None]
         return tuple(sorted({name for root in roots for _, name in columns(root)}))
 
     @property
     def names(self) -> dict[str, str]:
-        """What the query calls its source."""
+        """The source's alias, by its side."""
         return {self.source.side: self.source.alias}
 
     @property

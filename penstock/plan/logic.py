@@ -112,14 +112,16 @@ def _case(expr: Expr, of_value: Callable[[Expr], Expr]) -> Expr:
     """
     *branches, last = expr.args
     conditions, values = branches[::2], [of_value(value) for value in (*branches[1::2], last)]
-    taken = [ops.and_(when_true(c), v) for c, v in zip(conditions, values, strict=False)]
+    outcomes = [ops.and_(when_true(c), v) for c, v in zip(conditions, values, strict=False)]
     passed = [ops.or_(when_false(c), when_null(c)) for c in conditions]
     if len(conditions) >= _MANY_BRANCHES:
         result = values[-1]
-        for own, rest in zip(reversed(taken), reversed(passed), strict=True):
-            result = ops.or_(own, ops.and_(rest, result))
+        for outcome, none_before in zip(reversed(outcomes), reversed(passed), strict=True):
+            result = ops.or_(outcome, ops.and_(none_before, result))
         return result
-    return ops.or_(*(ops.and_(*passed[:k], own) for k, own in enumerate([*taken, values[-1]])))
+    return ops.or_(
+        *(ops.and_(*passed[:k], outcome) for k, outcome in enumerate([*outcomes, values[-1]]))
+    )
 
 
 @once_per_node

@@ -45,7 +45,7 @@ class SoughtKey:
     constant: int = 0
 
     def text(self, names: Mapping[str, str]) -> str:
-        """What is looked up, with the sides called by these names."""
+        """The value to look up as text, with the sides called by these names."""
         text = show(self.value, names)
         if self.constant:
             text = f"({text} - {self.constant})"
@@ -82,7 +82,7 @@ class LookupPlan:
         return self.query.side(other(self.inner.side))
 
     @cached_property
-    def sought(self) -> tuple[SoughtKey, ...] | None:
+    def sought_keys(self) -> tuple[SoughtKey, ...] | None:
         """The values of the key columns: the key path.
 
         None for the scan path, on which every row of the relation may match: a column of the key
@@ -95,38 +95,38 @@ class LookupPlan:
         """
         if not self.key:
             return None
-        found: dict[str, SoughtKey] = {}
+        by_column: dict[str, SoughtKey] = {}
         # What is equal to a constant is a filter of the relation by now.
         conditions = (self.query.predicate, self.inner.filter)
         for conjunct in (one for whole in conditions for one in conjuncts_of(whole)):
             if conjunct.op is not Op.EQ:
                 continue
-            for own, given in (conjunct.args, conjunct.args[::-1]):
-                if own.sides == {self.inner.side} and self.inner.side not in given.sides:
-                    self._add(found, own, given)
-        if not all(column in found for column in self.key):
+            for key, value in (conjunct.args, conjunct.args[::-1]):
+                if key.sides == {self.inner.side} and self.inner.side not in value.sides:
+                    self._add(by_column, key, value)
+        if not all(column in by_column for column in self.key):
             return None
-        return tuple(found[column] for column in self.key)
+        return tuple(by_column[column] for column in self.key)
 
     @cached_property
-    def sought_columns(self) -> list[str]:
-        """Columns of the stream that say what is looked up, sorted; none on the scan path."""
-        return sorted({name for one in self.sought or () for _, name in columns(one.value)})
+    def sought_key_columns(self) -> list[str]:
+        """Columns of the stream that keys to look up are computed from, sorted; none on a scan."""
+        return sorted({name for one in self.sought_keys or () for _, name in columns(one.value)})
 
-    def _add(self, found: dict[str, SoughtKey], own: Expr, given: Expr) -> None:
+    def _add(self, keys: dict[str, SoughtKey], key: Expr, value: Expr) -> None:
         """Note a key column that is equal to a value of the stream."""
         # A float is hashed as the double that it is equal to.
-        plain = own.args[0] if own.op is Op.CAST and own.args[0].type.is_float else own
+        plain = key.args[0] if key.op is Op.CAST and key.args[0].type.is_float else key
         if plain.op is Op.COLUMN:
-            found.setdefault(plain.attr[1], SoughtKey(given))
+            keys.setdefault(plain.attr[1], SoughtKey(value))
             return
-        if own.type.is_integral:
-            form = linear(own)
+        if key.type.is_integral:
+            form = linear(key)
             if len(form.terms) == 1 and form.terms[0][0].op is Op.COLUMN and form.terms[0][1]:
                 (column, factor), constant = form.terms[0], form.constant
-                found.setdefault(column.attr[1], SoughtKey(given, factor, constant))
+                keys.setdefault(column.attr[1], SoughtKey(value, factor, constant))
                 return
-        self._refuse_converted(own, given)
+        self._refuse_converted(key, value)
 
     def require_per_row(self) -> None:
         """Refuse groups that a stream could never complete.
@@ -144,14 +144,14 @@ class LookupPlan:
                 "that the join gives"
             )
 
-    def _refuse_converted(self, own: Expr, given: Expr) -> None:
-        column = _plain(own)
+    def _refuse_converted(self, key: Expr, value: Expr) -> None:
+        column = _plain(key)
         if column is None or column not in self.key:
             return
         names = self.query.names
         raise QueryError(
             f"{self.inner.alias}.{column}, a key of the relation, is compared with "
-            f"{show(given, names)}, whose type is {given.type}, so its rows cannot be found by it; "
+            f"{show(value, names)}, whose type is {value.type}, so its rows cannot be found by it; "
             f"CAST the side of {self.outer.alias} to the type of {self.inner.alias}.{column}"
         )
 

@@ -103,38 +103,38 @@ class _Narrower:
         self.count += 1
         if self.count > _MAX_SUMS:
             raise NotBandError(f"{{}} fans out to more than {_MAX_SUMS} sums", self.atom)
-        parts = [_Part.of(t, c) for t, c in form.terms if len(t.sides) > 1 and c]
+        parts = [_Part.of_term(t, c) for t, c in form.terms if len(t.sides) > 1 and c]
         one_sided = tuple((t, c) for t, c in form.terms if len(t.sides) == 1 and c)
-        rest = Linear(one_sided, form.constant)
+        remainder = Linear(one_sided, form.constant)
         if not parts:
             if any(t.sides == {self.window} for t, _ in one_sided):
-                yield from halves_of_test(test_of_sum(rest, self.window))
+                yield from halves_of_test(test_of_sum(remainder, self.window))
             return
         for part in parts:
             unsigned = [p for p in parts if p is not part and not p.is_never_negative]
             if unsigned:
                 self.refuse("{} may be negative", unsigned[0].term)
             else:
-                yield from self.part_at_most(part, rest)
+                yield from self.part_at_most(part, remainder)
 
     def refuse(self, reason: str, *parts: Expr) -> None:
         self.refusal = self.refusal or NotBandError(reason, *parts)
 
-    def part_at_most(self, part: _Part, rest: Linear) -> Iterator[Half]:
+    def part_at_most(self, part: _Part, remainder: Linear) -> Iterator[Half]:
         """Bounds that follow from ``part + rest <= 0``."""
         term, factor = part.term, part.factor
         settled = ops.before_settling(term)
         if settled is not None:
             value, step, _ = settled
             slack = Linear((), -(abs(factor) * step // 2))
-            form = linear(value).scaled(factor).plus(rest.scaled(step)).plus(slack)
+            form = linear(value).scaled(factor).plus(remainder.scaled(step)).plus(slack)
             yield from self.at_most_zero(form)
         elif part.root is not None and factor > 0:
-            yield from self.square_at_most(part.root, factor, rest)
+            yield from self.square_at_most(part.root, factor, remainder)
         elif term.op is Op.ABS and factor > 0:
             for sign in (1, -1):
                 yield from self.at_most_zero(
-                    rest.plus(linear(term.args[0]).scaled(sign * factor)),
+                    remainder.plus(linear(term.args[0]).scaled(sign * factor)),
                 )
         elif term.op is (Op.GREATEST if factor > 0 else Op.LEAST):
             for choice in term.args:
@@ -142,21 +142,21 @@ class _Narrower:
                 if choice.type.nullable:
                     self.refuse("{} skips NULL", term)
                 elif not choice.is_const:
-                    yield from self.at_most_zero(rest.plus(linear(choice).scaled(factor)))
+                    yield from self.at_most_zero(remainder.plus(linear(choice).scaled(factor)))
         elif part.root is not None or term.op in (Op.ABS, Op.LEAST, Op.GREATEST):
             self.refuse("{} is bounded from the other side only", term)
         else:
             self.refuse("{} mixes both sides", term)
 
-    def square_at_most(self, root: Expr, factor: int, rest: Linear) -> Iterator[Half]:
+    def square_at_most(self, root: Expr, factor: int, remainder: Linear) -> Iterator[Half]:
         """Bounds that follow from ``factor * root**2 + rest <= 0``."""
-        for term, coefficient in rest.terms:
+        for term, coefficient in remainder.terms:
             is_ours = term.sides == {self.window}
-            if is_ours and not _Part.of(term, coefficient).is_never_negative:
+            if is_ours and not _Part.of_term(term, coefficient).is_never_negative:
                 self.refuse("{} depends on the window's rows", term)
                 return
-        others = tuple((t, c) for t, c in rest.terms if self.window not in t.sides)
-        limit = linear(_root(Linear(others, rest.constant).scaled(-1), factor))
+        bound_terms = tuple((t, c) for t, c in remainder.terms if self.window not in t.sides)
+        limit = linear(_root(Linear(bound_terms, remainder.constant).scaled(-1), factor))
         for sign in (1, -1):
             yield from self.at_most_zero(linear(root).scaled(sign).plus(limit.scaled(-1)))
 
@@ -170,7 +170,7 @@ class _Part:
     root: Expr | None
 
     @staticmethod
-    def of(term: Expr, factor: int) -> _Part:
+    def of_term(term: Expr, factor: int) -> _Part:
         """A term of a linear form; the constants of a product belong to the factor."""
         if term.op is not Op.MUL:
             return _Part(term, factor, None)
@@ -209,7 +209,7 @@ def _root(square: Linear, factor: int) -> Expr:
     if not square.terms:
         return ops.const(isqrt(constant // factor) if constant >= 0 else -1)
     if len(square.terms) == 1:
-        part = _Part.of(*square.terms[0])
+        part = _Part.of_term(*square.terms[0])
         if part.root is not None and part.factor > 0:
             # The root of a sum is at most the sum of the roots.
             times = isqrt(-(-part.factor // factor) - 1) + 1

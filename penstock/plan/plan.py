@@ -86,7 +86,7 @@ class JoinPlan:
 
     @cached_property
     def output(self) -> Output:
-        """What leaves the join."""
+        """The kind of output rows."""
         aggregation = self.query.aggregation
         if aggregation is not None:
             return Output.PAIR_GROUPS if aggregation.side is None else Output.FOLDS
@@ -103,7 +103,7 @@ class JoinPlan:
 
     @cached_property
     def decided_once(self) -> tuple[str, ...]:
-        """Sides of which each row, or its group, is decided when it can meet no later row."""
+        """Sides whose rows, or groups, give output once, when they can meet no later row."""
         if self.output is Output.PAIR_GROUPS:
             assert self.time_key is not None
             return (self.time_key.side,)
@@ -144,16 +144,16 @@ class JoinPlan:
         QueryError
             There is none.
         """
-        found: list[Evaluation] = []
+        evaluations: list[Evaluation] = []
         refusal: QueryError | None = None
         for window in (RIGHT, LEFT):
             try:
-                found.append(self.pairs(window))
+                evaluations.append(self.pairs(window))
             except QueryError as error:
                 refusal = error
-        if refusal is not None and not found:
+        if refusal is not None and not evaluations:
             raise refusal
-        return tuple(found)
+        return tuple(evaluations)
 
     def existence(self, side: str) -> Evaluation:
         """Whether each row of a side has a match."""
@@ -162,7 +162,7 @@ class JoinPlan:
 
     @cached_property
     def folds(self) -> FoldPlan:
-        """Which folds the aggregates need."""
+        """The folds that the aggregates need."""
         assert self.query.aggregation is not None
         return fold_plan(self.query.aggregation)
 
@@ -270,7 +270,7 @@ class JoinPlan:
     # -- with data --------------------------------------------------------------------------------
 
     def without_null(self, is_never_null: Callable[[tuple[str, str]], bool]) -> JoinPlan:
-        """The plan for rows of which some columns hold no NULL, though their types allow it.
+        """The plan for rows whose nullable columns happen to hold no NULL.
 
         A value that cannot be NULL needs no test, and its ``count(e)`` is ``count(*)``.
 

@@ -16,7 +16,7 @@ from .window import LEFT, RIGHT, RowsWindow, TimeWindow, other
 
 
 class JoinKind(Enum):
-    """What becomes of rows that match, and of rows that do not."""
+    """The kind of join: the rows that it gives for matches, and for rows without one."""
 
     INNER = "INNER"
     LEFT = "LEFT OUTER"
@@ -228,14 +228,14 @@ class JoinQuery:
     @cached_property
     def by_event_time(self) -> JoinQuery:
         """The query with the event times by which rows are judged, before they have sessions."""
-        made = self.sessions
-        if made is None:
+        sessions = self.sessions
+        if sessions is None:
             return self
         left, right = (
             replace(side, time=time, unit=unit)
-            for side, time, unit in zip(self.sides, made.times, made.own_units, strict=True)
+            for side, time, unit in zip(self.sides, sessions.times, sessions.own_units, strict=True)
         )
-        keys = (*self.also_read, *made.keys[0], *made.keys[1])
+        keys = (*self.also_read, *sessions.keys[0], *sessions.keys[1])
         return replace(self, left=left, right=right, sessions=None, also_read=keys)
 
     def require_no_sessions(self, where: str) -> None:
@@ -260,7 +260,7 @@ class JoinQuery:
 
     @property
     def names(self) -> dict[str, str]:
-        """What the query calls each side."""
+        """Each side's alias, by side."""
         return {side.side: side.alias for side in self.sides}
 
     def side(self, name: str) -> Side:
@@ -300,8 +300,10 @@ class JoinQuery:
         return self._by_side(roots)
 
     def _by_side(self, roots: Sequence[Expr]) -> dict[str, tuple[str, ...]]:
-        found = {column for root in roots for column in columns(root)}
-        return {own.side: tuple(sorted(c for s, c in found if s == own.side)) for own in self.sides}
+        names = {column for root in roots for column in columns(root)}
+        return {
+            side.side: tuple(sorted(c for s, c in names if s == side.side)) for side in self.sides
+        }
 
     def scale_of(self, side: str) -> dict[str, int]:
         return {column: digits for (s, column), digits in self.scales if s == side}

@@ -80,16 +80,18 @@ def place(times: np.ndarray, moment: int, *, after: bool = False) -> int:
 
 
 def _places(
-    window: np.ndarray, times: np.ndarray, by: int, side: Side, search: Search, found: np.ndarray
+    window: np.ndarray, times: np.ndarray, by: int, side: Side, search: Search, out: np.ndarray
 ) -> None:
     """Write places of ``times + by`` in the window's times, exact beyond the ends of int64, too."""
     low, high = place(times, _MIN - by), place(times, _MAX - by, after=True)
-    found[:low], found[high:] = 0, len(window)
+    out[:low], out[high:] = 0, len(window)
     done = 0
     for at in range(low, high, _BLOCK):
-        own = found[at : min(at + _BLOCK, high)]
-        np.add(search(window[done:], _moved(times[at : at + len(own)], by), side), done, out=own)
-        done = int(own[-1])
+        block = out[at : min(at + _BLOCK, high)]
+        np.add(
+            search(window[done:], _moved(times[at : at + len(block)], by), side), done, out=block
+        )
+        done = int(block[-1])
 
 
 def shifted(times: np.ndarray, by: int) -> np.ndarray:

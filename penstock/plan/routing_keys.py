@@ -18,7 +18,7 @@ from .time_bounds import conjuncts_of
 
 @dataclass(frozen=True)
 class RoutingKeys:
-    """What is equal, or differs by little, wherever a left and a right row match.
+    """Keys of both sides that are equal, or differ by little, wherever two rows match.
 
     Parameters
     ----------
@@ -44,18 +44,20 @@ class RoutingKeys:
     share: float | None = None
     grouped: str | None = None
 
-    def of(self, side: str) -> tuple[Expr, ...]:
+    def side_keys(self, side: str) -> tuple[Expr, ...]:
         """The key of a side."""
         return self.left if side == LEFT else self.right
 
     def names(self, side: str) -> set[str]:
         """The columns that the key of a side needs."""
-        return {name for key in self.of(side) for _, name in columns(key)}
+        return {name for key in self.side_keys(side) for _, name in columns(key)}
 
     def text(self, names: Mapping[str, str]) -> str:
         """The conjuncts, or keys of groups, with the sides called by these names."""
         if self.grouped is not None:
-            return "groups of " + ", ".join(show(key, names) for key in self.of(self.grouped))
+            return "groups of " + ", ".join(
+                show(key, names) for key in self.side_keys(self.grouped)
+            )
         return " AND ".join(show(conjunct, names) for conjunct in self.conjuncts)
 
     def are_keys_of_groups(self, query: JoinQuery) -> bool:
@@ -64,7 +66,7 @@ class RoutingKeys:
         if query.aggregation is None or planned.closing_key is None:
             return True
         (side,) = planned.decided_once
-        return set(self.of(side)) <= set(query.aggregation.keys)
+        return set(self.side_keys(side)) <= set(query.aggregation.keys)
 
 
 def routing_keys(
@@ -102,15 +104,15 @@ def group_keys(query: JoinQuery) -> RoutingKeys | None:
         return None
     (side,) = planned.decided_once
     named = [key for key in query.aggregation.keys if key.sides == {side}]
-    own = tuple(key for key in named if key is not query.aggregation.keys[closing.index])
-    own = own or tuple(named)
-    left, right = (own, ()) if side == LEFT else ((), own)
+    keys = tuple(key for key in named if key is not query.aggregation.keys[closing.index])
+    keys = keys or tuple(named)
+    left, right = (keys, ()) if side == LEFT else ((), keys)
     return RoutingKeys(left, right, (), grouped=side)
 
 
 def _all_of(parts: Sequence[RoutingKeys]) -> RoutingKeys:
     """Several equalities as one."""
-    left, right = (tuple(one.of(side)[0] for one in parts) for side in (LEFT, RIGHT))
+    left, right = (tuple(one.side_keys(side)[0] for one in parts) for side in (LEFT, RIGHT))
     return RoutingKeys(left, right, tuple(one.conjuncts[0] for one in parts))
 
 
@@ -127,10 +129,10 @@ def _equalities(predicate: Expr) -> Iterator[RoutingKeys]:
 def _bands(predicate: Expr) -> Iterator[RoutingKeys]:
     """Keys whose difference lies between two integers, also where that only follows."""
     for key in search_of(predicate, RIGHT).keys:
-        own, found = key.test.key, _span(key.test.lo, key.test.hi)
-        if found is not None and own.type.is_integral and own.sides == {RIGHT}:
-            left, low, high = found
-            yield RoutingKeys((left,), (own,), (key.conjunct,), (low, high))
+        right, span = key.test.key, _span(key.test.lo, key.test.hi)
+        if span is not None and right.type.is_integral and right.sides == {RIGHT}:
+            left, low, high = span
+            yield RoutingKeys((left,), (right,), (key.conjunct,), (low, high))
 
 
 def _float_bands(predicate: Expr) -> Iterator[RoutingKeys]:

@@ -122,11 +122,11 @@ def _gives(conjunct: Expr, test: BandTest, window: str) -> bool:
     except NotBandError:
         return False
     return any(
-        (own.key is test.key or not (own.lo or own.hi))
-        and set(own.lo) <= set(test.lo)
-        and set(own.hi) <= set(test.hi)
-        and set(own.when) <= set(test.when)
-        for own in tests
+        (part.key is test.key or not (part.lo or part.hi))
+        and set(part.lo) <= set(test.lo)
+        and set(part.hi) <= set(test.hi)
+        and set(part.when) <= set(test.when)
+        for part in tests
     )
 
 
@@ -147,7 +147,7 @@ class _Source:
 
 
 class _Finder:
-    """Collects the bounds that follow from each conjunct, and makes tests of them."""
+    """Collects the bounds that each conjunct implies, and turns them into tests."""
 
     def __init__(self, window: str) -> None:
         self.window = window
@@ -196,13 +196,13 @@ class _Finder:
                 self.refuse(whole, f"it is {name}, which may hold in more than one way")
 
     def _facts(self, formula: Expr) -> dict[Expr, None]:
-        """Atoms and ORs that are TRUE where a formula is, and what all parts of an OR share."""
+        """Atoms and ORs that a formula implies, also the facts that all parts of an OR share."""
         if formula.op is Op.AND:
             return {fact: None for part in formula.args for fact in self.facts(part)}
         if formula.op is not Op.OR:
             return {formula: None}
-        first, *others = map(self.facts, formula.args)
-        shared = (fact for fact in first if all(fact in other for other in others))
+        first, *later = map(self.facts, formula.args)
+        shared = (fact for fact in first if all(fact in facts for facts in later))
         return dict.fromkeys((formula, *shared))
 
     def is_equality_of_conditions(self, conjunct: Expr) -> bool:
@@ -333,8 +333,8 @@ def _shared(form: BandForm) -> list[BandTest]:
     outcomes = (1 << len(form.tests)) - 1
     tests = []
     for number, test in enumerate(form.tests):
-        others = outcomes & ~(1 << number)
-        if not form.table >> others & 1:
+        all_but_one = outcomes & ~(1 << number)
+        if not form.table >> all_but_one & 1:
             tests.append(test)
     return tests
 
@@ -356,6 +356,6 @@ def _test(key: Expr, halves: list[Half]) -> BandTest:
 def _guarded(bound: Bound, guards: list[Expr | None]) -> Bound:
     """An upper bound that excludes no NaN, where any of these is None or says where NaN may be."""
     guard = guards[0]
-    if guard is None or any(other is None for other in guards):
+    if guard is None or any(another is None for another in guards):
         return bound
     return replace(bound, expr=passing_nan(bound.expr, guard))

@@ -50,13 +50,13 @@ class Sessions:
     gap: int
     keys: tuple[tuple[Expr, ...], tuple[Expr, ...]]
 
-    def of(self, side: str) -> tuple[Expr, ...]:
+    def side_keys(self, side: str) -> tuple[Expr, ...]:
         """The key of a side."""
         return self.keys[0 if side == LEFT else 1]
 
     def columns_of(self, side: str) -> set[str]:
         """The columns of a side's key."""
-        leaves = (leaf for key in self.of(side) for leaf in walk(key))
+        leaves = (leaf for key in self.side_keys(side) for leaf in walk(key))
         return {leaf.attr[1] for leaf in leaves if leaf.op is Op.COLUMN}
 
     def __str__(self) -> str:
@@ -66,11 +66,11 @@ class Sessions:
 
 def keys_of(conjuncts: Iterable[Expr]) -> tuple[tuple[Expr, ...], tuple[Expr, ...]]:
     """The keys that a join condition says are equal, of the left and right side."""
-    found = []
+    pairs = []
     for conjunct in conjuncts:
         if conjunct.op is not Op.EQ:
             continue
         for a, b in (conjunct.args, conjunct.args[::-1]):
             if a.sides == {LEFT} and b.sides == {RIGHT}:
-                found.append((a, b))
-    return tuple(a for a, _ in found), tuple(b for _, b in found)
+                pairs.append((a, b))
+    return tuple(a for a, _ in pairs), tuple(b for _, b in pairs)

@@ -1,4 +1,4 @@
-"""What a bound of a distance on the sphere says of its points as vectors in space.
+"""Bounds of coordinates in space that follow from a bound of a distance on the sphere.
 
 Points that are less than ``d`` apart along a great circle are less than the chord
 ``2 R sin(d / 2R)`` apart in space, and so is each coordinate. Unlike bands of latitude and
@@ -60,7 +60,7 @@ def _coordinates(latitude: Expr, longitude: Expr) -> tuple[Expr, ...]:
 
 
 def _unscaled(distance: Expr) -> tuple[Expr, float]:
-    """What is multiplied by a constant or divided by one, as for kilometres, and by how much."""
+    """Split off a constant factor, as of kilometres; return the other operand and the factor."""
     factor = 1.0
     while distance.op is Op.MUL or (distance.op is Op.FUNCTION and distance.attr == "divide"):
         value, other = distance.args

@@ -91,11 +91,11 @@ def _merge(tree: _Tree) -> _Tree:
     if not tree.is_and:
         return _join(False, parts)
     by_key: dict[Expr, BandTest] = {}
-    others: list[_Tree] = []
+    unmerged: list[_Tree] = []
     conditions: list[Expr] = []
     for part in parts:
         if not isinstance(part, BandTest):
-            others.append(part)
+            unmerged.append(part)
         elif not part.lo and not part.hi:
             conditions += part.when
         elif part.key in by_key:
@@ -109,8 +109,8 @@ def _merge(tree: _Tree) -> _Tree:
     if conditions and tests:
         tests[0] = replace(tests[0], when=tests[0].when + tuple(conditions))
     elif conditions:
-        others.append(BandTest(ZERO, when=tuple(conditions)))
-    return _join(True, [*tests, *others])
+        unmerged.append(BandTest(ZERO, when=tuple(conditions)))
+    return _join(True, [*tests, *unmerged])
 
 
 class _Splitter:
@@ -175,14 +175,14 @@ class _Splitter:
         mixed = [(t, c) for t, c in form.terms if len(t.sides) > 1]
         if mixed:
             term, coefficient = mixed[0]
-            rest = form.without(term)
-            exact = exact_sums(term, coefficient, rest)
+            remainder = form.without(term)
+            exact = exact_sums(term, coefficient, remainder)
             if exact:
                 return _join(True, [self.at_most_zero(s, atom, 2 * fan_out) for s in exact])
             choices = [linear(x) for x in _choices(term, atom)]
             is_and = (coefficient > 0) == (term.op is not Op.LEAST)
             fan_out *= len(choices)
-            sums = [rest.plus(x.scaled(coefficient)) for x in choices]
+            sums = [remainder.plus(x.scaled(coefficient)) for x in choices]
             return _join(is_and, [self.at_most_zero(s, atom, fan_out) for s in sums])
         return test_of_sum(form, self.window)
 
@@ -212,17 +212,17 @@ class _Splitter:
         return BandTest(text, lo=(Bound(start),), hi=(Bound(start, open=True, after=True),))
 
 
-def exact_sums(term: Expr, coefficient: int, rest: Linear) -> list[Linear]:
+def exact_sums(term: Expr, coefficient: int, remainder: Linear) -> list[Linear]:
     """Sums that are at most 0 exactly where ``coefficient * term + rest`` is.
 
     The term is a decimal that is rounded, or NULL beyond its digits, and the rest a constant; none
     for others.
     """
     settled = ops.before_settling(term)
-    if settled is None or rest.terms:
+    if settled is None or remainder.terms:
         return []
     value, step, most = settled
-    sign, limit = 1 if coefficient > 0 else -1, -rest.constant // abs(coefficient)
+    sign, limit = 1 if coefficient > 0 else -1, -remainder.constant // abs(coefficient)
     form = linear(value)
     ends = {sign: limit} if most is None else {sign: min(limit, most), -sign: most}
     return [

@@ -52,14 +52,14 @@ def find_time_window(
     -------
     low, high : int or None
         Greatest lower and least upper bound on T; None where there is none.
-    rest : list of Expr
+    residual : list of Expr
         Conjuncts that the two bounds do not already say.
     """
     finder = _Finder(linear(left_time), linear(right_time))
     bounds = [(conjunct, finder.bound(conjunct)) for conjunct in conjuncts]
-    rest = [conjunct for conjunct, bound in bounds if bound is None or not bound.exact]
+    residual = [conjunct for conjunct, bound in bounds if bound is None or not bound.exact]
     window = _all_of([bound for _, bound in bounds if bound is not None])
-    return window.low, window.high, rest
+    return window.low, window.high, residual
 
 
 class _Finder:
@@ -91,10 +91,11 @@ class _Finder:
     def _at_most_zero(self, form: Linear) -> _Bound | None:
         for term, coefficient in form.terms:
             if term.op is Op.ABS and len(term.sides) == 2 and coefficient > 0:
-                rest = form.without(term)
+                without_abs = form.without(term)
                 inner = linear(term.args[0])
                 return self._both(
-                    rest.plus(inner.scaled(coefficient)), rest.plus(inner.scaled(-coefficient))
+                    without_abs.plus(inner.scaled(coefficient)),
+                    without_abs.plus(inner.scaled(-coefficient)),
                 )
         form, is_rounded = _without_rounding(form)
         form, least_of_zones = self._in_one_zone(form)
@@ -135,8 +136,8 @@ class _Finder:
             if len(inner.terms) != 1:
                 continue
             ((column, factor),) = inner.terms
-            coefficient, rest = divmod(dict(form.terms).get(column, 0), factor)
-            if coefficient and not rest:
+            coefficient, remainder = divmod(dict(form.terms).get(column, 0), factor)
+            if coefficient and not remainder:
                 least = (least or 0) + _least_shift(time, -coefficient)
                 form = form.plus(inner.scaled(-coefficient))
                 form = form.without(column).plus(Linear(((time, coefficient),), 0))
@@ -151,18 +152,18 @@ def _without_rounding(form: Linear) -> tuple[Linear, bool]:
     is_rounded = False
     while True:
         steps = ((term, step) for term, _ in form.terms if (step := _step(term)))
-        found = next(steps, None)
-        if found is None:
+        quotient = next(steps, None)
+        if quotient is None:
             return form, is_rounded
-        term, (step, low, high) = found
+        term, (step, low, high) = quotient
         coefficient, is_rounded = dict(form.terms)[term], True
-        rest = form.without(term).scaled(step)
+        remainder = form.without(term).scaled(step)
         slack = min(coefficient * low, coefficient * high)
-        form = rest.plus(linear(term.args[0]).scaled(coefficient)).plus(Linear((), slack))
+        form = remainder.plus(linear(term.args[0]).scaled(coefficient)).plus(Linear((), slack))
 
 
 def _step(term: Expr) -> tuple[int, int, int] | None:
-    """What a term divides by, and bounds of ``n * x - t``; None if it is no such quotient."""
+    """The divisor of a quotient ``x = t / n``, and bounds of ``n * x - t``; None for others."""
     if term.op is Op.DIV and term.args[1].is_const and (term.args[1].attr or 0) > 0:
         most = term.args[1].attr - 1
         return term.args[1].attr, -most, most

@@ -142,7 +142,7 @@ class _Widener:
             self.refuse("{} mixes both sides", value)
 
     def extreme_at_most(self, value: Expr, sign: int, high: Expr, may_nan: bool) -> Iterator[Half]:
-        """Bounds of what GREATEST, or the negative of LEAST, is bounded by."""
+        """Bounds of the operands of GREATEST, or of the negated operands of LEAST."""
         if sign > 0 and may_nan:
             self.refuse("{} passes where one of its values is NaN", value)
             return
@@ -165,8 +165,8 @@ class _Widener:
                 continue
             moved: list[Half] = []
             if self.window not in other.sides:
-                rest = _less(high, other, of_other, value.type)
-                moved = list(self.at_most(part, of_part, rest, may_nan))
+                moved_bound = _less(high, other, of_other, value.type)
+                moved = list(self.at_most(part, of_part, moved_bound, may_nan))
             if moved:
                 yield from moved
             elif may_nan:
@@ -188,37 +188,37 @@ class _Widener:
             scale *= constant
         if scale < 0:
             sign, scale = -sign, -scale
-        own = _rounding(value.type)
-        lost = own.tiny * 2.0 ** (2 * spread + 4)
+        rounding = _rounding(value.type)
+        lost = rounding.tiny * 2.0 ** (2 * spread + 4)
         if len(values) == 1 and len(constants) == 1:
             high = _held_back(high, value.type)
             part = _times(high, 1 / scale)
-            slack = _plus(_times(_size(high), own.share / scale), ops.const(lost))
+            slack = _plus(_times(_size(high), rounding.share / scale), ops.const(lost))
             yield from self.at_most(values[0], sign, _plus(part, slack), may_nan)
         elif len(values) != 2 or values[0] is not values[1] or len(constants) > _MOST_FACTORS:
             self.refuse("{} mixes both sides", value)
         elif sign < 0:
             self.refuse("{} is bounded from the other side only", value)
         else:
-            root = self.root(high, scale, own, lost)
+            root = self.root(high, scale, rounding, lost)
             if root is not None:
                 for way in (1, -1):
                     yield from self.at_most(values[0], way, root, may_nan)
 
-    def root(self, high: Expr, scale: float, own: _Rounding, lost: float) -> Expr | None:
-        """Bound of the magnitude of what ``scale`` times the square of which is at most ``high``.
+    def root(self, high: Expr, scale: float, rounding: _Rounding, lost: float) -> Expr | None:
+        """Bound of ``abs(x)`` where ``scale * x * x`` is at most ``high``.
 
-        ``lost`` is what the product may have lost to underflow.
+        ``lost`` is the most that underflow may have taken from the product.
         """
         extra = sqrt(lost) + lost
         if high.is_const:
-            return ops.const(sqrt(max(high.attr, 0.0) / scale) * (1 + own.share) + extra)
+            return ops.const(sqrt(max(high.attr, 0.0) / scale) * (1 + rounding.share) + extra)
         inner = high.args[0] if high.op is Op.CAST and high.args[0].type.is_float else high
         if inner.op is not Op.MUL or inner.args[0] is not inner.args[1]:
             self.refuse("{} is no constant and no square, so that its root is not known", high)
             return None
         theirs = _rounding(inner.type)
-        share = 1 + own.share + theirs.share
+        share = 1 + rounding.share + theirs.share
         size = _size(ops.to_float(inner.args[0]))
         least = sqrt(theirs.tiny) * 2 + extra
         near = _plus(_times(size, share / sqrt(scale)), ops.const(least * (1 + 1 / sqrt(scale))))
@@ -228,16 +228,16 @@ class _Widener:
 
     def cast_at_most(self, value: Expr, sign: int, high: Expr, may_nan: bool) -> Iterator[Half]:
         (inner,) = value.args
-        own = _rounding(value.type)
+        rounding = _rounding(value.type)
         if inner.type.is_float:
             if value.type.kind is Kind.FLOAT32:
                 high = _held_back(high, value.type)
-                slack = _plus(_times(_size(high), own.share), ops.const(own.tiny))
+                slack = _plus(_times(_size(high), rounding.share), ops.const(rounding.tiny))
                 high = _plus(high, slack)
             yield from self.at_most(inner, sign, high, may_nan)
         elif inner.type.is_integral and high.is_const:
             high = _held_back(high, value.type)
-            limit = Fraction(high.attr) + abs(Fraction(high.attr)) * Fraction(own.share)
+            limit = Fraction(high.attr) + abs(Fraction(high.attr)) * Fraction(rounding.share)
             whole = floor(limit * 10**inner.type.scale) + 1
             below = linear(inner).scaled(sign).plus(Linear((), -whole))
             try:
@@ -320,11 +320,11 @@ def _size(value: Expr) -> Expr:
 
 
 def _less(high: Expr, other: Expr, sign: int, dtype: Type) -> Expr:
-    """Upper bound of what a sum has beside ``sign * other``, if the sum is at most ``high``."""
+    """Upper bound of the operand that ``sign * other`` is added to, giving at most ``high``."""
     high, other = _held_back(high, dtype), ops.to_float(other)
-    rest = simplify((ops.sub if sign > 0 else ops.add)(high, other))
+    difference = simplify((ops.sub if sign > 0 else ops.add)(high, other))
     slack = _plus(_times(_size(high), _rounding(dtype).share), _times(_size(other), _DOUBLE.share))
-    return _plus(rest, _plus(slack, ops.const(_DOUBLE.tiny)))
+    return _plus(difference, _plus(slack, ops.const(_DOUBLE.tiny)))
 
 
 def _held_back(high: Expr, dtype: Type) -> Expr:

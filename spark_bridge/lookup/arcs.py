@@ -137,7 +137,7 @@ class Asked:
         UsageError
             There are no arcs, since rows are not found by key.
         """
-        if plan.sought is None:
+        if plan.sought_keys is None:
             if self.partitioning == ARCS:
                 raise UsageError(
                     "partitioning='arcs' sends rows to tasks by their key, and this query looks "
@@ -197,7 +197,7 @@ class ArcOf:
     def __call__(self, columns: Sequence[pa.Array]) -> pa.Array:
         """The arcs of rows, by the columns of the stream that say what is looked up."""
         plan = LookupPlan(self.compiled.query(), self.inner, self.key)
-        side, names = plan.outer, plan.sought_columns
+        side, names = plan.outer, plan.sought_key_columns
         schema = self.compiled.by_side()[side.side]
         arrays = [array.cast(schema.field(n).type) for array, n in zip(columns, names, strict=True)]
         rows = pa.RecordBatch.from_arrays(arrays, names=names)

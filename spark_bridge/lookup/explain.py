@@ -21,10 +21,10 @@ def describe(call: LookupCall, *, extended: bool = False) -> str:
         ("time zone", f"{query.time_zone}, spark.sql.session.timeZone at the time of the call"),
     ]
     lines += _relation(call)
-    if plan.sought is not None:
+    if plan.sought_keys is not None:
         keys = ", ".join(
             f"{inner}.{column} = {one.text(query.names)}"
-            for column, one in zip(plan.key, plan.sought, strict=True)
+            for column, one in zip(plan.key, plan.sought_keys, strict=True)
         )
         lines.append(("path", f"key: pages are found by {keys}"))
     else:

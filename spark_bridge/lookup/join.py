@@ -263,7 +263,7 @@ class LookupCall:
         def arc(*columns: pa.Array) -> pa.Array:
             return arc_of(columns)
 
-        slots = [F.col(f"`{self.rows.slot_of[name]}`") for name in self.plan.sought_columns]
+        slots = [F.col(f"`{self.rows.slot_of[name]}`") for name in self.plan.sought_key_columns]
         return moved.repartitionById(lanes, computed(arc, "int", slots))
 
 

@@ -207,7 +207,7 @@ def _order(
 
     def is_sought(column: str) -> bool:
         try:
-            return LookupPlan(query, name, (column,)).sought is not None
+            return LookupPlan(query, name, (column,)).sought_keys is not None
         except QueryError:
             return False  # compared with a value of another type, as a condition like others
 

@@ -250,7 +250,7 @@ class LookupJoin(RelationJoin):
             yield from self._give()
 
     def _seals_of(self, ids: np.ndarray) -> np.ndarray:
-        return sought_seals(self.plan, self._rows.rows(ids, self.plan.sought_columns))
+        return sought_seals(self.plan, self._rows.rows(ids, self.plan.sought_key_columns))
 
     def _drop_others(self, known: Seals, hashes: np.ndarray, seals: np.ndarray) -> None:
         """Forget what is kept of hashes, if it is of other keys than those that are looked up."""
@@ -263,7 +263,7 @@ class LookupJoin(RelationJoin):
         version, columns, sought = self.version, self._inner_columns, request.sought
         if not version.asks_keys:
             return request, self._reader.submit(version.read, request.pages, columns, sought)
-        rows = self._rows.rows(request.ids, self.plan.sought_columns)
+        rows = self._rows.rows(request.ids, self.plan.sought_key_columns)
         keys = sought_keys(self.plan, rows, request.group)
         return request, self._reader.submit(version.read_keys, request.pages, columns, sought, keys)
 

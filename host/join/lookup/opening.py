@@ -34,5 +34,5 @@ def open_lookup(
     UsageError
         The memory is too small.
     """
-    path = ScanJoin if plan.sought is None else LookupJoin
+    path = ScanJoin if plan.sought_keys is None else LookupJoin
     return path(plan, schema, relation, devices, options, latency=latency)

@@ -42,11 +42,11 @@ def sought_hashes(
 
 def has_own_hashes(plan: LookupPlan, key_hash: KeyHash) -> bool:
     """Whether each key that may be sought has a hash of its own, as one number of 64 bits has."""
-    if plan.sought is None or len(plan.sought) != 1 or not key_hash.is_one_to_one:
+    if plan.sought_keys is None or len(plan.sought_keys) != 1 or not key_hash.is_one_to_one:
         return False
-    value = plan.sought[0].value.type
+    value = plan.sought_keys[0].value.type
     is_word = value.is_integral and fits_int64(value.lo, value.hi)
-    return (is_word and not plan.sought[0].constant) or value.is_float
+    return (is_word and not plan.sought_keys[0].constant) or value.is_float
 
 
 def sought_seals(plan: LookupPlan, rows: pa.Table | pa.RecordBatch) -> np.ndarray:
@@ -86,11 +86,11 @@ def sought_keys(
 
 def _keys(plan: LookupPlan, rows: pa.Table | pa.RecordBatch) -> list[Vector]:
     """The key that each row looks up, by its columns."""
-    assert plan.sought is not None, "the scan path has a join of its own"
+    assert plan.sought_keys is not None, "the scan path has a join of its own"
     side = plan.outer
-    loaded = load(rows, plan.sought_columns, plan.query.scale_of(side.side), side.alias)
+    loaded = load(rows, plan.sought_key_columns, plan.query.scale_of(side.side), side.alias)
     columns = {(side.side, name): vector for name, vector in loaded.items()}
-    return [_key_values(one, columns, rows.num_rows) for one in plan.sought]
+    return [_key_values(one, columns, rows.num_rows) for one in plan.sought_keys]
 
 
 def _key_values(sought: SoughtKey, columns: Columns, rows: int) -> Vector:

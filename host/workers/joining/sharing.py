@@ -60,7 +60,7 @@ def key_hashes(
     ----------
     columns : mapping of (side, name) to Vector
     """
-    return hash_keys(evaluate_all(keys.of(side), columns, rows), rows)
+    return hash_keys(evaluate_all(keys.side_keys(side), columns, rows), rows)
 
 
 def cells_of(

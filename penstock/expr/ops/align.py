@@ -41,7 +41,7 @@ def float_of(expr: Expr) -> float:
     return float(expr.attr)
 
 
-def align(args: Sequence[Expr], what: str, *, as_written: bool = False) -> list[Expr]:
+def align(args: Sequence[Expr], operation: str, *, as_written: bool = False) -> list[Expr]:
     """Bring operands to one kind, scale and unit so that their values compare directly.
 
     ``as_written`` counts the digits of a constant integer beside a decimal, not those of its type.
@@ -51,7 +51,7 @@ def align(args: Sequence[Expr], what: str, *, as_written: bool = False) -> list[
         return list(args)
     convert = _conversion(known, as_written)
     if convert is None:
-        raise _unlike([a.type for a in args], what)
+        raise _unlike([a.type for a in args], operation)
     if len(known) == len(args):
         return [convert(a) for a in args]
     dtype = convert(known[0]).type
@@ -59,7 +59,7 @@ def align(args: Sequence[Expr], what: str, *, as_written: bool = False) -> list[
 
 
 def choice_type(values: Sequence[Expr], aligned: Sequence[Expr]) -> Type:
-    """The type of a choice of values, from what :func:`align` makes of them."""
+    """The type of CASE and its kin, from its values and from the same values once aligned."""
     is_decimal = aligned[0].type.kind is Kind.DECIMAL
     return common_type(values) if is_decimal else aligned[0].type
 
@@ -82,7 +82,7 @@ def _conversion(values: Sequence[Expr], as_written: bool) -> Callable[[Expr], Ex
     return None
 
 
-def _unlike(types: Sequence[Type], what: str) -> ExprTypeError:
+def _unlike(types: Sequence[Type], operation: str) -> ExprTypeError:
     kinds = {dtype.kind for dtype in types}
     names = " and ".join(dict.fromkeys(map(str, types)))
     hint = ""
@@ -93,4 +93,4 @@ def _unlike(types: Sequence[Type], what: str) -> ExprTypeError:
         )
     elif kinds & TEXTUAL:
         hint = "; compare text with text, or CAST one side"
-    return ExprTypeError(f"{what} of {names} has no meaning{hint}")
+    return ExprTypeError(f"{operation} of {names} has no meaning{hint}")

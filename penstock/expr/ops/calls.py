@@ -1,4 +1,4 @@
-"""Functions of floats, and the choices around those that have no value for some of them."""
+"""Calls of functions of floats, with a CASE around each function that is not total."""
 
 from __future__ import annotations
 

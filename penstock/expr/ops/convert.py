@@ -76,5 +76,9 @@ def _moved(time: Expr, kind: Kind, by_s: int) -> Expr:
 
 
 def _zoned(op: Op, args: tuple[Expr, ...], kind: Kind, zone: Zone, special: bool) -> Expr:
-    made = typed(op, args, Type(kind, unit=args[0].type.unit), (zone.name, special))
-    return const(evaluate(made), made.type) if all(arg.is_const for arg in args) else made
+    converted = typed(op, args, Type(kind, unit=args[0].type.unit), (zone.name, special))
+    return (
+        const(evaluate(converted), converted.type)
+        if all(arg.is_const for arg in args)
+        else converted
+    )

@@ -50,7 +50,7 @@ def spark_bits(expr: Expr) -> int | None:
 
 
 def digits_of(expr: Expr, *, as_written: bool = False) -> int:
-    """Digits of an integer or decimal; ``as_written`` counts those of a constant integer."""
+    """Digits of an integer or decimal; ``as_written`` counts the digits of a constant itself."""
     needed = expr.type.precision
     if expr.type.kind is Kind.DECIMAL or (expr.is_const and as_written):
         return needed
@@ -69,7 +69,7 @@ def _bits_of(expr: Expr) -> int:
 
 
 def exact_pair(a: Expr, b: Expr) -> tuple[Expr, Expr] | None:
-    """Two numbers, one of them a decimal and none a float; NULL gets the type of the other."""
+    """Both operands if one is a decimal and none a float; NULL takes the other's type."""
     kinds = {a.type.kind, b.type.kind}
     if Kind.DECIMAL not in kinds or not kinds <= EXACT | {Kind.NULL}:
         return None
@@ -78,7 +78,7 @@ def exact_pair(a: Expr, b: Expr) -> tuple[Expr, Expr] | None:
 
 
 def common_type(values: Sequence[Expr], *, as_written: bool = False) -> Type:
-    """The type of a choice of numbers, some of them decimals; digits before the point come first.
+    """The common type of numbers and decimals; it keeps digits before the point first.
 
     Where a value has more digits than Spark allows, the type has no limit of digits.
     """
@@ -103,7 +103,7 @@ def rescale(expr: Expr, scale: int) -> Expr:
 
 
 def in_type(expr: Expr, to: Type) -> Expr:
-    """Cast a number to the :func:`common_type` of several of which it is one."""
+    """Cast a number to the :func:`common_type` that it has with others."""
     if expr.type.scale > to.scale:
         return settled(expr, to.digits, to.scale)
     return rescale(expr, to.scale)
@@ -160,8 +160,8 @@ def whole_quotient(a: Expr, b: Expr) -> Expr:
 def settled(exact: Expr, digits: int, scale: int) -> Expr:
     """A decimal rounded HALF_UP to a scale; NULL where it needs more digits."""
     step = 10 ** (exact.type.scale - scale)
-    made = fitting(exact if step == 1 else _ratio(exact, const(1), 1, step, scale), digits)
-    return const(evaluate(made), made.type) if exact.is_const else made
+    rounded = fitting(exact if step == 1 else _ratio(exact, const(1), 1, step, scale), digits)
+    return const(evaluate(rounded), rounded.type) if exact.is_const else rounded
 
 
 def before_settling(expr: Expr) -> tuple[Expr, int, int | None] | None:

@@ -73,8 +73,8 @@ def raw_factor(source: Type, target: Type) -> int | None:
     if source.unit or target.unit:
         if not (source.unit and target.unit):
             return None
-        factor, rest = divmod(UNIT_NS[source.unit], UNIT_NS[target.unit])
-        return None if rest else factor
+        factor, remainder = divmod(UNIT_NS[source.unit], UNIT_NS[target.unit])
+        return None if remainder else factor
     return 10 ** (target.scale - source.scale) if target.scale >= source.scale else None
 
 

@@ -25,7 +25,7 @@ _TYPES = {
 def const(value: object, dtype: Type | None = None) -> Expr:
     """A constant; ``None`` is NULL. ``dtype`` is needed for decimals and times only."""
     if dtype is None:
-        dtype = next((t for of, t in _TYPES.items() if isinstance(value, of)), None)
+        dtype = next((t for python, t in _TYPES.items() if isinstance(value, python)), None)
     if dtype is None:
         raise ExprTypeError(f"a constant cannot be a {type(value).__name__}")
     if dtype.is_integral and isinstance(value, int):

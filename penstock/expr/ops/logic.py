@@ -112,16 +112,16 @@ MAX_RANGES = 64
 
 
 def is_in(value: Expr, options: Sequence[Expr]) -> Expr:
-    """``value IN (options)`` for constants: TRUE where it equals one of them."""
+    """``value IN (options)`` for constants: TRUE where the value equals an option."""
     groups: dict[tuple, list[Expr]] = {}
-    others = []
+    comparisons = []
     for option in options:
         if option.is_const and option.attr is not None and option.type.kind is not Kind.BOOL:
             kind = (option.type.kind, option.type.scale, option.type.unit)
             groups.setdefault(kind, []).append(option)
         else:
-            others.append(eq(value, option))
-    return or_(*(_one_of(value, group) for group in groups.values()), *others)
+            comparisons.append(eq(value, option))
+    return or_(*(_one_of(value, group) for group in groups.values()), *comparisons)
 
 
 def _one_of(value: Expr, options: Sequence[Expr]) -> Expr:
@@ -151,13 +151,13 @@ def in_members(value: Expr, members: Members) -> Expr:
 
 def _ranges(values: Iterable[int]) -> list[tuple[int, int]]:
     """Group ascending integers into ranges without gaps, both ends included."""
-    found: list[tuple[int, int]] = []
+    ranges: list[tuple[int, int]] = []
     for value in values:
-        if found and found[-1][1] + 1 == value:
-            found[-1] = (found[-1][0], value)
+        if ranges and ranges[-1][1] + 1 == value:
+            ranges[-1] = (ranges[-1][0], value)
         else:
-            found.append((value, value))
-    return found
+            ranges.append((value, value))
+    return ranges
 
 
 def _between(value: Expr, low: int, high: int) -> Expr:

@@ -29,7 +29,7 @@ _OF_ONE_FAMILY = {
 _MOST_PLACES = 63
 
 
-def check_operands(op: Op, args: Sequence[Expr], own: Type, function: str | None = None) -> None:
+def check_operands(op: Op, args: Sequence[Expr], result: Type, function: str | None = None) -> None:
     """Refuse an operation on operands that it does not take.
 
     Integers of every kind, scale and unit are integers here, since rewrites move between them.
@@ -39,7 +39,7 @@ def check_operands(op: Op, args: Sequence[Expr], own: Type, function: str | None
     op : Op
         Of a node with operands.
     args : sequence of Expr
-    own : Type
+    result : Type
         The node's claimed type.
     function : str, optional
         Of FUNCTION: which one.
@@ -48,28 +48,30 @@ def check_operands(op: Op, args: Sequence[Expr], own: Type, function: str | None
     ------
     ExprTypeError
         The operation does not take these operands, gives another kind of value, or values outside
-        the bounds of ``own``.
+        the bounds of ``result``.
     """
     families = [_family(a.type) for a in args]
     is_call = op is Op.FUNCTION
-    if not (_calls(function, families, own) if is_call else _takes(op, families, _family(own))):
+    if not (
+        _calls(function, families, result) if is_call else _takes(op, families, _family(result))
+    ):
         shown = ", ".join(str(a.type) for a in args)
-        raise ExprTypeError(f"`{op.value}` does not give {own} of {shown or 'no operands'}")
+        raise ExprTypeError(f"`{op.value}` does not give {result} of {shown or 'no operands'}")
     if op in (Op.SHL, Op.SHR) and not 0 <= args[1].type.lo <= args[1].type.hi <= _MOST_PLACES:
         raise ExprTypeError(f"`{op.value}` shifts by 0 to {_MOST_PLACES}, not by {args[1].type}")
-    inferred = typed(op, args, own).type
-    if inferred.is_integral and not own.lo <= inferred.lo <= inferred.hi <= own.hi:
+    inferred = typed(op, args, result).type
+    if inferred.is_integral and not result.lo <= inferred.lo <= inferred.hi <= result.hi:
         raise ExprTypeError(
-            f"`{op.value}` gives {inferred.lo}..{inferred.hi}, not {own.lo}..{own.hi}"
+            f"`{op.value}` gives {inferred.lo}..{inferred.hi}, not {result.lo}..{result.hi}"
         )
 
 
-def _calls(function: str | None, args: list[str], own: Type) -> bool:
-    found = FUNCTIONS.get(function or "")
+def _calls(function: str | None, args: list[str], result: Type) -> bool:
+    signature = FUNCTIONS.get(function or "")
     return (
-        found is not None
-        and args == [Kind.FLOAT64.value] * found.arity
-        and _family(own) == _family(found.type)
+        signature is not None
+        and args == [Kind.FLOAT64.value] * signature.arity
+        and _family(result) == _family(signature.type)
     )
 
 
@@ -77,16 +79,16 @@ def _family(dtype: Type) -> str:
     return "integer" if dtype.is_integral else dtype.kind.value
 
 
-def _takes(op: Op, args: list[str], own: str) -> bool:
+def _takes(op: Op, args: list[str], result: str) -> bool:
     if op in _OF_ONE_FAMILY:
         families, least, most = _OF_ONE_FAMILY[op]
-        return own in families and least <= len(args) <= most and set(args) == {own}
+        return result in families and least <= len(args) <= most and set(args) == {result}
     if op is Op.CAST:
-        return own in _NUMBERS and len(args) == 1 and args[0] in (*_NUMBERS, _CONDITION)
+        return result in _NUMBERS and len(args) == 1 and args[0] in (*_NUMBERS, _CONDITION)
     if op is Op.CASE:
         conditions, values = set(args[:-1:2]), {*args[1::2], args[-1]}
-        return len(args) % 2 == 1 and conditions == {_CONDITION} and values == {own}
-    if own != _CONDITION:
+        return len(args) % 2 == 1 and conditions == {_CONDITION} and values == {result}
+    if result != _CONDITION:
         return False
     if op in (Op.IS_NULL, Op.IN):
         return len(args) == 1

@@ -32,10 +32,10 @@ def remake(expr: Expr, args: Sequence[Expr]) -> Expr:
     if expr.op is Op.CAST and keeps_raw(expr.args[0].type, like):
         # The CAST never overflows, so its bounds check nothing: they follow the operand's.
         like = like.within(args[0].type.lo, args[0].type.hi)
-    made = typed(expr.op, args, like, expr.attr)
+    rebuilt = typed(expr.op, args, like, expr.attr)
     if not expr.type.nullable and is_nullable(expr.op, expr.args):
-        return _without_null(made)  # as rewrites have declared it
-    return made
+        return _without_null(rebuilt)  # as rewrites have declared it
+    return rebuilt
 
 
 def two_valued(expr: Expr, args: Sequence[Expr]) -> Expr:
