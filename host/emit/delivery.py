@@ -22,8 +22,8 @@ from ..execute.pairs import Pairs
 from ..rows.gather import take_values
 from ..rows.picked import Nobody, Picked
 from ..rows.sides import Arrival
-from ..windows.preserved import Closed, Preserved
-from ..windows.probe import Step, Watermarks
+from ..windows.preserved import ClosedRows, Preserved
+from ..windows.probe import Watermarks, WindowStep
 from ..windows.run import Snapshot
 from .making import Making
 from .output import Rows, joined
@@ -65,7 +65,7 @@ class Delivery(ABC):
         return 0
 
     @abstractmethod
-    def begin(self, batch: int, step: Step, watermarks: Watermarks) -> Closing | None:
+    def begin(self, batch: int, step: WindowStep, watermarks: Watermarks) -> Closing | None:
         """Begin a batch, before its orders; return a callable that gives the rows after its end."""
 
     @abstractmethod
@@ -132,7 +132,7 @@ class PairDelivery(RowDelivery):
     def nbytes(self) -> int:
         return sum(own.nbytes for own in self._preserved.values())
 
-    def begin(self, batch: int, step: Step, watermarks: Watermarks) -> Closing | None:
+    def begin(self, batch: int, step: WindowStep, watermarks: Watermarks) -> Closing | None:
         for arrival in step.entered:
             if arrival.side in self._preserved:
                 self._preserved[arrival.side].add(arrival)
@@ -169,7 +169,7 @@ class PairDelivery(RowDelivery):
                 positions = own.positions - probe.window.first
                 self._preserved[probe.window_side].matched(probe.window.ids[positions])
 
-    def _close(self, alone: list[Arrival], closed: Mapping[str, Closed]) -> list[Rows]:
+    def _close(self, alone: list[Arrival], closed: Mapping[str, ClosedRows]) -> list[Rows]:
         """Make rows of tuples in no pair, by the moment when they closed, then by arrival."""
         found = [rows for a in alone for rows in self.alone(a)]
         parts, moments = [], []
@@ -199,7 +199,7 @@ class ExistenceDelivery(RowDelivery):
         self._wanted = plan.query.kind is JoinKind.SEMI
         self._found: dict[int, np.ndarray] = {}
 
-    def begin(self, batch: int, step: Step, watermarks: Watermarks) -> Closing | None:
+    def begin(self, batch: int, step: WindowStep, watermarks: Watermarks) -> Closing | None:
         alone = [] if self._wanted else [a for a in step.timeless if a.side == self._side]
         if not step.probing and not alone:
             return None

@@ -22,7 +22,7 @@ from ..device.base import Folds
 from ..device.merge import Merged
 from ..execute.chunk import Chunk
 from ..rows.sides import Arrival
-from ..windows.probe import Step, Watermarks
+from ..windows.probe import Watermarks, WindowStep
 from ..windows.run import Snapshot
 from .delivery import Closing as AfterBatch
 from .delivery import Delivery
@@ -100,7 +100,7 @@ class FoldDelivery(Delivery):
     def nbytes(self) -> int:
         return sum(part.nbytes for part in self._open)
 
-    def begin(self, batch: int, step: Step, watermarks: Watermarks) -> AfterBatch | None:
+    def begin(self, batch: int, step: WindowStep, watermarks: Watermarks) -> AfterBatch | None:
         (probing,) = step.probing or (None,)
         limit = self._limit_of(probing, watermarks)
         if probing is None and limit == self._limit:

@@ -11,7 +11,7 @@ import pyarrow as pa
 from penstock.plan.plan import JoinPlan, Output
 
 from ..execute.lane import Chunk
-from ..windows.probe import Step, Watermarks
+from ..windows.probe import Watermarks, WindowStep
 from .delivery import Closing as AfterBatch
 from .delivery import Delivery, ExistenceDelivery, PairDelivery
 from .folding import FoldDelivery
@@ -51,7 +51,7 @@ class GroupDelivery(Delivery):
     def nbytes(self) -> int:
         return self._groups.nbytes
 
-    def begin(self, batch: int, step: Step, watermarks: Watermarks) -> AfterBatch | None:
+    def begin(self, batch: int, step: WindowStep, watermarks: Watermarks) -> AfterBatch | None:
         limit = self._closing.limit(watermarks)
         if limit == self._limit:
             return None

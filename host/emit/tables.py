@@ -16,7 +16,7 @@ from ..execute.chunk import Chunk
 from ..execute.pairs import Pairs, joined
 from ..rows.picked import Nobody, Picked
 from ..rows.sides import Arrival
-from ..windows.probe import Probe, Step, Watermarks
+from ..windows.probe import Probe, Watermarks, WindowStep
 from ..windows.run import Snapshot
 from .delivery import NO_NUMBERS, Closing, Delivery, ExistenceDelivery, RowDelivery
 from .folding import FoldDelivery
@@ -57,7 +57,7 @@ class TablePairs(RowDelivery):
         #: By preserved side, which of its tuples are in a pair.
         self.matched: dict[str, np.ndarray] = {}
 
-    def begin(self, batch: int, step: Step, watermarks: Watermarks) -> Closing:
+    def begin(self, batch: int, step: WindowStep, watermarks: Watermarks) -> Closing:
         self._preserved = {a.side: a for a in step.entered}
         self.matched = {side: np.zeros(len(a.ids), bool) for side, a in self._preserved.items()}
         return partial(self._close, step.timeless)
@@ -124,7 +124,7 @@ class OrderedPairs(TablePairs):
         self._waiting_rows: list[tuple[np.ndarray, ...]] = []
         self._bases: dict[str, pa.RecordBatch | pa.Table] = {}
 
-    def begin(self, batch: int, step: Step, watermarks: Watermarks) -> Closing:
+    def begin(self, batch: int, step: WindowStep, watermarks: Watermarks) -> Closing:
         self._timeless = step.timeless
         return super().begin(batch, step, watermarks)
 
@@ -197,7 +197,7 @@ class TableGroups(Delivery):
     def schema(self) -> pa.Schema:
         return self._groups.select.schema
 
-    def begin(self, batch: int, step: Step, watermarks: Watermarks) -> Closing | None:
+    def begin(self, batch: int, step: WindowStep, watermarks: Watermarks) -> Closing | None:
         return partial(self._close, self._pairs.begin(batch, step, watermarks))
 
     def rows(self, chunk: Chunk) -> list[Making]:

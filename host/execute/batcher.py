@@ -3,8 +3,8 @@
 A batch takes 60 % of the waiting tuples at once; then half the latency target passes before the
 next, so that batches stay large under load and a tuple that comes alone is not kept waiting. Tuples
 that one batch left behind are always part of the next. This holds while lanes are busy. If they are
-idle, a batch takes all that waits and the next one may follow soon: a longer pause would only save
-the host the cost of a batch. Time is an argument: nothing here reads a clock.
+idle, a batch takes all waiting tuples and the next one may follow soon: a longer pause would only
+save the host the cost of a batch. Time is an argument: nothing here reads a clock.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import math
 
 #: Part of the waiting tuples that a batch takes.
 AT_ONCE = 0.6
-#: Pause between two batches as a share of the latency target; its least while lanes are idle.
+#: Pause between two batches, as a share of the latency target; the least one while lanes are idle.
 WAIT, IDLE_WAIT = 0.5, 0.1
 #: Length of the pause after a batch, in multiples of the time that letting it in took: a busy host
 #: makes larger batches.

@@ -54,10 +54,10 @@ class Budget:
 
     def parts(self) -> Counter[str]:
         """Return the bytes of each part."""
-        found = Counter(dict(self._used))
+        by_part = Counter(dict(self._used))
         for part, count in self._watched:
-            found[part] += count()
-        return found
+            by_part[part] += count()
+        return by_part
 
     def watch(self, part: str, count: Callable[[], int]) -> None:
         """Count a part's further bytes by calling ``count``, which must need no lock."""
@@ -86,7 +86,7 @@ class Budget:
         return self.limit is not None and self.parts()[RESULTS] > RESULTS_SHARE * self.limit
 
     def fits(self, count: int) -> bool:
-        """Whether ``count`` more bytes of rows would stay within their part of the limit."""
+        """Whether ``count`` more bytes of rows would stay within the limit."""
         if self.limit is None:
             return True
         if self.tasks_wait and not self.rows_gather:
@@ -111,7 +111,7 @@ class Budget:
         began = time.monotonic()
         if self.bells.wait_for(lambda: self.fits(count), timeout_s, LOOK_S):
             return
-        parts = ", ".join(f"{what} {size:,}" for what, size in self.parts().items())
+        parts = ", ".join(f"{part} {size:,}" for part, size in self.parts().items())
         raise OverloadError(
             f"{count:,} more bytes would exceed the memory budget of {self.limit:,} bytes, of "
             f"which {RESULTS_SHARE:.0%} are kept for results, and there was no room for "

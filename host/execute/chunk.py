@@ -28,17 +28,17 @@ class Chunk:
     pairs : tuple of Pairs
         Per device task.
     rows : tuple of ndarray
-        Per device task: the tuples of the probe that its folds are of, each once.
+        Per device task: the probe's tuples with folds, each once.
     results : tuple of Result
-    rest : tuple of Order
-        Orders for the rest of the work, if the device ran out of room for results.
+    remaining : tuple of Order
+        Orders for the work left over, if the device ran out of room for results.
     """
 
     order: Order
     pairs: tuple[Pairs, ...]
     rows: tuple[np.ndarray, ...]
     results: tuple[Result, ...]
-    rest: tuple[Order, ...]
+    remaining: tuple[Order, ...]
 
 
 @dataclass(eq=False)
@@ -59,23 +59,23 @@ def chunk_of(order: Order, parts: Sequence[TaskPart]) -> Chunk:
     DeviceError
         A task failed, or its result cannot be right.
     """
-    pairs, rows_of, results, rest = [], [], [], []
+    pairs, rows_of, results, remaining = [], [], [], []
     for part in parts:
         result = part.future.result(0)
         by = part.span.low - part.span.offset
         pairs.append(_pairs(order, part, result, by))
-        own = part.piece.rows
+        tuples = part.piece.rows
         if part.mode is not Mode.PAIRS:
-            own, folds = order.bound.folds(own, _folds(part, result, by), by)
+            tuples, folds = order.bound.folds(tuples, _folds(part, result, by), by)
             result = replace(result, folds=folds)
-        rows_of.append(own)
+        rows_of.append(tuples)
         results.append(result)
         if result.pause is not None:
             at = result.pause
             pause = type(at)(at.i0, at.i1, at.p + by)
             left = part.piece.rest(pause)
-            rest += [Order(order.batch, order.bound, piece) for piece in reversed(left)]
-    return Chunk(order, tuple(pairs), tuple(rows_of), tuple(results), tuple(rest))
+            remaining += [Order(order.batch, order.bound, piece) for piece in reversed(left)]
+    return Chunk(order, tuple(pairs), tuple(rows_of), tuple(results), tuple(remaining))
 
 
 def _pairs(order: Order, part: TaskPart, result: Result, by: int) -> Pairs:
@@ -115,12 +115,12 @@ def _impossible(problem: str) -> DeviceError:
 
 @kept()
 def _first_impossible(i, j, by, start, end):
-    """Return the first pair of no tuple, or outside the range of its tuple; -1 if there is none."""
+    """Return the first pair with an unknown tuple or outside its tuple's range; -1 without one."""
     for k in range(len(i)):
-        own = i[k]
-        if own < 0 or own >= len(start):
+        row = i[k]
+        if row < 0 or row >= len(start):
             return k
         place = np.int64(j[k]) + by
-        if place < start[own] or place >= end[own]:
+        if place < start[row] or place >= end[row]:
             return k
     return -1

@@ -106,13 +106,13 @@ class Dispatcher:
 
     def done(self, lane: int, order: Order) -> tuple[bool, list[Instruction]]:
         """Note that an order succeeded; return whether to publish it, and instructions."""
-        own = self._lanes[lane]
-        if order in own.hung:
+        state = self._lanes[lane]
+        if order in state.hung:
             # The task that hung has ended: the lane may serve again.
             self._recovered(lane, order)
         else:
-            own.started.remove(order)
-        own.in_a_row = 0
+            state.started.remove(order)
+        state.in_a_row = 0
         first = self._open.pop(order, None) is not None
         if first:
             self._withdraw(order)
@@ -122,20 +122,20 @@ class Dispatcher:
         self, lane: int, order: Order, error: Exception, *, hung: bool = False
     ) -> list[Instruction]:
         """Note that an order failed; if it ``hung`` (did not end in time), park its lane."""
-        own = self._lanes[lane]
+        state = self._lanes[lane]
         self.failures[self.names[lane]] += 1
-        if order in own.hung:
+        if order in state.hung:
             self._recovered(lane, order)
             return self._starts()
-        own.started.remove(order)
-        own.in_a_row += 1
+        state.started.remove(order)
+        state.in_a_row += 1
         if hung:
-            own.hung.add(order)
-        if hung or own.in_a_row >= self.most_failures:
-            own.parked = True
-        moved = list(own.queue) if own.parked else []
-        if own.parked:
-            own.queue.clear()
+            state.hung.add(order)
+        if hung or state.in_a_row >= self.most_failures:
+            state.parked = True
+        moved = list(state.queue) if state.parked else []
+        if state.parked:
+            state.queue.clear()
         tried = self._open.get(order)
         if tried is not None:
             tried.add(lane)
@@ -148,10 +148,10 @@ class Dispatcher:
         return [GiveUp(order, self._error) for order in lost]
 
     def _recovered(self, lane: int, order: Order) -> None:
-        own = self._lanes[lane]
-        own.hung.discard(order)
-        if not own.hung and own.in_a_row < self.most_failures:
-            own.parked = False
+        state = self._lanes[lane]
+        state.hung.discard(order)
+        if not state.hung and state.in_a_row < self.most_failures:
+            state.parked = False
 
     def _assign(self, order: Order) -> bool:
         """Queue an order; return whether there is a lane for it."""
@@ -177,10 +177,10 @@ class Dispatcher:
                 lane.queue.remove(order)
 
     def _starts(self) -> list[Instruction]:
-        found: list[Instruction] = []
+        starts: list[Instruction] = []
         for k, lane in enumerate(self._lanes):
             while lane.queue and not lane.parked and len(lane.started) < self.depth:
                 order = lane.queue.popleft()
                 lane.started.append(order)
-                found.append(Start(k, order))
-        return found
+                starts.append(Start(k, order))
+        return starts

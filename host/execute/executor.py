@@ -10,7 +10,7 @@ from ..device.base import Device
 from ..metrics.report import LaneReport
 from .chunk import Chunk
 from .dispatcher import Dispatcher, GiveUp, Instruction
-from .lane import Lane
+from .lane import LaneRunner
 from .memory import DeviceMemory
 from .order import Order
 from .policy import POLICIES
@@ -25,10 +25,10 @@ HERE_EVALUATIONS = 1 << 22
 class Receiver(Protocol):
     """The owner of the orders, to which their chunks are given."""
 
-    def given(self, lane: str, chunk: Chunk) -> None:
+    def receive(self, lane: str, chunk: Chunk) -> None:
         """Take the chunk of an order: once per order, from any thread, without the lock.
 
-        The receiver adds the orders of the chunk's ``rest``.
+        The receiver adds the chunk's ``remaining`` orders.
         """
 
     def moved(self) -> None:
@@ -44,11 +44,11 @@ class Executor:
     Parameters
     ----------
     memories : sequence of DeviceMemory
-        Of the devices, at least one; each brings ``device.lanes`` lanes.
+        One per device, at least one; each brings ``device.lanes`` lanes.
     room : Room
         For the results of tasks.
     driver : callable, optional
-        As for :class:`~penstock.host.execute.lane.Lane`.
+        As for :class:`~penstock.host.execute.lane.LaneRunner`.
 
     Attributes
     ----------
@@ -77,7 +77,7 @@ class Executor:
             most_failures=running.most_failures,
         )
         self.lanes = [
-            Lane(
+            LaneRunner(
                 name,
                 memory,
                 self._done(n),
@@ -89,7 +89,7 @@ class Executor:
             )
             for n, (name, memory) in enumerate(zip(names, places, strict=True))
         ]
-        self._here = next((lane for lane in self.lanes if lane.memory.device.runs_here), None)
+        self._local_lane = next((lane for lane in self.lanes if lane.memory.device.runs_here), None)
 
     def add(self, orders: Sequence[Order]) -> None:
         """Begin orders; return at once."""
@@ -102,11 +102,11 @@ class Executor:
         ``loads`` says whether this thread waits for the result, so that the program may be loaded
         first, which can take long; ``times`` by how much the order may be larger than a small one.
         """
-        if self._here is None or order.evaluations > times * HERE_EVALUATIONS:
+        if self._local_lane is None or order.evaluations > times * HERE_EVALUATIONS:
             return False
-        chunk = self._here.run_here(order, loads=loads, times=times)
+        chunk = self._local_lane.run_here(order, loads=loads, times=times)
         if chunk is not None:
-            self._receiver.given(self._here.name, chunk)
+            self._receiver.receive(self._local_lane.name, chunk)
         return chunk is not None
 
     def lane_reports(self) -> tuple[LaneReport, ...]:
@@ -145,7 +145,7 @@ class Executor:
                     self._receiver.moved()  # the lane is free again
                     return
             try:
-                self._receiver.given(self.dispatcher.names[lane], chunk)
+                self._receiver.receive(self.dispatcher.names[lane], chunk)
             except Exception as error:  # must reach the caller, not end the lane's thread
                 self._receiver.fail(error)
 

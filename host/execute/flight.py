@@ -1,4 +1,4 @@
-"""Flights: orders whose tasks a device is running."""
+"""Flights: orders whose tasks run on a device."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..device.base import Result
 from .chunk import TaskPart
 from .memory import Lease
 from .order import Order
-from .room import Taken
+from .room import TaskRoom
 
 
 @dataclass(eq=False)
@@ -21,7 +21,7 @@ class Flight:
     order: Order
     number: int
     lease: Lease | None
-    taken: Taken
+    task_room: TaskRoom
     parts: list[TaskPart]
     deadline: float
     submitted: float

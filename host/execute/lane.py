@@ -28,20 +28,20 @@ from .flight import Flight, when_over
 from .memory import DeviceMemory, Lease
 from .order import Order
 from .ring import RingSpan
-from .room import NONE, Room, Taken
+from .room import NO_ROOM, Room, TaskRoom
 from .trace import Trace
 
 #: Most pairs of a task that runs in the stream's own thread, which has other work.
 HERE_PAIRS = 1 << 14
 
 
-class Lane:
+class LaneRunner:
     """Runs orders on one lane of a device.
 
     Parameters
     ----------
     memory : DeviceMemory
-        Of the lane's device; lanes of one device share it.
+        Memory of the lane's device; lanes of one device share it.
     on_done : callable
         Called with a Chunk, from the lane's thread.
     on_failed : callable
@@ -82,7 +82,7 @@ class Lane:
         self._closing = False
         self._flights: list[Flight] = []
         #: An order that waits for room, and when it was started.
-        self._asked: tuple[Order, float] | None = None
+        self._next: tuple[Order, float] | None = None
         self._driver = driver
         self._thread: threading.Thread | None = None
 
@@ -125,8 +125,8 @@ class Lane:
             )
 
     def turn(self) -> None:
-        """Begin and finish all orders that can be, for a caller that drives the lane."""
-        while self._begins():
+        """Begin each order that has room, and finish each that has ended, for a driving caller."""
+        while self._begin_next():
             pass
         for flight in list(self._flights):
             if flight.over():
@@ -136,20 +136,20 @@ class Lane:
                 self._flights.remove(flight)
                 self._lose(flight)
 
-    def _begins(self) -> bool:
-        """Begin the next order, if there is one with room; return whether there was."""
-        if self._asked is None and not self._inbox:
+    def _begin_next(self) -> bool:
+        """Begin the next order if there is room for it; return whether one was begun."""
+        if self._next is None and not self._inbox:
             return False
         with self._wake:
-            if self._asked is None and self._inbox:
-                self._asked = self._inbox.popleft()
+            if self._next is None and self._inbox:
+                self._next = self._inbox.popleft()
             if self._closing:
-                self._asked = None
-        asked = self._asked
-        if asked is None or (taken := self._taken(asked[0])) is None:
+                self._next = None
+        waiting = self._next
+        if waiting is None or (task_room := self._take_room(waiting[0])) is None:
             return False
-        self._asked = None
-        if (flight := self._started(*asked, taken)) is not None:
+        self._next = None
+        if (flight := self._submit(*waiting, task_room)) is not None:
             self._flights.append(flight)
         return True
 
@@ -158,7 +158,7 @@ class Lane:
             with self._wake:
                 self._wake.wait_for(self._has_work, self._until())
                 if self._closing:
-                    self._asked = None
+                    self._next = None
                     if not self._flights:
                         return
                     self._cancel()
@@ -170,24 +170,24 @@ class Lane:
         return [future for future in futures if not future.cancel()]
 
     def _has_work(self) -> bool:
-        is_asked = bool(self._inbox) and self._asked is None
+        has_order = bool(self._inbox) and self._next is None
         is_over = any(flight.over() for flight in self._flights)
-        return is_asked or is_over or (self._closing and not self._flights)
+        return has_order or is_over or (self._closing and not self._flights)
 
     def _until(self) -> float | None:
         """Return the seconds after which to look again unless woken; None for no limit."""
-        if self._asked is not None:
+        if self._next is not None:
             return LOOK_S
         deadline = min((flight.deadline for flight in self._flights), default=None)
         return None if deadline is None else max(0.0, deadline - time.monotonic())
 
-    def _taken(self, order: Order, *, waits: bool = True) -> Taken | None:
+    def _take_room(self, order: Order, *, waits: bool = True) -> TaskRoom | None:
         """Take room for the results of an order; None if there is none."""
         if order.bound.mode is not Mode.PAIRS:
-            return NONE
+            return NO_ROOM
         return self.room.take(self.name, order.batch, waits=waits)
 
-    def _started(self, order: Order, asked: float, taken: Taken) -> Flight | None:
+    def _submit(self, order: Order, started: float, task_room: TaskRoom) -> Flight | None:
         """Sync the window and submit; None after a failure, which has been reported."""
         began = time.monotonic()
         try:
@@ -196,22 +196,22 @@ class Lane:
                 kernel.prepare_search()  # rather than seconds later, when more rows wait
             lease = self._lease(order)
         except Exception as error:  # whatever a device does must not end the thread
-            self.room.give_back(taken)
+            self.room.give_back(task_room)
             self._on_failed(order, error, False)
             return None
         # A device may begin a task before ``submit`` returns.
         synced = time.monotonic()
-        flight = Flight(order, next(self._numbers), lease, taken, [], math.inf, synced)
+        flight = Flight(order, next(self._numbers), lease, task_room, [], math.inf, synced)
         try:
-            for part in self._parts(order, kernel, lease, taken.pairs, kernel.submit):
+            for part in self._parts(order, kernel, lease, task_room.pairs, kernel.submit):
                 flight.parts.append(part)
         except Exception as error:
-            self.room.give_back(taken)
+            self.room.give_back(task_room)
             self._drain(flight)
             self._on_failed(order, error, False)
             return None
         self._trace.add(
-            self.name, "sync", began, synced, order=flight.number, waited_s=began - asked
+            self.name, "sync", began, synced, order=flight.number, waited_s=began - started
         )
         flight.deadline = time.monotonic() + self.timeout_s
         for part in flight.parts:
@@ -285,15 +285,15 @@ class Lane:
             return None
         if kernel is None or order.evaluations > times * kernel.here_evaluations:
             return None
-        if (taken := self._taken(order, waits=False)) is None:
+        if (task_room := self._take_room(order, waits=False)) is None:
             return None
         began, number = time.monotonic(), next(self._numbers)
         try:
             lease = self._lease(order)
             try:
-                pairs = taken.pairs if loads else min(taken.pairs, times * HERE_PAIRS)
+                pairs = task_room.pairs if loads else min(task_room.pairs, times * HERE_PAIRS)
                 synced = time.monotonic()
-                parts = list(self._parts(order, kernel, lease, pairs, partial(_ran, kernel)))
+                parts = list(self._parts(order, kernel, lease, pairs, partial(_run_now, kernel)))
                 ended = time.monotonic()
                 chunk = chunk_of(order, parts)
             finally:
@@ -301,7 +301,7 @@ class Lane:
         except Exception:  # whatever a device does: a lane tries again, and reports it
             return None
         finally:
-            self.room.give_back(taken)
+            self.room.give_back(task_room)
         self._busy_here_s += ended - synced
         self._trace.add(self.name, "sync", began, synced, order=number, waited_s=0.0)
         self._trace.add(
@@ -331,20 +331,20 @@ class Lane:
             chunk = chunk_of(order, flight.parts)
         except Exception as error:
             self.memory.release(flight.lease)
-            self.room.give_back(flight.taken)
+            self.room.give_back(flight.task_room)
             self._on_failed(order, error, False)
             return
         self._trace.add(self.name, "pairs", began, time.monotonic(), order=number)
         self.memory.release(flight.lease)
         self._on_done(chunk)
-        self.room.give_back(flight.taken)
+        self.room.give_back(flight.task_room)
         self._trace.add(self.name, "results", began, time.monotonic(), order=number)
 
     def _on_device(self, flight: Flight) -> tuple[float, float]:
-        """Return when a finished flight began and ended, by its device or else estimated."""
+        """Return when a finished flight began and ended: as its device says, or estimated."""
         futures = [part.future for part in flight.parts if not part.future.cancelled()]
-        given = [future.result().ran for future in futures if future.exception() is None]
-        known = [ran for ran in given if ran is not None]
+        reported = [future.result().ran for future in futures if future.exception() is None]
+        known = [ran for ran in reported if ran is not None]
         if known and len(known) == len(flight.parts):
             return min(began for began, _ in known), max(ended for _, ended in known)
         ended = max(flight.ended, default=time.monotonic())
@@ -365,7 +365,7 @@ class Lane:
         when_over([part.future for part in flight.parts], lambda: self._finish(flight))
 
     def _drain(self, flight: Flight) -> None:
-        """Keep the window from others until all started tasks are over."""
+        """Let no other task use the window until all started tasks are over."""
         running = [part.future for part in flight.parts if not part.future.cancel()]
         if not running:
             self.memory.release(flight.lease)
@@ -374,7 +374,7 @@ class Lane:
         when_over(running, lambda: self.memory.release(flight.lease))
 
 
-def _ran(kernel: Kernel, window: WindowBuffer | None, task: AnySearch | Task) -> Future[Result]:
+def _run_now(kernel: Kernel, window: WindowBuffer | None, task: AnySearch | Task) -> Future[Result]:
     """Run a task in this thread; return its result as a future that is done."""
     future: Future[Result] = Future()
     future.set_result(kernel.run(window, task))

@@ -26,7 +26,7 @@ from ..prune.pruner import Pruner
 from ..prune.search import LOOKED_AT, SearchKeys, search_piece
 from ..prune.sizes import Pruning
 from ..windows.probe import Evaluated, Probe
-from .order import Bound, Order
+from .order import BoundProbe, Order
 from .stats import Stats
 from .units import UnitSample, choose_units, modes_for, widths_to_choose
 
@@ -52,18 +52,18 @@ class Cutting:
     least: int
 
     @staticmethod
-    def of(
+    def for_devices(
         devices: Sequence[Device],
         most: int | None = None,
         *,
         tasks_per_lane: int = TASKS_PER_LANE,
         least: int = LEAST_EVALUATIONS,
     ) -> Cutting:
-        """Make the sizes for all lanes; ``most`` is by default the least that a device asks for."""
-        given = [d.task_evaluations for d in devices if d.task_evaluations is not None]
+        """Make the sizes for all lanes; ``most`` is by default the smallest wish of a device."""
+        limits = [d.task_evaluations for d in devices if d.task_evaluations is not None]
         return Cutting(
             sum(device.lanes for device in devices),
-            most or min(given, default=TASK_EVALUATIONS),
+            most or min(limits, default=TASK_EVALUATIONS),
             max(device.units for device in devices),
             tasks_per_lane,
             least,
@@ -120,10 +120,10 @@ class OrderMaker:
         self.names = names
         self.cutting = cutting
         self._devices = devices
-        #: Layouts whose programs say which units they ask for.
+        #: Layouts whose programs already name their units.
         self._chosen: WeakSet[Layout] = WeakSet()
         self._binder = Binder(evaluation.form, _common_widths(devices), growing=growing)
-        #: Of the keys to search by, where they are not the program's own.
+        #: Binds the keys to search by, where the program compares other keys.
         self._searched: Binder | None = None
         if pruning is not None:
             self._searched = search_binder(evaluation.form, growing=growing)
@@ -138,7 +138,7 @@ class OrderMaker:
         )
         forms = [binder.form for binder in (self._binder, self._searched) if binder is not None]
         casts = any(e.may_fail for form in forms for e in expressions(form, window=False))
-        #: Whether tasks may make the keys of their tuples: errors of the data come before them.
+        #: Whether tasks may compute their tuples' keys: not if the data could cause an error.
         self._may_be_late = self._pruner.may_be_late and len(evaluation.modes) == 1 and not casts
 
     def orders(self, batch: int, probe: Probe, stats: Stats) -> Iterator[Order]:
@@ -153,19 +153,19 @@ class OrderMaker:
             stats.pairs_in_window += probe.pairs
         evaluated = probe.evaluated
         window, columns, rows = evaluated.window, evaluated.columns, len(evaluated.start)
-        made = self._binder.bind(window, columns, rows)
-        self._choose_units(made, evaluated)
-        modes = self._modes(made.program)
+        layout = self._binder.bind(window, columns, rows)
+        self._choose_units(layout, evaluated)
+        modes = self._modes(layout.program)
         for device in self._devices:
-            _refuse(device, made.program, self.evaluation, modes, self.names)
-        by = None
+            _refuse(device, layout.program, self.evaluation, modes, self.names)
+        search_layout = None
         if self._searched is not None and probe.pairs >= self._pruner.least_pairs:
-            by = self._searched.bind(window, columns, rows)
+            search_layout = self._searched.bind(window, columns, rows)
         sizes = self._pruner.pruning
         size = max(rows, 1) if sizes is None else sizes.portion
         # Lanes work on one portion while the next one is made.
         for low in range(0, rows, size):
-            portion = _Portion(probe, made, by, low, min(low + size, rows))
+            portion = _Portion(probe, layout, search_layout, low, min(low + size, rows))
             late = self._late(portion)
             for bound in self._bound(portion, stats) if late is None else late:
                 for whole in bound.ranges.pieces:
@@ -174,26 +174,26 @@ class OrderMaker:
                             yield Order(batch, bound, piece)
 
     def _modes(self, program: Program) -> tuple[Mode, ...]:
-        """What devices make of the matches of each tuple."""
+        """Return the modes in which devices run the program."""
         if self.evaluation.fold is not None:
             return self.evaluation.modes
         return modes_for(self._devices, program, self.evaluation.modes)
 
-    def _choose_units(self, made: Layout, evaluated: Evaluated) -> None:
+    def _choose_units(self, layout: Layout, evaluated: Evaluated) -> None:
         """Choose the width of the units for a new layout, where devices have several."""
-        if made in self._chosen:
+        if layout in self._chosen:
             return
-        self._chosen.add(made)
-        widths = widths_to_choose(self._devices, made.program, self.evaluation.modes)
+        self._chosen.add(layout)
+        widths = widths_to_choose(self._devices, layout.program, self.evaluation.modes)
         if not widths:
             return
         sample = UnitSample.take(
-            made, evaluated.window, evaluated.columns, evaluated.start, evaluated.end
+            layout, evaluated.window, evaluated.columns, evaluated.start, evaluated.end
         )
         if (expected := choose_units(sample, sorted(widths))) is not None:
-            made.program = replace(made.program, unit_bits=expected.bits)
+            layout.program = replace(layout.program, unit_bits=expected.bits)
 
-    def _bound(self, portion: _Portion, stats: Stats) -> Iterator[Bound]:
+    def _bound(self, portion: _Portion, stats: Stats) -> Iterator[BoundProbe]:
         """Bind the tuples of a portion, for each mode."""
         evaluated = portion.probe.evaluated
         keys, (start, end) = portion.keys(0, portion.rows), portion.ranges
@@ -202,20 +202,20 @@ class OrderMaker:
         if not keys.possible.all():
             chosen = np.flatnonzero(keys.possible)
             start, end, kept = start[chosen], end[chosen], kept[chosen]
-            arrays, bounds = ([a[chosen] for a in own] for own in (arrays, bounds))
+            arrays, bounds = ([a[chosen] for a in group] for group in (arrays, bounds))
         search = self._search_keys(portion, bounds)
         has_keys = self._searched is not None or bool(search.tests)
         may_search = self._pruner.may_search and has_keys
-        made, ordered = portion.made, self._modes(portion.made.program)
+        layout, ordered = portion.layout, self._modes(portion.layout.program)
         modes = frozenset(ordered)
         for mode in ordered:
-            parts = self._pruner.parts(evaluated.window, made, search, start, end, mode)
+            parts = self._pruner.parts(evaluated.window, layout, search, start, end, mode)
             stats.prune(admitted - sum(part.evaluations for part in parts))
             for part in parts:
-                yield Bound(portion.probe, part, made, arrays, kept, mode, modes, may_search)
+                yield BoundProbe(portion.probe, part, layout, arrays, kept, mode, modes, may_search)
 
-    def _late(self, portion: _Portion) -> list[Bound] | None:
-        """Bind the tuples of a portion whose keys their tasks make; None if they are needed now."""
+    def _late(self, portion: _Portion) -> list[BoundProbe] | None:
+        """Bind a portion whose keys are computed by its tasks; None if they are needed now."""
         if not self._may_be_late:
             return None
         start, end = portion.ranges
@@ -223,22 +223,25 @@ class OrderMaker:
         at = spread(portion.rows, LOOKED_AT)
         at = at[start[at] < end[at]]
         keys = portion.keys_at(at)
-        at, bounds = at[keys.possible], [own[keys.possible] for own in keys.bounds]
+        at, bounds = at[keys.possible], [bound[keys.possible] for bound in keys.bounds]
         if not len(at):
             return None
         sample = Piece(ranges.rows[: len(at)], start[at], end[at])
-        by, made, (mode,) = self._search_keys(portion, bounds), portion.made, self.evaluation.modes
+        search, layout = self._search_keys(portion, bounds), portion.layout
+        (mode,) = self.evaluation.modes
         window = portion.probe.evaluated.window
-        found = self._pruner.late(window, made, by, ranges, sample, mode)
-        if found is None:
+        prepared = self._pruner.late(window, layout, search, ranges, sample, mode)
+        if prepared is None:
             return None
-        ordered, grid, choice = found
+        ordered, grid, choice = prepared
         searched = SearchedLate(ordered, search_piece(ordered, ranges, choice), grid, portion.keys)
-        return [Bound(portion.probe, searched, made, (), portion.tuples, mode, frozenset({mode}))]
+        return [
+            BoundProbe(portion.probe, searched, layout, (), portion.tuples, mode, frozenset({mode}))
+        ]
 
     def _search_keys(self, portion: _Portion, bounds: Sequence[np.ndarray]) -> SearchKeys:
-        skip = 0 if self._searched is None or portion.by is None else self._searched.skip
-        return SearchKeys(portion.by or portion.made, bounds, skip)
+        skip = 0 if self._searched is None or portion.search_layout is None else self._searched.skip
+        return SearchKeys(portion.search_layout or portion.layout, bounds, skip)
 
     def keep(self, runs: Collection[int]) -> set[int]:
         """Forget all other runs; return the numbers of runs to keep in device memory."""
@@ -259,13 +262,13 @@ class _Portion:
 
     Parameters
     ----------
-    by : Layout or None
-        What they are searched by, if those are not the program's keys.
+    search_layout : Layout or None
+        Layout of the keys to search by, if they are not the program's keys.
     """
 
     probe: Probe
-    made: Layout
-    by: Layout | None
+    layout: Layout
+    search_layout: Layout | None
     low: int
     high: int
 
@@ -283,21 +286,21 @@ class _Portion:
         return evaluated.start[self.low : self.high], evaluated.end[self.low : self.high]
 
     def keys(self, low: int, high: int) -> TupleKeys:
-        """Keys of the portion's tuples ``[low, high)``."""
+        """Compute the keys of the portion's tuples ``[low, high)``."""
         columns = self.probe.evaluated.columns_between(self.low + low, self.low + high)
         return self._keys(columns, high - low)
 
     def keys_at(self, rows: np.ndarray) -> TupleKeys:
-        """Keys of some of the portion's tuples."""
+        """Compute the keys of some of the portion's tuples."""
         columns = self.probe.evaluated.columns
         at = rows + self.low
         return self._keys({key: v.at(at) for key, v in columns.items()}, len(rows))
 
     def _keys(self, columns: Columns, rows: int) -> TupleKeys:
-        keys = self.made.stream(columns, rows)
-        if self.by is None:
+        keys = self.layout.stream(columns, rows)
+        if self.search_layout is None:
             return TupleKeys(keys.arrays, keys.arrays, keys.possible)
-        searched = self.by.stream(columns, rows)
+        searched = self.search_layout.stream(columns, rows)
         return TupleKeys(keys.arrays, searched.arrays, keys.possible & searched.possible)
 
 

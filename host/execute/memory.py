@@ -94,7 +94,7 @@ class DeviceMemory:
     def lease(
         self,
         window: Readable,
-        made: Layout,
+        layout: Layout,
         low: int,
         high: int,
         timeout_s: float,
@@ -111,27 +111,27 @@ class DeviceMemory:
         """
         if not self.growing:
             low, high = window.first, window.end
-        found = self._window(window, made, low, high, timeout_s, modes)
-        lease = Lease(found, low, high, tuple(found.ring.spans(low, high)))
+        resident = self._window(window, layout, low, high, timeout_s, modes)
+        lease = Lease(resident, low, high, tuple(resident.ring.spans(low, high)))
         try:
-            # The first thread here writes for all: positions that are resident for one may have
-            # been asked for by another, but not yet written.
-            with found.writing:
+            # The first thread here writes for all: another thread may have made positions
+            # resident, but not yet written them.
+            with resident.writing:
                 with self._changed:
-                    todo, found.unwritten = found.unwritten, []
-                if found.broken:
+                    todo, resident.unwritten = resident.unwritten, []
+                if resident.broken:
                     raise DeviceError(
                         f"device {self.device.name} failed to take a window that this task reads; "
                         "the task can be run again"
                     )
-                found.broken = True
+                resident.broken = True
                 for span, source in todo:
-                    keys = source.columns(made, span.low, span.high)
-                    found.buffers[span.buffer].write(span.offset, keys)
-                found.broken = False
+                    keys = source.columns(layout, span.low, span.high)
+                    resident.buffers[span.buffer].write(span.offset, keys)
+                resident.broken = False
         except BaseException:
             with self._changed:
-                self._retire((window.run, id(made)))
+                self._retire((window.run, id(layout)))
             self.release(lease)
             raise
         return lease
@@ -153,7 +153,7 @@ class DeviceMemory:
             self._changed.notify_all()
 
     def quarantine(self, lease: Lease | None) -> None:
-        """Keep a window's memory from others: a task that was given up may still use it.
+        """Give a window's memory to nobody else: a task that was given up may still use it.
 
         :meth:`release` of the same lease gives it back, once the device has ended the task.
         """
@@ -198,30 +198,32 @@ class DeviceMemory:
     def _window(
         self,
         window: Readable,
-        made: Layout,
+        layout: Layout,
         low: int,
         high: int,
         timeout_s: float,
         modes: frozenset[Mode],
     ) -> Window:
         """Return a window with the positions leased, though perhaps not yet written."""
-        key = (window.run, id(made))
+        key = (window.run, id(layout))
         deadline = time.monotonic() + timeout_s
         with self._changed:
             while True:
-                found = self._windows.get(key)
-                if found is not None and (found.lost or not found.ring.fits(low, high)):
+                resident = self._windows.get(key)
+                if resident is not None and (resident.lost or not resident.ring.fits(low, high)):
                     self._retire(key)
-                    found = None
-                if found is None:
-                    found = self._made(key, made, (1 + self.growing) * (high - low), modes)
-                if found is not None:
-                    spans = found.ring.make_resident(low, high)
-                    found.unwritten += [(span, window) for span in spans]
-                    found.ring.lease(low, high)
-                    found.leases += 1
-                    found.used = time.monotonic()
-                    return found
+                    resident = None
+                if resident is None:
+                    resident = self._new_window(
+                        key, layout, (1 + self.growing) * (high - low), modes
+                    )
+                if resident is not None:
+                    spans = resident.ring.make_resident(low, high)
+                    resident.unwritten += [(span, window) for span in spans]
+                    resident.ring.lease(low, high)
+                    resident.leases += 1
+                    resident.used = time.monotonic()
+                    return resident
                 left = deadline - time.monotonic()
                 if left <= 0 or not self._changed.wait(left):
                     raise DeviceError(
@@ -230,39 +232,41 @@ class DeviceMemory:
                         "shorter window, smaller batches, or a device with more memory"
                     )
 
-    def _made(
-        self, key: _Key, made: Layout, positions: int, modes: frozenset[Mode]
+    def _new_window(
+        self, key: _Key, layout: Layout, positions: int, modes: frozenset[Mode]
     ) -> Window | None:
-        """Make a new window; None if there is no room now, but there will be."""
+        """Make a new window; None if there is no room until a task ends."""
         # Few different sizes, so that buffers can be reused.
         capacity = max(LEAST_CAPACITY, 1 << max(positions - 1, 0).bit_length())
-        kernel = self._kernel(made.program, modes)
+        kernel = self._kernel(layout.program, modes)
         each = min(capacity, kernel.most_positions or capacity)
-        # Of several only as many as the positions need.
+        # Only as many buffers as the positions need.
         count = 1 if each == capacity else -(-positions // each)
-        buffers = self._taken(kernel, each, count)
+        buffers = self._take_buffers(kernel, each, count)
         if buffers is None:
             return None
-        window = Window(made, kernel, buffers, BufferRing(each, count))
+        window = Window(layout, kernel, buffers, BufferRing(each, count))
         self._windows[key] = window
         return window
 
-    def _taken(self, kernel: Kernel, capacity: int, count: int) -> tuple[WindowBuffer, ...] | None:
-        """Take so many buffers; None if there is no room now, but there will be."""
-        taken: list[WindowBuffer] = []
-        while len(taken) < count:
-            found = self._buffers.take(kernel, capacity)
-            if not isinstance(found, DeviceError):
-                taken.append(found)
+    def _take_buffers(
+        self, kernel: Kernel, capacity: int, count: int
+    ) -> tuple[WindowBuffer, ...] | None:
+        """Take ``count`` buffers; None if there is no room until a task ends."""
+        buffers: list[WindowBuffer] = []
+        while len(buffers) < count:
+            answer = self._buffers.take(kernel, capacity)
+            if not isinstance(answer, DeviceError):
+                buffers.append(answer)
                 continue
             if self._buffers.shed() or self._evict():
                 continue
-            for buffer in taken:
+            for buffer in buffers:
                 self._buffers.give_back(buffer, again=True)
             if any(w.leases for w in (*self._windows.values(), *self._retired)):
                 return None
-            raise found
-        return tuple(taken)
+            raise answer
+        return tuple(buffers)
 
     def _evict(self) -> bool:
         """Retire the idle window used longest ago; return whether there was one."""

@@ -19,13 +19,13 @@ from ..windows.probe import Probe
 from ..windows.run import Snapshot
 from .pairs import Pairs
 
-#: Tuples whose keys are computed together, per tuple of those that are few beside them.
+#: An order is near its probe's end if at most one tuple follows per this many of its own.
 FEW = 8
 
 
 @dataclass(frozen=True, eq=False)
-class Bound:
-    """A probe with its program and stream keys, against its window in one order of rows.
+class BoundProbe:
+    """A probe with its program and stream keys, against its window's rows in one order.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ class Bound:
 
     @property
     def _gives_positions(self) -> bool:
-        """Whether devices find positions of the window, not places of its rows in another order."""
+        """Whether devices give positions of the window, not places of its rows in another order."""
         return isinstance(self.ranges, Searched) or isinstance(self.ranges.source, Snapshot)
 
     def pairs(self, rows: np.ndarray, i: np.ndarray, j: np.ndarray, by: int) -> Pairs:
@@ -73,8 +73,8 @@ class Bound:
             tuples = self.probe.tuples(self.kept[rows])
         if self.probe.part is None and self._gives_positions:
             return Pairs(i, j, tuples, by)
-        found = self.ranges.positions(j.astype(np.int64) + by)
-        return Pairs(i, self.probe.positions(found), tuples)
+        positions = self.ranges.positions(j.astype(np.int64) + by)
+        return Pairs(i, self.probe.positions(positions), tuples)
 
     def folds(self, rows: np.ndarray, folds: Folds, by: int) -> tuple[np.ndarray, Folds]:
         """Return folds by tuple of the probe, each tuple once.
@@ -84,12 +84,12 @@ class Bound:
         rows : ndarray of int, shape (m,)
             Indices into ``arrays``; one may come several times.
         folds : Folds
-            Of these rows; positions count from ``by``.
+            One per entry of ``rows``; positions count from ``by``.
         """
-        if folds.position is not None:  # as positions before merging: of equals the first counts
+        if folds.position is not None:  # positions before merging: the first of equals counts
             position = np.full(len(folds.found), -1, np.int64)
-            found = self.ranges.positions(folds.position[folds.found] + by)
-            position[folds.found] = self.probe.positions(found)
+            positions = self.ranges.positions(folds.position[folds.found] + by)
+            position[folds.found] = self.probe.positions(positions)
             folds = replace(folds, position=position)
         tuples, folds = merged_once(self.mode, self.kept[rows], folds)
         return self.probe.tuples(tuples), folds
@@ -108,7 +108,7 @@ class Order:
     """
 
     batch: int
-    bound: Bound
+    bound: BoundProbe
     piece: Piece
     evaluations: int = field(init=False)
 
@@ -117,7 +117,7 @@ class Order:
 
     @property
     def admitted(self) -> int | None:
-        """Pairs that the window admits, of a search, which tests only some; else None."""
+        """Pairs that the window admits, for a search, which tests only a part; else None."""
         return self.piece.admitted if isinstance(self.piece, SearchPiece) else None
 
     @property

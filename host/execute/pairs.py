@@ -1,4 +1,4 @@
-"""Pairs as a device wrote them: what is known per task is not looked up for every pair."""
+"""Pairs as a device wrote them: their tuples and positions are looked up only when needed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Pairs:
     Parameters
     ----------
     i, j : ndarray of int, shape (n,)
-        Pair k is of tuple ``tuples[i[k]]`` and position ``first + j[k]``.
+        Pair k joins tuple ``tuples[i[k]]`` and position ``first + j[k]``.
     tuples : ndarray of int, optional
         By default ``i`` has the tuples themselves.
     first : int
@@ -40,7 +40,7 @@ class Pairs:
         return self.j.astype(np.int64) + self.first
 
     def pick(self, chosen: np.ndarray | slice) -> Pairs:
-        """Some of the pairs; a slice copies nothing."""
+        """Return some of the pairs; a slice copies nothing."""
         return Pairs(self.i[chosen], self.j[chosen], self.tuples, self.first)
 
 

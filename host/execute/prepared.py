@@ -66,7 +66,7 @@ class Prepared:
         return still(rows.time, window_keys(evaluation.form, rows.columns, len(rows)))
 
     def run_of(self, evaluation: Evaluation, part: WindowPart) -> Snapshot:
-        """Return the run of a part of a window."""
+        """Return one part of a window as a run that never changes."""
         return self.run(evaluation, part.rows)
 
     def close(self) -> None:

@@ -103,17 +103,17 @@ class _BlockMemory(DeviceMemory):
     def lease(
         self,
         window: Readable,
-        made: Layout,
+        layout: Layout,
         low: int,
         high: int,
         timeout_s: float,
         modes: frozenset[Mode] = PAIRS,
     ) -> Lease:
-        found = self._found(window, made, modes) if self.device.keeps_windows else None
-        if found is None:
-            return super().lease(window, made, low, high, timeout_s, modes)
+        resident = self._named_window(window, layout, modes) if self.device.keeps_windows else None
+        if resident is None:
+            return super().lease(window, layout, low, high, timeout_s, modes)
         # Positions are offsets: a run that never changes begins at 0.
-        return Lease(found, low, high, (RingSpan(low, low, high),))
+        return Lease(resident, low, high, (RingSpan(low, low, high),))
 
     def release(self, lease: Lease | None) -> None:
         if lease is None or not isinstance(window := lease.window, _NamedWindow):
@@ -128,7 +128,7 @@ class _BlockMemory(DeviceMemory):
         window.buffers[0].free()
 
     def quarantine(self, lease: Lease | None) -> None:
-        # A server frees its own.
+        # A server frees its own windows.
         if lease is None or not isinstance(lease.window, _NamedWindow):
             super().quarantine(lease)
 
@@ -137,22 +137,24 @@ class _BlockMemory(DeviceMemory):
         for key in [key for key in self._contents if key[0] not in runs]:
             del self._contents[key]
 
-    def _found(self, source: Readable, made: Layout, modes: frozenset[Mode]) -> _NamedWindow | None:
-        """Find by name the window of a block, or of its rows in another order."""
+    def _named_window(
+        self, source: Readable, layout: Layout, modes: frozenset[Mode]
+    ) -> _NamedWindow | None:
+        """Find the window of a block's rows, in any order, by name; None if it has none."""
         block = self._blocks.name_of(source)
         if block is None:
             return None
-        key = source.run, made
+        key = source.run, layout
 
         def columns() -> Sequence[np.ndarray]:
-            return source.columns(made, source.first, source.end)
+            return source.columns(layout, source.first, source.end)
 
         with self._changed:
             held = self._named.get(key)
             if held is not None and not held.lost:
                 held.leases += 1
                 return held
-        kernel = self.kernel(made.program, modes)
+        kernel = self.kernel(layout.program, modes)
         if key not in self._contents:
             self._contents[key] = _digest(columns())
         name = WindowName(self._blocks.scope, block, self._contents[key])
@@ -160,7 +162,7 @@ class _BlockMemory(DeviceMemory):
         if buffer is None:
             return None
         window = _NamedWindow(
-            made, kernel, (buffer,), BufferRing(max(source.end, 1)), leases=1, key=key
+            layout, kernel, (buffer,), BufferRing(max(source.end, 1)), leases=1, key=key
         )
         with self._changed:
             self._named[key] = window
@@ -169,11 +171,11 @@ class _BlockMemory(DeviceMemory):
 
 def _digest(columns: Sequence[np.ndarray]) -> str:
     """Return a digest that tells windows of different keys apart."""
-    found = blake2b(digest_size=16)
+    digest = blake2b(digest_size=16)
     for column in columns:
-        found.update(f"{column.dtype.str} {len(column)};".encode())
+        digest.update(f"{column.dtype.str} {len(column)};".encode())
         if column.dtype == object:  # keys that are not machine words
-            found.update(repr(column.tolist()).encode())
+            digest.update(repr(column.tolist()).encode())
         else:
-            found.update(np.ascontiguousarray(column).data)
-    return found.hexdigest()
+            digest.update(np.ascontiguousarray(column).data)
+    return digest.hexdigest()

@@ -33,7 +33,7 @@ class Pulling:
     Parameters
     ----------
     memories : sequence of DeviceMemory
-        Of the devices, at least one; they outlive this object.
+        One per device, at least one; they outlive this object.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class Pulling:
     ) -> None:
         self.running = running
         self._bells = Bells()
-        self._given: dict[Order, Chunk] = {}
+        self._finished: dict[Order, Chunk] = {}
         self._events = 0
         self._left_here = HERE_IN_ALL
         self._error: Exception | None = None
@@ -61,7 +61,7 @@ class Pulling:
         )
 
     def chunks(self, orders: Iterator[Order]) -> Generator[Chunk, None, None]:
-        """Give the chunks of orders, in order; orders for the rest of a chunk follow it.
+        """Give the chunks of orders, in order; a chunk's remaining orders follow it.
 
         Raises
         ------
@@ -80,7 +80,7 @@ class Pulling:
             if not waiting:
                 return
             chunk = self._wait(waiting.popleft())
-            following.left += chunk.rest[::-1]
+            following.left += chunk.remaining[::-1]
             yield chunk
 
     def close(self) -> None:
@@ -95,7 +95,7 @@ class Pulling:
         if order.evaluations > self._left_here:
             return False
         self._drive()
-        busy = sum(one not in self._given for one in waiting)
+        busy = sum(one not in self._finished for one in waiting)
         if busy < len(self.executor.lanes) - 1 and not (not busy and following.is_over(order)):
             return False
         if not self.executor.run_here(order, loads=True, times=WAITED_FOR):
@@ -107,8 +107,8 @@ class Pulling:
         patience = self.running.timeout_s * (len(self.executor.lanes) + 1)
         while True:
             seen = self._events
-            if order in self._given:
-                return self._given.pop(order)
+            if order in self._finished:
+                return self._finished.pop(order)
             if self._error is not None:
                 raise self._error
             if not self._bells.wait_for(partial(self._has_moved, seen), patience):
@@ -126,30 +126,30 @@ class Pulling:
         for lane in self.executor.lanes:
             lane.turn()
 
-    def given(self, lane: str, chunk: Chunk) -> None:
-        """As :class:`~penstock.host.execute.executor.Receiver` says."""
-        self._given[chunk.order] = chunk
-        if chunk.rest:
+    def receive(self, lane: str, chunk: Chunk) -> None:
+        """Keep the chunk of an order until the caller takes it."""
+        self._finished[chunk.order] = chunk
+        if chunk.remaining:
             self._room.widen()
         self.moved()
 
     def moved(self) -> None:
-        """As :class:`~penstock.host.execute.executor.Receiver` says."""
+        """Wake the caller: a task has ended or failed."""
         self._events += 1
         self._bells.ring()
 
     def fail(self, error: Exception) -> None:
-        """As :class:`~penstock.host.execute.executor.Receiver` says."""
+        """Keep the first error, which the caller raises: the join cannot go on."""
         self._error = self._error or error
         self.moved()
 
 
 class _Following:
-    """The orders that have not begun; those for the rest of a chunk come first."""
+    """The orders that have not begun; remaining orders of a chunk come first."""
 
     def __init__(self, orders: Iterator[Order]) -> None:
         self._orders = orders
-        #: Orders taken from the iterator, or left over by others; the next one is last.
+        #: Orders taken from the iterator, or remaining from a chunk; the next one is last.
         self.left: list[Order] = []
 
     def take(self) -> Order:

@@ -30,7 +30,7 @@ class Residence:
         self.device_stays = device_stays
 
     def keep(self, device: Device, blocks: Collection[str]) -> None:
-        """Keep the blocks that the query may still read; drop others, here and on the device."""
+        """Keep the blocks that the query may still read, here and on the device; drop the rest."""
         self.cache.keep(self.scope, blocks)
         if device.keeps_windows:
             device.keep_windows(self.scope, blocks)
@@ -43,10 +43,10 @@ class Residence:
             return PreparedBlocks(self.scope, devices, *options)
 
         if not self.device_stays:
-            with closing(make()) as found:
-                yield found
+            with closing(make()) as prepared_blocks:
+                yield prepared_blocks
             return
         # The prepared blocks keep the devices alive, so no other object gets their ids.
         key: Hashable = (*map(id, devices), *options[1:])
-        with self.cache.prepared(self.scope, key, make) as found:
-            yield found
+        with self.cache.prepared(self.scope, key, make) as prepared_blocks:
+            yield prepared_blocks

@@ -18,15 +18,15 @@ _Name = tuple[str, str]
 
 
 class BlockCache:
-    """Blocks in memory, and the prepared blocks that joins made of them.
+    """Keeps blocks in memory, and the prepared blocks that joins made from blocks.
 
     Prepared blocks are taken out while they are used, so that no two threads share them.
 
     Parameters
     ----------
     most_bytes : int
-        Limit of memory. Beyond it blocks are dropped, least recently used first, with all that was
-        prepared of them.
+        Limit of memory. Beyond it blocks are dropped, least recently used first, with their
+        prepared blocks.
 
     Attributes
     ----------
@@ -44,17 +44,17 @@ class BlockCache:
     def block(
         self, scope: str, name: str, make: Callable[[], tuple[NamedBlock, Any]]
     ) -> tuple[NamedBlock, Any]:
-        """Return a block and its maker's second value, made if they are not there."""
+        """Return a block and its maker's second value; call ``make`` if they are not cached."""
         with self._lock:
-            found = self._blocks.get((scope, name))
-            if found is not None:
+            cached = self._blocks.get((scope, name))
+            if cached is not None:
                 self.hits += 1
                 self._blocks.move_to_end((scope, name))
-                return found
+                return cached
             self.misses += 1
-        made = make()
+        new = make()
         with self._lock:
-            return self._blocks.setdefault((scope, name), made)
+            return self._blocks.setdefault((scope, name), new)
 
     @contextmanager
     def prepared(
@@ -68,16 +68,16 @@ class BlockCache:
             Equal for prepared blocks that can replace each other.
         """
         with self._lock:
-            found = self._prepared.pop((scope, key), None)
-        own = make() if found is None else found
+            cached = self._prepared.pop((scope, key), None)
+        lent = make() if cached is None else cached
         try:
-            yield own
+            yield lent
         except BaseException:
-            own.close()
+            lent.close()
             raise
         with self._lock:
-            own.keep([name for its, name in self._blocks if its == scope])
-            other, self._prepared[scope, key] = self._prepared.get((scope, key)), own
+            lent.keep([name for block_scope, name in self._blocks if block_scope == scope])
+            other, self._prepared[scope, key] = self._prepared.get((scope, key)), lent
             self._shrink()
         if other is not None:
             other.close()
@@ -106,9 +106,9 @@ class BlockCache:
             self._prepared.clear()
 
     def _settle(self, scope: str) -> None:
-        names = [name for own, name in self._blocks if own == scope]
-        for (own, _), one in self._prepared.items():
-            if own == scope:
+        names = [name for other, name in self._blocks if other == scope]
+        for (other, _), one in self._prepared.items():
+            if other == scope:
                 one.keep(names)
 
     def _shrink(self) -> None:

@@ -69,12 +69,12 @@ class BufferRing:
 
     def spans(self, low: int, high: int) -> list[RingSpan]:
         """Cut ``[low, high)``, at most the capacity, where a buffer ends."""
-        found = []
+        spans = []
         while low < high:
             end = min(high, (low // self.each + 1) * self.each)
-            found.append(RingSpan(low % self.each, low, end, low % self.capacity // self.each))
+            spans.append(RingSpan(low % self.each, low, end, low % self.capacity // self.each))
             low = end
-        return found
+        return spans
 
     def lease(self, low: int, high: int) -> None:
         """Keep resident positions ``[low, high)`` until they are released."""

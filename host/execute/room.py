@@ -20,14 +20,14 @@ from .budget import RESULTS, RESULTS_SHARE, TASKS, Budget
 
 #: Pairs of one device result: 32 MiB of indices, many times more than an efficient task needs.
 MOST = 1 << 22
-#: Pairs of the first results of a join in this process, and by what they grow: 4 MiB of new memory
+#: Pairs of the first results of a join in this process, and their growth factor: 4 MiB of memory
 #: are ready much sooner than 32. Results that need more are continued, in more room.
 FIRST, WIDENED = 1 << 19, 8
 #: Pairs that a task can always hold.
 LEAST = 64
-#: Most tuples of the first batch whose rows have to wait for each other.
+#: Most tuples of the first batch, if the rows of a batch wait for each other.
 FEW = 64
-#: Share of the results' part for tasks in flight.
+#: Share of the memory for results that tasks in flight may use.
 SHARE = 0.5
 #: Bytes of a pair: as devices give it, two indices of 32 bits; and while a row is made of it,
 #: tuple, position, and two arrival numbers in two orders, all of 64 bits.
@@ -37,7 +37,7 @@ _UNKNOWN_BYTES = 256
 
 
 @dataclass(frozen=True)
-class Taken:
+class TaskRoom:
     """Room of one task: most pairs of its result, and the bytes counted for it."""
 
     pairs: int
@@ -45,7 +45,7 @@ class Taken:
 
 
 #: Room of a task that gives no pairs.
-NONE = Taken(1, 0)
+NO_ROOM = TaskRoom(1, 0)
 
 
 class Room:
@@ -54,7 +54,7 @@ class Room:
     Parameters
     ----------
     schema : pyarrow.Schema
-        Of the rows.
+        Schema of the output rows.
     lanes, depth : int
         Lanes, and tasks in flight on each.
     left : callable
@@ -100,7 +100,7 @@ class Room:
         return self.budget.bells
 
     def refusal(self, waited_s: float) -> OverloadError:
-        """Make the error that nobody has polled results for ``waited_s`` seconds."""
+        """Make the error for results that nobody has polled for ``waited_s`` seconds."""
         return OverloadError(
             f"results take the {RESULTS_SHARE:.0%} of the memory budget of {self.budget.limit:,} "
             f"bytes that are kept for them, and nobody has polled any for {waited_s:g} s; poll "
@@ -128,42 +128,42 @@ class Room:
         fits = SHARE * RESULTS_SHARE * self.budget.limit / max(bytes_each, 1.0)
         return max(1, int(min(fits, max(2 * before, FEW))))
 
-    def take(self, lane: str, batch: int, *, waits: bool = True) -> Taken | None:
+    def take(self, lane: str, batch: int, *, waits: bool = True) -> TaskRoom | None:
         """Take room for a task of a batch; None if there is none.
 
         ``waits`` says whether the lane then waits, and asks again from time to time.
         """
         if self.budget.limit is None:
-            return Taken(self._most, 0)
+            return TaskRoom(self._most, 0)
         share = RESULTS_SHARE * self.budget.limit
         waiting = _PAIR_BYTES + self._row_bytes
         working = _WORK_BYTES + 2 * self._row_bytes
         each = waiting + working / self._depth
         pairs = int(SHARE * share / (self._lanes * self._depth * each))
-        taken = Taken(min(max(pairs, LEAST), self._most), round(max(pairs, LEAST) * each))
+        task_room = TaskRoom(min(max(pairs, LEAST), self._most), round(max(pairs, LEAST) * each))
         with self._lock:
             parts = self.budget.parts()
-            fits = parts[RESULTS] + parts[TASKS] + taken.nbytes <= share
+            fits = parts[RESULTS] + parts[TASKS] + task_room.nbytes <= share
             if not fits and not self._must(batch, parts[TASKS]):
                 if waits:
                     self._wait(lane)
                 return None
-            self.budget.add(TASKS, taken.nbytes)
+            self.budget.add(TASKS, task_room.nbytes)
             if waits:
                 self._go(lane)
-            return taken
+            return task_room
 
-    def give_back(self, taken: Taken) -> None:
+    def give_back(self, task_room: TaskRoom) -> None:
         """Give back the room of a task that is over; its rows are counted elsewhere."""
-        if taken.nbytes:
-            self.budget.add(TASKS, -taken.nbytes)
+        if task_room.nbytes:
+            self.budget.add(TASKS, -task_room.nbytes)
 
-    def _must(self, batch: int, of_tasks: int) -> bool:
-        """Whether a task may start without room, because it would wait for ever."""
+    def _must(self, batch: int, task_bytes: int) -> bool:
+        """Whether a task may start without room, because it would wait forever."""
         if self.budget.lifted:
             return True
         # If there is nothing to poll, rows wait for those of the batch that leaves next.
-        return not self._left() and (batch == self.first_batch() or not of_tasks)
+        return not self._left() and (batch == self.first_batch() or not task_bytes)
 
     def _wait(self, lane: str) -> None:
         self._waiting.add(lane)

@@ -23,7 +23,7 @@ from ..device.cut import TASK_EVALUATIONS, Piece, cut, whole
 #: Seconds after which a task that has not ended counts as hung.
 TIMEOUT_S = 600.0
 
-#: What a task was made from.
+#: Source of a task, such as its piece.
 P = TypeVar("P")
 
 
@@ -41,23 +41,22 @@ def run_task(
 ) -> Generator[Result, None, None]:
     """Run a range join on all lanes of a device.
 
+    Closing the generator, or an exception in its consumer, cancels the tasks that have not started
+    and waits for the others, so that the window may be freed afterwards.
+
     Parameters
     ----------
     window : WindowBuffer
         Allocated by ``kernel``; its rows in the ranges must not be written until the end.
     task_stream : sequence of ndarray, each of shape (n,)
-        As ``Task.stream``.
+        Keys, as for ``Task.stream``.
     start, end : ndarray of int64, shape (n,)
         As ``Task.start`` and ``Task.end``, except that empty ranges (``start >= end``) may be
         anywhere.
     room : int
         Most pairs of one result. At most ``2 * lanes`` results are held at a time.
-    lanes : int
-        ``Device.lanes`` of the kernel's device.
     task_evaluations : int
         Most evaluations of one task, if it can be cut.
-    timeout_s : float
-        Seconds to wait for one task.
 
     Yields
     ------
@@ -71,11 +70,6 @@ def run_task(
         An argument is out of range.
     DeviceError
         A task failed, or did not end in time.
-
-    Notes
-    -----
-    Closing the generator, or an exception in its consumer, cancels the tasks that have not started
-    and waits for the others, so that the window may be freed afterwards.
     """
     if room < kernel.min_room:
         raise UsageError(f"room must be at least {kernel.min_room} pairs, not {room!r}")
@@ -88,8 +82,8 @@ def run_task(
         piece = resumed.pop() if resumed else next(fresh, None)
         return None if piece is None else (piece, _task(piece, stream, room))
 
-    results = fly(kernel, window, following, _told, lanes=lanes, timeout_s=timeout_s)
-    with closing(results):
+    flights = fly(kernel, window, following, _description, lanes=lanes, timeout_s=timeout_s)
+    with closing(flights) as results:
         for piece, result in results:
             if result.pause is not None:
                 resumed += piece.rest(result.pause)
@@ -100,7 +94,7 @@ def _task(piece: Piece, stream: Sequence[np.ndarray], room: int) -> Task:
     return Task([c[piece.rows] for c in stream], piece.start, piece.end, room)
 
 
-def _told(piece: Piece) -> str:
+def _description(piece: Piece) -> str:
     return (
         f"{len(piece.rows)} stream tuples (from number {piece.rows[0]} on) and {piece.evaluations} "
         "evaluations"
@@ -119,23 +113,23 @@ def fly(
     kernel: Kernel,
     window: WindowBuffer | None,
     following: Callable[[], tuple[P, AnyTask] | None],
-    told: Callable[[P], str],
+    describe: Callable[[P], str],
     *,
     lanes: int,
     timeout_s: float,
 ) -> Generator[tuple[P, Result], None, None]:
     """Keep two tasks per lane in flight; give results in order of submission.
 
-    Closing the generator ends as :func:`run_task` says.
+    Closing the generator cancels and waits as for :func:`run_task`.
 
     Parameters
     ----------
     window : WindowBuffer or None
         As ``Kernel.submit`` takes it.
     following : callable
-        Returns what the next task is made from, and the task; None if there is none now.
-    told : callable
-        Describes a task in words, for messages.
+        Returns the source of the next task, and the task; None if there is none now.
+    describe : callable
+        Describes a task's source in words, for messages.
     """
     flying: deque[tuple[P, Future[Result]]] = deque()
     try:
@@ -152,7 +146,7 @@ def fly(
                 if future.done():
                     raise
                 raise DeviceError(
-                    f"a task of {told(piece)} did not end within {timeout_s:g} s: the device "
+                    f"a task of {describe(piece)} did not end within {timeout_s:g} s: the device "
                     "hangs, or the task is too large for it; pass a smaller task_evaluations or a "
                     "longer timeout_s"
                 ) from cause

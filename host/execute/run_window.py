@@ -35,10 +35,12 @@ def run_window_join(
 ) -> Generator[Result, None, None]:
     """Run a ROWS window join on all lanes of a device.
 
+    Closing the generator cancels the tasks that have not started and waits for the others.
+
     Parameters
     ----------
     kernel : Kernel
-        Opened for a ``WindowProgram``.
+        Kernel of a ``WindowProgram``.
     task_evaluations : int
         Approximate evaluations of one task, unless its history would outweigh them.
     room, lanes, timeout_s
@@ -51,14 +53,8 @@ def run_window_join(
 
     Raises
     ------
-    UsageError
-        An argument is out of range.
-    DeviceError
-        A task failed, or did not end in time.
-
-    Notes
-    -----
-    Closing the generator cancels the tasks that have not started and waits for the others.
+    UsageError, DeviceError
+        As for :func:`~penstock.host.execute.run.run_task`.
     """
     rows = kernel.program.rows
     if room < kernel.min_room:
@@ -78,15 +74,12 @@ def run_window_join(
         piece = _Piece(*bounds, cutter.history(bounds[0]))
         return piece, WindowTask(tuples.pick(piece.places), len(piece.history), room)
 
-    results = fly(kernel, None, following, str, lanes=lanes, timeout_s=timeout_s)
-    with closing(results):
+    with closing(fly(kernel, None, following, str, lanes=lanes, timeout_s=timeout_s)) as results:
         for piece, result in results:
             if result.pause is not None:
                 done = piece.low + result.pause.i0 - len(piece.history)
                 if done <= piece.low:
-                    raise DeviceError(
-                        f"a task with room for {room} pairs, which is enough, got nowhere"
-                    )
+                    raise DeviceError(f"a task with enough room, for {room} pairs, got nowhere")
                 if done < piece.high:
                     resumed.append((done, piece.high))
             a, b = cutter.rows_of(piece.places)
@@ -95,7 +88,7 @@ def run_window_join(
 
 @dataclass(frozen=True)
 class _Piece:
-    """Tuples ``[low, high)``, and the places of their history."""
+    """Tuples ``[low, high)``, and the places of the tuples that they may meet before."""
 
     low: int
     high: int

@@ -57,8 +57,8 @@ class Stats:
     _pruning: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
 
     @staticmethod
-    def of(devices: Sequence[Device]) -> Stats:
-        """Counts of a join on some devices, which share the work."""
+    def for_devices(devices: Sequence[Device]) -> Stats:
+        """Make the counts of a join on some devices, which share the work."""
         return Stats("+".join(one.name for one in devices))
 
     def add(self, counters: Mapping[str, int]) -> None:

@@ -60,7 +60,7 @@ class Trace:
 
     @property
     def spans(self) -> list[TraceEvent]:
-        """The events so far."""
+        """Events so far."""
         with self._lock:
             return list(self._spans)
 
@@ -73,11 +73,11 @@ class Trace:
         """
         target, spans = local_path(path), self.spans
         tracks = {track: k for k, track in enumerate(dict.fromkeys(s.track for s in spans))}
-        found: list[dict] = [
+        events: list[dict] = [
             {"ph": "M", "pid": 1, "tid": k, "name": "thread_name", "args": {"name": track}}
             for track, k in tracks.items()
         ]
-        found += [
+        events += [
             {
                 "ph": "X",
                 "pid": 1,
@@ -90,7 +90,7 @@ class Trace:
             for span in spans
         ]
         try:
-            target.write_text(json.dumps({"traceEvents": found}))
+            target.write_text(json.dumps({"traceEvents": events}))
         except OSError as cause:
             raise FileError(f"cannot write the trace to {path}: {cause.strerror}") from cause
 

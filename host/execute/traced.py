@@ -29,10 +29,10 @@ class Occupancy:
 
     def queued(self) -> list[int]:
         """Return the tasks per lane; waiting ones are shared out in turn."""
-        found = [len(self._waiting[lane :: self._lanes]) for lane in range(self._lanes)]
+        counts = [len(self._waiting[lane :: self._lanes]) for lane in range(self._lanes)]
         for lane, _ in self._running.values():
-            found[lane] += 1
-        return found
+            counts[lane] += 1
+        return counts
 
     def submitted(self, task: Any, now: float) -> None:
         """Note that a task was submitted."""
@@ -44,7 +44,7 @@ class Occupancy:
     def ended(self, task: Any, now: float) -> tuple[int, float]:
         """Note that a task has ended; return its lane, and when it began."""
         if task not in self._running:
-            # Two ends were reported in the wrong order: this task takes the lane of the other.
+            # Two ends were reported in the wrong order: this task takes the other one's lane.
             other = next(iter(self._running))
             self._waiting[self._waiting.index(task)] = other
             self._running[task] = self._running.pop(other)

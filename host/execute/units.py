@@ -21,18 +21,18 @@ from ..windows.run import Snapshot
 MOST_FALSE_PERCENT = 10
 #: Most tuples of a sample, and most pairs of them and window rows: some hundredths of a second.
 _TUPLES, _PAIRS = 1 << 12, 1 << 21
-#: Of a long range another part is taken than of its neighbour's: the golden section.
+#: Long ranges are sampled at different offsets: multiples of the golden section.
 _STEP = 0.6180339887498949
 
 
 @dataclass(frozen=True)
-class Expected:
-    """What units of a width are expected to find.
+class WidthEstimate:
+    """Estimate of the pairs that units of one width find.
 
     Parameters
     ----------
     maps : sequence of CodeMap
-        Of the program's tests.
+        One per test of the program.
     share : float
         Share of the pairs found that are false.
     """
@@ -48,18 +48,18 @@ class Expected:
 
 @dataclass(frozen=True)
 class UnitSample:
-    """Pairs that tell how many of those that narrow units find are false.
+    """Sample of a probe's pairs, by which the share of false pairs is estimated.
 
     Parameters
     ----------
     fitted : sequence of ndarray
         Codes of window rows, by which maps are fitted.
     bounds : sequence of ndarray
-        Of the pairs' tuples.
+        Bounds of the pairs' tuples.
     keys : sequence of ndarray
-        Of the pairs' window rows.
+        Keys of the pairs' window rows.
     i : ndarray of uint32
-        The tuple of each pair; its row is the one of the same place.
+        The tuple of each pair; its window row has the same index in ``keys``.
     """
 
     program: BandProgram
@@ -70,13 +70,13 @@ class UnitSample:
 
     @classmethod
     def take(
-        cls, made: Layout, window: Snapshot, columns: Columns, start: np.ndarray, end: np.ndarray
+        cls, layout: Layout, window: Snapshot, columns: Columns, start: np.ndarray, end: np.ndarray
     ) -> UnitSample:
-        """Sample a probe; the arguments are those of :class:`~..windows.probe.Evaluated`."""
-        program = made.program
+        """Sample a probe; arguments are as for :class:`~..windows.probe.Evaluated`."""
+        program = layout.program
         assert isinstance(program, BandProgram)
         step = -(-len(window.times) // MOST_SAMPLED) or 1
-        fitted = made.window(window.keys_at(np.arange(window.first, window.end, step)))
+        fitted = layout.window(window.keys_at(np.arange(window.first, window.end, step)))
         at = spread(len(start), _TUPLES)
         at = at[start[at] < end[at]]
         length = end[at] - start[at]
@@ -85,43 +85,44 @@ class UnitSample:
         before = np.cumsum(rows) - rows
         i = np.repeat(np.arange(len(at), dtype=np.uint32), rows)
         positions = np.arange(len(i)) + np.repeat(low - before, rows)
-        keys = made.window(window.keys_at(positions))
-        bounds = made.stream({key: v.at(at) for key, v in columns.items()}, len(at)).arrays
+        keys = layout.window(window.keys_at(positions))
+        bounds = layout.stream({key: v.at(at) for key, v in columns.items()}, len(at)).arrays
         return cls(program, fitted[: program.tests], bounds, keys[: program.tests], i)
 
-    def expected(self, bits: int) -> Expected:
-        """What units of so many bits are expected to find."""
+    def estimate(self, bits: int) -> WidthEstimate:
+        """Estimate which share of the pairs that units of ``bits`` bits find is false."""
         program = self.program
         maps = fit_maps(self.fitted, program.key_bits, bits)
-        for one, own in zip(maps, self.fitted, strict=True):
-            one.keys(own)  # the keys that its cells then hold
-        keys = [one.keys(own) for one, own in zip(maps, self.keys, strict=True)]
+        for one, codes in zip(maps, self.fitted, strict=True):
+            one.keys(codes)  # the keys that its cells then hold
+        keys = [one.keys(codes) for one, codes in zip(maps, self.keys, strict=True)]
         ranges = zip(maps, self.bounds[::2], self.bounds[1::2], strict=True)
         bounds = [code for one, lo, hi in ranges for code in one.bounds(lo, hi)]
         matches = self._count(program, self.bounds, self.keys)
-        found = self._count(narrowed(program, bits), bounds, keys)
-        return Expected(bits, maps, (found - matches) / found if found else 0.0)
+        narrow_matches = self._count(narrowed(program, bits), bounds, keys)
+        share = (narrow_matches - matches) / narrow_matches if narrow_matches else 0.0
+        return WidthEstimate(bits, maps, share)
 
     def _count(
         self, program: BandProgram, bounds: Sequence[np.ndarray], keys: Sequence[np.ndarray]
     ) -> int:
-        """Number of the pairs that meet a program."""
+        """Count the pairs that meet a program."""
         j = np.arange(len(self.i), dtype=np.uint32)
         test = PairTest(program)
         return len(test(self.i, j, np.stack(bounds, axis=1), np.stack(keys, axis=1))[0])
 
 
-def choose_units(sample: UnitSample, widths: Sequence[int]) -> Expected | None:
-    """What the narrowest units with few false pairs are expected to find; None for full width."""
+def choose_units(sample: UnitSample, widths: Sequence[int]) -> WidthEstimate | None:
+    """Return the estimate for the narrowest units with few false pairs; None for full width."""
     for bits in sorted(widths):
-        if bits < sample.program.key_bits and (found := sample.expected(bits)).is_good:
-            return found
+        if bits < sample.program.key_bits and (estimate := sample.estimate(bits)).is_good:
+            return estimate
     return None
 
 
 def widths_to_choose(devices: Sequence[Device], program: object, modes: Sequence[Mode]) -> set[int]:
-    """Widths of units that a program for these modes could be asked to run on; none to choose
-    where each device has one width."""
+    """Return the narrow widths that a program in these modes can choose from; none where each
+    device has one width."""
     if not isinstance(program, BandProgram) or tuple(modes) != (Mode.PAIRS,):
         return set()
     several = [set(device.narrow_widths) for device in devices if len(device.narrow_widths) > 1]
@@ -131,7 +132,7 @@ def widths_to_choose(devices: Sequence[Device], program: object, modes: Sequence
 def modes_for(
     devices: Sequence[Device], program: object, modes: tuple[Mode, ...]
 ) -> tuple[Mode, ...]:
-    """The modes to find out which tuples have a match: as pairs, where narrow units cannot tell."""
+    """Return the modes to run; EXISTS becomes PAIRS where narrow units cannot evaluate it."""
     if modes != (Mode.EXISTS,) or not isinstance(program, BandProgram):
         return modes
     is_narrow = any(

@@ -18,7 +18,7 @@ from penstock.plan.query import Side
 from ..join.stream.sources import Admitted, Sources
 from ..rows.batch_bytes import byte_counter
 from ..windows.feeds import ONLY
-from ..windows.source import Moment, Source, Span
+from ..windows.source import Moment, Span, StreamSource
 from .checking import RowChecks
 from .event_times import EventTimes, read_times
 
@@ -38,7 +38,7 @@ class JudgedRows:
         Late rows of the batch.
     """
 
-    source: Source
+    source: StreamSource
     feed: str
     batch: pa.RecordBatch
     admitted: Admitted
@@ -83,7 +83,7 @@ class RowIntake(Sources):
         self.nbytes = 0
 
     @abstractmethod
-    def check(self, own: Source, batch: pa.RecordBatch, times: EventTimes) -> None:
+    def check(self, own: StreamSource, batch: pa.RecordBatch, times: EventTimes) -> None:
         """Raise any error that rows of a batch can cause.
 
         Raises
@@ -95,7 +95,7 @@ class RowIntake(Sources):
         """Return the time below which no later row of any source comes."""
         return min(self.watermarks().values())
 
-    def register(self, own: Source, feed: str, disorder: Span | None) -> None:
+    def register(self, own: StreamSource, feed: str, disorder: Span | None) -> None:
         super().register(own, feed, disorder)
         numbers = self._numbers[own.side.alias]
         if feed not in numbers:
@@ -123,10 +123,10 @@ class RowIntake(Sources):
         numbers = (n for own in self._numbers.values() for n in own.values())
         return max(numbers, default=0) // len(self._places) + 1
 
-    def bytes_of(self, own: Source, batch: pa.RecordBatch) -> int:
+    def bytes_of(self, own: StreamSource, batch: pa.RecordBatch) -> int:
         return self._bytes[own.side.side](batch)
 
-    def cannot_fail(self, own: Source, feed: str) -> bool:
+    def cannot_fail(self, own: StreamSource, feed: str) -> bool:
         return self.has_feed(own, feed)
 
     @property
@@ -134,7 +134,9 @@ class RowIntake(Sources):
         """Whether rows wait."""
         return bool(self._waiting)
 
-    def judge(self, own: Source, batch: pa.RecordBatch, times: EventTimes, feed: str) -> JudgedRows:
+    def judge(
+        self, own: StreamSource, batch: pa.RecordBatch, times: EventTimes, feed: str
+    ) -> JudgedRows:
         """Find the rows of a feed that are late; raise any error that its rows can cause.
 
         Raises
@@ -229,12 +231,12 @@ class GroupIntake(RowIntake):
         self.query = query
         self._checks = RowChecks(query)
 
-    def register(self, own: Source, feed: str, disorder: Span | None) -> None:
+    def register(self, own: StreamSource, feed: str, disorder: Span | None) -> None:
         if disorder:
             self._require_time("rows cannot be out of order; leave disorder out")
         super().register(own, feed, disorder)
 
-    def signal(self, own: Source, feed: str, moment: Moment) -> None:
+    def signal(self, own: StreamSource, feed: str, moment: Moment) -> None:
         self._require_time("nothing waits for it to advance; leave advance out")
         super().signal(own, feed, moment)
 
@@ -252,7 +254,7 @@ class GroupIntake(RowIntake):
                 f"group, so {so}, or add window({alias}.TIME, ...) to GROUP BY"
             )
 
-    def check(self, own: Source, batch: pa.RecordBatch, times: EventTimes) -> None:
+    def check(self, own: StreamSource, batch: pa.RecordBatch, times: EventTimes) -> None:
         self._checks.check(batch, times.times)
 
     def read(self, batch: pa.RecordBatch) -> EventTimes:

@@ -26,7 +26,7 @@ from ..join.stream.calls import QUANTILES, StreamCalls
 from ..join.stream.flow import Flow
 from ..join.stream.outlet import Outlet
 from ..metrics import Latency, Report
-from ..windows.source import Source, Span
+from ..windows.source import Span, StreamSource
 from .event_times import EventTimes
 from .folding import GroupFolding
 from .intake import GroupIntake
@@ -132,10 +132,10 @@ class GroupStream(StreamCalls):
 
     # -- in the stream's thread -------------------------------------------------------------------
 
-    def _read(self, own: Source, batch: pa.RecordBatch) -> EventTimes:
+    def _read(self, own: StreamSource, batch: pa.RecordBatch) -> EventTimes:
         return self._intake.read(batch)
 
-    def _take(self, own: Source, batch: pa.RecordBatch, read: EventTimes, feed: str) -> None:
+    def _take(self, own: StreamSource, batch: pa.RecordBatch, read: EventTimes, feed: str) -> None:
         judged = self._intake.judge(own, batch, read, feed)
         try:
             count = self._intake.take_in(judged)

@@ -28,8 +28,8 @@ from ..execute.running import Running
 from ..execute.stats import Stats
 from ..execute.trace import Trace
 from ..rows.sides import Arrival
-from ..windows.engine import Engine
-from ..windows.probe import Probe, Step, Watermarks
+from ..windows.engine import WindowEngine
+from ..windows.probe import Probe, Watermarks, WindowStep
 
 #: Most batches in the lanes at a time: while these are busy, tuples gather into larger batches.
 MOST_BATCHES = 4
@@ -67,7 +67,7 @@ class Session:
     def __init__(
         self,
         plan: JoinPlan,
-        engine: Engine,
+        engine: WindowEngine,
         delivery: Delivery,
         devices: Sequence[Device],
         stats: Stats,
@@ -92,7 +92,7 @@ class Session:
         self._on_progress = on_progress
         self._memories = [DeviceMemory(device) for device in devices]
         self.executor = Executor(self._memories, running, self, trace=trace, room=room)
-        cutting = Cutting.of(
+        cutting = Cutting.for_devices(
             devices,
             running.task_evaluations,
             tasks_per_lane=TASKS_PER_LANE,
@@ -147,7 +147,7 @@ class Session:
             self.fail(error)
             raise
 
-    def _begin(self, step: Step, watermarks: Watermarks) -> None:
+    def _begin(self, step: WindowStep, watermarks: Watermarks) -> None:
         orders = [order for probe in step.probes for order in self._orders(probe)]
         with self._lock:
             closing = self.delivery.begin(self._batch, step, watermarks)
@@ -265,12 +265,12 @@ class Session:
         self._bells.ring()
         self._on_progress()
 
-    def given(self, lane: str, chunk: Chunk) -> None:
+    def receive(self, lane: str, chunk: Chunk) -> None:
         """Make rows of a chunk, and release those that can leave."""
-        if chunk.rest:
+        if chunk.remaining:
             with self._lock:
-                self._gatherer.more(chunk.order.batch, len(chunk.rest))
-                self.executor.add(chunk.rest)
+                self._gatherer.more(chunk.order.batch, len(chunk.remaining))
+                self.executor.add(chunk.remaining)
         began = time.monotonic()
         chunk = self.delivery.matches(chunk)
         rows = [one.make() for one in self.delivery.rows(chunk)]

@@ -1,4 +1,4 @@
-"""Numbers for keys: equal keys have one number, whichever side they are of."""
+"""Numbers for keys: equal keys of either side have one number."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from penstock.types import INT64
 from ..keys.hashing import float_bits
 from ..rows.sides import SideRows
 
-#: Keys that may be known beside those of rows that are kept, before others are forgotten.
+#: Keys beyond twice the kept rows at which unused keys are forgotten.
 _SPARE = 4096
 
 
@@ -35,7 +35,7 @@ class KeyCodes:
     def __len__(self) -> int:
         return len(self._numbers)
 
-    def of(self, side: str, rows: SideRows) -> tuple[np.ndarray, np.ndarray]:
+    def encode(self, side: str, rows: SideRows) -> tuple[np.ndarray, np.ndarray]:
         """Number the keys of a side's rows.
 
         Returns
@@ -43,7 +43,7 @@ class KeyCodes:
         known : ndarray of bool, shape (rows,)
             False where the key is NULL, or a part of it.
         codes : ndarray of int64
-            Of the rows whose key is known.
+            Numbers of the rows whose key is known.
         """
         vectors = evaluate_all(self._sessions.side_keys(side), rows.columns, len(rows))
         known = np.ones(len(rows), bool)
@@ -54,7 +54,7 @@ class KeyCodes:
         if self._is_plain:
             return known, values[0].astype(np.int64)
         return known, self._codes(
-            [float_bits(own) if own.dtype.kind == "f" else own for own in values]
+            [float_bits(column) if column.dtype.kind == "f" else column for column in values]
         )
 
     def _codes(self, columns: Sequence[np.ndarray]) -> np.ndarray:
@@ -63,8 +63,8 @@ class KeyCodes:
             return inverse
         first = np.zeros(1, np.int64)
         for column in columns:
-            _, own = np.unique(column, return_inverse=True)
-            both = inverse * (int(own.max()) + 1) + own
+            _, inner = np.unique(column, return_inverse=True)
+            both = inverse * (int(inner.max()) + 1) + inner
             _, first, inverse = np.unique(both, return_index=True, return_inverse=True)
         numbers, following = self._numbers, self._following
         keys = zip(*(column[first].tolist() for column in columns), strict=True)
@@ -75,7 +75,7 @@ class KeyCodes:
         return np.array(codes, np.int64)[inverse]
 
     def keep(self, codes: np.ndarray) -> None:
-        """Forget the keys of all other numbers, once they are most of those that are known."""
+        """Forget the keys of all other numbers, once they are more than half of the known ones."""
         if len(self._numbers) > 2 * len(codes) + _SPARE:
             alive = set(codes.tolist())
             self._numbers = {key: code for key, code in self._numbers.items() if code in alive}

@@ -29,7 +29,7 @@ class Spans:
     rows: int
 
     @staticmethod
-    def of(codes: np.ndarray, times: np.ndarray, gap: int) -> Spans:
+    def find(codes: np.ndarray, times: np.ndarray, gap: int) -> Spans:
         """Find the sessions of sorted rows: neighbours of one key at most a gap apart."""
         begins = np.ones(len(times), bool)
         # Without a sign no difference overflows, since times of one key ascend.
@@ -45,7 +45,7 @@ class Spans:
         return np.diff(np.append(self.begin, self.rows))
 
     def closed(self, clock: int, gap: int) -> np.ndarray:
-        """Which sessions no later row can join: ``last + gap`` lies below the clock."""
+        """Tell which sessions no later row can join: ``last + gap`` lies below the clock."""
         if clock - gap <= NEVER:
             return np.zeros(len(self.begin), bool)
         return np.ones(len(self.begin), bool) if clock == FOREVER else self.last < clock - gap
@@ -68,15 +68,15 @@ class Spans:
         """
         firsts = arrival[self.begin[chosen]]
         order = np.lexsort((firsts, self.first[chosen], self.last[chosen]))
-        found = np.empty(len(order), np.int64)
-        found[order] = np.arange(following, following + len(order))
-        return np.repeat(found, self.sizes[chosen])
+        ranks = np.empty(len(order), np.int64)
+        ranks[order] = np.arange(following, following + len(order))
+        return np.repeat(ranks, self.sizes[chosen])
 
 
 def session_numbers(codes: np.ndarray, times: np.ndarray, gap: int) -> np.ndarray:
-    """Number the session of each row, all of which are known; rows in the order of arrival."""
+    """Return the number of each row's session; all rows are there, in the order of arrival."""
     order = np.lexsort((times, codes))
-    spans = Spans.of(codes[order], times[order], gap)
-    found = np.empty(len(order), np.int64)
-    found[order] = spans.numbers(np.ones(len(spans.begin), bool), order, 0)
-    return found
+    spans = Spans.find(codes[order], times[order], gap)
+    numbers = np.empty(len(order), np.int64)
+    numbers[order] = spans.numbers(np.ones(len(spans.begin), bool), order, 0)
+    return numbers

@@ -1,4 +1,4 @@
-"""Sessions of a running join that may still grow, and those that close: a pure state machine."""
+"""Keeps the sessions of a running join until they close: a pure state machine."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..rows.sides import Arrival
 from .key_codes import KeyCodes
 from .numbering import Spans
 
-#: Of each row: code of its key, time, number in the order of arrival, whether it is of the right.
+#: Per row: code of its key, time, number in the order of arrival, whether it is a right row.
 _Index = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 #: Bytes of a row in the index.
 _INDEX_BYTES = 25
@@ -23,7 +23,7 @@ _INDEX_BYTES = 25
 
 @dataclass
 class _Part:
-    """Rows that came one after the other, and which of them still wait."""
+    """Consecutive rows of one side, with flags for rows that still wait."""
 
     rows: Arrival
     waiting: np.ndarray
@@ -56,10 +56,10 @@ class KeptRows:
     @property
     def nbytes(self) -> int:
         """Approximate bytes of main memory."""
-        return sum(own.rows.base.nbytes + own.count * self._extra_bytes for own in self._parts)
+        return sum(part.rows.base.nbytes + part.count * self._extra_bytes for part in self._parts)
 
     def add(self, arrival: Arrival) -> None:
-        """Add rows, whose numbers ascend and are above all before them.
+        """Add rows, whose numbers ascend and are above all earlier ones.
 
         Parts grow by doubling, so that their number stays small.
         """
@@ -112,21 +112,21 @@ class OpenSessions:
         self._index: _Index = (none, none, none, np.zeros(0, bool))
         self._new: list[_Index] = []
         self._arrived = 0
-        #: While the clock has not passed it, no session closes.
+        #: Time up to which no session closes.
         self._quiet = FOREVER
         self.following = 0
 
     def __len__(self) -> int:
-        return sum(len(own[0]) for own in (self._index, *self._new))
+        return sum(len(index[0]) for index in (self._index, *self._new))
 
     @property
     def nbytes(self) -> int:
         """Approximate bytes of main memory."""
-        return sum(own.nbytes for own in self._rows.values())
+        return sum(rows.nbytes for rows in self._rows.values())
 
     def add(self, arrival: Arrival) -> Arrival:
-        """Add rows; return those without a key, which are of no session."""
-        known, codes = self._keys.of(arrival.side, arrival.rows)
+        """Add rows; return the rows without a key, which belong to no session."""
+        known, codes = self._keys.encode(arrival.side, arrival.rows)
         alone = arrival.pick(np.flatnonzero(~known))
         rows = arrival if known.all() else arrival.pick(np.flatnonzero(known))
         if len(codes):
@@ -142,7 +142,7 @@ class OpenSessions:
     def close(self, clock: int) -> list[Arrival]:
         """Take the rows of all sessions that no later row can join, left before right.
 
-        Their times are the numbers of their sessions, in ascending order.
+        Each row's time becomes the number of its session; the rows ascend by it.
 
         Parameters
         ----------
@@ -152,7 +152,7 @@ class OpenSessions:
         if not len(self) or (clock <= self._quiet and clock != FOREVER):
             return []
         codes, times, numbers, is_right = self._sort()
-        spans = Spans.of(codes, times, self._gap)
+        spans = Spans.find(codes, times, self._gap)
         closed = spans.closed(clock, self._gap)
         still = spans.last[~closed]
         self._quiet = int(still.min()) + self._gap if len(still) else FOREVER
@@ -181,5 +181,5 @@ class OpenSessions:
 
     def _leaving(self, side: str, sessions: np.ndarray, numbers: np.ndarray) -> Arrival:
         order = np.argsort(sessions, kind="stable")
-        found = self._rows[side].take(numbers[order])
-        return replace(found, rows=replace(found.rows, time=sessions[order]))
+        arrival = self._rows[side].take(numbers[order])
+        return replace(arrival, rows=replace(arrival.rows, time=sessions[order]))

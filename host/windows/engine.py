@@ -19,7 +19,7 @@ from penstock.plan.ranges import arrival_order, place
 
 from ..keys.prepare import check, window_keys
 from ..rows.sides import Arrival
-from .probe import Probe, Step, Watermarks, make_probe, time_probe
+from .probe import Probe, Watermarks, WindowStep, make_probe, time_probe
 from .run import WindowRun
 from .waiting import WaitingRows
 
@@ -27,7 +27,7 @@ from .waiting import WaitingRows
 MAX_RUNS = 8
 
 
-class Engine(ABC):
+class WindowEngine(ABC):
     """Takes arrivals and watermarks, and gives probes.
 
     Parameters
@@ -41,7 +41,7 @@ class Engine(ABC):
         self.forms = forms
 
     @abstractmethod
-    def step(self, new: Sequence[Arrival], watermarks: Watermarks) -> Step:
+    def step(self, new: Sequence[Arrival], watermarks: Watermarks) -> WindowStep:
         """Take tuples, left before right, or only watermarks; return the step.
 
         Raises
@@ -68,7 +68,7 @@ class Engine(ABC):
         return window_keys(self.forms[new.side], new.rows.columns, len(new.rows))
 
 
-class TimeEngine(Engine):
+class TimeEngine(WindowEngine):
     """Runs sorted by time: in-order rows extend a run, out-of-order rows open a new one."""
 
     def __init__(self, window: TimeWindow, forms: Mapping[str, JoinForm]) -> None:
@@ -79,17 +79,17 @@ class TimeEngine(Engine):
     def runs(self) -> list[WindowRun]:
         return self.by_side[LEFT] + self.by_side[RIGHT]
 
-    def step(self, new: Sequence[Arrival], watermarks: Watermarks) -> Step:
+    def step(self, new: Sequence[Arrival], watermarks: Watermarks) -> WindowStep:
         probes: list[Probe] = []
         arrivals = [arrival.in_time_order() for arrival in new if len(arrival.rows)]
         keys = [self._keys(arrival) for arrival in arrivals]  # may fail, so before any change
-        for arrival, own in zip(arrivals, keys, strict=True):
+        for arrival, side_keys in zip(arrivals, keys, strict=True):
             for run in self.by_side[other(arrival.side)]:
                 probes += time_probe(self.window, arrival, run)
-            self._insert(arrival, own)
+            self._insert(arrival, side_keys)
         for side in (LEFT, RIGHT):
             self._expire(side, watermarks[other(side)])
-        return Step(tuple(probes), tuple(arrivals))
+        return WindowStep(tuple(probes), tuple(arrivals))
 
     def _insert(self, new: Arrival, keys: Sequence[Vector]) -> None:
         runs = self.by_side[new.side]
@@ -106,15 +106,15 @@ class TimeEngine(Engine):
         closed = self.window.closed_below(side, watermark)
         kept = []
         for run in self.by_side[side]:
-            gone = place(run.times, closed)
-            if gone < len(run):
-                run.drop(gone)
+            count = place(run.times, closed)
+            if count < len(run):
+                run.drop(count)
                 kept.append(run)
         self.by_side[side] = kept
 
 
 def _merge_shortest(runs: list[WindowRun]) -> None:
-    """Merge the shortest runs, up to one that is at least twice as long as all these together.
+    """Merge the shortest runs, until the next longer one has at least twice their rows together.
 
     So a row is moved a logarithmic number of times, however many batches are out of order.
     """
@@ -127,7 +127,7 @@ def _merge_shortest(runs: list[WindowRun]) -> None:
         runs[first:] = [WindowRun.merged(runs[first:])]
 
 
-class RowsEngine(Engine):
+class RowsEngine(WindowEngine):
     """One run per side in order of arrival.
 
     If both sides have a time, the order is (time, left first, row), and rows wait until the
@@ -158,7 +158,7 @@ class RowsEngine(Engine):
     def nbytes(self) -> int:
         return super().nbytes + sum(waiting.nbytes for waiting in self.waiting.values())
 
-    def step(self, new: Sequence[Arrival], watermarks: Watermarks) -> Step:
+    def step(self, new: Sequence[Arrival], watermarks: Watermarks) -> WindowStep:
         steps = []
         for arrivals in self._turns(new):
             before, ready = self._enter(arrivals, watermarks)
@@ -170,8 +170,8 @@ class RowsEngine(Engine):
                     probes += make_probe(arrival, run, start, end)
             for side, run in self.by_side.items():
                 run.drop(len(run) - self.window.size(side))
-            steps.append(Step(tuple(probes), tuple(ready.values())))
-        return Step(
+            steps.append(WindowStep(tuple(probes), tuple(ready.values())))
+        return WindowStep(
             tuple(probe for step in steps for probe in step.probes),
             tuple(arrival for step in steps for arrival in step.entered),
         )
@@ -191,7 +191,7 @@ class RowsEngine(Engine):
         watermarks: Watermarks,
         kept: Sequence[str] = (LEFT, RIGHT),
     ) -> tuple[dict[str, np.ndarray], dict[str, Arrival]]:
-        """Let tuples whose place is known into the windows of the sides ``kept``.
+        """Let tuples whose order is known into the windows of the sides ``kept``.
 
         Returns
         -------
@@ -205,8 +205,8 @@ class RowsEngine(Engine):
             for arrival in arrivals:
                 self.waiting[arrival.side].add(arrival)
             horizon = min(watermarks.values())
-            taken = {side: waiting.take(horizon) for side, waiting in self.waiting.items()}
-            released = {side: arrival for side, found in taken.items() for arrival in found}
+            due = {side: waiting.take(horizon) for side, waiting in self.waiting.items()}
+            released = {side: arrival for side, batches in due.items() for arrival in batches}
         before, ready = self._arrived_before(released)
         for side, arrival in ready.items():
             if side not in kept:
@@ -222,7 +222,7 @@ class RowsEngine(Engine):
     def _arrived_before(
         self, ready: Mapping[str, Arrival]
     ) -> tuple[dict[str, np.ndarray], dict[str, Arrival]]:
-        """Find the logical position of the other side's run at which each released tuple arrives.
+        """Return each released tuple's logical position in the other side's run when it arrives.
 
         Also returns the tuples with their arrival numbers.
         """

@@ -21,7 +21,7 @@ from .admission import Admission
 ONLY = ""
 #: Name of a feed without rows that a restored state may have. It keeps the watermark where it is
 #: until the first rows or promises come, while feeds are registered one after the other: the first
-#: may be far ahead of those that follow.
+#: may be far ahead of the next ones.
 HOLD = "\0hold"
 
 
@@ -93,8 +93,8 @@ class Feeds:
                 f"feed {feed!r} of {self.name} is registered already; deregister it first, or "
                 "give the second one a name of its own"
             )
-        own = self.disorder if disorder is None else disorder
-        self._feeds[feed] = _Feed(Admission(own), now)
+        chosen = self.disorder if disorder is None else disorder
+        self._feeds[feed] = _Feed(Admission(chosen), now)
 
     def deregister(self, feed: str) -> None:
         """End a feed; its watermark no longer holds up the others.
@@ -121,7 +121,7 @@ class Feeds:
         """Judge the next rows of a feed, in order.
 
         A row is late below the watermark of its feed, or of the side when the row came: a feed that
-        was idle, or registered late, cannot lower the latter.
+        was idle, or registered late, cannot lower the side's watermark.
 
         Parameters
         ----------
@@ -135,8 +135,8 @@ class Feeds:
             True where the row is on time.
         """
         floor = self.watermark(now)
-        own = self._heard(feed, now)
-        on_time = own.admission.admit(times)
+        heard = self._heard(feed, now)
+        on_time = heard.admission.admit(times)
         return on_time & (times >= floor) if floor > NEVER else on_time
 
     def signal(self, feed: str, time: int, now: float) -> None:
@@ -149,7 +149,7 @@ class Feeds:
         self._watermark = FOREVER
 
     def state(self) -> dict[str, Any]:
-        """Return what is known of each feed, for JSON; what is silent counts as silent."""
+        """Return the state of each feed, for JSON."""
         feeds = {
             name: [f.admission.disorder, f.admission.watermark, f.admission.late, f.idle]
             for name, f in self._feeds.items()
@@ -157,13 +157,13 @@ class Feeds:
         return {"feeds": feeds, "watermark": self._watermark, "closed": self._closed}
 
     def restore(self, state: Mapping[str, Any], now: float) -> None:
-        """Go on from :meth:`state`; all feeds that count have been heard of now."""
+        """Go on from :meth:`state`; feeds that are not silent count as heard of now."""
         self._watermark, self._closed = state["watermark"], state["closed"]
         self._feeds = {}
         for name, (disorder, watermark, late, idle) in state["feeds"].items():
-            own = Admission(disorder)
-            own.watermark, own.late = watermark, late
-            self._feeds[name] = _Feed(own, now, idle)
+            admission = Admission(disorder)
+            admission.watermark, admission.late = watermark, late
+            self._feeds[name] = _Feed(admission, now, idle)
         self.recorded = {name for name in self._feeds if name not in (ONLY, HOLD)}
 
     def watermark(self, now: float) -> int:
@@ -204,10 +204,10 @@ class Feeds:
         self._watermark = max(self._watermark, time)
 
     def _heard(self, feed: str, now: float) -> _Feed:
-        own = self._get(feed)
-        own.heard, own.idle = now, False
+        heard = self._get(feed)
+        heard.heard, heard.idle = now, False
         self.recorded.discard(feed)
-        return own
+        return heard
 
     def _get(self, feed: str) -> _Feed:
         if feed in self._feeds:

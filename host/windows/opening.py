@@ -9,11 +9,11 @@ import numpy as np
 from penstock.plan.plan import JoinPlan
 from penstock.plan.query import TimeWindow
 
-from .engine import Engine, RowsEngine, TimeEngine
+from .engine import RowsEngine, TimeEngine, WindowEngine
 from .probing import RowsProbing, TimeProbing
 
 
-def open_engine(plan: JoinPlan, number: Callable[[int], np.ndarray]) -> Engine:
+def open_engine(plan: JoinPlan, number: Callable[[int], np.ndarray]) -> WindowEngine:
     """Open the engine for a plan's window and kind of join.
 
     Parameters

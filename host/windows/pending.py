@@ -28,7 +28,7 @@ class Pending:
     def __init__(self, extra_bytes: Mapping[str, int]) -> None:
         self._extra_bytes = extra_bytes
         self._batch_bytes: dict[str, Callable[[pa.RecordBatch], int]] = {}
-        #: With their bytes and least times.
+        #: Arrivals with their bytes and least times.
         self._waiting: deque[tuple[Arrival, int, int]] = deque()
         self.nbytes = 0
 
@@ -45,7 +45,7 @@ class Pending:
             Whether tuples of one side may be joined, left before right; otherwise the order
             between the sides is kept.
         """
-        taken: list[Arrival] = []
+        batch: list[Arrival] = []
         while count and self._waiting:
             first, nbytes, _ = self._waiting.popleft()
             self.nbytes -= nbytes
@@ -54,11 +54,11 @@ class Pending:
                 self._put(self._waiting.appendleft, first.pick(everything[count:]))
                 first = first.pick(everything[:count])
             count -= len(first.rows)
-            taken.append(first)
+            batch.append(first)
         if not grouped:
-            return taken
-        sides = ([a for a in taken if a.side == side] for side in (LEFT, RIGHT))
-        return [Arrival.concat(own) for own in sides if own]
+            return batch
+        sides = ([a for a in batch if a.side == side] for side in (LEFT, RIGHT))
+        return [Arrival.concat(arrivals) for arrivals in sides if arrivals]
 
     def oldest(self, side: str) -> int:
         """Return the least time among the waiting tuples of a side."""

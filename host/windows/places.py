@@ -1,4 +1,4 @@
-"""Places of many ascending times among others, in one walk over both."""
+"""Finds the places of many ascending values among ascending times, in one walk over both."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ def ascending_places(times: np.ndarray, values: np.ndarray, side: Side) -> np.nd
     first, last = np.searchsorted(times, values[[0, -1]], side).tolist()
     if last - first > MOST_PER_VALUE * len(values):
         return np.searchsorted(times, values, side)
-    found = np.empty(len(values), np.int64)
-    _walk(times[:last], values, side == "right", first, found)
-    return found
+    places = np.empty(len(values), np.int64)
+    _walk(times[:last], values, side == "right", first, places)
+    return places
 
 
 @kept()
-def _walk(times, values, after, first, found):
+def _walk(times, values, after, first, places):
     place, count = np.uint64(first), np.uint64(len(times))
     one, group, least = np.uint64(1), np.uint64(GROUP), np.iinfo(np.int64).min
     for k in range(len(values)):
-        last = values[k]  # whose place is after it
+        last = values[k]  # the last time that the value's place is after
         passes = after or last > least
         last -= np.int64(not after)
-        # Counted: how many times lie between two values cannot be predicted.
+        # Counted without branches: nothing predicts how many times lie between two values.
         while passes and place + group <= count:
             passed = np.uint64(0)
             for n in range(np.uint64(GROUP)):
@@ -48,4 +48,4 @@ def _walk(times, values, after, first, found):
             passes = passed == group
         while passes and place < count and times[place] <= last:
             place += one
-        found[k] = place
+        places[k] = place

@@ -20,7 +20,7 @@ _MATCHED, _CLOSING, _GONE = 1, 2, 4
 
 
 @dataclass(frozen=True)
-class Closed:
+class ClosedRows:
     """Rows that no later row of the other side can meet.
 
     Parameters
@@ -28,8 +28,8 @@ class Closed:
     ids : ndarray of int64
         Arrival numbers.
     moments : ndarray of int64
-        When each closed: the last time of a row that it could have met; 0 for ROWS, where rows
-        close in order of arrival.
+        When each row closed: the latest time that it could have met; 0 for ROWS, where rows close
+        in order of arrival.
     """
 
     ids: np.ndarray
@@ -60,10 +60,10 @@ class Preserved:
     @property
     def nbytes(self) -> int:
         """Approximate bytes of main memory."""
-        return sum(own.nbytes for own in self._parts())
+        return sum(column.nbytes for column in self._parts())
 
     def add(self, arrival: Arrival) -> None:
-        """Add rows that entered the window; their numbers are above all before them."""
+        """Add rows that entered the window; their numbers are above all earlier ones."""
         order = np.argsort(arrival.ids)
         self._ids.append(arrival.ids[order])
         self._times.append(arrival.rows.time[order])
@@ -76,7 +76,7 @@ class Preserved:
         """Note that rows with these arrival numbers are in a pair."""
         self._state.values[np.searchsorted(self._ids.values, ids)] |= _MATCHED
 
-    def closing(self, watermarks: Watermarks) -> Closed:
+    def closing(self, watermarks: Watermarks) -> ClosedRows:
         """Return the rows that close now, each row once."""
         closed = (self._state.values & _CLOSING) == 0
         moments = np.zeros(len(self), np.int64)
@@ -91,27 +91,27 @@ class Preserved:
             is_over = min(watermarks.values()) == FOREVER
             closed[self.window.closed(self.side, len(self), is_over=is_over) :] = False
         self._state.values[closed] |= _CLOSING
-        return Closed(self._ids.values[closed], moments[closed])
+        return ClosedRows(self._ids.values[closed], moments[closed])
 
-    def unmatched(self, closed: Closed) -> tuple[Arrival, np.ndarray]:
-        """Return the closed rows in no pair, and their moments; forget all closed rows."""
+    def unmatched(self, closed: ClosedRows) -> tuple[Arrival, np.ndarray]:
+        """Return the closed rows without a match, and their moments; forget all closed rows."""
         where = np.searchsorted(self._ids.values, closed.ids)
         alone = (self._state.values[where] & _MATCHED) == 0
         assert self._rows is not None  # something closed, so something came
         chosen = where[alone]
         rows = SideRows(np.arange(len(chosen)), self._times.values[chosen], {})
-        found = Arrival(self.side, rows, self._rows.view().take(chosen), closed.ids[alone])
+        arrival = Arrival(self.side, rows, self._rows.view().take(chosen), closed.ids[alone])
         self._state.values[where] |= _GONE
         self._forget()
-        return found, closed.moments[alone]
+        return arrival, closed.moments[alone]
 
     def _forget(self) -> None:
         """Drop forgotten rows at the front, once they are at least half."""
         kept = (self._state.values & _GONE) == 0
-        gone = int(np.argmax(kept)) if kept.any() else len(self)
-        if gone and 2 * gone >= len(self):
-            for own in self._parts():
-                own.drop(gone)
+        count = int(np.argmax(kept)) if kept.any() else len(self)
+        if count and 2 * count >= len(self):
+            for column in self._parts():
+                column.drop(count)
 
     def _parts(self) -> list[Column | RowStore]:
         rows = [] if self._rows is None else [self._rows]

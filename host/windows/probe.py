@@ -1,4 +1,4 @@
-"""Probes: tuples of one side against a run of the other side; steps consist of them."""
+"""Probes of a step: tuples of one side against a run of the other side."""
 
 from __future__ import annotations
 
@@ -39,20 +39,20 @@ class Evaluated:
     end: np.ndarray
 
     def columns_between(self, low: int, high: int) -> Columns:
-        """Columns of the tuples ``[low, high)``, with the bounds of all."""
+        """Return the columns of tuples ``[low, high)``, with the bounds of all tuples."""
         if high - low == len(self.start):
             return self.columns
         return {key: v.between(low, high) for key, v in self.columns.items()}
 
 
 @dataclass(frozen=True)
-class Part:
+class ProbePart:
     """Some tuples of a probe against a run that is part of its window.
 
     Parameters
     ----------
     first : int
-        Place in the probe of the part's first tuple; the others follow.
+        Index in the probe of the part's first tuple; the part is contiguous.
     window : WindowPart
         Positions of the run's rows in the probe's window.
     """
@@ -72,7 +72,7 @@ class Probe:
         Logical positions ``[start, end)`` of the run, per tuple; both non-decreasing.
     fold : int, optional
         Number of the plan's fold to compute; None to evaluate the predicate's form.
-    part : Part, optional
+    part : ProbePart, optional
         The part to evaluate; the whole probe by default.
     """
 
@@ -81,7 +81,7 @@ class Probe:
     start: np.ndarray
     end: np.ndarray
     fold: int | None = None
-    part: Part | None = None
+    part: ProbePart | None = None
 
     @property
     def window_side(self) -> str:
@@ -108,12 +108,12 @@ class Probe:
         return rows if self.part is None else rows.astype(np.int64) + self.part.first
 
     def positions(self, positions: np.ndarray) -> np.ndarray:
-        """Map logical positions of the evaluated run to those of the probe's window."""
+        """Map logical positions of the evaluated run to positions of the probe's window."""
         return positions if self.part is None else self.part.window.places(positions)
 
 
 @dataclass(frozen=True)
-class Step:
+class WindowStep:
     """The result of new tuples, or of new watermarks.
 
     Parameters

@@ -21,14 +21,14 @@ from penstock.plan.window import FOREVER
 
 from ..keys.prepare import check, window_keys
 from ..rows.sides import Arrival
-from .engine import Engine, RowsEngine
-from .probe import Probe, Step, Watermarks, make_probe, time_probe
+from .engine import RowsEngine, WindowEngine
+from .probe import Probe, Watermarks, WindowStep, make_probe, time_probe
 from .run import WindowRun
 from .waiting import WaitingRows
 
 
-class Folding:
-    """The keys of several forms side by side in one run, and a probe for each of them.
+class FormKeys:
+    """Keeps the keys of several forms side by side in one run, and makes a probe per form.
 
     Parameters
     ----------
@@ -42,9 +42,9 @@ class Folding:
 
     def keys(self, new: Arrival) -> list[Vector]:
         """Compute the window keys of all forms."""
-        made = [window_keys(f, new.rows.columns, len(new.rows)) for f in self.forms.values()]
-        self._counts = [len(keys) for keys in made]
-        return [v for keys in made for v in keys]
+        by_form = [window_keys(f, new.rows.columns, len(new.rows)) for f in self.forms.values()]
+        self._counts = [len(keys) for keys in by_form]
+        return [v for keys in by_form for v in keys]
 
     def probes(self, probes: Sequence[Probe]) -> list[Probe]:
         """Return each probe once per form, with the keys of that form."""
@@ -62,7 +62,7 @@ class Folding:
         ]
 
 
-class TimeProbing(Engine):
+class TimeProbing(WindowEngine):
     """Lets rows of a side wait until no later row of the other side can meet them.
 
     Parameters
@@ -70,14 +70,14 @@ class TimeProbing(Engine):
     side : str
         Side to probe.
     forms : mapping of str to JoinForm
-        As for :class:`Folding`.
+        As for :class:`FormKeys`.
     """
 
     def __init__(self, side: str, window: TimeWindow, forms: Mapping[str, JoinForm]) -> None:
         super().__init__(forms)
         self.side = side
         self.window = window
-        self._folding = Folding(forms)
+        self._form_keys = FormKeys(forms)
         self._open, self._waiting = WaitingRows(), WaitingRows()
         self._run: WindowRun | None = None
 
@@ -92,7 +92,7 @@ class TimeProbing(Engine):
     def nbytes(self) -> int:
         return super().nbytes + self._open.nbytes + self._waiting.nbytes
 
-    def step(self, new: Sequence[Arrival], watermarks: Watermarks) -> Step:
+    def step(self, new: Sequence[Arrival], watermarks: Watermarks) -> WindowStep:
         arrivals = [arrival.in_time_order() for arrival in new if len(arrival.rows)]
         for arrival in arrivals:  # may fail, so before any change
             for form in self.forms.values():
@@ -109,11 +109,11 @@ class TimeProbing(Engine):
             for run in self.runs():
                 probes += time_probe(self.window, arrival, run)
         self._expire(watermarks[self.side])
-        return Step(tuple(self._folding.probes(probes)), tuple(arrivals), tuple(probing))
+        return WindowStep(tuple(self._form_keys.probes(probes)), tuple(arrivals), tuple(probing))
 
     def _extend(self, arrival: Arrival) -> None:
         """Add rows of the other side to the run; no later row will go before them."""
-        keys = self._folding.keys(arrival)
+        keys = self._form_keys.keys(arrival)
         if self._run is None:
             self._run = WindowRun(arrival.rows.time, keys, arrival.base, arrival.ids)
         else:
@@ -136,7 +136,7 @@ class RowsProbing(RowsEngine):
     side : str
         Side to probe.
     query, forms, number
-        As for :class:`RowsEngine`, with forms as for :class:`Folding`.
+        As for :class:`RowsEngine`, with forms as for :class:`FormKeys`.
     """
 
     def __init__(
@@ -148,7 +148,7 @@ class RowsProbing(RowsEngine):
     ) -> None:
         super().__init__(query, forms, number)
         self.side = side
-        self._folding = Folding(forms)
+        self._form_keys = FormKeys(forms)
         self._open: list[Arrival] = []
         self._arrived = np.zeros(0, np.int64)
 
@@ -156,7 +156,7 @@ class RowsProbing(RowsEngine):
     def nbytes(self) -> int:
         return super().nbytes + sum(arrival.base.nbytes for arrival in self._open)
 
-    def step(self, new: Sequence[Arrival], watermarks: Watermarks) -> Step:
+    def step(self, new: Sequence[Arrival], watermarks: Watermarks) -> WindowStep:
         side, window = self.side, other(self.side)
         entered: list[Arrival] = []
         for arrivals in self._turns(new):
@@ -170,10 +170,10 @@ class RowsProbing(RowsEngine):
         # A row was met by all rows that came between it and the last row of its own window.
         is_over = min(watermarks.values()) == FOREVER
         count = self.window.closed(side, len(self._arrived), is_over=is_over)
-        own = self.window.size(side)
-        ends = np.append(self._arrived[own:], np.full(own, total))
+        size = self.window.size(side)
+        ends = np.append(self._arrived[size:], np.full(size, total))
         start, _ = self.window.ranges(window, self._arrived[:count])
-        probing = self._taken(count)
+        probing = self._take_oldest(count)
         probes = []
         for arrival in probing:
             if run is not None:
@@ -181,13 +181,13 @@ class RowsProbing(RowsEngine):
         if run is not None:
             needed = int(self._arrived[0]) if len(self._arrived) else total
             run.drop(needed - self.window.size(window) - run.first)
-        return Step(tuple(self._folding.probes(probes)), tuple(entered), tuple(probing))
+        return WindowStep(tuple(self._form_keys.probes(probes)), tuple(entered), tuple(probing))
 
     def _keys(self, new: Arrival) -> list[Vector]:
-        return self._folding.keys(new)
+        return self._form_keys.keys(new)
 
-    def _taken(self, count: int) -> list[Arrival]:
-        """Take out the oldest rows."""
+    def _take_oldest(self, count: int) -> list[Arrival]:
+        """Take the oldest ``count`` rows."""
         if not count:
             return []
         rows, every = Arrival.concat(self._open), np.arange(len(self._arrived))

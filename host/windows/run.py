@@ -183,8 +183,8 @@ class WindowRun:
         """Add rows at the end; arguments as for the class."""
         self._times.append(times)
         self._ids.append(np.zeros(len(times), np.int64) if ids is None else ids)
-        for own, v in zip(self._keys, keys, strict=True):
-            own.append(v)
+        for column, v in zip(self._keys, keys, strict=True):
+            column.append(v)
         self._rows.append(rows)
 
     def drop(self, count: int) -> int:
@@ -196,6 +196,6 @@ class WindowRun:
         if count < 1 or 2 * count < len(self):
             return 0
         self.first += count
-        for own in (self._times, self._ids, *self._keys, self._rows):
-            own.drop(count)
+        for column in (self._times, self._ids, *self._keys, self._rows):
+            column.drop(count)
         return count

@@ -23,7 +23,7 @@ Span = int | datetime.timedelta
 
 
 class Named(Protocol):
-    """A side of a query, as callers name it."""
+    """A side of a query with the names that callers may use for it."""
 
     @property
     def alias(self) -> str: ...
@@ -62,7 +62,7 @@ def check_names(disorder: Span | Mapping[str, Span] | None, sides: Sequence[Side
             raise UsageError(f"disorder is given for {name}, but the query {does} {aliases}")
 
 
-class Source:
+class StreamSource:
     """One source of a stream.
 
     Parameters
@@ -86,8 +86,8 @@ class Source:
         if side.time is not None:
             self.column = next(leaf for leaf in walk(side.time) if leaf.op is Op.COLUMN)
         if isinstance(disorder, Mapping):
-            given = {name.lower(): span for name, span in disorder.items()}
-            disorder = given.get(side.alias.lower(), given.get(side.table.lower(), 0))
+            spans = {name.lower(): span for name, span in disorder.items()}
+            disorder = spans.get(side.alias.lower(), spans.get(side.table.lower(), 0))
         self.disorder = self.span(disorder)
 
     def span(self, span: Span) -> int:
@@ -129,11 +129,11 @@ class Source:
             return int(self._zone.instant(np.array([micros]), "us")[0])
         return micros
 
-    def _counted(self, micros: int, what: str) -> int:
+    def _counted(self, micros: int, argument: str) -> int:
         unit = self.side.unit
         if not unit:
             raise UsageError(
-                f"the time of {self.side.alias} is a plain integer; give {what} as an integer, "
+                f"the time of {self.side.alias} is a plain integer; give {argument} as an integer, "
                 f"or declare its unit ({self.side.alias}=COLUMN:s)"
             )
         return micros * 1000 // UNIT_NS[unit]

@@ -10,12 +10,12 @@ from penstock.plan.window import FOREVER
 
 from ..rows.sides import Arrival
 
-#: Of an arrival: its oldest time that waits, its number, itself, its first row that waits, bytes.
+#: (oldest waiting time, number of the arrival, arrival, its first waiting row, bytes)
 _Entry = tuple[int, int, Arrival, int, int]
 
 
 class WaitingRows:
-    """Arrivals that wait until a time has passed; to take some costs no look at the others.
+    """Arrivals that wait until a time has passed; taking some does not look at the others.
 
     Attributes
     ----------
@@ -51,7 +51,7 @@ class WaitingRows:
             self.rows -= end - start
             is_whole = not start and end == count
             due.append((number, arrival if is_whole else arrival.pick(slice(start, end))))
-            if count > end > count // 2:  # the rest is copied once half of the rows have gone
+            if count > end > count // 2:  # waiting rows are copied once half have left
                 self._put(number, arrival.pick(slice(end, None)), 0)
             elif count > end:
                 self._put(number, arrival, end)

@@ -20,7 +20,7 @@ from ..grouping.event_times import EventTimes, read_times
 from ..join.stream.calls import StreamCalls
 from ..join.stream.outlet import Outlet
 from ..metrics import Latency, Report
-from ..windows.source import Source, Span
+from ..windows.source import Span, StreamSource
 from .cut_clock import CutClock
 from .dealt import packed, pieces, projected
 from .opening import Opened
@@ -104,13 +104,13 @@ class WorkerTurns(StreamCalls):
 
     # -- what comes in ----------------------------------------------------------------------------
 
-    def _read(self, own: Source, batch: pa.RecordBatch) -> EventTimes:
+    def _read(self, own: StreamSource, batch: pa.RecordBatch) -> EventTimes:
         return read_times(own.side, batch)
 
-    def _need_not_wait(self, own: Source, batch: pa.RecordBatch, feed: str) -> bool:
+    def _need_not_wait(self, own: StreamSource, batch: pa.RecordBatch, feed: str) -> bool:
         return False  # the call is short: workers fold
 
-    def _take(self, own: Source, batch: pa.RecordBatch, read: EventTimes, feed: str) -> None:
+    def _take(self, own: StreamSource, batch: pa.RecordBatch, read: EventTimes, feed: str) -> None:
         reached("push")
         judged = self._intake.judge(own, batch, read, feed)
         try:

@@ -19,7 +19,7 @@ _CACHED = 4
 
 
 @dataclass(frozen=True)
-class Chunk:
+class FileChunk:
     """Rows that are read together: a row group of a Parquet file, or another file as a whole.
 
     Parameters
@@ -44,11 +44,11 @@ class RowFiles:
 
     Parameters
     ----------
-    chunks : tuple of Chunk
+    chunks : tuple of FileChunk
     schema : pyarrow.Schema
     """
 
-    chunks: tuple[Chunk, ...]
+    chunks: tuple[FileChunk, ...]
     schema: pa.Schema
 
     @staticmethod
@@ -103,7 +103,7 @@ class RowFiles:
             )
         return self.schema.field(name)
 
-    def _within(self, first: int, last: int) -> Iterator[tuple[Chunk, int, int]]:
+    def _within(self, first: int, last: int) -> Iterator[tuple[FileChunk, int, int]]:
         begin = 0
         for chunk in self.chunks:
             low, high = max(first - begin, 0), min(last - begin, chunk.rows)
@@ -112,7 +112,7 @@ class RowFiles:
             begin += chunk.rows
 
 
-def _chunks(path: Path) -> list[Chunk]:
+def _chunks(path: Path) -> list[FileChunk]:
     changed = path.stat().st_mtime_ns
     if path.suffix.lower() in (".parquet", ".pq"):
         try:
@@ -120,12 +120,12 @@ def _chunks(path: Path) -> list[Chunk]:
         except (OSError, pa.ArrowInvalid) as error:
             raise FileError(f"cannot read {path}: {error}") from error
         counts = [found.row_group(k).num_rows for k in range(found.num_row_groups)]
-        return [Chunk(str(path), changed, k, count) for k, count in enumerate(counts)]
-    return [Chunk(str(path), changed, None, read_table(path).num_rows)]
+        return [FileChunk(str(path), changed, k, count) for k, count in enumerate(counts)]
+    return [FileChunk(str(path), changed, None, read_table(path).num_rows)]
 
 
 @lru_cache(maxsize=_CACHED)
-def _decoded(chunk: Chunk, columns: tuple[str, ...]) -> pa.Table:
+def _decoded(chunk: FileChunk, columns: tuple[str, ...]) -> pa.Table:
     if chunk.group is None:
         return read_table(chunk.path, columns)
     try:

@@ -15,7 +15,7 @@ from penstock.errors import QueryError, UsageError
 from penstock.host.emit.opening import open_delivery
 from penstock.host.join.lookup.source import RelationTable, relation_of
 from penstock.host.prune.sizes import Pruning, pruning_sizes
-from penstock.host.windows.source import Source, Span, check_names
+from penstock.host.windows.source import Span, StreamSource, check_names
 from penstock.plan.plan import plan
 from penstock.plan.query import LEFT, RIGHT, JoinQuery, Side
 from penstock.plan.window import FOREVER
@@ -62,13 +62,13 @@ def disorder_of(
         span = spans.get(side.alias.lower(), spans.get(side.table.lower(), default))
         if span is None:
             span = _delay(side, tables[side.table])
-        found[side.side] = Source(side, {side.alias: span}).disorder
+        found[side.side] = StreamSource(side, {side.alias: span}).disorder
     return found
 
 
 def _delay(side: Side, table: DataFrame) -> timedelta:
     """The delay that ``withWatermark`` was given for a side's time."""
-    column = Source(side, 0).column
+    column = StreamSource(side, 0).column
     assert column is not None
     name = column.attr[1]
     metadata = next(f.metadata for f in table.schema if f.name == name)

@@ -9,7 +9,7 @@ import pytest
 
 import penstock
 from penstock.errors import QueryError
-from penstock.host.windows.source import Source
+from penstock.host.windows.source import StreamSource
 from penstock.plan.closing import require_closing
 from penstock.query import compile_query
 
@@ -88,7 +88,7 @@ def test_what_is_promised_as_a_datetime(zone, naive):
         dict.fromkeys("ab", schema),
         time_zone=zone,
     )
-    source = Source(query.left, 0, zone)
+    source = StreamSource(query.left, 0, zone)
     wall, instant = (
         datetime.datetime(2024, 3, 10, 1),
         datetime.datetime(2024, 3, 10, 6, tzinfo=datetime.UTC),

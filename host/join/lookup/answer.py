@@ -61,7 +61,7 @@ class Answering:
         self._side, self.devices, self._pruning = plan.outer.side, devices, pruning
         self._schemas = {plan.outer.side: outer, plan.inner.side: inner}
         self.schema = table_delivery(plan_of(query), self._schemas).schema
-        self.stats = Stats.of(devices)
+        self.stats = Stats.for_devices(devices)
         self.is_ordered = ordered and query.aggregation is None
         if self.is_ordered:
             self._schemas[self._side] = outer.append(_NUMBER)

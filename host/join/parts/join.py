@@ -62,7 +62,7 @@ class PartJoin(ABC):
         self.device = device
         self.output_rows = output_rows
         self.options = options
-        self.stats = Stats.of(device_list(device))
+        self.stats = Stats.for_devices(device_list(device))
         self._added = 0
         #: By side, the place in its input of each row of the part's join.
         self._places: dict[str, np.ndarray] = {}

@@ -17,7 +17,7 @@ from penstock.untaken import warn_untaken
 from ...metrics import MetricsServer, Report, serve_metrics
 from ...rows.received import one_batch
 from ...windows.feeds import ONLY
-from ...windows.source import Moment, Source, Span
+from ...windows.source import Moment, Span, StreamSource
 from .serial import SerialStream
 
 #: Quantiles of latency in a report.
@@ -120,10 +120,10 @@ class StreamCalls(SerialStream):
             for alias in behind(found, lambda alias: self._taken(found[alias])):
                 self._push(found[alias], source, batch, feed)
 
-    def _taken(self, own: Source) -> int:
+    def _taken(self, own: StreamSource) -> int:
         return self._thread.call(lambda: self._sources.taken(own, None))
 
-    def _push(self, own: Source, source: str, batch: pa.RecordBatch, feed: str) -> None:
+    def _push(self, own: StreamSource, source: str, batch: pa.RecordBatch, feed: str) -> None:
         read = self._read(own, batch)
         if self._need_not_wait(own, batch, feed):
             return self._post(partial(self._take_posted, own, batch, read, feed))

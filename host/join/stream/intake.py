@@ -20,7 +20,7 @@ from ...rows.growing import GROWTH
 from ...rows.sides import Arrival, Read, filtered
 from ...windows.pending import Pending
 from ...windows.probe import Watermarks
-from ...windows.source import Source, Span
+from ...windows.source import Span, StreamSource
 from .checks import JoinChecks
 from .sources import Admitted, Sources
 
@@ -46,7 +46,7 @@ class Judged:
         Tuples without a time, if there are any and they may leave without a match.
     """
 
-    source: Source
+    source: StreamSource
     feed: str
     batch: pa.RecordBatch
     admitted: Admitted
@@ -105,12 +105,12 @@ class Intake(Sources):
         """Let kept rows wait for a batch, if watermarks have risen; return their number."""
         return 0
 
-    def bytes_of(self, own: Source, batch: pa.RecordBatch) -> int:
+    def bytes_of(self, own: StreamSource, batch: pa.RecordBatch) -> int:
         """Return about the most bytes that rows take once they are in their window."""
         side = own.side.side
         return self._batch_bytes[side](batch) + batch.num_rows * self._extra_bytes[side]
 
-    def judge(self, own: Source, batch: pa.RecordBatch, read: Read, feed: str) -> Judged:
+    def judge(self, own: StreamSource, batch: pa.RecordBatch, read: Read, feed: str) -> Judged:
         """Find the rows of a feed that are on time; raise any error that its rows can cause.
 
         Raises
@@ -142,7 +142,7 @@ class Intake(Sources):
         self.note_taken(judged.source, judged.feed, judged.batch, judged.admitted, judged.late)
         return len(ids)
 
-    def cannot_fail(self, own: Source, feed: str) -> bool:
+    def cannot_fail(self, own: StreamSource, feed: str) -> bool:
         """Whether no row of a feed can be refused, so that a push need not wait to be judged."""
         return not self._checks.may_fail(own.side.side) and self.has_feed(own, feed)
 

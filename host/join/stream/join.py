@@ -21,7 +21,7 @@ from ...execute.trace import Trace
 from ...metrics import Latency, Report
 from ...rows.sides import Read, read_side
 from ...windows.opening import open_engine
-from ...windows.source import Source, Span
+from ...windows.source import Span, StreamSource
 from ..filtering import with_filter
 from ..session import Session
 from ..step import Frontier
@@ -84,7 +84,7 @@ class JoinStream(StreamCalls):
         self.flow = flow or Flow()
         self.trace = Trace(trace)
         self.budget = Budget(self.flow.memory_bytes, rows_gather=self.flow.latency_s > 0)
-        self.stats = Stats.of(self.devices)
+        self.stats = Stats.for_devices(self.devices)
         self.latency = Latency()
         intake = Intake if query.sessions is None else SessionIntake
         self._intake = intake(
@@ -178,10 +178,10 @@ class JoinStream(StreamCalls):
 
     # -- hooks of the calls -----------------------------------------------------------------------
 
-    def _read(self, own: Source, batch: pa.RecordBatch) -> Read:
+    def _read(self, own: StreamSource, batch: pa.RecordBatch) -> Read:
         return read_side(self._intake.query, own.side, batch)
 
-    def _take(self, own: Source, batch: pa.RecordBatch, read: Read, feed: str) -> None:
+    def _take(self, own: StreamSource, batch: pa.RecordBatch, read: Read, feed: str) -> None:
         judged = self._intake.judge(own, batch, read, feed)
         try:
             self._pace.arrived(self._intake.take_in(judged))

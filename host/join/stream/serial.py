@@ -15,7 +15,7 @@ from penstock.errors import UsageError
 
 from ...execute.budget import Budget
 from ...metrics import Report
-from ...windows.source import Source
+from ...windows.source import StreamSource
 from .flow import Flow
 from .outlet import Outlet
 from .sources import Sources
@@ -70,11 +70,11 @@ class SerialStream(ABC):
     # -- what a kind of query does ----------------------------------------------------------------
 
     @abstractmethod
-    def _read(self, own: Source, batch: pa.RecordBatch) -> Any:
+    def _read(self, own: StreamSource, batch: pa.RecordBatch) -> Any:
         """Read pushed rows, in the caller's thread; raise what is wrong with them."""
 
     @abstractmethod
-    def _take(self, own: Source, batch: pa.RecordBatch, read: Any, feed: str) -> None:
+    def _take(self, own: StreamSource, batch: pa.RecordBatch, read: Any, feed: str) -> None:
         """Judge a batch, and take it; an error after a change ends the stream, too."""
 
     @abstractmethod
@@ -132,7 +132,7 @@ class SerialStream(ABC):
                 "open a stream of its own here, or use it there"
             )
 
-    def _found(self, name: str) -> list[Source]:
+    def _found(self, name: str) -> list[StreamSource]:
         """The sources of this name, which are both of a table that is joined with itself.
 
         Raises
@@ -154,7 +154,7 @@ class SerialStream(ABC):
 
         return self._thread.call(unless_closed)
 
-    def _need_not_wait(self, own: Source, batch: pa.RecordBatch, feed: str) -> bool:
+    def _need_not_wait(self, own: StreamSource, batch: pa.RecordBatch, feed: str) -> bool:
         """Whether a batch will certainly be taken, so that its push need not wait."""
         if not self.flow.latency_s or self._thread.posted >= MOST_POSTED:
             return False
@@ -170,13 +170,13 @@ class SerialStream(ABC):
                 raise closed_error()
             self._thread.post(take)
 
-    def _take_posted(self, own: Source, batch: pa.RecordBatch, read: Any, feed: str) -> None:
+    def _take_posted(self, own: StreamSource, batch: pa.RecordBatch, read: Any, feed: str) -> None:
         try:
             self._take(own, batch, read, feed)
         except Exception as error:  # no caller waits: the next call raises it
             self._fail(error)
 
-    def _take_in(self, own: Source, batch: pa.RecordBatch, read: Any, feed: str) -> bool:
+    def _take_in(self, own: StreamSource, batch: pa.RecordBatch, read: Any, feed: str) -> bool:
         """Take a batch if there is room for it; return whether there is."""
         self._check()
         if not self.budget.fits(self._sources.bytes_of(own, batch)):

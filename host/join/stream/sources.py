@@ -18,7 +18,7 @@ from penstock.plan.window import FOREVER, NEVER
 
 from ...windows.feeds import HOLD, ONLY, Feeds
 from ...windows.probe import Watermarks
-from ...windows.source import Moment, Source, Span, check_names, sides_named
+from ...windows.source import Moment, Span, StreamSource, check_names, sides_named
 from .handover import Handover
 
 
@@ -66,7 +66,7 @@ class Sources(ABC):
     ) -> None:
         self.schemas = schemas
         check_names(disorder, sides)
-        self.sources = {s.side: Source(s, disorder, time_zone) for s in sides}
+        self.sources = {s.side: StreamSource(s, disorder, time_zone) for s in sides}
         self.arrived = {s.alias: 0 for s in sides}
         self.late = {s.alias: 0 for s in sides}
         self._feeds = {
@@ -80,14 +80,14 @@ class Sources(ABC):
         self._late: Handover[tuple[str, pa.RecordBatch]] = Handover()
 
     @abstractmethod
-    def bytes_of(self, own: Source, batch: pa.RecordBatch) -> int:
+    def bytes_of(self, own: StreamSource, batch: pa.RecordBatch) -> int:
         """Return about the most bytes that rows take once they have been taken."""
 
     @abstractmethod
-    def cannot_fail(self, own: Source, feed: str) -> bool:
+    def cannot_fail(self, own: StreamSource, feed: str) -> bool:
         """Whether no row of a feed can be refused, so that a push need not wait to be judged."""
 
-    def find(self, name: str) -> list[Source]:
+    def find(self, name: str) -> list[StreamSource]:
         """Return the sources of this name; see :func:`.sides_named`.
 
         Raises
@@ -102,11 +102,11 @@ class Sources(ABC):
         does = "joins" if len(self.sources) > 1 else "groups"
         raise UsageError(f"unknown source {name!r}; the query {does} {names}")
 
-    def aliased(self, alias: str) -> Source:
+    def aliased(self, alias: str) -> StreamSource:
         """Return the one source with an alias that the query has."""
         return next(s for s in self.sources.values() if s.side.alias.lower() == alias.lower())
 
-    def register(self, own: Source, feed: str, disorder: Span | None) -> None:
+    def register(self, own: StreamSource, feed: str, disorder: Span | None) -> None:
         """Begin a feed of a source; see :meth:`~.calls.StreamCalls.register`."""
         if feed == ONLY:
             raise UsageError("a feed needs a name that is not empty")
@@ -116,7 +116,7 @@ class Sources(ABC):
         if ONLY in feeds.names:
             feeds.deregister(ONLY)
 
-    def deregister(self, own: Source, feed: str) -> None:
+    def deregister(self, own: StreamSource, feed: str) -> None:
         """End a feed of a source."""
         self._feeds[own.side.side].deregister(feed)
 
@@ -124,7 +124,7 @@ class Sources(ABC):
         if HOLD in self._feeds[side].names:
             self._feeds[side].deregister(HOLD)
 
-    def begun_elsewhere(self, own: Source, feed: str) -> None:
+    def begun_elsewhere(self, own: StreamSource, feed: str) -> None:
         """Forget a recorded feed that another process has begun, and that holds us up there.
 
         Raises
@@ -141,7 +141,7 @@ class Sources(ABC):
                 "name of its own"
             )
 
-    def signal(self, own: Source, feed: str, moment: Moment) -> None:
+    def signal(self, own: StreamSource, feed: str, moment: Moment) -> None:
         """Promise that no later row of a feed has a time below ``moment``."""
         self._let_go(own.side.side)
         self._feeds[own.side.side].signal(feed, own.moment(moment), time.monotonic())
@@ -151,11 +151,11 @@ class Sources(ABC):
         for feeds in self._feeds.values():
             feeds.end()
 
-    def has_feed(self, own: Source, feed: str) -> bool:
+    def has_feed(self, own: StreamSource, feed: str) -> bool:
         """Whether a source has such a feed."""
         return feed in self._feeds[own.side.side].names
 
-    def require_feed(self, own: Source, feed: str) -> None:
+    def require_feed(self, own: StreamSource, feed: str) -> None:
         """Refuse a feed that is not registered.
 
         Raises
@@ -164,7 +164,7 @@ class Sources(ABC):
         """
         self._feeds[own.side.side].require(feed)
 
-    def admitted(self, own: Source, feed: str, times: np.ndarray) -> Admitted:
+    def admitted(self, own: StreamSource, feed: str, times: np.ndarray) -> Admitted:
         """Judge the next times of a feed; rows of a source without a time are all on time.
 
         Raises
@@ -180,7 +180,12 @@ class Sources(ABC):
         return Admitted(feeds, on_time, int(times.max()) if len(times) else None)
 
     def note_taken(
-        self, own: Source, feed: str, batch: pa.RecordBatch, admitted: Admitted, late: np.ndarray
+        self,
+        own: StreamSource,
+        feed: str,
+        batch: pa.RecordBatch,
+        admitted: Admitted,
+        late: np.ndarray,
     ) -> None:
         """Note that a batch has been taken, except its ``late`` rows, which are handed out."""
         side, alias = own.side.side, own.side.alias
@@ -197,11 +202,11 @@ class Sources(ABC):
             self._late.put((alias, rows), rows.num_rows, rows.nbytes)
             self.late[alias] += rows.num_rows
 
-    def taken(self, own: Source, feed: str | None) -> int:
+    def taken(self, own: StreamSource, feed: str | None) -> int:
         """Return the number of batches taken of one feed of a source, or of all."""
         return _total(self._taken, own, feed)
 
-    def rows(self, own: Source, feed: str | None) -> int:
+    def rows(self, own: StreamSource, feed: str | None) -> int:
         """Return the number of rows taken of one feed of a source, or of all; late ones, too."""
         return _total(self._rows, own, feed)
 
@@ -283,7 +288,7 @@ class Sources(ABC):
         return [moment for moment in moments if moment is not None]
 
 
-def _total(counts: Counter[tuple[str, str]], own: Source, feed: str | None) -> int:
+def _total(counts: Counter[tuple[str, str]], own: StreamSource, feed: str | None) -> int:
     return sum(
         count
         for (alias, name), count in counts.items()

@@ -19,7 +19,7 @@ from ...rows.store import TableRows
 from ...windows.admission import Admission
 from ...windows.places import ascending_places
 from ...windows.run import Snapshot, still
-from ...windows.source import Source, Span, check_names
+from ...windows.source import Span, StreamSource, check_names
 
 
 class Tables:
@@ -105,11 +105,11 @@ def _loaded(
     batches = whole.to_batches()
     read = read_side(query, side, batches[0] if len(batches) == 1 else whole)
     if disorder is not None:
-        check_order(Source(side, disorder), read.timed)
+        check_order(StreamSource(side, disorder), read.timed)
     return Loaded.of(side, whole, read)
 
 
-def check_order(source: Source, rows: SideRows) -> None:
+def check_order(source: StreamSource, rows: SideRows) -> None:
     """Refuse a table whose rows are further out of order than declared.
 
     Raises

@@ -37,8 +37,8 @@ from ...rows.sides import Arrival, Loaded, filtered, read_side
 from ...rows.stretches import window_parts
 from ...sessions.key_codes import KeyCodes
 from ...sessions.numbering import session_numbers
-from ...windows.probe import Evaluated, Part, Probe, Step, Watermarks
-from ...windows.source import Source, Span, check_names
+from ...windows.probe import Evaluated, Probe, ProbePart, Watermarks, WindowStep
+from ...windows.source import Span, StreamSource, check_names
 from ..filtering import with_filter
 from .directions import Direction, directions
 from .loading import Tables, check_order
@@ -71,10 +71,10 @@ def in_sessions(
         whole = table.combine_chunks()
         read = read_side(judged, side, whole)
         if disorder is not None:
-            check_order(Source(side, disorder), read.timed)
+            check_order(StreamSource(side, disorder), read.timed)
         # By time, so that rows of a session are in its order.
         rows = filtered(side, read.timed).in_time_order()
-        known, own = keys.of(side.side, rows)
+        known, own = keys.encode(side.side, rows)
         found.append((whole, rows.row[known]))
         codes.append(own)
         times.append(rows.time[known])
@@ -152,7 +152,7 @@ class TableJoin:
         self.running = running or Running()
         self.trace = trace or Trace()
         self.on_progress = on_progress
-        self.stats = Stats.of(self.devices)
+        self.stats = Stats.for_devices(self.devices)
         self.tables = Tables(query, tables, disorder, numbered=self.running.ordered)
         self.plan = self._plan(band, about)
         stretches = {} if residence is None else self.tables.stretches
@@ -234,7 +234,7 @@ class TableJoin:
                 yield from delivery.rows(chunk)
                 delivery.note(chunk)
 
-    def _chunks(self, prepared: Prepared, step: Step) -> Generator[Chunk, None, None]:
+    def _chunks(self, prepared: Prepared, step: WindowStep) -> Generator[Chunk, None, None]:
         by_form = {one.form: one.evaluation for one in self.directions}
         orders = chain.from_iterable(
             prepared.maker(by_form[probe.form]).orders(0, probe, self.stats)
@@ -255,7 +255,7 @@ class TableJoin:
             self.on_progress(min(done, self.pairs_to_evaluate), self.pairs_to_evaluate)
 
     def _prepared(self) -> AbstractContextManager[Prepared]:
-        cutting = Cutting.of(self.devices, self.running.task_evaluations)
+        cutting = Cutting.for_devices(self.devices, self.running.task_evaluations)
         options = (self.query.names, cutting, self.pruning)
         if self._residence is None:
             return closing(Prepared(self.devices, *options))
@@ -263,17 +263,17 @@ class TableJoin:
 
     # -- the step ---------------------------------------------------------------------------------
 
-    def step_without_probes(self) -> Step:
+    def step_without_probes(self) -> WindowStep:
         """Make the step, but no probes: rows that leave without one, and rows probed once."""
         preserved = self.query.kind.unmatched if self.plan.output is Output.PAIRS else ()
         is_probing = self.plan.probing is not None
-        return Step(
+        return WindowStep(
             entered=tuple(self.tables.arrivals[side] for side in preserved),
             probing=(self._stream(self.directions[0]),) if is_probing else (),
             timeless=self.tables.alone,
         )
 
-    def _step(self, prepared: Prepared) -> Step:
+    def _step(self, prepared: Prepared) -> WindowStep:
         probes = (self._probes(one, prepared) for one in self.directions)
         return replace(self.step_without_probes(), probes=tuple(chain.from_iterable(probes)))
 
@@ -300,4 +300,4 @@ class TableJoin:
                 run = prepared.run_of(one.evaluation, part)
                 columns = stream.rows.pick(own).columns
                 evaluated = Evaluated(run, columns, low[own], high[own])
-                yield replace(probe, part=Part(evaluated, own.start, part))
+                yield replace(probe, part=ProbePart(evaluated, own.start, part))

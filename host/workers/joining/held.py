@@ -69,7 +69,7 @@ class PendingSessions(PendingRows):
         codes, times, keys = [], [], KeyCodes(self._sessions)
         for side, own in self.sides.items():
             timed = own.below(FOREVER).in_order()
-            known, of_keys = keys.of(side, self._loaded(side, timed))
+            known, of_keys = keys.encode(side, self._loaded(side, timed))
             rows[side] = timed.filter(pa.array(known))
             rest[side] = pa.concat_tables([own.without_time(), timed.filter(pa.array(~known))])
             codes.append(of_keys)
@@ -91,7 +91,7 @@ class PendingSessions(PendingRows):
     def _numbers(self, codes: np.ndarray, times: np.ndarray, clock: int) -> np.ndarray:
         """Number the session of each row; -1 for those that are open."""
         order = np.lexsort((times, codes))
-        spans = Spans.of(codes[order], times[order], self._sessions.gap)
+        spans = Spans.find(codes[order], times[order], self._sessions.gap)
         closed = spans.closed(clock, self._sessions.gap)
         found = np.full(len(order), -1, np.int64)
         found[order[np.repeat(closed, spans.sizes)]] = spans.numbers(closed, order, self._following)

@@ -22,7 +22,7 @@ from ...grouping.intake import RowIntake
 from ...join.stream.checks import JoinChecks
 from ...rows.sides import Arrival, filtered, read_side, side_columns
 from ...state import PARTITIONS
-from ...windows.source import Source, Span
+from ...windows.source import Span, StreamSource
 from ..dealt import dealt_schema, projected
 from ..job import Job
 from ..members import fingerprint
@@ -62,7 +62,7 @@ class JoinIntake(RowIntake):
         forms = [one.form for one in plan.evaluations.values()]
         self._checks = JoinChecks(self.query, forms)
 
-    def check(self, own: Source, batch: pa.RecordBatch, times: EventTimes) -> None:
+    def check(self, own: StreamSource, batch: pa.RecordBatch, times: EventTimes) -> None:
         side = own.side.side
         is_placeless = self.query.is_rows and times.rows is not None
         if not (is_placeless or self.query.scale_of(side) or self._checks.may_fail(side)):

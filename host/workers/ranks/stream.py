@@ -17,7 +17,7 @@ from ...grouping.intake import GATHERED_ROWS
 from ...join.lookup.source import RelationTable
 from ...join.stream.flow import Flow
 from ...windows.feeds import ONLY
-from ...windows.source import Source, Span
+from ...windows.source import Span, StreamSource
 from ..checkpoint import Checkpoint
 from ..dealt import projected
 from ..members import Workers
@@ -83,7 +83,7 @@ class RankStream(WorkerStream):
         self._intake.begun_elsewhere(self._intake.aliased(alias), feed)
         self._promise()
 
-    def _push(self, own: Source, source: str, batch: pa.RecordBatch, feed: str) -> None:
+    def _push(self, own: StreamSource, source: str, batch: pa.RecordBatch, feed: str) -> None:
         if feed == ONLY and self._opened.checkpoint is not None:
             raise UsageError(
                 f"with a checkpoint each rank pushes under names of its own, by which it reads on "

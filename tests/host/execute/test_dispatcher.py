@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from penstock.errors import DeviceError
 from penstock.host.device.cut import Piece
 from penstock.host.execute.dispatcher import Dispatcher, GiveUp, Instruction, Start
-from penstock.host.execute.order import Bound, Order
+from penstock.host.execute.order import BoundProbe, Order
 from penstock.host.execute.policy import LeastWork, RoundRobin
 
 BROKEN = DeviceError("broken")
@@ -20,7 +20,7 @@ BROKEN = DeviceError("broken")
 
 def order(evaluations: int = 1) -> Order:
     rows, start = np.zeros(1, np.uint32), np.zeros(1, np.int64)
-    return Order(0, cast(Bound, None), Piece(rows, start, start + evaluations))
+    return Order(0, cast(BoundProbe, None), Piece(rows, start, start + evaluations))
 
 
 def starts(instructions: list[Instruction]) -> list[tuple[int, Order]]:

@@ -103,7 +103,7 @@ def test_results_that_are_too_long_are_continued_in_more_room(
     taken: list[int] = []
     take = Room.take
 
-    def recorded(self: Room, lane: str, batch: int, *, waits: bool = True) -> room.Taken | None:
+    def recorded(self: Room, lane: str, batch: int, *, waits: bool = True) -> room.TaskRoom | None:
         found = take(self, lane, batch, waits=waits)
         taken.extend([] if found is None else [found.pairs])
         return found

@@ -202,7 +202,7 @@ def test_a_window_stays_as_long_as_a_task_reads_it(
     side = evaluation.form.window
     rows = block(side, 0, MADE)
     (part,) = window_parts(rows.rows, rows.stretches)
-    options = ({LEFT: "a", RIGHT: "b"}, Cutting.of([remote]), None)
+    options = ({LEFT: "a", RIGHT: "b"}, Cutting.for_devices([remote]), None)
     with closing(PreparedBlocks(f"scope {next(scopes)}", [remote], *options)) as prepared:
         run = prepared.run_of(evaluation, part)
         keys = window_keys(evaluation.form, rows.rows.columns, 10)

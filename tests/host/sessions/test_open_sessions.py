@@ -125,7 +125,7 @@ def test_keys_that_nobody_keeps_are_forgotten() -> None:
 
     def of(keys: list[str]) -> np.ndarray:
         rows = arrival(made, "l", list(range(len(keys))), keys, [0] * len(keys)).rows
-        return codes.of("l", rows)[1]
+        return codes.encode("l", rows)[1]
 
     first = of(["u", "v", "u"])
     assert first[0] == first[2] != first[1]

@@ -18,7 +18,7 @@ from penstock.host.grouping.folding import GroupFolding
 from penstock.host.grouping.intake import RowIntake
 from penstock.host.join.stream import join
 from penstock.host.sessions.open_sessions import OpenSessions
-from penstock.host.windows.engine import Engine
+from penstock.host.windows.engine import WindowEngine
 from penstock.host.windows.pending import Pending
 from tests.host.kit.engines import ENGINES, NEAR, SCHEMA, batch
 
@@ -203,7 +203,7 @@ def all_kinds(kind: type) -> set[str]:
 
 
 def test_all_engines_are_here() -> None:
-    assert all_kinds(Engine) == set(ENGINES)
+    assert all_kinds(WindowEngine) == set(ENGINES)
 
 
 def _is_over(stream: Any, source: str = "a") -> None:
