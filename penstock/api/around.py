@@ -30,12 +30,11 @@ from ..around.splitting import split
 from ..errors import DataError, QueryError, SchemaError
 from ..plan.group_query import GroupQuery
 from ..plan.plan import plan
-from ..plan.query import JoinQuery
 from ..query.compiler import compile_select
 from ..query.options import QueryOptions
 from ..query.parse import parse, with_room
 from ..uses import UnusedError
-from .lookups import schema_of, schema_with_relation
+from .lookups import columns_of, schema_with_relation
 
 #: A table, or a relation in its place; its columns, or a relation.
 Table = pa.Table | RelationTable
@@ -83,42 +82,29 @@ def run_parts(
     with closing(RelationalEngine(options.time_zone, options.functions)) as engine:
         try:
             around = _DuckDB(engine, options, tables)
-            found = with_room(
+            parted = with_room(
                 lambda: split(query, schemas, options, around, relations=relations), query
             )
         except (PartError, UnusedError) as error:
             raise error.beside(why) from None
-        made = dict(tables)
-        for part in found.parts:
-            reads = {name: made[name] for name in part.reads}
+        known = dict(tables)
+        for part in parted.parts:
+            reads = {name: known[name] for name in part.reads}
             if tell is not None:
                 tell(part, reads, engine.calls(part.text))
-            with found.words.spoken():
+            with parted.words.spoken():
                 if isinstance(part, Relational):
-                    made[part.name] = engine.run(part.text, without_relations(reads))
+                    known[part.name] = engine.run(part.text, without_relations(reads))
                 else:
-                    made[part.name] = join(part.text, reads, part.options)
-        last = made[found.parts[-1].name]
+                    known[part.name] = join(part.text, reads, part.options)
+        last = known[parted.parts[-1].name]
         assert not isinstance(last, RelationTable)
-        return last.rename_columns(list(found.names))
-
-
-def columns_of(given: Table | Columns) -> pa.Schema:
-    """The columns of a table, whatever stands for it.
-
-    Raises
-    ------
-    FileError
-        It is a relation that cannot be opened.
-    """
-    if isinstance(given, RelationTable):
-        return schema_of(given)
-    return given.schema if isinstance(given, pa.Table) else given
+        return last.rename_columns(list(parted.names))
 
 
 def stream_parts(
     query: str,
-    given: Mapping[str, Columns],
+    inputs: Mapping[str, Columns],
     options: QueryOptions,
     join: OpenJoin,
     lookup: LookUp,
@@ -128,7 +114,7 @@ def stream_parts(
 
     Parameters
     ----------
-    given : mapping of name to Schema or RelationTable
+    inputs : mapping of name to Schema or RelationTable
     join : callable
         Opens the join.
     lookup : callable
@@ -142,31 +128,25 @@ def stream_parts(
         As for :func:`penstock.stream`.
     """
     engine = RelationalEngine(options.time_zone, options.functions)
-    relations = relations_of(given)
-    schemas = {name: columns_of(one) for name, one in given.items()}
+    relations = relations_of(inputs)
+    schemas = {name: columns_of(one) for name, one in inputs.items()}
     around = _DuckDB(engine, options, relations, ends=False)
 
-    def made() -> Split:
+    def in_parts() -> Split:
         return split(query, schemas, options, around, ends=False, relations=relations)
 
     with ExitStack() as opened:
         opened.callback(engine.close)
         try:
-            found = with_room(made, query)
-            tables = [
-                one
-                for one in parse(query).find_all(exp.Table)
-                if {one.name.lower(), one.alias.lower()} & {name.lower() for name in schemas}
-            ]
-            stream = _Opening(
-                found,
-                {**found.schemas, **relations},
-                {one.alias_or_name.lower() for one in tables},
-                engine,
-                lookup,
-                opened,
-            )
-            with found.words.spoken():
+            parted = with_room(in_parts, query)
+            names = {name.lower() for name in schemas}
+            aliases = {
+                table.alias_or_name.lower()
+                for table in parse(query).find_all(exp.Table)
+                if {table.name.lower(), table.alias.lower()} & names
+            }
+            stream = _Opening(parted, relations, aliases, engine, lookup, opened)
+            with parted.words.spoken():
                 running = stream.opened(join)
         except (PartError, UnusedError) as error:
             raise error.beside(why) from None
@@ -180,73 +160,58 @@ class _Opening:
 
     Parameters
     ----------
-    given : mapping of table or part to Schema or RelationTable
+    relations : mapping of name to RelationTable
     named : collection of str
         Aliases of tables.
     stack : ExitStack
         Closes what has been opened.
     """
 
-    found: Split
-    given: Mapping[str, Columns]
+    split: Split
+    relations: Mapping[str, RelationTable]
     named: Collection[str]
     engine: RelationalEngine
     lookup: LookUp
     stack: ExitStack
 
     def opened(self, join: OpenJoin) -> PreparedRows:
-        core, behind, after = self.found.of_stream()
-        made = {one.name: one for one in self.found.parts[: self.found.parts.index(core)]}
-        schemas = self.found.schemas
-        own = {name: self.given[name] for name in core.reads}
-        compiled = compile_select(
-            core.text, {name: schemas[name] for name in core.reads}, core.options
-        )
+        core, behind, after = self.split.of_stream()
+        parts, schemas = self.split.parts, self.split.schemas
+        before = {part.name: part for part in parts[: parts.index(core)]}
+        reads = {name: schemas[name] for name in core.reads}
         sides = []
-        for side in compiled.sides:
-            if isinstance(self.given[side.table], RelationTable):
+        for side in compile_select(core.text, reads, core.options).sides:
+            if side.table in self.relations:
                 continue
             chain: list[Part] = []
             table = side.table
-            while table in made:
-                chain.insert(0, made[table])
-                table = self._row_of(made[table])
+            while table in before:
+                chain.insert(0, before[table])
+                # The table, or part, whose rows the part takes one by one.
+                table = next(n for n in before[table].reads if n not in self.relations)
             steps = [self._step(part) for part in chain]
             is_named = side.alias.lower() in self.named
             sides.append(PreparedSide(side.alias, table, schemas[table], steps, is_named))
-        last = schemas[self.found.parts[-1].name]
-        schema = pa.schema(
-            [field.with_name(name) for field, name in zip(last, self.found.names, strict=True)]
-        )
+        fields = zip(schemas[parts[-1].name], self.split.names, strict=True)
+        schema = pa.schema([field.with_name(name) for field, name in fields])
         steps = [self._step(part) for part in behind]
-        inner = join(core.text, own, core.options)
+        inner = join(core.text, self._inputs(core), core.options)
+        rest = sides, steps, after, schema, self.engine, self.split.words
         if isinstance(inner, LookupStream):
-            return PreparedRows(inner, sides, steps, after, schema, self.engine, self.found.words)
-        return PreparedStream(inner, sides, steps, after, schema, self.engine, self.found.words)
+            return PreparedRows(inner, *rest)
+        return PreparedStream(inner, *rest)
 
-    def _row_of(self, part: Part) -> str:
-        """The table, or part, whose rows a part takes one by one."""
-        return next(n for n in part.reads if not isinstance(self.given[n], RelationTable))
+    def _inputs(self, part: Part) -> dict[str, Columns]:
+        """The relations that a part reads, and the columns of all else."""
+        every = {**self.split.schemas, **self.relations}
+        return {name: every[name] for name in part.reads}
 
     def _step(self, part: Part) -> RowStep:
         if isinstance(part, Relational):
             return Computed(self.engine, part)
-        step = self.lookup(part.text, {name: self.given[name] for name in part.reads}, part.options)
+        step = self.lookup(part.text, self._inputs(part), part.options)
         self.stack.callback(step.close)
         return step
-
-
-def check_closing(query: JoinQuery | GroupQuery) -> None:
-    """Refuse groups of which a stream never knows that they are complete.
-
-    Raises
-    ------
-    QueryError
-    """
-    if isinstance(query, GroupQuery):
-        GroupLimits(query)
-    else:
-        plan(query).require_closing()
 
 
 class _DuckDB:
@@ -272,11 +237,11 @@ class _DuckDB:
         check_compared(tree)
 
     def written(self, tree: exp.Query, schemas: Mapping[str, pa.Schema]) -> str:
-        made = tree.copy()
-        for call in made.find_all(exp.Anonymous):
+        renamed = tree.copy()
+        for call in renamed.find_all(exp.Anonymous):
             if call.name.lower() in self._of_users:
                 ours(call).set("this", f"{USERS}{call.name.lower()}")
-        text, outputs = to_duckdb(made, schemas, self._options, self._engine.computed)
+        text, outputs = to_duckdb(renamed, schemas, self._options, self._engine.computed)
         self._engine.note_outputs(text, outputs)
         return text
 
@@ -303,10 +268,12 @@ class _DuckDB:
                 part.text, reads, (name, self._relations[name]), part.options
             )
         query = compile_select(part.text, reads, part.options)
-        if not self._ends:
-            check_closing(query)
         if isinstance(query, GroupQuery):
+            if not self._ends:
+                GroupLimits(query)  # refuses groups of which it is never known that they are whole
             return GroupState(query, reads[query.source.table]).schema
+        if not self._ends:
+            plan(query).require_closing()
         return joined_schema(query, {side.side: reads[side.table] for side in query.sides})
 
     def relational(self, part: Relational, schemas: Mapping[str, pa.Schema]) -> pa.Schema:

@@ -35,16 +35,18 @@ from ..query.options import QueryOptions
 from .given import TableLike, as_table, using
 
 
-def schema_of(given: RelationTable) -> pa.Schema:
-    """Columns of a relation.
+def columns_of(table: pa.Table | pa.Schema | RelationTable) -> pa.Schema:
+    """The columns of a table, whatever stands for it.
 
     Raises
     ------
     FileError
-        It cannot be opened.
+        It is a relation that cannot be opened.
     """
-    with closing(given.open()) as stored:
-        return stored.schema
+    if isinstance(table, RelationTable):
+        with closing(table.open()) as stored:
+            return stored.schema
+    return table.schema if isinstance(table, pa.Table) else table
 
 
 def schema_with_relation(

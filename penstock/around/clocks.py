@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from ..query.options import QueryOptions
 from .shapes import clauses_of_all, is_row_by_row, rising
-from .sides import JoinSide, Outputs
+from .sides import JoinSide, Outputs, column_of
 from .sliding import last_moment
 
 
@@ -161,10 +161,10 @@ class Clocks:
         """A value of groups with these keys that rises with a time of the pairs."""
         unique = self.unique.get((name, alias))
         if unique and unique <= {key.name for key in keys if isinstance(key, exp.Column)}:
-            return exp.column(own, table=name, quoted=True)
+            return column_of(name, own)
         for key in keys:
             column = key.this if isinstance(key, exp.Dot) else key
             if isinstance(column, exp.Column) and self.windows.get((name, column.name)) == own:
-                return last_moment(column, exp.column(own, table=name, quoted=True))
+                return last_moment(column, column_of(name, own))
         value = next((found for key in keys if (found := rising(key, own))), None)
         return None if value is None else value.copy()

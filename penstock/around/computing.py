@@ -19,6 +19,7 @@ from ..zones import zone_of
 from .calls import call
 from .carried import WINDOW, Known, is_coded, known_as
 from .shapes import SLIDING, slides
+from .sides import field_of, items_of
 from .values import ARGUMENT, Level, Register, Values
 
 #: Most windows that a row is in.
@@ -51,10 +52,7 @@ class Computing:
         if not isinstance(tree, exp.Select):
             return {}
         level = Level(outer)
-        source = tree.args.get("from_")
-        items = [] if source is None else [source.this]
-        items += [join.this for join in tree.args.get("joins") or ()]
-        for item in items:
+        for item in items_of(tree):
             self._source(item, level)
         for lateral in tree.args.get("laterals") or ():
             self._lateral(lateral, level)
@@ -171,7 +169,7 @@ class Computing:
             values.level.tables[name] = {"k": Known(integer(0, most - 1, nullable=False))}
             values.level.counts[text] = exp.column("k", table=name)
             # The earliest window may have ended.
-            end = exp.Dot(this=one.copy(), expression=exp.to_identifier("end"))
+            end = field_of(one.copy(), "end")
             tree.where(exp.LT(this=time.copy(), expression=end), copy=False)
 
     def _group(self, group: exp.Group, values: Values) -> None:

@@ -7,9 +7,8 @@ from collections.abc import Callable, Collection
 from sqlglot import exp
 
 from ..errors import QueryError
-from ..query.operators import members
 from .shapes import put_items
-from .sides import aliases_in, is_closed
+from .sides import aliases_in, column_of, conditions_of, is_closed, set_where
 
 #: Clauses of the SELECT in LATERAL.
 _RANKED = {"kind", "hint", "expressions", "from_", "where", "order", "limit"}
@@ -48,16 +47,15 @@ def rank_nearest(select: exp.Select, unique_of: Callable[[exp.Expr], Collection[
             f"the rows that each row of {name} meets are ranked once they are complete: name "
             f"columns that differ from row to row of {name}, as in unique={{'{name}': 'id'}}"
         )
-    keys = [exp.column(name, table=source.alias_or_name, quoted=True) for name in unique]
+    keys = [column_of(source.alias_or_name, name) for name in unique]
     rank = exp.Window(this=exp.RowNumber(), partition_by=keys, order=order, over="OVER")
     kept: list[exp.Expr] = []
     later: list[exp.Expr] = [exp.LTE(this=rank, expression=count)]
-    where = select.args.get("where")
-    for one in [] if where is None else members(where.this):
+    for one in conditions_of(select.args.get("where")):
         # Of what has been ranked.
         (kept if aliases_in(one) <= {source.alias_or_name} else later).append(one)
     select.set("joins", [joined])
-    select.set("where", exp.Where(this=exp.and_(*kept, copy=False)) if kept else None)
+    set_where(select, kept)
     select.set("qualify", exp.Qualify(this=exp.and_(*later, copy=False)))
 
 
@@ -87,7 +85,7 @@ def _lateral(
 def _latest(source: exp.Expr, join: exp.Join) -> tuple[exp.Join, exp.Order, exp.Expr] | None:
     """An ASOF JOIN as a join, and the order by which its row comes first."""
     own, other = source.alias_or_name, join.this.alias_or_name
-    on = members(join.args["on"]) if join.args.get("on") else []
+    on = conditions_of(join)
     for one in on:
         if not isinstance(one, exp.GT | exp.GTE | exp.LT | exp.LTE):
             continue

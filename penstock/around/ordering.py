@@ -8,8 +8,7 @@ from math import inf
 
 from sqlglot import exp
 
-from ..query.operators import members
-from .sides import aliases_in, is_closed
+from .sides import aliases_in, conditions_of, is_closed, items_of, kind_of
 
 #: Says how many pairs two items of FROM have under some conditions; None if it is not known.
 Estimate = Callable[[exp.Expr, exp.Expr, list[exp.Expr]], int | None]
@@ -26,7 +25,7 @@ def order_joins(select: exp.Select, estimate: Estimate) -> None:
         return
     if not all(map(is_closed, items.values())):
         return
-    conditions = [one for join in joins for one in _conditions(join)]
+    conditions = [one for join in joins for one in conditions_of(join)]
     if any(one.find(exp.Query) for one in conditions):
         return
     pairs: dict[frozenset[str], int] = {}
@@ -54,7 +53,7 @@ def relations_last(select: exp.Select, relations: Collection[str]) -> None:
     if not looked_up or len(looked_up) == len(items) or len(items) <= len(joins):
         return
     if all(map(_is_inner, joins)) and all(map(is_closed, items.values())):
-        if not any(one.find(exp.Query) for join in joins for one in _conditions(join)):
+        if not any(one.find(exp.Query) for join in joins for one in conditions_of(join)):
             _reorder(select, items, sorted(items, key=lambda name: name in looked_up))
         return
     others = [join for join in joins if join.this.alias_or_name not in looked_up]
@@ -67,15 +66,14 @@ def relations_last(select: exp.Select, relations: Collection[str]) -> None:
 
 def _items(select: exp.Select) -> dict[str, exp.Expr]:
     """What a SELECT reads, by its aliases."""
-    joined = [join.this for join in select.args.get("joins") or []]
-    return {one.alias_or_name: one for one in (select.args["from_"].this, *joined)}
+    return {one.alias_or_name: one for one in items_of(select)}
 
 
 def _reorder(select: exp.Select, items: dict[str, exp.Expr], order: list[str]) -> None:
     """Put the inner joins of a SELECT in an order, each condition where all it reads is there."""
     if order == list(items):
         return
-    left = [one for join in select.args["joins"] for one in _conditions(join)]
+    left = [one for join in select.args["joins"] for one in conditions_of(join)]
     select.set("from_", exp.From(this=items[order[0]]))
     made = []
     for place, name in enumerate(order[1:], 1):
@@ -101,9 +99,4 @@ def _ordered(names: list[str], pairs: dict[frozenset[str], int]) -> Iterator[str
 
 
 def _is_inner(join: exp.Join) -> bool:
-    words = {str(join.args.get(key) or "").upper() for key in ("method", "side", "kind")}
-    return words <= {"", "INNER", "CROSS"} and not join.args.get("using")
-
-
-def _conditions(join: exp.Join) -> list[exp.Expr]:
-    return members(join.args["on"]) if join.args.get("on") else []
+    return not kind_of(join) and not join.args.get("using")

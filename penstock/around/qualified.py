@@ -17,7 +17,9 @@ from ..errors import QueryError
 from ..query.constants import ARROW_TYPES
 from ..query.dialect import MALFORMED, Penstock, place, refused, snippet
 from ..query.output import is_star, output_name
+from ..query.window_function import is_session, is_window
 from .parts import PartError
+from .sides import column_of, field_of, items_of
 
 #: Spark's names of types; others are told by their kind.
 _TYPES = {
@@ -151,15 +153,11 @@ def _call_windows(select: exp.Select) -> None:
     """Write ``window.start`` and ``session_window.end`` with the call of GROUP BY that is meant."""
     group = select.args.get("group")
     for key in [] if group is None else group.expressions:
-        if not isinstance(key, exp.Anonymous) or key.name.lower() not in (
-            "window",
-            "session_window",
-        ):
+        if not (is_window(key) or is_session(key)):
             continue
         for column in list(select.find_all(exp.Column)):
             if column.table.lower() == key.name.lower() and column.name.lower() in ("start", "end"):
-                field = exp.to_identifier(column.name.lower())
-                column.replace(exp.Dot(this=key.copy(), expression=field))
+                column.replace(field_of(key.copy(), column.name.lower()))
 
 
 def _inline_windows(select: exp.Select) -> None:
@@ -167,22 +165,14 @@ def _inline_windows(select: exp.Select) -> None:
 
     So that equal windows of two subqueries are known as a window of their join.
     """
-    source = select.args.get("from_")
-    items = (
-        [] if source is None else [source.this, *(j.this for j in select.args.get("joins") or [])]
-    )
-    for item in items:
+    for item in items_of(select):
         inner = item.this if isinstance(item, exp.Subquery) else None
-        if (
-            not isinstance(inner, exp.Select)
-            or inner.args.get("group")
-            or inner.args.get("distinct")
-        ):
+        is_grouped = inner is not None and (inner.args.get("group") or inner.args.get("distinct"))
+        if not isinstance(inner, exp.Select) or is_grouped:
             continue
         for one in list(inner.expressions):
             call = one.unalias()
-            is_call = isinstance(call, exp.Anonymous) and call.name.lower() == "window"
-            if not is_call or not isinstance(one, exp.Alias) or len(call.expressions) > 2:
+            if not is_window(call) or not isinstance(one, exp.Alias) or len(call.expressions) > 2:
                 continue
             used = [
                 column
@@ -200,7 +190,7 @@ def _inline_windows(select: exp.Select) -> None:
                 one.pop()
             for column in used:
                 made = call.copy()
-                made.expressions[0].replace(exp.column(time, table=item.alias_or_name, quoted=True))
+                made.expressions[0].replace(column_of(item.alias_or_name, time))
                 column.replace(made)
 
 

@@ -10,7 +10,7 @@ from sqlglot import exp
 from ..query.window_function import is_session, is_window
 from .calls import call
 from .parts import OF_GROUPS, Joined, Part
-from .sides import Outputs, aliases_in
+from .sides import Outputs, aliases_in, field_of
 
 #: Begins the names of columns that are sliding windows.
 SLIDING = "sliding_"
@@ -28,7 +28,7 @@ def rising(key: exp.Expr, column: str) -> exp.Expr | None:
     if in_window and is_column:
         if slides(key):
             return None
-        return exp.Dot(this=key.copy(), expression=exp.to_identifier("start"))
+        return field_of(key.copy(), "start")
     return key if is_column and isinstance(key, exp.TimestampTrunc | exp.DateTrunc) else None
 
 
@@ -73,10 +73,7 @@ def with_ends(tree: exp.Expr) -> None:
     """Write a session, as a value, as a struct of its start and end."""
     for one in [*tree.find_all(exp.Anonymous)]:
         if is_session(one) and not isinstance(one.parent, exp.Dot) and one.parent is not None:
-            ends = [
-                exp.Dot(this=one.copy(), expression=exp.to_identifier(n)) for n in ("start", "end")
-            ]
-            one.replace(call("ps_span", *ends))
+            one.replace(call("ps_span", *(field_of(one.copy(), n) for n in ("start", "end"))))
 
 
 def equates(tree: exp.Expr) -> bool:

@@ -10,6 +10,8 @@ from sqlglot import exp
 
 from ..query.dialect import Penstock
 from ..query.lowered import Lowered
+from ..query.operators import members
+from ..query.window_function import is_session, is_window
 from .words import Words
 
 
@@ -80,7 +82,7 @@ class ComputedBefore:
         names = aliases[id(tree)]
         if len(names) == 1 and names <= self.columns.keys() and _is_value(tree):
             (alias,) = names
-            tree.replace(exp.column(self._name(alias, tree), table=alias, quoted=True))
+            tree.replace(column_of(alias, self._name(alias, tree)))
             return
         for child in list(tree.iter_expressions()) if names else ():
             self._put(child, aliases)
@@ -121,7 +123,7 @@ class Outputs:
             if isinstance(tree, exp.Column)
         }
         if (alias, name) not in known:
-            self.add(exp.column(name, table=alias, quoted=True))
+            self.add(column_of(alias, name))
 
     def selected(self, made: ComputedBefore | None = None) -> list[exp.Expr]:
         """The SELECT list."""
@@ -151,9 +153,9 @@ class Outputs:
         is_alike = (type(tree), sizes[id(tree)]) in shapes
         own = self.names.get(said(tree)) if is_alike else None
         if own is not None:
-            made = exp.column(own[0], table=table, quoted=True)
-            made.type = tree.type
-            return made
+            column = column_of(table, own[0])
+            column.type = tree.type
+            return column
         for child in list(tree.iter_expressions()):
             new = self._put(child, table, sizes, shapes)
             if new is not child:
@@ -165,8 +167,7 @@ def _is_value(tree: exp.Expr) -> bool:
     """Whether a row has one value of it."""
     if not isinstance(tree, exp.Condition) or tree.find(*_NO_VALUES):
         return False
-    windows = ("window", "session_window")
-    return not any(call.name.lower() in windows for call in tree.find_all(exp.Anonymous))
+    return not any(is_window(call) or is_session(call) for call in tree.find_all(exp.Anonymous))
 
 
 def name_of(text: str, taken: Collection[str]) -> str:
@@ -213,3 +214,41 @@ def expressions(args: object) -> Iterator[exp.Expr]:
     elif isinstance(args, list):
         for one in args:
             yield from expressions(one)
+
+
+def items_of(select: exp.Select) -> list[exp.Expr]:
+    """Items of FROM, and those that are joined, in their order."""
+    source = select.args.get("from_")
+    joined = [join.this for join in select.args.get("joins") or []]
+    return joined if source is None else [source.this, *joined]
+
+
+def conditions_of(clause: exp.Expr | None) -> list[exp.Expr]:
+    """Members of the condition of a JOIN, or of WHERE, which there may be none of."""
+    if clause is None:
+        return []
+    condition = clause.args.get("on") if isinstance(clause, exp.Join) else clause.this
+    return [] if condition is None else members(condition)
+
+
+def set_where(select: exp.Select, conditions: list[exp.Expr]) -> None:
+    """Make these conditions the WHERE of a SELECT."""
+    where = exp.Where(this=exp.and_(*conditions, copy=False)) if conditions else None
+    select.set("where", where)
+
+
+def kind_of(join: exp.Join) -> str:
+    """The words before JOIN that say of which kind it is; none for an inner join."""
+    words = " ".join(str(join.args.get(key) or "") for key in ("method", "side", "kind"))
+    kept = (word for word in words.upper().split() if word not in ("INNER", "CROSS", "OUTER"))
+    return " ".join(kept)
+
+
+def column_of(alias: str, name: str) -> exp.Column:
+    """A column of an item of FROM."""
+    return exp.column(name, table=alias, quoted=True)
+
+
+def field_of(struct: exp.Expr, name: str) -> exp.Dot:
+    """A field of a struct."""
+    return exp.Dot(this=struct, expression=exp.to_identifier(name))

@@ -6,7 +6,7 @@ from sqlglot import exp
 
 from ..query.window_function import is_session
 from .shapes import SLIDING, needs_all, put_items, slides
-from .sides import said
+from .sides import column_of, conditions_of, field_of, said, set_where
 
 
 def merge(select: exp.Select) -> None:
@@ -22,8 +22,9 @@ def merge(select: exp.Select) -> None:
     if any(map(is_session, select.args["group"].expressions)):
         return
     put_items(select, source.alias, inner)
-    where = [one.args["where"].this for one in (inner, select) if one.args.get("where")]
-    select.set("where", exp.Where(this=exp.and_(*where, copy=False)) if where else None)
+    set_where(
+        select, [one for of in (inner, select) for one in conditions_of(of.args.get("where"))]
+    )
     for clause in ("from_", "joins"):
         select.set(clause, inner.args.get(clause))
 
@@ -50,15 +51,15 @@ def put_columns(select: exp.Select, calls: dict[str, exp.Expr], table: str) -> N
     names = {said(call): name for name, call in calls.items()}
     for one in list(select.find_all(exp.Anonymous)):
         if said(one) in names:
-            made = exp.column(names[said(one)], table=table, quoted=True)
-            made.type = one.type
-            one.replace(made)
+            column = column_of(table, names[said(one)])
+            column.type = one.type
+            one.replace(column)
     for column in select.find_all(exp.Column):
         column.set("table", exp.to_identifier(table, quoted=True))
 
 
 def last_moment(column: exp.Column, time: exp.Expr) -> exp.Expr:
     """A value that rises with the windows in a column; of rows without one, their time."""
-    end = exp.Dot(this=column.copy(), expression=exp.to_identifier("end"))
+    end = field_of(column.copy(), "end")
     before = exp.Interval(this=exp.Literal.string("1"), unit=exp.Var(this="MICROSECOND"))
     return exp.Coalesce(this=exp.Sub(this=end, expression=before), expressions=[time])

@@ -13,7 +13,6 @@ from ..plan.query import LEFT
 from ..query.dialect import ROWS, Penstock, refused
 from ..query.join_window import NoWindowError
 from ..query.lowered import Lowered, reader_of
-from ..query.operators import members
 from ..query.options import QueryOptions
 from ..query.parse import parse
 from ..query.rewriting import (
@@ -22,7 +21,7 @@ from ..query.rewriting import (
     without_filters,
     without_with,
 )
-from ..query.window_function import is_session
+from ..query.window_function import is_session, is_window
 from .clocks import Clocks
 from .given import check_fields, check_names, check_size, name_tables, with_values
 from .nearest import rank_nearest
@@ -35,9 +34,14 @@ from .sides import (
     JoinSide,
     Outputs,
     aliases_in,
+    column_of,
+    conditions_of,
     expressions,
     is_closed,
+    items_of,
+    kind_of,
     name_of,
+    set_where,
     table_as,
 )
 from .sliding import calls_in, merge, put_columns
@@ -165,7 +169,7 @@ class _Splitter:
         own, alias, value = found
         made = exp.Select(expressions=[exp.alias_(value, "closing")])
         made.set("from_", exp.From(this=table_as(name, name)))
-        in_window = any(one.name.lower() == "window" for one in value.find_all(exp.Anonymous))
+        in_window = any(map(is_window, value.find_all(exp.Anonymous)))
         return Closing(self.engine.written(made, self.schemas), own, alias, in_window)
 
     def _joined(
@@ -196,17 +200,18 @@ class _Splitter:
     def _check_joins(self, tree: exp.Query) -> None:
         """Refuse what would compare all rows with all others."""
         for join in tree.find_all(exp.Join):
-            on, where = join.args.get("on"), join.find_ancestor(exp.Select)
-            own = [] if on is None else members(on)
-            if where is not None and where.args.get("where"):
-                own += members(where.args["where"].this)
-            is_theta = on is not None or str(join.args.get("kind") or "").upper() != "CROSS"
+            select = join.find_ancestor(exp.Select)
+            conditions = conditions_of(join)
+            if select is not None:
+                conditions += conditions_of(select.args.get("where"))
+            is_cross = str(join.args.get("kind") or "").upper() == "CROSS"
+            is_theta = join.args.get("on") is not None or not is_cross
             is_listed = (
                 join.method
                 or join.args.get("using")
                 or not isinstance(join.this, exp.Table | exp.Subquery)
             )
-            if is_theta and not is_listed and not any(map(equates, own)):
+            if is_theta and not is_listed and not any(map(equates, conditions)):
                 if not self.ends and isinstance(self.why, NoWindowError):
                     raise PartError(str(self.why)) from self.why
                 raise self.why or refused(
@@ -265,12 +270,11 @@ class _Splitter:
     def _take_rows(self, select: exp.Select) -> bool:
         """Replace a join of tables on an equality, behind which are look-ups, by its rows."""
         source, (join, *later) = select.args["from_"].this, select.args["joins"]
-        items = [source, join.this, *(one.this for one in later)]
+        items = items_of(select)
         looked_up = [isinstance(one, exp.Table) and one.name in self.relations for one in items]
-        on = members(join.args["on"]) if join.args.get("on") else []
         if not self.ends or not any(looked_up[2:]) or any(looked_up[:2]):
             return False
-        if not any(map(equates, on)) or not all(map(is_closed, items[:2])):
+        if not any(map(equates, conditions_of(join))) or not all(map(is_closed, items[:2])):
             return False
         outputs = Outputs(self.words)
         rows = [arg for key, arg in select.args.items() if key not in ("from_", "joins")]
@@ -292,20 +296,14 @@ class _Splitter:
     ) -> tuple[str, list[JoinSide], list[exp.Expr], list[exp.Expr]] | None:
         """Kind, sides and conditions of a SELECT's first join, and other conditions of WHERE."""
         source, (join, *later) = select.args["from_"].this, select.args["joins"]
-        words = (
-            " ".join(str(join.args.get(k) or "") for k in ("method", "side", "kind"))
-            .upper()
-            .split()
-        )
-        kind = _KINDS.get(" ".join(w for w in words if w not in ("INNER", "CROSS", "OUTER")))
+        kind = _KINDS.get(kind_of(join))
         if kind is None or join.args.get("using") or not all(map(is_closed, (source, join.this))):
             return None
         own = {source.alias_or_name, join.this.alias_or_name}
-        conditions = members(join.args["on"]) if join.args.get("on") else []
-        where = select.args.get("where")
+        conditions = conditions_of(join)
         others: list[exp.Expr] = []
         passed = not kind and not any(str(one.side).upper() in _NOT_PASSED for one in later)
-        for one in [] if where is None else members(where.this):
+        for one in conditions_of(select.args.get("where")):
             is_own = passed and bool(aliases_in(one)) and aliases_in(one) <= own
             (conditions if is_own and not one.find(exp.Query) else others).append(one)
         several = next((f for c in conditions if (f := c.find(*_OF_SEVERAL_ROWS))), None)
@@ -365,10 +363,9 @@ class _Splitter:
         part = self.parts[-1]
         assert isinstance(part, Joined)
         self.parts[-1] = replace(part, clock=self.clocks.note(name, sides, outputs))
-        kept = [*others, *left]
         select.set("from_", exp.From(this=table_as(name, name)))
         select.set("joins", select.args["joins"][1:])
-        select.set("where", exp.Where(this=exp.and_(*kept, copy=False)) if kept else None)
+        set_where(select, [*others, *left])
         outputs.put(select, name)
         return name
 
@@ -393,7 +390,7 @@ class _Splitter:
         """Make a part that has the columns of a side, and computed ones."""
         named = {column.name.lower() for column in self.words.tree.find_all(exp.Column)}
         kept = [
-            exp.column(field.name, table=side.alias, quoted=True)
+            column_of(side.alias, field.name)
             for field in self.schemas[side.table]
             if field.name.lower() in named or not is_unread(field.type)
         ]
@@ -434,7 +431,7 @@ class _Splitter:
     ) -> None:
         core.set("from_", exp.From(this=sides[0].tree()))
         if len(sides) == 1:
-            core.set("where", exp.Where(this=exp.and_(*on)) if on else None)
+            set_where(core, on)
             return
         joined = exp.Join(this=sides[1].tree(), on=exp.and_(*on) if on else exp.true())
         if kind in ("SEMI", "ANTI"):
@@ -506,8 +503,7 @@ class _Splitter:
             if not is_closed(select.args["from_"].this):
                 return None
             kind, sides = "", [self._side(select.args["from_"].this)]
-            where = select.args.get("where")
-            conditions = [] if where is None else members(where.this)
+            conditions = conditions_of(select.args.get("where"))
         before = self._before(sides)
         on = [before.expression(one) for one in conditions]
         grouped = [before.expression(key) for key in keys]

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
@@ -29,10 +29,8 @@ from ..query.dialect import Penstock, beyond, refused
 from ..query.expressions import Lowering
 from ..query.operators import members
 from ..query.scope import Scope
-from ..query.time_rules import TimeRules
 from ..query.window_function import is_session, is_window, read_span
 from ..types import BOOL, FLOAT64, MOST_DIGITS, Kind, Type, int_of, integer
-from ..user_functions import Udf
 from .calls import call, ours
 from .carried import (
     Known,
@@ -63,6 +61,9 @@ from .parts import NoJoinError
 from .qualified import type_name, unread
 from .shapes import slides
 
+if TYPE_CHECKING:
+    from .computing import Computing
+
 #: Evaluates an expression of columns for the engine: its name there, by the expression and the
 #: columns.
 Register = Callable[[Expr, tuple[Expr, ...]], str]
@@ -71,29 +72,6 @@ ARGUMENT = "x"
 #: What DuckDB compares alike, of two values of one type.
 _COMPARISONS = {Op.EQ: exp.EQ, Op.LT: exp.LT, Op.LE: exp.LTE}
 Columns = Mapping[str, Known | None]
-
-
-class QueryRewriter(Protocol):
-    """Rewrites queries, such as those in expressions.
-
-    Attributes
-    ----------
-    rules : TimeRules
-    functions : mapping of str to function
-        Of users.
-    register : callable
-    ansi : bool
-        Whether expressions fail where Spark's do in ANSI mode.
-    """
-
-    ansi: bool
-    rules: TimeRules
-    functions: Mapping[str, Udf]
-    register: Register
-
-    def query(self, tree: exp.Expr, outer: Level | None = None) -> dict[str, Known | None]:
-        """Rewrite a query in place; return the types of its columns, None where not known."""
-        ...
 
 
 @dataclass
@@ -141,10 +119,11 @@ class Values(Lowering):
     Parameters
     ----------
     level : Level
-    around : QueryRewriter
+    around : Computing
+        Rewrites the queries in expressions.
     """
 
-    def __init__(self, level: Level, around: QueryRewriter) -> None:
+    def __init__(self, level: Level, around: Computing) -> None:
         super().__init__(Scope(()), {}, around.functions, around.rules)
         self.level, self._around = level, around
         #: Columns, and values that DuckDB computes, by the expressions that stand for them.

@@ -15,8 +15,8 @@ from penstock.host.grouping import GroupedTable, grouped_table
 from penstock.host.join.lookup.source import RelationTable, relation_of, without_relations
 from penstock.host.join.table.table_join import TableJoin
 
-from ..api.around import Table, columns_of, run_parts
-from ..api.lookups import table_with_relation
+from ..api.around import Table, run_parts
+from ..api.lookups import columns_of, table_with_relation
 from ..api.tables import sql
 from ..around.parts import Joined, Part
 from ..errors import QueryError

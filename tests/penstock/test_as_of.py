@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import penstock
-from penstock.api.lookups import schema_of
+from penstock.api.lookups import columns_of
 from penstock.errors import FileError, PenstockError, QueryError
 from penstock.host.join.lookup.source import RelationTable
 from penstock.host.relation import FolderRelation, RelationOptions, build, file_store, open_folder
@@ -329,4 +329,4 @@ def test_names_and_texts_that_look_like_it(folder: Path) -> None:
     given = {"s": STREAM, "dim": penstock.relation(folder)}
     query = "SELECT s.id, ' VERSION AS OF 1' AS v, d.v AS of FROM s JOIN dim d ON s.k = d.k"
     assert penstock.sql(query, given)["of"].to_pylist().count("three") == 4
-    assert schema_of(given["dim"]).names == ["k", "v"]
+    assert columns_of(given["dim"]).names == ["k", "v"]

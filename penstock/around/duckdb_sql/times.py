@@ -1,4 +1,4 @@
-"""Times: formats, differences, intervals and windows."""
+"""Times: formats, intervals, and texts that are read as times."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from sqlglot import exp
 
 from ...query import constants
 from ...query.dialect import refused
-from ...query.window_function import as_interval
 from ...types import UNIT_NS
 from ..calls import TEXTS, call, is_of
 
@@ -100,17 +99,9 @@ def interval(tree: exp.Interval) -> exp.Expr:
     """An INTERVAL; one of several units is counted in microseconds."""
     if not isinstance(tree.unit, exp.IntervalSpan):
         return tree
-    return call("to_microseconds", _constant_us(tree, tree))
+    span = constants.interval(tree)
+    return call("to_microseconds", int(span.attr) * UNIT_NS[span.type.unit] // 1000)
 
 
 def day_of_week(tree: exp.DayOfWeek) -> exp.Expr:
     return exp.Add(this=call("dayofweek", tree.this), expression=exp.Literal.number(1))
-
-
-def _constant_us(tree: exp.Expr, whole: exp.Expr) -> int:
-    """A constant span in microseconds, written as an INTERVAL or as ``'10 seconds'``."""
-    given = as_interval(tree, whole)
-    if not isinstance(given, exp.Interval):
-        raise refused("window takes constant sizes, such as '10 seconds'", whole)
-    span = constants.interval(given)
-    return int(span.attr) * UNIT_NS[span.type.unit] // 1000

@@ -230,8 +230,6 @@ def _translated(tree: exp.Expr) -> exp.Expr:
         name = tree.name.lower()
         if name == "session_window":
             raise NoJoinError("sessions are Penstock's")
-        if is_ours(tree):
-            return tree
         if name.startswith("ps_"):
             raise refused("a query cannot call functions whose names begin with ps_", tree)
         if name not in _BY_NAME:
