@@ -52,6 +52,27 @@ def linear(expr: Expr) -> Linear:
     return Linear(((expr, 1),), 0)
 
 
+def sums_at_most_zero(atom: Expr) -> list[Linear]:
+    """Sums that are all at most 0 exactly where a comparison of integers of any kind is TRUE."""
+    a, b = atom.args
+    difference = linear(a).plus(linear(b).scaled(-1))
+    if atom.op is Op.LT:
+        difference = Linear(difference.terms, difference.constant + 1)
+    return [difference, difference.scaled(-1)] if atom.op is Op.EQ else [difference]
+
+
+def choices(term: Expr, factor: int) -> tuple[bool, tuple[Expr, ...]]:
+    """The values that an ABS, GREATEST or LEAST chooses from; none for other terms.
+
+    Also returns whether ``factor * term`` is at most a bound where ``factor`` times *each* value
+    is, instead of one of them.
+    """
+    if term.op is Op.ABS:
+        return factor > 0, (term.args[0], ops.neg(term.args[0]))
+    is_choice = term.op in (Op.GREATEST, Op.LEAST)
+    return (factor > 0) == (term.op is Op.GREATEST), term.args if is_choice else ()
+
+
 def total(form: Linear) -> Expr:
     """The linear form as one expression of plain integers."""
     result: Expr | None = None

@@ -13,8 +13,9 @@ from math import isqrt
 
 from ..expr import ops
 from ..expr.node import Expr, Op
+from ..types import TIMESTAMPS, UNIT_NS, Kind
 from .band import BandTest, Bound, NotBandError
-from .linear import Linear, linear, total
+from .linear import Linear, choices, linear, sums_at_most_zero, total
 from .splitting import test_of_sum
 
 #: Sums that one comparison is taken apart into; more means that no key is taken from it.
@@ -66,12 +67,7 @@ def narrowed(atom: Expr, window: str) -> list[Half]:
     NotBandError
         There are none.
     """
-    a, b = atom.args
-    difference = linear(a).plus(linear(b).scaled(-1))
-    sums = [difference, difference.scaled(-1)] if atom.op is Op.EQ else [difference]
-    if atom.op is Op.LT:
-        sums = [Linear(difference.terms, difference.constant + 1)]
-    return halves_of_sums(sums, window, atom)
+    return halves_of_sums(sums_at_most_zero(atom), window, atom)
 
 
 def halves_of_sums(sums: list[Linear], window: str, atom: Expr) -> list[Half]:
@@ -82,15 +78,26 @@ def halves_of_sums(sums: list[Linear], window: str, atom: Expr) -> list[Half]:
     NotBandError
         There are none.
     """
-    narrower = _Narrower(window, atom)
-    halves = [half for form in sums for half in narrower.at_most_zero(form)]
+    narrower = Narrower(window, atom)
+    halves = [
+        half
+        for form in sums
+        for implied, _ in narrower.at_most_zero(form)
+        if any(term.sides == {window} for term, _ in implied.terms)
+        for half in halves_of_test(test_of_sum(implied, window))
+    ]
     if not halves:
         raise narrower.refusal or NotBandError("{} bounds no key", atom)
     return list(dict.fromkeys(halves))
 
 
-class _Narrower:
-    """Finds bounds of one comparison, ``atom``; ``refusal`` says why a part of it gives none."""
+#: A sum of terms of one side each that is at most 0, and whether it, together with the other sums
+#: of the same comparison, says all of it.
+Implied = tuple[Linear, bool]
+
+
+class Narrower:
+    """Finds sums that one comparison, ``atom``, implies; ``refusal`` says why a part gives none."""
 
     def __init__(self, window: str, atom: Expr) -> None:
         self.window = window
@@ -98,8 +105,14 @@ class _Narrower:
         self.refusal: NotBandError | None = None
         self.count = 0
 
-    def at_most_zero(self, form: Linear) -> Iterator[Half]:
-        """Bounds that follow from ``form <= 0``."""
+    def at_most_zero(self, form: Linear, is_exact: bool = True) -> Iterator[Implied]:
+        """Sums that ``form <= 0`` implies.
+
+        Raises
+        ------
+        NotBandError
+            There are too many.
+        """
         self.count += 1
         if self.count > _MAX_SUMS:
             raise NotBandError(f"{{}} fans out to more than {_MAX_SUMS} sums", self.atom)
@@ -107,49 +120,47 @@ class _Narrower:
         one_sided = tuple((t, c) for t, c in form.terms if len(t.sides) == 1 and c)
         remainder = Linear(one_sided, form.constant)
         if not parts:
-            if any(t.sides == {self.window} for t, _ in one_sided):
-                yield from halves_of_test(test_of_sum(remainder, self.window))
-            return
+            yield remainder, is_exact
         for part in parts:
             unsigned = [p for p in parts if p is not part and not p.is_never_negative]
             if unsigned:
                 self.refuse("{} may be negative", unsigned[0].term)
             else:
-                yield from self.part_at_most(part, remainder)
+                yield from self.part_at_most(part, remainder, is_exact and len(parts) == 1)
 
     def refuse(self, reason: str, *parts: Expr) -> None:
         self.refusal = self.refusal or NotBandError(reason, *parts)
 
-    def part_at_most(self, part: _Part, remainder: Linear) -> Iterator[Half]:
-        """Bounds that follow from ``part + rest <= 0``."""
+    def part_at_most(self, part: _Part, remainder: Linear, is_exact: bool) -> Iterator[Implied]:
+        """Sums that ``part + remainder <= 0`` implies."""
         term, factor = part.term, part.factor
         settled = ops.before_settling(term)
+        unrounded = without_quotient(remainder.plus(Linear(((term, factor),), 0)), term)
+        is_all, values = choices(term, factor)
         if settled is not None:
             value, step, _ = settled
             slack = Linear((), -(abs(factor) * step // 2))
             form = linear(value).scaled(factor).plus(remainder.scaled(step)).plus(slack)
-            yield from self.at_most_zero(form)
+            yield from self.at_most_zero(form, False)
+        elif unrounded is not None:
+            yield from self.at_most_zero(unrounded, False)
         elif part.root is not None and factor > 0:
             yield from self.square_at_most(part.root, factor, remainder)
-        elif term.op is Op.ABS and factor > 0:
-            for sign in (1, -1):
-                yield from self.at_most_zero(
-                    remainder.plus(linear(term.args[0]).scaled(sign * factor)),
-                )
-        elif term.op is (Op.GREATEST if factor > 0 else Op.LEAST):
-            for choice in term.args:
+        elif values and is_all:
+            for value in values:
                 # Where another one is NULL, it is still one of the values.
-                if choice.type.nullable:
+                if value.type.nullable and term.op is not Op.ABS:
                     self.refuse("{} skips NULL", term)
-                elif not choice.is_const:
-                    yield from self.at_most_zero(remainder.plus(linear(choice).scaled(factor)))
-        elif part.root is not None or term.op in (Op.ABS, Op.LEAST, Op.GREATEST):
+                elif not value.is_const:
+                    form = remainder.plus(linear(value).scaled(factor))
+                    yield from self.at_most_zero(form, is_exact and term.op is Op.ABS)
+        elif part.root is not None or values:
             self.refuse("{} is bounded from the other side only", term)
         else:
             self.refuse("{} mixes both sides", term)
 
-    def square_at_most(self, root: Expr, factor: int, remainder: Linear) -> Iterator[Half]:
-        """Bounds that follow from ``factor * root**2 + rest <= 0``."""
+    def square_at_most(self, root: Expr, factor: int, remainder: Linear) -> Iterator[Implied]:
+        """Sums that ``factor * root**2 + remainder <= 0`` implies."""
         for term, coefficient in remainder.terms:
             is_ours = term.sides == {self.window}
             if is_ours and not _Part.of_term(term, coefficient).is_never_negative:
@@ -158,7 +169,30 @@ class _Narrower:
         bound_terms = tuple((t, c) for t, c in remainder.terms if self.window not in t.sides)
         limit = linear(_root(Linear(bound_terms, remainder.constant).scaled(-1), factor))
         for sign in (1, -1):
-            yield from self.at_most_zero(linear(root).scaled(sign).plus(limit.scaled(-1)))
+            yield from self.at_most_zero(linear(root).scaled(sign).plus(limit.scaled(-1)), False)
+
+
+#: The unit that a CAST of a timestamp to this kind counts.
+_COUNTED_UNITS = {Kind.INT: "s", Kind.DATE: "D"}
+
+
+def without_quotient(form: Linear, term: Expr) -> Linear | None:
+    """A sum that is at most 0 where a form is, with ``n * x`` in place of a term ``x DIV n``.
+
+    None if the term is no such quotient; a CAST of a timestamp to days or seconds is one.
+    """
+    dividend, unit = term.args[0] if term.args else term, _COUNTED_UNITS.get(term.type.kind)
+    if term.op is Op.DIV and term.args[1].is_const and (term.args[1].attr or 0) > 0:
+        step = term.args[1].attr
+        rounding = 1 - step, step - 1
+    elif term.op is Op.CAST and unit is not None and dividend.type.kind in TIMESTAMPS:
+        step = UNIT_NS[unit] // UNIT_NS[dividend.type.unit]
+        rounding = 1 - step, 0
+    else:
+        return None
+    factor = dict(form.terms)[term]
+    slack = Linear((), min(factor * end for end in rounding))
+    return form.without(term).scaled(step).plus(linear(dividend).scaled(factor)).plus(slack)
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,7 +13,7 @@ from ..expr import ops
 from ..expr.node import Expr, Op, remembered
 from ..program import MAX_BAND_TESTS
 from .band import ALWAYS, ZERO, BandForm, BandTest, Bound, NotBandError
-from .linear import Linear, linear, total
+from .linear import Linear, choices, linear, sums_at_most_zero, total
 
 _ONE = ops.const(1)
 #: Sums that one comparison may fan out to; more means general form, not a bigger table.
@@ -158,15 +158,7 @@ class _Splitter:
         prefix = _xor_prefix(atom)
         if prefix is not None:
             return self.split(prefix)
-        a, b = atom.args
-        difference = linear(a).plus(linear(b).scaled(-1))
-        below = self.at_most_zero(difference, atom)
-        if atom.op is Op.LE:
-            return below
-        if atom.op is Op.LT:
-            stricter = Linear(difference.terms, difference.constant + 1)
-            return self.at_most_zero(stricter, atom)
-        return _join(True, [below, self.at_most_zero(difference.scaled(-1), atom)])
+        return _join(True, [self.at_most_zero(form, atom) for form in sums_at_most_zero(atom)])
 
     def at_most_zero(self, form: Linear, atom: Expr, fan_out: int = 1) -> _Tree:
         """Tree for ``form <= 0``."""
@@ -179,10 +171,13 @@ class _Splitter:
             exact = exact_sums(term, coefficient, remainder)
             if exact:
                 return _join(True, [self.at_most_zero(s, atom, 2 * fan_out) for s in exact])
-            choices = [linear(x) for x in _choices(term, atom)]
-            is_and = (coefficient > 0) == (term.op is not Op.LEAST)
-            fan_out *= len(choices)
-            sums = [remainder.plus(x.scaled(coefficient)) for x in choices]
+            is_and, values = choices(term, coefficient)
+            if not values:
+                raise NotBandError("{} mixes both sides", term)
+            if any(value.type.nullable for value in values) and term.op is not Op.ABS:
+                raise NotBandError("{} skips NULL", term)
+            fan_out *= len(values)
+            sums = [remainder.plus(linear(value).scaled(coefficient)) for value in values]
             return _join(is_and, [self.at_most_zero(s, atom, fan_out) for s in sums])
         return test_of_sum(form, self.window)
 
@@ -241,17 +236,6 @@ def test_of_sum(form: Linear, window: str) -> BandTest:
     if ours and key.terms[0][1] < 0:
         return BandTest(total(key.scaled(-1)), lo=(Bound(total(bound)),))
     return BandTest(total(key), hi=(Bound(total(bound.scaled(-1))),))
-
-
-def _choices(term: Expr, atom: Expr) -> tuple[Expr, ...]:
-    """The sums a convex term is the greatest or least of."""
-    if term.op is Op.ABS:
-        (a,) = term.args
-        return a, ops.neg(a)
-    if term.op in (Op.LEAST, Op.GREATEST) and not any(a.type.nullable for a in term.args):
-        return term.args
-    why = "skips NULL" if term.op in (Op.LEAST, Op.GREATEST) else "mixes both sides"
-    raise NotBandError("{} " + why, term)
 
 
 def _xor_prefix(atom: Expr) -> Expr | None:

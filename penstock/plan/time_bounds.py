@@ -12,10 +12,12 @@ from dataclasses import dataclass
 from ..errors import QueryError
 from ..expr import ops
 from ..expr.node import Expr, Op
-from ..types import TIMESTAMPS, UNIT_NS, Kind
 from ..zones import zone_of
-from .linear import Linear, linear
+from .band import NotBandError
+from .linear import Linear, linear, sums_at_most_zero
 from .logic import when_true
+from .narrowing import Narrower, without_quotient
+from .window import RIGHT
 
 
 @dataclass(frozen=True)
@@ -75,29 +77,26 @@ class _Finder:
         """Bound on T that the conjunct implies, None if it is not about T."""
         if conjunct.op not in (Op.LT, Op.LE, Op.EQ) or not conjunct.args[0].type.is_integral:
             return None
-        a, b = conjunct.args
-        form = linear(a).plus(linear(b).scaled(-1))
-        if conjunct.op is Op.EQ:
-            return self._both(form, form.scaled(-1))
-        if conjunct.op is Op.LT:
-            form = Linear(form.terms, form.constant + 1)
-        return self._at_most_zero(form)
-
-    def _both(self, *forms: Linear) -> _Bound | None:
-        """Bound on T that follows if all forms are at most zero; None if some form gives none."""
-        bounds = [self._at_most_zero(form) for form in forms]
-        return None if None in bounds else _all_of([b for b in bounds if b is not None])
+        narrower = Narrower(RIGHT, conjunct)
+        try:
+            implied = [
+                (self._at_most_zero(form), is_exact)
+                for whole in sums_at_most_zero(conjunct)
+                for form, is_exact in narrower.at_most_zero(whole)
+            ]
+        except NotBandError:
+            return None
+        bounds = [bound for bound, _ in implied if bound is not None]
+        if not bounds:
+            return None
+        says_all = all(is_exact and bound is not None for bound, is_exact in implied)
+        return _all_of([*bounds, _Bound(exact=says_all)])
 
     def _at_most_zero(self, form: Linear) -> _Bound | None:
-        for term, coefficient in form.terms:
-            if term.op is Op.ABS and len(term.sides) == 2 and coefficient > 0:
-                without_abs = form.without(term)
-                inner = linear(term.args[0])
-                return self._both(
-                    without_abs.plus(inner.scaled(coefficient)),
-                    without_abs.plus(inner.scaled(-coefficient)),
-                )
-        form, is_rounded = _without_rounding(form)
+        """Bound on T that follows from a sum of terms of one side each; None if there is none."""
+        is_rounded = False
+        while undone := [u for term, _ in form.terms if (u := without_quotient(form, term))]:
+            form, is_rounded = undone[0], True
         form, least_of_zones = self._in_one_zone(form)
         terms = dict(form.terms)
         left, right = terms.pop(self.left, 0), terms.pop(self.right, 0)
@@ -142,40 +141,6 @@ class _Finder:
                 form = form.plus(inner.scaled(-coefficient))
                 form = form.without(column).plus(Linear(((time, coefficient),), 0))
         return form, least
-
-
-def _without_rounding(form: Linear) -> tuple[Linear, bool]:
-    """The least that a form may be, times a step, with times in place of their whole steps.
-
-    ``x`` stands for ``floor(t / n)`` or ``t DIV n``; ``n * x`` is ``t`` but for what is rounded.
-    """
-    is_rounded = False
-    while True:
-        steps = ((term, step) for term, _ in form.terms if (step := _step(term)))
-        quotient = next(steps, None)
-        if quotient is None:
-            return form, is_rounded
-        term, (step, low, high) = quotient
-        coefficient, is_rounded = dict(form.terms)[term], True
-        remainder = form.without(term).scaled(step)
-        slack = min(coefficient * low, coefficient * high)
-        form = remainder.plus(linear(term.args[0]).scaled(coefficient)).plus(Linear((), slack))
-
-
-def _step(term: Expr) -> tuple[int, int, int] | None:
-    """The divisor of a quotient ``x = t / n``, and bounds of ``n * x - t``; None for others."""
-    if term.op is Op.DIV and term.args[1].is_const and (term.args[1].attr or 0) > 0:
-        most = term.args[1].attr - 1
-        return term.args[1].attr, -most, most
-    unit = _UNITS.get(term.type.kind)
-    if term.op is not Op.CAST or unit is None or term.args[0].type.kind not in TIMESTAMPS:
-        return None
-    step = UNIT_NS[unit] // UNIT_NS[term.args[0].type.unit]
-    return step, 1 - step, 0
-
-
-#: What a CAST of a timestamp counts, by the kind that it gives.
-_UNITS = {Kind.INT: "s", Kind.DATE: "D"}
 
 
 def _least_shift(zoned: Expr, coefficient: int) -> int:

@@ -136,6 +136,7 @@ IMPLIED = {
     "100 >= (l.x - r.x) * (l.x - r.x) * (l.x - r.x) * (l.x - r.x)": [
         "r.x: l.x - 3 .. l.x + 3 implied"
     ],
+    "abs((r.x - l.x) DIV 60) <= 2": ["r.x: l.x - 179 .. l.x + 179 implied"],
     "(l.k = r.k AND l.x < r.x) OR (l.k = r.k AND l.y * r.y > 3)": ["r.k: l.k .. l.k equal"],
     "(l.k = r.k AND l.x < r.x) OR (l.k = r.k AND l.y < r.y)": ["r.k: l.k .. l.k equal"],
 }
