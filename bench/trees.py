@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -14,15 +15,20 @@ from typing import Any
 #: This tree.
 HERE = Path(__file__).resolve().parents[1]
 _TIMEOUT_S = 600
+#: Folders that are installed as packages of penstock.
+_ROOMS = ("host", "spark_bridge", "hw", "sim", "constraints")
 
 
 @contextmanager
 def checked_out(revision: str) -> Iterator[Path]:
-    """The tree of an earlier revision."""
+    """The tree of an earlier revision, whose packages :func:`environment` imports."""
     with tempfile.TemporaryDirectory() as folder:
         then = Path(folder) / "then"
         add = ["git", "worktree", "add", "--detach", "--quiet", str(then), revision]
         subprocess.run(add, check=True, cwd=HERE)
+        for room in _ROOMS:
+            # Found before those that are installed, which are this tree's.
+            (then / "penstock" / room).symlink_to(then / room)
         try:
             yield then
         finally:
@@ -30,14 +36,21 @@ def checked_out(revision: str) -> Iterator[Path]:
             subprocess.run(remove, check=True, cwd=HERE)
 
 
+def environment(root: Path) -> dict[str, str]:
+    """Return the environment of a process that imports a tree's packages; so do its children."""
+    return {**os.environ, "PYTHONPATH": str(root)}
+
+
 def in_process(script: str, arguments: Sequence[str], root: Path) -> Any:
     """What a script says, as JSON in its last line, in a process that works in a tree."""
     done = subprocess.run(
-        [sys.executable, str(Path(script).resolve()), *arguments],
+        # Without the script's own folder, whose files would hide others.
+        [sys.executable, "-P", str(Path(script).resolve()), *arguments],
         capture_output=True,
         text=True,
         timeout=_TIMEOUT_S,
         cwd=root,
+        env=environment(root),
     )
     if done.returncode:
         raise SystemExit(f"measuring {root} failed, {' '.join(arguments)}: {done.stderr}")

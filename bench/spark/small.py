@@ -16,8 +16,8 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -27,8 +27,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 _WINDOW = "b.t BETWEEN a.t - 60 AND a.t + 60"
-#: Folders of the tree that are packages of ``penstock``.
-_ROOMS = ("constraints", "host", "hw", "sim", "spark_bridge")
 _ENGINES = ("Spark", "Penstock")
 #: How long a process takes for a join: first and later ones, elapsed and of CPU time.
 _FIGURES = ("first", "first cpu", "later", "later cpu")
@@ -132,27 +130,12 @@ def measured(root: str, engine: str, case: Case, inputs: str, later: int) -> dic
     return {**dict(zip(_FIGURES, (*firsts, *laters), strict=True)), "sum": float(total or 0)}
 
 
-@contextmanager
-def _earlier(revision: str | None) -> Iterator[Path | None]:
-    """The tree of an earlier revision, if one is asked for, with packages that are its own."""
-    from bench.trees import checked_out
-
-    if revision is None:
-        yield None
-        return
-    with checked_out(revision) as then:
-        for room in _ROOMS:
-            # Found before those that are installed, which are this tree's.
-            (then / "penstock" / room).symlink_to(then / room)
-        yield then
-
-
 def main() -> None:
     """Measure and print."""
     from rich.console import Console
     from rich.table import Table
 
-    from bench.trees import HERE, in_process
+    from bench.trees import HERE, checked_out, in_process
 
     parser = argparse.ArgumentParser(prog="python -m bench.spark.small", description=__doc__)
     parser.add_argument("--turns", type=int, default=3, help="sessions of each engine and case")
@@ -162,7 +145,7 @@ def main() -> None:
     parser.add_argument("--against", help="a revision of git")
     given = parser.parse_args()
     table = Table("rows", "who", *(f"{k}, s (CPU)" for k in ("first", "later")), "times Spark's")
-    with _earlier(given.against) as then:
+    with nullcontext() if given.against is None else checked_out(given.against) as then:
         who = [(name, HERE, name) for name in _ENGINES]
         if then is not None:
             who.append((f"Penstock, {given.against}", then, "Penstock"))

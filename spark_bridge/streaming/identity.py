@@ -25,6 +25,9 @@ _AROUND = 4
 #: Folder in Spark's checkpoint by which earlier versions noted a query of design="state".
 STATE_NOTE = "penstock-query"
 
+#: Options that earlier versions did not know: their queries go on as they are started now.
+_LATER_OPTIONS = ("ansi",)
+
 #: Entry of the folder's note with the number of its query.
 NUMBER = "number"
 
@@ -54,6 +57,8 @@ def _shown(value: Any) -> str:
 
 def _is_same(name: str, found: Any, wanted: Any) -> bool:
     """Whether two values of an entry of an identity mean the same."""
+    if found is None and name in _LATER_OPTIONS:
+        return True
     if found == wanted or name != "query" or None in (found, wanted):
         return found == wanted
     try:
