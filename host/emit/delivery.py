@@ -1,4 +1,4 @@
-"""Delivers the output of joins: pairs, preserved rows, or rows by whether they match.
+"""Delivers the output of joins: pairs, preserved rows, or rows with or without a match.
 
 A row without a match leaves when its window has closed and all earlier orders have been evaluated:
 until then it may still find a match.
@@ -26,32 +26,32 @@ from ..windows.preserved import ClosedRows, Preserved
 from ..windows.probe import Watermarks, WindowStep
 from ..windows.run import Snapshot
 from .making import Making
-from .output import Rows, joined
+from .output import OutputRows, joined
 from .restore import BATCH_ROWS, Restorer
 
 #: Gives further rows of a batch, once it and all batches before it have been evaluated.
-Closing = Callable[[], Iterable[Rows]]
+AfterBatch = Callable[[], Iterable[OutputRows]]
 
-#: Of rows whose order is free.
+#: Arrival numbers of rows whose order is free.
 NO_NUMBERS = np.zeros(0, np.int64)
 
 
 class Tester(Protocol):
-    """Tests pairs that a device found by less than the predicate."""
+    """Tests pairs that a device found by a part of the predicate."""
 
     def tested(self, chunk: Chunk) -> Chunk:
-        """The chunk with the matches among its pairs."""
+        """Return the chunk with only the matches among its pairs."""
         ...
 
 
 class Delivery(ABC):
     """Makes output rows of chunks."""
 
-    #: Of chunks, before their rows are made; None where devices test the whole predicate.
+    #: Tests a chunk's pairs before rows are made; None where devices test the whole predicate.
     tester: Tester | None = None
 
     def matches(self, chunk: Chunk) -> Chunk:
-        """A chunk that a device gave, with the pairs that match."""
+        """Return a chunk from a device with only the pairs that match."""
         return chunk if self.tester is None else self.tester.tested(chunk)
 
     @property
@@ -65,14 +65,14 @@ class Delivery(ABC):
         return 0
 
     @abstractmethod
-    def begin(self, batch: int, step: WindowStep, watermarks: Watermarks) -> Closing | None:
+    def begin(self, batch: int, step: WindowStep, watermarks: Watermarks) -> AfterBatch | None:
         """Begin a batch, before its orders; return a callable that gives the rows after its end."""
 
     @abstractmethod
     def rows(self, chunk: Chunk) -> Iterable[Making]:
         """Tell how to make the rows that a chunk gives at once. Called without any lock."""
 
-    def rest(self) -> Iterable[Making]:
+    def last_rows(self) -> Iterable[Making]:
         """Tell how to make the rows of pairs that wait for the last chunk of a table."""
         return ()
 
@@ -87,7 +87,7 @@ class RowDelivery(Delivery):
     Parameters
     ----------
     schemas : mapping of side to pyarrow.Schema
-        Of the base tables.
+        Schemas of the base tables.
     """
 
     def __init__(self, query: JoinQuery, schemas: Mapping[str, pa.Schema]) -> None:
@@ -99,21 +99,21 @@ class RowDelivery(Delivery):
     def schema(self) -> pa.Schema:
         return self.restorer.schema
 
-    def alone(self, arrival: Arrival, tuples: np.ndarray | None = None) -> list[Rows]:
+    def alone(self, arrival: Arrival, tuples: np.ndarray | None = None) -> list[OutputRows]:
         """Make output rows of tuples, all by default, that leave without a match."""
         if tuples is None:
             tuples = np.arange(len(arrival.ids))
-        side, found = arrival.side, []
+        side, rows = arrival.side, []
         for at in range(0, len(tuples), BATCH_ROWS):
-            own = tuples[at : at + BATCH_ROWS]
-            nobody = Nobody(self._schemas[other(side)], len(own))
-            batch = self.restorer.restore({side: arrival.picked(own), other(side): nobody})
-            found.append(Rows(batch, arrival.ids[own], arrival.ids[own]))
-        return found
+            indices = tuples[at : at + BATCH_ROWS]
+            nobody = Nobody(self._schemas[other(side)], len(indices))
+            batch = self.restorer.restore({side: arrival.picked(indices), other(side): nobody})
+            rows.append(OutputRows(batch, arrival.ids[indices], arrival.ids[indices]))
+        return rows
 
     @staticmethod
     def picked(stream: Arrival, window: Snapshot, pairs: Pairs) -> dict[str, Picked]:
-        """Base rows of pairs: tuples of an arrival, and positions of the other side's run."""
+        """Pick base rows of pairs: tuples of an arrival, and positions of the other side's run."""
         tuples = pairs.i if pairs.tuples is None else pairs.tuples
         return {
             stream.side: stream.picked(tuples, None if pairs.tuples is None else pairs.i),
@@ -130,14 +130,14 @@ class PairDelivery(RowDelivery):
 
     @property
     def nbytes(self) -> int:
-        return sum(own.nbytes for own in self._preserved.values())
+        return sum(preserved.nbytes for preserved in self._preserved.values())
 
-    def begin(self, batch: int, step: WindowStep, watermarks: Watermarks) -> Closing | None:
+    def begin(self, batch: int, step: WindowStep, watermarks: Watermarks) -> AfterBatch | None:
         for arrival in step.entered:
             if arrival.side in self._preserved:
                 self._preserved[arrival.side].add(arrival)
         alone = [a for a in step.timeless if a.side in self._preserved]
-        closed = {side: own.closing(watermarks) for side, own in self._preserved.items()}
+        closed = {side: rows.closing(watermarks) for side, rows in self._preserved.items()}
         if not alone and not any(len(closing.ids) for closing in closed.values()):
             return None
         return partial(self._close, alone, closed)
@@ -145,12 +145,12 @@ class PairDelivery(RowDelivery):
     def rows(self, chunk: Chunk) -> list[Making]:
         probe = chunk.order.bound.probe
         return [
-            Making(len(own), partial(self._matches, probe.stream, probe.window, own))
-            for own in chunk.pairs
-            if len(own)
+            Making(len(pairs), partial(self._matches, probe.stream, probe.window, pairs))
+            for pairs in chunk.pairs
+            if len(pairs)
         ]
 
-    def _matches(self, stream: Arrival, window: Snapshot, pairs: Pairs) -> Rows:
+    def _matches(self, stream: Arrival, window: Snapshot, pairs: Pairs) -> OutputRows:
         """Make output rows of pairs, with their arrival numbers."""
         batch = self.restorer.restore(self.picked(stream, window, pairs))
         if pairs.tuples is None:
@@ -158,20 +158,21 @@ class PairDelivery(RowDelivery):
         else:
             stream_ids = take_values(stream.ids[pairs.tuples], pairs.i)
         window_ids = take_values(window.ids, pairs.positions - window.first)
-        return Rows(batch, np.maximum(stream_ids, window_ids), np.minimum(stream_ids, window_ids))
+        ids = stream_ids, window_ids
+        return OutputRows(batch, np.maximum(*ids), np.minimum(*ids))
 
     def note(self, chunk: Chunk) -> None:
         probe = chunk.order.bound.probe
-        for own in chunk.pairs:
+        for pairs in chunk.pairs:
             if probe.stream.side in self._preserved:
-                self._preserved[probe.stream.side].matched(probe.stream.ids[own.stream])
+                self._preserved[probe.stream.side].matched(probe.stream.ids[pairs.stream])
             if probe.window_side in self._preserved:
-                positions = own.positions - probe.window.first
+                positions = pairs.positions - probe.window.first
                 self._preserved[probe.window_side].matched(probe.window.ids[positions])
 
-    def _close(self, alone: list[Arrival], closed: Mapping[str, ClosedRows]) -> list[Rows]:
-        """Make rows of tuples in no pair, by the moment when they closed, then by arrival."""
-        found = [rows for a in alone for rows in self.alone(a)]
+    def _close(self, alone: list[Arrival], closed: Mapping[str, ClosedRows]) -> list[OutputRows]:
+        """Make rows of tuples without a match, by the time when they closed, then by arrival."""
+        rows = [one for a in alone for one in self.alone(a)]
         parts, moments = [], []
         for side, closing in closed.items():
             if len(closing.ids):
@@ -179,9 +180,9 @@ class PairDelivery(RowDelivery):
                 parts += self.alone(left)
                 moments.append(moment)
         if not parts:
-            return found
-        rows = joined(parts)
-        return [*found, rows.take(np.lexsort((rows.later, np.concatenate(moments))))]
+            return rows
+        unmatched = joined(parts)
+        return [*rows, unmatched.take(np.lexsort((unmatched.later, np.concatenate(moments))))]
 
 
 class ExistenceDelivery(RowDelivery):
@@ -190,37 +191,37 @@ class ExistenceDelivery(RowDelivery):
     Parameters
     ----------
     schemas : mapping of side to pyarrow.Schema
-        Of the base tables.
+        Schemas of the base tables.
     """
 
     def __init__(self, plan: JoinPlan, schemas: Mapping[str, pa.Schema]) -> None:
         super().__init__(plan.query, schemas)
         self._side = plan.probing
         self._wanted = plan.query.kind is JoinKind.SEMI
-        self._found: dict[int, np.ndarray] = {}
+        self._has_match: dict[int, np.ndarray] = {}
 
-    def begin(self, batch: int, step: WindowStep, watermarks: Watermarks) -> Closing | None:
+    def begin(self, batch: int, step: WindowStep, watermarks: Watermarks) -> AfterBatch | None:
         alone = [] if self._wanted else [a for a in step.timeless if a.side == self._side]
         if not step.probing and not alone:
             return None
         (probing,) = step.probing or (None,)
-        self._found[batch] = np.zeros(0 if probing is None else len(probing.ids), bool)
+        self._has_match[batch] = np.zeros(0 if probing is None else len(probing.ids), bool)
         return partial(self._close, batch, probing, alone)
 
     def rows(self, chunk: Chunk) -> list[Making]:
         return []
 
     def note(self, chunk: Chunk) -> None:
-        found = self._found[chunk.order.batch]
+        has_match = self._has_match[chunk.order.batch]
         for rows, result in zip(chunk.rows, chunk.results, strict=True):
             if result.folds is not None:
-                found[rows] |= result.folds.found
-        for pairs in chunk.pairs:  # of devices that cannot tell in another way
-            found[pairs.stream] = True
+                has_match[rows] |= result.folds.found
+        for pairs in chunk.pairs:  # of devices without the mode EXISTS
+            has_match[pairs.stream] = True
 
-    def _close(self, batch: int, probing: Arrival | None, alone: list[Arrival]) -> list[Rows]:
-        found = self._found.pop(batch)
-        rows = [made for arrival in alone for made in self.alone(arrival)]
+    def _close(self, batch: int, probing: Arrival | None, alone: list[Arrival]) -> list[OutputRows]:
+        has_match = self._has_match.pop(batch)
+        rows = [one for arrival in alone for one in self.alone(arrival)]
         if probing is not None:
-            rows += self.alone(probing, np.flatnonzero(found if self._wanted else ~found))
+            rows += self.alone(probing, np.flatnonzero(has_match if self._wanted else ~has_match))
         return rows

@@ -24,15 +24,14 @@ from ..execute.chunk import Chunk
 from ..rows.sides import Arrival
 from ..windows.probe import Watermarks, WindowStep
 from ..windows.run import Snapshot
-from .delivery import Closing as AfterBatch
-from .delivery import Delivery
-from .groups.closing import Closing, Limit, below
-from .groups.folded import Folded, grouped, own_values, picked
-from .groups.groups import Groups
+from .delivery import AfterBatch, Delivery
+from .groups.closing import GroupClosing, Limit, below
+from .groups.folded import FoldedRows, grouped, picked, side_values
+from .groups.groups import RowGroups
 from .groups.probed import ProbedRows
 from .groups.select import GroupSelect
 from .making import Making
-from .output import Rows
+from .output import OutputRows
 
 
 class _Probing:
@@ -57,7 +56,7 @@ class _Probing:
     def folds(self) -> dict[tuple[FoldKey, Mode], Folds]:
         for _, key, mode, rows, folds in sorted(self._in_order, key=lambda part: part[0]):
             self.add(key, mode, rows, folds)
-        return {key: made.folds() for key, made in self._merged.items()}
+        return {key: merged.folds() for key, merged in self._merged.items()}
 
 
 class FoldDelivery(Delivery):
@@ -66,9 +65,9 @@ class FoldDelivery(Delivery):
     Parameters
     ----------
     plan : JoinPlan
-        Its groups can close, see :meth:`JoinPlan.require_closing`, unless the rows are bounded.
+        A plan whose groups can close (:meth:`JoinPlan.require_closing`), or any if ``bounded``.
     schemas : mapping of side to pyarrow.Schema
-        Of the base tables.
+        Schemas of the base tables.
     bounded : bool
         Whether all rows come in one batch.
     """
@@ -86,7 +85,7 @@ class FoldDelivery(Delivery):
         self._evaluations = plan.folded()
         self._bounded = bounded
         key = None if bounded else plan.closing_key
-        self._closing = None if key is None else Closing(query, key)
+        self._closing = None if key is None else GroupClosing(query, key)
         self._limit: Limit = -np.inf
         self._probing: dict[int, _Probing] = {}
         self._open: list[ProbedRows] = []
@@ -137,7 +136,7 @@ class FoldDelivery(Delivery):
 
     def _close(
         self, batch: int, probing: Arrival | None, window: Snapshot | None, limit: Limit
-    ) -> list[Rows]:
+    ) -> list[OutputRows]:
         folds = self._probing.pop(batch).folds()
         new = []
         if probing is not None and window is not None:
@@ -158,42 +157,42 @@ class FoldDelivery(Delivery):
         matched = np.flatnonzero(every[self._plan.match_fold].found)
         if not len(matched):
             return []
-        own = probing.pick(matched)
-        folds = {key: picked(made, matched) for key, made in every.items()}
-        values = {k: self._best(k, own, window, folds) for k in self.select.values}
-        return [self._waiting(own, folds, values)]
+        probed = probing.pick(matched)
+        folds = {key: picked(one, matched) for key, one in every.items()}
+        values = {k: self._best(k, probed, window, folds) for k in self.select.values}
+        return [self._waiting(probed, folds, values)]
 
     def _nothing(self, probing: Arrival, every: Mapping[tuple[FoldKey, Mode], Folds]) -> ProbedRows:
-        """Return probed rows without any row."""
+        """Return probed rows of length 0."""
         none = np.zeros(0, np.int64)
-        folds = {key: picked(made, none) for key, made in every.items()}
-        types = {k: made.schema.field(0).type for k, made in self.select.values.items()}
+        folds = {key: picked(one, none) for key, one in every.items()}
+        types = {k: one.schema.field(0).type for k, one in self.select.values.items()}
         values = {k: pa.array([], dtype) for k, dtype in types.items()}
         return self._waiting(probing.pick(none), folds, values)
 
     def _waiting(
         self,
-        own: Arrival,
+        arrival: Arrival,
         folds: Mapping[tuple[FoldKey, Mode], Folds],
         values: Mapping[int, pa.Array],
     ) -> ProbedRows:
         """Return probed rows with all values that their groups need."""
-        count, columns = len(own.ids), own.rows.columns
+        count, columns = len(arrival.ids), arrival.rows.columns
         # Each row also stands in for the other side, whose columns no key reads.
-        rows = own.picked(np.arange(count))
-        folded = Folded(
+        rows = arrival.picked(np.arange(count))
+        folded = FoldedRows(
             self.select.keys.restore({LEFT: rows, RIGHT: rows}),
             count,
-            own_values(self.select.aggregation, columns, count),
+            side_values(self.select.aggregation, columns, count),
             folds,
         )
-        keys = own.rows.time if self._closing is None else self._closing.keys(columns, count)
-        return ProbedRows(folded, values, own.rows.time, own.ids, keys)
+        keys = arrival.rows.time if self._closing is None else self._closing.keys(columns, count)
+        return ProbedRows(folded, values, arrival.rows.time, arrival.ids, keys)
 
     def _best(
         self,
         k: int,
-        own: Arrival,
+        arrival: Arrival,
         window: Snapshot,
         folds: Mapping[tuple[FoldKey, Mode], Folds],
     ) -> pa.Array:
@@ -204,13 +203,14 @@ class FoldDelivery(Delivery):
         assert nearest.position is not None
         some = np.flatnonzero(nearest.found)
         met = window.rows.pick(nearest.position[some], -window.first)
-        found = self.select.values[k].restore({self.side: own.picked(some), other(self.side): met})
-        index = np.zeros(len(own.ids), np.int64)
+        rows = {self.side: arrival.picked(some), other(self.side): met}
+        batch = self.select.values[k].restore(rows)
+        index = np.zeros(len(arrival.ids), np.int64)
         index[some] = np.arange(len(some))
-        return found.column(0).take(pa.array(index, mask=~nearest.found))
+        return batch.column(0).take(pa.array(index, mask=~nearest.found))
 
     def _kept(self, parts: Sequence[ProbedRows], limit: Limit) -> list[ProbedRows]:
-        """Keep the rows whose groups are incomplete; return the others."""
+        """Keep the rows whose groups are incomplete; return the rows of complete groups."""
         leaving = []
         for part in parts:
             chosen = below(part.keys, limit)
@@ -224,25 +224,25 @@ class FoldDelivery(Delivery):
                 self._open[-1] = ProbedRows.concat([self._open[-1], last])
         return leaving
 
-    def _output(self, leaving: Sequence[ProbedRows]) -> list[Rows]:
+    def _output(self, leaving: Sequence[ProbedRows]) -> list[OutputRows]:
         """Make rows of complete groups, by the time and arrival of their first row."""
         if not leaving:
             return []
-        found = ProbedRows.concat(leaving)
+        probed = ProbedRows.concat(leaving)
         if not self._bounded:
-            found = found.pick(np.lexsort((found.ids, found.times)))
-        groups = Groups(found.folded.keys, found.folded.rows)
+            probed = probed.pick(np.lexsort((probed.ids, probed.times)))
+        groups = RowGroups(probed.folded.keys, probed.folded.rows)
         if self._closing is None and not self._bounded:
-            self._check_unique(groups, found.folded)
+            self._check_unique(groups, probed.folded)
 
         def best(k: int, row: np.ndarray, position: np.ndarray) -> pa.Array:
-            return found.values[k].take(pa.array(row))
+            return probed.values[k].take(pa.array(row))
 
-        batch = grouped(self.select, self._plan, found.folded, groups, best)
+        batch = grouped(self.select, self._plan, probed.folded, groups, best)
         none = np.zeros(batch.num_rows, np.int64)
-        return [Rows(batch, none, none)] if batch.num_rows else []
+        return [OutputRows(batch, none, none)] if batch.num_rows else []
 
-    def _check_unique(self, groups: Groups, folded: Folded) -> None:
+    def _check_unique(self, groups: RowGroups, folded: FoldedRows) -> None:
         """Refuse two rows with equal keys, if they are seen together.
 
         Raises

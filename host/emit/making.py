@@ -1,4 +1,4 @@
-"""Makes output rows in several threads, ahead of who takes them."""
+"""Makes output rows in several threads, ahead of the caller that takes them."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
 from ..execute.promptness import only_computes
-from .output import Rows
+from .output import OutputRows
 
 #: Most threads that make rows: copying needs memory, and fewer threads than finding pairs does.
 MOST_THREADS = 16
-#: Rows below which another thread would cost more than they do: 20 microseconds per column.
+#: Rows that are cheaper to make than another thread is to start: 20 microseconds per column.
 LEAST_ROWS = 1 << 14
 
 
@@ -25,32 +25,32 @@ class Making:
     count : int
         Number of rows.
     make : callable
-        Makes them; to be called once.
+        Makes the rows; to be called once.
     """
 
     count: int
-    make: Callable[[], Rows]
+    make: Callable[[], OutputRows]
 
 
-def made(
-    makings: Iterable[Making], lanes: int, rest: Callable[[], Iterable[Making]] = tuple
-) -> Generator[Rows, None, None]:
+def make_rows(
+    makings: Iterable[Making], lanes: int, last_makings: Callable[[], Iterable[Making]] = tuple
+) -> Generator[OutputRows, None, None]:
     """Make rows in as many threads as there are lanes; give them in order.
 
-    While rows are made, the next ones are asked for: at most one batch per thread is ahead of the
-    one that is given. Closing the generator waits for those that have begun.
+    While rows are made, the next makings are fetched: at most one batch per thread is ahead of the
+    yielded one. Closing the generator waits for the batches that have begun.
 
     Parameters
     ----------
-    rest : callable
-        Tells how to make further rows after all others. The last of them are made in the caller's
+    last_makings : callable
+        Tells how to make further rows, after all makings. The last ones are made in the caller's
         thread, which would otherwise wait for them.
     """
     threads = min(lanes, MOST_THREADS)
-    waiting: deque[Future[Rows]] = deque()
+    waiting: deque[Future[OutputRows]] = deque()
     with ThreadPoolExecutor(threads, "penstock-rows", only_computes) as pool:
         try:
-            for making, is_last in _last_known(makings, rest):
+            for making, is_last in _last_known(makings, last_makings):
                 if is_last or (making.count < LEAST_ROWS and not waiting):
                     rows = making.make()
                     while waiting:
@@ -68,12 +68,12 @@ def made(
 
 
 def _last_known(
-    makings: Iterable[Making], rest: Callable[[], Iterable[Making]]
+    makings: Iterable[Making], last_makings: Callable[[], Iterable[Making]]
 ) -> Iterator[tuple[Making, bool]]:
-    """Tell of each making whether it is the last one; of those before the rest it is not known."""
+    """Yield each making, and whether it is known to be the last one."""
     for making in makings:
         yield making, False
-    left = iter(rest())
+    left = iter(last_makings())
     making = next(left, None)
     while making is not None:
         following = next(left, None)

@@ -12,13 +12,12 @@ from penstock.plan.plan import JoinPlan, Output
 
 from ..execute.lane import Chunk
 from ..windows.probe import Watermarks, WindowStep
-from .delivery import Closing as AfterBatch
-from .delivery import Delivery, ExistenceDelivery, PairDelivery
+from .delivery import AfterBatch, Delivery, ExistenceDelivery, PairDelivery
 from .folding import FoldDelivery
-from .groups.closing import Closing, Limit
+from .groups.closing import GroupClosing, Limit
 from .groups.pairs import PairGroups
 from .making import Making
-from .output import Rows
+from .output import OutputRows
 from .testing import with_tester
 
 
@@ -28,16 +27,16 @@ class GroupDelivery(Delivery):
     Parameters
     ----------
     plan : JoinPlan
-        Its groups can close, see :meth:`JoinPlan.require_closing`.
+        A plan whose groups can close, see :meth:`JoinPlan.require_closing`.
     schemas : mapping of side to pyarrow.Schema
-        Of the base tables.
+        Schemas of the base tables.
     """
 
     def __init__(self, plan: JoinPlan, schemas: Mapping[str, pa.Schema]) -> None:
         query, key = plan.query, plan.time_key
         assert key is not None
         self._key = key.index
-        self._closing = Closing(query, key)
+        self._closing = GroupClosing(query, key)
         self._limit: Limit = -np.inf
         self._groups = PairGroups(query, schemas)
         self._pairs = PairDelivery(self._groups.pairs, schemas)
@@ -64,17 +63,17 @@ class GroupDelivery(Delivery):
         return []
 
     def note(self, chunk: Chunk) -> None:
-        for found in self._partials.pop(chunk):
-            self._groups.add(found)
+        for table in self._partials.pop(chunk):
+            self._groups.add(table)
 
-    def _close(self, limit: Limit) -> list[Rows]:
+    def _close(self, limit: Limit) -> list[OutputRows]:
         batch = self._groups.leave(self._key, limit)
         none = np.zeros(batch.num_rows, np.int64)
-        return [Rows(batch, none, none)] if batch.num_rows else []
+        return [OutputRows(batch, none, none)] if batch.num_rows else []
 
 
 def open_delivery(plan: JoinPlan, schemas: Mapping[str, pa.Schema]) -> Delivery:
-    """Open the delivery for a plan; ``schemas`` are those of the base tables, by side."""
+    """Open the delivery for a plan; ``schemas`` has the schemas of the base tables, by side."""
     return with_tester(_opened(plan, schemas), plan.query, schemas)
 
 

@@ -18,7 +18,7 @@ FADING = 0.9
 
 
 @dataclass(frozen=True)
-class Rows:
+class OutputRows:
     """Output rows, with the arrival numbers by which they are ordered.
 
     ``later`` and ``earlier`` are int64 of shape (rows,).
@@ -28,13 +28,13 @@ class Rows:
     later: np.ndarray
     earlier: np.ndarray
 
-    def take(self, order: np.ndarray) -> Rows:
+    def take(self, order: np.ndarray) -> OutputRows:
         """Return some of the rows, by index."""
-        return Rows(self.batch.take(pa.array(order)), self.later[order], self.earlier[order])
+        return OutputRows(self.batch.take(pa.array(order)), self.later[order], self.earlier[order])
 
 
 def by_arrival(later: np.ndarray, earlier: np.ndarray) -> np.ndarray:
-    """The order of rows by these arrival numbers; equal ones keep theirs."""
+    """Return the order of rows by arrival numbers; rows with equal numbers keep their order."""
     if not len(later):
         return np.zeros(0, np.int64)
     least = int(earlier.min())
@@ -43,9 +43,9 @@ def by_arrival(later: np.ndarray, earlier: np.ndarray) -> np.ndarray:
     return np.lexsort((earlier, later))
 
 
-def joined(parts: Sequence[Rows]) -> Rows:
+def joined(parts: Sequence[OutputRows]) -> OutputRows:
     """Join one or more parts into one."""
-    return Rows(
+    return OutputRows(
         pa.concat_batches([p.batch for p in parts]),
         np.concatenate([p.later for p in parts]),
         np.concatenate([p.earlier for p in parts]),
@@ -55,9 +55,9 @@ def joined(parts: Sequence[Rows]) -> Rows:
 @dataclass
 class _Batch:
     left: int
-    closing: Callable[[], Iterable[Rows]] | None
+    closing: Callable[[], Iterable[OutputRows]] | None
     tuples: int
-    rows: list[Rows] = field(default_factory=list)
+    rows: list[OutputRows] = field(default_factory=list)
 
 
 class Gatherer:
@@ -92,9 +92,9 @@ class Gatherer:
         self,
         number: int,
         orders: int,
-        closing: Callable[[], Iterable[Rows]] | None = None,
+        closing: Callable[[], Iterable[OutputRows]] | None = None,
         tuples: int = 0,
-    ) -> list[Rows]:
+    ) -> list[OutputRows]:
         """Begin a batch of some orders and tuples; return the rows that can leave.
 
         Numbers of batches ascend. ``closing`` gives rows that follow the batch's own, once all
@@ -107,7 +107,7 @@ class Gatherer:
         """Add further orders to an incomplete batch."""
         self._open[number].left += orders
 
-    def add(self, number: int, rows: list[Rows]) -> list[Rows]:
+    def add(self, number: int, rows: list[OutputRows]) -> list[OutputRows]:
         """Add the rows of one order; return the rows that can leave."""
         batch = self._open[number]
         batch.left -= 1
@@ -117,8 +117,8 @@ class Gatherer:
         self.nbytes += sum(map(_size, rows))
         return self._complete()
 
-    def _complete(self) -> list[Rows]:
-        found: list[Rows] = []
+    def _complete(self) -> list[OutputRows]:
+        complete: list[OutputRows] = []
         is_first = True  # whether all batches before are complete
         for number in list(self._open):
             batch = self._open[number]
@@ -135,16 +135,16 @@ class Gatherer:
                     size / max(batch.tuples, 1), FADING * self.bytes_per_tuple
                 )
                 rows = joined(batch.rows)
-                found.append(rows.take(by_arrival(rows.later, rows.earlier)))
+                complete.append(rows.take(by_arrival(rows.later, rows.earlier)))
                 batch.rows = []
             if batch.closing is not None:
                 if not is_first:
                     continue
-                found += batch.closing()
+                complete += batch.closing()
             del self._open[number]
-        return found
+        return complete
 
 
-def _size(rows: Rows) -> int:
+def _size(rows: OutputRows) -> int:
     """Return the bytes needed while a batch is sorted: its rows are copied twice."""
     return 2 * (rows.batch.nbytes + rows.later.nbytes + rows.earlier.nbytes)

@@ -38,7 +38,7 @@ class Restorer:
         select: Sequence[tuple[str, Expr]] | None = None,
     ) -> None:
         self.query = query
-        self.scales = {own.side: query.scale_of(own.side) for own in query.sides}
+        self.scales = {one.side: query.scale_of(one.side) for one in query.sides}
         is_join = isinstance(query, JoinQuery)
         self.select = select if select is not None else query.select if is_join else ()
         self.guards = query.guards if is_join and select is None else ()
@@ -60,20 +60,20 @@ class Restorer:
 
     def restore(self, rows: Mapping[str, Picked | Nobody]) -> pa.RecordBatch:
         """Make output rows of base rows, by side; a side that is not needed may be absent."""
-        taken: dict[tuple[str, str], pa.Array] = {}
+        by_column: dict[tuple[str, str], pa.Array] = {}
 
         def take(side: str, column: str) -> pa.Array:
-            if (side, column) not in taken:
-                taken[side, column] = rows[side].column(column)
-            return taken[side, column]
+            if (side, column) not in by_column:
+                by_column[side, column] = rows[side].column(column)
+            return by_column[side, column]
 
         vectors: dict[tuple[str, str | None], Vector] = {
             (side, PRESENT): Vector(rows[side].present) for side in self._lacking
         }
         for side, column in self.inputs:
             batch = pa.record_batch([take(side, column)], names=[column])
-            own = self.query.side(side).alias
-            vectors[side, column] = load(batch, [column], self.scales[side], own)[column]
+            alias = self.query.side(side).alias
+            vectors[side, column] = load(batch, [column], self.scales[side], alias)[column]
         count = len(next(iter(rows.values())))
         for guard in self.guards:
             evaluate_columns(guard, vectors, count)

@@ -18,11 +18,11 @@ from ..rows.picked import Nobody, Picked
 from ..rows.sides import Arrival
 from ..windows.probe import Probe, Watermarks, WindowStep
 from ..windows.run import Snapshot
-from .delivery import NO_NUMBERS, Closing, Delivery, ExistenceDelivery, RowDelivery
+from .delivery import NO_NUMBERS, AfterBatch, Delivery, ExistenceDelivery, RowDelivery
 from .folding import FoldDelivery
 from .groups.pairs import PairGroups
 from .making import Making
-from .output import Rows, by_arrival
+from .output import OutputRows, by_arrival
 from .restore import BATCH_ROWS
 from .testing import with_tester
 
@@ -54,10 +54,10 @@ class TablePairs(RowDelivery):
         self._preserved: dict[str, Arrival] = {}
         self._probe: Probe | None = None
         self._waiting: list[Pairs] = []
-        #: By preserved side, which of its tuples are in a pair.
+        #: By preserved side, flags of its tuples that are in a pair.
         self.matched: dict[str, np.ndarray] = {}
 
-    def begin(self, batch: int, step: WindowStep, watermarks: Watermarks) -> Closing:
+    def begin(self, batch: int, step: WindowStep, watermarks: Watermarks) -> AfterBatch:
         self._preserved = {a.side: a for a in step.entered}
         self.matched = {side: np.zeros(len(a.ids), bool) for side, a in self._preserved.items()}
         return partial(self._close, step.timeless)
@@ -73,12 +73,12 @@ class TablePairs(RowDelivery):
                 yield from self._waited()
 
     def _waited(self) -> Iterator[Making]:
-        """Tell how to make rows of the pairs that have waited for others."""
+        """Tell how to make rows of the pairs that waited until they are a batch."""
         waiting, self._waiting = self._waiting, []
         if self._probe is not None and waiting:
             yield from self.pairs(self._probe.stream, self._probe.window, joined(waiting))
 
-    def rest(self) -> Iterator[Making]:
+    def last_rows(self) -> Iterator[Making]:
         return self._waited()
 
     def note(self, chunk: Chunk) -> None:
@@ -88,21 +88,21 @@ class TablePairs(RowDelivery):
     def pairs(self, stream: Arrival, window: Snapshot, pairs: Pairs) -> Iterator[Making]:
         """Tell how to make rows of pairs; arguments as for :meth:`picked`."""
         for at in range(0, len(pairs), self.output_rows):
-            own = pairs.pick(slice(at, at + self.output_rows))
-            yield Making(len(own), partial(self._matches, stream, window, own))
+            some = pairs.pick(slice(at, at + self.output_rows))
+            yield Making(len(some), partial(self._matches, stream, window, some))
 
-    def _matches(self, stream: Arrival, window: Snapshot, pairs: Pairs) -> Rows:
+    def _matches(self, stream: Arrival, window: Snapshot, pairs: Pairs) -> OutputRows:
         batch = self.restorer.restore(self.picked(stream, window, pairs))
-        return Rows(batch, NO_NUMBERS, NO_NUMBERS)
+        return OutputRows(batch, NO_NUMBERS, NO_NUMBERS)
 
     def noted(self, side: str, pairs: Pairs) -> None:
-        """Note that tuples of a side, and the others of their pairs, are in a pair."""
+        """Note that both tuples of each pair are matched; ``side`` is the stream tuples'."""
         if side in self.matched:
             self.matched[side][pairs.stream] = True
         if other(side) in self.matched:
             self.matched[other(side)][pairs.positions] = True
 
-    def _close(self, timeless: Sequence[Arrival]) -> Iterator[Rows]:
+    def _close(self, timeless: Sequence[Arrival]) -> Iterator[OutputRows]:
         for arrival in timeless:
             if arrival.side in self._preserved:
                 yield from self.alone(arrival)
@@ -124,21 +124,21 @@ class OrderedPairs(TablePairs):
         self._waiting_rows: list[tuple[np.ndarray, ...]] = []
         self._bases: dict[str, pa.RecordBatch | pa.Table] = {}
 
-    def begin(self, batch: int, step: WindowStep, watermarks: Watermarks) -> Closing:
+    def begin(self, batch: int, step: WindowStep, watermarks: Watermarks) -> AfterBatch:
         self._timeless = step.timeless
         return super().begin(batch, step, watermarks)
 
     def pairs(self, stream: Arrival, window: Snapshot, pairs: Pairs) -> Iterator[Making]:
         ids = stream.ids[pairs.stream], window.ids[pairs.positions - window.first]
         picked = self.picked(stream, window, pairs)
-        for side, own in picked.items():
-            self._bases[side] = own.base
+        for side, one in picked.items():
+            self._bases[side] = one.base
         rows = (_narrow(picked[side].rows, picked[side].base) for side in (LEFT, RIGHT))
         self._waiting_rows.append((np.maximum(*ids), np.minimum(*ids), *rows))
         return iter(())
 
-    def rest(self) -> Iterator[Making]:
-        yield from super().rest()
+    def last_rows(self) -> Iterator[Making]:
+        yield from super().last_rows()
         for arrival in self._timeless:
             if arrival.side in self._preserved:
                 self._add_alone(arrival, np.arange(len(arrival.ids)))
@@ -148,8 +148,8 @@ class OrderedPairs(TablePairs):
             return
         order, rows = self._sorted()
         for at in range(0, len(order), self.output_rows):
-            own = order[at : at + self.output_rows]
-            yield Making(len(own), partial(self._in_order, rows, own))
+            some = order[at : at + self.output_rows]
+            yield Making(len(some), partial(self._in_order, rows, some))
 
     def _sorted(self) -> tuple[np.ndarray, dict[str, np.ndarray]]:
         """Return the order of all rows, and their rows of each side's base."""
@@ -158,26 +158,26 @@ class OrderedPairs(TablePairs):
         order = by_arrival(np.concatenate(later), np.concatenate(earlier))
         return order, {LEFT: np.concatenate(left), RIGHT: np.concatenate(right)}
 
-    def _close(self, timeless: Sequence[Arrival]) -> Iterator[Rows]:
+    def _close(self, timeless: Sequence[Arrival]) -> Iterator[OutputRows]:
         return iter(())
 
     def _add_alone(self, arrival: Arrival, tuples: np.ndarray) -> None:
-        """Let tuples in no pair wait for their place."""
+        """Let tuples without a match wait for their place in the order."""
         side, ids = arrival.side, arrival.ids[tuples]
         self._bases[side] = arrival.base
         none = np.full(len(tuples), -1, np.int32)
         rows = {side: _narrow(arrival.at(tuples), arrival.base), other(side): none}
         self._waiting_rows.append((ids, ids, rows[LEFT], rows[RIGHT]))
 
-    def _in_order(self, rows: Mapping[str, np.ndarray], order: np.ndarray) -> Rows:
+    def _in_order(self, rows: Mapping[str, np.ndarray], order: np.ndarray) -> OutputRows:
         picked: dict[str, Picked | Nobody] = {}
-        for side, own in rows.items():
+        for side, base_rows in rows.items():
             if side in self._bases:
                 lacks = other(side) in self._preserved
-                picked[side] = Picked(self._bases[side], own[order], lacks=lacks)
+                picked[side] = Picked(self._bases[side], base_rows[order], lacks=lacks)
             else:
                 picked[side] = Nobody(self._schemas[side], len(order))
-        return Rows(self.restorer.restore(picked), NO_NUMBERS, NO_NUMBERS)
+        return OutputRows(self.restorer.restore(picked), NO_NUMBERS, NO_NUMBERS)
 
 
 class TableGroups(Delivery):
@@ -186,7 +186,7 @@ class TableGroups(Delivery):
     Parameters
     ----------
     schemas : mapping of side to pyarrow.Schema
-        Of the base tables.
+        Schemas of the base tables.
     """
 
     def __init__(self, query: JoinQuery, schemas: Mapping[str, pa.Schema]) -> None:
@@ -197,36 +197,36 @@ class TableGroups(Delivery):
     def schema(self) -> pa.Schema:
         return self._groups.select.schema
 
-    def begin(self, batch: int, step: WindowStep, watermarks: Watermarks) -> Closing | None:
+    def begin(self, batch: int, step: WindowStep, watermarks: Watermarks) -> AfterBatch | None:
         return partial(self._close, self._pairs.begin(batch, step, watermarks))
 
     def rows(self, chunk: Chunk) -> list[Making]:
         self._add(one.make() for one in self._pairs.rows(chunk))
         return []
 
-    def _add(self, pairs: Iterable[Rows]) -> None:
+    def _add(self, pairs: Iterable[OutputRows]) -> None:
         for rows in pairs:
             self._groups.add(self._groups.partial(rows.batch))
 
-    def rest(self) -> list[Making]:
-        self._add(one.make() for one in self._pairs.rest())
+    def last_rows(self) -> list[Making]:
+        self._add(one.make() for one in self._pairs.last_rows())
         return []
 
-    def _close(self, last: Closing) -> list[Rows]:
+    def _close(self, last: AfterBatch) -> list[OutputRows]:
         self._add(last())
-        return [Rows(self._groups.finish(), NO_NUMBERS, NO_NUMBERS)]
+        return [OutputRows(self._groups.finish(), NO_NUMBERS, NO_NUMBERS)]
 
     def note(self, chunk: Chunk) -> None:
         pass
 
 
 def joined_schema(query: JoinQuery, schemas: Mapping[str, pa.Schema]) -> pa.Schema:
-    """Schema of a join's output.
+    """Return the schema of a join's output.
 
     Parameters
     ----------
     schemas : mapping of side to pyarrow.Schema
-        Of the base tables.
+        Schemas of the base tables.
 
     Raises
     ------
@@ -246,9 +246,9 @@ def table_delivery(
     Parameters
     ----------
     schemas : mapping of side to pyarrow.Schema
-        Of the base tables.
+        Schemas of the base tables.
     numbered : bool
-        Whether tuples of both sides are numbered in one order of arrival, which rows leave in.
+        Whether rows leave in the order of arrival, in which tuples of both sides are numbered.
     """
     return with_tester(_opened(plan, schemas, numbered), plan.query, schemas)
 
@@ -264,5 +264,5 @@ def _opened(plan: JoinPlan, schemas: Mapping[str, pa.Schema], numbered: bool) ->
 
 
 def _narrow(rows: np.ndarray, base: pa.RecordBatch | pa.Table) -> np.ndarray:
-    """Rows of a base in 32 bits if they fit."""
+    """Return rows of a base in 32 bits if they fit."""
     return rows.astype(np.int32) if base.num_rows < 1 << 31 else rows

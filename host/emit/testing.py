@@ -1,4 +1,4 @@
-"""Tests pairs, on the host, that a device found by less than the whole predicate."""
+"""Tests the whole predicate, on the host, for pairs that a device found by a part of it."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from .restore import Restorer
 
 
 class PairTester:
-    """Leaves the pairs for which a query's predicate is TRUE.
+    """Keeps the pairs for which a query's predicate is TRUE.
 
     Parameters
     ----------
     schemas : mapping of side to pyarrow.Schema
-        Of the base tables.
+        Schemas of the base tables.
     """
 
     def __init__(self, query: JoinQuery, schemas: Mapping[str, pa.Schema]) -> None:
         self._restorer = Restorer(query, schemas, [("match", query.predicate)])
 
     def tested(self, chunk: Chunk) -> Chunk:
-        """The chunk with the matches among its pairs."""
+        """Return the chunk with only the matches among its pairs."""
         probe = chunk.order.bound.probe
-        return replace(chunk, pairs=tuple(self._matches(probe, own) for own in chunk.pairs))
+        return replace(chunk, pairs=tuple(self._matches(probe, pairs) for pairs in chunk.pairs))
 
     def _matches(self, probe: Probe, pairs: Pairs) -> Pairs:
         if not len(pairs):
@@ -42,8 +42,8 @@ class PairTester:
         return pairs.pick(is_match.to_numpy(zero_copy_only=False))
 
 
-def with_tester(made: Delivery, query: JoinQuery, schemas: Mapping[str, pa.Schema]) -> Delivery:
-    """The delivery, which tests pairs if the query asks for it."""
+def with_tester(delivery: Delivery, query: JoinQuery, schemas: Mapping[str, pa.Schema]) -> Delivery:
+    """Return the delivery; let it test pairs if the query needs that."""
     if query.tests_pairs:
-        made.tester = PairTester(query, schemas)
-    return made
+        delivery.tester = PairTester(query, schemas)
+    return delivery

@@ -11,7 +11,7 @@ from penstock.expr.node import Expr
 from penstock.plan.closing import time_key
 from penstock.plan.group_query import GroupQuery
 
-from ..emit.groups.closing import Closing
+from ..emit.groups.closing import GroupClosing
 from ..keys.prepare import check_casts
 from ..rows.sides import SideRows, filtered, side_columns
 
@@ -30,14 +30,14 @@ class RowChecks:
     def __init__(self, query: GroupQuery) -> None:
         self._query = query
         self._checked = [] if query.lookup is not None else _failing(query)
-        self._closing: Closing | None = None
+        self._closing: GroupClosing | None = None
         #: Times whose keys certainly fit.
         self._safe = (_MOST, _LEAST)
         key = None if query.lookup is not None else time_key(query)
         if key is not None:
             dtype = query.aggregation.keys[key.index].type
             if dtype.lo < _LEAST or dtype.hi > _MOST:
-                self._closing = Closing(query, key)
+                self._closing = GroupClosing(query, key)
                 if not self._is_beyond(-_FAR) and not self._is_beyond(_FAR):
                     self._safe = (-_FAR, _FAR)
 

@@ -7,7 +7,7 @@ import math
 from penstock.plan.closing import is_per_row, require_closing, time_key
 from penstock.plan.group_query import GroupQuery
 
-from ..emit.groups.closing import Closing, Limit
+from ..emit.groups.closing import GroupClosing, Limit
 from ..windows.probe import Watermarks
 
 
@@ -25,7 +25,7 @@ class GroupLimits:
         #: Whether each row is a group of its own, which is complete at once.
         self.is_per_row = is_per_row(query)
         key = time_key(query)
-        self._closing = None if key is None else Closing(query, key)
+        self._closing = None if key is None else GroupClosing(query, key)
 
     def limit(self, watermarks: Watermarks) -> Limit:
         """Return the time key below which no group gets a further row."""

@@ -21,13 +21,13 @@ from ..rows.plain import plain_type
 _MOST = 10**38 - 1
 
 
-def function_of(made: Expr, leaves: tuple[Expr, ...], zone: str) -> Callable[..., pa.Array]:
-    """Return the function that evaluates an expression, of an array for each of its columns.
+def function_of(expr: Expr, leaves: tuple[Expr, ...], zone: str) -> Callable[..., pa.Array]:
+    """Return a function that evaluates an expression; it takes an array per column.
 
-    An expression without columns takes one array, which says how many rows there are.
+    For an expression without columns it takes one array, whose length is the number of rows.
     """
-    returns = carried(made.type, zone)
-    target = returns if is_coded(made.type) else _in_unit(returns, made.type)
+    returns = carried(expr.type, zone)
+    target = returns if is_coded(expr.type) else _in_unit(returns, expr.type)
 
     def run(*arrays: pa.Array) -> pa.Array:
         rows = len(arrays[0])
@@ -35,7 +35,7 @@ def function_of(made: Expr, leaves: tuple[Expr, ...], zone: str) -> Callable[...
             leaf.attr: vector(_read(array, leaf.type), None, "a column")
             for leaf, array in zip(leaves, arrays, strict=False)
         }
-        value = evaluate_columns(made, columns, rows)
+        value = evaluate_columns(expr, columns, rows)
         if not fits_int64(value.lo, value.hi):
             value = _tight(value)
         if pa.types.is_decimal(target) and max(-value.lo, value.hi) > _MOST:
@@ -45,15 +45,15 @@ def function_of(made: Expr, leaves: tuple[Expr, ...], zone: str) -> Callable[...
             )
         if pa.types.is_int64(target) and not fits_int64(value.lo, value.hi):
             raise DataError(
-                f"a computed {made.type} needs more than 64 bits; leave such rows out with WHERE "
+                f"a computed {expr.type} needs more than 64 bits; leave such rows out with WHERE "
                 "or a subquery in FROM, or compute in a coarser unit"
             )
-        found = to_arrow(value, made.type, target)
+        result = to_arrow(value, expr.type, target)
         try:
-            return found if found.type == returns else found.cast(returns)
+            return result if result.type == returns else result.cast(returns)
         except pa.ArrowInvalid:
             raise DataError(
-                f"a computed {made.type} is beyond 64 bits of microseconds, which DuckDB has; "
+                f"a computed {expr.type} is beyond 64 bits of microseconds, which DuckDB has; "
                 "leave such rows out with WHERE or a subquery in FROM"
             ) from None
 
@@ -61,45 +61,45 @@ def function_of(made: Expr, leaves: tuple[Expr, ...], zone: str) -> Callable[...
 
 
 def _tight(value: Vector) -> Vector:
-    """The same integers with the bounds that they have, where a branch not taken may be wider."""
+    """Return the same integers with exact bounds: a branch not taken may have widened them."""
     values = value.values if value.valid is None else np.where(value.valid, value.values, 0)
     return int_vector(values, value.valid)
 
 
-def _in_unit(dtype: pa.DataType, of: Type) -> pa.DataType:
-    """A type of timestamps in the unit of a value."""
-    return pa.timestamp(of.unit, dtype.tz) if pa.types.is_timestamp(dtype) else dtype
+def _in_unit(dtype: pa.DataType, value: Type) -> pa.DataType:
+    """Return the type; timestamps get the unit of the value's type."""
+    return pa.timestamp(value.unit, dtype.tz) if pa.types.is_timestamp(dtype) else dtype
 
 
 def _read(array: pa.Array, dtype: Type) -> pa.Array:
-    """An argument in the unit of its type: DuckDB has instants in microseconds."""
+    """Convert an argument to the unit of its type: DuckDB has instants in microseconds."""
     if pa.types.is_timestamp(array.type) and array.type.unit != dtype.unit:
         return array.cast(pa.timestamp(dtype.unit, array.type.tz))
     return array
 
 
 def sent(table: pa.Table) -> pa.Table:
-    """A table whose times are as DuckDB is to have them."""
+    """Convert a table for DuckDB: times become coded integers, UUIDs become bytes."""
     for place, field in enumerate(table.schema):
-        own = field.type
-        stored = own.storage_type if isinstance(own, pa.BaseExtensionType) else own
+        dtype = field.type
+        stored = dtype.storage_type if isinstance(dtype, pa.BaseExtensionType) else dtype
         travels = stored
         if is_coded(known_as(stored).type):
             travels = pa.int64()
         elif pa.types.is_fixed_size_binary(stored):  # a UUID would come back as text
             travels = pa.binary()
-        if travels != own:
+        if travels != dtype:
             table = table.set_column(place, field.name, _stored(table.column(place)).cast(travels))
     return table
 
 
 def returned(table: pa.Table, outputs: Mapping[str, Known | None], zone: str | None) -> pa.Table:
-    """A table of DuckDB's with the types that its columns are known to have."""
+    """Convert a table from DuckDB to the known types of its columns."""
     for place, (field, known) in enumerate(zip(table.schema, outputs.values(), strict=False)):
         if known is None:
             continue
         target = plain_type(known.arrow or arrow_type(known.type, field.name, zone))
-        # What is known of nested values that DuckDB makes is what the parser knows.
+        # The parser knows less of nested values than DuckDB's own types say.
         if field.type == target or pa.types.is_nested(target) != pa.types.is_nested(field.type):
             continue
         if pa.types.is_null(target):
@@ -115,7 +115,7 @@ def returned(table: pa.Table, outputs: Mapping[str, Known | None], zone: str | N
 
 
 def _stored(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """The values that an extension type has below it."""
+    """Return the storage of a column of an extension type; others as they are."""
     if not isinstance(column.type, pa.BaseExtensionType):
         return column
     return pa.chunked_array([one.storage for one in column.chunks], column.type.storage_type)

@@ -27,13 +27,13 @@ from penstock.zones import Zone, zone_of
 from ..rows.plain import plain_type
 from .computed import function_of, returned, sent
 
-#: What the names of users' functions begin with.
+#: Prefix of the names of users' functions.
 USERS = "ps_udf_"
-#: What the names of Penstock's expressions begin with.
+#: Prefix of the names of Penstock's expressions.
 COMPUTED = "ps_computed_"
 _CALLED = re.compile(rf"\b{COMPUTED}\d+\b", re.IGNORECASE)
 _OVERFLOW = re.compile("Overflow in (HUGEINT|repeated aggregate)")
-#: Whatever a text says: no file, extension or Python variable is read, nothing is spilled to disk.
+#: No text can read a file, extension or Python variable, or spill to disk.
 _LOCKED = {
     "enable_external_access": False,
     "autoinstall_known_extensions": False,
@@ -46,7 +46,7 @@ _LOCKED = {
 
 
 def open_database(time_zone: str) -> Any:
-    """Open an empty DuckDB whose settings no text can change; all of Penstock's are opened here.
+    """Open an empty DuckDB whose settings no text can change; Penstock opens no other.
 
     Its tables, groups and sorted rows take at most half of the machine's memory.
     """
@@ -65,9 +65,9 @@ class RelationalEngine:
     Parameters
     ----------
     time_zone : str
-        In which times are read and days begin.
+        Zone in which times are read and days begin.
     functions : mapping of name to function, optional
-        Of users; queries call them :data:`USERS` and their name.
+        Users' functions; queries call them by :data:`USERS` and their name.
     """
 
     def __init__(self, time_zone: str | None, functions: Mapping[str, Udf] | None = None) -> None:
@@ -78,36 +78,36 @@ class RelationalEngine:
         self._lock = threading.Lock()
         #: Names of macros that are defined.
         self._known: set[str] = set()
-        #: What functions of queries raised, which the database only quotes.
+        #: Errors that functions of queries raised; the database only quotes them.
         self._failed: list[PenstockError] = []
-        #: Expressions that queries call, and the names by which they do.
+        #: Expressions with their columns, and the names by which queries call them.
         self._computed: dict[tuple[Expr, tuple[Expr, ...]], str] = {}
-        #: What is known of the columns that a query gives, by its text.
+        #: Known types of a query's output columns, by its text.
         self._outputs: dict[str, Mapping[str, Known | None]] = {}
 
     @property
     def _connection(self) -> Any:
-        """The database, opened for the first query: not all that is split is run."""
+        """The database, opened for the first query: some streams never run one."""
         if self._opened is None:
             self._opened = open_database(self._zone.name)
-            _create(self._opened, FAIL, self._heard(_fail), [pa.string()], pa.bool_())
+            _create(self._opened, FAIL, self._keeping_errors(_fail), [pa.string()], pa.bool_())
             for name, function in self._functions.items():
                 _add(self._opened, f"{USERS}{name.lower()}", function)
         return self._opened
 
-    def computed(self, made: Expr, leaves: tuple[Expr, ...]) -> str:
-        """The name by which queries call an expression of columns."""
-        return self._computed.setdefault((made, leaves), f"{COMPUTED}{len(self._computed)}")
+    def computed(self, expr: Expr, leaves: tuple[Expr, ...]) -> str:
+        """Return the name by which queries call an expression of columns."""
+        return self._computed.setdefault((expr, leaves), f"{COMPUTED}{len(self._computed)}")
 
     def calls(self, text: str) -> dict[str, str]:
         """Return the expressions that functions in a text compute, by their names."""
         called = self._called(text)
-        return {name: show(made, {ARGUMENT: ""}) for name, (made, _) in called.items()}
+        return {name: show(expr, {ARGUMENT: ""}) for name, (expr, _) in called.items()}
 
     def _called(self, text: str) -> dict[str, tuple[Expr, tuple[Expr, ...]]]:
         """Return the expressions that a text calls, with their columns, by their names."""
         names = {name.lower() for name in _CALLED.findall(text)}
-        return {name: own for own, name in self._computed.items() if name in names}
+        return {name: one for one, name in self._computed.items() if name in names}
 
     def note_outputs(self, text: str, outputs: Mapping[str, Known | None]) -> None:
         """Note which types the columns of a query have."""
@@ -129,7 +129,7 @@ class RelationalEngine:
             return self._run(text, tables, lambda rows: rows)
 
     def schema(self, text: str, schemas: Mapping[str, pa.Schema]) -> pa.Schema:
-        """Columns of a query of tables with these columns; only its names and types are looked up.
+        """Return the schema of a query over tables with these schemas, without running it.
 
         Raises
         ------
@@ -141,7 +141,7 @@ class RelationalEngine:
             return self._run(text, empty, self._without_rows).schema
 
     def _without_rows(self, rows: Any) -> Any:
-        """A relation of the columns of another one, which is not computed."""
+        """Return an empty relation with the columns of another one, which is not computed."""
         import duckdb
 
         null = duckdb.ConstantExpression(None)
@@ -166,7 +166,7 @@ class RelationalEngine:
             table = _in_zone(rows.to_arrow_table(), self._zone)
             if pa.month_day_nano_interval() in table.schema.types:
                 raise DataError("an interval of months has no length; count it in days")
-            # As beside a join: computed instants have the zone that the caller gave.
+            # As in a join: computed instants have the zone that the caller gave.
             return returned(table, self._outputs.get(text, {}), self._label)
         except pa.ArrowInvalid as error:  # Arrow's limit is some 60 levels
             raise DataError(
@@ -177,7 +177,7 @@ class RelationalEngine:
             raise MemoryError(_first_line(error)) from error
         except duckdb.Error as error:
             reason = str(error)
-            for failed in self._failed:  # one of a branch that is not taken is not what failed
+            for failed in self._failed:  # a branch not taken may have raised others
                 if str(failed) in reason:
                     raise failed from None
             reason = _first_line(error)
@@ -199,29 +199,29 @@ class RelationalEngine:
 
     def _define(self, text: str) -> None:
         """Define the expressions and macros that a query calls."""
-        for name, (made, leaves) in self._called(text).items():
+        for name, (expr, leaves) in self._called(text).items():
             if name not in self._known:
                 self._known.add(name)
-                self._add_computed(name, made, leaves)
+                self._add_computed(name, expr, leaves)
         for statement in definitions(text, self._known):
             self._connection.execute(statement)
 
-    def _add_computed(self, name: str, made: Expr, leaves: tuple[Expr, ...]) -> None:
-        run = self._heard(function_of(made, leaves, self._zone.label))
+    def _add_computed(self, name: str, expr: Expr, leaves: tuple[Expr, ...]) -> None:
+        run = self._keeping_errors(function_of(expr, leaves, self._zone.label))
         takes = [carried(one.type, self._zone.label) for one in leaves] or [pa.int32()]
-        _create(self._connection, name, run, takes, carried(made.type, self._zone.label))
+        _create(self._connection, name, run, takes, carried(expr.type, self._zone.label))
 
-    def _heard(self, run: Callable[..., pa.Array]) -> Callable[..., pa.Array]:
-        """Return the same function, whose errors are kept."""
+    def _keeping_errors(self, run: Callable[..., pa.Array]) -> Callable[..., pa.Array]:
+        """Wrap a function so that its errors are kept in ``_failed``."""
 
-        def heard(*arrays: pa.Array) -> pa.Array:
+        def keeping(*arrays: pa.Array) -> pa.Array:
             try:
                 return run(*arrays)
             except PenstockError as error:
                 self._failed.append(error)
                 raise
 
-        return heard
+        return keeping
 
     def close(self) -> None:
         """End what still runs, in another thread, and close the database."""
@@ -257,15 +257,15 @@ def _first_line(error: Exception) -> str:
 
 def _add(connection: Any, name: str, function: Udf) -> None:
     """Give a user's function a name in the database."""
-    made = function if isinstance(function, ColumnFunction) else _of_columns(function)
+    call = function if isinstance(function, ColumnFunction) else _of_columns(function)
 
     def run(*arrays: pa.Array) -> pa.Array:
-        given = made(*(array.cast(t) for array, t in zip(arrays, made.takes, strict=True)))
-        if isinstance(given, pa.ChunkedArray):
-            given = given.combine_chunks()
-        return given.cast(made.returns)
+        result = call(*(array.cast(t) for array, t in zip(arrays, call.takes, strict=True)))
+        if isinstance(result, pa.ChunkedArray):
+            result = result.combine_chunks()
+        return result.cast(call.returns)
 
-    _create(connection, name, run, made.takes, made.returns)
+    _create(connection, name, run, call.takes, call.returns)
 
 
 def _create(
@@ -275,13 +275,13 @@ def _create(
     takes: Sequence[pa.DataType],
     returns: pa.DataType,
 ) -> None:
-    """Make a function of arrays one of the database."""
+    """Register a function of arrays with the database."""
 
     def whole(*chunks: pa.ChunkedArray) -> pa.Array:
-        # The database gives one chunk; to combine it would copy it.
+        # The database gives one chunk; combining would copy it.
         return run(*(c.chunk(0) if c.num_chunks == 1 else c.combine_chunks() for c in chunks))
 
-    # The database asks how many arguments it takes.
+    # The database reads the number of arguments from the signature.
     names = [Parameter(f"x{k}", Parameter.POSITIONAL_ONLY) for k in range(len(takes))]
     whole.__signature__ = Signature(names)  # type: ignore[attr-defined]
     types = [_type_name(connection, dtype) for dtype in (*takes, returns)]
@@ -291,27 +291,27 @@ def _create(
 
 
 def _of_columns(function: PairFunction) -> ColumnFunction:
-    """A function of pairs for the columns of one table."""
+    """Turn a function of pairs into a function of the columns of one table."""
 
     def run(*arrays: pa.Array) -> pa.Array:
         valid = np.logical_and.reduce([array.is_valid().to_numpy(False) for array in arrays])
         values = [array.fill_null(0.0).to_numpy(zero_copy_only=False) for array in arrays]
-        made = pa.array(FUNCTIONS[function.key](*values), mask=~valid)
-        return pc.call_function("not_equal", [made, 0.0]) if function.is_condition else made
+        result = pa.array(FUNCTIONS[function.key](*values), mask=~valid)
+        return pc.call_function("not_equal", [result, 0.0]) if function.is_condition else result
 
     returns = pa.bool_() if function.is_condition else pa.float64()
     return ColumnFunction(run, (pa.float64(),) * function.arity, returns)
 
 
 def _type_name(connection: Any, dtype: pa.DataType) -> Any:
-    """A database's type, as that of a column."""
+    """Return DuckDB's type for an Arrow type."""
     if dtype == pa.float64():
         return "DOUBLE"
     return connection.from_arrow(pa.table({"x": pa.array([], dtype)})).types[0]
 
 
 def _in_zone(table: pa.Table, zone: Zone) -> pa.Table:
-    """Name the zone of instants as Arrow does, where the database has another name for it."""
+    """Name the zone of instants as Arrow does, where DuckDB has another name for it."""
     if zone.icu_name == zone.label:
         return table
 

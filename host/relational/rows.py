@@ -1,4 +1,4 @@
-"""A running query with SQL of tables around it: on batches that come, and rows that leave."""
+"""A running query with SQL around it, on pushed batches and on output rows."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from .steps import Computed, RowStep
 
 
 class RunningQuery(Protocol):
-    """A running query, as far as all have it."""
+    """The methods that all running queries have."""
 
     def push(self, source: str, batch: Any) -> None: ...
     def pushed(self, source: str) -> int: ...
@@ -43,7 +43,7 @@ class RunningQuery(Protocol):
 
 @dataclass(frozen=True)
 class PreparedSide:
-    """What is done with the batches of a source.
+    """A source of a running query, with the steps for its batches.
 
     Parameters
     ----------
@@ -52,11 +52,11 @@ class PreparedSide:
     table : str
         The table that the user pushes, as the query names it.
     schema : Schema
-        Of its batches.
+        Schema of its batches.
     steps : sequence of RowStep
-        One after the other; none if the batches are taken as they are.
+        Steps in order; empty if batches go to the query unchanged.
     is_named : bool
-        Whether the alias is that of the table itself, not of a subquery.
+        Whether the alias names the table itself, not a subquery.
     """
 
     alias: str
@@ -67,11 +67,11 @@ class PreparedSide:
 
     @property
     def pushed_as(self) -> str:
-        """What users call the source."""
+        """Name by which users push to the source."""
         return self.alias if self.is_named else self.table
 
     def rows(self, batch: pa.RecordBatch) -> pa.Table:
-        """What the running query gets of a batch."""
+        """Return the rows that the running query gets for a batch."""
         rows = pa.Table.from_batches([batch])
         for step in self.steps:
             rows = step(rows)
@@ -90,11 +90,11 @@ class PreparedRows(Generic[Inner]):
         The query.
     sides : sequence of PreparedSide
     behind : sequence of RowStep
-        Steps that each row of the query passes, in order.
+        Steps for each output row of the query, in order.
     after : Relational, optional
-        The SQL over the rows that have passed them.
+        SQL over the rows after these steps.
     schema : Schema
-        Of the output.
+        Schema of the output.
     engine : RelationalEngine
         Closed with the stream.
     words : Words
@@ -121,7 +121,7 @@ class PreparedRows(Generic[Inner]):
         self._turn = threading.Lock()
         self._both = threading.Lock()
         self._is_closed = False
-        #: Rows that have left the query, and are not yet what is behind it makes of them.
+        #: Rows that have left the query, and that its steps have not yet processed.
         self._left: pa.Table | None = None
 
     def _sides_of(self, source: str) -> dict[str, PreparedSide]:
@@ -131,11 +131,11 @@ class PreparedRows(Generic[Inner]):
             known = ", ".join(one.alias for one in self._sides)
             raise UsageError(f"unknown source {source}; the query has {known}")
         if not any(side.steps for side in sides):
-            return {source: sides[0]}  # there it means the same sides
+            return {source: sides[0]}  # the query resolves the name to the same sides
         return {side.alias: side for side in sides}
 
     def push(self, source: str, batch: Any) -> None:
-        """As that of the query; what it computes of one side's rows may fail, too."""
+        """Push to the query; computing the source's rows may fail, too."""
         self._push(source, batch, self.inner.push)
 
     def _push(
@@ -151,16 +151,16 @@ class PreparedRows(Generic[Inner]):
         batch = one_batch(batch, next(iter(sides.values())).schema, source)
         # A push may wait for room that the rows of another source make.
         with self._words.spoken(), self._both if len(sides) > 1 else nullcontext():
-            found = {name: sides[name].rows(batch) for name in behind(sides, self.inner.pushed)}
-            for name, rows in found.items():
+            by_name = {name: sides[name].rows(batch) for name in behind(sides, self.inner.pushed)}
+            for name, rows in by_name.items():
                 push(name, rows)
 
     def pushed(self, source: str) -> int:
-        """How many batches of a source have been taken."""
+        """Number of batches of a source that have been taken."""
         return min(self.inner.pushed(name) for name in self._sides_of(source))
 
     def advance(self, source: str, time_: Moment) -> None:
-        """As that of the query."""
+        """Promise that no later row of a source has a time below ``time_``."""
         for name in self._sides_of(source):
             self.inner.advance(name, time_)
 
@@ -170,43 +170,42 @@ class PreparedRows(Generic[Inner]):
         Raises
         ------
         PenstockError
-            As that of the query; or what is behind it cannot be computed, or looked up: the rows
-            wait for another call.
+            The query fails; or a later step fails, and the rows wait for another call.
         """
         with self._words.spoken(), self._turn:
             rows = self.inner.poll()
             if self._is_closed:
                 return self.schema.empty_table()
-            return self._given(self._left_by(rows))
+            return self._output(self._left_by(rows))
 
     def _left_by(self, rows: pa.Table) -> pa.Table:
-        """What is done with each of the rows that leave the query."""
+        """Add rows from the query to the waiting ones; return all after the steps."""
         self._left = rows if self._left is None else pa.concat_tables([self._left, rows])
-        made = self._left
+        processed = self._left
         for step in self._behind:
-            made = step(made)
-        return made
+            processed = step(processed)
+        return processed
 
-    def _given(self, rows: pa.Table) -> pa.Table:
-        """The output; what has left the query is done with."""
+    def _output(self, rows: pa.Table) -> pa.Table:
+        """Return the output for rows after the steps, and forget the waiting rows."""
         if self._after is not None:
             rows = self._after(rows)
-        given = rows.rename_columns(self.schema.names).cast(self.schema)
+        output = rows.rename_columns(self.schema.names).cast(self.schema)
         self._left = None
-        return given
+        return output
 
     def close(self) -> pa.Table:
-        """End the stream, and return the rows not yet polled; errors are those of :meth:`poll`."""
+        """End the stream and return the rows not yet polled; errors as for :meth:`poll`."""
         with self._words.spoken(), self._turn:
             rows = self.inner.close()
             if self._is_closed:
                 return self.schema.empty_table()
-            last = self._given(self._last(rows))
+            last = self._output(self._last(rows))
             self._release()
             return last
 
     def _last(self, rows: pa.Table) -> pa.Table:
-        """What the last rows that leave the query give."""
+        """Return the last rows of the query after the steps."""
         return self._left_by(rows)
 
     def _release(self) -> None:
@@ -219,29 +218,29 @@ class PreparedRows(Generic[Inner]):
                     owned.callback(step.close)
 
     def wait(self, rows: int, timeout_s: float) -> bool:
-        """As that of the query, of whose rows so many are waited for."""
+        """Wait until the query has ``rows`` rows to poll; return whether it has."""
         return self.inner.wait(rows, timeout_s)
 
     def flush(self) -> None:
-        """As that of the query."""
+        """Wait until the results of all pushed rows can be polled."""
         self.inner.flush()
 
     def late(self) -> Mapping[str, pa.Table]:
-        """As that of the query, with the columns that were pushed and are still there."""
+        """Return late rows by source, with the pushed columns that the steps keep."""
         late = self.inner.late()
-        found: dict[str, pa.Table] = {}
+        by_source: dict[str, pa.Table] = {}
         for side in self._sides:
             rows = late[side.alias]
             names = [name for name in side.schema.names if name in rows.column_names]
-            found.setdefault(side.pushed_as, rows.select(names))
-        return found
+            by_source.setdefault(side.pushed_as, rows.select(names))
+        return by_source
 
     def report(self) -> Report:
-        """As that of the query."""
+        """Report the state of the query."""
         return self.inner.report()
 
     def serve_metrics(self, port: int = 0) -> MetricsServer:
-        """As that of the query."""
+        """Serve the metrics of the query."""
         return self.inner.serve_metrics(port)
 
     def __enter__(self) -> Self:
@@ -255,9 +254,9 @@ class PreparedRows(Generic[Inner]):
     ) -> None:
         try:
             warn_untaken(self.close(), error)
-        except PenstockError as own:
+        except PenstockError as failure:
             if error is None:
                 raise
-            error.add_note(f"Closing the stream failed, too: {own}")
+            error.add_note(f"Closing the stream failed, too: {failure}")
         finally:
             self._release()

@@ -1,4 +1,4 @@
-"""What is done with rows beside a running query, a table at a time."""
+"""Steps that process rows before or after a running query, a table at a time."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .engine import RelationalEngine
 
 
 class RowStep(Protocol):
-    """Makes rows of rows; one that fails has done nothing, and can be tried again."""
+    """Turns rows into rows; a failed call has no effect and can be repeated."""
 
     def __call__(self, rows: pa.Table) -> pa.Table: ...
 
@@ -23,12 +23,12 @@ class RowStep(Protocol):
 
 
 class Computed:
-    """Rows of a query of one table.
+    """Runs a query of one table on the rows.
 
     Parameters
     ----------
     engine : RelationalEngine
-        Shared by the steps of a stream, which closes it.
+        Shared by the steps of a stream; the stream closes it.
     part : Relational
     """
 
@@ -39,18 +39,18 @@ class Computed:
         return self._engine.run(self.part.text, {self.part.reads[0]: rows})
 
     def close(self) -> None:
-        """There is nothing to close."""
+        """Do nothing: the engine belongs to the stream."""
 
 
 class LookedUp:
-    """Rows with those of a relation that match them, all of one version of it.
+    """Joins rows with the matching rows of a relation, all from one version of it.
 
     Parameters
     ----------
     open_join : callable
         Opens the join with the relation, which keeps the order of rows.
     close : callable
-        Closes what the join works with.
+        Closes the join's resources.
     """
 
     def __init__(self, open_join: Callable[[], RelationJoin], close: Callable[[], None]) -> None:
@@ -61,9 +61,9 @@ class LookedUp:
     def __call__(self, rows: pa.Table) -> pa.Table:
         with self._lock:
             join, self._join = self._join or self._open_join(), None
-            found = []
+            batches = []
             for batch in rows.combine_chunks().to_batches():
-                found += join.push(batch)
-            found += join.finish()
-            self._join = join  # one that failed has rows that nobody waits for
-            return pa.Table.from_batches(found, join.schema)
+                batches += join.push(batch)
+            batches += join.finish()
+            self._join = join  # not kept after a failure: it holds rows that nobody waits for
+            return pa.Table.from_batches(batches, join.schema)

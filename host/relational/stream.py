@@ -22,7 +22,7 @@ from .rows import PreparedRows
 
 
 class PreparedStream(PreparedRows[JoinStream | GroupStream]):
-    """A running query of event times with what is computed around it.
+    """A running query of event times, with computed sources or output rows.
 
     Parameters
     ----------
@@ -35,24 +35,24 @@ class PreparedStream(PreparedRows[JoinStream | GroupStream]):
     _held: pa.Table | None = None
 
     def push(self, source: str, batch: Any, *, feed: str = ONLY) -> None:
-        """As :meth:`JoinStream.push`; what a query computes of one side's rows may fail, too."""
+        """Push like :meth:`JoinStream.push`; computing the source's rows may fail, too."""
         self._push(source, batch, partial(self.inner.push, feed=feed))
 
     def poll(self) -> pa.Table:
-        """As :meth:`JoinStream.poll`; what is behind the join may fail, and rows wait then."""
+        """Poll like :meth:`JoinStream.poll`; if a step after the join fails, rows wait."""
         closing = None if self._after is None else self._after.part.closing
         if closing is None or self._is_closed:
             return super().poll()
         with self._words.spoken(), self._turn:
             closed, held = self._complete(closing)
-            given = self._given(closed)
+            output = self._output(closed)
             self._held = held
-            return given
+            return output
 
     def _complete(self, closing: Closing) -> tuple[pa.Table, pa.Table]:
-        """Pairs of the groups that are complete, and the others."""
+        """Return the pairs of complete groups, and all other pairs."""
         assert isinstance(self.inner, JoinStream)
-        # Before the rows, since what comes between belongs to the next turn.
+        # Before the rows: pairs that come in between belong to the next call.
         below = self.inner.complete_below(closing.alias)
         self.inner.flush()
         rows = self._last(self.inner.poll())
@@ -68,7 +68,7 @@ class PreparedStream(PreparedRows[JoinStream | GroupStream]):
         return rows.filter(is_closed), rows.filter(pc.call_function("invert", [is_closed]))
 
     def _below(self, closing: Closing, rows: pa.Table, end: pa.Scalar) -> pa.Array:
-        """Whether the groups of rows are below one; without a time, if they are in none at all."""
+        """Flag rows whose group is below ``end``, and rows without a time if they are dropped."""
         times = rows[closing.column]
         has_time = pc.call_function("is_valid", [times])
         values = self._values(closing, rows.filter(has_time))
@@ -81,39 +81,39 @@ class PreparedStream(PreparedRows[JoinStream | GroupStream]):
         return self._engine.run(closing.text, {self._after.part.reads[0]: rows}).column(0)
 
     def _last(self, rows: pa.Table) -> pa.Table:
-        made = self._left_by(rows)
-        return made if self._held is None else pa.concat_tables([self._held, made])
+        processed = self._left_by(rows)
+        return processed if self._held is None else pa.concat_tables([self._held, processed])
 
     def register(self, source: str, feed: str, disorder: Span | None = None) -> None:
-        """As :meth:`JoinStream.register`."""
+        """Register a feed like :meth:`JoinStream.register`."""
         for name in self._sides_of(source):
             self.inner.register(name, feed, disorder)
 
     def deregister(self, source: str, feed: str) -> None:
-        """As :meth:`JoinStream.deregister`."""
+        """Deregister a feed like :meth:`JoinStream.deregister`."""
         for name in self._sides_of(source):
             self.inner.deregister(name, feed)
 
     def pushed(self, source: str, feed: str | None = None) -> int:
-        """As :meth:`JoinStream.pushed`."""
+        """Count batches like :meth:`JoinStream.pushed`."""
         return min(self.inner.pushed(name, feed) for name in self._sides_of(source))
 
     def advance(self, source: str, time_: Moment, *, feed: str = ONLY) -> None:
-        """As :meth:`JoinStream.advance`."""
+        """Advance a feed's time like :meth:`JoinStream.advance`."""
         for name in self._sides_of(source):
             self.inner.advance(name, time_, feed=feed)
 
     @property
     def stats(self) -> Stats:
-        """As :attr:`JoinStream.stats`; groups of one stream have none."""
+        """Counts like :attr:`JoinStream.stats`; groups of one stream have none."""
         if not isinstance(self.inner, JoinStream):
             raise AttributeError("groups have no stats; report() tells what they did")
         return self.inner.stats
 
     def failures(self) -> dict[str, int]:
-        """As :meth:`JoinStream.failures`."""
+        """Count failures like :meth:`JoinStream.failures`."""
         return self.inner.failures()
 
     def parked(self) -> list[str]:
-        """As :meth:`JoinStream.parked`."""
+        """Name parked lanes like :meth:`JoinStream.parked`."""
         return self.inner.parked()

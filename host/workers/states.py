@@ -18,7 +18,7 @@ from penstock.plan.query import LEFT
 from penstock.plan.window import FOREVER
 
 from ..device.registry import open_device
-from ..emit.groups.closing import Closing, Limit
+from ..emit.groups.closing import GroupClosing, Limit
 from ..grouping.intake import GroupIntake
 from ..join.lookup.base import RelationJoin
 from ..join.lookup.opening import open_lookup
@@ -196,7 +196,7 @@ class GroupWork(Work):
         self._owned.close()
 
 
-def _closing(query: GroupQuery) -> Closing:
+def _closing(query: GroupQuery) -> GroupClosing:
     """Return what tells when groups are complete.
 
     Raises
@@ -212,4 +212,4 @@ def _closing(query: GroupQuery) -> Closing:
             "row: leave workers and checkpoint out, and one process gives them at once, or add "
             f"window({query.source.alias}.t, ...) to GROUP BY"
         )
-    return Closing(query, key)
+    return GroupClosing(query, key)

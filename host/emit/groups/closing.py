@@ -18,18 +18,18 @@ from ...windows.probe import Watermarks
 #: A bound of time keys: groups below it are complete; infinite for all groups, or for none.
 Limit = int | float
 
-#: Times whose limits are remembered: callers ask for the same few again and again, and to evaluate
-#: an expression takes 0.2 ms.
+#: Most times whose limits are remembered: callers repeat a few times, and evaluating an expression
+#: takes 0.2 ms.
 _MOST_KNOWN = 16
 
 
-class Closing:
+class GroupClosing:
     """Turns watermarks into limits of complete groups.
 
     Parameters
     ----------
     query : JoinQuery or GroupQuery
-        With groups.
+        A query with groups.
     """
 
     def __init__(self, query: Grouped, key: TimeKey) -> None:
@@ -46,7 +46,7 @@ class Closing:
         self._known: dict[int, Limit] = {}
 
     def keys(self, columns: Columns, rows: int) -> np.ndarray:
-        """Compute the time key of rows of its side: integers in the unit of the key's type."""
+        """Compute the time keys of the key's side: integers in the unit of the key's type."""
         return evaluate_columns(self.expr, columns, rows).values
 
     def limit(self, watermarks: Watermarks) -> Limit:
@@ -60,15 +60,15 @@ class Closing:
 
     def _limit_from(self, first: int) -> Limit:
         """Return the time key below which no group has a row at a time or later."""
-        found = self._known.get(first)
-        if found is None:
+        limit = self._known.get(first)
+        if limit is None:
             if len(self._known) == _MOST_KNOWN:
                 self._known.clear()
-            found = self._known[first] = math.inf if first == FOREVER else self.key_at(first)
-        return found
+            limit = self._known[first] = math.inf if first == FOREVER else self.key_at(first)
+        return limit
 
     def limit_after(self, columns: Columns, rows: int, watermarks: Watermarks) -> Limit:
-        """Return the limit for ROWS, after these rows, the last in order of time, were probed."""
+        """Return the limit of a ROWS join once these rows, the latest in time, have been probed."""
         if min(watermarks.values()) == FOREVER:
             return math.inf
         if not rows:
@@ -83,7 +83,7 @@ class Closing:
             return -math.inf if value < dtype.lo else math.inf
         try:
             return evaluate(self._floor, {self._column: value})
-        except DataError:  # a date of such a time overflows, but no row's does
+        except DataError:  # a date of that time overflows; no row has such a date
             return -math.inf if value < 0 else math.inf
 
 

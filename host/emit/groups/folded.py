@@ -14,7 +14,7 @@ from penstock.plan.query import Aggregation
 from penstock.program import Mode
 
 from ...device.base import Folds
-from .groups import Groups
+from .groups import RowGroups
 from .select import GroupSelect
 from .values import GroupValues
 
@@ -24,33 +24,33 @@ Best = Callable[[int, np.ndarray, np.ndarray], pa.Array]
 
 
 @dataclass(frozen=True)
-class Folded:
+class FoldedRows:
     """Rows of the group's side, each with a match, in order of appearance.
 
     Parameters
     ----------
     keys : RecordBatch
         The group's keys of each row.
-    own : mapping of int to Vector
-        From :func:`own_values`, of these rows.
+    side_values : mapping of int to Vector
+        By aggregate, the value of each row, from :func:`side_values`.
     folds : mapping of (FoldKey, Mode) to Folds
-        Of these rows.
+        Folds of each row's matches.
     """
 
     keys: pa.RecordBatch
     rows: int
-    own: Mapping[int, Vector]
+    side_values: Mapping[int, Vector]
     folds: Mapping[tuple[FoldKey, Mode], Folds]
 
 
-def own_values(aggregation: Aggregation, columns: Columns, rows: int) -> dict[int, Vector]:
-    """Compute each row's value, by aggregate number, for values of the group's own side."""
+def side_values(aggregation: Aggregation, columns: Columns, rows: int) -> dict[int, Vector]:
+    """Compute each row's value, by aggregate number, for values that read only the group's side."""
     assert aggregation.side is not None
-    own = frozenset({aggregation.side})
+    group_side = frozenset({aggregation.side})
     return {
         k: evaluate_columns(one.value, columns, rows)
         for k, one in enumerate(aggregation.aggregates)
-        if one.value is not None and one.by is None and not one.value.sides - own
+        if one.value is not None and one.by is None and not one.value.sides - group_side
     }
 
 
@@ -61,16 +61,16 @@ def picked(folds: Folds, rows: np.ndarray) -> Folds:
 
 
 def grouped(
-    select: GroupSelect, plan: FoldPlan, folded: Folded, groups: Groups, best: Best
+    select: GroupSelect, plan: FoldPlan, folded: FoldedRows, groups: RowGroups, best: Best
 ) -> pa.RecordBatch:
     """Make output rows of the groups.
 
     Parameters
     ----------
     plan : FoldPlan
-        Of the same aggregation.
-    groups : Groups
-        Of these rows, by their keys.
+        Plan of the same aggregation.
+    groups : RowGroups
+        Groups of the folded rows, by their keys.
     best : callable
         Finds the values of ``min_by`` and ``max_by``.
     """
@@ -79,12 +79,12 @@ def grouped(
     for k, (one, need) in enumerate(zip(select.aggregation.aggregates, plan.needs, strict=True)):
         part = GroupValues(one, need, folded.folds, groups)
         if one.by is None:
-            vectors["agg", str(k)] = part.value(folded.own.get(k))
+            vectors["agg", str(k)] = part.value(folded.side_values.get(k))
             continue
         row, position = part.best()
         some = np.flatnonzero(row >= 0)
-        found = best(k, row[some], position[some])
+        column = best(k, row[some], position[some])
         index = np.zeros(len(row), np.int64)
         index[some] = np.arange(len(some))
-        arrays["agg", str(k)] = found.take(pa.array(index, mask=row < 0))
+        arrays["agg", str(k)] = column.take(pa.array(index, mask=row < 0))
     return select.batch(groups.count, arrays, vectors)

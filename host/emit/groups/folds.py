@@ -16,7 +16,7 @@ from penstock.types import Type
 from ...device.base import Folds
 from ...rows.columns import to_arrow
 from .floats import ordered, plain_keys
-from .folded import Folded
+from .folded import FoldedRows
 from .partial import PartialGroups
 from .pieces import NearestColumns, PartialColumn, by_type
 from .values import product
@@ -32,7 +32,7 @@ class RowPlaces:
 
 @dataclass(frozen=True)
 class NearestPairs:
-    """The best pairs of rows: the aggregate's value of each, and the other side's row."""
+    """The best pair of each row: the aggregate's value in it, and the place of the other row."""
 
     value: pa.Array
     other: RowPlaces
@@ -48,15 +48,17 @@ class FoldGroups(PartialGroups):
     A row may be folded over some matches here and over others elsewhere: partial aggregates merge.
     """
 
-    def partial(self, folded: Folded, plan: FoldPlan, own: RowPlaces, best: BestPairs) -> pa.Table:
+    def partial(
+        self, folded: FoldedRows, plan: FoldPlan, places: RowPlaces, best: BestPairs
+    ) -> pa.Table:
         """Make partial aggregates of rows, for :meth:`add`.
 
         Parameters
         ----------
         plan : FoldPlan
-            Of the same aggregation.
-        own : RowPlaces
-            Of the rows.
+            Plan of the same aggregation.
+        places : RowPlaces
+            One per row.
         best : callable
             Finds the best pairs of ``min_by`` and ``max_by``.
 
@@ -74,30 +76,35 @@ class FoldGroups(PartialGroups):
         for part in self._parts:
             columns[part.name] = self._terms(part, folded, plan)
         for one in self._nearest:
-            columns |= self._best(one, folded, plan, own, best)
+            columns |= self._best(one, folded, plan, places, best)
         return self._merged(pa.table(columns).select(self.schema.names))
 
-    def _terms(self, part: PartialColumn, folded: Folded, plan: FoldPlan) -> pa.Array:
+    def _terms(self, part: PartialColumn, folded: FoldedRows, plan: FoldPlan) -> pa.Array:
         k = self._aggregate_of(part)
         need, one = plan.needs[k], self.aggregation.aggregates[k]
-        own = folded.own.get(k)
-        counts = None if need.count is None else _counts(folded.folds[need.count], own)
+        side_value = folded.side_values.get(k)
+        counts = None if need.count is None else _counts(folded.folds[need.count], side_value)
         if part.function == "count":
             assert counts is not None
             return pa.array(counts.astype(np.int64))
         assert one.value is not None
-        values, found = _values(folded.folds, need.fold, own, counts)
+        values, is_known = _values(folded.folds, need.fold, side_value, counts)
         if part.function == "sum" and need.fold is None:
             assert counts is not None
             values = product(values, counts)
-        return _column(part, values, found, one.value.type)
+        return _column(part, values, is_known, one.value.type)
 
     def _aggregate_of(self, part: PartialColumn) -> int:
         """Return the number of an aggregate that has this part."""
         return next(k for k, parts in enumerate(self._needs) if part in parts)
 
     def _best(
-        self, one: NearestColumns, folded: Folded, plan: FoldPlan, own: RowPlaces, best: BestPairs
+        self,
+        one: NearestColumns,
+        folded: FoldedRows,
+        plan: FoldPlan,
+        places: RowPlaces,
+        best: BestPairs,
     ) -> dict[str, pa.Array]:
         k = one.aggregate
         aggregate, need = self.aggregation.aggregates[k], plan.needs[k]
@@ -105,19 +112,19 @@ class FoldGroups(PartialGroups):
         fold = folded.folds[need.fold]
         assert fold.position is not None
         some = np.flatnonzero(fold.found)
-        found = best(k, some, fold.position[some])
+        pairs = best(k, some, fold.position[some])
         # Rows without a pair are NULL.
         index = np.zeros(folded.rows, np.int64)
         index[some] = np.arange(len(some))
         take = pa.array(index, mask=~fold.found)
         by = _column(PartialColumn("min", k, one.by), fold.value, fold.found, by_type(aggregate))
         ties = (
-            pa.array(found.other.time).take(take),
-            pa.array(found.other.place).take(take),
-            pa.array(own.time),
-            pa.array(own.place),
+            pa.array(pairs.other.time).take(take),
+            pa.array(pairs.other.place).take(take),
+            pa.array(places.time),
+            pa.array(places.place),
         )
-        value = found.value.take(take)
+        value = pairs.value.take(take)
         return {
             one.by_name: by,
             **dict(zip(one.tie_names, ties, strict=True)),
@@ -125,34 +132,34 @@ class FoldGroups(PartialGroups):
         }
 
 
-def _counts(fold: Folds, own: Vector | None) -> np.ndarray:
+def _counts(fold: Folds, side_value: Vector | None) -> np.ndarray:
     """Return the number of matches of each row that the aggregate counts."""
-    if own is None or own.valid is None:
+    if side_value is None or side_value.valid is None:
         return fold.value
-    return np.where(own.valid, fold.value, 0)
+    return np.where(side_value.valid, fold.value, 0)
 
 
 def _values(
     folds: Mapping[tuple[FoldKey, Mode], Folds],
     fold: tuple[FoldKey, Mode] | None,
-    own: Vector | None,
+    side_value: Vector | None,
     counts: np.ndarray | None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the value of each row, and whether it has one."""
     if fold is not None:
         return folds[fold].value, folds[fold].found
-    assert own is not None
+    assert side_value is not None
     assert counts is not None
-    return own.values, counts > 0
+    return side_value.values, counts > 0
 
 
-def _column(part: PartialColumn, values: np.ndarray, found: np.ndarray, dtype: Type) -> pa.Array:
+def _column(part: PartialColumn, values: np.ndarray, is_known: np.ndarray, dtype: Type) -> pa.Array:
     if dtype.is_float and part.function != "sum":
-        return pa.array(ordered(values), mask=~found)
+        return pa.array(ordered(values), mask=~is_known)
     if dtype.is_float:
-        return pa.array(values.astype(np.float64), mask=~found)
+        return pa.array(values.astype(np.float64), mask=~is_known)
     if values.dtype == bool:
         values = values.astype(np.int64)
     if values.dtype == object:
-        values = np.where(found, values, 0)
-    return to_arrow(Vector(values, found), dtype, part.type)
+        values = np.where(is_known, values, 0)
+    return to_arrow(Vector(values, is_known), dtype, part.type)

@@ -10,7 +10,7 @@ from penstock.errors import QueryError
 from ...device.merge import exact_sum
 
 
-class Groups:
+class RowGroups:
     """Groups of rows by their keys, in order of first appearance.
 
     NULL equals NULL, NaN equals NaN and -0.0 equals 0.0, as in Spark.
@@ -34,8 +34,8 @@ class Groups:
             return
         codes = np.zeros(rows, np.int64)
         for column in keys.columns:
-            own = _codes(column)
-            codes = np.unique(codes * (own.max(initial=0) + 1) + own, return_inverse=True)[1]
+            inner = _codes(column)
+            codes = np.unique(codes * (inner.max(initial=0) + 1) + inner, return_inverse=True)[1]
         _, first, inverse = np.unique(codes, return_index=True, return_inverse=True)
         order = np.argsort(first)
         rank = np.empty(len(first), np.int64)
@@ -45,9 +45,9 @@ class Groups:
 
     def any(self, flags: np.ndarray) -> np.ndarray:
         """Return, per group, whether any row has the flag."""
-        found = np.zeros(self.count, bool)
-        found[self.ids[flags]] = True
-        return found
+        has_flag = np.zeros(self.count, bool)
+        has_flag[self.ids[flags]] = True
+        return has_flag
 
     def sum(self, values: np.ndarray) -> np.ndarray:
         """Return the sum of each group: exact for integers, in order of rows for floats."""
@@ -74,16 +74,16 @@ class Groups:
     def least(
         self,
         values: np.ndarray,
-        found: np.ndarray,
+        has_value: np.ndarray,
         position: np.ndarray | None,
         *,
         greatest: bool = False,
     ) -> np.ndarray:
-        """Return the row of each group's least (or greatest) value, -1 where none is ``found``.
+        """Return the row of each group's least (or greatest) value; -1 without a value.
 
-        Of equal values, the lowest position wins, then the first row.
+        Among equal values, the lowest position wins, then the first row.
         """
-        rows = np.flatnonzero(found)
+        rows = np.flatnonzero(has_value)
         best = np.full(self.count, -1, np.int64)
         if not len(rows):
             return best
@@ -98,7 +98,7 @@ class Groups:
 
 
 def ungroupable(types: str) -> QueryError:
-    """Make the error for keys of these types."""
+    """Make the error for a GROUP BY key of a type that cannot be grouped."""
     return QueryError(
         f"GROUP BY a column of type {types} is not supported; group by a number, text, date or time"
     )

@@ -69,9 +69,9 @@ class PairGroups(PartialGroups):
         return to_arrow(v, dtype, part.type)
 
     def _type(self, value: int) -> Type:
-        found = self.aggregation.aggregates[value].value
-        assert found is not None
-        return found.type
+        expr = self.aggregation.aggregates[value].value
+        assert expr is not None
+        return expr.type
 
 
 def _column(k: int) -> str:

@@ -30,9 +30,9 @@ class PartialGroups:
     Parameters
     ----------
     query : JoinQuery or GroupQuery
-        Has an aggregation.
+        A query with an aggregation.
     schemas : mapping of side to pyarrow.Schema
-        Of the base tables.
+        Schemas of the base tables.
 
     Raises
     ------
@@ -67,7 +67,7 @@ class PartialGroups:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the groups that are held."""
+        """Bytes of all groups so far."""
         return sum(table.nbytes for table in self._state)
 
     def add(self, partial: pa.Table) -> None:
@@ -88,7 +88,7 @@ class PartialGroups:
         key : int
             Number of the time key.
         limit : int or float
-            See :class:`~penstock.host.emit.groups.closing.Closing`.
+            See :class:`~penstock.host.emit.groups.closing.GroupClosing`.
 
         Raises
         ------
@@ -96,15 +96,15 @@ class PartialGroups:
             A sum is beyond its type.
         """
         name, dtype = self.keys[key], self.aggregation.keys[key].type
-        leaving, rest = [self.schema.empty_table()], []
+        leaving, staying = [self.schema.empty_table()], []
         for groups in self._state:
             closed = below(as_vector(groups.column(name), dtype).values, limit)
             leaving.append(groups.filter(pa.array(closed)))
             if not closed.all():
-                rest.append(groups.filter(pa.array(~closed)) if closed.any() else groups)
-        self._state = rest
+                staying.append(groups.filter(pa.array(~closed)) if closed.any() else groups)
+        self._state = staying
         groups = self._merged(pa.concat_tables(leaving))
-        order = order_by([groups.column(own) for own in dict.fromkeys([name, *self.keys])])
+        order = order_by([groups.column(one) for one in dict.fromkeys([name, *self.keys])])
         return self._output(groups.take(order))
 
     def held(self) -> pa.Table:
@@ -139,7 +139,7 @@ class PartialGroups:
 
     def _merged(self, table: pa.Table) -> pa.Table:
         """Merge partial aggregates into one row per group."""
-        asked = [(part.name, part.merge) for part in self._parts]
+        merges = [(part.name, part.merge) for part in self._parts]
         columns = [part.name for part in self._parts]
         best: dict[str, np.ndarray] = {}
         for one in self._nearest:
@@ -148,22 +148,22 @@ class PartialGroups:
             rank[order] = np.arange(len(order))
             best[one.by_name] = order
             table = table.append_column(f"rank of {one.by_name}", pa.array(rank))
-            asked.append((f"rank of {one.by_name}", "min"))
+            merges.append((f"rank of {one.by_name}", "min"))
             columns.append(f"rank of {one.by_name}")
         try:
             # One thread: lanes already group in parallel, and floats must be added in order.
-            found = table.group_by(self.keys, use_threads=False).aggregate(asked)
+            merged = table.group_by(self.keys, use_threads=False).aggregate(merges)
         except pa.ArrowNotImplementedError:
             types = [str(table.schema.field(name).type) for name in self.keys]
             raise ungroupable(", ".join(types)) from None
-        names = [*self.keys, *(f"{name}_{merge}" for name, merge in asked)]
-        found = found.select(names).rename_columns([*self.keys, *columns])
+        names = [*self.keys, *(f"{name}_{merge}" for name, merge in merges)]
+        merged = merged.select(names).rename_columns([*self.keys, *columns])
         for one in self._nearest:
-            rank = found.column(f"rank of {one.by_name}").to_numpy()
+            rank = merged.column(f"rank of {one.by_name}").to_numpy()
             rows = pa.array(best[one.by_name][rank] if len(rank) else rank)
             for name in one.columns:
-                found = found.append_column(name, table.column(name).take(rows))
-        return found.select(self.schema.names).cast(self.schema)
+                merged = merged.append_column(name, table.column(name).take(rows))
+        return merged.select(self.schema.names).cast(self.schema)
 
     def _output(self, groups: pa.Table) -> pa.RecordBatch:
         arrays = {
@@ -183,13 +183,13 @@ class PartialGroups:
 
     def _value(self, one: Aggregate, parts: Sequence[PartialColumn], groups: pa.Table) -> Vector:
         """Compute an aggregate of every group."""
-        made = [vector(groups.column(part.name), None, one.text) for part in parts]
-        first = made[0]
+        merged = [vector(groups.column(part.name), None, one.text) for part in parts]
+        first = merged[0]
         if one.function == "count":
             return int_vector(first.values)
         known = np.ones(groups.num_rows, bool) if first.valid is None else first.valid
         if one.function == "avg":
-            return mean(one, first.values, made[1].values, known)
+            return mean(one, first.values, merged[1].values, known)
         if one.function == "sum":
             if one.type.is_integral:
                 check_sum(one, first.values[known])

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from ...device.base import Folds
 from ...rows.sides import concat, take
-from .folded import Folded, picked
+from .folded import FoldedRows, picked
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class ProbedRows:
         Time key of each row's group; the event times if each row is a group.
     """
 
-    folded: Folded
+    folded: FoldedRows
     values: Mapping[int, pa.Array]
     times: np.ndarray
     ids: np.ndarray
@@ -40,18 +40,18 @@ class ProbedRows:
     @property
     def nbytes(self) -> int:
         folds = (f.value.nbytes + f.found.nbytes for f in self.folded.folds.values())
-        own = (v.values.nbytes for v in self.folded.own.values())
+        side_values = (v.values.nbytes for v in self.folded.side_values.values())
         values = (array.nbytes for array in self.values.values())
-        rest = self.folded.keys.nbytes + self.times.nbytes + self.ids.nbytes + self.keys.nbytes
-        return rest + sum(folds) + sum(own) + sum(values)
+        arrays = self.folded.keys.nbytes + self.times.nbytes + self.ids.nbytes + self.keys.nbytes
+        return arrays + sum(folds) + sum(side_values) + sum(values)
 
     def pick(self, rows: np.ndarray) -> ProbedRows:
         """Return some of the rows, by index."""
         index = pa.array(rows)
-        folded = Folded(
+        folded = FoldedRows(
             self.folded.keys.take(index),
             len(rows),
-            {k: take(v, rows) for k, v in self.folded.own.items()},
+            {k: take(v, rows) for k, v in self.folded.side_values.items()},
             {key: picked(folds, rows) for key, folds in self.folded.folds.items()},
         )
         values = {k: array.take(index) for k, array in self.values.items()}
@@ -63,10 +63,10 @@ class ProbedRows:
         first = parts[0]
         if len(parts) == 1:
             return first
-        folded = Folded(
+        folded = FoldedRows(
             pa.concat_batches([p.folded.keys for p in parts]),
             sum(p.folded.rows for p in parts),
-            {k: concat([p.folded.own[k] for p in parts]) for k in first.folded.own},
+            {k: concat([p.folded.side_values[k] for p in parts]) for k in first.folded.side_values},
             {key: _joined([p.folded.folds[key] for p in parts]) for key in first.folded.folds},
         )
         values = {k: pa.concat_arrays([p.values[k] for p in parts]) for k in first.values}

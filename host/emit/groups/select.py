@@ -27,9 +27,9 @@ class GroupSelect:
     ----------
     query : JoinQuery or GroupQuery
     aggregation : Aggregation
-        The query's, or a copy of it with more exact types of columns.
+        The query's aggregation, or a copy with more exact types of columns.
     schemas : mapping of side to pyarrow.Schema
-        Of the base tables; a key, or the extreme of a column, keeps its Arrow type.
+        Schemas of the base tables; a key, or the extreme of a column, keeps its Arrow type.
     """
 
     def __init__(
@@ -71,13 +71,13 @@ class GroupSelect:
         for name, array in arrays.items():
             if types[name].kind is not Kind.OTHER:
                 known[name] = as_vector(array, types[name])
-        made = [
+        outputs = [
             arrays[expr.attr]
             if expr.op is Op.COLUMN and expr.attr in arrays
             else _as_array(evaluate_columns(expr, known, count), expr.type, field.type)
             for (_, expr), field in zip(self.aggregation.select, self.schema, strict=True)
         ]
-        batch = pa.RecordBatch.from_arrays(made, schema=self.schema)
+        batch = pa.RecordBatch.from_arrays(outputs, schema=self.schema)
         if self.aggregation.having is ops.TRUE:
             return batch
         keep = evaluate_columns(self.aggregation.having, known, count)
@@ -96,8 +96,8 @@ class GroupSelect:
             value = one.value if one.function in ("min", "max") else None
             if value is not None and value.op is Op.COLUMN and value.type.kind is not Kind.DECIMAL:
                 side, column = value.attr
-                found = self._schemas[side].field(column).type
-                return found.value_type if pa.types.is_dictionary(found) else found
+                dtype = self._schemas[side].field(column).type
+                return dtype.value_type if pa.types.is_dictionary(dtype) else dtype
         return arrow_type(expr.type, name, self._zone)
 
 

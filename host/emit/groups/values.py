@@ -15,7 +15,7 @@ from penstock.program import Mode
 from penstock.types import Kind, Type
 
 from ...device.base import Folds
-from .groups import Groups
+from .groups import RowGroups
 
 #: Integers up to this magnitude are exact in float64.
 _EXACT_FLOAT64 = 1 << 53
@@ -29,8 +29,8 @@ class GroupValues:
     need : Needs
         The folds that the aggregate is made from.
     folds : mapping of (FoldKey, Mode) to Folds
-    groups : Groups
-        Of the same rows.
+    groups : RowGroups
+        Groups of the folded rows.
     """
 
     def __init__(
@@ -38,7 +38,7 @@ class GroupValues:
         one: Aggregate,
         need: Needs,
         folds: Mapping[tuple[FoldKey, Mode], Folds],
-        groups: Groups,
+        groups: RowGroups,
     ) -> None:
         self.one, self.groups = one, groups
         self.fold = None if need.fold is None else folds[need.fold]
@@ -52,31 +52,31 @@ class GroupValues:
         row = self.groups.least(self.fold.value, self.fold.found, position)
         return row, np.where(row < 0, -1, position[row] if len(position) else -1)
 
-    def value(self, own: Vector | None) -> Vector:
+    def value(self, side_value: Vector | None) -> Vector:
         """Return the aggregate of each group."""
         counts = self.counts
-        if counts is not None and own is not None and own.valid is not None:
-            counts = np.where(own.valid, counts, 0)
+        if counts is not None and side_value is not None and side_value.valid is not None:
+            counts = np.where(side_value.valid, counts, 0)
         if self.one.function == "count":
             assert counts is not None
             return int_vector(self.groups.sum(counts))
         if self.fold is not None:
-            values, found = self.fold.value, self.fold.found
+            values, is_known = self.fold.value, self.fold.found
         else:
-            assert own is not None
+            assert side_value is not None
             assert counts is not None
-            values, found = own.values, counts > 0
+            values, is_known = side_value.values, counts > 0
         if self.one.function in ("min", "max"):
-            row = self.groups.least(values, found, None, greatest=self.one.function == "max")
+            row = self.groups.least(values, is_known, None, greatest=self.one.function == "max")
             return group_vector(
                 values[row] if len(values) else np.zeros(len(row), values.dtype), row >= 0
             )
         if self.fold is None:
             assert counts is not None
             values = product(values, counts)
-        some = self.groups.any(found)
-        total = self.groups.sum(np.where(found, values, values.dtype.type(0))
-                                if values.dtype != object else values * found)  # fmt: skip
+        some = self.groups.any(is_known)
+        total = self.groups.sum(np.where(is_known, values, values.dtype.type(0))
+                                if values.dtype != object else values * is_known)  # fmt: skip
         if self.one.function == "avg":
             assert counts is not None
             return mean(self.one, total, self.groups.sum(counts), some)
@@ -106,7 +106,7 @@ def _float_mean(dtype: Type, total: np.ndarray, divisor: np.ndarray) -> np.ndarr
     scale = 10**dtype.scale
     is_exact = np.zeros(len(total), bool)
     if total.dtype != object and scale <= _EXACT_FLOAT64:
-        # Of two doubles that are exact, the quotient is rounded once.
+        # The quotient of two exact doubles is rounded once.
         is_small = (total >= -_EXACT_FLOAT64) & (total <= _EXACT_FLOAT64)
         is_exact = is_small & (divisor <= _EXACT_FLOAT64 // scale)
     out = np.empty(len(total), np.float64)

@@ -14,7 +14,7 @@ from penstock.plan.ranges import place
 from penstock.plan.window import FOREVER
 from penstock.types import UNIT_NS, int_of
 
-from ...emit.groups.closing import Closing, Limit, below
+from ...emit.groups.closing import GroupClosing, Limit, below
 from ...rows.sides import SideRows
 from ...windows.probe import Watermarks
 
@@ -64,10 +64,10 @@ class Frontier:
         return place(times, self.released)
 
     @cached_property
-    def grouping(self) -> Closing | None:
+    def grouping(self) -> GroupClosing | None:
         """Time keys and limit of groups, if rows wait for their group."""
         key = self.plan.closing_key
-        return None if key is None else Closing(self.query, key)
+        return None if key is None else GroupClosing(self.query, key)
 
     @cached_property
     def limit(self) -> Limit:

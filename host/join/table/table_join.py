@@ -19,8 +19,8 @@ from penstock.plan.window import FOREVER
 
 from ...device.base import Device, device_list
 from ...emit.delivery import Delivery
-from ...emit.making import Making, made
-from ...emit.output import Rows
+from ...emit.making import Making, make_rows
+from ...emit.output import OutputRows
 from ...emit.tables import table_delivery
 from ...execute.chunk import Chunk
 from ...execute.executor import lane_names
@@ -209,19 +209,19 @@ class TableJoin:
         """Open the delivery for one run."""
         return table_delivery(self.plan, self.tables.schemas, numbered=self.running.ordered)
 
-    def run(self, delivery: Delivery) -> Iterator[Rows]:
+    def run(self, delivery: Delivery) -> Iterator[OutputRows]:
         """Run the join's one step; give the rows of a delivery."""
         with self._prepared() as prepared:
             step = self._step(prepared)
             at_end = delivery.begin(0, step, EVERYTHING)
-            yield from self._made(self._makings(delivery, self._chunks(prepared, step)), delivery)
+            yield from self._rows(self._makings(delivery, self._chunks(prepared, step)), delivery)
         if at_end is not None:
             yield from at_end()
 
-    def _made(self, makings: Generator[Making, None, None], delivery: Delivery) -> Iterator[Rows]:
-        """Make rows while the next ones are found, then the rest of a delivery."""
+    def _rows(self, makings: Generator[Making], delivery: Delivery) -> Iterator[OutputRows]:
+        """Make rows while devices find the next pairs, then the last rows of a delivery."""
         lanes = sum(device.lanes for device in self.devices)
-        with closing(makings), closing(made(makings, lanes, delivery.rest)) as rows:
+        with closing(makings), closing(make_rows(makings, lanes, delivery.last_rows)) as rows:
             yield from rows
 
     @staticmethod

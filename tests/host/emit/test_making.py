@@ -11,45 +11,45 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from penstock.host.emit.making import LEAST_ROWS, MOST_THREADS, Making, made
-from penstock.host.emit.output import Rows
+from penstock.host.emit.making import LEAST_ROWS, MOST_THREADS, Making, make_rows
+from penstock.host.emit.output import OutputRows
 
 NONE = np.zeros(0, np.int64)
 
 
-def rows(number: int) -> Rows:
-    return Rows(pa.record_batch({"n": [number]}), NONE, NONE)
+def rows(number: int) -> OutputRows:
+    return OutputRows(pa.record_batch({"n": [number]}), NONE, NONE)
 
 
-def numbers(given: Iterator[Rows]) -> list[int]:
+def numbers(given: Iterator[OutputRows]) -> list[int]:
     return [one.batch["n"][0].as_py() for one in given]
 
 
-def many(make: Callable[[], Rows]) -> Making:
+def many(make: Callable[[], OutputRows]) -> Making:
     return Making(LEAST_ROWS, make)
 
 
 @pytest.mark.parametrize("lanes", [1, 2, 4, 100])
 @pytest.mark.parametrize("count", [0, 1, 9])
 def test_rows_keep_their_order(lanes: int, count: int) -> None:
-    def slow(number: int) -> Rows:
+    def slow(number: int) -> OutputRows:
         time.sleep(0.002 * (number % 3 == 0))
         return rows(number)
 
     makings = (Making(LEAST_ROWS * (n % 4), lambda n=n: slow(n)) for n in range(count))
-    assert numbers(made(makings, lanes)) == list(range(count))
+    assert numbers(make_rows(makings, lanes)) == list(range(count))
 
 
 def test_few_rows_need_no_thread() -> None:
     where: list[threading.Thread] = []
 
-    def make() -> Rows:
+    def make() -> OutputRows:
         where.append(threading.current_thread())
         return rows(0)
 
-    assert len(list(made([Making(LEAST_ROWS - 1, make)] * 3, 2))) == 3
+    assert len(list(make_rows([Making(LEAST_ROWS - 1, make)] * 3, 2))) == 3
     assert set(where) == {threading.main_thread()}
-    list(made([many(make)], 2))
+    list(make_rows([many(make)], 2))
     assert where[-1] is not threading.main_thread()
 
 
@@ -58,7 +58,7 @@ def test_few_rows_need_no_thread() -> None:
 def test_the_last_rows_are_made_in_the_thread_that_takes_them(others: int, count: int) -> None:
     where: dict[int, threading.Thread] = {}
 
-    def make(number: int) -> Rows:
+    def make(number: int) -> OutputRows:
         where[number] = threading.current_thread()
         return rows(number)
 
@@ -66,7 +66,7 @@ def test_the_last_rows_are_made_in_the_thread_that_takes_them(others: int, count
         for number in range(begin, end):
             yield many(partial(make, number))
 
-    every = made(list(makings(0, others)), 2, lambda: makings(others, others + count))
+    every = make_rows(list(makings(0, others)), 2, lambda: makings(others, others + count))
     assert numbers(every) == list(range(others + count))
     here = [number for number, own in where.items() if own is threading.main_thread()]
     assert here == ([others + count - 1] if count else [])
@@ -79,7 +79,7 @@ def test_no_more_is_asked_for_than_threads_make(lanes: int) -> None:
     begun = threading.Semaphore(0)
     go = threading.Event()
 
-    def make(number: int) -> Rows:
+    def make(number: int) -> OutputRows:
         begun.release()
         assert go.wait(30)
         return rows(number)
@@ -93,18 +93,18 @@ def test_no_more_is_asked_for_than_threads_make(lanes: int) -> None:
                 go.set()
             yield many(lambda n=n: make(n))
 
-    given = made(makings(), lanes)
+    given = make_rows(makings(), lanes)
     assert numbers(iter([next(given)])) == [0]
     assert asked <= threads + 1
     assert numbers(given) == list(range(1, 4 * threads))
 
 
 def test_an_error_reaches_who_takes_the_rows() -> None:
-    def fail() -> Rows:
+    def fail() -> OutputRows:
         raise ValueError("no rows")
 
     makings = [many(lambda: rows(0)), many(fail), many(lambda: rows(2))]
-    given = made(makings, 2)
+    given = make_rows(makings, 2)
     assert next(given).batch.num_rows == 1
     with pytest.raises(ValueError, match="no rows"):
         list(given)
@@ -113,7 +113,7 @@ def test_an_error_reaches_who_takes_the_rows() -> None:
 def test_an_error_of_what_finds_them_waits_for_what_runs() -> None:
     ended = threading.Event()
 
-    def slow() -> Rows:
+    def slow() -> OutputRows:
         time.sleep(0.05)
         ended.set()
         return rows(0)
@@ -123,13 +123,13 @@ def test_an_error_of_what_finds_them_waits_for_what_runs() -> None:
         raise ValueError("no pairs")
 
     with pytest.raises(ValueError, match="no pairs"):
-        list(made(makings(), 2))
+        list(make_rows(makings(), 2))
     assert ended.is_set() or threading.active_count() == 1
 
 
 def test_closing_early_leaves_no_thread() -> None:
     before = threading.active_count()
-    given = made((many(lambda n=n: rows(n)) for n in range(100)), 4)
+    given = make_rows((many(lambda n=n: rows(n)) for n in range(100)), 4)
     next(given)
     given.close()
     assert threading.active_count() == before
