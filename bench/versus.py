@@ -4,6 +4,7 @@ Joins that a change should leave as fast as they were: many small ones, a brute-
 CPU device with its keys prepared, and the same from SQL text to an Arrow table. The two trees take
 turns, each in a process of its own; a ratio above 1 says that this tree takes longer. The ratios of
 one tree with itself (``python -m bench.versus HEAD`` without a change) tell how noisy a machine is.
+With ``--suite`` both run the quick forms of whole benchmarks instead (:mod:`bench.suite`).
 """
 
 from __future__ import annotations
@@ -50,14 +51,8 @@ def _taken(run: Callable[[], object]) -> list[float]:
     return taken[1:]  # the first one compiles
 
 
-def _use(root: Path) -> None:
-    """Import the packages of a tree, whatever tree is installed."""
-    here = str(Path(__file__).resolve().parents[1])
-    sys.path[0] = str(root)  # instead of this script's folder
-    for name, module in list(sys.modules.items()):
-        if name.startswith("__editable___penstock"):
-            for package, path in module.MAPPING.items():
-                module.MAPPING[package] = str(root) + path.removeprefix(here)
+def _check(root: Path) -> None:
+    """Refuse to measure another tree's packages."""
     import penstock
     from penstock import host
 
@@ -70,19 +65,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Measure and print; returns the exit code."""
     parser = argparse.ArgumentParser(prog="python -m bench.versus", description=__doc__)
     parser.add_argument("revision", help="of git")
-    parser.add_argument("--rounds", type=int, default=5, help="turns of each tree")
+    parser.add_argument("--rounds", type=int, help="turns of each tree; 5, or 2 of a suite")
+    parser.add_argument("--suite", action="store_true", help="the quick forms of benchmarks")
+    parser.add_argument("--only", help="of these benchmarks: cpu,host")
     parser.add_argument("--one", type=Path, help=argparse.SUPPRESS)
     given = parser.parse_args(arguments)
     if given.one is not None:
-        _use(given.one)
+        _check(given.one)
         sys.stdout.write(json.dumps({"1,000 x 1,000, sql": small(), **large()}))
         return 0
     # Not before: as a script it finds only what its own tree has.
+    from bench.suite import compared
     from bench.trees import HERE, checked_out, in_process
 
+    if given.suite:
+        return compared(given.revision, given.only, given.rounds or 2)
     found: dict[str, list[tuple[float, float]]] = {}
     with checked_out(given.revision) as then:
-        for _ in range(given.rounds):
+        for _ in range(given.rounds or 5):
             old, new = (
                 in_process(__file__, ["", "--one", str(tree)], tree) for tree in (then, HERE)
             )
