@@ -9,13 +9,15 @@ from pyspark.sql import DataFrame, SparkSession
 
 from penstock.errors import MistakenError, QueryError, UsageError
 from penstock.host.join.lookup.source import RelationTable, relation_of
+from penstock.plan.plan import plan as plan_join
 from penstock.plan.query import JoinQuery, other
+from penstock.plan.shown import Fact, form_facts
 from penstock.uses import SPARK, Entrance
 
 from .around import SparkParts, one_join_or_parts, told
 from .batch.choose import Choice
 from .batch.join import BatchPlan
-from .explaining import Fact, devices, forms, show, subject
+from .explaining import devices, show, subject
 from .inputs import identifier
 from .lookup.explain import describe as describe_lookup
 from .lookup.join import LookupArguments, LookupCall
@@ -45,7 +47,7 @@ def describe(plan: BatchPlan, *, extended: bool = False) -> str:
     if known is not None:
         estimate = f"about {known:.3g} pairs in the window, before pruning"
     lines.append(("evaluations", estimate))
-    lines += forms(query)
+    lines += form_facts(plan_join(query))
     lines += devices(request.device)
     if query.aggregation is not None:
         lines.append(("groups", "partial aggregates per lane, merged by key in a second stage"))

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from penstock.errors import PenstockError, QueryError
+from penstock.errors import PenstockError
 from penstock.host.device.registry import open_device
-from penstock.plan.band import BandForm
-from penstock.plan.forms import join_form
-from penstock.plan.query import LEFT, RIGHT, JoinQuery, other
+from penstock.plan.query import JoinQuery
+from penstock.plan.shown import Fact
 from penstock.query.overflow import beyond_spark
 
 from .devices import NOTHING, DeviceChoice
 
 #: Most lines of a topic, so that an explanation is a screen.
 _MOST_LINES = 4
-
-#: A topic and a text; the topic is empty if the text continues the one before.
-Fact = tuple[str, str]
 
 
 def show(facts: Iterable[Fact], *, extended: bool = False) -> str:
@@ -46,25 +42,6 @@ def subject(query: JoinQuery) -> list[Fact]:
         ("time zone", f"{query.time_zone}, spark.sql.session.timeZone at the time of the call"),
         *(("arithmetic", note) for note in beyond_spark(query)),
     ]
-
-
-def forms(query: JoinQuery) -> list[Fact]:
-    """The predicate's form in both directions."""
-    found = []
-    for window in (RIGHT, LEFT):
-        direction = f"{query.names[other(window)]} probes {query.names[window]}"
-        try:
-            form = join_form(query.predicate, window)
-        except QueryError as error:
-            found.append(("form", f"{direction}: none, {error}"))
-            continue
-        if isinstance(form.form, BandForm):
-            tests = len(form.form.tests)
-            text = f"band, {tests} {'test' if tests == 1 else 'tests'}"
-        else:
-            text = f"general, because {form.why_general(query.names)}"
-        found.append(("form", f"{direction}: {text}"))
-    return found
 
 
 def devices(choice: DeviceChoice) -> list[Fact]:

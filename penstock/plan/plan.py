@@ -19,6 +19,7 @@ from .forms import JoinForm, fold_form, join_form
 from .general import GeneralForm
 from .query import LEFT, RIGHT, JoinQuery, other
 from .search import Search, search_of
+from .shown import plan_facts, text_of
 
 
 class Output(Enum):
@@ -83,6 +84,9 @@ class JoinPlan:
     query: JoinQuery
     band: bool = True
     about: str | None = None
+
+    def __str__(self) -> str:
+        return text_of(plan_facts(self))
 
     @cached_property
     def output(self) -> Output:

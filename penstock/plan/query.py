@@ -278,12 +278,15 @@ class JoinQuery:
 
     @cached_property
     def _join_columns(self) -> dict[str, tuple[str, ...]]:
+        return self._by_side(self._join_expressions())
+
+    def _join_expressions(self) -> list[Expr]:
         roots = [self.predicate, *self.also_read, *(side.filter for side in self.sides)]
         roots += [side.time for side in self.sides if side.time is not None]
         if self.aggregation is not None:
             roots += self.aggregation.keys
             roots += [e for a in self.aggregation.aggregates for e in a.inputs]
-        return self._by_side(roots)
+        return roots
 
     def output_columns_of(self, side: str) -> tuple[str, ...]:
         """Base-table columns of this side that the output needs, sorted."""
@@ -291,13 +294,21 @@ class JoinQuery:
 
     @cached_property
     def _output_columns(self) -> dict[str, tuple[str, ...]]:
+        return self._by_side(self._output_expressions())
+
+    def _output_expressions(self) -> list[Expr]:
         roots = [*self.guards, *(e for _, e in self.select)]
         if self.tests_pairs:
             roots.append(self.predicate)
         if self.aggregation is not None:
             roots += self.aggregation.keys
             roots += [a.value for a in self.aggregation.aggregates if a.value is not None]
-        return self._by_side(roots)
+        return roots
+
+    def column_types(self) -> dict[tuple[str, str], Type]:
+        """The type of every (side, name) that the query reads."""
+        leaves = walk(*self._join_expressions(), *self._output_expressions())
+        return {leaf.attr: leaf.type for leaf in leaves if leaf.op is Op.COLUMN}
 
     def _by_side(self, roots: Sequence[Expr]) -> dict[str, tuple[str, ...]]:
         names = {column for root in roots for column in columns(root)}

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from penstock.host.relation import open_relation
+from penstock.plan.plan import plan as plan_join
+from penstock.plan.shown import Fact, form_facts
 
 from ..devices import shared_device
-from ..explaining import Fact, devices, forms, show
+from ..explaining import devices, show
 from .join import LookupCall
 from .versions import OwnSnapshot, PinnedVersion
 
@@ -31,7 +33,7 @@ def describe(call: LookupCall, *, extended: bool = False) -> str:
         lines.append(("path", "scan: rows of a task meet all pages that may hold a match"))
     lines.append(("version", _version(call)))
     lines.append(("tasks", _tasks(call)))
-    lines += forms(query)
+    lines += form_facts(plan_join(query))
     return show([*lines, *devices(call.task.device)], extended=extended)
 
 

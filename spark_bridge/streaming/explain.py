@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from penstock.plan.plan import plan
 from penstock.plan.query import JoinQuery, other
+from penstock.plan.shown import Fact, form_facts, leaving_facts
 from penstock.plan.window import TimeWindow
 
-from ..explaining import Fact, devices, forms, show, subject
+from ..explaining import devices, show, subject
 from ..key_choice import why_not_by_keys
 from .microbatch import PAIRS_PER_SHARD
 from .routing import wanted_cells
@@ -24,7 +26,9 @@ def describe(spec: JoinSpec, shards: int, *, extended: bool = False) -> str:
         Most tasks of a micro-batch's output.
     """
     query = spec.query()
-    facts = [*subject(query), *_disorder(query, spec), *_leaving(query)]
+    facts = [*subject(query), *_disorder(query, spec), *leaving_facts(query)]
+    if query.aggregation is not None and not query.is_rows:
+        facts.append(("leaving", "a group with the micro-batch after which no row can change it"))
     if spec.waiting is not None:
         facts.append(("groups", "of these rows, which wait in files until theirs are complete"))
     facts += [
@@ -35,7 +39,7 @@ def describe(spec: JoinSpec, shards: int, *, extended: bool = False) -> str:
         ),
         *_routing(query, spec),
         ("evaluations", "the micro-batch's rows x the rows in their windows, before pruning"),
-        *forms(query),
+        *form_facts(plan(query)),
         *devices(spec.device),
     ]
     return show(facts, extended=extended)
@@ -76,21 +80,3 @@ def _disorder(query: JoinQuery, spec: JoinSpec) -> Iterator[Fact]:
     for side, name in query.names.items():
         span = f"{spec.disorder[side]:,} {unit}".rstrip()
         yield "late", f"rows of {name} over {span} below the largest time of earlier micro-batches"
-
-
-def _leaving(query: JoinQuery) -> Iterator[Fact]:
-    names = query.names
-    if query.is_rows:
-        yield "leaving", "rows wait until the watermarks of both sides have passed their time"
-    elif query.aggregation is not None:
-        yield "leaving", "a group with the micro-batch after which no row can change it"
-    elif not query.kind.is_existence:
-        yield "leaving", "pairs with the micro-batch of their later row"
-    if query.kind.is_existence or query.kind.unmatched:
-        for side in sorted(query.kind.unmatched or {query.left.side}):
-            what = "rows" if query.kind.is_existence else "rows without a match"
-            yield (
-                "leaving",
-                f"{what} of {names[side]} when the watermark of {names[other(side)]} has passed "
-                "the end of their window",
-            )

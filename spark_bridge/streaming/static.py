@@ -17,7 +17,9 @@ from penstock.host.emit.tables import joined_schema
 from penstock.host.join.lookup.source import RelationTable
 from penstock.host.rows.location import Location
 from penstock.plan.lookup import LookupPlan
+from penstock.plan.plan import plan
 from penstock.plan.query import JoinQuery, Side
+from penstock.plan.shown import form_facts
 from penstock.query.compiler import compile_query
 from penstock.query.options import QueryOptions
 from penstock.uses import Kind
@@ -25,7 +27,7 @@ from penstock.uses import Kind
 from ..compiled import GROUP_IN_SPARK
 from ..conf import Conf
 from ..devices import DeviceChoice
-from ..explaining import devices, forms, show
+from ..explaining import devices, show
 from ..inputs import SideRows
 from ..lookup.build import relation
 from ..lookup.join import LookupArguments, LookupCall
@@ -149,7 +151,7 @@ class StaticJoin(StreamFrame):
             ("relation", f"{self.name} is stored under the checkpoint when the query first"),
             ("", f"starts, and read from there by later starts; its rows are {by}"),
             ("time zone", f"{self.query.time_zone}, spark.sql.session.timeZone of the call"),
-            *forms(self.query),
+            *form_facts(plan(self.query)),
             *devices(self.device),
         ]
         return show(facts, extended=extended)

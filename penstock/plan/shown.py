@@ -1,0 +1,176 @@
+"""Plans as text: the facts that a query and the schemas of its tables decide, without any row.
+
+``str(plan)`` prints them, and the explanations of the command line and of Spark are made of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from ..errors import QueryError
+from ..expr.node import Expr, Op, node, show, transform
+from ..expr.tumbling import as_tumbling
+from .band import BandForm
+from .closing import Grouped, require_closing, time_key
+from .group_query import GroupQuery
+from .query import JoinQuery, Side, other
+from .search import Search
+
+if TYPE_CHECKING:
+    from .plan import JoinPlan
+
+#: A topic and a text; the topic is empty if the text continues the fact before.
+Fact = tuple[str, str]
+
+
+def text_of(facts: Iterable[Fact]) -> str:
+    """One fact per line."""
+    return "\n".join(f"{topic:14} {text}".rstrip() for topic, text in facts)
+
+
+def plan_facts(plan: JoinPlan) -> list[Fact]:
+    """All that is known of a join: its query, the forms of its predicate, its output columns."""
+    query = plan.query
+    facts = [*query_facts(query), *form_facts(plan)]
+    if query.aggregation is None:
+        facts += leaving_facts(query)
+    elif query.aggregation.side is not None:
+        for key, modes in plan.folds.modes.items():
+            aggregates = ", ".join(plan.folds.texts_of(key))
+            facts.append(("folds", f"{aggregates}: {', '.join(sorted(m.value for m in modes))}"))
+    columns = query.select if query.aggregation is None else query.aggregation.select
+    return [*facts, ("output", ", ".join(f"{name}: {value.type}" for name, value in columns))]
+
+
+def query_facts(query: JoinQuery, counts: Mapping[str, str] | None = None) -> list[Fact]:
+    """The sides of a join, its window, predicate and groups; ``counts`` are texts by side."""
+    names, judged = query.names, query.by_event_time
+    types, facts = judged.column_types(), list[Fact]()
+    for topic, side in zip(("left", "right"), judged.sides, strict=True):
+        facts += side_facts(topic, side, names, (counts or {}).get(side.side, ""))
+        read = (f"{name} {types[side.side, name]}" for name in judged.columns_of(side.side))
+        facts.append(("  reads", ", ".join(read) or "no column"))
+    facts += [("join", query.kind.value.lower()), ("window", str(query.sessions or query.window))]
+    if query.time_zone is not None:
+        facts.append(("time zone", query.time_zone))
+    facts.append(("predicate", show(query.predicate, names)))
+    return facts if query.aggregation is None else [*facts, *group_facts(query, names)]
+
+
+def side_facts(topic: str, side: Side, names: Mapping[str, str], count: str = "") -> list[Fact]:
+    """The table of a side, its time and filter."""
+    table = f" (table {side.table})" if side.table != side.alias else ""
+    times = [] if side.time is None else [("  time", show(side.time, names))]
+    return [(topic, f"{side.alias}{table}{count}"), *times, ("  filter", show(side.filter, names))]
+
+
+def form_facts(plan: JoinPlan) -> list[Fact]:
+    """The form of the predicate in each direction in which devices may evaluate it."""
+    facts: list[Fact] = []
+    for window in [other(plan.probing)] if plan.probing else ["r", "l"]:
+        names = plan.query.names
+        direction = f"{names[other(window)]} probes {names[window]}"
+        try:
+            evaluation = plan.pairs(window)
+        except QueryError as error:
+            facts.append(("form", f"{direction}: none, {error}"))
+            continue
+        form = evaluation.form
+        if isinstance(form.form, BandForm):
+            tests = len(form.form.tests)
+            text = f"band, {tests} {'test' if tests == 1 else 'tests'}"
+        else:
+            text = f"general, because {form.why_general(names)}"
+        facts += [("form", f"{direction}: {text}"), *search_facts(evaluation.search, names)]
+    return facts
+
+
+def search_facts(search: Search, names: Mapping[str, str]) -> list[Fact]:
+    """The keys by which a window is searched, and why other conjuncts give none."""
+    facts: list[Fact] = []
+    for key in search.keys:
+        relation = "follows from" if key.is_implied else "is"
+        text = f"{show(key.test.key, names)}, {relation} {show(key.conjunct, names)}"
+        facts.append(("searched by", text))
+    if not facts:
+        facts.append(("searched by", "no key: every pair in the window is tested"))
+    refusals = search.refused_as(names)
+    return facts + [("  not by", f"{show(fact, names)}: {reason}") for fact, reason in refusals]
+
+
+def leaving_facts(query: JoinQuery) -> list[Fact]:
+    """When the rows of a join of streams leave it, but for groups."""
+    names, facts = query.names, list[Fact]()
+    if query.is_rows:
+        facts.append(("leaving", "rows wait until the watermarks of both sides pass their time"))
+    elif query.aggregation is None and not query.kind.is_existence:
+        facts.append(("leaving", "pairs with their later row"))
+    once = {query.left.side} if query.kind.is_existence else query.kind.unmatched
+    for side in sorted(once):
+        rows = "rows" if query.kind.is_existence else "rows without a match"
+        text = f"{rows} of {names[side]} when the watermark of {names[other(side)]} has passed"
+        facts.append(("leaving", f"{text} the end of their window"))
+    return facts
+
+
+def group_facts(query: Grouped, names: Mapping[str, str]) -> list[Fact]:
+    """The keys of groups, who folds them, and when those of a stream leave.
+
+    Parameters
+    ----------
+    names : mapping of side to str
+        Aliases; of a look-up those of both sides.
+    """
+    aggregation = query.aggregation
+    assert aggregation is not None
+    keys = [_key_text(_over_tables(query, key), names) for key in aggregation.keys]
+    session = aggregation.session
+    if session is not None:
+        gap = f"{session.gap} {aggregation.keys[session.key].type.unit}".rstrip()
+        keys[session.key] = f"sessions of {keys[session.key]} with gaps of {gap} at most"
+    by = f"by {', '.join(keys)}" if keys else "one"
+    how = "the pairs are grouped on the host"
+    if isinstance(query, GroupQuery):
+        rows = "each row" if query.lookup is None else "each pair that the look-up gives"
+        how = f"{rows} is folded into its group"
+    elif aggregation.side is not None:
+        how = f"each row of {names[aggregation.side]} is folded over its matches on the device"
+    return [("groups", f"{by}; {how}"), *_closing_facts(query, keys)]
+
+
+def _closing_facts(query: Grouped, keys: list[str]) -> list[Fact]:
+    try:
+        require_closing(query)
+    except QueryError as error:
+        return [("  in a stream", f"refused: {error}")]
+    assert query.aggregation is not None
+    if query.aggregation.session is not None:
+        rule = "leave when no later row can lie within the gap after their last one"
+        return [("  in a stream", rule)]
+    key = time_key(query)
+    row = "row" if isinstance(query, GroupQuery) else "pair"
+    rule = f"leave when no later {row} can have their {keys[key.index]}" if key else None
+    return [] if rule is None else [("  in a stream", rule)]
+
+
+def _over_tables(query: Grouped, expr: Expr) -> Expr:
+    """An expression over the tables that the query names, not over a look-up's output."""
+    if not isinstance(query, GroupQuery) or query.lookup is None:
+        return expr
+    select = dict(query.lookup.select)
+
+    def rule(current: Expr, args: tuple[Expr, ...]) -> Expr:
+        if current.op is Op.COLUMN:
+            return select[current.attr[1]]
+        return node(current.op, args, current.type, current.attr)
+
+    return transform(expr, rule)
+
+
+def _key_text(key: Expr, names: Mapping[str, str]) -> str:
+    window = as_tumbling(key)
+    if window is None:
+        return show(key, names)
+    unit = f" {window.size.type.unit}" if window.size.type.unit else ""
+    return f"window({show(window.time, names)}, {show(window.size, names)}{unit})"

@@ -1,0 +1,55 @@
+"""``str(plan)``: a plan says from a query's text and its tables' schemas alone how it is run."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from penstock.plan.plan import plan
+from penstock.query import compile_query
+
+ROWS = pa.schema([("k", pa.string()), ("t", pa.timestamp("us")), ("x", pa.float64())])
+WINDOW = "b.t BETWEEN a.t AND a.t + INTERVAL 5 SECONDS"
+
+
+@pytest.mark.parametrize(
+    ("text", "facts"),
+    [
+        (
+            f"SELECT a.k, b.x FROM a JOIN b ON a.k = b.k AND abs(a.x - b.x) < 0.5 AND {WINDOW}",
+            [
+                "  reads k string, t timestamp_ntz[us], x float64",
+                "window 0 <= right.time - left.time <= 5000000 us",
+                "searched by b.k, is a.k = b.k",
+                "searched by b.x, follows from abs(a.x - b.x) < 0.5",
+                "leaving pairs with their later row",
+                "output k: string, x: float64",
+            ],
+        ),
+        (
+            f"SELECT a.k FROM a LEFT ANTI JOIN b ON a.x * b.x > 3 AND {WINDOW}",
+            [
+                "join left anti",
+                "form a probes b: general, because",
+                "searched by no key: every pair in the window is tested",
+                "leaving rows of a when the watermark of b has passed the end of their window",
+            ],
+        ),
+        (
+            f"SELECT a.t, max(b.x) AS m FROM a JOIN b ON a.k = b.k AND {WINDOW} GROUP BY a.t",
+            [
+                "groups by a.t; each row of a is folded over its matches on the device",
+                "  in a stream leave when no later pair can have their a.t",
+                "form a probes b: band, 1 test",
+                "folds MAX(b.x): max",
+            ],
+        ),
+    ],
+)
+def test_a_plan_tells_how_it_is_run(text: str, facts: list[str]) -> None:
+    query = compile_query(text, {"a": ROWS, "b": ROWS}, time={"a": "t", "b": "t"})
+    lines = [
+        " ".join((line[:14].rstrip(), line[14:].strip())) for line in str(plan(query)).split("\n")
+    ]
+    for fact in facts:
+        assert any(line.startswith(fact) for line in lines), lines
