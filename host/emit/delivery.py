@@ -26,11 +26,11 @@ from ..windows.preserved import ClosedRows, Preserved
 from ..windows.probe import Watermarks, WindowStep
 from ..windows.run import Snapshot
 from .making import Making
-from .output import OutputRows, joined
+from .output import RowsByArrival, joined
 from .restore import BATCH_ROWS, Restorer
 
 #: Gives further rows of a batch, once it and all batches before it have been evaluated.
-AfterBatch = Callable[[], Iterable[OutputRows]]
+AfterBatch = Callable[[], Iterable[RowsByArrival]]
 
 #: Arrival numbers of rows whose order is free.
 NO_NUMBERS = np.zeros(0, np.int64)
@@ -99,7 +99,7 @@ class RowDelivery(Delivery):
     def schema(self) -> pa.Schema:
         return self.restorer.schema
 
-    def alone(self, arrival: Arrival, tuples: np.ndarray | None = None) -> list[OutputRows]:
+    def alone(self, arrival: Arrival, tuples: np.ndarray | None = None) -> list[RowsByArrival]:
         """Make output rows of tuples, all by default, that leave without a match."""
         if tuples is None:
             tuples = np.arange(len(arrival.ids))
@@ -108,7 +108,7 @@ class RowDelivery(Delivery):
             indices = tuples[at : at + BATCH_ROWS]
             nobody = Nobody(self._schemas[other(side)], len(indices))
             batch = self.restorer.restore({side: arrival.picked(indices), other(side): nobody})
-            rows.append(OutputRows(batch, arrival.ids[indices], arrival.ids[indices]))
+            rows.append(RowsByArrival(batch, arrival.ids[indices], arrival.ids[indices]))
         return rows
 
     @staticmethod
@@ -150,7 +150,7 @@ class PairDelivery(RowDelivery):
             if len(pairs)
         ]
 
-    def _matches(self, stream: Arrival, window: Snapshot, pairs: Pairs) -> OutputRows:
+    def _matches(self, stream: Arrival, window: Snapshot, pairs: Pairs) -> RowsByArrival:
         """Make output rows of pairs, with their arrival numbers."""
         batch = self.restorer.restore(self.picked(stream, window, pairs))
         if pairs.tuples is None:
@@ -159,7 +159,7 @@ class PairDelivery(RowDelivery):
             stream_ids = take_values(stream.ids[pairs.tuples], pairs.i)
         window_ids = take_values(window.ids, pairs.positions - window.first)
         ids = stream_ids, window_ids
-        return OutputRows(batch, np.maximum(*ids), np.minimum(*ids))
+        return RowsByArrival(batch, np.maximum(*ids), np.minimum(*ids))
 
     def note(self, chunk: Chunk) -> None:
         probe = chunk.order.bound.probe
@@ -170,7 +170,7 @@ class PairDelivery(RowDelivery):
                 positions = pairs.positions - probe.window.first
                 self._preserved[probe.window_side].matched(probe.window.ids[positions])
 
-    def _close(self, alone: list[Arrival], closed: Mapping[str, ClosedRows]) -> list[OutputRows]:
+    def _close(self, alone: list[Arrival], closed: Mapping[str, ClosedRows]) -> list[RowsByArrival]:
         """Make rows of tuples without a match, by the time when they closed, then by arrival."""
         rows = [one for a in alone for one in self.alone(a)]
         parts, moments = [], []
@@ -219,7 +219,9 @@ class ExistenceDelivery(RowDelivery):
         for pairs in chunk.pairs:  # of devices without the mode EXISTS
             has_match[pairs.stream] = True
 
-    def _close(self, batch: int, probing: Arrival | None, alone: list[Arrival]) -> list[OutputRows]:
+    def _close(
+        self, batch: int, probing: Arrival | None, alone: list[Arrival]
+    ) -> list[RowsByArrival]:
         has_match = self._has_match.pop(batch)
         rows = [one for arrival in alone for one in self.alone(arrival)]
         if probing is not None:

@@ -26,12 +26,12 @@ from ..windows.probe import Watermarks, WindowStep
 from ..windows.run import Snapshot
 from .delivery import AfterBatch, Delivery
 from .groups.closing import GroupClosing, Limit, below
-from .groups.folded import FoldedRows, grouped, picked, side_values
+from .groups.folded import RowFolds, grouped, picked, side_values
 from .groups.groups import RowGroups
 from .groups.probed import ProbedRows
 from .groups.select import GroupSelect
 from .making import Making
-from .output import OutputRows
+from .output import RowsByArrival
 
 
 class _Probing:
@@ -136,7 +136,7 @@ class FoldDelivery(Delivery):
 
     def _close(
         self, batch: int, probing: Arrival | None, window: Snapshot | None, limit: Limit
-    ) -> list[OutputRows]:
+    ) -> list[RowsByArrival]:
         folds = self._probing.pop(batch).folds()
         new = []
         if probing is not None and window is not None:
@@ -180,7 +180,7 @@ class FoldDelivery(Delivery):
         count, columns = len(arrival.ids), arrival.rows.columns
         # Each row also stands in for the other side, whose columns no key reads.
         rows = arrival.picked(np.arange(count))
-        folded = FoldedRows(
+        folded = RowFolds(
             self.select.keys.restore({LEFT: rows, RIGHT: rows}),
             count,
             side_values(self.select.aggregation, columns, count),
@@ -224,7 +224,7 @@ class FoldDelivery(Delivery):
                 self._open[-1] = ProbedRows.concat([self._open[-1], last])
         return leaving
 
-    def _output(self, leaving: Sequence[ProbedRows]) -> list[OutputRows]:
+    def _output(self, leaving: Sequence[ProbedRows]) -> list[RowsByArrival]:
         """Make rows of complete groups, by the time and arrival of their first row."""
         if not leaving:
             return []
@@ -240,9 +240,9 @@ class FoldDelivery(Delivery):
 
         batch = grouped(self.select, self._plan, probed.folded, groups, best)
         none = np.zeros(batch.num_rows, np.int64)
-        return [OutputRows(batch, none, none)] if batch.num_rows else []
+        return [RowsByArrival(batch, none, none)] if batch.num_rows else []
 
-    def _check_unique(self, groups: RowGroups, folded: FoldedRows) -> None:
+    def _check_unique(self, groups: RowGroups, folded: RowFolds) -> None:
         """Refuse two rows with equal keys, if they are seen together.
 
         Raises

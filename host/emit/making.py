@@ -8,7 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
 from ..execute.promptness import only_computes
-from .output import OutputRows
+from .output import RowsByArrival
 
 #: Most threads that make rows: copying needs memory, and fewer threads than finding pairs does.
 MOST_THREADS = 16
@@ -29,12 +29,12 @@ class Making:
     """
 
     count: int
-    make: Callable[[], OutputRows]
+    make: Callable[[], RowsByArrival]
 
 
 def make_rows(
     makings: Iterable[Making], lanes: int, last_makings: Callable[[], Iterable[Making]] = tuple
-) -> Generator[OutputRows, None, None]:
+) -> Generator[RowsByArrival, None, None]:
     """Make rows in as many threads as there are lanes; give them in order.
 
     While rows are made, the next makings are fetched: at most one batch per thread is ahead of the
@@ -47,7 +47,7 @@ def make_rows(
         thread, which would otherwise wait for them.
     """
     threads = min(lanes, MOST_THREADS)
-    waiting: deque[Future[OutputRows]] = deque()
+    waiting: deque[Future[RowsByArrival]] = deque()
     with ThreadPoolExecutor(threads, "penstock-rows", only_computes) as pool:
         try:
             for making, is_last in _last_known(makings, last_makings):

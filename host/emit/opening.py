@@ -17,7 +17,7 @@ from .folding import FoldDelivery
 from .groups.closing import GroupClosing, Limit
 from .groups.pairs import PairGroups
 from .making import Making
-from .output import OutputRows
+from .output import RowsByArrival
 from .testing import with_tester
 
 
@@ -66,10 +66,10 @@ class GroupDelivery(Delivery):
         for table in self._partials.pop(chunk):
             self._groups.add(table)
 
-    def _close(self, limit: Limit) -> list[OutputRows]:
+    def _close(self, limit: Limit) -> list[RowsByArrival]:
         batch = self._groups.leave(self._key, limit)
         none = np.zeros(batch.num_rows, np.int64)
-        return [OutputRows(batch, none, none)] if batch.num_rows else []
+        return [RowsByArrival(batch, none, none)] if batch.num_rows else []
 
 
 def open_delivery(plan: JoinPlan, schemas: Mapping[str, pa.Schema]) -> Delivery:

@@ -18,7 +18,7 @@ FADING = 0.9
 
 
 @dataclass(frozen=True)
-class OutputRows:
+class RowsByArrival:
     """Output rows, with the arrival numbers by which they are ordered.
 
     ``later`` and ``earlier`` are int64 of shape (rows,).
@@ -28,9 +28,11 @@ class OutputRows:
     later: np.ndarray
     earlier: np.ndarray
 
-    def take(self, order: np.ndarray) -> OutputRows:
+    def take(self, order: np.ndarray) -> RowsByArrival:
         """Return some of the rows, by index."""
-        return OutputRows(self.batch.take(pa.array(order)), self.later[order], self.earlier[order])
+        return RowsByArrival(
+            self.batch.take(pa.array(order)), self.later[order], self.earlier[order]
+        )
 
 
 def by_arrival(later: np.ndarray, earlier: np.ndarray) -> np.ndarray:
@@ -43,9 +45,9 @@ def by_arrival(later: np.ndarray, earlier: np.ndarray) -> np.ndarray:
     return np.lexsort((earlier, later))
 
 
-def joined(parts: Sequence[OutputRows]) -> OutputRows:
+def joined(parts: Sequence[RowsByArrival]) -> RowsByArrival:
     """Join one or more parts into one."""
-    return OutputRows(
+    return RowsByArrival(
         pa.concat_batches([p.batch for p in parts]),
         np.concatenate([p.later for p in parts]),
         np.concatenate([p.earlier for p in parts]),
@@ -55,9 +57,9 @@ def joined(parts: Sequence[OutputRows]) -> OutputRows:
 @dataclass
 class _Batch:
     left: int
-    closing: Callable[[], Iterable[OutputRows]] | None
+    closing: Callable[[], Iterable[RowsByArrival]] | None
     tuples: int
-    rows: list[OutputRows] = field(default_factory=list)
+    rows: list[RowsByArrival] = field(default_factory=list)
 
 
 class Gatherer:
@@ -92,9 +94,9 @@ class Gatherer:
         self,
         number: int,
         orders: int,
-        closing: Callable[[], Iterable[OutputRows]] | None = None,
+        closing: Callable[[], Iterable[RowsByArrival]] | None = None,
         tuples: int = 0,
-    ) -> list[OutputRows]:
+    ) -> list[RowsByArrival]:
         """Begin a batch of some orders and tuples; return the rows that can leave.
 
         Numbers of batches ascend. ``closing`` gives rows that follow the batch's own, once all
@@ -107,7 +109,7 @@ class Gatherer:
         """Add further orders to an incomplete batch."""
         self._open[number].left += orders
 
-    def add(self, number: int, rows: list[OutputRows]) -> list[OutputRows]:
+    def add(self, number: int, rows: list[RowsByArrival]) -> list[RowsByArrival]:
         """Add the rows of one order; return the rows that can leave."""
         batch = self._open[number]
         batch.left -= 1
@@ -117,8 +119,8 @@ class Gatherer:
         self.nbytes += sum(map(_size, rows))
         return self._complete()
 
-    def _complete(self) -> list[OutputRows]:
-        complete: list[OutputRows] = []
+    def _complete(self) -> list[RowsByArrival]:
+        complete: list[RowsByArrival] = []
         is_first = True  # whether all batches before are complete
         for number in list(self._open):
             batch = self._open[number]
@@ -145,6 +147,6 @@ class Gatherer:
         return complete
 
 
-def _size(rows: OutputRows) -> int:
+def _size(rows: RowsByArrival) -> int:
     """Return the bytes needed while a batch is sorted: its rows are copied twice."""
     return 2 * (rows.batch.nbytes + rows.later.nbytes + rows.earlier.nbytes)

@@ -22,7 +22,7 @@ from .delivery import NO_NUMBERS, AfterBatch, Delivery, ExistenceDelivery, RowDe
 from .folding import FoldDelivery
 from .groups.pairs import PairGroups
 from .making import Making
-from .output import OutputRows, by_arrival
+from .output import RowsByArrival, by_arrival
 from .restore import BATCH_ROWS
 from .testing import with_tester
 
@@ -91,9 +91,9 @@ class TablePairs(RowDelivery):
             some = pairs.pick(slice(at, at + self.output_rows))
             yield Making(len(some), partial(self._matches, stream, window, some))
 
-    def _matches(self, stream: Arrival, window: Snapshot, pairs: Pairs) -> OutputRows:
+    def _matches(self, stream: Arrival, window: Snapshot, pairs: Pairs) -> RowsByArrival:
         batch = self.restorer.restore(self.picked(stream, window, pairs))
-        return OutputRows(batch, NO_NUMBERS, NO_NUMBERS)
+        return RowsByArrival(batch, NO_NUMBERS, NO_NUMBERS)
 
     def noted(self, side: str, pairs: Pairs) -> None:
         """Note that both tuples of each pair are matched; ``side`` is the stream tuples'."""
@@ -102,7 +102,7 @@ class TablePairs(RowDelivery):
         if other(side) in self.matched:
             self.matched[other(side)][pairs.positions] = True
 
-    def _close(self, timeless: Sequence[Arrival]) -> Iterator[OutputRows]:
+    def _close(self, timeless: Sequence[Arrival]) -> Iterator[RowsByArrival]:
         for arrival in timeless:
             if arrival.side in self._preserved:
                 yield from self.alone(arrival)
@@ -158,7 +158,7 @@ class OrderedPairs(TablePairs):
         order = by_arrival(np.concatenate(later), np.concatenate(earlier))
         return order, {LEFT: np.concatenate(left), RIGHT: np.concatenate(right)}
 
-    def _close(self, timeless: Sequence[Arrival]) -> Iterator[OutputRows]:
+    def _close(self, timeless: Sequence[Arrival]) -> Iterator[RowsByArrival]:
         return iter(())
 
     def _add_alone(self, arrival: Arrival, tuples: np.ndarray) -> None:
@@ -169,7 +169,7 @@ class OrderedPairs(TablePairs):
         rows = {side: _narrow(arrival.at(tuples), arrival.base), other(side): none}
         self._waiting_rows.append((ids, ids, rows[LEFT], rows[RIGHT]))
 
-    def _in_order(self, rows: Mapping[str, np.ndarray], order: np.ndarray) -> OutputRows:
+    def _in_order(self, rows: Mapping[str, np.ndarray], order: np.ndarray) -> RowsByArrival:
         picked: dict[str, Picked | Nobody] = {}
         for side, base_rows in rows.items():
             if side in self._bases:
@@ -177,7 +177,7 @@ class OrderedPairs(TablePairs):
                 picked[side] = Picked(self._bases[side], base_rows[order], lacks=lacks)
             else:
                 picked[side] = Nobody(self._schemas[side], len(order))
-        return OutputRows(self.restorer.restore(picked), NO_NUMBERS, NO_NUMBERS)
+        return RowsByArrival(self.restorer.restore(picked), NO_NUMBERS, NO_NUMBERS)
 
 
 class TableGroups(Delivery):
@@ -204,7 +204,7 @@ class TableGroups(Delivery):
         self._add(one.make() for one in self._pairs.rows(chunk))
         return []
 
-    def _add(self, pairs: Iterable[OutputRows]) -> None:
+    def _add(self, pairs: Iterable[RowsByArrival]) -> None:
         for rows in pairs:
             self._groups.add(self._groups.partial(rows.batch))
 
@@ -212,9 +212,9 @@ class TableGroups(Delivery):
         self._add(one.make() for one in self._pairs.last_rows())
         return []
 
-    def _close(self, last: AfterBatch) -> list[OutputRows]:
+    def _close(self, last: AfterBatch) -> list[RowsByArrival]:
         self._add(last())
-        return [OutputRows(self._groups.finish(), NO_NUMBERS, NO_NUMBERS)]
+        return [RowsByArrival(self._groups.finish(), NO_NUMBERS, NO_NUMBERS)]
 
     def note(self, chunk: Chunk) -> None:
         pass

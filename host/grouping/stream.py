@@ -16,7 +16,7 @@ from penstock.plan.query import LEFT
 from penstock.untaken import warn_untaken
 
 from ..emit.groups.closing import Limit
-from ..emit.output import OutputRows
+from ..emit.output import RowsByArrival
 from ..execute import promptness
 from ..execute.batcher import Batcher
 from ..execute.budget import LOOK_S, SPARE, Budget
@@ -219,7 +219,7 @@ class GroupStream(StreamCalls):
             self.trace.add("groups", "release", began, time.monotonic(), rows=rows)
             self._rows_out += rows
             numbers = np.full(rows, min(self._since + 1, self._changes), np.int64)
-            self._outlet.collect(OutputRows(batch, numbers, np.full(rows, -1, np.int64)))
+            self._outlet.collect(RowsByArrival(batch, numbers, np.full(rows, -1, np.int64)))
         self._since = self._changes
 
     def _limit_now(self) -> Limit:

@@ -16,7 +16,7 @@ from penstock.plan.plan import JoinPlan
 
 from ..device.base import Device
 from ..emit.delivery import Delivery
-from ..emit.output import Gatherer, OutputRows
+from ..emit.output import Gatherer, RowsByArrival
 from ..execute.budget import RESULTS
 from ..execute.chunk import Chunk
 from ..execute.executor import Executor
@@ -71,7 +71,7 @@ class Session:
         delivery: Delivery,
         devices: Sequence[Device],
         stats: Stats,
-        on_rows: Callable[[OutputRows], None],
+        on_rows: Callable[[RowsByArrival], None],
         on_progress: Callable[[], None],
         running: Running,
         trace: Trace,
@@ -281,7 +281,7 @@ class Session:
             self._let_out(self._gatherer.add(chunk.order.batch, rows))
             self.moved()
 
-    def _let_out(self, rows: Sequence[OutputRows]) -> None:
+    def _let_out(self, rows: Sequence[RowsByArrival]) -> None:
         for part in rows:
             self.stats.rows += part.batch.num_rows
             self._room.noted(part.batch.num_rows, part.batch.nbytes)

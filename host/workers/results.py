@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from ..emit.output import OutputRows
+from ..emit.output import RowsByArrival
 from ..join.stream.outlet import Outlet
 from .output_order import in_order
 
@@ -132,7 +132,7 @@ class Gathering:
     def _give(self, number: int, batch: pa.RecordBatch) -> None:
         rows = batch.num_rows
         changes = np.full(rows, self._changes.get(number, 0), np.int64)
-        self._outlet.collect(OutputRows(batch, changes, np.full(rows, -1, np.int64)))
+        self._outlet.collect(RowsByArrival(batch, changes, np.full(rows, -1, np.int64)))
 
 
 def table_of(batches: Sequence[pa.RecordBatch], schema: pa.Schema, ordered: bool) -> pa.Table:

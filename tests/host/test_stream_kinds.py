@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.host.device.base import Device
-from penstock.host.emit.output import Gatherer, OutputRows
+from penstock.host.emit.output import Gatherer, RowsByArrival
 from penstock.host.execute.running import Running
 from penstock.host.join.session import Session
 from penstock.host.join.stream import Flow, JoinStream
@@ -152,7 +152,7 @@ def test_a_push_returns_when_its_rows_can_be_polled(
     complete, drained = threading.Event(), threading.Event()
     add, drain = Gatherer.add, Session.drain
 
-    def adding(gatherer: Gatherer, number: int, made: list[OutputRows]) -> list[OutputRows]:
+    def adding(gatherer: Gatherer, number: int, made: list[RowsByArrival]) -> list[RowsByArrival]:
         leaving = add(gatherer, number, made)
         complete.set()
         drained.wait(0.2)  # it must not come while the rows are held back here

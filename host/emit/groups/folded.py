@@ -24,7 +24,7 @@ Best = Callable[[int, np.ndarray, np.ndarray], pa.Array]
 
 
 @dataclass(frozen=True)
-class FoldedRows:
+class RowFolds:
     """Rows of the group's side, each with a match, in order of appearance.
 
     Parameters
@@ -61,7 +61,7 @@ def picked(folds: Folds, rows: np.ndarray) -> Folds:
 
 
 def grouped(
-    select: GroupSelect, plan: FoldPlan, folded: FoldedRows, groups: RowGroups, best: Best
+    select: GroupSelect, plan: FoldPlan, folded: RowFolds, groups: RowGroups, best: Best
 ) -> pa.RecordBatch:
     """Make output rows of the groups.
 

@@ -16,7 +16,7 @@ from penstock.types import Type
 from ...device.base import Folds
 from ...rows.columns import to_arrow
 from .floats import ordered, plain_keys
-from .folded import FoldedRows
+from .folded import RowFolds
 from .partial import PartialGroups
 from .pieces import NearestColumns, PartialColumn, by_type
 from .values import product
@@ -49,7 +49,7 @@ class FoldGroups(PartialGroups):
     """
 
     def partial(
-        self, folded: FoldedRows, plan: FoldPlan, places: RowPlaces, best: BestPairs
+        self, folded: RowFolds, plan: FoldPlan, places: RowPlaces, best: BestPairs
     ) -> pa.Table:
         """Make partial aggregates of rows, for :meth:`add`.
 
@@ -79,7 +79,7 @@ class FoldGroups(PartialGroups):
             columns |= self._best(one, folded, plan, places, best)
         return self._merged(pa.table(columns).select(self.schema.names))
 
-    def _terms(self, part: PartialColumn, folded: FoldedRows, plan: FoldPlan) -> pa.Array:
+    def _terms(self, part: PartialColumn, folded: RowFolds, plan: FoldPlan) -> pa.Array:
         k = self._aggregate_of(part)
         need, one = plan.needs[k], self.aggregation.aggregates[k]
         side_value = folded.side_values.get(k)
@@ -101,7 +101,7 @@ class FoldGroups(PartialGroups):
     def _best(
         self,
         one: NearestColumns,
-        folded: FoldedRows,
+        folded: RowFolds,
         plan: FoldPlan,
         places: RowPlaces,
         best: BestPairs,

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from ...device.base import Folds
 from ...rows.sides import concat, take
-from .folded import FoldedRows, picked
+from .folded import RowFolds, picked
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class ProbedRows:
         Time key of each row's group; the event times if each row is a group.
     """
 
-    folded: FoldedRows
+    folded: RowFolds
     values: Mapping[int, pa.Array]
     times: np.ndarray
     ids: np.ndarray
@@ -48,7 +48,7 @@ class ProbedRows:
     def pick(self, rows: np.ndarray) -> ProbedRows:
         """Return some of the rows, by index."""
         index = pa.array(rows)
-        folded = FoldedRows(
+        folded = RowFolds(
             self.folded.keys.take(index),
             len(rows),
             {k: take(v, rows) for k, v in self.folded.side_values.items()},
@@ -63,7 +63,7 @@ class ProbedRows:
         first = parts[0]
         if len(parts) == 1:
             return first
-        folded = FoldedRows(
+        folded = RowFolds(
             pa.concat_batches([p.folded.keys for p in parts]),
             sum(p.folded.rows for p in parts),
             {k: concat([p.folded.side_values[k] for p in parts]) for k in first.folded.side_values},

@@ -16,7 +16,7 @@ from ...emit.groups.folds import FoldGroups, NearestPairs, RowPlaces
 from ...emit.groups.pairs import PairGroups
 from ...emit.groups.partial import PartialGroups
 from ...emit.groups.probed import ProbedRows
-from ...emit.output import OutputRows
+from ...emit.output import RowsByArrival
 from ..table.table_join import TableJoin
 from .held import HeldSide
 from .join import PartJoin, PartPairs
@@ -94,7 +94,7 @@ class _PartFolds(FoldDelivery):
         super().__init__(join.plan, join.tables.schemas, bounded=True)
         self._parts, self._join = parts, join
 
-    def _output(self, leaving: Sequence[ProbedRows]) -> list[OutputRows]:
+    def _output(self, leaving: Sequence[ProbedRows]) -> list[RowsByArrival]:
         for found in leaving:
             self._parts.folded(found, self._join)
         return []

@@ -19,7 +19,7 @@ from penstock.plan.query import JoinKind, JoinQuery, other
 from ...device.base import Device, device_list
 from ...emit.delivery import ExistenceDelivery
 from ...emit.making import Making
-from ...emit.output import OutputRows
+from ...emit.output import RowsByArrival
 from ...emit.tables import TablePairs
 from ...execute.pairs import Pairs
 from ...execute.stats import Stats
@@ -106,7 +106,7 @@ class PartJoin(ABC):
     def finish(self) -> Iterator[pa.RecordBatch]:
         """Give the output that is known once all parts were added."""
 
-    def _given(self, rows: Iterable[OutputRows]) -> Iterator[pa.RecordBatch]:
+    def _given(self, rows: Iterable[RowsByArrival]) -> Iterator[pa.RecordBatch]:
         for one in rows:
             self.stats.rows += one.batch.num_rows
             for at in range(0, one.batch.num_rows, self.output_rows):
@@ -144,7 +144,7 @@ class PartPairs(TablePairs):
             pairs = pairs.pick(self._held.owned[self._reach][own])
         return super().pairs(stream, window, pairs)
 
-    def _close(self, timeless: Sequence[Arrival]) -> Iterator[OutputRows]:
+    def _close(self, timeless: Sequence[Arrival]) -> Iterator[RowsByArrival]:
         side = self._held.side
         if side in self.matched:
             self.met = self._preserved[side].at(np.flatnonzero(self.matched[side]))
@@ -175,7 +175,9 @@ class _PartFlags(ExistenceDelivery):
         super().__init__(join.plan, join.tables.schemas)
         self.matched = np.zeros(0, np.int64)
 
-    def _close(self, batch: int, probing: Arrival | None, alone: list[Arrival]) -> list[OutputRows]:
+    def _close(
+        self, batch: int, probing: Arrival | None, alone: list[Arrival]
+    ) -> list[RowsByArrival]:
         found = self._has_match.pop(batch)
         if probing is not None:
             self.matched = probing.at(np.flatnonzero(found))

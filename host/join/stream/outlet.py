@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from penstock.errors import memory_explained
 
-from ...emit.output import OutputRows
+from ...emit.output import RowsByArrival
 from ...execute.budget import RESULTS, Budget
 from ...metrics import Latency
 from ...rows.batch_bytes import byte_counter
@@ -42,7 +42,7 @@ class Outlet:
         """Number of rows that can be polled."""
         return self._results.left.rows
 
-    def collect(self, rows: OutputRows) -> None:
+    def collect(self, rows: RowsByArrival) -> None:
         """Add rows that leave the join."""
         pairs = rows.later[rows.later != rows.earlier]  # others waited for their window
         self.latency.left(pairs, time.monotonic())

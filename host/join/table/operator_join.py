@@ -20,7 +20,7 @@ from ...device.cut import TASK_EVALUATIONS
 from ...device.window_join import Arrivals
 from ...emit.delivery import Delivery
 from ...emit.making import Making
-from ...emit.output import OutputRows
+from ...emit.output import RowsByArrival
 from ...emit.tables import TablePairs
 from ...execute.pairs import Pairs
 from ...execute.room import MOST
@@ -71,7 +71,7 @@ class OperatorJoin(TableJoin):
     def lane_reports(self) -> tuple[LaneReport, ...]:
         return self.device.lane_reports()
 
-    def run(self, delivery: Delivery) -> Iterator[OutputRows]:
+    def run(self, delivery: Delivery) -> Iterator[RowsByArrival]:
         assert isinstance(delivery, TablePairs)
         at_end = delivery.begin(0, self.step_without_probes(), EVERYTHING)
         yield from self._rows(self._makings_of_pairs(delivery), delivery)

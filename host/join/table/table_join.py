@@ -20,7 +20,7 @@ from penstock.plan.window import FOREVER
 from ...device.base import Device, device_list
 from ...emit.delivery import Delivery
 from ...emit.making import Making, make_rows
-from ...emit.output import OutputRows
+from ...emit.output import RowsByArrival
 from ...emit.tables import table_delivery
 from ...execute.chunk import Chunk
 from ...execute.executor import lane_names
@@ -209,7 +209,7 @@ class TableJoin:
         """Open the delivery for one run."""
         return table_delivery(self.plan, self.tables.schemas, numbered=self.running.ordered)
 
-    def run(self, delivery: Delivery) -> Iterator[OutputRows]:
+    def run(self, delivery: Delivery) -> Iterator[RowsByArrival]:
         """Run the join's one step; give the rows of a delivery."""
         with self._prepared() as prepared:
             step = self._step(prepared)
@@ -218,7 +218,7 @@ class TableJoin:
         if at_end is not None:
             yield from at_end()
 
-    def _rows(self, makings: Generator[Making], delivery: Delivery) -> Iterator[OutputRows]:
+    def _rows(self, makings: Generator[Making], delivery: Delivery) -> Iterator[RowsByArrival]:
         """Make rows while devices find the next pairs, then the last rows of a delivery."""
         lanes = sum(device.lanes for device in self.devices)
         with closing(makings), closing(make_rows(makings, lanes, delivery.last_rows)) as rows:

@@ -12,27 +12,27 @@ import pyarrow as pa
 import pytest
 
 from penstock.host.emit.making import LEAST_ROWS, MOST_THREADS, Making, make_rows
-from penstock.host.emit.output import OutputRows
+from penstock.host.emit.output import RowsByArrival
 
 NONE = np.zeros(0, np.int64)
 
 
-def rows(number: int) -> OutputRows:
-    return OutputRows(pa.record_batch({"n": [number]}), NONE, NONE)
+def rows(number: int) -> RowsByArrival:
+    return RowsByArrival(pa.record_batch({"n": [number]}), NONE, NONE)
 
 
-def numbers(given: Iterator[OutputRows]) -> list[int]:
+def numbers(given: Iterator[RowsByArrival]) -> list[int]:
     return [one.batch["n"][0].as_py() for one in given]
 
 
-def many(make: Callable[[], OutputRows]) -> Making:
+def many(make: Callable[[], RowsByArrival]) -> Making:
     return Making(LEAST_ROWS, make)
 
 
 @pytest.mark.parametrize("lanes", [1, 2, 4, 100])
 @pytest.mark.parametrize("count", [0, 1, 9])
 def test_rows_keep_their_order(lanes: int, count: int) -> None:
-    def slow(number: int) -> OutputRows:
+    def slow(number: int) -> RowsByArrival:
         time.sleep(0.002 * (number % 3 == 0))
         return rows(number)
 
@@ -43,7 +43,7 @@ def test_rows_keep_their_order(lanes: int, count: int) -> None:
 def test_few_rows_need_no_thread() -> None:
     where: list[threading.Thread] = []
 
-    def make() -> OutputRows:
+    def make() -> RowsByArrival:
         where.append(threading.current_thread())
         return rows(0)
 
@@ -58,7 +58,7 @@ def test_few_rows_need_no_thread() -> None:
 def test_the_last_rows_are_made_in_the_thread_that_takes_them(others: int, count: int) -> None:
     where: dict[int, threading.Thread] = {}
 
-    def make(number: int) -> OutputRows:
+    def make(number: int) -> RowsByArrival:
         where[number] = threading.current_thread()
         return rows(number)
 
@@ -79,7 +79,7 @@ def test_no_more_is_asked_for_than_threads_make(lanes: int) -> None:
     begun = threading.Semaphore(0)
     go = threading.Event()
 
-    def make(number: int) -> OutputRows:
+    def make(number: int) -> RowsByArrival:
         begun.release()
         assert go.wait(30)
         return rows(number)
@@ -100,7 +100,7 @@ def test_no_more_is_asked_for_than_threads_make(lanes: int) -> None:
 
 
 def test_an_error_reaches_who_takes_the_rows() -> None:
-    def fail() -> OutputRows:
+    def fail() -> RowsByArrival:
         raise ValueError("no rows")
 
     makings = [many(lambda: rows(0)), many(fail), many(lambda: rows(2))]
@@ -113,7 +113,7 @@ def test_an_error_reaches_who_takes_the_rows() -> None:
 def test_an_error_of_what_finds_them_waits_for_what_runs() -> None:
     ended = threading.Event()
 
-    def slow() -> OutputRows:
+    def slow() -> RowsByArrival:
         time.sleep(0.05)
         ended.set()
         return rows(0)
