@@ -203,7 +203,7 @@ class _Explanation:
         run = still(window.time, prepared)
         sample = UnitSample.take(made, run, stream.columns, direction.start, direction.end)
         for bits in narrower:
-            expected = sample.expected(bits)
+            expected = sample.estimate(bits)
             maps = ", ".join(
                 f"t{test} by {'frame' if one.is_frame else 'rank'}"
                 for test, one in enumerate(expected.maps)

@@ -55,14 +55,14 @@ def _shown(value: Any) -> str:
     return repr(value)
 
 
-def _is_same(name: str, found: Any, wanted: Any) -> bool:
+def _is_same(name: str, stored: Any, current: Any) -> bool:
     """Whether two values of an entry of an identity mean the same."""
-    if found is None and name in _LATER_OPTIONS:
+    if stored is None and name in _LATER_OPTIONS:
         return True
-    if found == wanted or name != "query" or None in (found, wanted):
-        return found == wanted
+    if stored == current or name != "query" or stored is None or current is None:
+        return stored == current
     try:
-        return canonical(found) == canonical(wanted)
+        return canonical(stored) == canonical(current)
     except QueryError:  # of a version that could read more
         return False
 
