@@ -10,7 +10,7 @@ from penstock.host.prune.sizes import Pruning
 from penstock.host.workers import Checkpoint
 from penstock.host.workers.stream import NumberedStream, WorkerStream
 
-from .given import TableLike, as_table, using
+from .received import TableLike
 from .streams import stream
 from .tables import sql
 
@@ -24,9 +24,7 @@ __all__ = [
     "Running",
     "TableLike",
     "WorkerStream",
-    "as_table",
     "relation",
     "sql",
     "stream",
-    "using",
 ]

@@ -14,7 +14,12 @@ from penstock.host.device.base import Device
 from penstock.host.device.registry import open_device
 from penstock.host.grouping import GroupStream
 from penstock.host.join.lookup.as_of import at_versions
-from penstock.host.join.lookup.source import RelationTable, relation_of, without_relations
+from penstock.host.join.lookup.source import (
+    RelationTable,
+    relation_of,
+    relations_of,
+    without_relations,
+)
 from penstock.host.join.lookup.stream import LookupStream
 from penstock.host.join.stream import Flow, JoinStream, Span
 from penstock.host.relational.rows import PreparedRows
@@ -26,19 +31,16 @@ from penstock.host.workers.ranks.stream import NumberedRankStream, RankStream, o
 from penstock.host.workers.stream import NumberedStream, WorkerStream, open_workers
 
 from .. import arguments
-from ..errors import MistakenError, QueryError, memory_explained
+from ..errors import memory_explained
 from ..plan.group_query import GroupQuery
-from ..query.compiler import compile_select
+from ..plan.query import JoinQuery
 from ..query.options import QueryOptions, Rows, Within
 from ..user_functions import Udf
 from ..uses import STREAM, Entrance, Way
-from .around import Columns, stream_parts
-from .given import (
-    check_devices,
-    check_workers,
-    device_name,
-)
+from .around import stream_parts
+from .classify import Columns, InParts, classify, columns_of
 from .lookups import look_up, stream_with_relation
+from .received import check_devices, check_workers, device_name
 
 #: The path of a folder of checkpoints, or more about it.
 _Checkpoint = str | PathLike[str] | Checkpoint
@@ -239,7 +241,6 @@ def stream(
     query, schemas = at_versions(query, schemas, options)
     chosen = flow or Flow()
     if size is not None:
-        own = device_name(device)
         plain = {name: one for name, one in schemas.items() if isinstance(one, pa.Schema)}
         open_ = partial(open_workers, query, plain, options, size)
         if isinstance(workers, Workers):
@@ -252,45 +253,39 @@ def stream(
                 flow=chosen,
                 trace=trace,
                 relation=relation_of(schemas),
-                device=own,
+                device=device_name(device),
             )
     with memory_explained():
 
         def open_stream(
-            text: str, given: Mapping[str, Columns], own: QueryOptions
+            compiled: JoinQuery | GroupQuery, columns: Mapping[str, Columns]
         ) -> JoinStream | GroupStream | LookupStream:
-            looked_up = relation_of(given)
-            if looked_up is not None:
-                return stream_with_relation(
-                    text, given, looked_up, own, device, chosen, disorder, trace
-                )
-            schemas = without_relations(given)
-            compiled = compile_select(text, schemas, own)
+            if relation_of(columns) is not None:
+                return stream_with_relation(compiled, columns, device, chosen, disorder, trace)
+            streams = without_relations(columns)
             if isinstance(compiled, GroupQuery):
-                schema = schemas[compiled.source.table]
+                schema = streams[compiled.source.table]
                 return GroupStream(compiled, schema, disorder=disorder, flow=chosen, trace=trace)
+            is_named = isinstance(device, str)
             with ExitStack() as opened:  # the stream closes its device, once there is one
                 running = JoinStream(
                     compiled,
-                    schemas,
-                    opened.enter_context(open_device(device))
-                    if isinstance(device, str)
-                    else device,
+                    streams,
+                    opened.enter_context(open_device(device)) if is_named else device,
                     disorder=disorder,
-                    close_device=isinstance(device, str),
+                    close_device=is_named,
                     flow=flow,
                     trace=trace,
                 )
                 opened.pop_all()
             return running
 
-        try:
-            return open_stream(query, schemas, options)
-        except MistakenError:
-            raise
-        except QueryError as error:
-            lookup = partial(look_up, device=device, flow=chosen)
-            return stream_parts(query, schemas, options, open_stream, lookup, error)
+        columns = {name: columns_of(one) for name, one in schemas.items()}
+        kind = classify(query, columns, options, relations_of(schemas), ends=False)
+        if isinstance(kind, InParts):
+            lookup = partial(look_up, devices=device, flow=chosen)
+            return stream_parts(query, schemas, options, open_stream, lookup, kind.why)
+        return open_stream(kind, schemas)
 
 
 def _workers(

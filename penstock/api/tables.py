@@ -10,35 +10,17 @@ import pyarrow as pa
 from penstock.host.device.base import Device
 from penstock.host.device.operator import Operator
 from penstock.host.execute.running import Running
-from penstock.host.grouping import grouped_table
-from penstock.host.join.lookup.as_of import at_versions
-from penstock.host.join.lookup.source import (
-    RelationTable,
-    relation_of,
-    without_relations,
-)
+from penstock.host.join.lookup.source import RelationTable
 from penstock.host.join.stream import Span
-from penstock.host.join.table.operators import table_join
 from penstock.host.prune.sizes import Pruning, pruning_sizes
-from penstock.host.workers.table import WorkerTable
 
 from .. import arguments
-from ..errors import MistakenError, QueryError, UsageError, memory_explained
-from ..plan.group_query import GroupQuery
-from ..query.compiler import compile_select
+from ..errors import UsageError, memory_explained
 from ..query.options import QueryOptions, Rows, Within
 from ..user_functions import Udf
 from ..uses import TABLES, Entrance, Kind, Way
-from .around import Table, run_parts
-from .given import (
-    TableLike,
-    as_table,
-    check_devices,
-    check_workers,
-    device_name,
-    using,
-)
-from .lookups import table_with_relation
+from .received import TableLike, as_table, check_devices, check_workers
+from .table_query import How, TableQuery
 
 
 def sql(
@@ -159,47 +141,17 @@ def sql(
     sizes = pruning_sizes(pruning)
     check_workers(workers)
     arguments.optional(arguments.whole)("memory_bytes", memory_bytes)
-    ordered = running is not None and running.ordered
     with memory_explained():
         loaded = {
             name: one if isinstance(one, RelationTable) else as_table(name, one)
             for name, one in tables.items()
         }
 
-        query, loaded = at_versions(query, loaded, options)
-
-        def ask(text: str, found: Mapping[str, Table], own: QueryOptions) -> pa.Table:
-            looked_up = relation_of(found)
-            if looked_up is not None:
-                lookup = looked_up[1].options(memory_bytes, ordered=ordered, pruning=sizes)
-                return table_with_relation(text, found, looked_up, own, device, lookup)
-            given = without_relations(found)
-            schemas = {name: table.schema for name, table in given.items()}
-            compiled = compile_select(text, schemas, own)
-            if isinstance(compiled, GroupQuery):
-                table = given[compiled.source.table]
-                groups = (
-                    grouped_table(compiled, table)
-                    if workers is None
-                    else WorkerTable(text, given, own, workers, ordered=ordered)
-                )
-                return pa.Table.from_batches(groups, groups.schema)
-            if workers is not None:
-                name = device_name(device)
-                rows = WorkerTable(text, given, own, workers, ordered=ordered, device=name)
-                return pa.Table.from_batches(rows, rows.schema)
-            with using(device) as opened:
-                join = table_join(chosen)(
-                    compiled, given, opened, disorder=disorder, pruning=sizes, running=running
-                )
-                return pa.Table.from_batches(join, join.schema)
-
-        try:
-            return ask(query, loaded, options)
-        except MistakenError:
-            raise
-        except QueryError as error:
-            return run_parts(query, loaded, options, ask, error)
+        how = How(
+            device, chosen, disorder, sizes, running, memory_bytes=memory_bytes, workers=workers
+        )
+        with TableQuery.of(query, loaded, options).open(how) as answer:
+            return pa.Table.from_batches(answer, answer.schema)
 
 
 def _operator(name: str | None) -> Operator:

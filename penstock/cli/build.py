@@ -13,6 +13,7 @@ from penstock.host.device.registry import open_device
 from penstock.host.join.table.table_join import TableJoin
 from penstock.host.keys.prepare import layout
 
+from ..api.table_query import TableQuery
 from ..errors import MissingToolError, PenstockError, UsageError, installing
 from ..plan.forms import JoinForm, join_form
 from ..plan.group_query import GroupQuery
@@ -55,9 +56,9 @@ class BuildQuery:
 
     def programs(self) -> list[Program]:
         """Give the programs of the query, one per direction, without repetition."""
-        files = inputs.TableFiles(self.table or [], self.csv)
-        given = self.options.compiled(self.sql or "", files)
-        query = given.query
+        tables = self.csv.tables(self.table or [])
+        asked = TableQuery.of(self.sql or "", tables, self.options.chosen())
+        query = asked.whole
         if isinstance(query, GroupQuery):
             raise UsageError(
                 "a pipeline is of a join, and the query is over one table; name a second one, or "
@@ -65,7 +66,7 @@ class BuildQuery:
             )
         query.require_pairs("a pipeline of a query")
         with open_device("cpu") as device:
-            join = TableJoin(query, given.tables(), device, band=not self.no_band)
+            join = TableJoin(query, asked.needed(), device, band=not self.no_band)
         forms = [part.form for part in join.evaluations]
         if self.window is not None:
             names = query.names

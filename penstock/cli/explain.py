@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
-import pyarrow as pa
 import typer
 
 from penstock.host.device.base import PAIRS, Device
@@ -21,7 +20,9 @@ from penstock.host.keys.prepare import MOST_SEARCHED, layout
 from penstock.host.prune.expectation import expectation
 from penstock.host.windows.run import still
 
-from ..errors import DeviceError, MistakenError, PenstockError, QueryError, installing
+from ..api.classify import InParts
+from ..api.table_query import TableQuery
+from ..errors import DeviceError, PenstockError, installing
 from ..expr.columns import Vector
 from ..expr.node import Expr, show
 from ..plan.band import BandForm, Bound
@@ -31,12 +32,11 @@ from ..plan.query import JoinQuery, RowsWindow, other
 from ..program import BandProgram, GeneralProgram, Mode, Program, WindowProgram
 from ..query.overflow import beyond_spark
 from ..types import Type
-from ..uses import EXPLAIN, Entrance, Way
+from ..uses import EXPLAIN, Entrance
 from . import inputs
-from .around import explain_parts
 from .explain_groups import explain_table, show_groups
 from .explain_lookup import explain_lookup
-from .lookup import LookupArguments
+from .explain_parts import explain_parts
 from .options import Written, grouped
 from .terminal import count, heading, line, results, table
 
@@ -47,33 +47,23 @@ app = typer.Typer(add_completion=False)
 @grouped
 def command(
     asked: inputs.Asked,
-    looked_up: LookupArguments,
+    looked_up: inputs.LookupArguments,
     written: Written,
     no_band: inputs.NoBand = False,
 ) -> None:
     """Show windows, widths, prepared keys, band tests or pipeline stages, and devices."""
-    asked, relations = looked_up.read_by(asked)
-    entrance = Entrance(EXPLAIN, frozenset(written))
-    if looked_up.nodes is None:
-        entrance = entrance.also(Way.NODELESS)
-    try:
-        if relations:
-            explain_lookup(asked, entrance, relations, looked_up.memory_bytes)
-            return
-        given = asked.compiled(entrance)
-    except MistakenError:
-        raise
-    except QueryError as error:
-        explain = partial(_explain, band=not no_band)
-        explain_parts(asked, entrance, relations, explain, error)
-        return
-    _explain(given.query, given.tables(), band=not no_band)
+    query = asked.over(looked_up, Entrance(EXPLAIN, frozenset(written)))
+    if isinstance(query.query, InParts):
+        explain_parts(query, partial(_explain, band=not no_band))
+    elif query.relation is not None:
+        explain_lookup(query, *query.relation, looked_up.memory_bytes)
+    else:
+        _explain(query, band=not no_band)
 
 
-def _explain(
-    query: JoinQuery | GroupQuery, tables: Mapping[str, pa.Table], *, band: bool = True
-) -> None:
-    """Print how a query of Penstock's is run."""
+def _explain(asked: TableQuery, *, band: bool) -> None:
+    """Print how a join of tables, or groups of one, are run."""
+    query, tables = asked.whole, asked.needed()
     if isinstance(query, GroupQuery):
         explain_table(query, tables[query.source.table])
         return
@@ -86,7 +76,7 @@ def _explain(
             for part in join.directions
         ]
     heading("devices")
-    _show_devices(lambda device: _told(join, programs, device))
+    _show_devices(lambda device: _verdict_of(join, programs, device))
     _show_operator(query, [program for program, _ in programs])
 
 
@@ -275,7 +265,7 @@ def _show_stages(program: GeneralProgram, modes: frozenset[Mode]) -> None:
         results.print(f"  {stage}", markup=False, highlight=False)
 
 
-def _told(
+def _verdict_of(
     join: TableJoin, programs: Sequence[tuple[Program, frozenset[Mode]]], device: Device
 ) -> str:
     """Whether a device runs a join, or looks for what the search keys admit, or why not."""
@@ -291,11 +281,11 @@ def _verdict(reason: str | None) -> str:
     return "runs it" if reason is None else f"no: {reason}"
 
 
-def _show_devices(told: Callable[[Device], str]) -> None:
+def _show_devices(verdict: Callable[[Device], str]) -> None:
     for name in device_names():
         try:
             with open_device(name) as device:
-                line(name, told(device))
+                line(name, verdict(device))
         except PenstockError as error:
             line(name, f"not here: {error}")
 

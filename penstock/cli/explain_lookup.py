@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextlib import closing
 
 from penstock.host.join.lookup.base import row_bytes
@@ -12,13 +11,12 @@ from penstock.host.lookup.memory import kept_keys, split_of
 from penstock.host.lookup.zipf import top_share
 from penstock.host.relation.border import Version
 
+from ..api.classify import columns_of
+from ..api.table_query import TableQuery
 from ..expr.node import show
 from ..plan.group_query import GroupQuery, lookup_of
 from ..plan.lookup import LookupPlan
-from ..uses import Entrance
 from .explain_groups import show_groups
-from .inputs import Asked
-from .lookup import one_of
 from .terminal import count, heading, line
 
 #: Exponents of Zipf distributions for which the share of keys in memory is shown.
@@ -32,36 +30,32 @@ def show_path(plan: LookupPlan, version: Version) -> None:
         line("by scanning", f"pages are pruned by {bounds or 'nothing: all pages are read'}")
         return
     names = plan.query.names
-    found = zip(plan.key, plan.sought_keys, strict=True)
-    line("by key", ", ".join(f"{column} = {sought.text(names)}" for column, sought in found))
+    keys = zip(plan.key, plan.sought_keys, strict=True)
+    line("by key", ", ".join(f"{column} = {sought.text(names)}" for column, sought in keys))
 
 
 def explain_lookup(
-    asked: Asked,
-    entrance: Entrance,
-    relations: Mapping[str, RelationTable],
-    memory_bytes: int | None,
+    asked: TableQuery, name: str, relation: RelationTable, memory_bytes: int | None
 ) -> None:
-    """Print layout, path, shares of memory and expected hits.
+    """Print layout, path, shares of memory and expected hits of a join with a relation.
 
     Raises
     ------
     QueryError
-        The query is more than a join with a relation.
+        A key column is compared with a value of another type.
     """
-    name, relation = one_of(relations)
+    query = asked.whole
+    join = lookup_of(query)
     with closing(relation.open()) as stored:
-        query = asked.compiled(entrance, {name: stored.schema}, relation=name)
-        found = lookup_of(query.query)
-        plan, version = LookupPlan(found, name, stored.found_by), stored.version(relation.version)
-        names = found.names
+        plan, version = LookupPlan(join, name, stored.found_by), stored.version(relation.version)
+        names = join.names
         heading("query")
         line("stream", f"{plan.outer.alias}, filter {show(plan.outer.filter, names)}")
         line("relation", f"{plan.inner.alias}, filter {show(plan.inner.filter, names)}")
-        line("join", f"{found.kind.value.lower()}")
-        line("condition", f"{show(found.predicate, names)}")
-        if isinstance(query.query, GroupQuery):
-            show_groups(query.query, names)
+        line("join", f"{join.kind.value.lower()}")
+        line("condition", f"{show(join.predicate, names)}")
+        if isinstance(query, GroupQuery):
+            show_groups(query, names)
         heading("relation")
         order = ", ".join(stored.cluster or stored.key)
         how = "clustered by" if stored.cluster else "by the hash of"
@@ -70,7 +64,7 @@ def explain_lookup(
         line("pages", f"{count(len(version.index))}, {size:.1f} MB, {how} {order}")
         heading("path")
         options = relation.options(memory_bytes, ordered=False, pruning=None)
-        width = row_bytes(query.files.source(plan.outer.table).schema)
+        width = row_bytes(columns_of(asked.tables[plan.outer.table]))
         algorithm = None if plan.sought_keys is None else options.algorithm
         split = split_of(version, options.memory_bytes, width, algorithm)
         show_path(plan, version)

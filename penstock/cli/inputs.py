@@ -3,30 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-import pyarrow as pa
 import typer
 
 from penstock.host.device.base import Device
 from penstock.host.device.registry import open_device
+from penstock.host.join.lookup.source import RelationTable, relation
 from penstock.host.keys.prepare import program_keys, stream_values, window_keys
-from penstock.host.relation.folder.sources import RowSource, source_of
-from penstock.host.rows.files import read_schema, read_table
 from penstock.host.rows.formats import CsvFormat, format_of
 from penstock.host.rows.sides import SideRows
 
+from ..api.received import TableFiles
+from ..api.table_query import TableQuery
 from ..errors import FileError, UsageError
 from ..expr.columns import Vector
 from ..plan.forms import JoinForm
-from ..plan.group_query import GroupQuery
 from ..plan.query import other
-from ..query import JoinQuery
-from ..query.compiler import compile_select
 from ..query.options import QueryOptions
-from ..uses import Entrance
+from ..uses import Entrance, Way
 from . import values
 from .options import argument, group, option
 
@@ -51,6 +47,8 @@ Package = Annotated[
 REMOTE = "remote"
 #: Name of the device with the address of a board.
 BOARD = "board"
+#: In place of addresses of nodes: those that the relation has a record of.
+_RING = "ring"
 
 
 @group
@@ -63,74 +61,28 @@ class CsvArguments:
     )
     null: Texts = option("Text that is NULL in CSV files, also in columns of text; repeat.")
 
-    def chosen(self, files: Mapping[str, str]) -> CsvFormat:
-        """Read the options, for files by the names of their tables.
+    def tables(self, named: Sequence[str]) -> dict[str, TableFiles]:
+        """Tables in files, by name.
+
+        Parameters
+        ----------
+        named : sequence of str
+            NAME=FILE each.
 
         Raises
         ------
         UsageError
             No file is CSV, and an option is about these.
         """
+        paths = values.pairs(named, "table")
         options = {"delimiter": self.delimiter, "no-header": self.no_header, "null": self.null}
         chosen = [f"--{name}" for name, value in options.items() if value not in (None, False)]
-        is_csv = any(Path(one).is_dir() or format_of(Path(one)) == "csv" for one in files.values())
+        is_csv = any(Path(one).is_dir() or format_of(Path(one)) == "csv" for one in paths.values())
         if chosen and not is_csv:
             raise UsageError(f"{chosen[0]} is about CSV files, and no --table is one; leave it out")
         delimiter = "," if self.delimiter is None else self.delimiter
-        return CsvFormat(
-            delimiter=delimiter, header=not self.no_header, null=tuple(self.null or ())
-        )
-
-
-class TableFiles:
-    """Tables in files, by name.
-
-    Parameters
-    ----------
-    tables : sequence of str
-        NAME=FILE each.
-    csv : CsvArguments
-    """
-
-    def __init__(self, tables: Sequence[str], csv: CsvArguments) -> None:
-        self.paths = values.pairs(tables, "table")
-        self._csv = csv.chosen(self.paths)
-
-    def schemas(self) -> dict[str, pa.Schema]:
-        return {name: read_schema(path, self._csv) for name, path in self.paths.items()}
-
-    def table(self, name: str, columns: Sequence[str] | None = None) -> pa.Table:
-        return read_table(self.paths[name], columns, self._csv)
-
-    def source(self, name: str) -> RowSource:
-        """The rows of a table, to be read once, batch by batch."""
-        return source_of(self.paths[name], csv=self._csv)
-
-
-@dataclass(frozen=True)
-class Inputs:
-    """A compiled query and where its tables are."""
-
-    query: JoinQuery | GroupQuery
-    files: TableFiles
-    schemas: Mapping[str, pa.Schema]
-    options: QueryOptions
-
-    def tables(self) -> dict[str, pa.Table]:
-        """Read the tables, only the columns that the query needs."""
-        needed: dict[str, set[str]] = {}
-        for side in self.query.sides:
-            needed.setdefault(side.table, set()).update(self.query.columns_of(side.side))
-        loaded: dict[tuple[str, tuple[str, ...]], pa.Table] = {}
-        tables = {}
-        for name, columns in needed.items():
-            # A query may need only a side's number of rows; one column gives it.
-            names = sorted(columns) or self.schemas[name].names[:1]
-            key = (self.files.paths[name], tuple(names))
-            if key not in loaded:
-                loaded[key] = self.files.table(name, names)
-            tables[name] = loaded[key]
-        return tables
+        csv = CsvFormat(delimiter=delimiter, header=not self.no_header, null=tuple(self.null or ()))
+        return {name: TableFiles(path, csv) for name, path in paths.items()}
 
 
 @group
@@ -146,23 +98,9 @@ class QueryArguments:
 
     ansi: bool = option("Fail where Spark's ANSI mode does, such as for x / 0.", default=False)
 
-    def compiled(
-        self,
-        query: str,
-        files: TableFiles,
-        others: Mapping[str, pa.Schema] | None = None,
-        relation: str | None = None,
-        entrance: Entrance | None = None,
-    ) -> Inputs:
-        """Compile a query against the schemas of its files, and of other tables."""
-        schemas = files.schemas() | dict(others or {})
-        options = self.chosen(relation, entrance)
-        return Inputs(compile_select(query, schemas, options), files, schemas, options)
-
-    def chosen(self, relation: str | None = None, entrance: Entrance | None = None) -> QueryOptions:
+    def chosen(self, entrance: Entrance | None = None) -> QueryOptions:
         """The options as the compiler takes them."""
         return QueryOptions(
-            relation=relation,
             entrance=entrance,
             time=values.pairs(self.time or (), "time"),
             rows=values.rows(self.rows),
@@ -172,6 +110,40 @@ class QueryArguments:
             time_zone=self.time_zone,
             ansi=self.ansi,
         )
+
+
+@group
+class LookupArguments:
+    """Relations in the place of tables."""
+
+    relation: Texts = option("NAME=FOLDER of a stored relation, in the place of a table; repeat.")
+    nodes: str | None = option(
+        "Where its rows are asked for: `ring` for the nodes that it has a record of, or addresses "
+        "(tcp://HOST:PORT,...)."
+    )
+    nodes_token: Path | None = option("File with the token that these nodes want.")
+    memory: str | None = option("Memory of a join with a relation: 128MB.")
+    algorithm: str = option(
+        "How a relation is looked up: auto, meshjoin, hybridjoin, cachejoin, d-cachejoin.",
+        default="auto",
+    )
+
+    def relations(self) -> dict[str, RelationTable]:
+        """The relations, by their names in the query."""
+        return {
+            name: relation(
+                location,
+                algorithm=self.algorithm,
+                nodes=self.nodes == _RING or (self.nodes.split(",") if self.nodes else False),
+                token_file=self.nodes_token if self.nodes else None,
+            )
+            for name, location in values.pairs(self.relation or (), "relation").items()
+        }
+
+    @property
+    def memory_bytes(self) -> int | None:
+        """The memory, if it is given."""
+        return None if self.memory is None else values.size(self.memory, "memory")
 
 
 @group
@@ -194,23 +166,23 @@ class Asked:
     csv: CsvArguments
     options: QueryArguments
 
-    def compiled(
-        self,
-        entrance: Entrance,
-        others: Mapping[str, pa.Schema] | None = None,
-        relation: str | None = None,
-    ) -> Inputs:
-        """Compile the query against the schemas of its files, and of other tables.
+    def over(self, looked_up: LookupArguments, entrance: Entrance) -> TableQuery:
+        """The query, over its files and relations.
 
         Parameters
         ----------
         entrance : Entrance
             The options that the user wrote.
-        others : mapping of name to pyarrow.Schema, optional
-        relation : str, optional
-            Name of the one in ``others`` that is a relation.
+
+        Raises
+        ------
+        PenstockError
         """
-        return self.options.compiled(self.query, self.files, others, relation, entrance)
+        relations = looked_up.relations()
+        tables = {**self.csv.tables(self.table), **relations}
+        if looked_up.nodes is None:
+            entrance = entrance.also(Way.NODELESS)
+        return TableQuery.of(self.query, tables, self.options.chosen(entrance))
 
     @property
     def query(self) -> str:
@@ -232,16 +204,6 @@ class Asked:
             reason = getattr(error, "strerror", None) or "it is no text in UTF-8"
             raise FileError(f"cannot read {self.text_file}: {reason}") from None
 
-    @property
-    def files(self) -> TableFiles:
-        """The files of the tables."""
-        return TableFiles(self.table, self.csv)
-
-    def tables(self) -> dict[str, pa.Table]:
-        """Read the tables, with all their columns."""
-        files = self.files
-        return {name: files.table(name) for name in files.paths}
-
 
 def keys_of(
     sides: Mapping[str, SideRows], form: JoinForm
@@ -259,10 +221,10 @@ def open_named(name: str, *, address: str | None = None, **options: Any) -> Devi
 
     With an address it is the server's device of that name, or its first one for "remote".
     """
-    given = {key: value for key, value in options.items() if value is not None}
+    written = {key: value for key, value in options.items() if value is not None}
     if address is None:
-        return open_device(name, **given)
+        return open_device(name, **written)
     if name == BOARD:
-        return open_device(name, address=address, **given)
+        return open_device(name, address=address, **written)
     served = None if name == REMOTE else name
-    return open_device(REMOTE, address=address, device=served, **given)
+    return open_device(REMOTE, address=address, device=served, **written)

@@ -1,9 +1,11 @@
-"""What commands that join do with the rows: write them, or print the first ones."""
+"""Output of ``penstock sql``: rows that are written, or the first ones printed; counts, metrics."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -11,11 +13,16 @@ from typing import Any
 import pyarrow as pa
 
 from penstock.host.execute.trace import Trace
-from penstock.host.rows.files import check_writable, open_writer
+from penstock.host.join.table.report import table_report
+from penstock.host.join.table.table_join import TableJoin
+from penstock.host.metrics import serve_metrics
+from penstock.host.rows.files import check_writable, open_writer, write_text
 
+from ..api.table_query import Answer, LookedUpTable, PartsTable
 from ..errors import UsageError
 from .options import group, option
-from .terminal import count, results, table
+from .summary import Summary
+from .terminal import count, note, results, table
 
 
 @group
@@ -59,6 +66,36 @@ def run(
                 first.append(batch.slice(0, min(missing, batch.num_rows)))
                 missing -= first[-1].num_rows
     return pa.Table.from_batches(first, schema)
+
+
+@contextmanager
+def serving(answer: Answer, port: int | None) -> Iterator[None]:
+    """Serve metrics of a join or of groups, if a port is given."""
+    if port is None:
+        yield
+        return
+    assert not isinstance(answer, LookedUpTable | PartsTable)
+    is_join = isinstance(answer, TableJoin)
+    server = serve_metrics(partial(table_report, answer) if is_join else answer.report, port)
+    note(f"metrics: http://127.0.0.1:{server.port}/metrics; penstock top {server.port}")
+    try:
+        yield
+    finally:
+        server.close()
+
+
+def conclude(summary: Summary, first: pa.Table, output: OutputArguments, trace: Trace) -> None:
+    """Print the first rows if no file has them, say what was done, and write counts and trace."""
+    if output.out is None:
+        show(first, summary.rows)
+    where = "" if output.out is None else f" -> {output.out}"
+    note(f"{count(summary.rows)} {summary.what}{where}{summary.work}")
+    if summary.cycles:
+        note(summary.cycles)
+    if output.stats is not None:
+        write_text(output.stats, json.dumps(summary.counts, indent=2) + "\n")
+    if output.trace is not None:
+        trace.write(output.trace)
 
 
 @contextmanager

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import penstock
-from penstock.api.lookups import columns_of
+from penstock.api.classify import columns_of
 from penstock.errors import FileError, PenstockError, QueryError
 from penstock.host.join.lookup.source import RelationTable
 from penstock.host.relation import FolderRelation, RelationOptions, build, file_store, open_folder

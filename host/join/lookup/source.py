@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from os import PathLike, fspath
 from typing import Any, TypeVar
 
-import pyarrow as pa
-
 from penstock import arguments
 from penstock.errors import QueryError, UsageError
-from penstock.plan.lookup import LookupPlan
 
-from ...device.base import Device
 from ...lookup.algorithm import Algorithm
 from ...prune.sizes import Pruning
 from ...relation import is_postgres, masked, open_nodes, open_relation
@@ -22,7 +18,6 @@ from ...relation.border import Relation
 from ...rows.location import Location
 from ...wire.address import read_token
 from .base import LookupOptions
-from .opening import open_lookup
 
 T = TypeVar("T")
 
@@ -192,29 +187,3 @@ def relation_of(tables: Mapping[str, Any]) -> tuple[str, RelationTable] | None:
             "join the rows that come out with the other one"
         )
     return found[0] if found else None
-
-
-def lookup_table(
-    plan: LookupPlan,
-    tables: Mapping[str, pa.Table],
-    stored: Relation,
-    devices: Sequence[Device],
-    options: LookupOptions,
-) -> pa.Table:
-    """Join a whole table with the newest version of a relation.
-
-    Parameters
-    ----------
-    tables : mapping of table name to pyarrow.Table
-        With the table that is not the relation.
-    stored : Relation
-    """
-    table = tables[plan.outer.table]
-    join = open_lookup(plan, table.schema, stored, devices, replace(options, refresh=False))
-
-    def rows() -> Iterator[pa.RecordBatch]:
-        for batch in table.to_batches():
-            yield from join.push(batch)
-        yield from join.end()
-
-    return pa.Table.from_batches(rows(), join.schema)

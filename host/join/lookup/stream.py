@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
 from typing import Any
 
@@ -46,8 +46,8 @@ class LookupStream:
     flow : Flow
         With a latency target, rows whose keys are not in memory wait for others that want the same
         pages, about half of that time at most.
-    close_device : bool
-        Whether closing the stream closes the devices.
+    close : callable
+        Closes the relation, and devices that are the stream's own.
 
     Notes
     -----
@@ -64,12 +64,11 @@ class LookupStream:
         options: LookupOptions,
         flow: Flow,
         *,
-        close_device: bool = False,
+        close: Callable[[], None],
     ) -> None:
         plan.require_per_row()
         self.plan, self.flow = plan, flow
-        self._devices, self._close_device = devices, close_device
-        self._schema, self._relation = schema, relation
+        self._schema, self._close_owned = schema, close
         self._lock = threading.RLock()
         self._latency = Latency()
         self._join = open_lookup(plan, schema, relation, devices, options, latency=self._latency)
@@ -208,9 +207,7 @@ class LookupStream:
         """Close what the stream owns."""
         if not self._closed:
             self._closed = True
-            self._relation.close()
-            for device in self._devices if self._close_device else ():
-                device.close()
+            self._close_owned()
 
     def _taken(self) -> pa.Table:
         out, self._out = self._out, []

@@ -1,0 +1,140 @@
+"""Which kind of query a text is: one join, groups of one table, a look-up, or several parts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import closing
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from penstock.host.emit.tables import joined_schema
+from penstock.host.grouping.limits import GroupLimits
+from penstock.host.join.lookup.source import RelationTable, relation_of
+from penstock.host.state import GroupState
+
+from ..errors import MistakenError, QueryError
+from ..plan.group_query import GroupQuery, lookup_of
+from ..plan.lookup import LookupPlan
+from ..plan.plan import plan
+from ..plan.query import JoinQuery
+from ..query.compiler import compile_select
+from ..query.options import QueryOptions
+from .received import TableFiles
+
+#: A table, or a relation in its place.
+Table = pa.Table | TableFiles | RelationTable
+#: Columns of a table, or a relation in its place.
+Columns = pa.Schema | RelationTable
+
+
+def columns_of(table: Table | Columns) -> pa.Schema:
+    """Columns of a table, or of the relation or schema in its place.
+
+    Raises
+    ------
+    FileError
+        The relation or file cannot be opened.
+    """
+    if isinstance(table, RelationTable):
+        with closing(table.open()) as stored:
+            return stored.schema
+    return table if isinstance(table, pa.Schema) else table.schema
+
+
+@dataclass(frozen=True)
+class InParts:
+    """A query that is not one join, nor groups of one table.
+
+    Parameters
+    ----------
+    why : QueryError
+        The reason: raised where the query's parts are wrong, too.
+    """
+
+    why: QueryError
+
+
+def classify(
+    text: str,
+    schemas: Mapping[str, pa.Schema],
+    options: QueryOptions,
+    relations: Mapping[str, RelationTable],
+    *,
+    ends: bool = True,
+) -> JoinQuery | GroupQuery | InParts:
+    """Say which kind of query a text is.
+
+    Parameters
+    ----------
+    schemas : mapping of table to Schema
+        With the columns of relations.
+    relations : mapping of table to RelationTable
+    ends : bool
+        Whether the inputs end: they are tables, not streams.
+
+    Raises
+    ------
+    MistakenError
+        The query is wrong, whatever kind it is.
+    SchemaError
+        A column has a type that cannot be used as the query does.
+    """
+    try:
+        looked_up = relation_of(relations)
+        if looked_up is not None:
+            options = replace(options, relation=looked_up[0])
+        return one_query(text, schemas, options, ends=ends)
+    except MistakenError:
+        raise
+    except QueryError as why:
+        return InParts(why)
+
+
+def one_query(
+    text: str, schemas: Mapping[str, pa.Schema], options: QueryOptions, *, ends: bool = True
+) -> JoinQuery | GroupQuery:
+    """Compile one join, or groups of one table, all of whose output Penstock computes.
+
+    Parameters
+    ----------
+    schemas : mapping of table to Schema
+        With the columns of the relation that ``options`` name, if any.
+    ends : bool
+        Whether the inputs end: they are tables, not streams.
+
+    Raises
+    ------
+    QueryError
+        The query is more than that, or has groups of which a stream never knows that they are
+        complete.
+    SchemaError
+        As for :func:`classify`.
+    """
+    query = compile_select(text, schemas, options)
+    if query.aggregation is not None:
+        output_schema(query, schemas)
+    if ends:
+        return query
+    if isinstance(query, GroupQuery):
+        GroupLimits(query)
+    elif options.relation is not None:
+        LookupPlan(query, options.relation, ()).require_per_row()
+    else:
+        plan(query).require_closing()
+    return query
+
+
+def output_schema(query: JoinQuery | GroupQuery, schemas: Mapping[str, pa.Schema]) -> pa.Schema:
+    """Columns of the rows of a query, of tables with these columns.
+
+    Raises
+    ------
+    QueryError
+        No type holds an aggregate.
+    """
+    if isinstance(query, GroupQuery) and query.lookup is None:
+        return GroupState(query, schemas[query.source.table]).schema
+    join = lookup_of(query)
+    pairs = joined_schema(join, {side.side: schemas[side.table] for side in join.sides})
+    return GroupState(query, pairs).schema if isinstance(query, GroupQuery) else pairs

@@ -1,0 +1,142 @@
+"""Tables, devices and workers that callers pass, checked and read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from functools import cached_property, partial
+from os import PathLike, fspath
+from typing import Any
+
+import pyarrow as pa
+
+from penstock.host.device.base import Device
+from penstock.host.device.registry import open_device
+from penstock.host.relation.folder.sources import BATCH_ROWS
+from penstock.host.rows.files import CSV, read_batches, read_schema, read_table
+from penstock.host.rows.formats import CsvFormat
+from penstock.host.rows.received import arrow_table, received_schema, received_table
+from penstock.host.state import PARTITIONS
+
+from .. import arguments
+from ..errors import UsageError
+
+#: A table: Arrow data, a path, or anything with the Arrow C stream interface (pandas and Polars
+#: frames, DuckDB relations).
+TableLike = pa.Table | pa.RecordBatch | str | PathLike | Any
+
+#: A worker leads one partition of the keys at least.
+_WORKERS = partial(arguments.whole, least=1, most=PARTITIONS)
+
+
+def check_devices(device: Any) -> None:
+    """Refuse what is neither the name of a device nor one or more open ones.
+
+    Raises
+    ------
+    UsageError
+    """
+    if isinstance(device, Sequence) and not isinstance(device, str):
+        for one in device:
+            arguments.instance(Device, "an open device")("each of device", one)
+    elif not isinstance(device, str | Device):
+        raise arguments.refuse("device", "the name of a device, or an open one", device)
+
+
+def device_name(device: Any) -> str:
+    """Return the name of the device that each worker opens.
+
+    Raises
+    ------
+    UsageError
+        It is an open one, which processes cannot share.
+    """
+    if not isinstance(device, str):
+        raise UsageError(
+            "each worker opens a device of its own; give its name, as in device='cpu', not an "
+            "open one"
+        )
+    return device
+
+
+#: Devices that join: the name of one, open ones, or a function that opens one when it is needed.
+Devices = str | Device | Sequence[Device] | Callable[[], AbstractContextManager[Device]]
+
+
+@contextmanager
+def using(devices: Devices) -> Iterator[Device | Sequence[Device]]:
+    """Give open devices; those that are opened here are closed at the end."""
+    if isinstance(devices, Device | Sequence) and not isinstance(devices, str):
+        yield devices
+        return
+    with open_device(devices) if isinstance(devices, str) else devices() as opened:
+        yield opened
+
+
+@dataclass(frozen=True)
+class TableFiles:
+    """A table in files, of which only the columns are read that a query needs.
+
+    Parameters
+    ----------
+    path : str
+        A file, a folder of files, or a pattern.
+    csv : CsvFormat
+        Of its files where they are CSV.
+    """
+
+    path: str
+    csv: CsvFormat = CSV
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """The columns, read without the rows where the format allows it.
+
+        Raises
+        ------
+        FileError
+        """
+        return received_schema(read_schema(self.path, self.csv))
+
+    def read(self, columns: Sequence[str] | None = None) -> pa.Table:
+        """Read the table, or some of its columns.
+
+        Raises
+        ------
+        FileError
+        """
+        return received_table(read_table(self.path, columns, self.csv))
+
+    def to_batches(self) -> Iterator[pa.RecordBatch]:
+        """Read the table batch by batch, in little memory.
+
+        Raises
+        ------
+        FileError
+        """
+        for batch in read_batches(self.path, BATCH_ROWS, self.csv)[1]:
+            yield from received_table(pa.Table.from_batches([batch])).to_batches()
+
+
+def as_table(name: str, table: TableLike) -> pa.Table | TableFiles:
+    """Take a table that a caller passes.
+
+    Raises
+    ------
+    UsageError
+        It cannot be read as a table.
+    """
+    if isinstance(table, str | PathLike):
+        return TableFiles(fspath(table))
+    return received_table(arrow_table(table, f"table {name}", also="a path, "))
+
+
+def check_workers(workers: Any) -> None:
+    """Refuse what is no number of workers; None is for none.
+
+    Raises
+    ------
+    UsageError
+    """
+    arguments.optional(_WORKERS)("workers", workers)
