@@ -39,7 +39,7 @@ def columns_of(table: Table | Columns) -> pa.Schema:
     if isinstance(table, RelationTable):
         with closing(table.open()) as stored:
             return stored.schema
-    return table if isinstance(table, pa.Schema) else table.schema
+    return table.schema if isinstance(table, pa.Table | TableFiles) else table
 
 
 @dataclass(frozen=True)

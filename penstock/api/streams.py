@@ -280,7 +280,9 @@ def stream(
                 opened.pop_all()
             return running
 
-        columns = {name: columns_of(one) for name, one in schemas.items()}
+        columns = without_relations(schemas) | {
+            name: columns_of(one) for name, one in relations_of(schemas).items()
+        }
         kind = classify(query, columns, options, relations_of(schemas), ends=False)
         if isinstance(kind, InParts):
             lookup = partial(look_up, devices=device, flow=chosen)

@@ -262,20 +262,24 @@ class TableQuery:
     @contextmanager
     def _looked_up(self, name: str, relation: RelationTable, how: How) -> Iterator[Answer]:
         """Open a join of a table with a relation, or groups of what its rows look up."""
-        query, is_above = self.whole, isinstance(self.query, GroupQuery)
+        query = self.whole
         with ExitStack() as opened:
             stored = opened.enter_context(closing(relation.open()))
             devices = device_list(opened.enter_context(using(how.devices)))
             plan = LookupPlan(lookup_of(query), name, stored.found_by)
             table = self.tables[plan.outer.table]
             assert not isinstance(table, RelationTable)
-            # Rows of a group are folded in their order.
-            ordered = how.is_ordered or is_above
-            options = relation.options(how.memory_bytes, ordered=ordered, pruning=how.pruning)
-            join = open_lookup(plan, table.schema, stored, devices, replace(options, refresh=False))
+            options = relation.options(
+                how.memory_bytes, ordered=how.is_ordered, pruning=how.pruning
+            )
+            options = replace(options, refresh=False)
             if not isinstance(query, GroupQuery):
+                join = open_lookup(plan, table.schema, stored, devices, options)
                 yield LookedUpTable(join, table.to_batches())
                 return
+            # Rows of a group are folded in their order.
+            options = replace(options, ordered=True)
+            join = open_lookup(plan, table.schema, stored, devices, options)
             groups = GroupedTable(query, table.schema, table.to_batches(), lookup=join)
             groups.trace = how.trace or groups.trace
             yield groups

@@ -131,7 +131,7 @@ def time_of(source: Source, scope: Scope, times: Mapping[str, str]) -> Expr | No
     if column is None:
         raise QueryError(f"time: {scope.unknown(source.alias, name)}")
     if column.type.kind not in TIMES | {Kind.INT}:
-        raise QueryError(
+        raise MistakenError(
             f"time column {source.alias}.{name} is a {column.type}; an integer, date or "
             "timestamp is needed"
         )
