@@ -38,7 +38,7 @@ from .received import TableFiles
 RunJoin = Callable[[str, Mapping[str, Table], QueryOptions], pa.Table]
 #: Shows a part of a query, the tables that it reads, and the expressions that functions in its
 #: text compute, by their names.
-ShowPart = Callable[[Part, Mapping[str, Table], Mapping[str, str]], None]
+ShowPart = Callable[[Part, Mapping[str, pa.Table | RelationTable], Mapping[str, str]], None]
 #: Opens a running join, or groups: the compiled query, and its schemas.
 OpenJoin = Callable[
     [JoinQuery | GroupQuery, Mapping[str, Columns]], JoinStream | GroupStream | LookupStream
@@ -74,7 +74,9 @@ def run_parts(
     relations = relations_of(tables)
     schemas = {name: columns_of(table) for name, table in tables.items()}
     with closing(RelationalEngine(options.time_zone, options.functions)) as engine:
-        rows = {n: one.read() if isinstance(one, TableFiles) else one for n, one in tables.items()}
+        rows: dict[str, pa.Table | RelationTable] = {
+            name: one.read() if isinstance(one, TableFiles) else one for name, one in tables.items()
+        }
         try:
             around = _DuckDB(engine, options, rows)
             parts = with_room(
@@ -92,7 +94,7 @@ def run_parts(
                 else:
                     rows[part.name] = join(part.text, reads, part.options)
         last = rows[parts.parts[-1].name]
-        assert isinstance(last, pa.Table)
+        assert not isinstance(last, RelationTable)
         return last.rename_columns(list(parts.names))
 
 
@@ -190,8 +192,10 @@ class _Opening:
         schema = pa.schema([field.with_name(name) for field, name in fields])
         steps = [self._step(part) for part in behind]
         inner = join(query, self._inputs(core))
-        prepared = PreparedRows if isinstance(inner, LookupStream) else PreparedStream
-        return prepared(inner, sides, steps, after, schema, self.engine, self.split.words)
+        rest = sides, steps, after, schema, self.engine, self.split.words
+        if isinstance(inner, LookupStream):
+            return PreparedRows(inner, *rest)
+        return PreparedStream(inner, *rest)
 
     def _inputs(self, part: Part) -> dict[str, Columns]:
         """The relations that a part reads, and the columns of all else."""
@@ -215,7 +219,7 @@ class _DuckDB:
         self,
         engine: RelationalEngine,
         options: QueryOptions,
-        tables: Mapping[str, Table],
+        tables: Mapping[str, pa.Table | RelationTable],
         *,
         ends: bool = True,
     ) -> None:

@@ -266,14 +266,15 @@ def stream(
             if isinstance(compiled, GroupQuery):
                 schema = streams[compiled.source.table]
                 return GroupStream(compiled, schema, disorder=disorder, flow=chosen, trace=trace)
-            is_named = isinstance(device, str)
             with ExitStack() as opened:  # the stream closes its device, once there is one
                 running = JoinStream(
                     compiled,
                     streams,
-                    opened.enter_context(open_device(device)) if is_named else device,
+                    opened.enter_context(open_device(device))
+                    if isinstance(device, str)
+                    else device,
                     disorder=disorder,
-                    close_device=is_named,
+                    close_device=isinstance(device, str),
                     flow=flow,
                     trace=trace,
                 )

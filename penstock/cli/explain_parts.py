@@ -36,7 +36,9 @@ def explain_parts(query: TableQuery, explain: Callable[[TableQuery], None]) -> N
     query.run_parts(join, _show_part)
 
 
-def _show_part(part: Part, reads: Mapping[str, Table], calls: Mapping[str, str]) -> None:
+def _show_part(
+    part: Part, reads: Mapping[str, pa.Table | RelationTable], calls: Mapping[str, str]
+) -> None:
     """Print which engine runs a part of a query, over which tables."""
     heading(part.name)
     line("engine", "Penstock" if isinstance(part, Joined) else "DuckDB")
@@ -48,12 +50,11 @@ def _show_part(part: Part, reads: Mapping[str, Table], calls: Mapping[str, str])
         line(name, expression)
 
 
-def _size(table: Table) -> str:
+def _size(table: pa.Table | RelationTable) -> str:
     if isinstance(table, RelationTable):
         with closing(table.open()) as stored:
             version = stored.version(table.version)
             return f"version {version.number}, {count(version.rows)} rows"
-    assert isinstance(table, pa.Table)  # read by those who run the parts
     return f"{count(table.num_rows)} rows"
 
 
