@@ -13,11 +13,11 @@ from penstock.errors import DeviceError
 from penstock.host.device.base import PAIRS, Kernel, Result, Task, WindowBuffer
 from penstock.host.devices.kernel.folds import read_folds
 from penstock.host.devices.kernel.work import (
-    Outcome,
     PipelineKernel,
     PipelineTask,
     PipelineWindow,
     Stop,
+    TaskOutcome,
 )
 from penstock.host.devices.narrow.device import open_narrow, units_of
 from penstock.hw.join.config import JoinConfig
@@ -106,7 +106,7 @@ class AmaranthKernel(PipelineKernel):
             future.set_exception(error)
         return future
 
-    def _execute(self, window: WindowBuffer, work: PipelineTask) -> Outcome:
+    def _execute(self, window: WindowBuffer, work: PipelineTask) -> TaskOutcome:
         if not isinstance(window, AmaranthWindow) or window.rows is None:
             raise DeviceError("the window is not one of this kernel's, or was freed")
         rows = len(work.start)
@@ -127,7 +127,7 @@ class AmaranthKernel(PipelineKernel):
             folds = read_folds(
                 folding.fields, folding.operand_bits, work.mode, run.values, work.start
             )
-        return Outcome(run.i, run.j, stop, _counters(run), folds)
+        return TaskOutcome(run.i, run.j, stop, _counters(run), folds)
 
 
 def _counters(run: Run) -> dict[str, int]:

@@ -17,7 +17,12 @@ from penstock.host.device.base import PAIRS, Kernel, Result, Task, WindowBuffer
 from penstock.host.devices.kernel.driver import JoinKernelTask, KernelDriver
 from penstock.host.devices.kernel.packing import Packing
 from penstock.host.devices.kernel.window_driver import operator_refusal
-from penstock.host.devices.kernel.work import Outcome, PipelineKernel, PipelineTask, PipelineWindow
+from penstock.host.devices.kernel.work import (
+    PipelineKernel,
+    PipelineTask,
+    PipelineWindow,
+    TaskOutcome,
+)
 from penstock.host.devices.narrow.device import narrow_refusal, open_narrow, units_of
 from penstock.hw.checks import check_range
 from penstock.hw.export import kernel_verilog
@@ -121,7 +126,7 @@ class RtlKernel(PipelineKernel):
             self._boards.get().close()
             self._open -= 1
 
-    def _execute(self, window: WindowBuffer, work: PipelineTask) -> Outcome:
+    def _execute(self, window: WindowBuffer, work: PipelineTask) -> TaskOutcome:
         if not isinstance(window, RtlWindow) or window.memory is None:
             raise DeviceError("the window is not one of this kernel's, or was freed")
         if not self._open:

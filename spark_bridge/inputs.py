@@ -28,7 +28,7 @@ _NEXT_PLACE = f"monotonically_increasing_id() AS {PLACE}"
 Slots = Mapping[str, spark.DataType]
 
 
-class SideRows:
+class SlotRows:
     """Rows of one side, with the columns that the query needs in slots.
 
     Parameters
@@ -95,14 +95,14 @@ class SideRows:
         return self.frame.select(*columns)
 
 
-def union_of(sides: Iterable[SideRows], extra: Mapping[str, Sequence[Column]]) -> DataFrame:
+def union_of(sides: Iterable[SlotRows], extra: Mapping[str, Sequence[Column]]) -> DataFrame:
     """The rows of both sides in one schema: ``extra`` columns of each side, then the slots."""
     left, right = sides
     slots = left.slots | right.slots
     return left.select(slots, extra[left.name]).union(right.select(slots, extra[right.name]))
 
 
-class Input(SideRows):
+class Input(SlotRows):
     """One side of a batch join; Spark filters it and computes its times as far as it can.
 
     Attributes

@@ -15,7 +15,7 @@ from penstock.host.device.base import Device
 from penstock.host.device.registry import open_device
 from penstock.host.model.cpu import Cores, calibrate
 from penstock.host.model.load import Model
-from penstock.host.model.pipeline import Pipelines
+from penstock.host.model.pipeline import PipelineModel
 
 #: The CPU device, where a number of units is asked for.
 CPU = 0
@@ -162,7 +162,7 @@ class Measurements:
     def model(self, units: int) -> Model:
         """The performance model of a system."""
         if units != CPU:
-            return Pipelines(units=units // LANES, clock_hz=CLOCK_HZ, pipelines=LANES)
+            return PipelineModel(units=units // LANES, clock_hz=CLOCK_HZ, pipelines=LANES)
 
         def measure() -> dict[str, Any]:
             with opened(CPU) as device:

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from rich.console import Console
 
 from penstock.host.prune.cells import Axis, Grid
-from penstock.host.prune.ordering import Ordering
+from penstock.host.prune.ordering import SlabOrdering
 
 ROWS, SLAB, ROUNDS = 1_000_000, 1 << 18, 7
 #: Bits of a coordinate, and of its buckets.
@@ -42,7 +42,7 @@ def main() -> None:
             part = [column[low:high] for column in codes]
             return part, part
 
-        Ordering(SLAB, 0, grid).extend(ROWS, read, 1)
+        SlabOrdering(SLAB, 0, grid).extend(ROWS, read, 1)
 
     with TemporaryDirectory() as folder:
         path = Path(folder) / "block.parquet"

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from bench.spark.streams import THETA, agree, pairs_of, points, run, source
 from penstock.host.devices.cpu import CpuDevice
-from penstock.host.devices.remote.server.limits import Limits
+from penstock.host.devices.remote.server.limits import ServerLimits
 from penstock.host.devices.remote.server.owner import DeviceOwner
 from penstock.host.devices.remote.server.service import DeviceServer
 from penstock.host.wire.address import Address
@@ -146,7 +146,7 @@ def _device(case: Case) -> Iterator[tuple[dict, DeviceOwner | None]]:
         yield {}, None
         return
     with TemporaryDirectory(prefix="pen") as folder:
-        owner = DeviceOwner(CpuDevice(), Limits())
+        owner = DeviceOwner(CpuDevice(), ServerLimits())
         server = DeviceServer({"cpu": owner}, Address.parsed(f"unix://{folder}/s"))
         try:
             yield {"device": "remote", "device_options": {"address": str(server.address)}}, owner

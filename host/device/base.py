@@ -62,7 +62,7 @@ AnyTask = Task | WindowTask
 
 @dataclass(frozen=True)
 class Pause:
-    """Where a task ran out of room.
+    """Point at which a task ran out of room.
 
     Tuples below ``i0`` are complete; tuples in ``[i0, i1)`` are complete below window position
     ``p``; tuples from ``i1`` on are untouched. Resuming is two ordinary tasks: ``[i0, i1)`` with

@@ -135,13 +135,13 @@ def check_window_task(kernel: Kernel, task: WindowTask, *, typed: bool = False) 
         raise DeviceError(f"{len(tuples)} tuples cannot have a history of {task.history}")
     of_b = int(np.count_nonzero(tuples.is_b))
     directions = (program.a, program.b), (program.b, program.a)
-    for side, (own, other) in enumerate(directions):
-        wanted = [*window_columns(other), *stream_columns(own)]
+    for side, (probing, other) in enumerate(directions):
+        wanted = [*window_columns(other), *stream_columns(probing)]
         columns = [*tuples.window[side], *tuples.stream[side]]
-        what, rows = f"columns of side {'AB'[side]}", of_b if side else len(tuples) - of_b
-        check_columns(what, wanted if typed else [None] * len(wanted), columns)
+        kind, rows = f"columns of side {'AB'[side]}", of_b if side else len(tuples) - of_b
+        check_columns(kind, wanted if typed else [None] * len(wanted), columns)
         if any(len(column) != rows for column in columns):
-            raise DeviceError(f"{what} must have {rows} rows, one per tuple")
+            raise DeviceError(f"{kind} must have {rows} rows, one per tuple")
     _check_room(kernel, task)
 
 
@@ -158,32 +158,32 @@ def _check_room(kernel: Kernel, task: AnyTask) -> None:
         raise DeviceError(f"a task needs room for {least} pairs, not {task.room}")
 
 
-def check_columns(what: str, wanted: Sequence[Column], columns: Sequence[np.ndarray]) -> None:
+def check_columns(kind: str, wanted: Sequence[Column], columns: Sequence[np.ndarray]) -> None:
     """Refuse columns that do not fit a program."""
     if len(columns) != len(wanted):
-        raise DeviceError(f"the program has {len(wanted)} {what}, not {len(columns)}")
-    for column, own in zip(columns, wanted, strict=True):
-        if isinstance(own, Type) and own.is_integral:
-            _check_integers(what, own, column)
-        elif own is not None:
-            dtype = storage_dtype(own) if isinstance(own, Type) else own
+        raise DeviceError(f"the program has {len(wanted)} {kind}, not {len(columns)}")
+    for column, declared in zip(columns, wanted, strict=True):
+        if isinstance(declared, Type) and declared.is_integral:
+            _check_integers(kind, declared, column)
+        elif declared is not None:
+            dtype = storage_dtype(declared) if isinstance(declared, Type) else declared
             if not np.can_cast(np.asarray(column).dtype, dtype, "safe"):
                 raise DeviceError(
-                    f"{what} of {column.dtype} came where the program has {dtype}; prepare the "
+                    f"{kind} of {column.dtype} came where the program has {dtype}; prepare the "
                     "keys in the program's layout"
                 )
 
 
-def _check_integers(what: str, own: Type, column: np.ndarray) -> None:
+def _check_integers(kind: str, declared: Type, column: np.ndarray) -> None:
     """Refuse integers beyond the bounds of their type, by which devices choose widths."""
     if column.dtype.kind in "iu":
         info = np.iinfo(column.dtype)
-        if own.lo <= info.min and info.max <= own.hi:
+        if declared.lo <= info.min and info.max <= declared.hi:
             return
-    elif not column.dtype == storage_dtype(own) == np.dtype(object):
-        raise DeviceError(f"{what} of {column.dtype} came where the program has {own}")
-    if len(column) and (column.min() < own.lo or column.max() > own.hi):
+    elif not column.dtype == storage_dtype(declared) == np.dtype(object):
+        raise DeviceError(f"{kind} of {column.dtype} came where the program has {declared}")
+    if len(column) and (column.min() < declared.lo or column.max() > declared.hi):
         raise DeviceError(
-            f"{what} have values of {column.min()} to {column.max()} where the program says "
-            f"{own.lo} to {own.hi}"
+            f"{kind} have values of {column.min()} to {column.max()} where the program says "
+            f"{declared.lo} to {declared.hi}"
         )

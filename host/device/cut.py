@@ -45,7 +45,7 @@ class Piece:
     def part(self, low: int, high: int) -> Piece:
         return Piece(self.rows[low:high], self.start[low:high], self.end[low:high])
 
-    def of(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+    def entries(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
         """The tuples' entries in the caller's arrays; no copy in the usual case without gaps."""
         first, last = int(self.rows[0]), int(self.rows[-1])
         if self._has_no_gap(first, last):
@@ -76,7 +76,7 @@ class Piece:
         """The part of each range in ``[low, high)``, without the empty ones."""
         return nonempty(self.rows, np.maximum(self.start, low), np.minimum(self.end, high))
 
-    def rest(self, pause: Pause) -> list[Piece]:
+    def remaining(self, pause: Pause) -> list[Piece]:
         """The pieces that a paused task left over, the later tuples first."""
         begun = self.part(pause.i0, pause.i1).clipped(pause.p, np.iinfo(np.int64).max)
         left = [self.part(pause.i1, len(self.rows)), begun]
@@ -93,7 +93,7 @@ def whole(start: np.ndarray, end: np.ndarray) -> Piece:
 
 
 def concat(pieces: Sequence[Piece]) -> Piece:
-    """Join at least one piece into one; none may read positions before those of its predecessor."""
+    """Join one or more pieces into one; their ranges must not step back from piece to piece."""
     return Piece(
         np.concatenate([p.rows for p in pieces]),
         np.concatenate([p.start for p in pieces]),

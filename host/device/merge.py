@@ -21,7 +21,7 @@ class Merged:
 
     def __init__(self, mode: Mode, rows: int) -> None:
         self.mode = mode
-        self.found = np.zeros(rows, bool)
+        self.matched = np.zeros(rows, bool)
         self.value = np.zeros(rows, bool if mode is Mode.EXISTS else np.int64)
         self.position = np.full(rows, -1, np.int64)
 
@@ -44,37 +44,37 @@ class Merged:
         if value.dtype != self.value.dtype:
             common = np.result_type(self.value.dtype, value.dtype)
             value, self.value = value.astype(common), self.value.astype(common)
-        known, found = self.found[rows], part.found
-        own = self.value[rows]
+        known, part_matched = self.matched[rows], part.found
+        held = self.value[rows]
         if self.mode in (Mode.COUNT, Mode.SUM):
-            total = exact_sum(own, value)
+            total = exact_sum(held, value)
             if total.dtype != self.value.dtype:
                 self.value = self.value.astype(total.dtype)
             self.value[rows] = total
         else:
-            better = found & (~known | self._better(own, value, rows, part))
+            better = part_matched & (~known | self._better(held, value, rows, part))
             self.value[rows[better]] = value[better]
             if part.position is not None:
                 self.position[rows[better]] = part.position[better]
-        self.found[rows] = known | found
+        self.matched[rows] = known | part_matched
 
     def _better(
-        self, own: np.ndarray, value: np.ndarray, rows: np.ndarray, part: Folds
+        self, held: np.ndarray, value: np.ndarray, rows: np.ndarray, part: Folds
     ) -> np.ndarray:
         if self.mode is Mode.EXISTS:
             return value.copy()
         if self.mode is Mode.MAX:
-            return below(own, value)
-        better = below(value, own)
+            return below(held, value)
+        better = below(value, held)
         if part.position is not None:
-            tie = ~better & ~below(own, value)
+            tie = ~better & ~below(held, value)
             better |= tie & (part.position < self.position[rows])
         return better
 
     def folds(self) -> Folds:
         """The aggregates so far."""
         nearest = self.mode is Mode.NEAREST
-        return Folds(self.found, self.value, self.position if nearest else None)
+        return Folds(self.matched, self.value, self.position if nearest else None)
 
 
 def merged_once(mode: Mode, rows: np.ndarray, part: Folds) -> tuple[np.ndarray, Folds]:

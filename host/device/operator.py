@@ -6,7 +6,7 @@ from enum import Enum
 
 
 class Operator(Enum):
-    """An operation of a device; a kernel does one of them."""
+    """Operation of a device; each kernel does one."""
 
     #: Range joins, for every query: the host finds the range that each row may meet.
     RANGE = "range"

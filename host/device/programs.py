@@ -110,12 +110,12 @@ def modes_from(names: Any) -> frozenset[Mode]:
 
 
 @contextmanager
-def _reading(what: str, given: Any) -> Iterator[None]:
+def _reading(message: str, value: Any) -> Iterator[None]:
     """Turn errors of reading a part of a description into ones that name it."""
     try:
         yield
     except (TypeError, ValueError, KeyError, OverflowError) as cause:
-        raise MalformedError(f"{what} {given!r:.80}") from cause
+        raise MalformedError(f"{message} {value!r:.80}") from cause
 
 
 def _band(header: Header) -> BandProgram:
@@ -125,8 +125,8 @@ def _band(header: Header) -> BandProgram:
     table = _integer(field(header, "table", str), 16)
     if not 0 <= table < 1 << (1 << tests):
         raise MalformedError(f"the truth table of {tests} tests has {1 << tests} bits")
-    given = header.get("payload")
-    payload = None if given is None else _type_in(given)
+    described = header.get("payload")
+    payload = None if described is None else _type_in(described)
     if payload is not None and not payload.is_integral:
         raise MalformedError(f"the payload of a band program is an integer, not {payload}")
     units = None if header.get("unit_bits") is None else field(header, "unit_bits", int)
@@ -157,14 +157,14 @@ def _node(described: Any, nodes: Sequence[Expr], keys: dict[str, tuple[Type, ...
     with _reading("a node of a predicate is", described):
         name, arguments, dtype, attr = described
         op = Op[name]
-    own = _type_in(dtype)
+    node_type = _type_in(dtype)
     if not isinstance(arguments, list):
         raise MalformedError(f"a node of a predicate has the arguments {arguments!r:.80}")
     args = tuple(_pick(nodes, number) for number in arguments)
     if op is Op.KEY:
-        return _key(attr, args, own, keys)
+        return _key(attr, args, node_type, keys)
     if op is Op.CONST:
-        return _const(attr, args, own)
+        return _const(attr, args, node_type)
     members = _members(attr, args) if op is Op.IN else None
     function = attr if op is Op.FUNCTION and isinstance(attr, str) else None
     has_attr = members is not None or function is not None
@@ -172,10 +172,10 @@ def _node(described: Any, nodes: Sequence[Expr], keys: dict[str, tuple[Type, ...
         raise MalformedError(f"{op.value!r} is no step of a program on {len(args)} values")
     try:
         # The language's rules say which operands an operation takes, and its result.
-        ops.check_operands(op, args, own, function)
+        ops.check_operands(op, args, node_type, function)
     except PenstockError as cause:
         raise MalformedError(f"a node of a predicate: {cause}") from cause
-    return node(op, args, own, function if members is None else members)
+    return node(op, args, node_type, function if members is None else members)
 
 
 def _members(attr: Any, args: tuple[Expr, ...]) -> Members:
@@ -189,29 +189,29 @@ def _members(attr: Any, args: tuple[Expr, ...]) -> Members:
     return Members(values)
 
 
-def _key(attr: Any, args: tuple[Expr, ...], own: Type, keys: dict[str, tuple[Type, ...]]) -> Expr:
+def _key(attr: Any, args: tuple[Expr, ...], dtype: Type, keys: dict[str, tuple[Type, ...]]) -> Expr:
     with _reading("a key is given as", attr):
         side, index = attr
         declared = keys[side]
     if args or type(index) is not int or not 0 <= index < len(declared):
         raise MalformedError(f"there is no key {attr!r:.80}")
-    if own != declared[index].as_nullable(False):
-        raise MalformedError(f"key {side}{index} is {declared[index]}, not {own}")
-    return ops.key(side, index, own)
+    if dtype != declared[index].as_nullable(False):
+        raise MalformedError(f"key {side}{index} is {declared[index]}, not {dtype}")
+    return ops.key(side, index, dtype)
 
 
-def _const(attr: Any, args: tuple[Expr, ...], own: Type) -> Expr:
+def _const(attr: Any, args: tuple[Expr, ...], const_type: Type) -> Expr:
     value = _attr_in(attr)
     fits = (
-        own.kind is Kind.BOOL
+        const_type.kind is Kind.BOOL
         if isinstance(value, bool)
-        else own.is_float
+        else const_type.is_float
         if isinstance(value, float)
-        else own.is_integral and own.lo <= value <= own.hi
+        else const_type.is_integral and const_type.lo <= value <= const_type.hi
     )
     if args or not fits:
-        raise MalformedError(f"a constant {attr!r:.80} of type {own}")
-    return node(Op.CONST, (), own, value)
+        raise MalformedError(f"a constant {attr!r:.80} of type {const_type}")
+    return node(Op.CONST, (), const_type, value)
 
 
 def _pick(nodes: Sequence[Expr], number: Any) -> Expr:
@@ -271,8 +271,8 @@ def _type_out(dtype: Type) -> list:
 
 def _type_in(described: Any) -> Type:
     with _reading("a type is given as", described):
-        name, low, high, scale, unit, nullable, *rest = described
-        (digits,) = rest or (0,)
+        name, low, high, scale, unit, nullable, *optional = described
+        (digits,) = optional or (0,)
         kind = Kind(name)
     plain = all(isinstance(text, str) for text in (low, high, unit))
     counts = all(type(number) is int and 0 <= number <= MOST_DIGITS for number in (scale, digits))
@@ -281,7 +281,7 @@ def _type_in(described: Any) -> Type:
     if unit not in ("", *UNIT_NS):
         raise MalformedError(f"no type has the unit {unit!r:.80}")
     ends = _integer(low, 10), _integer(high, 10)
-    made = Type(kind, *ends, scale, unit, nullable, digits=digits)
-    if made.lo > made.hi or not (made.is_integral or made.is_float or kind is Kind.BOOL):
+    parsed = Type(kind, *ends, scale, unit, nullable, digits=digits)
+    if parsed.lo > parsed.hi or not (parsed.is_integral or parsed.is_float or kind is Kind.BOOL):
         raise MalformedError(f"no key or value has the type {described!r:.80}")
-    return made
+    return parsed

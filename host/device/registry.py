@@ -99,15 +99,15 @@ def open_device(name: str, **options: Any) -> Device:
     try:
         return device_class(**options)
     except TypeError as cause:
-        given = ", ".join(sorted(options)) or "none"
+        option_names = ", ".join(sorted(options)) or "none"
         raise DeviceError(
-            f"device {name} cannot be opened with the options given ({given}): {cause}; see "
+            f"device {name} cannot be opened with the options given ({option_names}): {cause}; see "
             f"{device_class.__name__} for what it takes"
         ) from cause
 
 
 def _options_of(device_class: type[Device]) -> list[str] | None:
-    """The options of a class and of those that it passes options on to; None if it takes any."""
+    """Names of the options of a class, and of base classes that it passes them to; None: any."""
     names: dict[str, None] = {}
     for one in device_class.__mro__:
         if "__init__" not in vars(one) or one is object:

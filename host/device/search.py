@@ -94,14 +94,14 @@ class Boxes:
     inner_high: np.ndarray
     key: np.ndarray | None = None
 
-    def of(self, rows: np.ndarray) -> Boxes:
+    def pick(self, rows: np.ndarray) -> Boxes:
         """The boxes of some tuples."""
-        return Boxes(*(own[rows] for own in self.arrays))
+        return Boxes(*(array[rows] for array in self.arrays))
 
     @property
     def arrays(self) -> tuple[np.ndarray, ...]:
-        found = self.outer_low, self.outer_high, self.inner_low, self.inner_high
-        return found if self.key is None else (*found, self.key)
+        bounds = self.outer_low, self.outer_high, self.inner_low, self.inner_high
+        return bounds if self.key is None else (*bounds, self.key)
 
 
 @dataclass(frozen=True, eq=False)
@@ -207,7 +207,7 @@ class SearchPiece(Piece):
             part = self.part(low, low + size)
             yield replace(self, **vars(part), admitted=part.evaluations)
 
-    def rest(self, pause: Pause) -> list[Piece]:
+    def remaining(self, pause: Pause) -> list[Piece]:
         floor = np.zeros(len(self.rows), np.int64) if self.floor is None else self.floor.copy()
         floor[pause.i0] = pause.p
         part = self.part(pause.i0, len(self.rows))
@@ -240,13 +240,13 @@ class RangeWalk:
         # Read-only arrays, and those with gaps, are other types to Numba: those are copied.
         floors = np.zeros(len(start), np.int64) if floor is None else floor
         self._tuples = (
-            *(np.require(own, np.uint32, ["C", "W"]) for own in boxes.arrays[:4]),
-            *(np.require(own, np.int64, ["C", "W"]) for own in (start, end, floors)),
+            *(np.require(array, np.uint32, ["C", "W"]) for array in boxes.arrays[:4]),
+            *(np.require(array, np.int64, ["C", "W"]) for array in (start, end, floors)),
         )
         self._ordered = (ordered.order, ordered.starts)
         keyed = ordered.hashes is not None and boxes.key is not None
         keys = (boxes.key, ordered.hashes) if keyed else (_NO_HASHES, _NO_HASHES)
-        self._keys = tuple(np.require(own, np.uint64, ["C", "W"]) for own in keys)
+        self._keys = tuple(np.require(array, np.uint64, ["C", "W"]) for array in keys)
         sizes = ordered.first, ordered.rows, ordered.count, ordered.cells, ordered.inner
         self._sizes = np.array([*sizes, apart, keyed])
         self._state = np.array([0, -1, -1, -1])
@@ -258,8 +258,8 @@ class RangeWalk:
     @property
     def state(self) -> tuple[np.ndarray, ...]:
         """The arguments of :func:`next_ranges`, for compiled loops that call it themselves."""
-        found = self.row, self.low, self.high, self.whole
-        return *self._tuples, *self._ordered, self._sizes, self._state, *found, *self._keys
+        ranges = self.row, self.low, self.high, self.whole
+        return *self._tuples, *self._ordered, self._sizes, self._state, *ranges, *self._keys
 
     def next(self) -> int:
         """Write the next ranges, by tuple and then by place; return their number, 0 at the end."""

@@ -55,12 +55,12 @@ class Arrivals:
     def pick(self, chosen: np.ndarray) -> Arrivals:
         """Some of the tuples, by their places in ascending order."""
         is_b, number = self.is_b[chosen], self.number[chosen]
-        own = number[~is_b], number[is_b]
+        numbers = number[~is_b], number[is_b]
 
         def picked(
             sides: tuple[Sequence[np.ndarray], Sequence[np.ndarray]],
         ) -> tuple[list[np.ndarray], list[np.ndarray]]:
-            a, b = ([column[n] for column in cs] for cs, n in zip(sides, own, strict=True))
+            a, b = ([column[n] for column in cs] for cs, n in zip(sides, numbers, strict=True))
             return a, b
 
         return Arrivals(is_b, picked(self.window), picked(self.stream))

@@ -94,8 +94,8 @@ class WrappedKernel(Kernel):
 
     def submit(self, window: Any, task: Any) -> Future[Result]:
         # The other kernel itself refuses a window that is not ours.
-        own = window.inner if isinstance(window, WrappedBuffer) else window
-        return self.inner.submit(own, task)
+        inner_window = window.inner if isinstance(window, WrappedBuffer) else window
+        return self.inner.submit(inner_window, task)
 
     def close(self) -> None:
         self.inner.close()

@@ -73,7 +73,7 @@ def chunk_of(order: Order, parts: Sequence[TaskPart]) -> Chunk:
         if result.pause is not None:
             at = result.pause
             pause = type(at)(at.i0, at.i1, at.p + by)
-            left = part.piece.rest(pause)
+            left = part.piece.remaining(pause)
             remaining += [Order(order.batch, order.bound, piece) for piece in reversed(left)]
     return Chunk(order, tuple(pairs), tuple(rows_of), tuple(results), tuple(remaining))
 

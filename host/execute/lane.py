@@ -258,7 +258,7 @@ class LaneRunner:
                 continue
             by = span.low - span.offset
             task = Task(
-                piece.of(bound.arrays),
+                piece.entries(bound.arrays),
                 piece.start - by if by else piece.start,
                 piece.end - by if by else piece.end,
                 max(pairs // len(lease.spans), kernel.min_room),

@@ -86,7 +86,7 @@ def run_task(
     with closing(flights) as results:
         for piece, result in results:
             if result.pause is not None:
-                resumed += piece.rest(result.pause)
+                resumed += piece.remaining(result.pause)
             yield replace(result, i=piece.rebased(result.i), pause=None)
 
 

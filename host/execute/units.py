@@ -12,7 +12,7 @@ from penstock.program import BandProgram, Mode
 
 from ..device.base import Device
 from ..devices.narrow.maps import MOST_SAMPLED, CodeMap, fit_maps, narrowed
-from ..devices.narrow.testing import PairTest
+from ..devices.narrow.testing import FullTest
 from ..keys.layouts import Layout
 from ..prune.choice import spread
 from ..windows.run import Snapshot
@@ -108,7 +108,7 @@ class UnitSample:
     ) -> int:
         """Count the pairs that meet a program."""
         j = np.arange(len(self.i), dtype=np.uint32)
-        test = PairTest(program)
+        test = FullTest(program)
         return len(test(self.i, j, np.stack(bounds, axis=1), np.stack(keys, axis=1))[0])
 
 

@@ -68,18 +68,19 @@ class Binder:
             Number of stream tuples.
         """
         values = self._remembered(stream_values(self.form, columns, rows))
-        made, upto = self._bound.get(window.run, (None, 0))
+        known, upto = self._bound.get(window.run, (None, 0))
         upto = max(upto, window.first)
         fresh = window.keys_between(upto, window.end)[self.skip :] if upto < window.end else []
-        if made is None or not made.covers_stream(values) or (fresh and not made.covers(fresh)):
-            made = layout(self.form, window.keys[self.skip :], values, self.widths, self.spare_bits)
-        self._bound[window.run] = (made, max(upto, window.end))
-        return made
+        if known is None or not known.covers_stream(values) or (fresh and not known.covers(fresh)):
+            window_keys = window.keys[self.skip :]
+            known = layout(self.form, window_keys, values, self.widths, self.spare_bits)
+        self._bound[window.run] = (known, max(upto, window.end))
+        return known
 
     def keep(self, runs: Collection[int]) -> None:
         """Forget the layouts of all other runs."""
-        for gone in self._bound.keys() - set(runs):
-            del self._bound[gone]
+        for run in self._bound.keys() - set(runs):
+            del self._bound[run]
 
     def _remembered(self, values: Sequence[Vector]) -> list[Vector]:
         """Stream values with the bounds of all tuples so far, so that layouts do not alternate."""
@@ -95,7 +96,7 @@ class Binder:
 
 
 def search_binder(form: JoinForm, *, growing: bool) -> Binder | None:
-    """Make the binder of what rows are searched by; None where the program has the keys or none."""
+    """Make the binder of keys to search rows by; None for a band, or if there are no such keys."""
     searched = search_form(form)
     if searched is None:
         return None

@@ -93,9 +93,9 @@ class RankEncoder:
         if not len(self.ordered) or type(values[0]) is not type(self.ordered[0]):
             return False
         at = np.minimum(np.searchsorted(self.ordered, values), len(self.ordered) - 1)
-        found = self.ordered[at]
+        ranked = self.ordered[at]
         # NaN is a key like any other, though it does not equal itself.
-        return bool(np.all((found == values) | ((found != found) & (values != values))))
+        return bool(np.all((ranked == values) | ((ranked != ranked) & (values != values))))
 
     def keys(self, v: Vector, bits: int) -> np.ndarray:
         values, inverse = _distinct(v.values)
@@ -114,11 +114,11 @@ class RankEncoder:
         values, inverse = _distinct(v.values)
         if not bound.after:
             return np.searchsorted(self.ordered, values, side=side)[inverse].astype(np.int64)
-        found = [
+        codes = [
             len(self.ordered) if e is None else int(np.searchsorted(self.ordered, _one(e), "left"))
             for e in map(after, values)
         ]
-        return np.array(found, dtype=np.int64)[inverse]
+        return np.array(codes, dtype=np.int64)[inverse]
 
     @property
     def largest(self) -> int:

@@ -99,12 +99,12 @@ class BandLayout(Layout):
         sums = [
             _sums(test, e, columns) for test, e in zip(self.form.tests, self.encoders, strict=True)
         ]
-        words = column_words(columns, [own for own in sums if own is not None])
-        others = [test for test, own in zip(self.form.tests, sums, strict=True) if own is None]
-        values = _stream_values(others, columns, rows)
-        for test, own, encoder in zip(self.form.tests, sums, self.encoders, strict=True):
-            if own is not None and isinstance(encoder, OffsetEncoder):
-                lo, hi = sum_codes(own, encoder, words, self.bits)
+        words = column_words(columns, [summed for summed in sums if summed is not None])
+        unsummed = [test for test, summed in zip(self.form.tests, sums, strict=True) if not summed]
+        values = _stream_values(unsummed, columns, rows)
+        for test, summed, encoder in zip(self.form.tests, sums, self.encoders, strict=True):
+            if summed is not None and isinstance(encoder, OffsetEncoder):
+                lo, hi = sum_codes(summed, encoder, words, self.bits)
             else:
                 lo, hi = _bounds(test, encoder, values, rows, self.bits)
             arrays += [lo, hi]
@@ -212,8 +212,8 @@ def _sums(test: BandTest, encoder: Encoder, columns: Columns) -> Sums | None:
     """The sums that bound a test, if their codes can be made in one pass."""
     if not isinstance(encoder, OffsetEncoder):
         return None
-    found = sums_of(test)
-    return found if found is not None and found.fit(columns) else None
+    sums = sums_of(test)
+    return sums if sums is not None and sums.fit(columns) else None
 
 
 def _stream_values(tests: Iterable[BandTest], columns: Columns, rows: int) -> dict[Expr, Vector]:
@@ -229,7 +229,7 @@ def _bounds(
     possible = np.ones(rows, dtype=bool)
     for condition in test.when:
         possible &= values[condition].true
-    lows, highs = ([(b, values[b.expr]) for b in own] for own in (test.lo, test.hi))
+    lows, highs = ([(b, values[b.expr]) for b in bounds] for bounds in (test.lo, test.hi))
     return encoders.bound_codes(encoder, lows, highs, possible, bits)
 
 
@@ -270,8 +270,8 @@ def _within(types: Sequence[Type], values: Sequence[Vector]) -> bool:
 def _constant_flags(
     side: str, sources: Sequence[KeySource], values: Sequence[Vector]
 ) -> dict[tuple[str, int], bool]:
-    found = {}
+    flags = {}
     for index, (source, v) in enumerate(zip(sources, values, strict=True)):
         if source.kind == "flag" and v.values.size and (v.values.all() or not v.values.any()):
-            found[side, index] = bool(v.values[0])
-    return found
+            flags[side, index] = bool(v.values[0])
+    return flags

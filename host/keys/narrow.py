@@ -87,11 +87,11 @@ class NarrowCodes:
 
     @property
     def arguments(self) -> tuple[Any, ...]:
-        """What :func:`narrow_code` takes after the code."""
+        """Arguments of :func:`narrow_code` after the code."""
         null, narrow_null = null_code(self.key_bits), null_code(self.bits)
         return self.edges, np.uint64(self.shift), self.first, np.uint64(null), np.int64(narrow_null)
 
-    def of(self, codes: np.ndarray) -> np.ndarray:
+    def encode(self, codes: np.ndarray) -> np.ndarray:
         """Narrow codes, as uint16."""
         narrow = np.empty(len(codes), np.uint16)
         self.write(narrow, codes)

@@ -34,8 +34,8 @@ def search_form(form: JoinForm) -> JoinForm | None:
     """
     if isinstance(form.form, BandForm):
         return None
-    found = search_of(form.predicate, form.window)
-    searched = replace(found, keys=found.keys[:MOST_SEARCHED]).form
+    search = search_of(form.predicate, form.window)
+    searched = replace(search, keys=search.keys[:MOST_SEARCHED]).form
     return None if searched is None else replace(form, form=searched)
 
 
@@ -49,19 +49,19 @@ def program_keys(form: JoinForm) -> int:
 def window_keys(form: JoinForm, columns: Columns, rows: int) -> list[Vector]:
     """Prepared values of window tuples, before any encoding."""
     if isinstance(form.form, BandForm):
-        found = [_test_key(test.key, columns, rows) for test in form.form.tests]
+        keys = [_test_key(test.key, columns, rows) for test in form.form.tests]
         if form.form.need is not None:
             known = evaluate_columns(form.form.need, columns, rows).true
-            found = [replace(v, valid=known if v.valid is None else v.valid & known) for v in found]
+            keys = [replace(v, valid=known if v.valid is None else v.valid & known) for v in keys]
         if form.form.payload is not None:
-            found.append(key_values(KeySource("value", form.form.payload), columns, rows))
-        return found
-    found = [key_values(source, columns, rows) for source in form.form.window_keys]
+            keys.append(key_values(KeySource("value", form.form.payload), columns, rows))
+        return keys
+    keys = [key_values(source, columns, rows) for source in form.form.window_keys]
     searched = search_form(form)
     if searched is not None:
         assert isinstance(searched.form, BandForm)
-        found += [_test_key(test.key, columns, rows) for test in searched.form.tests]
-    return found
+        keys += [_test_key(test.key, columns, rows) for test in searched.form.tests]
+    return keys
 
 
 def _test_key(expr: Expr, columns: Columns, rows: int) -> Vector:
@@ -139,9 +139,9 @@ def expressions(form: JoinForm, window: bool) -> list[Expr]:
         tests = form.form.tests
         if not window:
             return [e for test in tests for e in stream_side(test)]
-        others = (form.form.payload, form.form.need)
-        return [*(test.key for test in tests), *(e for e in others if e is not None)]
-    found = []
+        optional = (form.form.payload, form.form.need)
+        return [*(test.key for test in tests), *(e for e in optional if e is not None)]
+    exprs = []
     for source in form.form.window_keys if window else form.form.stream_keys:
-        found += [source.expr] if source.test is None or window else stream_side(source.test)
-    return found
+        exprs += [source.expr] if source.test is None or window else stream_side(source.test)
+    return exprs

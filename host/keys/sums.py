@@ -52,19 +52,19 @@ class Sums:
 
     def fit(self, columns: Columns) -> bool:
         """Whether no column has NULL, and all sums are int64."""
-        own = {name: columns[name] for name in self.columns}
-        if any(v.valid is not None or v.values.dtype.kind != "i" for v in own.values()):
+        used = {name: columns[name] for name in self.columns}
+        if any(v.valid is not None or v.values.dtype.kind != "i" for v in used.values()):
             return False
-        return all(INT64[0] <= low and high <= INT64[1] for low, high in self.bounds(own))
+        return all(INT64[0] <= low and high <= INT64[1] for low, high in self.bounds(used))
 
     def bounds(self, columns: Columns) -> list[tuple[int, int]]:
         """Least and greatest value that each sum can have."""
-        found = []
+        limits = []
         for form in self.sums:
             ends = [(f * columns[t.attr].lo, f * columns[t.attr].hi) for t, f in form.terms]
             low, high = (sum(map(pick, ends)) for pick in (min, max))
-            found.append((form.constant + low, form.constant + high))
-        return found
+            limits.append((form.constant + low, form.constant + high))
+        return limits
 
 
 def sum_vector(expr: Expr, columns: Columns, rows: int) -> Vector | None:
@@ -76,10 +76,10 @@ def sum_vector(expr: Expr, columns: Columns, rows: int) -> Vector | None:
 
     def fill(lows: range) -> None:
         for low in lows:
-            own = out[low : low + BLOCK]
-            part = {name: columns[name].between(low, low + len(own)) for name in test.columns}
+            block = out[low : low + BLOCK]
+            part = {name: columns[name].between(low, low + len(block)) for name in test.columns}
             held = column_words(part, [test])
-            _sum(held[test.columns[0]], held[test.columns[-1]], test.low, own)
+            _sum(held[test.columns[0]], held[test.columns[-1]], test.low, block)
 
     with ThreadPoolExecutor(1, "penstock-keys") as pool:
         half = rows // 2 // BLOCK * BLOCK
@@ -136,11 +136,11 @@ def sum_codes(
     columns : mapping of (side, name) to ndarray of int64
         From :func:`column_words`.
     """
-    own = [columns[name] for name in test.columns]
+    a, b = columns[test.columns[0]], columns[test.columns[-1]]
     dtype = key_dtype(bits)
-    lo, hi = np.empty(len(own[0]), dtype), np.empty(len(own[0]), dtype)
+    lo, hi = np.empty(len(a), dtype), np.empty(len(a), dtype)
     empty = dtype.type(empty_code(bits))
-    _sum_codes(own[0], own[-1], test.low, test.high, encoder.base, encoder.span, empty, lo, hi)
+    _sum_codes(a, b, test.low, test.high, encoder.base, encoder.span, empty, lo, hi)
     return lo, hi
 
 

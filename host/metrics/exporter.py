@@ -54,14 +54,14 @@ class Series:
 
 def families(all_series: Iterable[Series]) -> Iterable[Metric]:
     """Series in the form of Prometheus' client; several of one metric are put together."""
-    found: dict[str, CounterMetricFamily | GaugeMetricFamily] = {}
+    by_name: dict[str, CounterMetricFamily | GaugeMetricFamily] = {}
     for series in all_series:
-        if series.name not in found:
+        if series.name not in by_name:
             kind = CounterMetricFamily if series.total else GaugeMetricFamily
-            found[series.name] = kind(series.name, series.text, labels=series.labels)
+            by_name[series.name] = kind(series.name, series.text, labels=series.labels)
         for labels, value in series.values.items():
-            found[series.name].add_metric(labels, value)
-    return found.values()
+            by_name[series.name].add_metric(labels, value)
+    return by_name.values()
 
 
 #: A function that gives the current report: of one join, or of several by name.
@@ -81,16 +81,16 @@ class ReportCollector(Collector):
         self._reports = reports
 
     def collect(self) -> Iterable[Metric]:
-        found = self._reports()
-        if isinstance(found, Report):
-            return families(_series(found))
+        reports = self._reports()
+        if isinstance(reports, Report):
+            return families(_series(reports))
         return families(
             replace(
                 series,
                 values={(*labels, query): value for labels, value in series.values.items()},
                 labels=(*series.labels, "query"),
             )
-            for query, report in found.items()
+            for query, report in reports.items()
             for series in _series(report)
         )
 
@@ -132,13 +132,13 @@ def _series(report: Report) -> Iterator[Series]:
     ):
         by_label = {(str(key),): value for key, value in values.items()}
         yield Series(f"penstock_{name}", text, by_label, (label,), total)
-    for name, text, what, total in (
+    for name, text, attribute, total in (
         ("queue", "Orders that wait for a lane or run on it.", "queued", False),
         ("busy_seconds", "Seconds of tasks on the device.", "busy_s", True),
         ("failures", "Tasks that failed or hung.", "failures", True),
         ("parked", "1 for lanes out of service.", "parked", False),
     ):
-        by_lane = {(lane.name,): float(getattr(lane, what)) for lane in report.lanes}
+        by_lane = {(lane.name,): float(getattr(lane, attribute)) for lane in report.lanes}
         yield Series(f"penstock_lane_{name}", text, by_lane, ("lane",), total)
     if report.lookup is not None:
         yield from _lookup_series(report.lookup)
@@ -151,7 +151,7 @@ def _series(report: Report) -> Iterator[Series]:
 
 def _workers_series(workers: Sequence[WorkerReport]) -> Iterator[Series]:
     """Metrics of worker processes."""
-    for name, text, what, total in (
+    for name, text, attribute, total in (
         ("rows", "Rows that a worker has folded since it began.", "rows", True),
         ("epochs", "Epochs that it has ended.", "epochs", True),
         ("delta_bytes", "Bytes of changes that it has sent to others.", "delta_bytes", True),
@@ -166,7 +166,7 @@ def _workers_series(workers: Sequence[WorkerReport]) -> Iterator[Series]:
         ("checkpoint", "Number of its last part of a checkpoint.", "checkpoint", False),
         ("checkpoint_age_seconds", "Since the last checkpoint.", "checkpoint_age_s", False),
     ):
-        values = {(str(one.rank),): getattr(one, what) for one in workers}
+        values = {(str(one.rank),): getattr(one, attribute) for one in workers}
         known = {rank: float(value) for rank, value in values.items() if value is not None}
         if known:
             yield Series(f"penstock_worker_{name}", text, known, ("worker",), total)
@@ -196,7 +196,7 @@ def _routing_series(routing: RoutingReport) -> Iterator[Series]:
 
 
 def _lookup_series(lookup: LookupReport) -> Iterator[Series]:
-    """Metrics of what was looked up in a relation."""
+    """Metrics of look-ups in a relation."""
     for name, text, number, total in (
         ("version", "Version of the relation that rows meet now.", lookup.version, False),
         ("age_seconds", "Seconds since that version was written.", lookup.age_s, False),

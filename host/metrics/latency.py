@@ -50,9 +50,9 @@ class Latency:
             last, times = self._last[first : self._used], self._times[first : self._used]
             known = (later > last[0]) | (len(last) < _MOST_ARRIVALS)
             self.unknown += int(len(later) - known.sum())
-            taken = now - times[np.minimum(np.searchsorted(last, later[known]), len(last) - 1)]
-            self.total_s += float(taken.sum())
-            buckets = np.searchsorted(BOUNDS, taken)
+            waits = now - times[np.minimum(np.searchsorted(last, later[known]), len(last) - 1)]
+            self.total_s += float(waits.sum())
+            buckets = np.searchsorted(BOUNDS, waits)
             self.counts += np.bincount(buckets, minlength=len(self.counts))
 
     def quantile(self, share: float) -> float:

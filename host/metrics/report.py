@@ -32,7 +32,7 @@ class LaneReport:
 
 @dataclass(frozen=True)
 class LookupReport:
-    """What a join with a relation has looked up.
+    """Counts of a join's look-ups in a relation.
 
     Parameters
     ----------

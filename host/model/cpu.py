@@ -205,8 +205,8 @@ def _cost(
     running = Running(pruning=False, task_evaluations=task_evaluations)
     flow = Flow(latency_s=_TIMEOUT_S, running=running)
     keys = {s: rng.integers(0, KEYS, (2, tuples), np.int32) for s in "ab"}
-    for own in keys.values():
-        own[:, rng.random(tuples) < matching] = 0
+    for drawn in keys.values():
+        drawn[:, rng.random(tuples) < matching] = 0
     numbers = np.arange(tuples, dtype=np.int32)
     clock = count()
 
@@ -216,8 +216,8 @@ def _cost(
             # Batches are made before the clock starts.
             n = numbers + next(clock) * tuples
             batches = {
-                s: pa.RecordBatch.from_arrays([pa.array(c) for c in (n, n, *own)], schema=SCHEMA)
-                for s, own in keys.items()
+                s: pa.RecordBatch.from_arrays([pa.array(c) for c in (n, n, *drawn)], schema=SCHEMA)
+                for s, drawn in keys.items()
             }
             began = time.process_time()
             for source, batch in batches.items():

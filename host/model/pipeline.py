@@ -60,7 +60,7 @@ def task_cycles(
 
 
 @dataclass(frozen=True, kw_only=True)
-class Pipelines:
+class PipelineModel:
     """Equal pipelines that share the tuples of each batch.
 
     Parameters
@@ -95,8 +95,8 @@ class Pipelines:
             return 0.0
         share = probe.stream_tuples / self.pipelines
         # At less than one tuple per batch, only some batches have a tuple.
-        own = BatchHalf(max(share, 1.0), probe.window_tuples, probe.slide_tuples * self.pipelines)
-        return min(share, 1.0) * task_cycles(own, self.units)
+        part = BatchHalf(max(share, 1.0), probe.window_tuples, probe.slide_tuples * self.pipelines)
+        return min(share, 1.0) * task_cycles(part, self.units)
 
     def utilisation(self, load: Load) -> float:
         """Needed cycles over available cycles; above 1, the load is not sustained."""

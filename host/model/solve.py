@@ -10,7 +10,7 @@ import numpy as np
 
 from .cpu import Cores
 from .load import Load, Model
-from .pipeline import MOST_UNITS, Pipelines
+from .pipeline import MOST_UNITS, PipelineModel
 from .transfers import TransferLink
 
 #: Range of the search for rates, in tuples per second.
@@ -38,7 +38,7 @@ def units_needed(
 ) -> int | None:
     """Fewest units of each pipeline that sustain a load; None if ``most`` do not."""
 
-    model = Pipelines(units=1, clock_hz=clock_hz, pipelines=pipelines)
+    model = PipelineModel(units=1, clock_hz=clock_hz, pipelines=pipelines)
     return _fewest(lambda units: replace(model, units=units).utilisation(load) <= 1, most)
 
 

@@ -80,7 +80,7 @@ class Grid:
     def cells(self) -> int:
         return self.outer * self.inner
 
-    def of(self, codes: Sequence[np.ndarray]) -> np.ndarray:
+    def cells_of(self, codes: Sequence[np.ndarray]) -> np.ndarray:
         """Cells of window rows: uint32, NO_CELL where a key is NULL."""
         return self.located(codes)[0]
 
@@ -112,11 +112,11 @@ class Grid:
     def _both(
         self, axis: Axis, ends: tuple[np.ndarray, np.ndarray], bounds: Sequence[np.ndarray]
     ) -> None:
-        for own, codes in zip(ends, bounds[2 * axis.test : 2 * axis.test + 2], strict=True):
-            axis.add(own, codes, self.null)
+        for end, codes in zip(ends, bounds[2 * axis.test : 2 * axis.test + 2], strict=True):
+            axis.add(end, codes, self.null)
 
     def _parts(self, codes: Sequence[np.ndarray], rows: int) -> tuple[np.ndarray, np.ndarray]:
-        """Parts of some keys, and their hashes, in the order of which the parts ascend."""
+        """Parts of some keys, and their hashes; the parts ascend with the hashes."""
         cells = np.zeros(rows, np.uint32)
         hashes = np.zeros(rows if self.hashed else 0, np.uint64)
         if self.hashed:
@@ -183,7 +183,7 @@ def sort_by_cell(cells, starts, order):
     for c in range(2, len(starts)):
         total += starts[c]
         starts[c] = total
-    rest = np.int64(total)
+    outside = np.int64(total)
     for k in range(len(cells)):
         cell = np.int64(cells[k])
         if cell < last:
@@ -191,8 +191,8 @@ def sort_by_cell(cells, starts, order):
             starts[cell + 1] = place + 1
             order[place] = k
         else:
-            order[rest] = k
-            rest += 1
+            order[outside] = k
+            outside += 1
     starts[last + 1] = len(cells)
 
 

@@ -1,4 +1,4 @@
-"""Chooses the cells of a search: by a sample of both sides, and what each step costs."""
+"""Chooses the cells of a search from a sample of both sides and the cost of each step."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ DIRECTORY_NS = 8.0
 
 @dataclass(frozen=True)
 class Costs:
-    """What a device takes, in nanoseconds.
+    """Times of a device's steps, in nanoseconds.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ class Costs:
     scan_ns: float
     apart: bool = False
 
-    def of(self, visits: float, ranges: N, tested: N) -> N:
+    def total_ns(self, visits: float, ranges: N, tested: N) -> N:
         """Nanoseconds of some visits of tuples to slabs, their ranges and tests."""
         return self.tuple_ns * visits + self.range_ns * ranges + self.test_ns * tested
 
@@ -92,7 +92,7 @@ def costs_of(*, searches: bool, units: int, speed: float, is_band: bool = True) 
 
 
 @dataclass(frozen=True)
-class Choice:
+class GridChoice:
     """A grid, and the share of a slab's rows that a tuple is expected to test.
 
     ``tuple_ns`` is the expected time of a tuple in one slab.
@@ -109,7 +109,7 @@ _Ranked = tuple[float, float, tuple[int, ...]]
 
 @dataclass(frozen=True)
 class _Key:
-    """What the sample says of one test."""
+    """The sample of one test: codes of window rows, and ranges of tuples."""
 
     test: int
     codes: np.ndarray  # of window rows, ascending, without NULL
@@ -145,7 +145,7 @@ def choose(
     costs: Costs = CORE,
     admitted: float = math.inf,
     always: bool = False,
-) -> Choice | None:
+) -> GridChoice | None:
     """The best grid for slabs of so many rows; None if the keys rule out too little.
 
     Parameters
@@ -153,7 +153,7 @@ def choose(
     tests : sequence of int
         Tests that each match passes.
     equal : collection of int
-        Those of them that ask for one code, of every tuple.
+        Tests, out of these, whose bounds are one code for every tuple: equalities.
     codes : sequence of ndarray
         Codes of a sample of window rows, for all tests.
     bounds : sequence of ndarray
@@ -182,20 +182,19 @@ def choose(
         ranking = replace(ranking, most=min(most, max(len(codes[0]) // PER_CELL, 1)))
         sample = _Sample(codes, bounds, null)
         pairs = combinations(bands[:MOST_BANDS], min(len(bands), 2))
-        best, axes = min(
-            ((_measured(pair, sample, ranking), pair) for pair in pairs), key=lambda found: found[0]
-        )
+        measured = ((_measured(pair, sample, ranking), pair) for pair in pairs)
+        best, axes = min(measured, key=lambda entry: entry[0])
     else:
         axes = tuple(bands[:2])
         best = _modelled(axes, ranking)
     ranked, share, buckets = best
     if share > MOST_SHARE and not always:
         return None
-    made = tuple(_axis(key, n) for key, n in zip(axes, buckets, strict=True) if n > 1)
+    band_axes = tuple(_axis(key, n) for key, n in zip(axes, buckets, strict=True) if n > 1)
     # Between bands a tuple visits neighbouring cells together, which have a key each.
-    keyed = bool(hashed) and (costs.apart or not made)
-    grid = Grid(tuple(key.test for key in hashed), parts.bit_length() - 1, made, null, keyed)
-    return Choice(grid, share, ranked)
+    keyed = bool(hashed) and (costs.apart or not band_axes)
+    grid = Grid(tuple(key.test for key in hashed), parts.bit_length() - 1, band_axes, null, keyed)
+    return GridChoice(grid, share, ranked)
 
 
 @dataclass(frozen=True)
@@ -227,8 +226,8 @@ class _Ranking:
         """Numbers of buckets of an axis."""
         return [1 << bits for bits in range(min(MOST_BITS, self.most.bit_length() - 1) + 1)]
 
-    def of(self, cells: N, ranges: N, share: N) -> tuple[N, N]:
-        """What to compare grids by, and the share of all rows in a tuple's buckets.
+    def ranked(self, cells: N, ranges: N, share: N) -> tuple[N, N]:
+        """Cost by which grids are ranked, and the share of all rows in a tuple's buckets.
 
         Parameters
         ----------
@@ -242,7 +241,7 @@ class _Ranking:
             return share + cells * 1e-9, share
         # The directory is made anew for each slab; of equally good ones the smallest.
         held = cast("N", self.held + (self.keyed - self.held) * (cells == 1))
-        cost = self.costs.of(1, ranges, held * share) + DIRECTORY_NS * cells / self.rows
+        cost = self.costs.total_ns(1, ranges, held * share) + DIRECTORY_NS * cells / self.rows
         return cost, share
 
 
@@ -254,10 +253,10 @@ def _modelled(bands: Sequence[_Key], ranking: _Ranking) -> _Ranked:
     cells = buckets.prod(axis=1)
     fits = cells <= ranking.most
     numbers, buckets, cells = numbers[fits], buckets[fits], cells[fits]
-    visits = [key.visited(sizes)[own] for key, own in zip(bands, numbers.T, strict=True)]
+    visits = [key.visited(sizes)[chosen] for key, chosen in zip(bands, numbers.T, strict=True)]
     visited = math.prod(visits, start=np.ones(len(cells)))
     ranges = visited if ranking.costs.apart else math.prod(visits[:-1], start=np.ones(len(cells)))
-    cost, share = ranking.of(cells, ranges, visited / cells)
+    cost, share = ranking.ranked(cells, ranges, visited / cells)
     best = np.lexsort((*buckets.T[::-1], share, cost))[0]
     return float(cost[best]), float(share[best]), tuple(buckets[best].tolist())
 
@@ -267,7 +266,7 @@ def _measured(bands: Sequence[_Key], sample: _Sample, ranking: _Ranking) -> _Ran
 
     def ranked(buckets: tuple[int, ...]) -> _Ranked:
         ranges, share = sample.visited(bands, buckets, ranking.held)
-        return *ranking.of(math.prod(buckets), ranges, share), buckets
+        return *ranking.ranked(math.prod(buckets), ranges, share), buckets
 
     sizes = ranking.sizes
     begin = _modelled(bands, ranking)[2]
@@ -306,9 +305,9 @@ class _Sample:
             [self._buckets(axis, self.bounds[2 * axis.test + end]) for axis in axes]
             for end in (0, 1)
         )
-        known = np.logical_and.reduce([own != NO_CELL for own in rows])
+        known = np.logical_and.reduce([buckets_of != NO_CELL for buckets_of in rows])
         edges = [np.arange(n + 1) - 0.5 for n in buckets]
-        shares = np.histogramdd([own[known] for own in rows], edges)[0] / len(known)
+        shares = np.histogramdd([buckets_of[known] for buckets_of in rows], edges)[0] / len(known)
         # A cell that has a share of all rows has none of these with a chance of exp(-share * held).
         ranges, share = (
             float(np.mean(_summed(per_cell, low, high)))
@@ -327,11 +326,11 @@ def _summed(cells: np.ndarray, low: Sequence[np.ndarray], high: Sequence[np.ndar
     upto = np.pad(cells, 1)[(slice(None, -1),) * cells.ndim]
     for d in range(cells.ndim):
         upto = upto.cumsum(d)
-    found = np.zeros(len(low[0]))
+    sums = np.zeros(len(low[0]))
     for ends in product((0, 1), repeat=cells.ndim):
         at = [h + 1 if end else lo for end, lo, h in zip(ends, low, high, strict=True)]
-        found += (-1) ** (cells.ndim - sum(ends)) * upto[tuple(at)]
-    return found
+        sums += (-1) ** (cells.ndim - sum(ends)) * upto[tuple(at)]
+    return sums
 
 
 def _key(test: int, codes: np.ndarray, low: np.ndarray, high: np.ndarray, null: int) -> _Key:
@@ -365,7 +364,7 @@ def _parts(equal: Sequence[_Key], codes: Sequence[np.ndarray], rows: int) -> tup
 
 
 def _axis(key: _Key, buckets: int) -> Axis:
-    """Buckets of equally many rows, as far as the sample tells."""
+    """Axis whose buckets have about equally many of the sampled rows."""
     codes = key.codes
     base, top = int(codes[0]), int(codes[-1])
     entries = min(MOST_ENTRIES, ENTRIES * buckets)

@@ -1,4 +1,4 @@
-"""What an order of the window is expected to save, for ``penstock explain``."""
+"""Expected savings of an order of the window by cells, for ``penstock explain``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..keys.binding import Binder, search_binder
 from ..keys.prepare import window_keys
 from ..rows.sides import SideRows
 from ..windows.run import still
-from .choice import Choice, costs_of
+from .choice import GridChoice, costs_of
 from .search import Orderings, SearchKeys
 from .sizes import DEFAULT_PRUNING
 
@@ -28,7 +28,7 @@ class Expectation:
     ----------
     rows : int
         Window rows that are sorted together.
-    choice : Choice
+    choice : GridChoice
     share : float
         Share of the pairs in the window that are expected to be tested.
     is_worth : bool
@@ -36,7 +36,7 @@ class Expectation:
     """
 
     rows: int
-    choice: Choice
+    choice: GridChoice
     share: float
     is_worth: bool
 
@@ -69,10 +69,10 @@ def expectation(
     is_band = isinstance(form.form, BandForm)
     costs = costs_of(searches=device.searches, units=device.units, speed=1.0, is_band=is_band)
     orderings = Orderings(DEFAULT_PRUNING, growing=False, threads=1, costs=costs)
-    found = orderings.choose(run, by, ranges)
-    if not found:
+    choices = orderings.choose(run, by, ranges)
+    if not choices:
         return None
-    ((rows, choice),) = found
+    ((rows, choice),) = choices
     mean = ranges.evaluations / len(ranges.rows)
     share = min(choice.share * (rows + mean) / mean, 1.0)
     is_worth = orderings.gain(ranges, rows, choice) > 0

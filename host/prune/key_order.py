@@ -45,9 +45,9 @@ def sort_keys(hashes, starts, low, high, order, sorted_hashes, digit):
         is_mixed = False
         first = hashes[order[begin]]
         for k in range(begin, end):
-            own = hashes[order[k]]
-            sorted_hashes[k] = own
-            is_mixed |= own != first
+            current = hashes[order[k]]
+            sorted_hashes[k] = current
+            is_mixed |= current != first
         if not is_mixed:
             continue
         if end - begin <= _FEW:
@@ -97,12 +97,12 @@ def _scatter(hashes, order, a, b, bit, counts, spare_hashes, spare_order):
 @kept()
 def _insert(hashes, order, a, b):
     for k in range(a + 1, b):
-        own, row = hashes[k], order[k]
+        current, row = hashes[k], order[k]
         at = k
-        while at > a and hashes[at - 1] > own:
+        while at > a and hashes[at - 1] > current:
             hashes[at], order[at] = hashes[at - 1], order[at - 1]
             at -= 1
-        hashes[at], order[at] = own, row
+        hashes[at], order[at] = current, row
 
 
 @kept()

@@ -51,13 +51,13 @@ class SearchedLate(Searched):
 
     def task(self, piece: Piece, arrays: Sequence[np.ndarray], room: int, mode: Mode) -> LateSearch:
         assert isinstance(piece, SearchPiece)
-        return LateSearch(lambda: self._made(piece, room, mode), len(piece.rows), room, mode)
+        return LateSearch(lambda: self._make(piece, room, mode), len(piece.rows), room, mode)
 
-    def _made(self, piece: SearchPiece, room: int, mode: Mode) -> SearchTask:
+    def _make(self, piece: SearchPiece, room: int, mode: Mode) -> SearchTask:
         keys = self.keys(int(piece.rows[0]), int(piece.rows[-1]) + 1)
         start, end = piece.start, piece.end
         if not keys.possible.all():
-            start, end = (np.where(keys.possible, own, 0) for own in (start, end))
+            start, end = (np.where(keys.possible, ends, 0) for ends in (start, end))
         boxes = self.grid.boxes(keys.bounds)
         rows, floor = self.source.rows, self.floor(piece)
         return SearchTask(keys.arrays, start, end, room, rows, boxes, mode, floor)

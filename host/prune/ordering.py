@@ -24,7 +24,7 @@ LEAST_SHARED = 1 << 17
 Reader = Callable[[int, int], tuple[Sequence[np.ndarray], Sequence[np.ndarray]]]
 
 
-class Ordering:
+class SlabOrdering:
     """Consecutive slabs of equal length; the last one may be incomplete.
 
     Parameters
@@ -74,7 +74,7 @@ class Ordering:
         columns, cells, hashes = self._youngest or ([], self._order[:0], self._hashes[:0])
         ordered = self._order, self._starts, self._hashes, *self._columns
         held = (*ordered, *columns, cells, hashes)
-        return sum(own.nbytes for own in held)
+        return sum(array.nbytes for array in held)
 
     def extend(self, end: int, read: Reader, threads: int, *, most: int = 0) -> None:
         """Add the rows up to a position; an incomplete slab is sorted again.
@@ -158,9 +158,9 @@ class Ordering:
         return self.grid.cells + MORE_STARTS
 
     def _reserve(self, held: int, count: int, dtypes: Sequence[np.dtype], *, moves: bool) -> None:
-        """Make room for ``count`` rows in all, of which ``held`` stay.
+        """Make room for ``count`` rows in all; the first ``held`` stay.
 
-        With ``moves``, others are written to new memory.
+        With ``moves``, in new memory even if the old one has room, since it is being read.
         """
         if not self._columns:
             self._columns = [np.empty(0, dtype) for dtype in dtypes]
@@ -170,9 +170,9 @@ class Ordering:
         room = count if not held else max(count, 2 * held)
         slabs = -(-room // self.rows)
 
-        def moved(own: np.ndarray, used: int, size: int) -> np.ndarray:
-            grown = np.empty(size, own.dtype)
-            grown[:used] = own[:used]
+        def moved(array: np.ndarray, used: int, size: int) -> np.ndarray:
+            grown = np.empty(size, array.dtype)
+            grown[:used] = array[:used]
             return grown
 
         self._order = moved(self._order, held, room)
@@ -189,7 +189,7 @@ class Ordering:
         hashes = np.empty(rows if self.grid.keyed else 0, np.uint64)
 
         def locate(share: slice) -> None:
-            cells[share], hashes[share] = self.grid.located([own[share] for own in codes])
+            cells[share], hashes[share] = self.grid.located([column[share] for column in codes])
 
         _each(locate, _shares(rows, parts), parts)
         return cells, hashes
@@ -210,11 +210,11 @@ class Ordering:
         starts = self._starts[directory : directory + self._directory]
 
         def gather(share: slice) -> None:
-            for own, column in zip(self._columns, columns, strict=True):
+            for target, column in zip(self._columns, columns, strict=True):
                 if column.dtype.hasobject:  # no machine words
-                    own[begin:end][share] = column[order[share]]
+                    target[begin:end][share] = column[order[share]]
                 else:
-                    take(own[begin:end][share], column, order[share])
+                    take(target[begin:end][share], column, order[share])
 
         def sort(share: slice) -> None:
             sort_keys(

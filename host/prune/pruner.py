@@ -16,7 +16,7 @@ from ..device.cut import TASK_EVALUATIONS, Piece, whole
 from ..keys.prepare import Layout
 from ..windows.run import Snapshot
 from .cells import Grid
-from .choice import Choice, costs_of
+from .choice import GridChoice, costs_of
 from .search import OrderedRun, Orderings, Part, PrunedRanges, SearchKeys
 from .sizes import Pruning
 
@@ -110,7 +110,7 @@ class Pruner:
         ranges: Piece,
         sample: Piece,
         mode: Mode,
-    ) -> tuple[OrderedRun, Grid, Choice] | None:
+    ) -> tuple[OrderedRun, Grid, GridChoice] | None:
         """The order in which to search for a probe whose tuples have no keys yet.
 
         None if it needs them: the first probe of a run does. Arguments as for
@@ -152,12 +152,12 @@ class Pruner:
         """Forget all other runs; returns the numbers of runs to keep in device memory."""
         for run in [run for run in self._runs if run not in runs]:
             del self._runs[run]
-        return {number for own in self._runs.values() for number in own.numbers}
+        return {number for held in self._runs.values() for number in held.numbers}
 
     @property
     def nbytes(self) -> int:
         """Bytes of main memory, about."""
-        return sum(own.nbytes for own in self._runs.values())
+        return sum(held.nbytes for held in self._runs.values())
 
 
 def _may_prune(program: Program, mode: Mode) -> bool:

@@ -1,4 +1,4 @@
-"""The rows of a run in the order of cells, and what a probe has to search there."""
+"""Orders the rows of a run by cell, and splits a probe into ranges to search and to scan."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from ..device.storage import storage_dtype
 from ..keys.prepare import Layout
 from ..windows.run import Snapshot
 from .cells import Grid
-from .choice import CORE, SAMPLE_ROWS, SAMPLE_TUPLES, SORT_NS, Choice, Costs, choose, spread
-from .ordering import Ordering
+from .choice import CORE, SAMPLE_ROWS, SAMPLE_TUPLES, SORT_NS, Costs, GridChoice, choose, spread
+from .ordering import SlabOrdering
 from .sizes import Pruning
 
 #: Fewest rows of a slab of a table: a few times what fits a second-level cache at once.
@@ -109,7 +109,7 @@ class Searched(ABC):
         return None if piece.floor is None else piece.floor - self.source.first
 
     def positions(self, places: np.ndarray) -> np.ndarray:
-        """Positions in the run of what a device found: it gives positions."""
+        """Positions in the run of the device's hits; here they are positions already."""
         return places
 
 
@@ -128,12 +128,12 @@ class SearchedBoxes(Searched):
     def task(self, piece: Piece, arrays: Sequence[np.ndarray], room: int, mode: Mode) -> SearchTask:
         assert isinstance(piece, SearchPiece)
         return SearchTask(
-            piece.of(arrays),
+            piece.entries(arrays),
             piece.start,
             piece.end,
             room,
             self.source.rows,
-            Boxes(*piece.of(self.boxes.arrays)),
+            Boxes(*piece.entries(self.boxes.arrays)),
             mode,
             self.floor(piece),
         )
@@ -158,7 +158,7 @@ class PrunedRanges:
         return sum(piece.evaluations for piece in self.pieces)
 
     def positions(self, places: np.ndarray) -> np.ndarray:
-        """Positions in the run of what a device found in the source."""
+        """Map the device's hits in the source to positions in the run."""
         if isinstance(self.source, Snapshot):
             return places
         rows = self.source.rows
@@ -171,7 +171,7 @@ Part = PrunedRanges | Searched
 
 @dataclass(frozen=True)
 class SearchKeys:
-    """What the rows that tuples may match are searched by.
+    """Keys by which the rows that tuples may match are searched.
 
     Parameters
     ----------
@@ -189,12 +189,12 @@ class SearchKeys:
 
     @cached_property
     def tests(self) -> list[int]:
-        """The tests to search by: those that every match passes."""
+        """Tests to search by: every match passes them."""
         return searched_tests(self.layout.program)
 
     @cached_property
     def equal(self) -> list[int]:
-        """Those of them that ask for one code, of every tuple."""
+        """Tests to search by whose bounds are one code for every tuple: equalities."""
         bounds = self.bounds
         return [d for d in self.tests if np.array_equal(bounds[2 * d], bounds[2 * d + 1])]
 
@@ -240,8 +240,8 @@ class Orderings:
         #: Rows of the slabs of each level that were last chosen for, the longest first.
         self._tried: list[int] = []
         #: From the longest slabs, which hold the oldest rows; and the choice of each.
-        self.levels: list[Ordering] = []
-        self._choices: list[Choice] = []
+        self.levels: list[SlabOrdering] = []
+        self._choices: list[GridChoice] = []
         #: Nanoseconds that evaluating all pairs took so far, less those spent on sorting.
         self.credit = 0.0
         #: Nanoseconds that testing took so far of rows that wait for the slab of the youngest ones.
@@ -266,7 +266,7 @@ class Orderings:
         self.skip = min((1 << self.misses) - 1, MOST_SKIPPED)
 
     def prepare(self, window: Snapshot, layout: Layout, by: SearchKeys, ranges: Piece) -> bool:
-        """Sort what a probe needs, if that is worth it; return whether there is an order."""
+        """Sort the rows that a probe needs, if that pays; return whether there is an order."""
         is_served = all(set(level.grid.hashed) <= set(by.equal) for level in self.levels)
         if self._layouts != (layout, by.layout) or not is_served:
             self._layouts, self._tried = (layout, by.layout), []
@@ -302,18 +302,18 @@ class Orderings:
         levels = list(zip(self.levels, self._choices, strict=True))
         for size, choice in self.choose(window, by, ranges, [n for n in sizes if n not in held]):
             first = window.first if self._gathers else _up(window.first, size)
-            levels.append((Ordering(size, first, choice.grid), choice))
+            levels.append((SlabOrdering(size, first, choice.grid), choice))
         longest = max((level.rows for level, _ in levels), default=0)
-        levels = [own for own in levels if own[0].rows >= min(sizes[-1], longest)]
-        levels.sort(key=lambda own: -own[0].rows)
-        self.levels, self._choices = [own[0] for own in levels], [own[1] for own in levels]
+        levels = [pair for pair in levels if pair[0].rows >= min(sizes[-1], longest)]
+        levels.sort(key=lambda pair: -pair[0].rows)
+        self.levels, self._choices = [pair[0] for pair in levels], [pair[1] for pair in levels]
 
     @property
     def _gathers(self) -> bool:
         """Whether the youngest rows are an incomplete slab."""
         return self.growing and not self.costs.apart
 
-    def gain(self, ranges: Piece, rows: int, choice: Choice) -> float:
+    def gain(self, ranges: Piece, rows: int, choice: GridChoice) -> float:
         """Expected nanoseconds that searching slabs of so many rows saves, sorting aside."""
         return ranges.evaluations * self.costs.scan_ns - _visits(ranges, rows) * choice.tuple_ns
 
@@ -323,7 +323,7 @@ class Orderings:
         by: SearchKeys,
         ranges: Piece,
         sizes: Sequence[int] | None = None,
-    ) -> list[tuple[int, Choice]]:
+    ) -> list[tuple[int, GridChoice]]:
         """The rows of a slab and the grid of each level.
 
         Parameters
@@ -342,15 +342,15 @@ class Orderings:
         if not tests:
             return []
         tuples = ranges.rows[spread(len(ranges.rows), SAMPLE_TUPLES)]
-        some = [own[tuples] for own in by.bounds]
+        some = [bound[tuples] for bound in by.bounds]
         sides = tests, by.equal, sample, some
         options: dict[str, Any] = {
             "costs": self.costs,
             "admitted": mean,
             "always": self.sizes.always,
         }
-        found = ((size, choose(*sides, size, by.null, **options)) for size in sizes)
-        return [(size, choice) for size, choice in found if choice is not None]
+        choices = ((size, choose(*sides, size, by.null, **options)) for size in sizes)
+        return [(size, choice) for size, choice in choices if choice is not None]
 
     def _sizes(self, ranges: Piece, held: int) -> list[int]:
         """Rows of the slabs of each level, the longest first."""
@@ -393,8 +393,8 @@ class Orderings:
                 ends[-1], self._waited = window.end, 0.0
         return ends
 
-    def _begin(self, level: Ordering, covered: int) -> int:
-        """Where the first slab of a level begins that lost all its rows."""
+    def _begin(self, level: SlabOrdering, covered: int) -> int:
+        """Position where a level's slabs begin once ``covered`` is the first row that they need."""
         return covered if self._gathers else _up(covered, level.rows)
 
     def _sort(
@@ -417,7 +417,7 @@ class Orderings:
 
     def parts(self, window: Snapshot, by: SearchKeys, ranges: Piece) -> list[Part]:
         """The ranges of a probe: those to search in each level, and the others as they are."""
-        found: list[Part] = []
+        parts: list[Part] = []
         scanned: list[Piece] = []
         low, high, misses = ranges.low, ranges.high, self.misses
         self._trusted = (self._trusted or TRUSTED) - 1
@@ -427,34 +427,34 @@ class Orderings:
             if begin >= end:
                 continue
             is_all = begin <= ranges.low and end >= ranges.high
-            own = ranges if is_all else ranges.clipped(begin, end)
-            if not len(own.rows):
+            inside = ranges if is_all else ranges.clipped(begin, end)
+            if not len(inside.rows):
                 continue
-            if self.gain(own, level.rows, choice) <= 0 and not self.sizes.always:
+            if self.gain(inside, level.rows, choice) <= 0 and not self.sizes.always:
                 continue
             ordered = OrderedRun(level.number, window.run, level.ordered())
             boxes = level.grid.boxes(by.bounds)
-            if is_looked_at and not self._holds(ordered, boxes, own):
+            if is_looked_at and not self._holds(ordered, boxes, inside):
                 continue
             if low < begin:
                 scanned.append(ranges.clipped(low, begin))
             if self.costs.apart:
-                found.append(_expanded(ordered, boxes, own))
+                parts.append(_expanded(ordered, boxes, inside))
             else:
-                found.append(_searched(ordered, boxes, own, choice))
+                parts.append(_searched(ordered, boxes, inside, choice))
             low = end
-        if found and self.misses == misses:
+        if parts and self.misses == misses:
             self.misses = 0
         if low < high:
             scanned.append(ranges.clipped(low, high))
         scanned = [piece for piece in scanned if len(piece.rows)]
         if scanned:
-            found.append(PrunedRanges(window, (concat(scanned),)))
-        return found
+            parts.append(PrunedRanges(window, (concat(scanned),)))
+        return parts
 
     def covering(
         self, window: Snapshot, layout: Layout, by: SearchKeys, ranges: Piece, sample: Piece
-    ) -> tuple[OrderedRun, Grid, Choice] | None:
+    ) -> tuple[OrderedRun, Grid, GridChoice] | None:
         """The order of a run that does not grow in which all tuples of a probe are searched for.
 
         None if there is none so far, or not for all of them.
@@ -482,21 +482,21 @@ class Orderings:
             return None
         return ordered, level.grid, choice
 
-    def _holds(self, ordered: OrderedRun, boxes: Boxes, own: Piece) -> bool:
+    def _holds(self, ordered: OrderedRun, boxes: Boxes, piece: Piece) -> bool:
         """Whether a sample of tuples is searched for in less time than its pairs are tested.
 
         Keys may drift with time, or depend on each other. Then the grid is forgotten.
         """
-        at = spread(len(own.rows), LOOKED_AT)
-        some = Piece(own.rows[at], own.start[at], own.end[at])
-        tuples = boxes.of(some.rows), some.start, some.end
+        at = spread(len(piece.rows), LOOKED_AT)
+        some = Piece(piece.rows[at], piece.start[at], piece.end[at])
+        tuples = boxes.pick(some.rows), some.start, some.end
         walk = RangeWalk(ordered.rows, *tuples, None, apart=self.costs.apart)
         ranges = tested = 0
         while count := walk.next():
             ranges += count
             tested += int((walk.high[:count] - walk.low[:count]).sum())
         visits = _visits(some, ordered.rows.rows)
-        if self.costs.of(visits, ranges, tested) < some.evaluations * self.costs.scan_ns:
+        if self.costs.total_ns(visits, ranges, tested) < some.evaluations * self.costs.scan_ns:
             return True
         self.missed()
         self._layouts = None
@@ -518,20 +518,21 @@ def _visits(ranges: Piece, rows: int) -> float:
     return len(ranges.rows) + ranges.evaluations / rows
 
 
-def _searched(ordered: OrderedRun, boxes: Boxes, own: Piece, choice: Choice) -> Searched:
-    return SearchedBoxes(ordered, search_piece(ordered, own, choice), boxes)
+def _searched(ordered: OrderedRun, boxes: Boxes, piece: Piece, choice: GridChoice) -> Searched:
+    return SearchedBoxes(ordered, search_piece(ordered, piece, choice), boxes)
 
 
-def search_piece(ordered: OrderedRun, own: Piece, choice: Choice) -> SearchPiece:
+def search_piece(ordered: OrderedRun, piece: Piece, choice: GridChoice) -> SearchPiece:
     """Tuples to search for, with their expected cost."""
-    slabs = _visits(own, ordered.rows.rows) / len(own.rows)
+    slabs = _visits(piece, ordered.rows.rows) / len(piece.rows)
     cost = choice.tuple_ns / CORE.scan_ns * slabs
-    return SearchPiece(own.rows, own.start, own.end, cost, own.evaluations)
+    return SearchPiece(piece.rows, piece.start, piece.end, cost, piece.evaluations)
 
 
-def _expanded(ordered: OrderedRun, boxes: Boxes, own: Piece) -> PrunedRanges:
+def _expanded(ordered: OrderedRun, boxes: Boxes, ranges: Piece) -> PrunedRanges:
     """The ranges of places that tuples visit, in an order in which none steps back."""
-    walk = RangeWalk(ordered.rows, boxes.of(own.rows), own.start, own.end, None, apart=True)
+    tuples = boxes.pick(ranges.rows), ranges.start, ranges.end
+    walk = RangeWalk(ordered.rows, *tuples, None, apart=True)
     parts = [(walk.row[:0], walk.low[:0], walk.high[:0])]
     while count := walk.next():
         parts.append((walk.row[:count].copy(), walk.low[:count].copy(), walk.high[:count].copy()))
@@ -539,5 +540,5 @@ def _expanded(ordered: OrderedRun, boxes: Boxes, own: Piece) -> PrunedRanges:
     # Cells do not overlap, and in each cell ranges rise with the tuples.
     order = np.argsort(low, kind="stable")
     first = ordered.rows.first
-    piece = Piece(own.rows[row[order]], first + low[order], first + high[order])
+    piece = Piece(ranges.rows[row[order]], first + low[order], first + high[order])
     return PrunedRanges(ordered, (piece,) if len(order) else ())

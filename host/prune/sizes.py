@@ -11,7 +11,7 @@ from penstock.errors import UsageError
 
 @dataclass(frozen=True, kw_only=True)
 class Pruning:
-    """Sizes for pruning; none of them changes a result.
+    """Thresholds of pruning; they change the speed, never a result.
 
     Parameters
     ----------

@@ -231,8 +231,8 @@ def _to_decimals(values: np.ndarray, valid: np.ndarray | None, target: pa.DataTy
     words = np.empty((len(values), target.bit_width // 64), np.int64)
     if values.dtype == object:
         for word in range(words.shape[1]):
-            own = (values >> (64 * word)) & ((1 << 64) - 1)
-            words[:, word] = own.astype(np.uint64).view(np.int64)
+            limb = (values >> (64 * word)) & ((1 << 64) - 1)
+            words[:, word] = limb.astype(np.uint64).view(np.int64)
     else:
         words[:, 0] = values
         words[:, 1:] = (words[:, 0] >> 63)[:, None]

@@ -1,4 +1,4 @@
-"""Files by name below one root: in a folder, in S3 and what speaks its protocol, Google's, Azure's.
+"""Files by name below one root: a folder, or S3 (or its protocol), Google or Azure storage.
 
 Each file exists as a whole or not at all. In a folder it is written under another name and then
 renamed. An object exists once its upload has ended, and cannot be renamed: so its writer should
@@ -40,7 +40,7 @@ _PIECE_BYTES = 1 << 20
 _NO_NAMES = OwnNames()
 
 
-class Written(NamedTuple):
+class WrittenFile(NamedTuple):
     """Size and checksum of a file."""
 
     bytes: int
@@ -73,8 +73,8 @@ class FileStore:
         environment of the driver and the workers.
     lost, again : str
         Ends of error messages: what to do if a file is lost or damaged, or could not be written.
-    own : OwnNames
-        What may be removed; whatever else lies there stays.
+    own_names : OwnNames
+        Names of files that may be removed; all other files stay.
 
     Attributes
     ----------
@@ -87,10 +87,12 @@ class FileStore:
         There is no such kind of store.
     """
 
-    def __init__(self, location: str, *, lost: str, again: str, own: OwnNames = _NO_NAMES) -> None:
+    def __init__(
+        self, location: str, *, lost: str, again: str, own_names: OwnNames = _NO_NAMES
+    ) -> None:
         self._lost, self._again = lost, again
-        self.own = own
-        place = Location.of(location)
+        self.own_names = own_names
+        place = Location.parse(location)
         self._is_folder = place.path is not None
         if place.path is not None:
             self._fs, self._path = fs.LocalFileSystem(use_mmap=True), str(place.path.absolute())
@@ -142,7 +144,7 @@ class FileStore:
                 "workers can write"
             ) from error
 
-    def put(self, name: str, content: bytes | pa.Buffer) -> Written:
+    def put(self, name: str, content: bytes | pa.Buffer) -> WrittenFile:
         """Write a file; in a folder it survives a crash of the machine.
 
         Parameters
@@ -165,7 +167,7 @@ class FileStore:
         except OSError as error:
             remedy = "" if self._is_folder else "the bucket is there and "
             raise unwritable(self.shown(name), error, self._again, remedy) from error
-        return Written(memoryview(content).nbytes, checksum(content))
+        return WrittenFile(memoryview(content).nbytes, checksum(content))
 
     def put_new(self, name: str, content: bytes) -> bool:
         """Write a file unless there is one; of several writers at once, one succeeds.
@@ -272,11 +274,11 @@ class FileStore:
             # Not mapped: what is mapped counts as memory of the process.
             source = pa.OSFile(self._at(name)) if self._is_folder else None
             with source or self._fs.open_input_file(self._at(name)) as file:
-                found = _checksum_by_pieces(file)
-                if found != wanted:
+                actual = _checksum_by_pieces(file)
+                if actual != wanted:
                     raise FileError(
-                        f"{self.shown(name)} is not what was written: its checksum is {found}, not "
-                        f"{wanted}; {self._lost}"
+                        f"{self.shown(name)} is not what was written: its checksum is {actual}, "
+                        f"not {wanted}; {self._lost}"
                     )
                 file.seek(0)
                 schema = pa.ipc.open_file(file).schema
@@ -299,11 +301,11 @@ class FileStore:
         ------
         FileError
         """
-        found = self._read(name)
-        return None if found is None else found.to_pybytes()
+        content = self._read(name)
+        return None if content is None else content.to_pybytes()
 
     def put_json(self, name: str, values: Mapping[str, Any]) -> None:
-        """Write values with a checksum of them and of their name.
+        """Write values as JSON, with a checksum of the values and of the file's name.
 
         Raises
         ------
@@ -341,8 +343,8 @@ class FileStore:
         ----------
         name : str
         wanted : str
-            Checksum of the file, compared before anything else is read. A process computes that of
-            a file in a folder once, and again if the file changes.
+            Checksum of the file, compared before anything else is read. In a folder, a process
+            computes a file's checksum once, and again if the file changes.
 
         Raises
         ------
@@ -352,11 +354,11 @@ class FileStore:
         content = self._read(name)
         if content is None:
             raise FileError(f"{self.shown(name)} is gone; {self._lost}")
-        found = _folder_checksum(self._at(name)) if self._is_folder else checksum(content)
-        if found != wanted:
+        actual = _folder_checksum(self._at(name)) if self._is_folder else checksum(content)
+        if actual != wanted:
             raise FileError(
-                f"{self.shown(name)} is not what was written: its checksum is {found}, not "
-                f"{wanted}; {self._lost}"
+                f"{self.shown(name)} is not what was written: its checksum is {actual}, "
+                f"not {wanted}; {self._lost}"
             )
         try:
             return pa.ipc.open_file(content).read_all()
@@ -391,18 +393,18 @@ class FileStore:
         FileError
         """
         try:
-            found = self._fs.get_file_info(self._at(name))
+            info = self._fs.get_file_info(self._at(name))
         except OSError as error:
             raise self._unreadable(name, error) from error
-        return found.size if found.type is fs.FileType.File else None
+        return info.size if info.type is fs.FileType.File else None
 
     def stamp(self, name: str) -> tuple[int, ...] | None:
-        """What changes if a file of a folder is replaced; None if it is gone, or for objects."""
+        """Identity of a file, changed if it is replaced; None if it is gone, or for objects."""
         try:
-            found = os.stat(self._at(name)) if self._is_folder else None
+            status = os.stat(self._at(name)) if self._is_folder else None
         except OSError:
             return None
-        return None if found is None else (found.st_dev, found.st_ino, found.st_mtime_ns)
+        return None if status is None else (status.st_dev, status.st_ino, status.st_mtime_ns)
 
     def names(self, folder: str) -> list[str]:
         """Names of files in a folder, without it; perhaps not of all.
@@ -413,10 +415,10 @@ class FileStore:
         """
         where = fs.FileSelector(self._at(folder), allow_not_found=True)
         try:
-            found = self._fs.get_file_info(where)
+            infos = self._fs.get_file_info(where)
         except OSError as error:
             raise self._unreadable(folder, error) from error
-        return [one.base_name for one in found if one.type is fs.FileType.File]
+        return [one.base_name for one in infos if one.type is fs.FileType.File]
 
     def listed(self, folder: str, *, deep: bool = False) -> list[Listed]:
         """Files in a folder, hidden ones included; perhaps not all.
@@ -433,13 +435,13 @@ class FileStore:
         """
         where = fs.FileSelector(self._at(folder), allow_not_found=True, recursive=deep)
         try:
-            found = self._fs.get_file_info(where)
+            infos = self._fs.get_file_info(where)
         except OSError as error:
             raise self._unreadable(folder, error) from error
         start = len(self._at(folder)) + 1
         return [
             Listed(one.path[start:], one.size, (one.mtime_ns or 0) * 1e-9)
-            for one in found
+            for one in infos
             if one.type is fs.FileType.File
         ]
 
@@ -451,7 +453,7 @@ class FileStore:
         FileError
         """
         for name in names:
-            if name not in self.own:
+            if name not in self.own_names:
                 continue
             try:
                 self._fs.delete_file(self._at(name))

@@ -28,7 +28,7 @@ _PROMOTED: Any = {"promote_options": "permissive"}
 CSV = CsvFormat()
 
 
-class Writer(Protocol):
+class FileWriter(Protocol):
     """The common interface of the three formats' writers."""
 
     def write_batch(self, batch: pa.RecordBatch) -> None: ...
@@ -97,13 +97,13 @@ def _kind(path: Path) -> str:
 
 
 @contextmanager
-def _explained(named: str | PathLike, what: str) -> Iterator[None]:
+def _explained(named: str | PathLike, action: str) -> Iterator[None]:
     """Turn the libraries' errors into one sentence about this file."""
     path = local_path(named, _REMEDY)
     try:
         yield
     except FileNotFoundError:
-        if what == "write":
+        if action == "write":
             raise FileError(f"cannot write {path}: no files can be made in {path.parent}") from None
         raise FileError(f"there is no file {path}") from None
     except (OSError, ValueError, pa.ArrowException) as error:
@@ -111,7 +111,7 @@ def _explained(named: str | PathLike, what: str) -> Iterator[None]:
             raise
         reason = getattr(error, "strerror", None) or str(error).splitlines()[0]
         remedy = limit_remedy(error, "")
-        raise FileError(f"cannot {what} {path}: {reason}{remedy and '; '}{remedy}") from None
+        raise FileError(f"cannot {action} {path}: {reason}{remedy and '; '}{remedy}") from None
 
 
 def read_schema(path: str | PathLike, csv: CsvFormat = CSV) -> pa.Schema:
@@ -173,7 +173,7 @@ def _explained_batches(
 
 
 @contextmanager
-def open_writer(path: str | PathLike, schema: pa.Schema) -> Iterator[Writer]:
+def open_writer(path: str | PathLike, schema: pa.Schema) -> Iterator[FileWriter]:
     """Write a table file batch by batch; it appears under its name only once it is whole.
 
     Raises
@@ -236,7 +236,7 @@ def _check_place(path: Path) -> None:
         raise FileError(f"cannot write {path}: there is no folder {path.parent}")
 
 
-def _open(kind: str, path: Path, schema: pa.Schema) -> Writer:
+def _open(kind: str, path: Path, schema: pa.Schema) -> FileWriter:
     if kind == "parquet":
         return pq.ParquetWriter(path, schema, compression="zstd", compression_level=1)
     if kind == "csv":

@@ -25,12 +25,12 @@ def word(dtype: pa.DataType) -> np.dtype | None:
     return np.dtype(f"u{dtype.bit_width // 8}") if plain else None
 
 
-def values(array: pa.Array, of: np.dtype) -> np.ndarray:
+def values(array: pa.Array, dtype: np.dtype) -> np.ndarray:
     """The values of an array of plain numbers, without a copy; arbitrary where NULL."""
     buffer = array.buffers()[1]
     if buffer is None:
-        return np.zeros(len(array), of)
-    return np.frombuffer(buffer, of)[array.offset : array.offset + len(array)]
+        return np.zeros(len(array), dtype)
+    return np.frombuffer(buffer, dtype)[array.offset : array.offset + len(array)]
 
 
 def valid(array: pa.Array) -> np.ndarray | None:
@@ -43,10 +43,10 @@ def valid(array: pa.Array) -> np.ndarray | None:
     return bits[first % 8 :].view(bool)
 
 
-def array_of(dtype: pa.DataType, of: np.ndarray, valid: np.ndarray | None) -> pa.Array:
+def array_of(dtype: pa.DataType, data: np.ndarray, valid: np.ndarray | None) -> pa.Array:
     """The array of a type with these values, not copied; NULL where ``valid`` is false."""
     mask = None if valid is None else pa.py_buffer(np.packbits(valid, bitorder="little"))
-    return pa.Array.from_buffers(dtype, len(of), [mask, pa.py_buffer(np.ascontiguousarray(of))])
+    return pa.Array.from_buffers(dtype, len(data), [mask, pa.py_buffer(np.ascontiguousarray(data))])
 
 
 def take(array: pa.Array, rows: np.ndarray) -> pa.Array:
@@ -64,11 +64,11 @@ def take(array: pa.Array, rows: np.ndarray) -> pa.Array:
     return array_of(array.type, values(array, plain)[rows], None)
 
 
-def take_values(of: np.ndarray, rows: np.ndarray) -> np.ndarray:
+def take_values(entries: np.ndarray, rows: np.ndarray) -> np.ndarray:
     """The entries at these places, as :func:`take`."""
-    if len(rows) <= FEW or of.dtype.kind not in "iu":
-        return of[rows]
-    return pc.take(pa.array(of), pa.array(rows), boundscheck=False).to_numpy()
+    if len(rows) <= FEW or entries.dtype.kind not in "iu":
+        return entries[rows]
+    return pc.take(pa.array(entries), pa.array(rows), boundscheck=False).to_numpy()
 
 
 def take_batch(batch: pa.RecordBatch, rows: np.ndarray) -> pa.RecordBatch:

@@ -39,7 +39,7 @@ class Location:
     shown: str
 
     @classmethod
-    def of(cls, named: str | PathLike) -> Location:
+    def parse(cls, named: str | PathLike) -> Location:
         """Read a path or URI.
 
         Raises
@@ -66,13 +66,13 @@ class Location:
         return cls(text, "", Path(url2pathname(parts.path)), text)
 
 
-def local_path(named: str | PathLike, what: str = "files of this machine are used here") -> Path:
+def local_path(named: str | PathLike, reason: str = "files of this machine are used here") -> Path:
     """Read a path, or a ``file:`` URI, of a file or folder on this machine.
 
     Parameters
     ----------
     named : str or path
-    what : str
+    reason : str
         End of the message about any other URI.
 
     Raises
@@ -80,9 +80,9 @@ def local_path(named: str | PathLike, what: str = "files of this machine are use
     UsageError
         It names another place.
     """
-    location = Location.of(named)
+    location = Location.parse(named)
     if location.path is None:
-        raise UsageError(f"{location.shown} is no file or folder of this machine: {what}")
+        raise UsageError(f"{location.shown} is no file or folder of this machine: {reason}")
     return location.path
 
 

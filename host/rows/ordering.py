@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 
 def order_by(columns: Sequence[pa.ChunkedArray]) -> pa.Array:
-    """Return the places of rows by some columns, the first of them first; NULL comes last."""
+    """Return the row numbers that sort rows by these columns, ascending; NULL comes last."""
     table = pa.table({str(k): _comparable(column) for k, column in enumerate(columns)})
     keys = [(name, "ascending") for name in table.column_names]
     return pc.call_function("sort_indices", [table], pc.SortOptions(keys))

@@ -24,16 +24,16 @@ def read_schema(path: str | PathLike) -> pa.Schema:
 def read_table(path: str | PathLike, columns: Sequence[str] | None = None) -> pa.Table:
     """Rows of a file, or of the files of a folder."""
     wanted = None if columns is None else list(columns)
-    found = pq.read_table(path, columns=wanted, coerce_int96_timestamp_unit=_UNIT)
+    table = pq.read_table(path, columns=wanted, coerce_int96_timestamp_unit=_UNIT)
     files = pq.ParquetDataset(path).files
-    return found.cast(_with_instants(found.schema, files))
+    return table.cast(_with_instants(table.schema, files))
 
 
 def read_group(path: str | PathLike, group: int, columns: Sequence[str]) -> pa.Table:
     """A row group of a file."""
     with pq.ParquetFile(path, coerce_int96_timestamp_unit=_UNIT) as file:
-        found = file.read_row_group(group, columns=list(columns))
-    return found.cast(_with_instants(found.schema, [path]))
+        rows = file.read_row_group(group, columns=list(columns))
+    return rows.cast(_with_instants(rows.schema, [path]))
 
 
 def _with_instants(schema: pa.Schema, files: Sequence[str | PathLike]) -> pa.Schema:

@@ -55,16 +55,16 @@ class Picked:
 
     def column(self, name: str) -> pa.Array:
         """One column of the rows; of a dictionary, its values."""
-        found, index, among = self._of_base(name), self.index, self.among
+        values, index, among = self._of_base(name), self.index, self.among
         if index is None:
-            return _decoded(found)
+            return _decoded(values)
         if self.lacks:
-            return _decoded(found.take(pa.array(index, mask=index < 0)))
+            return _decoded(values.take(pa.array(index, mask=index < 0)))
         if among is not None and len(among) < len(index):
-            found = _decoded(gather.take(found, among))
+            values = _decoded(gather.take(values, among))
         elif among is not None:
             index = among[index]
-        return _decoded(gather.take(found, index))
+        return _decoded(gather.take(values, index))
 
     def _of_base(self, name: str) -> pa.Array:
         column = self.base.column(name)
@@ -93,11 +93,11 @@ class Nobody:
 
     @property
     def present(self) -> np.ndarray:
-        """As for :class:`Picked`."""
+        """False for each row."""
         return np.zeros(self.count, bool)
 
     def column(self, name: str) -> pa.Array:
-        """As for :class:`Picked`."""
+        """NULL for each row, in the column's plain type."""
         return pa.nulls(self.count, plain_type(self.schema.field(name).type))
 
 

@@ -19,7 +19,7 @@ def _unviewed(dtype: pa.DataType) -> pa.DataType:
 def plain_type(
     dtype: pa.DataType, leaf: Callable[[pa.DataType], pa.DataType] = _unviewed
 ) -> pa.DataType:
-    """Return a type without dictionaries and runs; ``leaf`` maps what has no fields."""
+    """Return a type without dictionaries and runs; ``leaf`` maps types without fields."""
 
     def plain(field: pa.Field) -> pa.Field:
         return field.with_type(plain_type(field.type, leaf))

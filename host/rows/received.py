@@ -36,13 +36,13 @@ _KINDS = (
 )
 
 
-def arrow_table(rows: Any, what: str, *, also: str = "") -> pa.Table:
+def arrow_table(rows: Any, label: str, *, also: str = "") -> pa.Table:
     """Return rows as an Arrow table.
 
     Parameters
     ----------
     rows : Table, RecordBatch, or anything with the Arrow C stream interface
-    what : str
+    label : str
         What the rows are, for messages: "table t".
     also : str
         What else may be given in their place, for messages: "a path, ".
@@ -57,7 +57,7 @@ def arrow_table(rows: Any, what: str, *, also: str = "") -> pa.Table:
     offers = ("__arrow_c_stream__", "__arrow_c_array__", "__dataframe__")
     if not any(hasattr(rows, offer) for offer in offers):
         raise UsageError(
-            f"{what} must be {also}a pyarrow.RecordBatch or Table, or an object with "
+            f"{label} must be {also}a pyarrow.RecordBatch or Table, or an object with "
             f"__arrow_c_stream__ (a pandas or Polars frame), not {type(rows).__name__}"
         )
     try:
@@ -66,7 +66,7 @@ def arrow_table(rows: Any, what: str, *, also: str = "") -> pa.Table:
         raise
     except Exception as cause:  # whatever a foreign object raises
         raise UsageError(
-            f"{what}, a {type(rows).__name__}, gives no Arrow data: {cause}"
+            f"{label}, a {type(rows).__name__}, gives no Arrow data: {cause}"
         ) from cause
 
 

@@ -53,7 +53,7 @@ class SideRows:
         return replace(self, row=self.row + by)
 
     def in_time_order(self) -> SideRows:
-        """The same tuples by time; those of one time keep their order."""
+        """Return the tuples by time; tuples with equal times keep their order."""
         if len(self) == 0 or np.all(self.time[1:] >= self.time[:-1]):
             return self
         return self.pick(np.argsort(self.time, kind="stable"))
@@ -103,7 +103,7 @@ class Arrival:
         return Picked(self.base, rows) if index is None else Picked(self.base, index, rows)
 
     @staticmethod
-    def of(query: JoinQuery, side: str, rows: SideRows, batch: pa.RecordBatch) -> Arrival:
+    def of_batch(query: JoinQuery, side: str, rows: SideRows, batch: pa.RecordBatch) -> Arrival:
         """Make an arrival of tuples; their ``row`` points into ``batch``."""
         kept = batch.select(list(query.output_columns_of(side)))
         if kept.num_columns == 0:  # a batch without columns loses its number of rows
@@ -126,7 +126,7 @@ class Arrival:
         return Arrival(self.side, rows, base, ids)
 
     def in_time_order(self) -> Arrival:
-        """The same tuples by time; those of one time keep their order."""
+        """Return the tuples by time; tuples with equal times keep their order."""
         time = self.rows.time
         if len(time) == 0 or np.all(time[1:] >= time[:-1]):
             return self
@@ -229,7 +229,7 @@ class Loaded:
     stretches: tuple[Stretch, ...] = ()
 
     @staticmethod
-    def of(side: Side, table: pa.Table, read: Read) -> Loaded:
+    def of_table(side: Side, table: pa.Table, read: Read) -> Loaded:
         """Make it of a table with one chunk per column, and of the rows read from it."""
         timed = filtered(side, read.timed).in_time_order()
         return Loaded(table, timed, filtered(side, read.timeless))
@@ -269,13 +269,13 @@ class Loaded:
 
     @staticmethod
     def concat(parts: Sequence[Loaded]) -> Loaded:
-        """The tuples of several parts of one side; at equal times those of earlier parts first."""
+        """Join the tuples of parts of one side; at equal times, earlier parts come first."""
         if len(parts) == 1:
             return parts[0]
         ends = np.cumsum([part.table.num_rows for part in parts])
         first = [0, *ends[:-1].tolist()]
         rows, timeless = (
-            SideRows.concat([own.moved(by) for own, by in zip(both, first, strict=True)])
+            SideRows.concat([some.moved(by) for some, by in zip(both, first, strict=True)])
             for both in zip(*((part.rows, part.timeless) for part in parts), strict=True)
         )
         table = pa.concat_tables([part.table for part in parts]).combine_chunks()

@@ -18,7 +18,7 @@ from .picked import Picked
 
 
 @dataclass(frozen=True)
-class StoredRows:
+class BaseRows:
     """An immutable view of a run's base rows.
 
     Parameters
@@ -26,13 +26,13 @@ class StoredRows:
     schema : Schema
     plain : dict of int to (ndarray, ndarray or None)
         By number of column: values as integers of :func:`.gather.word`, and where they are valid.
-    others : tuple of RecordBatch
+    batches : tuple of RecordBatch
         The other columns, one batch after the other.
     """
 
     schema: pa.Schema
     plain: dict[int, tuple[np.ndarray, np.ndarray | None]]
-    others: tuple[pa.RecordBatch, ...]
+    batches: tuple[pa.RecordBatch, ...]
 
     def take(self, positions: np.ndarray) -> pa.RecordBatch:
         """The rows at these positions, in this order."""
@@ -40,7 +40,7 @@ class StoredRows:
             n: (gather.take_values(values, positions), None if valid is None else valid[positions])
             for n, (values, valid) in self.plain.items()
         }
-        return self._batch(plain, _taken(self.others, positions))
+        return self._batch(plain, _rows_at(self.batches, positions))
 
     def pick(self, positions: np.ndarray, first: int = 0) -> Picked:
         """The rows at these positions, which count from this one."""
@@ -48,15 +48,15 @@ class StoredRows:
 
     def all(self) -> pa.RecordBatch:
         """All rows."""
-        others = pa.concat_batches(self.others).columns if self.others else []
-        return self._batch(self.plain, others)
+        arrays = pa.concat_batches(self.batches).columns if self.batches else []
+        return self._batch(self.plain, arrays)
 
     def _batch(
-        self, plain: dict[int, tuple[np.ndarray, np.ndarray | None]], others: Iterable[pa.Array]
+        self, plain: dict[int, tuple[np.ndarray, np.ndarray | None]], arrays: Iterable[pa.Array]
     ) -> pa.RecordBatch:
-        rest = iter(others)
+        remaining = iter(arrays)
         columns = [
-            gather.array_of(field.type, *plain[n]) if n in plain else next(rest)
+            gather.array_of(field.type, *plain[n]) if n in plain else next(remaining)
             for n, field in enumerate(self.schema)
         ]
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
@@ -109,7 +109,7 @@ class RowStore:
         words = {n: gather.word(field.type) for n, field in enumerate(schema)}
         self._values = {n: Column(np.zeros(0, w)) for n, w in words.items() if w is not None}
         self._valid: dict[int, Column] = {}
-        self._others = [n for n, w in words.items() if w is None]
+        self._other_columns = [n for n, w in words.items() if w is None]
         self._parts: list[pa.RecordBatch] = []
         self._sizes: list[int] = []  # bytes of each part: asking a batch takes long
 
@@ -117,20 +117,20 @@ class RowStore:
         """Add rows at the end."""
         if not batch.num_rows:
             return
-        for n, own in self._values.items():
+        for n, column in self._values.items():
             array = batch.column(n)
             if array.null_count and n not in self._valid:
-                self._valid[n] = Column(np.ones(own.count, bool))
+                self._valid[n] = Column(np.ones(column.count, bool))
             if n in self._valid:
                 self._valid[n].append(array.is_valid().to_numpy(zero_copy_only=False))
-            own.append(gather.values(array, own.values.dtype))
-        if self._others:
-            self._append(batch.select(self._others))
+            column.append(gather.values(array, column.values.dtype))
+        if self._other_columns:
+            self._append(batch.select(self._other_columns))
 
-    def _append(self, others: pa.RecordBatch) -> None:
+    def _append(self, batch: pa.RecordBatch) -> None:
         """Add a part; neighbours of similar size are joined, so that few parts remain."""
-        self._parts.append(others)
-        self._sizes.append(others.nbytes)
+        self._parts.append(batch)
+        self._sizes.append(batch.nbytes)
         while len(self._parts) > 1 and self._parts[-2].num_rows < 2 * self._parts[-1].num_rows:
             last = self._parts.pop()
             self._parts[-1] = pa.concat_batches([self._parts[-1], last])
@@ -139,8 +139,8 @@ class RowStore:
 
     def drop(self, count: int) -> None:
         """Forget the first rows."""
-        for own in (*self._values.values(), *self._valid.values()):
-            own.drop(count)
+        for column in (*self._values.values(), *self._valid.values()):
+            column.drop(count)
         while count and self._parts:
             first = self._parts[0]
             if first.num_rows > count:
@@ -152,25 +152,25 @@ class RowStore:
             self._parts.pop(0)
             self._sizes.pop(0)
 
-    def view(self) -> StoredRows:
-        valid = {n: own.values for n, own in self._valid.items()}
-        plain = {n: (own.values, valid.get(n)) for n, own in self._values.items()}
-        others = tuple(self._parts)
-        if self._others and not others:
-            others = (
+    def view(self) -> BaseRows:
+        valid = {n: column.values for n, column in self._valid.items()}
+        plain = {n: (column.values, valid.get(n)) for n, column in self._values.items()}
+        batches = tuple(self._parts)
+        if self._other_columns and not batches:
+            batches = (
                 pa.RecordBatch.from_pylist(
-                    [], self._schema.empty_table().select(self._others).schema
+                    [], self._schema.empty_table().select(self._other_columns).schema
                 ),
             )
-        return StoredRows(self._schema, plain, others)
+        return BaseRows(self._schema, plain, batches)
 
     @property
     def nbytes(self) -> int:
         columns = (*self._values.values(), *self._valid.values())
-        return sum(self._sizes) + sum(own.nbytes for own in columns)
+        return sum(self._sizes) + sum(column.nbytes for column in columns)
 
 
-def _taken(parts: tuple[pa.RecordBatch, ...], positions: np.ndarray) -> list[pa.Array]:
+def _rows_at(parts: tuple[pa.RecordBatch, ...], positions: np.ndarray) -> list[pa.Array]:
     """Columns of the rows at these positions, which count from the first row of the first part."""
     if not parts:
         return []

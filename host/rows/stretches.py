@@ -79,10 +79,10 @@ class WindowPart:
         place, count = self.place, len(self.place)
         if place[-1] - place[0] == count - 1:  # without gaps: no search
             low = int(place[0])
-            found = (np.clip(ends - low, 0, count) for ends in (start, end))
+            places = (np.clip(ends - low, 0, count) for ends in (start, end))
         else:
-            found = (np.searchsorted(place, ends) for ends in (start, end))
-        low_end, high_end = (ends + self.first for ends in found)
+            places = (np.searchsorted(place, ends) for ends in (start, end))
+        low_end, high_end = (ends + self.first for ends in places)
         return low_end, high_end
 
     def places(self, positions: np.ndarray) -> np.ndarray:
@@ -93,7 +93,7 @@ class WindowPart:
 def window_parts(window: SideRows, stretches: Sequence[Stretch]) -> list[WindowPart]:
     """Split a window by its rows' blocks; the last part has the rows without a block."""
     row = window.row
-    found, left = [], np.ones(len(row), bool)
+    parts, left = [], np.ones(len(row), bool)
     is_ordered = bool(np.all(row[1:] > row[:-1]))
     for stretch in stretches:
         if is_ordered:
@@ -104,15 +104,15 @@ def window_parts(window: SideRows, stretches: Sequence[Stretch]) -> list[WindowP
             place = np.flatnonzero(inside)
         if not len(place):
             continue
-        own = row[place]
+        block_rows = row[place]
         # Only some of the block's rows, or in another order: not the block itself.
-        if np.any(own[1:] != own[:-1] + 1):
+        if np.any(block_rows[1:] != block_rows[:-1] + 1):
             continue
-        first = stretch.first + int(own[0]) - stretch.at
-        found.append(WindowPart(stretch.block.rows, stretch.block, first, place))
+        first = stretch.first + int(block_rows[0]) - stretch.at
+        parts.append(WindowPart(stretch.block.rows, stretch.block, first, place))
         left[place] = False
-    rest = np.flatnonzero(left)
-    if len(rest):
-        rows = window if len(rest) == len(row) else window.pick(rest)
-        found.append(WindowPart(rows, None, 0, rest))
-    return found
+    outside = np.flatnonzero(left)
+    if len(outside):
+        rows = window if len(outside) == len(row) else window.pick(outside)
+        parts.append(WindowPart(rows, None, 0, outside))
+    return parts

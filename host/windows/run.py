@@ -19,7 +19,7 @@ from penstock.expr.columns import Vector
 from ..keys.layouts import Layout
 from ..rows.growing import Column, Keys
 from ..rows.sides import concat, take
-from ..rows.store import RowStore, StoredRows, TableRows
+from ..rows.store import BaseRows, RowStore, TableRows
 
 _numbers = itertools.count()
 
@@ -55,7 +55,7 @@ class Snapshot:
     times, ids : ndarray of int64, shape (n,)
         Event times, ascending for a time window; arrival numbers.
     keys : tuple of Vector, each of n values
-    rows : StoredRows or TableRows
+    rows : BaseRows or TableRows
         Base rows; without columns if they are not needed.
     """
 
@@ -64,7 +64,7 @@ class Snapshot:
     times: np.ndarray
     ids: np.ndarray
     keys: tuple[Vector, ...]
-    rows: StoredRows | TableRows
+    rows: BaseRows | TableRows
 
     @property
     def end(self) -> int:
@@ -103,7 +103,7 @@ def still(
     ids: np.ndarray | None = None,
 ) -> Snapshot:
     """Make a run that never changes, without a copy; arguments as for :class:`Snapshot`."""
-    base = StoredRows(pa.schema([]), {}, ()) if rows is None else rows
+    base = BaseRows(pa.schema([]), {}, ()) if rows is None else rows
     if ids is None:
         ids = np.broadcast_to(np.int64(-1), len(times))
     return Snapshot(next_number(), 0, times, ids, tuple(keys), base)

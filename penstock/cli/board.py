@@ -230,7 +230,7 @@ def selftest(
         for finding in findings(device):  # pyright: ignore[reportArgumentType]
             passed &= finding.passed
             mark = "[green]ok[/]" if finding.passed else "[red]FAILED[/]"
-            shown.add_row(finding.what, mark, finding.text)
+            shown.add_row(finding.step, mark, finding.text)
     results.print(shown)
     raise typer.Exit(0 if passed else 1)
 

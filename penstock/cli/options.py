@@ -53,7 +53,7 @@ def local_places(values: Mapping[str, Any]) -> dict[str, Any]:
     places = dict.fromkeys(place for text in read for place in _places(text))
     written: dict[Path, str] = {}
     for name in local.keys() & WRITTEN:
-        out = local[name] and Location.of(local[name]).path
+        out = local[name] and Location.parse(local[name]).path
         if out is None or not str(out):
             continue
         _check_output(f"--{name} {out}", out, places)
@@ -72,7 +72,7 @@ def _local(name: str, value: Any) -> Any:
 def _places(named: str | Path) -> Iterator[Path]:
     """Yield existing files that a parameter names, by its text or by PLACE of NAME=PLACE."""
     for text in {str(named), str(named).partition("=")[2]} - {""}:
-        location = Location.of(text)
+        location = Location.parse(text)
         if location.path is not None:
             yield from (path for path in matched(location.path) if path.exists())
 

@@ -14,7 +14,7 @@ from penstock.constraints.boards import BOARDS
 from penstock.constraints.boards import board as find_board
 from penstock.host.model import solve
 from penstock.host.model.load import Load, Model, latency
-from penstock.host.model.pipeline import MOST_UNITS, Pipelines
+from penstock.host.model.pipeline import MOST_UNITS, PipelineModel
 from penstock.host.model.transfers import TransferLink
 
 from ..errors import UsageError
@@ -267,7 +267,7 @@ def _pipelines(
                 "rate; use more pipelines, or a longer latency target"
             )
         asked["units_needed"] = units
-    model = Pipelines(units=units, clock_hz=clock_hz, pipelines=pipelines)
+    model = PipelineModel(units=units, clock_hz=clock_hz, pipelines=pipelines)
     load, answers = _answers(model, load, is_rated, asked)
     if picture is not None:
         units_against_rate(picture, load, clock_hz, pipelines, units)

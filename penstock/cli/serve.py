@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from penstock.host.device.registry import open_device, parse_device
-from penstock.host.devices.remote.server.limits import Limits
+from penstock.host.devices.remote.server.limits import ServerLimits
 from penstock.host.devices.remote.server.owner import DeviceOwner
 from penstock.host.execute.promptness import run_in_short_slices
 from penstock.host.wire.address import Address, check_listen, read_token
@@ -111,16 +111,16 @@ class LimitArguments:
         "Messages and results of all clients; default: a quarter of the memory."
     )
     compile_s: float = option(
-        "Seconds for the compilation of one program.", default=Limits.compile_s
+        "Seconds for the compilation of one program.", default=ServerLimits.compile_s
     )
 
-    def limits(self) -> Limits:
+    def limits(self) -> ServerLimits:
         """Convert the limits to bytes."""
 
         def in_bytes(mib: int | None) -> int | None:
             return None if mib is None else mib << 20
 
-        return Limits(
+        return ServerLimits(
             memory_bytes=in_bytes(self.memory_mib),
             client_memory_bytes=in_bytes(self.client_memory_mib),
             traffic_bytes=in_bytes(self.traffic_mib),

@@ -24,7 +24,7 @@ class Place:
 
 
 @dataclass(frozen=True)
-class Piece:
+class ArrivalPiece:
     """Consecutive arrivals, with what is needed to find their rows.
 
     Parameters
@@ -44,7 +44,7 @@ class Piece:
     end: Place
 
 
-class Arrivals:
+class ArrivalOrder:
     """The order of arrival of all rows.
 
     Parameters
@@ -69,12 +69,12 @@ class Arrivals:
         """How many rows arrive at or before a moment."""
         return int(np.searchsorted(self.moments, moment, side="right"))
 
-    def piece(self, begin: int, end: int) -> Piece:
+    def piece(self, begin: int, end: int) -> ArrivalPiece:
         """Arrivals ``[begin, end)``, of which there is at least one."""
         rows = self._row[begin:end]
         first = int(rows.min())
         floor = int(self._largest[first - 1]) if first else NO_TIME
-        return Piece(first, int(rows.max()) + 1, floor, self._place(begin), self._place(end))
+        return ArrivalPiece(first, int(rows.max()) + 1, floor, self._place(begin), self._place(end))
 
     def _place(self, position: int) -> Place:
         if position == len(self):
@@ -82,16 +82,16 @@ class Arrivals:
         return Place(int(self.moments[position]), int(self._row[position]))
 
 
-def arriving(piece: Piece, times: np.ndarray, disorder: int, seed: int) -> np.ndarray:
+def arriving(piece: ArrivalPiece, times: np.ndarray, disorder: int, seed: int) -> np.ndarray:
     """Which of the rows ``[piece.first, piece.last)`` arrive, in their order.
 
     Parameters
     ----------
-    piece : Piece
+    piece : ArrivalPiece
     times : ndarray of int64
         Of these rows.
     disorder, seed : int
-        As for :class:`Arrivals`.
+        As for :class:`ArrivalOrder`.
 
     Returns
     -------

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from penstock.errors import SchemaError, UsageError
 from penstock.types import UNIT_NS
 
-from .arrival import NO_TIME, Arrivals, Piece, arriving
+from .arrival import NO_TIME, ArrivalOrder, ArrivalPiece, arriving
 from .options import Options
 from .rows import RowFiles
 
@@ -86,9 +86,9 @@ class ReplayPlan:
         return self._made["files"]
 
     @cached_property
-    def arrivals(self) -> Arrivals:
+    def arrivals(self) -> ArrivalOrder:
         """The order of all rows; takes 24 bytes of memory per row."""
-        return Arrivals(self._times(0, self.files.rows), self.disorder, self.seed)
+        return ArrivalOrder(self._times(0, self.files.rows), self.disorder, self.seed)
 
     @property
     def identity(self) -> str:
@@ -97,12 +97,12 @@ class ReplayPlan:
         told = (chunks, str(self.files.schema), self.time, self.disorder, self.seed)
         return sha256(repr(told).encode()).hexdigest()[:16]
 
-    def pieces(self, begin: int, end: int, count: int) -> list[Piece]:
+    def pieces(self, begin: int, end: int, count: int) -> list[ArrivalPiece]:
         """Arrivals ``[begin, end)`` for so many tasks at most, with about as many rows each."""
         cuts = [begin + (end - begin) * k // count for k in range(count + 1)]
         return [self.arrivals.piece(a, b) for a, b in pairwise(cuts) if a < b]
 
-    def read(self, piece: Piece, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    def read(self, piece: ArrivalPiece, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         """The rows of a piece, in their order.
 
         Raises

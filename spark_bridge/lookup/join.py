@@ -27,7 +27,7 @@ from ..compiled import GROUP_IN_SPARK, Compiled
 from ..conf import Conf
 from ..devices import shared_device
 from ..filters import push
-from ..inputs import SideRows, computed
+from ..inputs import SlotRows, computed
 from ..merging import merge
 from ..metrics.lookups import observe, with_figures
 from ..request import JoinOptions, call_options, frame_of
@@ -118,7 +118,7 @@ class LookupCall:
     ----------
     spark : SparkSession
     plan : LookupPlan
-    rows : SideRows
+    rows : SlotRows
         The DataFrame.
     task : LookupTask
     place : Place
@@ -127,7 +127,7 @@ class LookupCall:
 
     spark: SparkSession
     plan: LookupPlan
-    rows: SideRows
+    rows: SlotRows
     task: LookupTask
     place: Place
     arc_of: ArcOf
@@ -173,7 +173,7 @@ class LookupCall:
             lookup_plan = LookupPlan(query, name, stored.found_by)
             frame = frames[lookup_plan.outer.table]
             _check_groups(lookup_plan, frame.isStreaming, arguments.ordered)
-            rows = SideRows(query, lookup_plan.outer, frame)
+            rows = SlotRows(query, lookup_plan.outer, frame)
             condition, _ = push(lookup_plan.outer.filter, rows.column)
             if condition is not None:
                 rows.frame = rows.frame.filter(condition)

@@ -111,7 +111,7 @@ class DeltaSink:
             raise UsageError(f"compactEvery is a number of micro-batches, 0 for never, not {every}")
         if vacuum not in ("true", "false"):
             raise UsageError(f"vacuum is true or false, not {vacuum}")
-        place = Location.of(path)
+        place = Location.parse(path)
         if place.path is not None:
             path = str(place.path.absolute())
         return DeltaSink(path, tuple(by), storage, int(every), vacuum == "true")

@@ -27,7 +27,7 @@ from .store import TIME, Store
 
 
 @dataclass(frozen=True)
-class Report:
+class IntakeReport:
     """Rows of one side that a task has taken in.
 
     Parameters
@@ -50,11 +50,11 @@ class Report:
     sample: Sample | None = None
 
     @staticmethod
-    def of(values: Mapping[str, Any]) -> Report:
+    def of(values: Mapping[str, Any]) -> IntakeReport:
         """From a dictionary."""
         files = {kind: StoredFile(**one) for kind, one in values["files"].items()}
         sampled = values["sample"] and Sample(**values["sample"])
-        return Report(**{**values, "files": files, "sample": sampled})
+        return IntakeReport(**{**values, "files": files, "sample": sampled})
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class Ingest:
     cells: CellOf | None = None
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[dict[str, Any]]:
-        """Write the rows of one partition; gives a :class:`Report`, as a dictionary, per side.
+        """Write the rows of one partition; gives an :class:`IntakeReport`, as a dict, per side.
 
         Raises
         ------
@@ -96,7 +96,7 @@ class Ingest:
                 table = self.spec.side_table(side, own).combine_chunks()
                 yield asdict(self._side(side, table))
 
-    def _side(self, side: str, table: pa.Table) -> Report:
+    def _side(self, side: str, table: pa.Table) -> IntakeReport:
         frontier = Frontier(self.spec.query(), self.watermarks)
         taken = admit(frontier, side, table)
         loaded, files = taken.loaded, {}
@@ -110,7 +110,7 @@ class Ingest:
         wanted, sampled = wanted_cells(self.spec), None
         if wanted is not None and self.cells is None:
             sampled = sample(wanted, side, loaded.rows)
-        return Report(side, table.num_rows, taken.latest, files, sampled)
+        return IntakeReport(side, table.num_rows, taken.latest, files, sampled)
 
     def _stored(self, table: pa.Table, rows: np.ndarray) -> StoredFile:
         """Rows as they came, whose times do not matter any more."""
@@ -151,7 +151,7 @@ def admit(frontier: Frontier, name: str, table: pa.Table) -> Admitted:
     late = np.sort(read.timed.row[~on_time])
     if len(late):
         read = replace(read, timed=read.timed.pick(np.flatnonzero(on_time)))
-    loaded = Loaded.of(side, table, read)
+    loaded = Loaded.of_table(side, table, read)
     for form in (one.form for one in plan(query).evaluations.values()):
         own = loaded.rows
         check(form, own.columns, len(own), window=form.window == name)

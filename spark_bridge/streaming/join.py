@@ -22,7 +22,7 @@ from penstock.plan.window import FOREVER
 from penstock.uses import SPARK_STREAM, Entrance
 
 from ..around import one_join_or_parts
-from ..inputs import SideRows, union_of
+from ..inputs import SlotRows, union_of
 from ..lookup.join import LookupArguments, LookupCall
 from ..metrics.listener import watch
 from ..ordering import OF_JOINED_ROWS
@@ -225,7 +225,7 @@ def plan_stream(
     planned = plan(compiled)
     planned.require_stepwise()
     inputs = {side.side: schemas[side.table] for side in compiled.sides}
-    sides = [SideRows(compiled, side, frames[side.table]) for side in compiled.sides]
+    sides = [SlotRows(compiled, side, frames[side.table]) for side in compiled.sides]
     spec = JoinSpec(
         request.compiled,
         disorder_of(compiled, frames, disorder),

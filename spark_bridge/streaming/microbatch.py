@@ -34,7 +34,7 @@ from .compaction import (
 )
 from .figures import FigureRecords
 from .identity import NUMBER, require_of, require_position
-from .ingest import Ingest, Report
+from .ingest import Ingest, IntakeReport
 from .place import Place
 from .planning import planned
 from .probe import run_share
@@ -47,7 +47,7 @@ from .waiting import Waiting, closed_files, merge_waiting, read_closed, store_wa
 Sink = Callable[[DataFrame, int], None]
 
 #: Reports by side, in the order of their partitions.
-Reports = Mapping[str, Sequence[Report]]
+Reports = Mapping[str, Sequence[IntakeReport]]
 
 #: Pairs in the window below which another shard costs more than it saves.
 PAIRS_PER_SHARD = 1 << 22
@@ -151,9 +151,9 @@ class MicroBatch:
         taken = rows.mapInArrow(task_of("rows taken in", run), "text string")
         with described(rows.sparkSession, f"batch {batch} takes its rows in"):
             found = store.reports(row["text"] for row in taken.collect())
-        reports: dict[str, list[Report]] = {LEFT: [], RIGHT: []}
+        reports: dict[str, list[IntakeReport]] = {LEFT: [], RIGHT: []}
         # The partitions order the rows of a batch.
-        for one in (Report.of(one) for part in sorted(found) for one in found[part]):
+        for one in (IntakeReport.of(one) for part in sorted(found) for one in found[part]):
             reports[one.side].append(one)
         frontier = Frontier(self.spec.query(), before.after)
         arrived = {side: sum(one.arrived for one in own) for side, own in reports.items()}

@@ -41,7 +41,7 @@ class Place:
             They would be in a kind of store that Penstock cannot write.
         """
         location = self.own or f"{self.checkpoint.rstrip('/')}/{FOLDER}"
-        if Location.of(location).path is not None:
+        if Location.parse(location).path is not None:
             location = file_store(location).root  # absolute: workers run elsewhere
         return Store(location)
 

@@ -190,7 +190,7 @@ def require_table_at(spark: SparkSession, name: str, path: str) -> None:
 
 def _plain(location: str) -> str:
     """A location without the signs by which Spark's differs from the user's."""
-    return str(Location.of(location).path or location).rstrip("/")
+    return str(Location.parse(location).path or location).rstrip("/")
 
 
 def _quoted(text: str) -> str:

@@ -28,7 +28,7 @@ from ..compiled import GROUP_IN_SPARK
 from ..conf import Conf
 from ..devices import DeviceChoice
 from ..explaining import devices, show
-from ..inputs import SideRows
+from ..inputs import SlotRows
 from ..lookup.build import relation
 from ..lookup.join import LookupArguments, LookupCall
 from ..request import JoinOptions, call_options, entered
@@ -106,7 +106,7 @@ class StaticJoin(StreamFrame):
         if query.aggregation is not None:
             found.require_per_row()
         static = frames[found.inner.table]
-        read = [*SideRows(query, found.inner, static).slot_of] or static.columns[:1]
+        read = [*SlotRows(query, found.inner, static).slot_of] or static.columns[:1]
         frames[found.inner.table] = static.select(*(F.col(f"`{one}`") for one in read))
         order = _order(
             query,
@@ -174,7 +174,7 @@ class StaticJoin(StreamFrame):
     def stored(self, checkpoint: str) -> str:
         """Where the static DataFrame is stored, now or since an earlier start."""
         folder = f"{checkpoint.rstrip('/')}/{FOLDER}/{_STATIC}"
-        is_local = Location.of(folder).path is not None
+        is_local = Location.parse(folder).path is not None
         if is_local:
             folder = file_store(folder).root
         note, frame = f"{folder}/{self.name}", self.frames[self.name]

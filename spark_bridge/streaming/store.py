@@ -62,7 +62,7 @@ def file_store(location: str, lost: str = LOST) -> FileStore:
     UsageError
         There is no such kind of store.
     """
-    return FileStore(location, lost=lost, again=AGAIN, own=STORE_NAMES)
+    return FileStore(location, lost=lost, again=AGAIN, own_names=STORE_NAMES)
 
 
 def _times(table: pa.Table) -> np.ndarray:

@@ -9,7 +9,7 @@ from bench.host.overload import Plan, run
 from bench.host.soak import Line, verdict
 from bench.host.traffic import US_PER_S, Traffic
 from penstock.host.model import solve
-from penstock.host.model.pipeline import Pipelines
+from penstock.host.model.pipeline import PipelineModel
 
 #: A device that a few thousand tuples per second keep busy, so that the host has little to do.
 UNITS, CLOCK_HZ, LANES = 4, 1e6, 2
@@ -18,7 +18,7 @@ TARGET_S = 0.2
 
 def test_memory_stays_in_its_budget_and_latency_comes_back() -> None:
     traffic = Traffic(rate_per_s=1000, window_s=0.25, results_per_s=2000)
-    model = Pipelines(units=UNITS, clock_hz=CLOCK_HZ, pipelines=LANES)
+    model = PipelineModel(units=UNITS, clock_hz=CLOCK_HZ, pipelines=LANES)
     rate = solve.sustainable_rate_per_s(model, traffic.load(TARGET_S))
     traffic = Traffic(rate_per_s=rate / 2, window_s=0.25, results_per_s=2000)
     plan = Plan(

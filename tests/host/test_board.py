@@ -80,7 +80,7 @@ class TestSelftest:
         with BoardDevice(at(server), package=package.folder) as device:
             findings = list(selftest(device))
         assert [f.text for f in findings if not f.passed] == []
-        assert {f.what.rpartition(": ")[2] for f in findings} == {
+        assert {f.step.rpartition(": ")[2] for f in findings} == {
             "registers",
             "memory",
             "known join",
@@ -94,7 +94,7 @@ class TestSelftest:
             BoardDevice(at(server), package=package.folder) as device,
         ):
             failed = [f for f in selftest(device) if not f.passed]
-        assert [f.what.rpartition(": ")[2] for f in failed] == ["cycles"]
+        assert [f.step.rpartition(": ")[2] for f in failed] == ["cycles"]
         assert "slower than the kernel needs" in failed[0].text
 
 

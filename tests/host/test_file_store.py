@@ -12,20 +12,22 @@ import pytest
 from penstock.errors import FileError
 from penstock.host.rows.atomic import atomic
 from penstock.host.rows.checksums import checksum
-from penstock.host.rows.file_store import FileStore, Written, unwritable
+from penstock.host.rows.file_store import FileStore, WrittenFile, unwritable
 from penstock.host.rows.own_names import OwnNames
 
 
 @pytest.fixture
 def store(tmp_path: Path) -> FileStore:
     own = OwnNames("[ab]/[xy]")
-    made = FileStore(str(tmp_path / "files"), lost="look for it", again="do it again", own=own)
+    made = FileStore(
+        str(tmp_path / "files"), lost="look for it", again="do it again", own_names=own
+    )
     made.make(["a", "b"])
     return made
 
 
 def test_what_is_put_is_there(store: FileStore, tmp_path: Path) -> None:
-    assert store.put("a/x", b"12") == Written(2, checksum(b"12"))
+    assert store.put("a/x", b"12") == WrittenFile(2, checksum(b"12"))
     assert store.put("a/x", pa.py_buffer(b"123")).bytes == 3
     assert (tmp_path / "files" / "a" / "x").read_bytes() == b"123"
     assert store.get("a/x") == b"123"

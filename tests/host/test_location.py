@@ -52,7 +52,7 @@ def test_local_places(text, path):
     "text", ["s3://b/x", "s3:/b/x", "hdfs:///x", "HTTPS://h/x", Path("gs://b/x")]
 )
 def test_other_places(text):
-    place = Location.of(text)
+    place = Location.parse(text)
     assert place.path is None
     assert place.scheme == str(text).partition(":")[0].lower()
     with pytest.raises(UsageError, match="is no file or folder of this machine"):
@@ -62,7 +62,7 @@ def test_other_places(text):
 @pytest.mark.parametrize("text", ["", "a\0b", "file://other/x", "file:///x?y", "file:///x#y"])
 def test_no_places(text):
     with pytest.raises(UsageError):
-        Location.of(text)
+        Location.parse(text)
 
 
 def _write(place: str) -> None:

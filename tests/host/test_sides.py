@@ -17,7 +17,7 @@ QUERY = compile_query(
 
 def loaded(*rows: Row) -> Loaded:
     table = pa.Table.from_batches([batch_of(rows)])
-    return Loaded.of(QUERY.left, table, read_side(QUERY, QUERY.left, table))
+    return Loaded.of_table(QUERY.left, table, read_side(QUERY, QUERY.left, table))
 
 
 def test_parts_are_one_table_with_and_without_times() -> None:

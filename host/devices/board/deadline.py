@@ -20,9 +20,9 @@ _LOADER = "device"
 class _Details(grpc.ClientCallDetails):
     """The details of a call, as gRPC wants them."""
 
-    def __init__(self, given: Any, timeout_s: float) -> None:
+    def __init__(self, details: Any, timeout_s: float) -> None:
         for name in ("method", "metadata", "credentials", "wait_for_ready", "compression"):
-            setattr(self, name, getattr(given, name, None))
+            setattr(self, name, getattr(details, name, None))
         self.timeout = timeout_s
 
 

@@ -120,20 +120,20 @@ class BoardDevice(Device):
         if not isinstance(program, BandProgram):
             return runs(program, self.packages), None
         narrower = [bits for bits in self.narrow_widths if bits < program.key_bits]
-        asked, refusal = program.unit_bits or program.key_bits, None
-        ways = [bits for bits in narrower if asked <= bits] if modes <= PAIRS else []
+        unit_bits, refusal = program.unit_bits or program.key_bits, None
+        ways = [bits for bits in narrower if unit_bits <= bits] if modes <= PAIRS else []
         for bits in (*ways, None, *reversed(narrower)):
             try:
                 if bits is None:
                     return runs(program, self.packages), None
-                own = [p for p in self.packages if p.table["geometry"]["key_bits"] == bits]
-                found = runs(replace(program, key_bits=bits), own)
+                fits = [p for p in self.packages if p.table["geometry"]["key_bits"] == bits]
+                chosen = runs(replace(program, key_bits=bits), fits)
             except DeviceError as error:
                 refusal = refusal or error
                 continue
             if reason := narrow_refusal(program, modes, bits):
                 raise DeviceError(reason)
-            return found, bits
+            return chosen, bits
         assert refusal is not None
         raise refusal
 
@@ -163,9 +163,9 @@ class BoardDevice(Device):
                 for link in self.links:
                     link.load(package)  # says so where a board is gone
                 return self._instances
-            if others := list(self._open.values()):
+            if users := list(self._open.values()):
                 raise DeviceError(
-                    f"{others[0].overlay} is in use, and this program needs {package.overlay}; "
+                    f"{users[0].overlay} is in use, and this program needs {package.overlay}; "
                     "close what uses it first"
                 )
             if self._instances is not None:

@@ -15,7 +15,7 @@ from penstock.errors import DeviceError
 from ..kernel.task import RESULTS, KernelTask
 from .link import BoardLink
 from .package import Package
-from .port import BoardMemory, Port
+from .port import BoardMemory, CorePort
 
 #: Smallest memory of an argument, a page.
 _LEAST_BYTES = 4096
@@ -28,13 +28,15 @@ class KernelInstance:
     ----------
     link : BoardLink
         The board.
-    port : Port
+    port : CorePort
         The kernel.
     banks : callable
         Memory banks that it reaches by the port of a pointer.
     """
 
-    def __init__(self, link: BoardLink, port: Port, banks: Callable[[str], Sequence[str]]) -> None:
+    def __init__(
+        self, link: BoardLink, port: CorePort, banks: Callable[[str], Sequence[str]]
+    ) -> None:
         self.link = link
         self.port = port
         self._banks = banks

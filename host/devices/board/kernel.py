@@ -18,7 +18,7 @@ from ..kernel.driver import KernelDriver
 from ..kernel.packing import Packing
 from ..kernel.task import WINDOW
 from ..kernel.window_driver import DrivenWindowKernel, WindowDriver, WindowKernelTask
-from ..kernel.work import Outcome, PipelineKernel, PipelineTask, PipelineWindow
+from ..kernel.work import PipelineKernel, PipelineTask, PipelineWindow, TaskOutcome
 from .instances import KernelInstances, KernelUse
 from .link import BoardLink
 from .port import BoardMemory
@@ -130,7 +130,7 @@ class BoardKernel(PipelineKernel):
         self._use.close()
         self._device.forget(self)
 
-    def _execute(self, window: WindowBuffer, work: PipelineTask) -> Outcome:
+    def _execute(self, window: WindowBuffer, work: PipelineTask) -> TaskOutcome:
         if not isinstance(window, BoardWindow) or window.freed:
             raise DeviceError("the window is not one of this kernel's, or was freed")
         job = self._driver.job(work, window.capacity)

@@ -41,11 +41,11 @@ def bounds(rng: np.random.Generator, program: BandProgram, count: int) -> list[n
     """Random stream keys of ``count`` tuples; about every other pair matches."""
     dtype = dtype_of(program)
     most, share = _most(dtype), 0.5 ** (1 / program.tests)
-    found = []
+    columns = []
     for _ in range(program.tests):
         low = rng.integers(0, int(most * (1 - share)) + 1, count, dtype)
-        found += [low, low + dtype.type(most * share)]
-    return found
+        columns += [low, low + dtype.type(most * share)]
+    return columns
 
 
 def no_bounds(program: BandProgram, count: int) -> list[np.ndarray]:
@@ -84,13 +84,13 @@ def compare(
 
 
 def _pairs(kernel: Kernel, run: Callable[[Kernel], Iterable[Result]]) -> set[tuple[int, int]]:
-    found: set[tuple[int, int]] = set()
+    pairs: set[tuple[int, int]] = set()
     try:
         for result in run(kernel):
-            found |= set(zip(result.i.tolist(), result.j.tolist(), strict=True))
+            pairs |= set(zip(result.i.tolist(), result.j.tolist(), strict=True))
     finally:
         kernel.close()
-    return found
+    return pairs
 
 
 def words(package: Package, slot: str) -> float:

@@ -12,7 +12,7 @@ from typing import Any
 from penstock.errors import DeviceError, MissingToolError, installing
 
 from .package import DESCRIPTION, Package
-from .port import MAX_BUFFER_BYTES, BoardMemory, Port
+from .port import MAX_BUFFER_BYTES, BoardMemory, CorePort
 
 #: Path of the deploy folder on a board.
 DEPLOYED = "/home/xilinx/penstock"
@@ -43,8 +43,8 @@ def _talking(name: str) -> Iterator[None]:
             f"{installing('board')}"
         ) from error
     except Exception as error:  # PYNQ passes on its layers': RuntimeError, grpc.RpcError ...
-        said = getattr(error, "details", None)
-        text = said() if callable(said) else str(error)
+        details = getattr(error, "details", None)
+        text = details() if callable(details) else str(error)
         raise DeviceError(f"{name}: {text}") from error
 
 
@@ -75,7 +75,7 @@ class BoardLink:
         self.name = name
         self._target = target
         self._is_gone = is_gone
-        self._gone: str | None = None
+        self._lost: str | None = None
         self._loaded: Package | None = None
         self.overlay: Any = None
 
@@ -120,10 +120,10 @@ class BoardLink:
         with _talking("board"):
             from pynq import Device  # pyright: ignore
 
-            found = Device.devices
-            if index >= len(found):
-                raise DeviceError(f"PYNQ finds {len(found)} boards here; there is no board {index}")
-            return BoardLink(found[index], f"board {index}")
+            boards, count = Device.devices, len(Device.devices)
+            if index >= count:
+                raise DeviceError(f"PYNQ finds {count} boards here; there is no board {index}")
+            return BoardLink(boards[index], f"board {index}")
 
     def deployed(self) -> list[Package]:
         """Packages of the deploy folder on a remote board; their files are fetched when needed.
@@ -150,7 +150,7 @@ class BoardLink:
                 for name in names
             ]
 
-    def load(self, package: Package) -> list[Port]:
+    def load(self, package: Package) -> list[CorePort]:
         """Load an overlay unless it is loaded; returns its kernels."""
         with self._call():
             if package != self._loaded:
@@ -158,7 +158,7 @@ class BoardLink:
                 self.overlay = self._load(package)
                 self._loaded = package
             return [
-                Port(getattr(self.overlay, name), package.table, f"{self.name}, {name}")
+                CorePort(getattr(self.overlay, name), package.table, f"{self.name}, {name}")
                 for name in package.instances
             ]
 
@@ -202,19 +202,19 @@ class BoardLink:
         if bank is None:
             return MAX_BUFFER_BYTES
         with self._call():
-            found = self._target.mem_dict.get(bank)
-        if found is None:
+            memory = self._target.mem_dict.get(bank)
+        if memory is None:
             raise DeviceError(f"{self.name} has no memory {bank}; is the package the overlay's?")
-        return min(found["size"], MAX_BUFFER_BYTES)
+        return min(memory["size"], MAX_BUFFER_BYTES)
 
     def free(self, memory: BoardMemory) -> None:
-        """Free memory; that of a board that is gone needs no call."""
-        if self._gone is not None:
+        """Free memory; on a board that is gone there is nothing to free."""
+        if self._lost is not None:
             return
         try:
             self.talk(memory.free)
         except DeviceError:
-            if self._gone is None:  # otherwise this call is the first to find it gone
+            if self._lost is None:  # otherwise this call is the first to find it gone
                 raise
 
     def talk(self, act: Callable[[], Any]) -> Any:
@@ -230,19 +230,19 @@ class BoardLink:
     @contextmanager
     def _call(self) -> Iterator[None]:
         """Guard calls to the board; once it is gone no call is made."""
-        if self._gone is not None:
-            raise DeviceError(self._gone)
+        if self._lost is not None:
+            raise DeviceError(self._lost)
         try:
             with _talking(self.name):
                 yield
         except DeviceError as error:
             if self._is_gone(error.__cause__):
-                self._gone = f"{error}; the board is gone, and what was on it: open it again"
-                raise DeviceError(self._gone) from error.__cause__
+                self._lost = f"{error}; the board is gone, and what was on it: open it again"
+                raise DeviceError(self._lost) from error.__cause__
             raise
 
     def _faults(self) -> str:
-        if self._gone is not None:
+        if self._lost is not None:
             return ""
         try:
             if self._target.exists_file(FAULTS).exists:
@@ -266,12 +266,12 @@ def _open_overlay(path: Path, target: Any) -> Any:
     if hasattr(Clocks, "_real_instance"):
         del Clocks._real_instance
     with _uncached():
-        found = Overlay(str(path), download=False, device=target)
-    for clock in getattr(found, "clock_dict", {}).values():
+        overlay = Overlay(str(path), download=False, device=target)
+    for clock in getattr(overlay, "clock_dict", {}).values():
         if "divisor0" in clock and clock.get("frequency", 0) is None:
             clock["frequency"] = _ZYNQ_PLL_MHZ / (clock["divisor0"] * clock.get("divisor1", 1))
-    found.download()
-    return found
+    overlay.download()
+    return overlay
 
 
 @contextmanager

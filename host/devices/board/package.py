@@ -214,8 +214,8 @@ class Package:
     @cached_property
     def shared_banks(self) -> Sequence[str]:
         """Banks in which all kernels find the window; () if all memory is one."""
-        first, *others = (self.banks_of(k, WINDOW) for k in range(len(self.instances)))
-        return tuple(bank for bank in first if all(bank in banks for banks in others))
+        first, *following = (self.banks_of(k, WINDOW) for k in range(len(self.instances)))
+        return tuple(bank for bank in first if all(bank in banks for banks in following))
 
     def refuses(self, program: AnyProgram, modes: frozenset[Mode] = PAIRS) -> str | None:
         """Why its kernels cannot run a program; None if they can."""

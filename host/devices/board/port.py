@@ -60,7 +60,7 @@ class BoardMemory:
         self._buffer.freebuffer()
 
 
-class Port:
+class CorePort:
     """A kernel.
 
     Parameters

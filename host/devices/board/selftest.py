@@ -24,7 +24,7 @@ _MEMORY_BYTES = 1 << 20
 class Finding:
     """One step of the test."""
 
-    what: str
+    step: str
     passed: bool
     text: str
 
@@ -37,9 +37,9 @@ def selftest(device: BoardDevice) -> Iterator[Finding]:
     """
     for package in device.packages:
         for link in device.links:
-            what = f"{link.name}, {package.overlay}"
-            yield _step(f"{what}: registers", _registers, device, link, package)
-            yield _step(f"{what}: memory", _memory, link, package)
+            subject = f"{link.name}, {package.overlay}"
+            yield _step(f"{subject}: registers", _registers, device, link, package)
+            yield _step(f"{subject}: memory", _memory, link, package)
         if package.program is None:
             one = selftest_window if package.is_window else selftest_join
             yield _step(f"{package.overlay}: known join", one.known_join, device, package)
@@ -47,11 +47,11 @@ def selftest(device: BoardDevice) -> Iterator[Finding]:
                 yield _step(f"{package.overlay}: cycles", one.cycles, device, package)
 
 
-def _step(what: str, act: Callable[..., str], *arguments: Any) -> Finding:
+def _step(step: str, act: Callable[..., str], *arguments: Any) -> Finding:
     try:
-        return Finding(what, True, act(*arguments))
+        return Finding(step, True, act(*arguments))
     except PenstockError as error:
-        return Finding(what, False, str(error))
+        return Finding(step, False, str(error))
 
 
 def _registers(device: BoardDevice, link: BoardLink, package: Package) -> str:
@@ -64,10 +64,10 @@ def _registers(device: BoardDevice, link: BoardLink, package: Package) -> str:
                 for name in written:
                     port.write(name, pattern)
                 for name in written:
-                    if (found := port.read(name)) != pattern:
+                    if (value := port.read(name)) != pattern:
                         raise DeviceError(
                             f"{port.name}: register {name} was written 0x{pattern:08X} and reads "
-                            f"0x{found:X}; is the package that of the bitstream?"
+                            f"0x{value:X}; is the package that of the bitstream?"
                         )
 
     link.talk(act)
@@ -75,13 +75,13 @@ def _registers(device: BoardDevice, link: BoardLink, package: Package) -> str:
 
 
 def _memory(link: BoardLink, package: Package) -> str:
-    said = f"{_MEMORY_BYTES >> 20} MiB there and back"
+    text = f"{_MEMORY_BYTES >> 20} MiB there and back"
     if not package.banks:
-        return f"{said} at 0x{_there_and_back(link, ()):X}"
+        return f"{text} at 0x{_there_and_back(link, ()):X}"
     banks = sorted({tag for ports in package.banks for tags in ports.values() for tag in tags})
     for bank in banks:
         _there_and_back(link, [bank])
-    return f"{said} in each of {len(banks)} banks"
+    return f"{text} in each of {len(banks)} banks"
 
 
 def _there_and_back(link: BoardLink, banks: Sequence[str]) -> int:

@@ -13,13 +13,13 @@ from ...device.base import PAIRS, Folds, Result, Task
 from ...device.search import SearchTask
 from ...device.storage import key_dtype
 from ...keys.narrow import NarrowCodes
-from .folding import Fold, limbs
+from .folding import FoldState, limbs
 from .folds import run_band
-from .kernel import Columns, CpuKernel, CpuResources, Output, folded
+from .kernel import Columns, CpuKernel, CpuResources, PairOutput, folded
 from .loops import EVALUATIONS, run_pairs
 from .masks import BLOCK_ROWS
 from .narrowed import DEFAULT_LIMITS, NarrowColumns, NarrowLimits
-from .searching import Found, search_folds, search_pairs, walk_of
+from .searching import FoundPairs, search_folds, search_pairs, walk_of
 from .vector import GRANULE
 from .window import CpuWindow
 
@@ -59,7 +59,7 @@ class BandKernel(CpuKernel):
             packed = []
         #: Cubes over the tests in ``_tests``; None: all tests must hold.
         self._cubes = np.array(packed, np.int64) if packed else None
-        NarrowCodes.fit(np.zeros(0, self._key), program.key_bits, 2).of(np.zeros(0, self._key))
+        NarrowCodes.fit(np.zeros(0, self._key), program.key_bits, 2).encode(np.zeros(0, self._key))
         self._compile()
 
     def allocate(self, capacity: int) -> CpuWindow:
@@ -69,7 +69,7 @@ class BandKernel(CpuKernel):
         return NarrowColumns(capacity, len(self._tests), self.program.key_bits, self.limits)
 
     def _run(self, window: CpuWindow, task: Task) -> Result:
-        output = Output(task, BLOCK_ROWS, self._tile(), self._resources.memory)
+        output = PairOutput(task, BLOCK_ROWS, self._tile(), self._resources.memory)
         if self.program.table:
             tests = self._task_arguments(window, task, output.start, output.end)
             run_pairs(*tests, output.walk, output.i, output.j)
@@ -81,12 +81,12 @@ class BandKernel(CpuKernel):
         walk, columns = walk_of(task).state, tuple(task.ordered.columns)
         keys, *tests = self._arguments(columns, task)
         if task.mode is Mode.PAIRS:
-            found = Found(task, self._resources.memory)
+            pairs = FoundPairs(task, self._resources.memory)
             if self.program.table:
-                search_pairs(keys, *tests, walk, *found.state)
-            return found.result()
+                search_pairs(keys, *tests, walk, *pairs.state)
+            return pairs.result()
         payload = columns[-1] if task.mode.needs_value else None
-        fold, evaluations = Fold(task, 0, 0, self.program.payload), 0
+        fold, evaluations = FoldState(task, 0, 0, self.program.payload), 0
         if self.program.table:
             evaluations = search_folds(keys, payload, *tests, walk, *fold.state)
         return folded(fold.folds(), evaluations)
@@ -103,13 +103,13 @@ class BandKernel(CpuKernel):
         column = np.zeros(len(payload), np.int64)
         part = payload[low:high].astype(object)
         if task.mode is Mode.SUM:
-            total, found = np.zeros(task.rows, object), np.zeros(task.rows, bool)
+            total, matched = np.zeros(task.rows, object), np.zeros(task.rows, bool)
             for shift, limb in limbs(part):
                 column[low:high] = limb
                 fold = self._pass(window, column, task)
                 total += fold.value.astype(object) << shift
-                found = fold.found
-            return Folds(found, total)
+                matched = fold.found
+            return Folds(matched, total)
         distinct, ranks = np.unique(part, return_inverse=True)
         column[low:high] = ranks
         fold = self._pass(window, column, task)
@@ -122,7 +122,7 @@ class BandKernel(CpuKernel):
     ) -> Folds:
         """Fold a payload in machine integers; ``value`` is its type, where known."""
         tile = self._tile(0 if payload is None else payload.itemsize)
-        fold = Fold(task, BLOCK_ROWS, tile, value)
+        fold = FoldState(task, BLOCK_ROWS, tile, value)
         if self.program.table:
             keys, *tests = self._task_arguments(window, task, fold.start, fold.end)
             run_band(keys, payload, *tests, fold.walk, *fold.state)
@@ -136,7 +136,7 @@ class BandKernel(CpuKernel):
     def _task_arguments(
         self, window: CpuWindow, task: Task, start: np.ndarray, end: np.ndarray
     ) -> tuple[Any, ...]:
-        """What both loops take first: keys, tests, narrow codes and ranges."""
+        """First arguments of both loops: keys, tests, narrow codes and ranges."""
         keys, cubes, low, span = self._arguments(window.columns, task)
         narrow = None
         if window.narrow is not None:

@@ -29,7 +29,7 @@ NAN_KEY = _INT64.max
 LIMB_BITS = 31
 
 
-class Fold:
+class FoldState:
     """State that the compiled loops fold into, see :func:`penstock.host.devices.cpu.folds.fold`.
 
     Parameters
@@ -71,19 +71,19 @@ class Fold:
 
     def folds(self) -> Folds:
         """The aggregates, in the form of the device contract."""
-        found = self.count > 0
+        matched = self.count > 0
         if self.mode is Mode.COUNT:
-            return Folds(found, self.count)
+            return Folds(matched, self.count)
         if self.mode is Mode.EXISTS:
-            return Folds(found, found)
+            return Folds(matched, matched)
         if self.rule == folds.WIDE_SUM:
             low = self.value.view(np.uint64)
-            return Folds(found, (self.extra.astype(object) << 32) + low.astype(object))
+            return Folds(matched, (self.extra.astype(object) << 32) + low.astype(object))
         value = self.value
         if self.is_float and self.mode is not Mode.SUM:
             value = unordered(value)
-        value = np.where(found, value, value.dtype.type(0))
-        return Folds(found, value, self.extra if self.mode is Mode.NEAREST else None)
+        value = np.where(matched, value, value.dtype.type(0))
+        return Folds(matched, value, self.extra if self.mode is Mode.NEAREST else None)
 
 
 def ordered(values: np.ndarray) -> np.ndarray:

@@ -64,24 +64,24 @@ def fold(mask, values, at, position, i, rule, count, value, extra):
         elif rule == NEAREST:
             least = masked_min(values, at, mask)
             if least < value[i] or count[i] == 0:
-                rest = mask
-                while values[at + lowest_bit(rest)] != least:
-                    rest &= rest - _ONE
+                bits = mask
+                while values[at + lowest_bit(bits)] != least:
+                    bits &= bits - _ONE
                 value[i] = least
-                extra[i] = position + lowest_bit(rest)
+                extra[i] = position + lowest_bit(bits)
         elif rule == WIDE_SUM:
-            rest = mask
-            while rest:
-                one = np.int64(values[at + lowest_bit(rest)])
+            bits = mask
+            while bits:
+                one = np.int64(values[at + lowest_bit(bits)])
                 value[i] += one & _LOW_HALF
                 extra[i] += one >> 32
-                rest &= rest - _ONE
+                bits &= bits - _ONE
     count[i] += popcount(mask)
 
 
 @njit(nogil=True)
 def add_floats(mask, values, at, position, i, rule, count, value, extra):
-    """As :func:`fold` for the sum of float64 ``values`` in order of positions, into ``value``."""
+    """Add matches' float64 ``values``, in order of positions, to ``value``; see :func:`fold`."""
     count[i] += popcount(mask)
     while mask:
         value[i] += values[at + lowest_bit(mask)]
@@ -111,7 +111,7 @@ def granules(window, payload, cubes, lo, sp, i, start, end, rule, count, value, 
 
 @njit(nogil=True)
 def two_tuples(window, payload, low, span, i, start, end, dense, rule, count, value, extra):
-    """As :func:`granules` for tuples i and i + 1 over whole chunks; returns the end position.
+    """Fold whole chunks into tuples i and i + 1; return the end position. See :func:`granules`.
 
     EXISTS ends early, once either tuple has a match.
     """
@@ -146,10 +146,10 @@ def fold_tile(
             bit = lowest_bit(words)
             words &= words - _ONE
             j, word = position + bit // WORDS, bit % WORDS
-            rest = passing(block_masks, codes, j, word)
-            while rest:
-                i = first + 64 * word + lowest_bit(rest)
-                rest &= rest - _ONE
+            bits = passing(block_masks, codes, j, word)
+            while bits:
+                i = first + 64 * word + lowest_bit(bits)
+                bits &= bits - _ONE
                 if is_match(window, low, span, start, end, last, edge, i, j):
                     fold(_ONE, payload, j, j, i, rule, count, value, extra)
                     total += 1
@@ -158,7 +158,7 @@ def fold_tile(
 
 @njit(nogil=True)
 def unknown(walk, rule, start, count):
-    """Tuples of the walk's tile whose fold may still change, as far as masks are of use.
+    """Number of the tile's tuples whose fold may still change; 0 if masks would not pay yet.
 
     Where tuples match soon, EXISTS is done before any masks are made.
     """
@@ -201,36 +201,32 @@ def run_band(
                 continue
         i = first
         while i < last and start[i] < edge:
-            a, b = max(start[i], position), min(end[i], edge)
+            b = min(end[i], edge)
             known = count[i]
-            both, middle, rest = 1, b, b
+            both, middle, tail = 1, b, b
             if cubes is None and i + 1 < last:
                 # Ranges never step back, so two neighbours share their middle.
                 a2 = max(start[i + 1], position)
                 middle = (a2 + GRANULE - 1) & ~(GRANULE - 1)
-                rest = middle + (b - middle) // CHUNK * CHUNK
+                tail = middle + (b - middle) // CHUNK * CHUNK
                 wanted = rule != EXISTS or count[i] + count[i + 1] == 0
-                if rest > middle and wanted:
+                if tail > middle and wanted:
                     both = 2
                     known += count[i + 1]
-                    rest = two_tuples(
-                        window, payload, low, span, i, middle, rest, dense, rule,
+                    tail = two_tuples(
+                        window, payload, low, span, i, middle, tail, dense, rule,
                         count, value, extra,
                     )  # fmt: skip
             # One call in a loop: several would be inlined, and compiled, several times.
-            for part in range(2 * both):
+            for part in range(both * both):
                 one = i + (part >> 1)
                 if rule == EXISTS and count[one] > 0:
                     continue
-                x, y = a, b
-                if part >> 1:
-                    x, y = max(start[one], position), min(end[one], edge)
+                x, y = max(start[one], position), min(end[one], edge)
                 if both == 2 and part & 1:
-                    x = rest
+                    x = tail
                 elif both == 2:
                     y = middle
-                elif part & 1:
-                    continue
                 granules(
                     window, payload, cubes, row_of(low, one), row_of(span, one), one, x, y,
                     rule, count, value, extra,

@@ -14,11 +14,11 @@ from penstock.program import GeneralProgram, Mode
 from ...device.base import PAIRS, Folds, Result, Task
 from ...device.search import SearchTask
 from .codegen import generate
-from .folding import Fold
+from .folding import FoldState
 from .interpreted import InterpretedKernel
-from .kernel import Columns, CpuKernel, CpuResources, Output, folded
+from .kernel import Columns, CpuKernel, CpuResources, PairOutput, folded
 from .operations import NotCompilable
-from .searching import Found, walk_of
+from .searching import FoundPairs, walk_of
 from .source_cache import load_source
 from .templates import FoldKind
 from .vector import GRANULE
@@ -75,13 +75,13 @@ class CompiledKernel(CpuKernel):
         return FoldKind.FLOAT if mode is Mode.SUM else FoldKind.ORDER
 
     def _run(self, window: CpuWindow, task: Task) -> Result:
-        output = Output(task, BLOCK_ROWS, self._tile, self._resources.memory)
+        output = PairOutput(task, BLOCK_ROWS, self._tile, self._resources.memory)
         self._loop(window.columns, task, output, output.i, output.j)
         return output.result()
 
     def _fold(self, window: CpuWindow, task: Task) -> Folds:
         value = self.program.value if task.mode.needs_value else None
-        fold = Fold(task, BLOCK_ROWS, self._tile, None if value is None else value.type)
+        fold = FoldState(task, BLOCK_ROWS, self._tile, None if value is None else value.type)
         values = None if value is None else np.empty(FLAGS, fold.value.dtype)
         self._loop(window.columns, task, fold, values, *fold.state)
         return fold.folds()
@@ -92,16 +92,18 @@ class CompiledKernel(CpuKernel):
         keys = stream, tuple(task.ordered.columns), np.empty(FLAGS, np.uint8)
         search = self._modules[self._folded(task.mode)].search
         if task.mode is Mode.PAIRS:
-            found = Found(task, self._resources.memory)
-            search(*keys, walk, *found.state)
-            return found.result()
+            pairs = FoundPairs(task, self._resources.memory)
+            search(*keys, walk, *pairs.state)
+            return pairs.result()
         value = self.program.value if task.mode.needs_value else None
-        fold = Fold(task, 0, 0, None if value is None else value.type)
+        fold = FoldState(task, 0, 0, None if value is None else value.type)
         values = None if value is None else np.empty(FLAGS, fold.value.dtype)
         evaluations = search(*keys, values, walk, *fold.state)
         return folded(fold.folds(), evaluations)
 
-    def _loop(self, window: Columns, task: Task, walked: Output | Fold, *outcome: Any) -> None:
+    def _loop(
+        self, window: Columns, task: Task, walked: PairOutput | FoldState, *outcome: Any
+    ) -> None:
         """Run the compiled loop of the task's mode, which writes ``outcome``."""
         stream = tuple(map(np.array, task.stream, self._stream))
         flags = np.empty(FLAGS, np.uint8)

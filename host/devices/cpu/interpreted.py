@@ -16,7 +16,7 @@ from penstock.types import Type
 
 from ...device.base import Folds, Pause, Result, Task
 from ...device.search import SearchTask
-from .kernel import Columns, CpuKernel, Output, folded
+from .kernel import Columns, CpuKernel, PairOutput, folded
 from .loops import COUNT, EDGE, FIRST, LAST, POSITION, new_walk, next_tile
 from .searching import walk_of
 from .window import CpuWindow
@@ -35,7 +35,7 @@ class InterpretedKernel(CpuKernel):
     program: GeneralProgram
 
     def _run(self, window: CpuWindow, task: Task) -> Result:
-        output = Output(task, INTERPRETED_ROWS, INTERPRETED_TILE, self._resources.memory)
+        output = PairOutput(task, INTERPRETED_ROWS, INTERPRETED_TILE, self._resources.memory)
         walk, count = output.walk, 0
         while next_tile(walk, output.start, output.end, count):
             count = int(walk[COUNT])
@@ -53,24 +53,24 @@ class InterpretedKernel(CpuKernel):
         if task.mode is not Mode.PAIRS:
             evaluations = 0
 
-            def found() -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+            def matches() -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
                 nonlocal evaluations
                 for i, places in tested(task):
                     evaluations += len(i)
                     yield self._kept(columns, task, i, places)
 
-            folds = self._folded(columns, task, found())
+            folds = self._folded(columns, task, matches())
             return folded(folds, evaluations)
         output, evaluations, parts = task.room, 0, []
         for i, places in tested(task):
-            own, at, positions = self._kept(columns, task, i, places)
-            parts.append((own[:output], positions[:output]))
-            if len(own) > output:
-                tuple_, place = int(own[output]), int(at[output])
+            rows, at, positions = self._kept(columns, task, i, places)
+            parts.append((rows[:output], positions[:output]))
+            if len(rows) > output:
+                tuple_, place = int(rows[output]), int(at[output])
                 done = (i < tuple_) | ((i == tuple_) & (places < place))
                 evaluations += int(done.sum())
                 return _pairs(parts, Pause(tuple_, tuple_ + 1, place), evaluations)
-            output -= len(own)
+            output -= len(rows)
             evaluations += len(i)
         return _pairs(parts, None, evaluations)
 
@@ -90,24 +90,24 @@ class InterpretedKernel(CpuKernel):
         rows = min(max(task.rows, 1), INTERPRETED_ROWS)
         walk = new_walk(rows, INTERPRETED_ROWS * INTERPRETED_TILE // rows)
 
-        def found() -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+        def matches() -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
             while next_tile(walk, start, end, 0):
                 i, j = self._matches(window.columns, task, walk)
                 yield i, j, j
 
-        return self._folded(window.columns, task, found())
+        return self._folded(window.columns, task, matches())
 
     def _folded(
         self,
         window: Columns,
         task: Task | SearchTask,
-        found: Iterable[tuple[np.ndarray, np.ndarray, np.ndarray]],
+        matches: Iterable[tuple[np.ndarray, np.ndarray, np.ndarray]],
     ) -> Folds:
         """Fold matches, given as tuples, places in the columns, and positions."""
         count = np.zeros(task.rows, np.int64)
         best: dict[int, tuple[Any, int]] = {}
         better = _BETTER.get(task.mode)
-        for i, j, positions in found:
+        for i, j, positions in matches:
             np.add.at(count, i, 1)
             if not (task.mode.needs_value and len(i)):
                 continue
@@ -119,27 +119,27 @@ class InterpretedKernel(CpuKernel):
                 elif better is None:
                     best[row] = best[row][0] + value, position
                 else:
-                    own, held = order_key(value), order_key(best[row][0])
+                    new, held = order_key(value), order_key(best[row][0])
                     # Of equal values the first position counts, in whatever order they come.
-                    if better(own, held) or (own == held and position < best[row][1]):
+                    if better(new, held) or (new == held and position < best[row][1]):
                         best[row] = value, position
         return self._folds(task, count, best)
 
     def _folds(
         self, task: Task | SearchTask, count: np.ndarray, best: dict[int, tuple[Any, int]]
     ) -> Folds:
-        found = count > 0
+        matched = count > 0
         if task.mode is Mode.COUNT:
-            return Folds(found, count)
+            return Folds(matched, count)
         if task.mode is Mode.EXISTS:
-            return Folds(found, found)
+            return Folds(matched, matched)
         assert self.program.value is not None
         is_float = self.program.value.type.is_float
         value = np.zeros(task.rows, np.float64 if is_float else object)
         position = np.full(task.rows, -1, np.int64)
         for row, (fold, at) in best.items():
             value[row], position[row] = fold, at
-        return Folds(found, value, position if task.mode is Mode.NEAREST else None)
+        return Folds(matched, value, position if task.mode is Mode.NEAREST else None)
 
     def _matches(
         self, window: Columns, task: Task, walk: np.ndarray

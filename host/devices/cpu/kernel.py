@@ -141,7 +141,7 @@ def folded(folds: Folds, evaluations: int) -> Result:
     return Result(none, none, None, {"evaluations": evaluations}, folds)
 
 
-class Output:
+class PairOutput:
     """Walk and result memory of one task, in the layout of the compiled loops.
 
     Parameters

@@ -190,7 +190,7 @@ def scan(window, cubes, low, span, i, start, end, room, out_i, out_j, count):
 
 @njit(nogil=True)
 def scan_two(window, low, span, i, start, end, dense, room, out_i, out_j, count):
-    """As :func:`scan` for tuples i and i + 1 and whole chunks, where all tests must hold.
+    """Scan whole chunks for tuples i and i + 1, where all tests must hold; see :func:`scan`.
 
     Each load of a key serves both tuples. Where matches are ``dense``, nearly every chunk has one,
     and the masks are built at once.
@@ -220,26 +220,26 @@ def tile_all(window, low, span, start, end, dense, walk, out_i, out_j):
         if count < 0:
             break
         a, b = max(start[i], walk[POSITION]), min(end[i], walk[EDGE])
-        middle, rest, a2, b2 = b, b, 0, 0
+        middle, tail, a2, b2 = b, b, 0, 0
         if i + 1 < walk[LAST]:
             # Ranges never step back, so two neighbours share their middle.
             a2, b2 = max(start[i + 1], walk[POSITION]), min(end[i + 1], walk[EDGE])
             aligned = (a2 + GRANULE - 1) & ~(GRANULE - 1)
             chunks = (b - aligned) // CHUNK
             if chunks > 0:
-                middle, rest = aligned, aligned + chunks * CHUNK
+                middle, tail = aligned, aligned + chunks * CHUNK
                 count = scan_two(
-                    window, low, span, i, middle, rest, dense, room, out_i, out_j, count
+                    window, low, span, i, middle, tail, dense, room, out_i, out_j, count
                 )
             else:
-                middle, rest = max(b, b2), max(b, b2)
+                middle, tail = max(b, b2), max(b, b2)
         # One call in a loop: four would be inlined four times, and compiled four times.
         for edge in range(4):
             if count < 0:
                 break
-            low_edge, high_edge = (a, middle) if edge < 2 else (rest, b)
+            low_edge, high_edge = (a, middle) if edge < 2 else (tail, b)
             if edge & 1:
-                low_edge, high_edge = (a2, middle) if edge < 2 else (rest, b2)
+                low_edge, high_edge = (a2, middle) if edge < 2 else (tail, b2)
             high_edge = min(high_edge, b2 if edge & 1 else b)
             count = scan(
                 window, None, low, span, i + (edge & 1), low_edge, high_edge, room, out_i, out_j,
@@ -250,7 +250,7 @@ def tile_all(window, low, span, start, end, dense, walk, out_i, out_j):
 
 @njit(nogil=True)
 def tile_any(window, cubes, low, span, start, end, walk, out_i, out_j):
-    """As :func:`tile_all` where all tests of some cube must hold."""
+    """Append the pairs of the tile where all tests of some cube hold; see :func:`tile_all`."""
     count = walk[COUNT]
     for i in range(walk[FIRST], walk[LAST]):
         a, b = max(start[i], walk[POSITION]), min(end[i], walk[EDGE])
@@ -262,7 +262,7 @@ def tile_any(window, cubes, low, span, start, end, walk, out_i, out_j):
 
 @njit(nogil=True)
 def rules_out(narrow, low, span, end, walk, tuples):
-    """Whether to test the walk's tile by masks; makes those of its block if they are not there.
+    """Whether to test the walk's tile by masks; makes the masks of its block if there are none.
 
     Parameters
     ----------
@@ -296,7 +296,7 @@ def rules_out(narrow, low, span, end, walk, tuples):
 
 @njit(nogil=True)
 def tile_masked(window, narrow, low, span, start, end, walk, out_i, out_j):
-    """As :func:`tile_all`, by masks of the block's tuples."""
+    """Append the pairs of the tile by masks of the block's tuples; see :func:`tile_all`."""
     count, room, edge = walk[COUNT], walk[ROOM], walk[EDGE]
     first, last = walk[I0], walk[LAST]
     codes, block_masks, _, _ = narrow
@@ -308,10 +308,10 @@ def tile_masked(window, narrow, low, span, start, end, walk, out_i, out_j):
             bit = lowest_bit(words)
             words &= words - _ONE
             j, word = position + bit // WORDS, bit % WORDS
-            rest = passing(block_masks, codes, j, word)
-            while rest:
-                i = first + 64 * word + lowest_bit(rest)
-                rest &= rest - _ONE
+            bits = passing(block_masks, codes, j, word)
+            while bits:
+                i = first + 64 * word + lowest_bit(bits)
+                bits &= bits - _ONE
                 out_i[count], out_j[count] = i, j
                 count += is_match(window, low, span, start, end, last, edge, i, j)
                 if count > room:

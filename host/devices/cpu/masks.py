@@ -60,12 +60,12 @@ def _rows(context, builder, signature, args):
     """Masks of the tuples that may match each of the STEP rows from a position on."""
     vector = ir.VectorType(_I64, WORDS)
     for row in range(STEP):
-        at, found = builder.add(args[2], _I64(row)), []
+        at, words = builder.add(args[2], _I64(row)), []
         for d in range(len(signature.args[0])):
             pointer = _word(context, builder, signature, args, d, at)
             pointer = builder.bitcast(pointer, vector.as_pointer())
-            found.append(builder.load(pointer, align=8))
-        yield reduce(builder.and_, found)
+            words.append(builder.load(pointer, align=8))
+        yield reduce(builder.and_, words)
 
 
 @intrinsic
@@ -85,28 +85,28 @@ def any_passes(typingctx, masks, codes, position):
     """
 
     def codegen(context, builder, signature, args):
-        found = reduce(builder.or_, _rows(context, builder, signature, args))
+        merged = reduce(builder.or_, _rows(context, builder, signature, args))
         merge = cgutils.get_or_insert_function(
             builder.module,
-            ir.FunctionType(_I64, [found.type]),
+            ir.FunctionType(_I64, [merged.type]),
             f"llvm.vector.reduce.or.v{WORDS}i64",
         )
-        return builder.icmp_unsigned("!=", builder.call(merge, [found]), _I64(0))
+        return builder.icmp_unsigned("!=", builder.call(merge, [merged]), _I64(0))
 
     return types.boolean(masks, codes, types.int64), codegen
 
 
 @intrinsic
 def which_pass(typingctx, masks, codes, position):
-    """As :func:`any_passes`, but a bit per word that is not 0: uint64, bit ``WORDS * row + word``.
+    """Whether each word of the STEP rows' masks is not 0, as a uint64: bit ``WORDS * row + word``.
 
     To go through these bits is one branch that is mispredicted, instead of one per word.
     """
 
     def codegen(context, builder, signature, args):
         bits = []
-        for row, found in enumerate(_rows(context, builder, signature, args)):
-            some = builder.icmp_unsigned("!=", found, ir.Constant(found.type, [0] * WORDS))
+        for row, mask in enumerate(_rows(context, builder, signature, args)):
+            some = builder.icmp_unsigned("!=", mask, ir.Constant(mask.type, [0] * WORDS))
             some = builder.zext(builder.bitcast(some, ir.IntType(WORDS)), _I64)
             bits.append(builder.shl(some, _I64(WORDS * row)))
         return reduce(builder.or_, bits)
@@ -119,11 +119,11 @@ def passing(typingctx, masks, codes, position, word):
     """One word, as uint64, of the mask of tuples that may match the row at ``position``."""
 
     def codegen(context, builder, signature, args):
-        found = []
+        words = []
         for d in range(len(signature.args[0])):
             pointer = _word(context, builder, signature, args, d, args[2])
-            found.append(builder.load(builder.gep(pointer, [args[3]], inbounds=True)))
-        return reduce(builder.and_, found)
+            words.append(builder.load(builder.gep(pointer, [args[3]], inbounds=True)))
+        return reduce(builder.and_, words)
 
     return types.uint64(masks, codes, types.int64, types.int64), codegen
 

@@ -21,7 +21,7 @@ SAMPLE_ROWS, SAMPLE_TUPLES = 1024, 64
 
 @dataclass(frozen=True, kw_only=True)
 class NarrowLimits:
-    """Counts that decide whether narrow codes are used; none of them changes a result.
+    """Thresholds for the use of narrow codes; they change the speed, never a result.
 
     Parameters
     ----------
@@ -100,7 +100,7 @@ class NarrowColumns:
         end: np.ndarray,
         once: bool,
     ) -> tuple[Any, ...]:
-        """What the compiled loops take, see :func:`.loops.rules_out`.
+        """Arguments of the compiled loops, see :func:`.loops.rules_out`.
 
         Parameters
         ----------
@@ -122,8 +122,8 @@ class NarrowColumns:
             plan[masks.PASSING] = most
         else:
             plan[masks.TUPLES], entries = np.iinfo(np.int64).max, 0
-        made = tuple(np.empty((entries + 1) * masks.WORDS, np.uint64) for _ in keys)
-        return columns, made, tuple(own.arguments for own in maps), plan
+        block_masks = tuple(np.empty((entries + 1) * masks.WORDS, np.uint64) for _ in keys)
+        return columns, block_masks, tuple(code_map.arguments for code_map in maps), plan
 
     def _code(
         self, keys: Any, low: Any, span: Any, start: np.ndarray, end: np.ndarray, once: bool
@@ -154,8 +154,8 @@ class NarrowColumns:
             rows = slice(slab * SLAB_ROWS, (slab + 1) * SLAB_ROWS)
             # Not stale from here on: what is written meanwhile makes it so again.
             self._is_stale[slab] = False
-            for own, narrow, key in zip(self._maps, self._columns, keys, strict=True):
-                own.write(narrow[rows], key[rows])
+            for code_map, narrow, key in zip(self._maps, self._columns, keys, strict=True):
+                code_map.write(narrow[rows], key[rows])
         self._coded += len(stale) * SLAB_ROWS
         self._pairs = 0
         return True

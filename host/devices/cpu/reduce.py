@@ -42,8 +42,8 @@ def _reduction(operation: str, neutral: Callable[[int], int], widen: bool) -> In
                 ir.FunctionType(ir.IntType(bits), [lanes.type]),
                 f"llvm.vector.reduce.{operation}.v{GRANULE}i{bits}",
             )
-            found = builder.call(function, [lanes])
-            return found if bits == 64 else builder.sext(found, _I64)
+            reduced = builder.call(function, [lanes])
+            return reduced if bits == 64 else builder.sext(reduced, _I64)
 
         return types.int64(values, types.int64, types.uint64), codegen
 

@@ -23,7 +23,7 @@ COUNT, EVALUATIONS, PAUSED, TUPLE, PLACE, ROOM = range(6)
 _ONE = np.uint64(1)
 
 
-class Found:
+class FoundPairs:
     """Pairs of a search.
 
     Parameters
@@ -64,10 +64,10 @@ def in_range(mask, place, order, by, low, high):
 
     ``by`` is the first position of the slab, from which ``order`` counts.
     """
-    rest = mask
-    while rest:
-        bit = lowest_bit(rest)
-        rest &= rest - _ONE
+    bits = mask
+    while bits:
+        bit = lowest_bit(bits)
+        bits &= bits - _ONE
         position = by + np.int64(order[place + bit])
         if not low <= position < high:
             mask ^= _ONE << np.uint64(bit)
@@ -76,7 +76,7 @@ def in_range(mask, place, order, by, low, high):
 
 @njit(nogil=True)
 def nearest_position(mask, values, at, place, order, base, i, count, value, extra):
-    """As :func:`.folds.fold` for NEAREST, by position: of equal values the first one counts."""
+    """Fold by NEAREST for places out of order: of equal values the lowest position counts."""
     count[i] += popcount(mask)
     if values is not None:
         while mask:

@@ -86,11 +86,11 @@ def _tidy() -> None:
     if not _lock.acquire(blocking=False):
         return  # whoever holds it comes here next
     try:
-        gone = [_over.popleft() for _ in range(len(_over))]
-        for module in gone:
+        removed = [_over.popleft() for _ in range(len(_over))]
+        for module in removed:
             if sys.modules.get(module.__name__) is module:
                 del sys.modules[module.__name__]
     finally:
         _lock.release()
-    for module in gone:
+    for module in removed:
         module.__dict__.clear()

@@ -150,7 +150,7 @@ def search(stream, window, flags, values, walk, rule, count, value, extra):
 
 
 class FoldKind(Enum):
-    """What a generated loop folds, and how it holds the values."""
+    """Kind of value that a generated loop folds, and how the loop holds it."""
 
     #: Nothing: the matches are counted.
     NONE = "none"

@@ -151,8 +151,8 @@ def any_match(typingctx, window, position, low, span):
                     nearer = builder.select(reduce(builder.and_, passed), nearer, nearest[t])
                 nearest[t] = nearer
         within = [builder.icmp_unsigned("<=", nearest[t], spans[t][-1]) for t in range(len(bounds))]
-        found = reduce(builder.or_, within)
-        some = builder.bitcast(found, ir.IntType(lanes))
+        hits = reduce(builder.or_, within)
+        some = builder.bitcast(hits, ir.IntType(lanes))
         return builder.icmp_unsigned("!=", some, ir.Constant(some.type, 0))
 
     return types.boolean(window, types.int64, low, span), codegen
@@ -160,7 +160,7 @@ def any_match(typingctx, window, position, low, span):
 
 @intrinsic
 def match_each(typingctx, window, position, low, span):
-    """As :func:`match_all`, but one mask per test: a tuple of D uint64."""
+    """One mask of a granule per test, a tuple of D uint64; :func:`match_all` gives their AND."""
 
     def codegen(context, builder, signature, args):
         masks = [builder.bitcast(t, _I64) for t in _tests(context, builder, signature, args)]

@@ -69,9 +69,9 @@ class CpuWindow(WindowBuffer):
         return narrow + sum(column.nbytes for column in self._columns or ())
 
     def write(self, offset: int, columns: Sequence[np.ndarray]) -> None:
-        own = self.columns
-        count = check_write(self, [column.dtype for column in own], offset, columns)
-        for target, column in zip(own, columns, strict=True):
+        targets = self.columns
+        count = check_write(self, [column.dtype for column in targets], offset, columns)
+        for target, column in zip(targets, columns, strict=True):
             target[offset : offset + count] = column
         if self.narrow is not None:
             self.narrow.wrote(offset, count)

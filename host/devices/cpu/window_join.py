@@ -80,7 +80,7 @@ class WindowJoinKernel(Kernel):
         start, end = start[chosen], end[chosen]
         buffer = kernel.allocate(len(tuples) - int(np.count_nonzero(chosen)))
         none = np.zeros(0, np.uint32)
-        found = [(none, none)]
+        parts = [(none, none)]
         try:
             if buffer.capacity:
                 buffer.write(0, tuples.window[not is_b])
@@ -94,8 +94,8 @@ class WindowJoinKernel(Kernel):
                 lanes=self._device.lanes,
             ):
                 counters.update(result.counters)
-                found.append((result.i, result.j))
+                parts.append((result.i, result.j))
         finally:
             buffer.free()
-        i, j = (np.concatenate(part) for part in zip(*found, strict=True))
+        i, j = (np.concatenate(part) for part in zip(*parts, strict=True))
         return i, j

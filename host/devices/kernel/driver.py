@@ -16,7 +16,7 @@ from ...device.checks import window_columns
 from .folds import read_folds
 from .packing import Packing
 from .task import KernelTask, read_header, truth_table
-from .work import Outcome, PipelineTask, Stop
+from .work import PipelineTask, Stop, TaskOutcome
 
 #: Counters of the header that a result carries.
 _COUNTERS = ("cycles", "window_flits", "admission_stalls", "memory_waits", "records", "passes")
@@ -104,7 +104,7 @@ class KernelDriver:
             steps=flits + len(start) + len(passes),
         )
 
-    def outcome(self, job: JoinKernelTask, results: np.ndarray) -> Outcome:
+    def outcome(self, job: JoinKernelTask, results: np.ndarray) -> TaskOutcome:
         """The outcome of a task.
 
         Parameters
@@ -124,11 +124,11 @@ class KernelDriver:
         work, passes, geometry = job.work, job.passes, self._geometry
         counters = {name: header[name] for name in _COUNTERS} | {"result_words": header["words"]}
         if work.mode is not Mode.PAIRS:
-            given = self.packing.values(words, len(work.start))
+            values = self.packing.values(words, len(work.start))
             fields, bits = geometry["value_fields"], geometry["operand_bits"]
-            folds = read_folds(fields, bits, work.mode, given, work.start)
+            folds = read_folds(fields, bits, work.mode, values, work.start)
             none = np.array([], np.int64)
-            return Outcome(none, none, None, counters, folds)
+            return TaskOutcome(none, none, None, counters, folds)
         records = self.packing.records(words)
         flits = sum(part.end - part.begin for part in passes)
         several = geometry["pipelines"] > 1
@@ -138,7 +138,7 @@ class KernelDriver:
         if stop is None and paused and not several:
             stop = Stop(header["complete"], header["loaded"], header["position"])
         i, j = recover(passes, work.start, self.units, records.unit[keep], records.ordinal[keep])
-        return Outcome(i, j, stop, counters)
+        return TaskOutcome(i, j, stop, counters)
 
 
 def _fit(ordinal: np.ndarray, seen: int, room: int) -> tuple[np.ndarray, int]:
@@ -148,16 +148,16 @@ def _fit(ordinal: np.ndarray, seen: int, room: int) -> tuple[np.ndarray, int]:
     there may be more than ``room``: the surplus is cut off at a window tuple.
     """
     keep = ordinal < seen
-    there = ordinal[keep]
-    if len(there) <= room:
+    complete = ordinal[keep]
+    if len(complete) <= room:
         return keep, seen
     # The first ordinal with a match beyond the room.
-    cut = int(np.partition(there, room)[room])
+    cut = int(np.partition(complete, room)[room])
     return ordinal < cut, cut
 
 
 def _stop(cut: int, work: PipelineTask, passes: Sequence[Pass]) -> Stop:
-    """Where a task stops if only its matches below an ordinal count."""
+    """Point at which a task stops if only its matches below an ordinal count."""
     upto = np.cumsum([part.end - part.begin for part in passes])
     number = int(np.searchsorted(upto, cut, side="right"))
     part = passes[number]

@@ -18,7 +18,7 @@ def read_folds(
     fields: Mapping[str, int],
     operand_bits: int,
     mode: Mode,
-    given: Sequence[int],
+    words: Sequence[int],
     start: np.ndarray,
 ) -> Folds:
     """Aggregates of stream tuples.
@@ -32,7 +32,7 @@ def read_folds(
         Width of the folded value.
     mode : Mode
         The task's mode; not PAIRS.
-    given : sequence of int, of length n
+    words : sequence of int, of length n
         The pipeline's word for each tuple.
     start : ndarray of int64, shape (n,)
         Where the tuples' ranges start.
@@ -41,13 +41,13 @@ def read_folds(
     def field(name: str) -> list[int]:
         offset = sum(width for other, width in fields.items() if order[other] < order[name])
         mask = (1 << fields[name]) - 1
-        return [word >> offset & mask for word in given]
+        return [word >> offset & mask for word in words]
 
     order = {name: number for number, name in enumerate(fields)}
     values = field("value") if "value" in fields else []
-    found = np.array(field("found") if "found" in fields else values, bool)
+    matched = np.array(field("found") if "found" in fields else values, bool)
     if mode is Mode.EXISTS:
-        return Folds(found, found)
+        return Folds(matched, matched)
     bits, inverse = operand_bits, -(mode is Mode.MAX)
     if mode is Mode.COUNT:
         bits = min(fields["value"], _INT64_BITS)
@@ -55,11 +55,11 @@ def read_folds(
         bits = fields["value"]
     numbers = [_number(value, bits, mode is not Mode.COUNT) ^ inverse for value in values]
     dtype = np.int64 if bits <= _INT64_BITS else object
-    kept = [number if hit else 0 for number, hit in zip(numbers, found, strict=True)]
+    kept = [number if hit else 0 for number, hit in zip(numbers, matched, strict=True)]
     position = None
     if mode is Mode.NEAREST:
-        position = np.where(found, start + np.array(field("position"), np.int64), -1)
-    return Folds(found, np.array(kept, dtype), position)
+        position = np.where(matched, start + np.array(field("position"), np.int64), -1)
+    return Folds(matched, np.array(kept, dtype), position)
 
 
 def _number(word: int, bits: int, signed: bool) -> int:

@@ -45,7 +45,7 @@ class KernelLayout:
 
     @property
     def header_bytes(self) -> int:
-        """Bytes of the header before the result words, and what all addresses are multiples of."""
+        """Bytes of the header before the result words; all addresses are multiples of it."""
         return self._geometry["align_bytes"]
 
     def _whole(self, rows: np.ndarray) -> np.ndarray:
@@ -138,8 +138,8 @@ class Packing(KernelLayout):
             np.ascontiguousarray(mask).view(np.uint8).reshape(-1, 4), axis=1, bitorder="little"
         )
         record, unit = np.nonzero(bits)
-        pipeline, own = np.divmod(block[record], geometry["blocks"])
-        unit = own * geometry["units_per_block"] + unit
+        pipeline, local = np.divmod(block[record], geometry["blocks"])
+        unit = local * geometry["units_per_block"] + unit
         return Records(unit * geometry["pipelines"] + pipeline, ordinal[record])
 
 
@@ -170,7 +170,7 @@ def item_slots(columns: Sequence[np.ndarray], widths: Sequence[int], slot_bits: 
 def _byte_slots(
     columns: Sequence[np.ndarray], widths: Sequence[int], slot_bytes: int
 ) -> np.ndarray:
-    """As :func:`item_slots` for columns of whole bytes, which are copied."""
+    """Pack columns of whole bytes by copying them; see :func:`item_slots`."""
     kinds = [f"<u{width // 8}" for width in widths]
     names = [f"k{number}" for number in range(len(widths))]
     rows = np.zeros(

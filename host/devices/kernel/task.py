@@ -77,6 +77,6 @@ def truth_table(table: int, tests: int, built: int, name: str) -> dict[str, int]
     name : str
         Prefix of the registers' names.
     """
-    own, entries = (1 << tests) - 1, 1 << built
-    value = sum((table >> (index & own) & 1) << index for index in range(entries))
+    mask, entries = (1 << tests) - 1, 1 << built
+    value = sum((table >> (index & mask) & 1) << index for index in range(entries))
     return {f"{name}_{word}": value >> 32 * word & 0xFFFFFFFF for word in range(-(-entries // 32))}

@@ -66,7 +66,7 @@ class PipelineTask:
 
 @dataclass(frozen=True)
 class Stop:
-    """Where a task stopped: tuples below ``complete`` are complete, below ``loaded`` up to p."""
+    """Stop of a task: tuples below ``complete`` are done, below ``loaded`` up to ``position``."""
 
     complete: int
     loaded: int
@@ -74,7 +74,7 @@ class Stop:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class TaskOutcome:
     """Outcome of a task on a pipeline.
 
     Parameters
@@ -128,7 +128,7 @@ class PipelineKernel(Kernel):
         self.min_room = units
 
     @abstractmethod
-    def _execute(self, window: WindowBuffer, work: PipelineTask) -> Outcome:
+    def _execute(self, window: WindowBuffer, work: PipelineTask) -> TaskOutcome:
         """Run a task of at least one tuple."""
 
     def _run(self, window: WindowBuffer, task: Task) -> Result:
@@ -138,7 +138,7 @@ class PipelineKernel(Kernel):
         kept = np.flatnonzero(start < end)
         if len(kept) == 0:
             nothing = np.array([], np.int64)
-            idle = Outcome(nothing, nothing, None, {})
+            idle = TaskOutcome(nothing, nothing, None, {})
             return self._result(task, kept, idle, None, {"evaluations": 0})
         columns = [np.asarray(column)[kept] for column in self._in_order(task)]
         began = time.monotonic()
@@ -171,7 +171,7 @@ class PipelineKernel(Kernel):
         self,
         task: Task,
         kept: np.ndarray,
-        outcome: Outcome,
+        outcome: TaskOutcome,
         pause: Pause | None,
         counters: dict[str, int],
     ) -> Result:

@@ -19,7 +19,7 @@ from ...device.checks import check_task, check_write, stream_columns, window_col
 from ...device.storage import key_dtype
 from ...device.wrapped import WrappedBuffer, WrappedKernel
 from .maps import CodeMap, fit_maps
-from .testing import PairTest
+from .testing import FullTest
 
 #: One of so many pairs that were found may be false.
 FALSE_ONE_OF = 10
@@ -48,7 +48,7 @@ class NarrowKernel(WrappedKernel):
         self.program = program
         self.bits: int = inner.program.key_bits
         self._count = count
-        self._test = PairTest(program)
+        self._test = FullTest(program)
         self._has_own_table = inner.program.table == program.table
 
     def wrap(self, buffer: WindowBuffer) -> NarrowBuffer:
@@ -172,7 +172,7 @@ class NarrowBuffer(WrappedBuffer):
         #: Rows that the maps are of, and rows written since.
         self._fitted = self._since = 0
         #: Pairs that were found by these maps, and how many of them were false.
-        self._found = self._false = 0
+        self._tested = self._false = 0
         #: Tasks that read it.
         self._running = 0
         self._lock = threading.Lock()
@@ -207,7 +207,7 @@ class NarrowBuffer(WrappedBuffer):
     def _fit(self, low: int, high: int) -> None:
         self.maps = fit_maps(self._columns(low, high), self._program.key_bits, self._bits)
         self._fitted = high - low
-        self._since = self._found = self._false = 0
+        self._since = self._tested = self._false = 0
 
     def _wants_maps(self, is_whole: bool) -> bool:
         """Whether other maps promise fewer false pairs, for as many rows as were written since.
@@ -223,7 +223,7 @@ class NarrowBuffer(WrappedBuffer):
             return True
         if self._since >= self._fitted and not all(one.is_full for one in self.maps):
             return True
-        return self._found >= _LEAST_FOUND and self._false * FALSE_ONE_OF > self._found
+        return self._tested >= _LEAST_FOUND and self._false * FALSE_ONE_OF > self._tested
 
     def start(self, task: Task, submit: Callable[[WindowBuffer, Task], Future[Result]]) -> _Started:
         """Start a task on the device; :meth:`ended` ends it.
@@ -236,7 +236,7 @@ class NarrowBuffer(WrappedBuffer):
         with self._lock:
             if self._keys is None:
                 raise DeviceError("the window was freed; allocate another one")
-            columns = [np.ascontiguousarray(own, self._keys.dtype) for own in task.stream]
+            columns = [np.ascontiguousarray(column, self._keys.dtype) for column in task.stream]
             stream: list[np.ndarray] = []
             # Where nothing is written yet, a test without a map finds nothing.
             for one, lo, hi in zip(self.maps, columns[::2], columns[1::2], strict=False):
@@ -256,9 +256,9 @@ class NarrowBuffer(WrappedBuffer):
             self._running -= 1
 
     def note(self, counters: Mapping[str, int]) -> None:
-        """Note what a task found."""
+        """Count the pairs that a task found, and the false ones among them."""
         with self._lock:
-            self._found += counters["narrow_pairs"]
+            self._tested += counters["narrow_pairs"]
             self._false += counters["false_pairs"]
 
     def free(self) -> None:

@@ -10,7 +10,7 @@ from penstock.program import BandProgram
 from ...device.storage import key_dtype
 
 
-class PairTest:
+class FullTest:
     """The full test of a band program, for pairs that narrow units found."""
 
     def __init__(self, program: BandProgram) -> None:
@@ -32,13 +32,13 @@ class PairTest:
             ``lo_0, hi_0, lo_1, ...`` of each stream tuple.
         keys : ndarray of shape (positions, tests)
         """
-        own, other = np.empty_like(i), np.empty_like(j)
-        count = _test(own, other, i, j, bounds, keys, self._table)
-        return own[:count], other[:count]
+        rows, positions = np.empty_like(i), np.empty_like(j)
+        count = _test(rows, positions, i, j, bounds, keys, self._table)
+        return rows[:count], positions[:count]
 
 
 @kept()
-def _test(own, other, i, j, bounds, keys, table):
+def _test(rows, positions, i, j, bounds, keys, table):
     count, tests = 0, keys.shape[1]
     for k in range(len(i)):
         row, position, outcome = i[k], j[k], 0
@@ -46,7 +46,7 @@ def _test(own, other, i, j, bounds, keys, table):
             key = keys[position, test]
             holds = bounds[row, 2 * test] <= key and key <= bounds[row, 2 * test + 1]
             outcome |= np.int64(holds) << test
-        own[count] = row
-        other[count] = position
+        rows[count] = row
+        positions[count] = position
         count += table[outcome]
     return count

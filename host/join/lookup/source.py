@@ -94,7 +94,7 @@ class RelationTable:
 
 def whole_location(location: str | PathLike) -> str:
     """The location as processes with other working folders find it, too."""
-    place = Location.of(location)
+    place = Location.parse(location)
     return place.text if place.path is None else os.path.abspath(place.path)
 
 

@@ -125,11 +125,11 @@ class Intake(Sources):
         late = rows.row[~admitted.on_time]
         if len(late):
             rows = rows.pick(np.flatnonzero(admitted.on_time))
-        timed = Arrival.of(self.query, side, filtered(own.side, rows), batch)
+        timed = Arrival.of_batch(self.query, side, filtered(own.side, rows), batch)
         self._checks.check(timed)
         alone = None
         if len(read.timeless) and self.query.kind is not JoinKind.INNER:
-            alone = Arrival.of(self.query, side, filtered(own.side, read.timeless), batch)
+            alone = Arrival.of_batch(self.query, side, filtered(own.side, read.timeless), batch)
         return Judged(own, feed, batch, admitted, late, timed, alone)
 
     def take_in(self, judged: Judged) -> int:

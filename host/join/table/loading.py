@@ -106,7 +106,7 @@ def _loaded(
     read = read_side(query, side, batches[0] if len(batches) == 1 else whole)
     if disorder is not None:
         check_order(StreamSource(side, disorder), read.timed)
-    return Loaded.of(side, whole, read)
+    return Loaded.of_table(side, whole, read)
 
 
 def check_order(source: StreamSource, rows: SideRows) -> None:

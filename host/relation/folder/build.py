@@ -17,7 +17,7 @@ import pyarrow as pa
 from penstock.errors import FileError, UsageError
 
 from ...rows.atomic import flush
-from ...rows.file_store import FileStore, Sink, Written, unwritable
+from ...rows.file_store import FileStore, Sink, WrittenFile, unwritable
 from ...rows.own_names import UUID
 from ..key_hash import KeyHash
 from .keeping import ORPHANS_S, remove_older
@@ -225,10 +225,10 @@ class _NewObjects(FileStore):
     """Objects of a relation that is being built, which remember what they have written."""
 
     def __init__(self, location: str) -> None:
-        super().__init__(location, lost=LOST, again=AGAIN, own=RELATION_NAMES)
+        super().__init__(location, lost=LOST, again=AGAIN, own_names=RELATION_NAMES)
         self._written: list[str] = []
 
-    def put(self, name: str, content: bytes | pa.Buffer) -> Written:
+    def put(self, name: str, content: bytes | pa.Buffer) -> WrittenFile:
         self._written.append(name)
         return super().put(name, content)
 

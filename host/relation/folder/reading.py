@@ -37,7 +37,7 @@ AGAIN = "try again"
 
 def file_store(location: str) -> FileStore:
     """The files of a relation."""
-    return FileStore(location, lost=LOST, again=AGAIN, own=RELATION_NAMES)
+    return FileStore(location, lost=LOST, again=AGAIN, own_names=RELATION_NAMES)
 
 
 def numbers_in(files: FileStore, folder: str) -> list[int]:

@@ -68,7 +68,8 @@ class JoinIntake(RowIntake):
         if not (is_placeless or self.query.scale_of(side) or self._checks.may_fail(side)):
             return
         read = read_side(self.query, own.side, batch)
-        self._checks.check(Arrival.of(self.query, side, filtered(own.side, read.timed), batch))
+        timed = filtered(own.side, read.timed)
+        self._checks.check(Arrival.of_batch(self.query, side, timed, batch))
 
 
 class JoinWork(Work):

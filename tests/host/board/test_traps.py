@@ -15,7 +15,7 @@ pytest.importorskip("pynq.remote", exc_type=ModuleNotFoundError)
 from penstock.errors import DeviceError
 from penstock.host.devices.board.link import BoardLink
 from penstock.host.devices.board.package import Package
-from penstock.host.devices.board.port import BoardMemory, Port
+from penstock.host.devices.board.port import BoardMemory, CorePort
 from penstock.hw.board.placement import clock_of, register_range, system_of
 from penstock.hw.join.config import JoinConfig
 from penstock.hw.join.kernel.config import KernelConfig
@@ -121,7 +121,7 @@ def test_a_kernel_that_nobody_waits_for(server: Server, package: Package) -> Non
         def read(self, offset: int) -> int:
             return 0
 
-    busy = Port(Busy(), package.table, port.name)
+    busy = CorePort(Busy(), package.table, port.name)
     with pytest.raises(DeviceError, match="is busy with a task that nobody waits for"):
         busy.run({}, 1.0)
 

@@ -66,7 +66,7 @@ class TestSelftest:
             findings = list(selftest(device))
         assert failed(iter(findings)) == []
         steps = ["registers", "memory", "known join", "cycles"]
-        assert [f.what.rpartition(": ")[2] for f in findings] == steps
+        assert [f.step.rpartition(": ")[2] for f in findings] == steps
         assert "tuples/s per side with ROWS 16" in findings[-1].text
 
     def test_slow_memory_fails_the_model(self, package: Package) -> None:
@@ -88,7 +88,7 @@ class TestSelftest:
         ):
             findings = list(selftest(device))
         assert failed(iter(findings)) == []
-        tested = [f.what for f in findings if "known join" in f.what]
+        tested = [f.step for f in findings if "known join" in f.step]
         assert tested == [f"{one.overlay}: known join" for one in (other, package)]
 
 

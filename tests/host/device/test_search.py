@@ -80,7 +80,7 @@ def test_neighbours_are_read_together_and_long_cells_cut_by_time() -> None:
         boxes = Boxes(low * 0, low * 0, low, low + np.uint32(1))
         start, end = np.array([500, 900]), np.array([1000, 901])
         join = replace(search.join, window=codes, start=start, end=end, stream=[low, low])
-        one = Search(join, grid, grid.of(codes), ordered, boxes)
+        one = Search(join, grid, grid.cells_of(codes), ordered, boxes)
         count = sum(high - low for _, low, high, _ in walked(one))
         if cells == 3:
             assert count == one.admitted().sum()
@@ -108,19 +108,19 @@ def test_a_piece_is_cut_into_each_tuple_once(seed: int, rows: int, lanes: int) -
 def test_the_rest_after_a_pause_begins_with_its_tuple() -> None:
     start = np.array([7, 3, 5, 0])
     piece = SearchPiece(np.array([4, 5, 6, 9], np.uint32), start, start + 10, 1.0, 40)
-    (rest,) = piece.rest(Pause(1, 2, 12))
+    (rest,) = piece.remaining(Pause(1, 2, 12))
     assert isinstance(rest, SearchPiece)
     assert rest.rows.tolist() == [5, 6, 9]
     assert rest.start.tolist() == [3, 5, 0]
     assert rest.floor is not None
     assert rest.floor.tolist() == [12, 0, 0]
     assert rest.admitted == 0  # counted once
-    (again,) = rest.rest(Pause(0, 1, 15))
+    (again,) = rest.remaining(Pause(0, 1, 15))
     assert isinstance(again, SearchPiece)
     assert again.floor is not None
     assert again.floor.tolist() == [15, 0, 0]
     assert rest.floor.tolist() == [12, 0, 0]
-    (last,) = again.rest(Pause(2, 3, 1))
+    (last,) = again.remaining(Pause(2, 3, 1))
     assert isinstance(last, SearchPiece)
     assert last.rows.tolist() == [9]
 
@@ -128,7 +128,7 @@ def test_the_rest_after_a_pause_begins_with_its_tuple() -> None:
 @pytest.mark.parametrize("rows", [[0, 2], [2, 0], [1, 1]])
 def test_boxes_of_some_tuples(rows: list[int]) -> None:
     boxes = Boxes(*(np.arange(3, dtype=np.uint32) + k for k in range(4)))
-    assert [own.tolist() for own in boxes.of(np.array(rows)).arrays] == [
+    assert [own.tolist() for own in boxes.pick(np.array(rows)).arrays] == [
         [row + k for row in rows] for k in range(4)
     ]
 

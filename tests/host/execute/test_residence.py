@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from penstock.host.device.base import Device
 from penstock.host.devices.remote.client.device import RemoteDevice
-from penstock.host.devices.remote.server.limits import Limits
+from penstock.host.devices.remote.server.limits import ServerLimits
 from penstock.host.devices.remote.server.residents import Gone
 from penstock.host.devices.remote.server.service import DeviceServer
 from penstock.host.execute.maker import Cutting
@@ -263,7 +263,9 @@ def test_a_lane_that_moves_to_another_host_loads_what_it_needs_there(cpu: Device
 
 def test_memory_for_one_window_at_a_time(cpu: Device) -> None:
     """Windows of before make way; two lanes at once wait for each other, and lose nothing."""
-    limits = Limits(memory_bytes=20, client_memory_bytes=20)  # a window has ten codes of 16 bits
+    limits = ServerLimits(
+        memory_bytes=20, client_memory_bytes=20
+    )  # a window has ten codes of 16 bits
     with serving({"cpu": InterpretingCpu(1)}, limits) as server:
         with ThreadPoolExecutor(2) as threads:
             found = list(threads.map(_worker, [str(server.address)] * 2))

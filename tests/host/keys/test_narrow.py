@@ -53,7 +53,7 @@ def test_narrow_codes_are_ranks_among_the_edges(
     assert (edges[1:] > edges[:-1]).all()
     near = np.concatenate([edges, edges - edges.dtype.type(1), edges + edges.dtype.type(1)])
     codes = np.concatenate([below(near, key_bits), below(some_codes(rng, key_bits, 200), key_bits)])
-    assert narrow.of(codes).tolist() == np.searchsorted(edges, codes, "right").tolist()
+    assert narrow.encode(codes).tolist() == np.searchsorted(edges, codes, "right").tolist()
 
 
 @settings(max_examples=examples(200), deadline=None)
@@ -65,7 +65,9 @@ def test_rows_within_bounds_are_within_their_narrow_codes(
     narrow = NarrowCodes.fit(some_codes(rng, key_bits, 100), key_bits, bits)
     key, low, high = (some_codes(rng, key_bits, 300) for _ in range(3))
     is_in = (low <= key) & (key <= high)
-    passes = (narrow.of(low) <= narrow.of(key)) & (narrow.of(key) <= narrow.of(high))
+    passes = (narrow.encode(low) <= narrow.encode(key)) & (
+        narrow.encode(key) <= narrow.encode(high)
+    )
     assert passes[is_in].all()
 
 
@@ -74,7 +76,7 @@ def test_reserved_codes_have_reserved_narrow_codes(key_bits: int, bits: int) -> 
     largest = empty_code(key_bits) - 1
     codes = np.array([largest, largest + 1, largest + 2], key_dtype(key_bits))
     for sample in (codes, codes[:0]):
-        narrow = NarrowCodes.fit(sample, key_bits, bits).of(codes).tolist()
+        narrow = NarrowCodes.fit(sample, key_bits, bits).encode(codes).tolist()
         assert narrow[0] < empty_code(bits)
         assert narrow[1:] == [empty_code(bits), null_code(bits)]
 
@@ -82,7 +84,7 @@ def test_reserved_codes_have_reserved_narrow_codes(key_bits: int, bits: int) -> 
 def test_the_rows_of_a_narrow_code_are_few_however_skewed() -> None:
     rng = np.random.default_rng(5)
     skewed = (2.0 ** (20 + rng.random(1 << 15) * 40)).astype(np.uint64)
-    narrow = NarrowCodes.fit(skewed, 64, 8).of(skewed)
+    narrow = NarrowCodes.fit(skewed, 64, 8).encode(skewed)
     assert np.bincount(narrow).max() <= 3 * (1 << 15) / 254
 
 
@@ -91,5 +93,5 @@ def test_a_value_of_many_rows_has_a_narrow_code_to_itself() -> None:
     keys = rng.integers(0, 1 << 32, 1 << 14, np.uint32) & np.uint32(0xFFFF_FFF0)
     keys[::2] = 77_777
     narrow = NarrowCodes.fit(keys, 32, 10)
-    around = narrow.of(np.array([77_776, 77_777, 77_778], np.uint32)).tolist()
+    around = narrow.encode(np.array([77_776, 77_777, 77_778], np.uint32)).tolist()
     assert around[0] < around[1] < around[2]

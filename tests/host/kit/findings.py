@@ -24,7 +24,7 @@ def at(server: Server) -> str:
 
 def failed(findings: Iterable[Finding]) -> list[str]:
     """The steps that failed."""
-    return [f"{finding.what}: {finding.text}" for finding in findings if not finding.passed]
+    return [f"{finding.step}: {finding.text}" for finding in findings if not finding.passed]
 
 
 def failed_when_broken(

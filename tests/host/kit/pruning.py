@@ -100,11 +100,13 @@ def _results(
         if isinstance(part, Searched):
             task = part.task(piece, join.stream, room, mode)
         else:
-            task = Task(piece.of(join.stream), piece.start - first, piece.end - first, room, mode)
+            task = Task(
+                piece.entries(join.stream), piece.start - first, piece.end - first, room, mode
+            )
         result = kernel.submit(buffer, task).result(TIMEOUT_S)
         pause = result.pause
         if pause is not None:
-            waiting += piece.rest(Pause(pause.i0, pause.i1, pause.p + first))
+            waiting += piece.remaining(Pause(pause.i0, pause.i1, pause.p + first))
         j = result.j.astype(np.int64) + first
         yield piece, Result(result.i, j, None, result.counters, result.folds)
     if buffer is not None:

@@ -17,7 +17,7 @@ from penstock.host.device.search import (
     SearchTask,
 )
 from penstock.host.prune.cells import NO_CELL, Axis, Grid
-from penstock.host.prune.ordering import Ordering
+from penstock.host.prune.ordering import SlabOrdering
 from penstock.program import BandProgram, Mode, null_code
 from tests.host.kit.tasks import TIMEOUT_S, Join, expected
 
@@ -49,7 +49,7 @@ class Search:
     def task(self, piece: SearchPiece, mode: Mode = Mode.PAIRS, room: int = 1 << 20) -> SearchTask:
         """The task of a piece."""
         floor = None if piece.floor is None else piece.floor - self.ordered.first
-        stream, boxes = piece.of(self.join.stream), self.boxes.of(piece.rows)
+        stream, boxes = piece.entries(self.join.stream), self.boxes.pick(piece.rows)
         return SearchTask(stream, piece.start, piece.end, room, self.ordered, boxes, mode, floor)
 
     @property
@@ -128,7 +128,7 @@ def ordered_rows(
         places = np.arange(low, high)
         return [places], [column[low:high] for column in codes]
 
-    ordering = Ordering(rows, first, grid)
+    ordering = SlabOrdering(rows, first, grid)
     ordering.extend(end, read, threads)
     found = ordering.ordered()
     positions = found.columns[0][: found.count] if found.count else np.zeros(0, np.int64)
@@ -176,7 +176,7 @@ def searched(
     first = int(rng.choice([0, rows * (window // rows // 3)]))
     end = window - int(rng.integers(0, max((window - first) // 3, 1)))
     ordered = ordered_rows(join.window, codes, grid, first, end, rows, int(rng.integers(1, 3)))
-    return Search(join, grid, grid.of(codes), ordered, boxes)
+    return Search(join, grid, grid.cells_of(codes), ordered, boxes)
 
 
 def _box(rng: np.random.Generator, rows: int, buckets: int) -> tuple[np.ndarray, np.ndarray]:
@@ -219,7 +219,7 @@ def run_pairs(
         assert i1 == i0 + 1 <= task.rows
         assert not (result.i > i0).any()
         assert len(result.i) > 0  # any room makes progress
-        (rest,) = piece.rest(Pause(i0, i1, p + search.ordered.first))
+        (rest,) = piece.remaining(Pause(i0, i1, p + search.ordered.first))
         assert isinstance(rest, SearchPiece)
         piece = rest
     pairs = np.concatenate(parts)

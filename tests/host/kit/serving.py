@@ -11,7 +11,7 @@ from pathlib import Path
 
 from penstock.host.device.base import Device
 from penstock.host.devices.cpu import CpuDevice
-from penstock.host.devices.remote.server.limits import Limits
+from penstock.host.devices.remote.server.limits import ServerLimits
 from penstock.host.devices.remote.server.owner import DeviceOwner
 from penstock.host.devices.remote.server.service import DeviceServer
 from penstock.host.wire.address import Address
@@ -33,11 +33,11 @@ HANGING_SERVER = """
 import sys, threading
 from tests.host.kit.faulty import FaultyDevice
 from tests.host.kit.serving import serving
-from penstock.host.devices.remote.server.limits import Limits
+from penstock.host.devices.remote.server.limits import ServerLimits
 from tests.penstock.kit.devices import InterpretingCpu
 
 device = FaultyDevice(InterpretingCpu(2), lambda: "hang")
-with serving({"cpu": device}, Limits(lease_s=3.0), address=sys.argv[1]):
+with serving({"cpu": device}, ServerLimits(lease_s=3.0), address=sys.argv[1]):
     print("serving", flush=True)
     device.wait_for(lambda: device.held, 60)
     print("running", flush=True)
@@ -55,13 +55,13 @@ def socket_address() -> Iterator[str]:
 @contextmanager
 def serving(
     devices: Mapping[str, Device],
-    limits: Limits | None = None,
+    limits: ServerLimits | None = None,
     *,
     address: str | None = None,
     token: str | None = None,
 ) -> Iterator[DeviceServer]:
     """A server in this process; devices are closed with it."""
-    limits = limits or Limits()
+    limits = limits or ServerLimits()
     owners = {name: DeviceOwner(device, limits) for name, device in devices.items()}
     with socket_address() as own:
         server = DeviceServer(owners, Address.parsed(address or own), token=token, limits=limits)

@@ -107,7 +107,7 @@ def played(
             kept = np.sort(np.concatenate([read.timed.row[on_time], read.timeless.row]))
             admitted[side].append(table.take(pa.array(kept)).combine_chunks())
             read = read_side(memory.query, own, admitted[side][-1])
-            memory.take_in(side, Loaded.of(own, admitted[side][-1], read))
+            memory.take_in(side, Loaded.of_table(own, admitted[side][-1], read))
         if residence is not None:
             residence.keep(device, memory.names())
         step = MicroBatch(query, device, watermarks, after, residence=residence)

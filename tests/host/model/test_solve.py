@@ -13,13 +13,13 @@ from penstock.errors import UsageError
 from penstock.host.execute.batcher import Batcher
 from penstock.host.model import solve
 from penstock.host.model.load import Load, latency
-from penstock.host.model.pipeline import Pipelines
+from penstock.host.model.pipeline import PipelineModel
 from penstock.host.model.transfers import TransferLink
 from tests.host.model.paper_equations import sustainable_rate_per_s
 from tests.kit.effort import examples
 
 LOAD = Load(rate_per_s=5e4, ratio=1.0, before_s=180.0, after_s=180.0, latency_s=0.2)
-CARD = Pipelines(units=1024, clock_hz=300e6)
+CARD = PipelineModel(units=1024, clock_hz=300e6)
 
 LOADS = st.builds(
     Load,
@@ -65,7 +65,7 @@ def test_probes_are_all_evaluations(load):
 @settings(max_examples=examples(50))
 @given(LOADS, st.integers(2, 4096), st.integers(1, 4))
 def test_sustained_rate_is_the_border(load, units, pipelines):
-    model = Pipelines(units=units, clock_hz=300e6, pipelines=pipelines)
+    model = PipelineModel(units=units, clock_hz=300e6, pipelines=pipelines)
     rate = solve.sustainable_rate_per_s(model, load)
     assert model.utilisation(load.at(rate_per_s=rate)) <= 1
     assert model.utilisation(load.at(rate_per_s=rate * 1.001)) > 1
@@ -78,10 +78,10 @@ def test_sustained_rate_is_the_border(load, units, pipelines):
 def test_fewest_units(load, pipelines):
     units = solve.units_needed(load, 300e6, pipelines)
     if units is None:
-        most = Pipelines(units=1 << 16, clock_hz=300e6, pipelines=pipelines)
+        most = PipelineModel(units=1 << 16, clock_hz=300e6, pipelines=pipelines)
         assert most.utilisation(load) > 1
         return
-    enough = Pipelines(units=units, clock_hz=300e6, pipelines=pipelines)
+    enough = PipelineModel(units=units, clock_hz=300e6, pipelines=pipelines)
     assert enough.utilisation(load) <= 1
     if units > 1:
         assert replace(enough, units=units - 1).utilisation(load) > 1

@@ -58,7 +58,7 @@ def test_rows_in_range_lie_in_the_box(seed: int, bits: int) -> None:
         for d in rng.permutation([d for d in range(tests) if d not in hashed])[: rng.integers(0, 3)]
     )
     grid = Grid(hashed, int(rng.integers(0, 6)) if hashed else 0, axes, null)
-    cells, boxes = grid.of(codes), grid.boxes(bounds)
+    cells, boxes = grid.cells_of(codes), grid.boxes(bounds)
     assert cells.dtype == np.uint32
     used = {*hashed, *(axis.test for axis in axes)}
     is_null = np.zeros(rows, bool)
@@ -86,7 +86,7 @@ def test_a_grid_without_axes_has_one_cell() -> None:
     grid = Grid((), 0, (), null_code(16))
     codes = [np.array([0, 7, null_code(16)], np.uint16)]
     assert (grid.cells, grid.inner, grid.outer) == (1, 1, 1)
-    assert grid.of(codes).tolist() == [0, 0, 0]
+    assert grid.cells_of(codes).tolist() == [0, 0, 0]
     boxes = grid.boxes([codes[0], codes[0]])
     assert all(own.tolist() == [0, 0, 0] for own in boxes.arrays)
 
@@ -96,7 +96,7 @@ def test_a_hash_takes_all_its_keys() -> None:
     rng = np.random.default_rng(1)
     grid = Grid((0, 2), 6, (), null_code(32))
     codes = [rng.integers(0, 50, 5000).astype(np.uint32) for _ in range(3)]
-    cells = grid.of(codes)
+    cells = grid.cells_of(codes)
     assert len(np.unique(cells)) == 64
     for key in (0, 2):
         assert len(np.unique(cells[codes[key] == 3])) > 8
@@ -104,7 +104,9 @@ def test_a_hash_takes_all_its_keys() -> None:
     for cell, *keys in zip(cells.tolist(), codes[0].tolist(), codes[2].tolist(), strict=True):
         assert same.setdefault(tuple(keys), cell) == cell
     # Neighbours are spread evenly.
-    counts = np.bincount(Grid((0,), 6, (), null_code(32)).of([np.arange(6400, dtype=np.uint32)]))
+    counts = np.bincount(
+        Grid((0,), 6, (), null_code(32)).cells_of([np.arange(6400, dtype=np.uint32)])
+    )
     assert counts.max() < 4 * 100
 
 
@@ -112,7 +114,7 @@ def test_an_axis_finds_the_buckets_of_its_table() -> None:
     table = np.array([0, 0, 2, 3], np.uint32)
     axis = Axis(0, 100, 3, table, 4)
     codes = np.array([0, 99, 100, 107, 108, 115, 116, 123, 124, 131, 132, 65533, 65535], np.uint16)
-    cells = Grid((), 0, (axis,), 65535).of([codes])
+    cells = Grid((), 0, (axis,), 65535).cells_of([codes])
     assert cells[:-1].tolist() == [0, 0, 0, 0, 0, 0, 2, 2, 3, 3, 3, 3]
     assert cells[-1] == NO_CELL
 

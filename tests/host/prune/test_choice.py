@@ -11,8 +11,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.host.device.storage import key_dtype
-from penstock.host.prune.choice import CELLS_PER_ROW, CORE, Choice, Costs, choose, costs_of, spread
-from penstock.host.prune.ordering import Ordering
+from penstock.host.prune.choice import (
+    CELLS_PER_ROW,
+    CORE,
+    Costs,
+    GridChoice,
+    choose,
+    costs_of,
+    spread,
+)
+from penstock.host.prune.ordering import SlabOrdering
 from penstock.program import empty_code, null_code
 from tests.kit.effort import examples
 
@@ -33,7 +41,7 @@ def chosen(
     costs: Costs = CORE,
     admitted: float = math.inf,
     always: bool = False,
-) -> Choice | None:
+) -> GridChoice | None:
     """The choice of a grid, with equalities as the bounds have them."""
     equal = [d for d in tests if np.array_equal(bounds[2 * d], bounds[2 * d + 1])]
     options = {"costs": costs, "admitted": admitted, "always": always}
@@ -62,7 +70,7 @@ def sample(rng: np.random.Generator, bits: int, rows: int) -> np.ndarray:
     return codes
 
 
-def check(choice: Choice, rows: int, codes: list[np.ndarray], bounds: list[np.ndarray]) -> None:
+def check(choice: GridChoice, rows: int, codes: list[np.ndarray], bounds: list[np.ndarray]) -> None:
     grid = choice.grid
     assert 1 <= grid.cells <= CELLS_PER_ROW * rows
     assert len(grid.axes) <= 2
@@ -75,7 +83,7 @@ def check(choice: Choice, rows: int, codes: list[np.ndarray], bounds: list[np.nd
         assert 0 <= axis.shift < 64
     for test in grid.hashed:
         assert (bounds[2 * test] == bounds[2 * test + 1]).all()
-    grid.of(codes)
+    grid.cells_of(codes)
     grid.boxes(bounds)
 
 
@@ -147,7 +155,7 @@ def test_boards_get_the_share_of_both_bands_together(costs: Costs) -> None:
     rows = 1 << 16
     choice = chosen([0, 1], codes, bounds, rows, null_code(32), costs=costs)
     assert choice is not None
-    boxes, cells = choice.grid.boxes(bounds), choice.grid.of(codes)
+    boxes, cells = choice.grid.boxes(bounds), choice.grid.cells_of(codes)
     outer, inner = np.divmod(cells, np.uint32(choice.grid.inner))
     is_visited = [
         (a <= outer) & (outer <= b) & (c <= inner) & (inner <= d)
@@ -186,7 +194,7 @@ def test_an_order_takes_few_bytes_per_row(seed: int) -> None:
     choice = chosen(range(tests), codes, bounds, stretch, null_code(32), always=True)
     if choice is None:
         return
-    ordering = Ordering(stretch, 0, choice.grid)
+    ordering = SlabOrdering(stretch, 0, choice.grid)
     columns = codes[:1]
     read = lambda a, b: ([c[a:b] for c in columns], [c[a:b] for c in codes])  # noqa: E731
     ordering.extend(rows, read, 1, most=rows)

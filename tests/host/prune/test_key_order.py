@@ -51,7 +51,7 @@ def drawn(rng: np.random.Generator, *, has_axis: bool) -> Search:
     first = int(rng.choice([0, rows * (window // rows // 3)]))
     ordered = ordered_rows(keys, keys, grid, first, window, rows, int(rng.integers(1, 3)))
     join = Join(PROGRAM, keys, stream, start, end)
-    return Search(join, grid, grid.of(keys), ordered, grid.boxes(stream))
+    return Search(join, grid, grid.cells_of(keys), ordered, grid.boxes(stream))
 
 
 def equal_pairs(search: Search) -> int:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from penstock.host.device.ranges import MORE_STARTS
 from penstock.host.device.search import SPARE_ROWS, OrderedRows
 from penstock.host.prune.cells import NO_CELL, Axis, Grid
-from penstock.host.prune.ordering import Ordering
+from penstock.host.prune.ordering import SlabOrdering
 from penstock.program import null_code
 from tests.kit.effort import examples
 
@@ -41,7 +41,7 @@ class Source:
         for k in range(stretches):
             low, high = k * found.rows, min((k + 1) * found.rows, found.count)
             rows = slice(found.first + low, found.first + high)
-            cells = np.minimum(self.grid.of([self.key[rows]]), found.cells)
+            cells = np.minimum(self.grid.cells_of([self.key[rows]]), found.cells)
             order = found.order[low:high]
             np.testing.assert_array_equal(order, np.lexsort((np.arange(high - low), cells)))
             starts = found.starts[k * directory : (k + 1) * directory]
@@ -57,7 +57,7 @@ def source(rng: np.random.Generator, rows: int) -> Source:
     buckets = int(rng.integers(1, 9))
     table = np.sort(rng.integers(0, buckets, 8)).astype(np.uint32)
     grid = Grid((), 0, (Axis(0, 0, 3, table, buckets),), NULL)
-    assert (grid.of([key]) == NO_CELL).any() or rows < 100
+    assert (grid.cells_of([key]) == NO_CELL).any() or rows < 100
     return Source(key, rng.integers(-99, 99, rows).astype(np.int32), grid)
 
 
@@ -67,7 +67,7 @@ def test_what_was_taken_stays(seed: int) -> None:
     """Stretches come and go in random steps; all snapshots keep their rows."""
     rng = np.random.default_rng(seed)
     own, rows = source(rng, 2000), int(rng.choice([1, 3, 16, 128]))
-    ordering = Ordering(rows, rows * int(rng.integers(0, 3)), own.grid)
+    ordering = SlabOrdering(rows, rows * int(rng.integers(0, 3)), own.grid)
     held: list[OrderedRows] = []
     least = ordering.first
     for _ in range(14):
@@ -104,7 +104,7 @@ def test_the_last_stretch_may_be_shorter(seed: int, knows: bool, threads: int) -
     rng = np.random.default_rng(seed)
     count, rows = int(rng.integers(1, 700)), int(rng.integers(1, 200))
     own = source(rng, count)
-    ordering = Ordering(rows, 0, own.grid)
+    ordering = SlabOrdering(rows, 0, own.grid)
     middle = count // 2 // rows * rows
     most = count if knows else 0
     ordering.extend(middle, own.read, threads, most=most)
@@ -118,7 +118,7 @@ def test_a_row_takes_few_bytes_while_a_window_moves() -> None:
     """Stretches that left are given back."""
     rng = np.random.default_rng(1)
     own = source(rng, 40_000)
-    ordering = Ordering(64, 0, own.grid)
+    ordering = SlabOrdering(64, 0, own.grid)
     for end in range(0, 39_680, 640):
         ordering.extend(end, own.read, 1)
         ordering.drop(end - 2048)

@@ -93,7 +93,7 @@ class Probe:
             rows = piece.rebased(result.i).astype(np.int64)
             found.append(np.stack([rows, part.positions(places)], 1))
             if (pause := result.pause) is not None:
-                waiting += piece.rest(Pause(pause.i0, pause.i1, pause.p + part.source.first))  # type: ignore[arg-type]
+                waiting += piece.remaining(Pause(pause.i0, pause.i1, pause.p + part.source.first))  # type: ignore[arg-type]
         return np.concatenate(found)
 
     def left(self, part: PrunedRanges) -> tuple[np.ndarray, np.ndarray]:

@@ -86,7 +86,7 @@ class SteppedStore(FileStore):
     """Files of which each look and each change is a step."""
 
     def __init__(self, location: str) -> None:
-        super().__init__(location, lost="", again="", own=RELATION_NAMES)
+        super().__init__(location, lost="", again="", own_names=RELATION_NAMES)
         self.stop: Callable[[], None] = lambda: None
 
     def _before(self, name: str) -> None:

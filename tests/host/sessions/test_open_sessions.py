@@ -34,7 +34,7 @@ def arrival(made: JoinQuery, side: str, n: list[int], k: list, t: list[int]) -> 
     batch = pa.record_batch([pa.array(n), pa.array(k, kind), pa.array(t)], names=["n", "k", "t"])
     judged = made.by_event_time
     own = judged.side(side)
-    return Arrival.of(judged, side, filtered(own, read_side(judged, own, batch).timed), batch)
+    return Arrival.of_batch(judged, side, filtered(own, read_side(judged, own, batch).timed), batch)
 
 
 @dataclass

@@ -54,7 +54,7 @@ def test_rows_by_position(seed: int) -> None:
         expected = pa.concat_batches([numbered(0, 0), *(numbered(model[k], 1) for k in chosen)])
         assert rows.view().take(chosen).equals(expected)
     assert rows.view().all()["n"].to_pylist() == model
-    parts = rows.view().others
+    parts = rows.view().batches
     assert sum(part.num_rows for part in parts) == len(model)
     # Joining neighbours keeps their number logarithmic.
     assert len(parts) <= len(model).bit_length() + 1

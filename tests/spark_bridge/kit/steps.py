@@ -28,7 +28,7 @@ from penstock.spark_bridge.streaming.compaction import (
     needed_files,
     replace_merged,
 )
-from penstock.spark_bridge.streaming.ingest import Ingest, Report
+from penstock.spark_bridge.streaming.ingest import Ingest, IntakeReport
 from penstock.spark_bridge.streaming.microbatch import are_merged
 from penstock.spark_bridge.streaming.planning import planned
 from penstock.spark_bridge.streaming.probe import run_share
@@ -92,13 +92,13 @@ class Steps:
         before, batch = self.commit, self.commit.batch + 1
         cells = known_cells(self.spec, before)
         ingest = Ingest(self.spec, self.store, batch, before.after, cells)
-        reports: dict[str, list[Report]] = {LEFT: [], RIGHT: []}
+        reports: dict[str, list[IntakeReport]] = {LEFT: [], RIGHT: []}
         for side, parts in rows.items():
             for part in parts:
                 flag = pa.array([side == RIGHT] * part.num_rows, pa.bool_())
                 flagged = part.append_column(IS_RIGHT, flag)
                 for one in ingest.run(flagged.combine_chunks().to_batches()):
-                    reports[side].append(Report.of(one))
+                    reports[side].append(IntakeReport.of(one))
         after = {
             side: max([before.after[side], *(r.latest - self.spec.disorder[side] for r in own)])
             for side, own in reports.items()

@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from penstock.sim.spark_replay.arrival import Arrivals, arriving
+from penstock.sim.spark_replay.arrival import ArrivalOrder, arriving
 
 NEVER = np.iinfo(np.int64).min
 
@@ -24,7 +24,7 @@ def drawn(seed: int, count: int, own: int) -> np.ndarray:
 @pytest.mark.parametrize("seed", range(5))
 def test_pieces_are_the_whole_in_order(disorder, own, seed):
     times = drawn(seed, 500, own)
-    arrivals = Arrivals(times, disorder, seed)
+    arrivals = ArrivalOrder(times, disorder, seed)
     rng = np.random.default_rng(seed)
     found = []
     cuts = np.unique([0, 500, *rng.integers(0, 500, 12)])
@@ -46,11 +46,11 @@ def test_pieces_are_the_whole_in_order(disorder, own, seed):
 
 def test_seeds():
     times = np.arange(300)
-    orders = [list(Arrivals(times, 20, seed)._row) for seed in (1, 1, 2)]
+    orders = [list(ArrivalOrder(times, 20, seed)._row) for seed in (1, 1, 2)]
     assert orders[0] == orders[1]
     assert orders[0] != orders[2]
 
 
 def test_until():
-    arrivals = Arrivals(np.array([1, 5, 5, 9]), 0, 0)
+    arrivals = ArrivalOrder(np.array([1, 5, 5, 9]), 0, 0)
     assert [arrivals.until(t) for t in (0, 1, 5, 8, 9)] == [0, 1, 3, 3, 4]

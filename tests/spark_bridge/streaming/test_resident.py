@@ -12,7 +12,7 @@ import pytest
 pytest.importorskip("pyspark", reason="needs pip install 'penstock[spark]'")
 
 import penstock
-from penstock.host.devices.remote.server.limits import Limits
+from penstock.host.devices.remote.server.limits import ServerLimits
 from penstock.host.devices.remote.server.residents import Gone
 from penstock.spark_bridge.streaming import compaction, stream
 from tests.host.kit.serving import SERVER, serving, socket_address
@@ -85,7 +85,7 @@ def test_without_residence_the_window_travels(spark, tmp_path, many_lanes):
 def test_eviction_by_little_memory(spark, tmp_path, many_lanes, monkeypatch):
     """Room for a few windows: others go, and come again; files are merged, too."""
     monkeypatch.setattr(compaction, "MOST_FILES", 3)
-    limits = Limits(memory_bytes=8 * ROWS, client_memory_bytes=8 * ROWS)
+    limits = ServerLimits(memory_bytes=8 * ROWS, client_memory_bytes=8 * ROWS)
     with serving({"cpu": InterpretingCpu(1)}, limits) as server:
         played(spark, tmp_path, str(server.address))
         assert server.owners["cpu"].residents.gone[Gone.MEMORY] > 0

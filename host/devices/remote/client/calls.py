@@ -1,4 +1,4 @@
-"""Connections for calls to a server, on each of which one call runs at a time."""
+"""Connections for calls to a server; each carries one call at a time."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from ....wire.message import PROTOCOL
 from ....wire.transport import FrameError
 
 
-class LostError(DeviceError):
+class SessionLostError(DeviceError):
     """The session with a server ended; its kernels and windows are gone."""
 
 

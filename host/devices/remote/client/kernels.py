@@ -18,7 +18,7 @@ from ....device.fields import Header, count_field, field
 from ....device.programs import program_header
 from ....device.window_join import WindowTask
 from ..wire.tasks import result_from, task_message
-from .failures import LostError
+from .failures import SessionLostError
 from .session import RemoteSession
 
 if TYPE_CHECKING:
@@ -62,8 +62,8 @@ class RemoteKernel(Kernel):
         self, name: WindowName, capacity: int, columns: Callable[[], Sequence[np.ndarray]]
     ) -> WindowBuffer:
         session, number = self.on_server()
-        asked = {"call": "resident", "kernel": number, "capacity": int(capacity), **vars(name)}
-        answer, _ = session.call(asked)
+        header = {"call": "resident", "kernel": number, "capacity": int(capacity), **vars(name)}
+        answer, _ = session.call(header)
         window = RemoteWindow(self, session, field(answer, "window", int), capacity)
         if not field(answer, "loaded", bool):
             try:
@@ -138,11 +138,11 @@ class RemoteWindow(WindowBuffer):
 
 
 def ask_task(
-    session: RemoteSession, what: Header, task: AnyTask, capacity: int, program: AnyProgram
+    session: RemoteSession, target: Header, task: AnyTask, capacity: int, program: AnyProgram
 ) -> Result:
     """Send a task, wait for its result, and check it."""
     header, columns = task_message(task)
-    answer = session.call({"call": "task", **what, **header}, columns)
+    answer = session.call({"call": "task", **target, **header}, columns)
     return result_from(*answer, task, capacity, program)
 
 
@@ -156,5 +156,5 @@ def dismiss(session: RemoteSession, header: Header) -> None:
     if session.lost is None:
         try:
             session.call(header)
-        except LostError:
+        except SessionLostError:
             return

@@ -21,7 +21,7 @@ from ....wire.handshake import TokenError
 from ....wire.transport import FrameError, GoneError
 from ..wire.welcome import Welcome
 from .calls import MOST_REASON, CallStream, EndedSessionError
-from .failures import LostError, unwelcome
+from .failures import SessionLostError, unwelcome
 
 #: Signs of life per lease: two may be lost on the way.
 _BEATS_PER_LEASE = 3
@@ -66,7 +66,7 @@ class RemoteSession:
         self.address = address
         self.answer_s = answer_s
         self.channel = channel
-        self.lost: LostError | None = None
+        self.lost: SessionLostError | None = None
         self._lock = threading.Lock()
         self._busy: set[CallStream] = set()
         self._idle: list[CallStream] = []
@@ -98,7 +98,7 @@ class RemoteSession:
 
         Raises
         ------
-        LostError
+        SessionLostError
             The session ended.
         PenstockError
             The error that the server reported.
@@ -119,7 +119,7 @@ class RemoteSession:
         """A connection for calls that is free."""
         with self._lock:
             if self.lost is not None:
-                raise LostError(str(self.lost))
+                raise SessionLostError(str(self.lost))
             stream = self._idle.pop() if self._idle else None
             if stream is not None:
                 self._busy.add(stream)
@@ -152,13 +152,13 @@ class RemoteSession:
                 stream.cancel()  # too late to be cancelled with the others
         return stream
 
-    def _lose(self, why: str) -> LostError:
+    def _lose(self, why: str) -> SessionLostError:
         """End the session; returns the error for a call.
 
         The error is new each time: if several threads raised the same, tracebacks would mix.
         """
         self.lose(why)
-        return LostError(str(self.lost))
+        return SessionLostError(str(self.lost))
 
     # -- the session stream -----------------------------------------------------------------------
 
@@ -229,7 +229,7 @@ class RemoteSession:
             if self._over.is_set():
                 return
             self._over.set()
-            self.lost = LostError(
+            self.lost = SessionLostError(
                 f"the session with the server at {self.address} ended: {why}. If no server "
                 f"is left, start one with: penstock serve --listen {self.address}; then run this "
                 "again, windows are written anew"

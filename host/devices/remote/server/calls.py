@@ -22,7 +22,7 @@ from .traffic import Hold
 
 @dataclass(frozen=True)
 class CallAnswer:
-    """What a call is answered with.
+    """Answer to a call.
 
     Parameters
     ----------

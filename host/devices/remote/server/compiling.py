@@ -146,11 +146,11 @@ class Compiler:
             # Ctrl-C is for the server, which ends its clients first.
             start_new_session=True,
         ) as process:
-            said, unsent = None, text
+            reply, unsent = None, text
             try:
-                while said is None:
+                while reply is None:
                     try:
-                        said, _ = process.communicate(unsent, _LOOK_S)
+                        reply, _ = process.communicate(unsent, _LOOK_S)
                     except subprocess.TimeoutExpired:
                         unsent = None  # the next call goes on with what is left
                         check()
@@ -163,7 +163,7 @@ class Compiler:
             finally:
                 process.kill()
         try:
-            answer = json.loads(said)
+            answer = json.loads(reply)
         except ValueError as cause:
             raise DeviceError(
                 "the process in which the server compiled a program ended by itself (exit status "

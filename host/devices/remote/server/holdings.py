@@ -189,11 +189,11 @@ class Holdings:
         finally:
             self.release(window)
 
-    def _check_count(self, held: Mapping[int, Any], most: int, what: str, end: str) -> None:
+    def _check_count(self, held: Mapping[int, Any], most: int, noun: str, end: str) -> None:
         with self._lock:
             if len(held) >= most:
                 raise OverloadError(
-                    f"this client has {len(held)} {what}, which is the most; {end} some"
+                    f"this client has {len(held)} {noun}, which is the most; {end} some"
                 )
 
     def _number(self, all_held: dict[int, Held], held: Held) -> int:
@@ -209,7 +209,7 @@ class Holdings:
         with self._lock:
             held = all_held.get(number)
             if held is None:
-                what = "kernel" if all_held is self._kernels else "window"
-                raise DeviceError(f"{what} {number} {lacking}")
+                noun = "kernel" if all_held is self._kernels else "window"
+                raise DeviceError(f"{noun} {number} {lacking}")
             held.holders += 1
             return held

@@ -14,7 +14,7 @@ def half_of_memory() -> int:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Limits:
+class ServerLimits:
     """Limits of a server.
 
     Parameters
@@ -87,8 +87,8 @@ class Limits:
 
     @property
     def client_bytes(self) -> int:
-        given = self.client_memory_bytes
-        return max(self.all_bytes // 2, 1) if given is None else given
+        chosen = self.client_memory_bytes
+        return max(self.all_bytes // 2, 1) if chosen is None else chosen
 
     @property
     def all_traffic(self) -> int:

@@ -37,18 +37,18 @@ class ServerCollector(Collector):
         for place, (name, text, total) in enumerate(_BY_DEVICE):
             values = {(device,): of_device[place] for device, of_device in by_device.items()}
             yield _series(name, text, values, "device", total=total)
-        asked = {
+        requests = {
             (d, k): n for d, owner in owners.items() for k, n in owner.residents.counts.items()
         }
         text = "Windows asked for by name: hits that were there, loads that were not."
-        yield _series("resident_asked", text, asked, "device", "found")
-        gone = {
-            (device, reason.name.lower()): owner.residents.gone[reason]
+        yield _series("resident_asked", text, requests, "device", "found")
+        dropped = {
+            (device, reason.name.lower()): owner.residents.dropped[reason]
             for device, owner in owners.items()
             for reason in Gone
         }
         text = "Windows that are no longer kept by name, by reason."
-        yield _series("resident_gone", text, gone, "device", "reason")
+        yield _series("resident_gone", text, dropped, "device", "reason")
 
 
 _COUNTERS = {

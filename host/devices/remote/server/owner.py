@@ -15,7 +15,7 @@ from ....device.base import Device, Kernel, WindowBuffer
 from ....device.storage import key_dtype, storage_dtype
 from ....execute.buffers import Buffers
 from .compiling import Compiler
-from .limits import Limits
+from .limits import ServerLimits
 from .residents import NeverFitsError, Residents
 from .runner import Runner
 
@@ -25,7 +25,7 @@ _INTEGER_BYTES = 48
 
 @dataclass(eq=False)
 class _Shared:
-    """A kernel that several clients hold; the first of them opens it."""
+    """A kernel that several clients hold; the first client opens it."""
 
     opening: threading.Lock = field(default_factory=threading.Lock)
     kernel: Kernel | None = None
@@ -43,10 +43,10 @@ class DeviceOwner(Runner):
     ----------
     device : Device
         Closed with the owner.
-    limits : Limits
+    limits : ServerLimits
     """
 
-    def __init__(self, device: Device, limits: Limits) -> None:
+    def __init__(self, device: Device, limits: ServerLimits) -> None:
         super().__init__(device, limits.depth)
         self.limits = limits
         self.counters["window_rows"] = 0
@@ -140,11 +140,11 @@ class DeviceOwner(Runner):
     def _allocate(self, client: str, kernel: Kernel, capacity: int, size: int) -> WindowBuffer:
         limits = self.limits
         with self._lock:
-            own, all_of_them = self._bytes[client], self._bytes.total()
-            if own + size > limits.client_bytes:
+            held, all_of_them = self._bytes[client], self._bytes.total()
+            if held + size > limits.client_bytes:
                 raise _ClientRoomError(
                     f"the server has no room for a window of {capacity} tuples ({size} bytes): "
-                    f"this client has {own} of {limits.client_bytes} bytes; free windows, use "
+                    f"this client has {held} of {limits.client_bytes} bytes; free windows, use "
                     "shorter ones, or serve with a larger --client-memory-mib"
                 )
             if all_of_them + size > limits.all_bytes:

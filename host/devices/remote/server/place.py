@@ -41,10 +41,10 @@ class _Line:
             if not self._held:
                 self._held = True
                 return
-            own = threading.Lock()
-            own.acquire()
-            self._waiting.append(own)
-        own.acquire()
+            turn = threading.Lock()
+            turn.acquire()
+            self._waiting.append(turn)
+        turn.acquire()
 
     def release(self) -> None:
         with self._lock:
@@ -61,7 +61,7 @@ class PeerPlaces:
         self._lock = threading.Lock()
         self._places: WeakValueDictionary[str, PeerPlace] = WeakValueDictionary()
 
-    def of(self, peer: str) -> PeerPlace:
+    def place(self, peer: str) -> PeerPlace:
         """The place of a peer."""
         with self._lock:
             return self._places.setdefault(peer, PeerPlace(self))
@@ -69,8 +69,8 @@ class PeerPlaces:
     def most_of_others(self, place: PeerPlace, now: float) -> float:
         """Seconds of recent use of the busiest other place."""
         with self._lock:
-            others = [one for one in self._places.values() if one is not place]
-        return max((one.load(now) for one in others), default=0.0)
+            other_places = [one for one in self._places.values() if one is not place]
+        return max((one.load(now) for one in other_places), default=0.0)
 
     def spin_s(self) -> float:
         """Seconds that a thread may spin: none where peers and this server outnumber cores."""
@@ -100,7 +100,7 @@ class PeerPlace:
         return self._places.spin_s()
 
     def load(self, now: float) -> float:
-        """Seconds of recent use; those of :data:`FADING_S` ago count a third."""
+        """Seconds of recent use; a second :data:`FADING_S` ago counts a third."""
         return self._load * math.exp((self._until - now) / FADING_S)
 
     @contextmanager
@@ -137,8 +137,8 @@ class PeerPlace:
         if self._since_pause < LEAST_PAUSE_S:
             return
         pause, self._since_pause = self._since_pause, 0.0
-        others = self._places.most_of_others(self, now)
-        if LEAST_LOAD_S < others < self.load(now):
+        busiest = self._places.most_of_others(self, now)
+        if LEAST_LOAD_S < busiest < self.load(now):
             time.sleep(min(pause, MOST_PAUSE_S))
             self._entered = time.perf_counter()
 

@@ -87,7 +87,7 @@ class Residents:
         self._memory = memory
         self._most = most
         self.counts: Counter[str] = Counter(hits=0, loads=0)
-        self.gone: Counter[Gone] = Counter()
+        self.dropped: Counter[Gone] = Counter()
         self._changed = threading.Condition()
         self._windows: dict[Key, Resident] = {}
         #: Counts the times that memory may have become free.
@@ -113,13 +113,13 @@ class Residents:
         key = name, program, modes
         deadline = time.monotonic() + WAIT_S
         with self._changed:
-            while (found := self._windows.get(key)) is not None:
-                if found.loaded and found.buffer is not None and not found.buffer.lost:
-                    found.holds += 1
+            while (known := self._windows.get(key)) is not None:
+                if known.loaded and known.buffer is not None and not known.buffer.lost:
+                    known.holds += 1
                     self.counts["hits"] += 1
-                    return found
-                if found.loaded:
-                    self._drop(found, Gone.LOST)
+                    return known
+                if known.loaded:
+                    self._drop(known, Gone.LOST)
                     continue
                 self._wait(deadline, check, f"another client has not written {name.block}")
             if len(self._windows) >= self._most and not self.evict():
@@ -127,16 +127,16 @@ class Residents:
                     f"the server keeps {len(self._windows)} windows by name, and all are read; "
                     "free some"
                 )
-            made = self._windows[key] = Resident(key)
+            new = self._windows[key] = Resident(key)
             self.counts["loads"] += 1
         try:
-            made.buffer, made.size = self._allocate(made, capacity, deadline, check)
+            new.buffer, new.size = self._allocate(new, capacity, deadline, check)
         except BaseException:
             with self._changed:
                 self._windows.pop(key, None)
                 self._changed.notify_all()
             raise
-        return made
+        return new
 
     def mark_loaded(self, window: Resident) -> None:
         """Note that a window is written as a whole; others may read it now."""
@@ -160,14 +160,14 @@ class Residents:
         """Drop the windows of all other blocks of a scope; returns their number."""
         wanted = set(blocks)
         with self._changed:
-            found = [
+            unwanted = [
                 window
                 for (name, _, _), window in self._windows.items()
                 if name.scope == scope and name.block not in wanted and window.loaded
             ]
-            for window in found:
+            for window in unwanted:
                 self._drop(window, Gone.UNNAMED)
-        return len(found)
+        return len(unwanted)
 
     def evict(self, client: str | None = None) -> bool:
         """Drop the least recently read window without readers; returns whether there was one.
@@ -205,22 +205,22 @@ class Residents:
         return [w for w in self._windows.values() if w.loaded and not w.holds]
 
     def _allocate(
-        self, made: Resident, capacity: int, deadline: float, check: Callable[[], None]
+        self, resident: Resident, capacity: int, deadline: float, check: Callable[[], None]
     ) -> tuple[WindowBuffer, int]:
         """Memory for a window, as soon as other clients have released enough."""
-        _, program, modes = made.key
+        _, program, modes = resident.key
         kernel = self._memory.open(program, modes)
         try:
             while True:
                 moment = self._moments
                 try:
-                    return self._memory.allocate(made.client, kernel, capacity)
+                    return self._memory.allocate(resident.client, kernel, capacity)
                 except NeverFitsError:
                     raise
                 except DeviceError as refusal:
                     with self._changed:
-                        others = any(w.holds for w in self._windows.values() if w is not made)
-                        if not others and moment == self._moments:
+                        is_held = any(w.holds for w in self._windows.values() if w is not resident)
+                        if not is_held and moment == self._moments:
                             raise
                         if moment == self._moments:
                             self._wait(deadline, check, str(refusal))
@@ -241,7 +241,7 @@ class Residents:
     def _drop(self, window: Resident, reason: Gone) -> None:
         del self._windows[window.key]
         window.dropped = True
-        self.gone[reason] += 1
+        self.dropped[reason] += 1
         if not window.holds:
             self._free(window)
         self._changed.notify_all()

@@ -17,7 +17,7 @@ from penstock.errors import DeviceError
 from ....device.base import AnyTask, Device, Kernel, Result, WindowBuffer
 from ....device.window_join import WindowTask
 from ....execute.run import TIMEOUT_S
-from .slices import KernelSpeed, Sliced, Whole
+from .slices import KernelSpeed, Sliced, WholeTask
 from .turns import Turns
 
 #: Seconds after a task for which its client is expected to run another.
@@ -33,7 +33,7 @@ class ClientTask:
     """A task of a client, and the promise of its result."""
 
     client: str
-    work: Whole | Sliced
+    work: WholeTask | Sliced
     future: Future[Any] = field(default_factory=Future)
     #: Set when nobody wants the result any more; makes the error that says why.
     dropped: Callable[[], Exception] | None = None
@@ -78,7 +78,7 @@ class Runner:
         OverloadError
             Too many tasks of the client wait.
         """
-        return self._submit(ClientTask(client, Whole(begin)))
+        return self._submit(ClientTask(client, WholeTask(begin)))
 
     def run(
         self, client: str, kernel: Kernel, window: WindowBuffer | None, task: AnyTask
@@ -207,7 +207,7 @@ class Runner:
 
     def _full(self, most: int) -> list[str]:
         """Clients who have as many tasks on the device as each may have."""
-        return [client for client, own in self._steps.items() if own >= most]
+        return [client for client, steps in self._steps.items() if steps >= most]
 
     def _is_shared(self) -> bool:
         """Whether several clients have run tasks recently."""

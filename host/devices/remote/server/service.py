@@ -27,7 +27,7 @@ from ....wire.transport import GoneError
 from ..wire.welcome import Welcome
 from .calls import serve_calls
 from .holdings import SessionOverError
-from .limits import Limits
+from .limits import ServerLimits
 from .owner import DeviceOwner
 from .place import PeerPlace, PeerPlaces
 from .session import ClientSession
@@ -60,7 +60,7 @@ class DeviceServer:
     address : Address
     token : str, optional
         What every client must show. Needed unless the address is a Unix socket.
-    limits : Limits
+    limits : ServerLimits
 
     Raises
     ------
@@ -74,10 +74,10 @@ class DeviceServer:
         address: Address,
         *,
         token: str | None = None,
-        limits: Limits | None = None,
+        limits: ServerLimits | None = None,
     ) -> None:
         self.owners = dict(owners)
-        self.limits = limits or Limits()
+        self.limits = limits or ServerLimits()
         #: Sessions that ended, by reason.
         self.ended: Counter[Reason] = Counter()
         self.traffic = Traffic(self.limits.all_traffic, self.limits.client_traffic)
@@ -131,7 +131,7 @@ class DeviceServer:
         """Serve a connection until it ends."""
         frames = connection.frames
         try:
-            place = self._places.of(connection.peer)
+            place = self._places.place(connection.peer)
             with place.serving(frames):
                 wants = welcome(frames, self._token)
                 connection.greeted = True
@@ -182,8 +182,8 @@ class DeviceServer:
         while True:
             with self._lock:
                 everybody, most = list(self._sessions.values()), self.limits.clients
-                own = sum(one.peer == peer for one in everybody)
-                if len(everybody) < most and own < max(most // 2, 1):
+                of_peer = sum(one.peer == peer for one in everybody)
+                if len(everybody) < most and of_peer < max(most // 2, 1):
                     self._sessions[key] = session
                     return session
             idle = [one for one in everybody if one.idle_s > self.limits.idle_s]
@@ -192,8 +192,8 @@ class DeviceServer:
                 idle = [one for one in idle if one.peer == peer]
             if not idle:
                 raise OverloadError(
-                    f"the server has {len(everybody)} clients, {own} of them in {peer}, which is "
-                    "the most; try again when one has ended"
+                    f"the server has {len(everybody)} clients, {of_peer} of them in {peer}, which "
+                    "is the most; try again when one has ended"
                 )
             self._end(max(idle, key=lambda one: one.idle_s), Reason.ROOM)
 

@@ -27,7 +27,7 @@ from ....device.window_join import WindowTask
 from ....wire.frames import Frames
 from ..wire.tasks import result_message, task_from
 from .holdings import HeldKernel, HeldWindow, Holdings
-from .limits import Limits
+from .limits import ServerLimits
 from .owner import DeviceOwner
 from .place import PeerPlace
 from .traffic import Hold, Traffic
@@ -54,7 +54,9 @@ def result_bytes(task: AnyTask) -> int:
     return 8 * (task.room + _SLACK)
 
 
-def check_asked(kernel: Kernel, window: WindowBuffer | None, task: AnyTask, limits: Limits) -> None:
+def check_asked(
+    kernel: Kernel, window: WindowBuffer | None, task: AnyTask, limits: ServerLimits
+) -> None:
     """Refuse a task that no client may ask for, in addition to the device's checks.
 
     Raises
@@ -120,7 +122,7 @@ class ClientSession:
         self.seen = time.monotonic()
 
     def call(self, header: Header, columns: Columns, hold: Hold) -> Reply:
-        """Do what a call asks for.
+        """Carry out a call, and return the reply.
 
         Raises
         ------
@@ -189,7 +191,7 @@ class ClientSession:
         with self._held.releasing_if_failed(opened):
             self._held.check_windows()
             with self.place.left():
-                found = self.owner.residents.hold(
+                resident = self.owner.residents.hold(
                     WindowName(*(_short(header, part) for part in ("scope", "block", "content"))),
                     opened.program,
                     opened.modes,
@@ -197,9 +199,9 @@ class ClientSession:
                     self._held.check,
                 )
         # Read before the window can be let go.
-        loaded, buffer = found.loaded, found.buffer
+        loaded, buffer = resident.loaded, resident.buffer
         assert buffer is not None
-        number = self._held.add_window(HeldWindow(buffer, opened, found.size, found))
+        number = self._held.add_window(HeldWindow(buffer, opened, resident.size, resident))
         return {"window": number, "loaded": loaded}
 
     def _loaded(self, header: Header) -> None:

@@ -23,7 +23,7 @@ _FIRST = 1 << 18
 _LEAST = 1 << 10
 
 
-class Whole:
+class WholeTask:
     """A task in one step.
 
     Parameters
@@ -84,7 +84,7 @@ class _Step:
 
 @dataclass(eq=False)
 class Sliced:
-    """A task in steps of a few tuples, or of a part of one tuple's range; as :class:`Whole`.
+    """A task in steps of a few tuples, or of a part of one tuple's range; as :class:`WholeTask`.
 
     Parameters
     ----------
@@ -193,7 +193,7 @@ class Sliced:
         return _Step(low, max(high, low + 1), 0, self.window.capacity)
 
     def _paused(self, step: _Step, pause: Pause) -> Pause:
-        """Where the whole task pauses if a step does."""
+        """Pause of the whole task if a step pauses."""
         if not step.is_cut:
             return Pause(step.low + pause.i0, step.low + pause.i1, pause.p)
         # A part of one tuple's range: positions before the part are complete.

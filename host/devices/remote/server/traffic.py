@@ -40,14 +40,14 @@ class Traffic:
             They are above what the client, or all of them, may have.
         """
         with self._lock:
-            own, everybody = self._held[client], self._held.total()
-            if own + size > self.client_most or everybody + size > self.most:
-                if not own:
+            held, everybody = self._held[client], self._held.total()
+            if held + size > self.client_most or everybody + size > self.most:
+                if not held:
                     del self._held[client]
                 raise OverloadError(
                     f"a call needs {size} bytes of the server's memory for messages: this client "
-                    f"has {own} of {self.client_most} in use, all have {everybody} of {self.most}; "
-                    "wait for results, use smaller tasks, or serve with a larger --traffic-mib"
+                    f"has {held} of {self.client_most} in use, all have {everybody} of {self.most};"
+                    " wait for results, use smaller tasks, or serve with a larger --traffic-mib"
                 )
             self._held[client] += size
 

@@ -45,10 +45,10 @@ class ConnectionBell:
     """
 
     def __init__(
-        self, connection: socket.socket, here: np.ndarray, there: np.ndarray, stall_s: float
+        self, connection: socket.socket, ours: np.ndarray, theirs: np.ndarray, stall_s: float
     ) -> None:
         self._connection = connection
-        self._here, self._there = here, there
+        self._ours, self._theirs = ours, theirs
         self._stall_s = stall_s
         # Whether the last wait was so short that spinning may do: who waits for a task, or is idle,
         # need not keep a core busy before.
@@ -64,8 +64,8 @@ class ConnectionBell:
         self._poll.register(connection.fileno(), select.EPOLLIN)
 
     def ring(self, reason: int) -> None:
-        """Wake the other side if it sleeps for this reason; call it after what it waits for."""
-        if take_announced(self._there, reason):
+        """Wake the other side if it sleeps for this reason; call it once the reason is gone."""
+        if take_announced(self._theirs, reason):
             # Where no ring fits any more, it wakes anyway; who has gone is found by who waits.
             with suppress(OSError):
                 self._connection.send(_RING, socket.MSG_DONTWAIT)
@@ -95,7 +95,7 @@ class ConnectionBell:
                 return
             # Whoever was just woken may be on this core.
             os.sched_yield()
-        announce(self._here, reason)
+        announce(self._ours, reason)
         try:
             # Who published before it could see the announcement did not ring, but is seen here.
             if ready():
@@ -103,7 +103,7 @@ class ConnectionBell:
             rung = bool(self._poll.poll(self._stall_s))
             self._spins = time.perf_counter() - began < 2 * spin_s
         finally:
-            store_release(self._here, reason, 0)
+            store_release(self._ours, reason, 0)
         if rung and not self._take_rings() and not ready():
             raise GoneError("the connection was closed")
 
@@ -112,7 +112,7 @@ class ConnectionBell:
         self._poll.close()
 
     def _take_rings(self) -> bool:
-        """Take what has come through the connection; False if it has ended."""
+        """Read the rings that came through the connection; False if it has ended."""
         try:
             return bool(self._connection.recv(_TAKEN_BYTES, socket.MSG_DONTWAIT))
         except BlockingIOError:

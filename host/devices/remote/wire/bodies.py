@@ -1,4 +1,4 @@
-"""Columns of a message: what its header says of them, and the bytes behind it."""
+"""Columns of a message: their description in its header, and the bytes behind the header."""
 
 from __future__ import annotations
 

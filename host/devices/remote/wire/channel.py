@@ -61,9 +61,10 @@ class ChannelTransport(Transport):
         stall_s: float = STALL_S,
     ) -> None:
         super().__init__(connection, stall_s)
-        here, there = int(is_server), int(not is_server)
-        arriving, leaving = rings.ring(here), rings.ring(there)
-        self._bell = bell = ConnectionBell(connection, rings.bell(here), rings.bell(there), stall_s)
+        ours, theirs = int(is_server), int(not is_server)
+        arriving, leaving = rings.ring(ours), rings.ring(theirs)
+        bells = rings.bell(ours), rings.bell(theirs)
+        self._bell = bell = ConnectionBell(connection, *bells, stall_s)
         self._producer = Producer(leaving, ring=partial(bell.ring, ARRIVALS))
         self._consumer = Consumer(arriving, ring=partial(bell.ring, CREDITS))
         self._spin_s = spin_s

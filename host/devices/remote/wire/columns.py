@@ -121,12 +121,12 @@ class Packed:
 
     def chunks(self) -> list[np.ndarray]:
         """All bytes in order."""
-        found = []
+        chunks = []
         for part in self.parts:
-            found.append(part)
+            chunks.append(part)
             if gap := -len(part) % ALIGNMENT:
-                found.append(_GAP[:gap])
-        return found
+                chunks.append(_GAP[:gap])
+        return chunks
 
 
 _GAP = np.zeros(ALIGNMENT, np.uint8)
@@ -198,10 +198,10 @@ def unpack(layout: ColumnLayout, memory: np.ndarray) -> list[np.ndarray]:
     offsets = layout.offsets
     if offsets[-1] > len(memory):
         raise MalformedError(f"columns of {offsets[-1]} bytes came as {len(memory)} bytes")
-    found = []
+    columns = []
     for kind, low in zip(layout.kinds, offsets, strict=False):
-        found.append(_unpack_column(kind, memory[low : low + layout.rows * _WIDTHS[kind]]))
-    return found
+        columns.append(_unpack_column(kind, memory[low : low + layout.rows * _WIDTHS[kind]]))
+    return columns
 
 
 def _unpack_column(kind: str, part: np.ndarray) -> np.ndarray:

@@ -76,7 +76,7 @@ class Rings:
         return rings
 
     def header(self) -> Header:
-        """Where the other process finds it."""
+        """Fields by which the other process opens the memory."""
         return {"process": os.getpid(), "file": self._file}
 
     @classmethod

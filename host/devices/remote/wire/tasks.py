@@ -76,12 +76,12 @@ def _window_task_from(header: Mapping[str, object], columns: Sequence[np.ndarray
         or columns[0].dtype != np.bool_
     ):
         raise MalformedError("a task of the window-join operator has sides, and columns of both")
-    is_b, rest = np.array(columns[0]), list(columns[1:])
+    is_b, remaining = np.array(columns[0]), list(columns[1:])
     picked = []
     for place, count in enumerate(counts):
         of_side = is_b if place >= 2 else ~is_b
-        picked.append([column[of_side] for column in rest[:count]])
-        rest = rest[count:]
+        picked.append([column[of_side] for column in remaining[:count]])
+        remaining = remaining[count:]
     tuples = Arrivals(is_b, (picked[0], picked[2]), (picked[1], picked[3]))
     history = count_field(header, "history", len(is_b))
     return WindowTask(tuples, history, count_field(header, "room"))
@@ -153,10 +153,10 @@ def _pairs(columns: Sequence[np.ndarray], bounds: tuple[int, int]) -> Sequence[n
     return columns
 
 
-def _pause(given: object, task: AnyTask) -> Pause:
-    """Where a task paused; checked to leave less work than before."""
-    if isinstance(given, list) and len(given) == 3 and all(type(n) is int for n in given):
-        i0, i1, p = given
+def _pause(value: object, task: AnyTask) -> Pause:
+    """Read the point at which a task paused; refuse one that leaves no less work than before."""
+    if isinstance(value, list) and len(value) == 3 and all(type(n) is int for n in value):
+        i0, i1, p = value
         if isinstance(task, WindowTask):
             possible = task.history < i0 == i1 <= task.rows and p == 0
         else:
@@ -164,24 +164,24 @@ def _pause(given: object, task: AnyTask) -> Pause:
             possible = 0 <= i0 <= i1 <= task.rows and begun and 0 <= p <= task.end[-1]
         if possible:
             return Pause(i0, i1, p)
-    raise MalformedError(f"a task of {task.rows} tuples paused at {given!r:.80}")
+    raise MalformedError(f"a task of {task.rows} tuples paused at {value!r:.80}")
 
 
 def _folds(columns: Sequence[np.ndarray], task: Task, capacity: int, program: Program) -> Folds:
     nearest = task.mode is Mode.NEAREST
     if len(columns) != (3 if nearest else 2) or any(len(c) != task.rows for c in columns):
         raise MalformedError(f"{len(columns)} columns came as {task.mode.value} of each tuple")
-    found, value = columns[:2]
-    if found.dtype != np.bool_ or value.dtype not in _fold_dtypes(task.mode, program):
-        raise MalformedError(f"{found.dtype} and {value.dtype} came as {task.mode.value}")
+    matched, value = columns[:2]
+    if matched.dtype != np.bool_ or value.dtype not in _fold_dtypes(task.mode, program):
+        raise MalformedError(f"{matched.dtype} and {value.dtype} came as {task.mode.value}")
     if not nearest:
-        return Folds(found, value)
+        return Folds(matched, value)
     position = columns[2]
     if position.dtype != np.int64:
         raise MalformedError(f"positions are of int64, not of {position.dtype}")
     if len(position) and (position.min() < -1 or position.max() >= capacity):
         raise MalformedError(f"a position lies outside a window of {capacity}")
-    return Folds(found, value, position)
+    return Folds(matched, value, position)
 
 
 def _fold_dtypes(mode: Mode, program: Program) -> tuple[np.dtype, ...]:

@@ -321,7 +321,7 @@ def crowded(cells: np.ndarray, count: int, rows: int, first: int = 0) -> Search:
     join = Join(BandProgram(1, 0b10, 64), [key], [low, low + np.uint64(60)], start, end)
     all_cells = [np.zeros(30, np.uint32), np.full(30, count - 1, np.uint32)]
     boxes = Boxes(*[np.zeros(30, np.uint32)] * 2, *all_cells)
-    return Search(join, grid, grid.of(codes), ordered, boxes)
+    return Search(join, grid, grid.cells_of(codes), ordered, boxes)
 
 
 @pytest.mark.parametrize("rows", [64, 1000, 4096])

@@ -103,7 +103,7 @@ def test_little_is_kept(device: Device) -> None:
     for k in range(50):
         table = pa.Table.from_batches([batch_of([(k, 10 * k, 0)])])
         for own in memory.query.sides:
-            memory.now[own.side] = Loaded.of(own, table, read_side(memory.query, own, table))
+            memory.now[own.side] = Loaded.of_table(own, table, read_side(memory.query, own, table))
         after = {LEFT: 10 * k, RIGHT: 10 * k}
         rows = [
             row
@@ -125,7 +125,7 @@ def test_groups_of_one_time_are_in_several_lanes(device: Device) -> None:
     memory = Memory(query)
     table = pa.Table.from_batches([batch_of([(k, 10, k % 20) for k in range(100)])])
     for own in memory.query.sides:
-        memory.now[own.side] = Loaded.of(own, table, read_side(memory.query, own, table))
+        memory.now[own.side] = Loaded.of_table(own, table, read_side(memory.query, own, table))
     step = MicroBatch(query, device, {LEFT: NEVER, RIGHT: NEVER}, {LEFT: 500, RIGHT: 500})
     lanes = [
         [row["x"] for batch in step.run(memory, Share(lane, 3)) for row in batch.to_pylist()]

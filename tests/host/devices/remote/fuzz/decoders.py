@@ -14,7 +14,7 @@ from penstock.errors import PenstockError
 from penstock.host.device.base import AnyTask, Kernel, Pause, Result, Task, WindowBuffer
 from penstock.host.device.checks import check_columns, window_columns
 from penstock.host.device.programs import any_program_from, modes_from, program_header
-from penstock.host.devices.remote.server.limits import Limits
+from penstock.host.devices.remote.server.limits import ServerLimits
 from penstock.host.devices.remote.server.session import check_asked
 from penstock.host.devices.remote.wire.bodies import BODY, Bodies
 from penstock.host.devices.remote.wire.columns import pack
@@ -99,7 +99,7 @@ def _tasks(program: AnyProgram) -> Decode:
 
     def decode(header: dict[str, Any], columns: list[np.ndarray]) -> object:
         found = task_from(header, columns, program)
-        check_asked(kernel, window, found, Limits())
+        check_asked(kernel, window, found, ServerLimits())
         if isinstance(found, Task):
             assert len(found.start) == len(found.end)
             assert not found.rows or 0 <= found.start.min() <= found.end.max() <= _CAPACITY

@@ -15,7 +15,7 @@ from random import Random
 import numpy as np
 
 from penstock.host.devices.remote.server import calls
-from penstock.host.devices.remote.server.limits import Limits
+from penstock.host.devices.remote.server.limits import ServerLimits
 from penstock.host.devices.remote.server.owner import DeviceOwner
 from penstock.host.devices.remote.server.place import PeerPlaces
 from penstock.host.devices.remote.server.session import ClientSession
@@ -34,9 +34,11 @@ PER_SESSION = 200
 RATE = 0.6
 
 
-def limits() -> Limits:
+def limits() -> ServerLimits:
     """Limits small enough to be met."""
-    return Limits(memory_bytes=8 << 20, traffic_bytes=64 << 20, kernels=16, windows=32, room=4096)
+    return ServerLimits(
+        memory_bytes=8 << 20, traffic_bytes=64 << 20, kernels=16, windows=32, room=4096
+    )
 
 
 @contextmanager
@@ -102,7 +104,7 @@ class Dispatch:
         self._sessions = 0
 
     def _session(self, key: str) -> ClientSession:
-        place = self._places.of(key)
+        place = self._places.place(key)
         return ClientSession(key, key, self._owner, self._traffic, "here", place)
 
     def run(self, messages: int) -> None:

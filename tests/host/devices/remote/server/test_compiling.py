@@ -15,7 +15,7 @@ from penstock.expr import ops
 from penstock.host.devices.cpu import CpuDevice
 from penstock.host.devices.remote.client.device import RemoteDevice
 from penstock.host.devices.remote.server.compiling import Compiler
-from penstock.host.devices.remote.server.limits import Limits
+from penstock.host.devices.remote.server.limits import ServerLimits
 from penstock.host.devices.remote.server.service import DeviceServer
 from penstock.kept_code import NotKeptError, only_kept
 from penstock.program import GeneralProgram, WindowProgram
@@ -71,7 +71,7 @@ def test_what_is_kept_needs_no_process(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_compilation_ends_when_its_time_is_up() -> None:
     """The client is told what to do, and the server goes on."""
-    with serving({"cpu": CpuDevice(1)}, Limits(compile_s=0.1)) as server:
+    with serving({"cpu": CpuDevice(1)}, ServerLimits(compile_s=0.1)) as server:
         with connected(server) as device:
             for _ in range(2):
                 with pytest.raises(
@@ -88,7 +88,7 @@ def test_a_compilation_ends_when_its_time_is_up() -> None:
 
 
 def test_a_compilation_ends_with_its_session() -> None:
-    with serving({"cpu": CpuDevice(1)}, Limits(compile_s=TIMEOUT_S)) as server:
+    with serving({"cpu": CpuDevice(1)}, ServerLimits(compile_s=TIMEOUT_S)) as server:
         compiler = server.owners["cpu"].compiler
         with connected(server) as device, ThreadPoolExecutor(1) as threads:
             opening = threads.submit(device.open, new_program())

@@ -21,7 +21,7 @@ from penstock.errors import DeviceError
 from penstock.host.device.base import Task
 from penstock.host.devices.remote.client import session as client_session
 from penstock.host.devices.remote.client.device import RemoteDevice
-from penstock.host.devices.remote.server.limits import Limits
+from penstock.host.devices.remote.server.limits import ServerLimits
 from penstock.host.devices.remote.server.service import DeviceServer, Reason
 from tests.host.kit.faulty import FaultyDevice
 from tests.host.kit.serving import HANGING_SERVER, SERVER, serving, socket_address, until
@@ -133,7 +133,7 @@ def test_a_client_that_is_killed_in_its_tasks(
 def test_a_client_that_stops_loses_its_lease(faulty: FaultyDevice, start: Start) -> None:
     """Its connection is alive, and it is not: others get its memory, and it is told later."""
     faulty.fate = lambda: "hang"
-    with serving({"cpu": faulty}, Limits(lease_s=1.0)) as server, connected(server) as other:
+    with serving({"cpu": faulty}, ServerLimits(lease_s=1.0)) as server, connected(server) as other:
         client = start(CLIENT, str(server.address), "auto")
         said(client, "submitted")
         faulty.wait_for(lambda: len(faulty.held) == 3)
@@ -152,7 +152,7 @@ def test_without_signs_of_life_a_session_ends(
     faulty: FaultyDevice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(client_session, "_BEATS_PER_LEASE", 0.001)
-    with serving({"cpu": faulty}, Limits(lease_s=2.0)) as server:
+    with serving({"cpu": faulty}, ServerLimits(lease_s=2.0)) as server:
         device = connected(server)
         window = device.open(JOIN.program).allocate(10)
         (session,) = server.sessions()

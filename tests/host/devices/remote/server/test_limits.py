@@ -16,7 +16,7 @@ from penstock.host.channel.shm import SLOT_BYTES, SLOTS
 from penstock.host.device.base import PAIRS, Task, WindowName
 from penstock.host.device.window_join import WindowTask
 from penstock.host.devices.remote.client.device import RemoteDevice
-from penstock.host.devices.remote.server.limits import Limits
+from penstock.host.devices.remote.server.limits import ServerLimits
 from penstock.host.devices.remote.server.service import DeviceServer
 from penstock.host.devices.remote.server.traffic import Hold, Traffic
 from penstock.host.wire.frames import MAGIC, PREFIX
@@ -105,7 +105,7 @@ def test_memory_that_changes_while_it_is_read(server: DeviceServer) -> None:
 @pytest.mark.parametrize("claimed", [MOST_BODY_BYTES, MOST_BODY_BYTES + 1, (1 << 64) - 1])
 def test_a_large_claim_allocates_nothing(faulty: FaultyDevice, claimed: int) -> None:
     with (
-        serving({"cpu": faulty}, Limits(traffic_bytes=64 * MIB)) as server,
+        serving({"cpu": faulty}, ServerLimits(traffic_bytes=64 * MIB)) as server,
         connected(server) as device,
     ):
         before = resident_bytes()
@@ -123,7 +123,7 @@ def test_a_large_claim_allocates_nothing(faulty: FaultyDevice, claimed: int) -> 
 def test_a_message_that_is_too_much_is_read_past(faulty: FaultyDevice) -> None:
     """The client is told, and its next call goes on."""
     with (
-        serving({"cpu": faulty}, Limits(traffic_bytes=8 * MIB)) as server,
+        serving({"cpu": faulty}, ServerLimits(traffic_bytes=8 * MIB)) as server,
         connected(server) as device,
     ):
         window = device.open(JOIN.program).allocate(3 * MIB)
@@ -135,7 +135,7 @@ def test_a_message_that_is_too_much_is_read_past(faulty: FaultyDevice) -> None:
 
 def test_headers_count_as_what_they_become(faulty: FaultyDevice) -> None:
     with (
-        serving({"cpu": faulty}, Limits(traffic_bytes=32 * MIB)) as server,
+        serving({"cpu": faulty}, ServerLimits(traffic_bytes=32 * MIB)) as server,
         connected(server) as device,
         calling(server.address, device.session().key) as frames,
     ):
@@ -149,7 +149,7 @@ def test_headers_count_as_what_they_become(faulty: FaultyDevice) -> None:
 def test_integers_count_as_what_they_become(faulty: FaultyDevice) -> None:
     """Those of 2,000 bytes do not exist, and those of one byte take fifty."""
     with (
-        serving({"cpu": faulty}, Limits(traffic_bytes=32 * MIB)) as server,
+        serving({"cpu": faulty}, ServerLimits(traffic_bytes=32 * MIB)) as server,
         connected(server) as device,
         calling(server.address, device.session().key) as frames,
     ):
@@ -225,7 +225,10 @@ def test_keys_outside_their_bounds(server: DeviceServer) -> None:
 
 
 def test_a_task_that_would_take_hours(faulty: FaultyDevice) -> None:
-    with serving({"cpu": faulty}, Limits(evaluations=1000)) as server, connected(server) as device:
+    with (
+        serving({"cpu": faulty}, ServerLimits(evaluations=1000)) as server,
+        connected(server) as device,
+    ):
         window = load(device.open(BandProgram(1, 0b11, 32)), JOIN)
         rows = np.zeros(12, np.int64)
         task = Task([np.zeros(12, np.uint32)] * 2, rows, rows + 90, 4000)
@@ -237,7 +240,7 @@ def test_a_task_that_would_take_hours(faulty: FaultyDevice) -> None:
 
 
 def test_kernels_and_windows_of_a_client(faulty: FaultyDevice) -> None:
-    limits = Limits(kernels=2, windows=3)
+    limits = ServerLimits(kernels=2, windows=3)
     with serving({"cpu": faulty}, limits) as server, connected(server) as device:
         kernels = [device.open(BandProgram(1, table, 32)) for table in (0b10, 0b11)]
         with pytest.raises(OverloadError, match="2 programs open"):
@@ -256,7 +259,7 @@ def test_kernels_and_windows_of_a_client(faulty: FaultyDevice) -> None:
 
 
 def test_scopes_do_not_multiply_a_client_s_memory(faulty: FaultyDevice) -> None:
-    limits = Limits(memory_bytes=4000, client_memory_bytes=1000)
+    limits = ServerLimits(memory_bytes=4000, client_memory_bytes=1000)
     with serving({"cpu": faulty}, limits) as server, connected(server) as device:
         kernel = device.open(JOIN.program)
         keys = [np.zeros(200, np.uint32)]

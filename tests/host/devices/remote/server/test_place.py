@@ -31,7 +31,7 @@ def ends() -> Iterator[tuple[Frames, Frames]]:
 
 
 def test_connections_of_a_peer_are_served_one_at_a_time_but_while_they_wait() -> None:
-    place, answered, inside, most = PeerPlaces().of("a"), threading.Event(), 0, 0
+    place, answered, inside, most = PeerPlaces().place("a"), threading.Event(), 0, 0
     pairs = [socket.socketpair() for _ in range(5)]
     frames = [Frames(one) for one, _ in pairs]
 
@@ -64,7 +64,7 @@ def test_a_peer_that_sends_half_a_message_does_not_keep_its_other_connections(
     ends: tuple[Frames, Frames],
 ) -> None:
     server, client = ends
-    place = PeerPlaces().of("a")
+    place = PeerPlaces().place("a")
     got = []
 
     def serve() -> None:
@@ -87,7 +87,7 @@ def test_a_peer_that_reads_no_answer_does_not_keep_its_other_connections(
     ends: tuple[Frames, Frames],
 ) -> None:
     server, client = ends
-    place, entered = PeerPlaces().of("a"), threading.Event()
+    place, entered = PeerPlaces().place("a"), threading.Event()
 
     def serve() -> None:
         with place.serving(server):
@@ -109,7 +109,7 @@ def test_a_peer_that_reads_no_answer_does_not_keep_its_other_connections(
 
 def test_who_has_waited_for_longest_comes_next() -> None:
     """Who leaves for a moment does not come back before the others."""
-    place, order, ready = PeerPlaces().of("a"), [], threading.Event()
+    place, order, ready = PeerPlaces().place("a"), [], threading.Event()
 
     def wait(number: int) -> None:
         ready.set()
@@ -167,8 +167,8 @@ def test_who_takes_most_pauses_as_long_as_it_has_worked(
     clock: Clock, ends: tuple[Frames, Frames]
 ) -> None:
     places, frames = PeerPlaces(), ends[0]
-    busy, small = places.of("busy"), places.of("small")
-    assert places.of("busy") is busy
+    busy, small = places.place("busy"), places.place("small")
+    assert places.place("busy") is busy
     for _ in range(20):
         work(busy, clock, 0.002, frames)
     # Nobody else was there.
@@ -188,7 +188,7 @@ def test_who_takes_most_pauses_as_long_as_it_has_worked(
 
 def test_pauses_are_short(clock: Clock, ends: tuple[Frames, Frames]) -> None:
     places, frames = PeerPlaces(), ends[0]
-    busy, small = places.of("busy"), places.of("small")
+    busy, small = places.place("busy"), places.place("small")
     for _ in range(5):
         work(small, clock, LEAST_PAUSE_S, frames)
         work(busy, clock, 0.5, frames)

@@ -13,7 +13,7 @@ import pytest
 from penstock.errors import OverloadError
 from penstock.host.device.base import Task
 from penstock.host.devices.remote.client.device import RemoteDevice
-from penstock.host.devices.remote.server.limits import Limits
+from penstock.host.devices.remote.server.limits import ServerLimits
 from penstock.host.devices.remote.server.service import DeviceServer, Reason
 from penstock.host.wire import listening
 from penstock.host.wire.frames import MAGIC, PREFIX, Frames
@@ -56,7 +56,7 @@ def test_connections_of_unknown_sessions_hold_nothing(server: DeviceServer) -> N
 
 
 def test_one_peer_has_half_of_the_connections(faulty: FaultyDevice) -> None:
-    with serving({"cpu": faulty}, Limits(connections=20)) as server, ExitStack() as stack:
+    with serving({"cpu": faulty}, ServerLimits(connections=20)) as server, ExitStack() as stack:
         silent = [stack.enter_context(_dialled(server)) for _ in range(40)]
         until(lambda: server._listener.count() == 10)
         # Those beyond are told, and hung up on.
@@ -82,7 +82,7 @@ def test_connections_that_say_nothing_end(
     faulty: FaultyDevice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(listening, "GREETING_S", 0.05)
-    with serving({"cpu": faulty}, Limits(lease_s=0.4)) as server, ExitStack() as stack:
+    with serving({"cpu": faulty}, ServerLimits(lease_s=0.4)) as server, ExitStack() as stack:
         for begun in (b"", MAGIC, PREFIX.pack(MAGIC, 2, 0) + b"{"):
             made = stack.enter_context(dialled(server.address))
             made.sendall(begun)
@@ -91,7 +91,7 @@ def test_connections_that_say_nothing_end(
 
 def test_one_peer_has_half_of_the_sessions(faulty: FaultyDevice) -> None:
     """Idle ones make room; those that have windows stay."""
-    limits = Limits(clients=4, idle_s=0.01)
+    limits = ServerLimits(clients=4, idle_s=0.01)
     with serving({"cpu": faulty}, limits) as server, ExitStack() as stack:
         first = stack.enter_context(connected(server))
         window = load(first.open(JOIN.program), JOIN)
@@ -106,7 +106,7 @@ def test_one_peer_has_half_of_the_sessions(faulty: FaultyDevice) -> None:
 
 
 def test_busy_sessions_keep_their_places(faulty: FaultyDevice) -> None:
-    with serving({"cpu": faulty}, Limits(clients=4)) as server, ExitStack() as stack:
+    with serving({"cpu": faulty}, ServerLimits(clients=4)) as server, ExitStack() as stack:
         held = [stack.enter_context(connected(server)) for _ in range(2)]
         with pytest.raises(OverloadError, match="has 2 clients, 2 of them in process"):
             connected(server)

@@ -12,7 +12,7 @@ import pytest
 from penstock.errors import DeviceError
 from penstock.host.device.base import Task, WindowName
 from penstock.host.devices.remote.client.device import RemoteDevice
-from penstock.host.devices.remote.server.limits import Limits
+from penstock.host.devices.remote.server.limits import ServerLimits
 from penstock.host.devices.remote.server.metrics import ServerCollector
 from penstock.host.devices.remote.server.residents import Gone
 from penstock.host.devices.remote.server.service import DeviceServer
@@ -86,7 +86,7 @@ def test_a_client_that_dies_while_it_writes(server: DeviceServer) -> None:
         until(lambda: len(server.sessions()) == 2)
         first.close()
         assert waiting.result(30) == len(expected(JOIN))
-    assert residents.gone[Gone.UNWRITTEN] == 1
+    assert residents.dropped[Gone.UNWRITTEN] == 1
     assert residents.counts["loads"] == 2
 
 
@@ -103,7 +103,7 @@ def test_a_window_is_written_once(server: DeviceServer) -> None:
 
         with pytest.raises(ZeroDivisionError):
             kernel.resident(WindowName("query", "other", "content"), ROWS, broken)
-        assert server.owners["cpu"].residents.gone == {Gone.UNWRITTEN: 1}
+        assert server.owners["cpu"].residents.dropped == {Gone.UNWRITTEN: 1}
         plain = kernel.allocate(5)
         with pytest.raises(DeviceError, match="without a name"):
             device.session().call({"call": "loaded", "window": plain.number})
@@ -116,7 +116,7 @@ def test_idle_windows_go_after_a_while(server: DeviceServer, faulty: FaultyDevic
         kernel = device.open(JOIN.program)
         held = kernel.resident(WindowName("query", "held", "content"), ROWS, lambda: JOIN.window)
         residents.expire(time.monotonic())
-        assert residents.gone == {Gone.IDLE: 1}
+        assert residents.dropped == {Gone.IDLE: 1}
         assert faulty.rows == ROWS  # what is read stays
         device.keep_windows("query", [])
         assert residents.held() == (0, 0)
@@ -128,14 +128,14 @@ def test_idle_windows_go_after_a_while(server: DeviceServer, faulty: FaultyDevic
 
 def test_idle_windows_make_way(faulty: FaultyDevice) -> None:
     """For windows without a name, and where the device itself has no room."""
-    with serving({"cpu": faulty}, Limits(memory_bytes=8 * ROWS)) as server:
+    with serving({"cpu": faulty}, ServerLimits(memory_bytes=8 * ROWS)) as server:
         residents = server.owners["cpu"].residents
         with connected(server) as device:
             used(device)
             kernel = device.open(JOIN.program)
             faulty.most_rows = ROWS + 10
             kernel.allocate(20).free()
-            assert residents.gone == {Gone.MEMORY: 1}
+            assert residents.dropped == {Gone.MEMORY: 1}
             used(device)
             with pytest.raises(DeviceError, match="no room"):
                 kernel.allocate(3 * ROWS)
@@ -173,6 +173,6 @@ def test_a_window_join_has_no_windows(server: DeviceServer, call: str) -> None:
         asked |= vars(NAME) if call == "resident" else {}
         with pytest.raises(DeviceError, match="tasks of a window join bring their windows"):
             link.call(asked)
-        assert server.owners["cpu"].residents.gone[Gone.MEMORY] == 0
+        assert server.owners["cpu"].residents.dropped[Gone.MEMORY] == 0
         assert held is not None
         held.free()

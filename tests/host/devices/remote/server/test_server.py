@@ -19,7 +19,7 @@ from penstock.errors import DeviceError, OverloadError, UsageError
 from penstock.host.device.base import Task
 from penstock.host.devices.narrow.device import NARROW_WIDTHS
 from penstock.host.devices.remote.client.device import TRANSPORTS, RemoteDevice
-from penstock.host.devices.remote.server.limits import Limits
+from penstock.host.devices.remote.server.limits import ServerLimits
 from penstock.host.devices.remote.server.service import DeviceServer
 from penstock.host.devices.remote.wire.rings import Rings
 from penstock.host.wire.message import PROTOCOL
@@ -176,7 +176,7 @@ def test_a_device_of_the_server(faulty: FaultyDevice) -> None:
 
 
 def test_memory_of_a_client_and_of_all(faulty: FaultyDevice) -> None:
-    limits = Limits(memory_bytes=1000 * 4, client_memory_bytes=600 * 4)
+    limits = ServerLimits(memory_bytes=1000 * 4, client_memory_bytes=600 * 4)
     with serving({"cpu": faulty}, limits) as server:
         with connected(server) as one, connected(server) as two:
             first, second = one.open(JOIN.program), two.open(JOIN.program)
@@ -252,7 +252,7 @@ def test_units_that_a_program_asks_for_behind_a_server() -> None:
 
 
 def test_too_many_clients(faulty: FaultyDevice) -> None:
-    with serving({"cpu": faulty}, Limits(clients=1)) as server:
+    with serving({"cpu": faulty}, ServerLimits(clients=1)) as server:
         with connected(server), pytest.raises(OverloadError, match="has 1 clients"):
             connected(server)
         with connected(server) as device:
@@ -263,7 +263,7 @@ def test_too_many_tasks_of_a_client(faulty: FaultyDevice) -> None:
     """Beyond the depth a client is told; what it submitted before goes on."""
     faulty.lanes = 1
     faulty.fate = lambda: "hang"
-    with serving({"cpu": faulty}, Limits(depth=1)) as server, connected(server) as device:
+    with serving({"cpu": faulty}, ServerLimits(depth=1)) as server, connected(server) as device:
         window = load(device.open(JOIN.program), JOIN)
         with ThreadPoolExecutor(4) as threads:
             running = [threads.submit(window.run, TASK) for _ in range(2)]
@@ -290,7 +290,7 @@ def test_clients_take_turns(faulty: FaultyDevice) -> None:
     faulty.lanes = 1
     faulty.fate = lambda: "hang"
     with (
-        serving({"cpu": faulty}, Limits(depth=8)) as server,
+        serving({"cpu": faulty}, ServerLimits(depth=8)) as server,
         connected(server) as busy,
         connected(server) as other,
     ):
@@ -318,7 +318,7 @@ def test_a_result_larger_than_the_server_s_room_pauses(faulty: FaultyDevice) -> 
     every = BandProgram(1, 0b11, 32)
     join = band_join(np.random.default_rng(1), 1, 32, 20, 90, "full")
     join = type(join)(every, join.window, join.stream, join.start, join.end)
-    with serving({"cpu": faulty}, Limits(room=100)) as server, connected(server) as device:
+    with serving({"cpu": faulty}, ServerLimits(room=100)) as server, connected(server) as device:
         kernel = device.open(every)
         results = run_to_end(kernel, load(kernel, join), join, 10_000)
         assert len(results) > 10

@@ -12,7 +12,7 @@ from penstock.host.device.base import Kernel, Result, Task, WindowBuffer
 from penstock.host.device.wrapped import WrappedBuffer, WrappedKernel
 from penstock.host.devices.cpu import CpuDevice
 from penstock.host.devices.remote.client.device import RemoteDevice
-from penstock.host.devices.remote.server.limits import Limits
+from penstock.host.devices.remote.server.limits import ServerLimits
 from penstock.host.devices.remote.server.slices import KernelSpeed, Sliced
 from penstock.program import BandProgram, GeneralProgram, Mode
 from penstock.types import integer
@@ -107,7 +107,7 @@ def test_a_small_task_does_not_wait_for_the_end_of_heavy_ones() -> None:
     """Not even for that of one: the heavy ones here take long."""
     program, positions = BandProgram(1, 0b10, 32), 1 << 20
     with (
-        serving({"cpu": CpuDevice(2)}, Limits(evaluations=1 << 40)) as server,
+        serving({"cpu": CpuDevice(2)}, ServerLimits(evaluations=1 << 40)) as server,
         RemoteDevice(str(server.address)) as busy,
         RemoteDevice(str(server.address)) as other,
         ThreadPoolExecutor(8) as threads,
