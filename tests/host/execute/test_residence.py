@@ -186,12 +186,12 @@ def test_only_the_increment_travels(cpu: Device) -> None:
             assert travelled(server) == 10 * (k + 1) + 10 * k
         assert found == steps(cpu, None, range(6))
         assert owner.residents.counts["loads"] == 6 + 5
-        assert not owner.residents.gone
+        assert not owner.residents.dropped
         assert owner.residents.held()[0] == 6 + 5
         with RemoteDevice(str(server.address)) as worker:
             home(scope="q").keep(worker, ["l4", "r5"])
             home(scope="another").keep(worker, [])
-        assert owner.residents.gone == {Gone.UNNAMED: 9}
+        assert owner.residents.dropped == {Gone.UNNAMED: 9}
 
 
 def test_a_window_stays_as_long_as_a_task_reads_it(
@@ -271,7 +271,7 @@ def test_memory_for_one_window_at_a_time(cpu: Device) -> None:
             found = list(threads.map(_worker, [str(server.address)] * 2))
         assert found == [steps(cpu, None, range(4))] * 2
         residents = server.owners["cpu"].residents
-        assert residents.gone[Gone.MEMORY] > 0
+        assert residents.dropped[Gone.MEMORY] > 0
         assert residents.held()[0] <= 1
 
 

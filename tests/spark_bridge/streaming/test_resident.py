@@ -65,7 +65,7 @@ def test_only_the_increment_travels(spark, tmp_path, many_lanes):
         # Left rows are met by the right rows of later batches: those of the last one by none.
         assert owner.counters["window_rows"] == ROWS * (2 * BATCHES - 1)
         assert owner.residents.counts["loads"] == 2 * BATCHES - 1
-        assert not owner.residents.gone
+        assert not owner.residents.dropped
 
 
 @pytest.mark.slow
@@ -88,7 +88,7 @@ def test_eviction_by_little_memory(spark, tmp_path, many_lanes, monkeypatch):
     limits = ServerLimits(memory_bytes=8 * ROWS, client_memory_bytes=8 * ROWS)
     with serving({"cpu": InterpretingCpu(1)}, limits) as server:
         played(spark, tmp_path, str(server.address))
-        assert server.owners["cpu"].residents.gone[Gone.MEMORY] > 0
+        assert server.owners["cpu"].residents.dropped[Gone.MEMORY] > 0
 
 
 @pytest.mark.slow
