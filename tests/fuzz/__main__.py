@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import nullcontext
 from multiprocessing import get_context
 
 from tests.fuzz.devices import CHUNKS
@@ -69,20 +70,21 @@ def search_mutant(number: int, seed: int, queries: int) -> int:
     return 0
 
 
-def compare_twins(pairs: int, first: int, seconds: float) -> int:
+def compare_twins(pairs: int, first: int, seconds: float, place: str | None) -> int:
     """Says what differs between queries and their twins, and with which seed to go on."""
-    from tests.fuzz import twins
+    from tests.fuzz import places, twins
 
     count = wrong = 0
     following = first
-    for seed, found in twins.campaign(first, seconds, 5):
-        following = seed + 1
-        count += len(found)
-        for line in filter(None, found):
-            wrong += 1
-            say(line if line.startswith("as before") else f"FINDING {line}\n")
-        if count >= pairs:
-            break
+    with nullcontext() if place is None else places.PLACES[place]() as asked:
+        for seed, found in twins.campaign(first, seconds, 5, asked):
+            following = seed + 1
+            count += len(found)
+            for line in filter(None, found):
+                wrong += 1
+                say(line if line.startswith("as before") else f"FINDING {line}\n")
+            if count >= pairs:
+                break
     say(f"{count:,} pairs: {wrong} findings; go on with --seed {following}")
     return 1 if wrong else 0
 
@@ -98,9 +100,11 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--mutant", type=int, help="search with a mend taken out: see mutants.py")
     parser.add_argument("--hostile", type=int, help="check so many hostile texts: see hostile.py")
     parser.add_argument("--twins", type=int, help="compare so many pairs of queries: see twins.py")
+    parser.add_argument("--place", choices=["spark", "workers"], help="where twins are asked")
     options = parser.parse_args(argv)
     if options.twins is not None:
-        return compare_twins(options.twins, options.seed, options.seconds or float("inf"))
+        seconds = options.seconds or float("inf")
+        return compare_twins(options.twins, options.seed, seconds, options.place)
     if options.hostile is not None:
         count = wrong = 0
         for line in campaign(options.hostile, options.seed, options.seconds or float("inf")):

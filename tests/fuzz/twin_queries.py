@@ -265,6 +265,10 @@ class Query:
         return self.is_unique or "window(a.t, '1 hour').start" in map(str, self.keys or ())
 
     @property
+    def can_stream(self) -> bool:
+        return len(self.tables) < 3 and (not self.is_grouped or self.is_streamed)
+
+    @property
     def is_unique(self) -> bool:
         return "a.id" in map(str, self.keys or ())
 

@@ -24,6 +24,7 @@ import pyarrow as pa
 
 import penstock
 from penstock.errors import DataError, PenstockError
+from penstock.host.workers import Workers
 from tests.fuzz.twin_queries import Query, random_query, smaller
 from tests.fuzz.twin_tables import literal, random_tables
 from tests.penstock.kit.devices import InterpretingCpu
@@ -38,6 +39,7 @@ LIMITS = {
     "split predicate": ("cannot be computed", "overflows", "64 bits"),
     "predicate as a column": ("cannot be computed", "overflows", "64 bits"),
     "two workers": ("workers= is not for a query without", "CAST of text"),
+    "workers": ("workers= is not for a query without", "nothing by DuckDB", "CAST of text"),
 }
 #: Rows that are printed of an answer.
 MOST_ROWS = 6
@@ -81,22 +83,26 @@ class Case:
     tables: dict[str, pa.Table]
     zone: str | None
     seed: int
+    ansi: bool = False
 
     @property
     def options(self) -> dict[str, Any]:
         time = dict.fromkeys(self.query.tables, "t")
-        return {"time": time, "time_zone": self.zone}
+        return {"time": time, "time_zone": self.zone, "ansi": self.ansi}
 
     def ask(self, text: str, **options: Any) -> pa.Table:
         given = {name: self.tables[name] for name in self.query.tables}
-        return penstock.sql(text, given, **self.options, **self._device, **options)
+        return penstock.sql(text, given, **{**self.options, **self._device, **options})
 
     @property
     def _device(self) -> dict[str, Any]:
         return {"device": _cpu()} if len(self.query.tables) > 1 else {}
 
-    def stream(self, text: str) -> pa.Table:
-        """The rows of a stream that gets each table in batches, by turns and out of order."""
+    def stream(self, text: str, rank: Workers | None = None, **others: Any) -> pa.Table:
+        """The rows of a stream that gets each table in batches, by turns and out of order.
+
+        A rank pushes its share of the batches, under a feed of its name.
+        """
         rng = Random(self.seed)
         names = self.query.tables
         schemas = {name: self.tables[name].schema for name in names}
@@ -104,9 +110,12 @@ class Case:
         options: dict[str, Any] = (
             {} if self.query.is_unique and len(names) == 1 else {"disorder": _ALL}
         )
-        options |= {**self.options, **self._device}
+        options |= {**self.options, **self._device, **others}
         stream = penstock.stream(text, schemas, unique=unique, **options)
+        feed = {} if rank is None else {"feed": f"feed {rank.rank}"}
         with stream:
+            for name in names if feed else ():
+                stream.register(name, **feed)
             pieces = [(name, at) for name in names for at in range(self.tables[name].num_rows)]
             rng.shuffle(pieces)
             while pieces:
@@ -114,7 +123,8 @@ class Case:
                 size = rng.randint(1, 4)
                 rows = [at for other, at in pieces if other == name][:size]
                 pieces = [piece for piece in pieces if piece not in {(name, at) for at in rows}]
-                stream.push(name, self.tables[name].take(rows))
+                if rank is None or rng.randrange(rank.size) == rank.rank:
+                    stream.push(name, self.tables[name].take(rows), **feed)
             return stream.close()
 
 
@@ -127,6 +137,8 @@ def _cpu() -> InterpretingCpu:
 _ALL = timedelta(days=200_000)
 
 Twin = Callable[[Case], pa.Table]
+#: The name of a pair, and its two ways to ask.
+Pair = tuple[str, Twin, Twin]
 
 
 def answered(twin: Twin, case: Case) -> Answer:
@@ -231,7 +243,7 @@ def _predicates(case: Case) -> pa.Table:
     )
 
 
-def pairs(query: Query, rng: Random) -> Iterator[tuple[str, Twin, Twin]]:
+def pairs(query: Query, rng: Random) -> Iterator[Pair]:
     """Pairs of ways to ask a query that give the same, each with its name."""
     yield "ORDER BY", plain, partial(around, "{} ORDER BY 1")
     yield "subquery", plain, partial(around, "SELECT * FROM ({}) x")
@@ -251,7 +263,7 @@ def pairs(query: Query, rng: Random) -> Iterator[tuple[str, Twin, Twin]]:
         yield "OVER", plain, lambda case: case.ask(case.query.over())
     if len(query.tables) == 1:
         yield "two workers", plain, lambda case: case.ask(case.query.text(), workers=2)
-    if len(query.tables) < 3 and (not query.is_grouped or query.is_streamed):
+    if query.can_stream:
         yield "stream", plain, lambda case: case.stream(case.query.text())
     # Of rows with equal values, either may be first.
     first = replace(query, columns=query.columns[:1]).text()
@@ -295,8 +307,9 @@ def difference(case: Case, name: str, one: Twin, other: Twin) -> Difference | No
     if types[0] != types[1]:
         differ = sorted({f"{x} {y}" for x, y in zip_longest(*types) if x != y})
         return Difference("types", " ".join(differ), a, b)
+    assert a.schema is not None and b.schema is not None
     if _same(a.rows, b.rows):
-        zones = Counter(map(str, a.schema)) == Counter(map(str, b.schema))
+        zones = Counter(a.schema.types) == Counter(b.schema.types)
         return None if zones else Difference("zones", "", a, b)
     places = [
         place
@@ -356,10 +369,19 @@ def random_case(seed: int) -> Case:
     return Case(random_query(rng), random_tables(rng), zone, seed)
 
 
-def findings(seed: int, sorts: Counter[str], most: int | None = None) -> Iterator[str]:
+def findings(
+    seed: int,
+    sorts: Counter[str],
+    most: int | None = None,
+    place: Callable[[Case], tuple[Case, Pair] | None] | None = None,
+) -> Iterator[str]:
     """For each pair of a seed what is wrong, or nothing; the first of a sort is shrunk."""
     case = random_case(seed)
-    chosen = list(pairs(case.query, Random(seed)))
+    if place is None:
+        chosen = list(pairs(case.query, Random(seed)))
+    else:
+        at = place(case)
+        case, chosen = (case, []) if at is None else (at[0], [at[1]])
     if most is not None:
         chosen = Random(seed).sample(chosen, min(most, len(chosen)))
     for name, one, other in chosen:
@@ -374,7 +396,7 @@ def findings(seed: int, sorts: Counter[str], most: int | None = None) -> Iterato
         if sorts[sort] > 1:
             yield f"as before: {sort}"
             continue
-        less = case if "column" in name else shrink(case, name, one, other, differ.sort)
+        less = case if place or "column" in name else shrink(case, name, one, other, differ.sort)
         yield _shown(less, name, difference(less, name, one, other) or differ)
 
 
@@ -388,19 +410,19 @@ def _shown(case: Case, name: str, differ: Difference) -> str:
         kept = kept.select([column for column in kept.column_names if column in used])
         lines.append(f"{table} = {literal(kept)}")
     tables = "{" + ", ".join(f'"{table}": {table}' for table in names) + "}"
-    options = f"time={case.options['time']}, time_zone={case.zone!r}"
+    options = ", ".join(f"{name}={value!r}" for name, value in case.options.items())
     lines.append(f'penstock.sql("""{case.query.text()}""", {tables}, {options})')
     lines += [f"# {line}" for line in f"plain: {differ.plain}\n{name}: {differ.twin}".splitlines()]
     return "\n".join(lines)
 
 
 def campaign(
-    first: int, seconds: float, most: int | None = None
+    first: int, seconds: float, *chosen: Any
 ) -> Iterator[tuple[int, list[str]]]:
     """Seeds from ``first`` on until the time is over, each with what its pairs say."""
     end = monotonic() + seconds
     sorts: Counter[str] = Counter()
     seed = first
     while monotonic() < end:
-        yield seed, list(findings(seed, sorts, most))
+        yield seed, list(findings(seed, sorts, *chosen))
         seed += 1
