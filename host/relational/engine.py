@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from sqlglot import exp, parse_one
 
 from penstock.around.carried import Known, carried
 from penstock.around.duckdb_sql import quoted
@@ -21,6 +22,7 @@ from penstock.around.values import ARGUMENT
 from penstock.errors import DataError, PenstockError, QueryError
 from penstock.expr.functions import FUNCTIONS
 from penstock.expr.node import Expr, show
+from penstock.query.groups import NO_KEY
 from penstock.user_functions import ColumnFunction, PairFunction, Udf
 from penstock.zones import Zone, zone_of
 
@@ -32,7 +34,8 @@ USERS = "ps_udf_"
 #: Prefix of the names of Penstock's expressions.
 COMPUTED = "ps_computed_"
 _CALLED = re.compile(rf"\b{COMPUTED}\d+\b", re.IGNORECASE)
-_OVERFLOW = re.compile("Overflow in (HUGEINT|repeated aggregate)")
+_OVERFLOW = re.compile("Overflow in (HUGEINT|repeated aggregate|SUM)|INT128 .* column sum")
+_UNGROUPED = re.compile('column "?([^" ]+)"? must appear in the GROUP BY')
 #: No text can read a file, extension or Python variable, or spill to disk.
 _LOCKED = {
     "enable_external_access": False,
@@ -183,9 +186,11 @@ class RelationalEngine:
             reason = _first_line(error)
             if isinstance(error, duckdb.OutOfRangeException) and _OVERFLOW.search(reason):
                 raise DataError(
-                    "a sum or average overflows: DuckDB adds up decimals of at most 38 digits; "
-                    "CAST its argument to DOUBLE, or to a decimal of fewer digits"
+                    f"the sum of {self._summed(text)} is beyond 38 digits: CAST it to DOUBLE, or "
+                    "to a decimal of fewer digits"
                 ) from None
+            if (column := _UNGROUPED.search(reason)) is not None:
+                raise DataError(NO_KEY.format(column[1])) from None
             raise DataError(f"a part of the query cannot be computed: {reason}") from error
         except RuntimeError as error:
             if "interrupt" not in str(error).lower():
@@ -196,6 +201,13 @@ class RelationalEngine:
         finally:
             for name in tables:
                 self._connection.unregister(name)
+
+    def _summed(self, text: str) -> str:
+        """The arguments of a query's sums, as the user has them."""
+        shown = self.calls(text)
+        sums = {one.this for one in parse_one(text, dialect="duckdb").find_all(exp.Sum)}
+        named = {shown.get(one.name.lower(), one.sql("duckdb")).replace('"', "") for one in sums}
+        return " or ".join(sorted(named))
 
     def _define(self, text: str) -> None:
         """Define the expressions and macros that a query calls."""

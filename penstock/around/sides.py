@@ -79,7 +79,8 @@ class ComputedBefore:
         """Replace what Penstock does not compute, in the tree itself."""
         if isinstance(tree, exp.Column) or self.lowered.knows(tree):
             return
-        names = aliases[id(tree)]
+        is_of_one = len(self.columns) == 1  # whose rows have constants, too
+        names = aliases[id(tree)] or set(self.columns if is_of_one else ())
         if len(names) == 1 and names <= self.columns.keys() and _is_value(tree):
             (alias,) = names
             tree.replace(column_of(alias, self._name(alias, tree)))

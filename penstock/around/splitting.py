@@ -10,7 +10,8 @@ from sqlglot import exp
 
 from ..errors import QueryError, SchemaError
 from ..plan.query import LEFT
-from ..query.dialect import ROWS, Penstock, refused
+from ..query.dialect import ROWS, Penstock, refused, snippet
+from ..query.groups import NO_KEY
 from ..query.join_window import NoWindowError
 from ..query.lowered import Lowered, reader_of
 from ..query.options import QueryOptions
@@ -53,6 +54,10 @@ _KINDS = {"": "", "LEFT": "LEFT", "RIGHT": "RIGHT", "FULL": "FULL"}
 _KINDS |= {"SEMI": "SEMI", "ANTI": "ANTI", "LEFT SEMI": "SEMI", "LEFT ANTI": "ANTI"}
 #: The time of all rows, of tables that are joined without a window.
 _ONE_TIME = "one_time"
+_ROWS_OF_ONE_JOIN = (
+    "ROWS are for a query that is one join, and this one is run in parts: write bounds of times in "
+    "ON in their place"
+)
 #: Expressions that need more than the row of each side.
 _OF_SEVERAL_ROWS = (exp.Query, exp.AggFunc, exp.Window)
 #: Clauses of a SELECT that groups take up.
@@ -90,7 +95,7 @@ def split(
     if not isinstance(tree, exp.Query):
         raise QueryError(f"a SELECT is needed, not {type(tree).__name__.upper()}")
     if any(ROWS in t.meta for t in tree.find_all(exp.Table)):
-        raise PartError("ROWS are for a query that is one join")
+        raise PartError(_ROWS_OF_ONE_JOIN)
     name_tables(tree, schemas)
     check_names(tree, schemas, options)
     check_fields(tree, schemas)
@@ -212,6 +217,8 @@ class _Splitter:
                 or not isinstance(join.this, exp.Table | exp.Subquery)
             )
             if is_theta and not is_listed and not any(map(equates, conditions)):
+                if self.options.rows is not None:
+                    raise PartError(_ROWS_OF_ONE_JOIN)
                 if not self.ends and isinstance(self.why, NoWindowError):
                     raise PartError(str(self.why)) from self.why
                 raise self.why or refused(
@@ -475,6 +482,8 @@ class _Splitter:
         if not is_grouped or len(joins) > 1 or not (joins or has_sessions or not self.ends):
             return False
         count = len(self.parts)
+        items = [select.args["from_"], *joins]
+        aliases = [one.this.alias_or_name for one in items]
         name = self._make_groups(select, keys, outputs)
         if name is None:
             self._back_to(count)
@@ -486,6 +495,9 @@ class _Splitter:
         if having is not None:
             select.set("where", exp.Where(this=having.this))
         outputs.put(select, name)
+        for column in select.find_all(exp.Column):
+            if column.table in aliases and column.parent_select is select:
+                raise refused(NO_KEY.format(snippet(column)), column)
         return True
 
     def _make_groups(

@@ -358,8 +358,9 @@ class Values(Lowering):
         """Rewrite the parts of an expression in place; return their types by argument."""
         found: dict[str, Known | None] = {}
         for child in list(tree.iter_expressions()):
-            is_carried = carries(tree) and not isinstance(tree, exp.Is | exp.In)
-            if isinstance(child, exp.Paren) and is_carried:
+            is_argument = isinstance(tree, exp.AggFunc) or carries(tree)
+            is_argument = is_argument and not isinstance(tree, exp.Is | exp.In)
+            if isinstance(child, exp.Paren) and is_argument:
                 child = child.replace(child.unnest())
             is_span = isinstance(child, exp.Interval) and carries(tree)
             if isinstance(child, AS_WRITTEN) and not is_span:
@@ -420,7 +421,8 @@ class Values(Lowering):
         """The column, constant or call that gives DuckDB an expression's value."""
         if made in self._arguments:
             return self._arguments[made][0].copy()
-        if made.is_const and isinstance(tree, exp.Literal | exp.Neg | exp.Null | exp.Boolean):
+        is_written = isinstance(tree, exp.Literal | exp.Neg | exp.Null | exp.Boolean)
+        if made.is_const and is_written and not is_coded(made.type):
             return tree
         if self._around.ansi:
             made = checked(made, {ARGUMENT: ""})

@@ -15,7 +15,7 @@ import numpy as np
 from ..types import Type
 from .compute import compute, in_common
 from .node import Expr, walk
-from .rules import ARRAYS, RULES
+from .rules import ARRAYS, RULES, with_errors
 from .values import zero_of
 from .vector import Columns, Vector, fits_int64, int_vector
 
@@ -111,10 +111,16 @@ def _evaluate(
     """Evaluate an expression; constants become arrays of ``shape``."""
 
     def rule(node: Expr, args: Sequence[Vector]) -> Vector:
-        return RULES[node.op](node, args) if node.args else _leaf(node, columns, shape)
+        if not node.args:
+            return _leaf(node, columns, shape)
+        value = RULES[node.op](node, args)
+        return with_errors(node.op, args, value) if node.may_fail else value
 
     # Most keys are columns, and most batches of streams small.
-    return compute(expr, rule, shared) if expr.args else _leaf(expr, columns, shape)
+    value = compute(expr, rule, shared) if expr.args else _leaf(expr, columns, shape)
+    if value.error is not None:
+        raise value.error
+    return value
 
 
 def _leaf(expr: Expr, columns: Mapping[Any, Vector], shape: tuple[int, ...]) -> Vector:

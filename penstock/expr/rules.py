@@ -197,16 +197,33 @@ def _cast(expr: Expr, args: Sequence[Vector]) -> Vector:
     if fast is not None:
         return fast
     known = np.broadcast_to(_known(a), a.values.shape)
-    flat = [
-        cast_value(value, source, target) if is_known else zero_of(target)
-        for value, is_known in zip(a.values.ravel().tolist(), known.flat, strict=True)
-    ]
+    flat, failed, error = [], np.zeros(known.size, dtype=bool), None
+    for value, is_known in zip(a.values.ravel().tolist(), known.flat, strict=True):
+        try:
+            flat.append(cast_value(value, source, target) if is_known else zero_of(target))
+        except DataError as this:
+            failed[len(flat)], error = True, error or this
+            flat.append(zero_of(target))
     out = np.array(flat, ARRAYS.get(target.kind, object)).reshape(known.shape)
     if target.is_float:
         return Vector(out, a.valid)
     filled = int_vector(out, a.valid)
+    if error is not None:
+        filled = replace(filled, failed=failed.reshape(known.shape), error=error)
     is_int64 = fits_int64(filled.lo, filled.hi)
     return replace(filled, values=out.astype(np.int64)) if is_int64 else filled
+
+
+def with_errors(op: Op, args: Sequence[Vector], value: Vector) -> Vector:
+    """The value of an operation, which is an error where that of an operand is that it takes."""
+    failing = [one for one in (value, *args) if one.error is not None]
+    if not failing or (value is failing[0] and len(failing) == 1):
+        return value
+    masks = [np.asarray(False if one.failed is None else one.failed) for one in args]
+    if op is Op.CASE:
+        masks = [masks[0], np.where(args[0].true, *masks[1:])]
+    failed = reduce(or_, masks, np.asarray(False if value.failed is None else value.failed))
+    return replace(value, failed=failed, error=failing[0].error if failed.any() else None)
 
 
 def _checked(expr: Expr, args: Sequence[Vector]) -> Vector:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..errors import DataError
 from ..types import INT64
 
 
@@ -23,12 +24,18 @@ class Vector:
         False where NULL; None if there is no NULL.
     lo, hi : int
         Bounds of the integers in ``values``, 0 for other values.
+    failed : ndarray of bool or None
+        Where the value is an error, until it is known whether a branch of CASE takes it.
+    error : DataError or None
+        Of the first of these rows.
     """
 
     values: np.ndarray
     valid: np.ndarray | None = None
     lo: int = 0
     hi: int = 0
+    failed: np.ndarray | None = None
+    error: DataError | None = None
 
     @property
     def known(self) -> np.ndarray:

@@ -24,6 +24,11 @@ from .nested import not_compared
 from .output import check_output, is_star, output_name
 from .window_function import is_session, is_window, ticks, window_field
 
+#: What is said of a column whose value a group does not have.
+NO_KEY = (
+    "{} is neither a key of GROUP BY nor inside an aggregate; add it to GROUP BY, or take min, max "
+    "or min_by of it"
+)
 #: Most values computed from both tables that one query may aggregate: each takes some half a second
 #: to compile once.
 _MOST_COMPUTED = 8
@@ -244,11 +249,7 @@ class _GroupLowering(Lowering):
             if not known.sides:
                 return known
             if isinstance(tree, exp.Column):
-                raise refused(
-                    f"{snippet(tree)} is neither a key of GROUP BY nor inside an aggregate; add it "
-                    "to GROUP BY, or take min, max or min_by of it",
-                    tree,
-                )
+                raise refused(NO_KEY.format(snippet(tree)), tree)
         return super().lower(tree)
 
     def _session_field(self, tree: exp.Expr) -> str | None:

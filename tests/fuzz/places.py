@@ -47,10 +47,19 @@ def _of_spark(kind: pa.DataType) -> pa.DataType:
     return kind
 
 
+def _widened(table: pa.Table) -> pa.Table:
+    """Integers as BIGINT: those of SQL around joins have the types of Spark's functions."""
+    for place, field in enumerate(table.schema):
+        if pa.types.is_integer(field.type):
+            wide = field.with_type(pa.int64())
+            table = table.set_column(place, wide, table[place].cast(pa.int64()))
+    return table
+
+
 @contextmanager
 def spark() -> Iterator[Place]:
     """A place that is one session of Spark, whose DataFrames read files."""
-    from pyspark.errors import PythonException
+    from pyspark.errors import ArithmeticException, PythonException
     from pyspark.sql import SparkSession
 
     from penstock.spark_bridge import sql
@@ -81,20 +90,15 @@ def spark() -> Iterator[Place]:
                 frames[name] = session.read.schema(spark_schema(table.schema)).parquet(path)
             text = form.format(case.query.text())
             try:
-                return sql(session, text, frames, time=case.options["time"]).toArrow()
-            except PythonException as error:
+                answer = sql(session, text, frames, time=case.options["time"]).toArrow()
+            except (ArithmeticException, PythonException) as error:
                 raise DataError(str(error)) from error
-
-    instant = pa.timestamp("us", "UTC")
+        return _widened(answer)
 
     def of_types(case: Case) -> pa.Table:
         """The plain answer in the types that docs/spark.md promises."""
         table = plain(case)
-        fields = [
-            field.with_type(pa.timestamp("us", case.zone)) if field.type == instant else field
-            for field in output_schema(table.schema)
-        ]
-        return table.cast(pa.schema(fields))
+        return _widened(table.cast(output_schema(table.schema)))
 
     def place(case: Case) -> tuple[Case, Pair] | None:
         if len(case.query.tables) == 1:  # it has no window, and is Spark's own

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from penstock.errors import DataError
 from penstock.expr.node import Expr, Op, walk
 from penstock.expr.values import cast_value, order_key, zero_of
 from penstock.types import Kind, Type
@@ -27,8 +28,18 @@ def evaluate(expr: Expr, row: Row) -> Any:
     """
     values: dict[Expr, Any] = {}
     for current in walk(expr):
-        values[current] = _apply(current, [values[a] for a in current.args], row)
-    return values[expr]
+        try:
+            values[current] = _apply(current, [values[a] for a in current.args], row)
+        except DataError as error:
+            values[current] = error
+    return _taken(values[expr])
+
+
+def _taken(value: Any) -> Any:
+    """A value that is used, which must not be an error."""
+    if isinstance(value, DataError):
+        raise value
+    return value
 
 
 def _apply(expr: Expr, args: list[Any], row: Row) -> Any:
@@ -38,17 +49,18 @@ def _apply(expr: Expr, args: list[Any], row: Row) -> Any:
     if op in (Op.COLUMN, Op.KEY):
         value = row[expr.attr]
         return zero_of(expr.type) if value is None and not expr.type.nullable else value
+    if op is Op.CASE:
+        for condition, value in zip(args[:-1:2], args[1::2], strict=False):
+            if _taken(condition) is True:
+                return _taken(value)
+        return _taken(args[-1])
+    args = [_taken(one) for one in args]
     if op is Op.AND:
         return False if False in args else None if None in args else True
     if op is Op.OR:
         return True if True in args else None if None in args else False
     if op is Op.IS_NULL:
         return args[0] is None
-    if op is Op.CASE:
-        for condition, value in zip(args[:-1:2], args[1::2], strict=False):
-            if condition is True:
-                return value
-        return args[-1]
     if op in (Op.LEAST, Op.GREATEST):
         known = [a for a in args if a is not None]
         if not known:
