@@ -16,7 +16,7 @@ from unittest.mock import patch
 import numpy as np
 from sqlglot import exp
 
-from penstock.around import carried, values
+from penstock.around import carried, values, whole_numbers
 from penstock.expr import ops
 from penstock.expr.node import Expr, Op
 from penstock.host.relational import computed
@@ -155,6 +155,10 @@ MUTANTS = {
                 "around joins, date_trunc is in UTC": _months_in_utc,
                 "around joins, a sum has the type of its argument": lambda: (
                     patch.object(carried, "sum_type", lambda dtype: dtype),
+                ),
+                "around joins, integers of any size are DuckDB's": lambda: (
+                    patch.object(whole_numbers, "fits_int64", lambda low, high: True),
+                    patch.object(whole_numbers, "_is_carried", lambda dtype: dtype.is_integral),
                 ),
                 "beside a join, a row without a time is in a window": lambda: (
                     patch.object(Lowering, "timed", lambda self, others=(): ()),

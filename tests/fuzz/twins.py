@@ -317,7 +317,8 @@ def difference(case: Case, name: str, one: Twin, other: Twin) -> Difference | No
     if types[0] != types[1]:
         differ = sorted({f"{x} {y}" for x, y in zip_longest(*types) if x != y})
         return Difference("types", " ".join(differ), a, b)
-    assert a.schema is not None and b.schema is not None
+    assert a.schema is not None
+    assert b.schema is not None
     if _same(a.rows, b.rows):
         zones = Counter(a.schema.types) == Counter(b.schema.types)
         return None if zones else Difference("zones", "", a, b)
