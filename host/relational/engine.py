@@ -184,10 +184,10 @@ class RelationalEngine:
                 if str(failed) in reason:
                     raise failed from None
             reason = _first_line(error)
-            if isinstance(error, duckdb.OutOfRangeException) and _OVERFLOW.search(reason):
+            if _OVERFLOW.search(reason):
+                limit = "64 bits" if "INT128" in reason else "38 digits"
                 raise DataError(
-                    f"the sum of {self._summed(text)} is beyond 38 digits: CAST it to DOUBLE, or "
-                    "to a decimal of fewer digits"
+                    f"the sum of {self._summed(text)} is beyond {limit}: CAST it to DOUBLE"
                 ) from None
             if (column := _UNGROUPED.search(reason)) is not None:
                 raise DataError(NO_KEY.format(column[1])) from None

@@ -33,7 +33,7 @@ from tests.penstock.kit.devices import InterpretingCpu
 DIGITS = 9
 #: Said of values that are computed before a join in one form, and behind it, or by DuckDB, in the
 #: other: in rows that join nothing, or that are counted only.
-_BESIDE = ("cast to a wider type", "not a finite number", "is beyond 38 digits", "needs more than")
+_BESIDE = ("cast to a wider type", "not a finite number", "is beyond", "needs more than")
 #: Parts of messages that state a limit of docs/sql.md, by the twin that may meet it.
 LIMITS = {
     "above": (*_BESIDE, "casts a value computed from both sides", "is read in the time zone"),
@@ -45,7 +45,7 @@ LIMITS = {
     "predicate as a column": ("cannot be computed", "overflows", "64 bits"),
     "two workers": ("workers= is not for a query without", "CAST of text"),
     # Of decimals of 38 digits; in SQL around joins, which is Spark's.
-    "spark": (*_BESIDE, "rounded half up"),
+    "spark": (*_BESIDE, "rounded half up", "Multiple time/session window", 'has the type "VOID"'),
     "workers": (
         *("workers= is not for a query without", "nothing by DuckDB", "CAST of text"),
         *("and these are complete with each row", "WHERE tests"),
