@@ -83,7 +83,7 @@ class RowIntake(Sources):
         self.nbytes = 0
 
     @abstractmethod
-    def check(self, own: StreamSource, batch: pa.RecordBatch, times: EventTimes) -> None:
+    def check(self, source: StreamSource, batch: pa.RecordBatch, times: EventTimes) -> None:
         """Raise any error that rows of a batch can cause.
 
         Raises
@@ -95,11 +95,11 @@ class RowIntake(Sources):
         """Return the time below which no later row of any source comes."""
         return min(self.watermarks().values())
 
-    def register(self, own: StreamSource, feed: str, disorder: Span | None) -> None:
-        super().register(own, feed, disorder)
-        numbers = self._numbers[own.side.alias]
+    def register(self, source: StreamSource, feed: str, disorder: Span | None) -> None:
+        super().register(source, feed, disorder)
+        numbers = self._numbers[source.side.alias]
         if feed not in numbers:
-            numbers[feed] = self._number(own.side.alias, self._next_number)
+            numbers[feed] = self._number(source.side.alias, self._next_number)
             self._next_number += self._step
 
     def _number(self, alias: str, count: int) -> int:
@@ -123,11 +123,11 @@ class RowIntake(Sources):
         numbers = (n for own in self._numbers.values() for n in own.values())
         return max(numbers, default=0) // len(self._places) + 1
 
-    def bytes_of(self, own: StreamSource, batch: pa.RecordBatch) -> int:
-        return self._bytes[own.side.side](batch)
+    def bytes_of(self, source: StreamSource, batch: pa.RecordBatch) -> int:
+        return self._bytes[source.side.side](batch)
 
-    def cannot_fail(self, own: StreamSource, feed: str) -> bool:
-        return self.has_feed(own, feed)
+    def cannot_fail(self, source: StreamSource, feed: str) -> bool:
+        return self.has_feed(source, feed)
 
     @property
     def waits(self) -> bool:
@@ -135,7 +135,7 @@ class RowIntake(Sources):
         return bool(self._waiting)
 
     def judge(
-        self, own: StreamSource, batch: pa.RecordBatch, times: EventTimes, feed: str
+        self, source: StreamSource, batch: pa.RecordBatch, times: EventTimes, feed: str
     ) -> JudgedRows:
         """Find the rows of a feed that are late; raise any error that its rows can cause.
 
@@ -145,14 +145,14 @@ class RowIntake(Sources):
             The feed is unknown.
         DataError
         """
-        self.require_feed(own, feed)
-        admitted = self.admitted(own, feed, times.times)
+        self.require_feed(source, feed)
+        admitted = self.admitted(source, feed, times.times)
         late = np.flatnonzero(~admitted.on_time)
         if times.rows is not None and len(late):
             late = times.rows[late]
         if not times.are_checked:
-            self.check(own, batch, times)
-        return JudgedRows(own, feed, batch, admitted, late)
+            self.check(source, batch, times)
+        return JudgedRows(source, feed, batch, admitted, late)
 
     def take_in(self, judged: JudgedRows) -> int:
         """Take a batch, and let its rows wait; return their number."""
@@ -231,14 +231,14 @@ class GroupIntake(RowIntake):
         self.query = query
         self._checks = RowChecks(query)
 
-    def register(self, own: StreamSource, feed: str, disorder: Span | None) -> None:
+    def register(self, source: StreamSource, feed: str, disorder: Span | None) -> None:
         if disorder:
             self._require_time("rows cannot be out of order; leave disorder out")
-        super().register(own, feed, disorder)
+        super().register(source, feed, disorder)
 
-    def signal(self, own: StreamSource, feed: str, moment: Moment) -> None:
+    def signal(self, source: StreamSource, feed: str, moment: Moment) -> None:
         self._require_time("nothing waits for it to advance; leave advance out")
-        super().signal(own, feed, moment)
+        super().signal(source, feed, moment)
 
     def _require_time(self, so: str) -> None:
         """Refuse what is about event times where the groups follow none.
@@ -254,7 +254,7 @@ class GroupIntake(RowIntake):
                 f"group, so {so}, or add window({alias}.TIME, ...) to GROUP BY"
             )
 
-    def check(self, own: StreamSource, batch: pa.RecordBatch, times: EventTimes) -> None:
+    def check(self, source: StreamSource, batch: pa.RecordBatch, times: EventTimes) -> None:
         self._checks.check(batch, times.times)
 
     def read(self, batch: pa.RecordBatch) -> EventTimes:

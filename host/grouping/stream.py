@@ -132,11 +132,13 @@ class GroupStream(StreamCalls):
 
     # -- in the stream's thread -------------------------------------------------------------------
 
-    def _read(self, own: StreamSource, batch: pa.RecordBatch) -> EventTimes:
+    def _read(self, source: StreamSource, batch: pa.RecordBatch) -> EventTimes:
         return self._intake.read(batch)
 
-    def _take(self, own: StreamSource, batch: pa.RecordBatch, read: EventTimes, feed: str) -> None:
-        judged = self._intake.judge(own, batch, read, feed)
+    def _take(
+        self, source: StreamSource, batch: pa.RecordBatch, read: EventTimes, feed: str
+    ) -> None:
+        judged = self._intake.judge(source, batch, read, feed)
         try:
             count = self._intake.take_in(judged)
         except Exception as error:  # some of it may have been done

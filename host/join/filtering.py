@@ -1,4 +1,4 @@
-"""Predicates that a device cannot test: it looks for what their search keys admit instead."""
+"""Plans for predicates that a device cannot test: it finds candidates by search keys."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ from ..rows.columns import load
 def with_filter(
     plan: JoinPlan, schemas: Mapping[str, pa.Schema], devices: Sequence[Device]
 ) -> JoinPlan:
-    """The plan that these devices can run: if one cannot test the predicate, bands filter for it.
+    """Return the plan that these devices can run.
 
-    The pairs that it finds then are tested on the host.
+    If one cannot test the predicate, bands filter for it, and the host tests the pairs found.
 
     Parameters
     ----------
     schemas : mapping of side to pyarrow.Schema
-        Of the base tables.
+        Schemas of the base tables.
     """
-    others = [device for device in devices if not device.runs_here]
-    if not others or plan.output is Output.FOLDS:
+    remote = [device for device in devices if not device.runs_here]
+    if not remote or plan.output is Output.FOLDS:
         return plan
     forms = [one.form for one in plan.candidates()]
     if any(isinstance(form.form, BandForm) for form in forms):
         return plan
     for form in forms:
-        program = _program(plan.query, form, schemas, others)
-        if any(device.refuses(program) is not None for device in others):
+        program = _program(plan.query, form, schemas, remote)
+        if any(device.refuses(program) is not None for device in remote):
             return replace(plan, query=replace(plan.query, tests_pairs=True))
     return plan
 
@@ -45,12 +45,12 @@ def with_filter(
 def _program(
     query: JoinQuery, form: JoinForm, schemas: Mapping[str, pa.Schema], devices: Sequence[Device]
 ):
-    """The program of a form over no rows: its keys have their types, and the least widths."""
+    """Return the program of a form over no rows: keys with their types and least widths."""
     columns = {}
     for side in (LEFT, RIGHT):
         names = query.columns_of(side)
-        own = load(schemas[side].empty_table(), names, query.scale_of(side), side)
-        columns |= {(side, name): vector for name, vector in own.items()}
+        vectors = load(schemas[side].empty_table(), names, query.scale_of(side), side)
+        columns |= {(side, name): vector for name, vector in vectors.items()}
     window = {key: v for key, v in columns.items() if key[0] == form.window}
     stream = {key: v for key, v in columns.items() if key[0] == other(form.window)}
     keys = window_keys(form, window, 0)[: program_keys(form)]

@@ -266,7 +266,7 @@ class Session:
         self._on_progress()
 
     def receive(self, lane: str, chunk: Chunk) -> None:
-        """Make rows of a chunk, and release those that can leave."""
+        """Make rows of a chunk, and release rows that can leave."""
         if chunk.remaining:
             with self._lock:
                 self._gatherer.more(chunk.order.batch, len(chunk.remaining))

@@ -104,15 +104,17 @@ class WorkerTurns(StreamCalls):
 
     # -- what comes in ----------------------------------------------------------------------------
 
-    def _read(self, own: StreamSource, batch: pa.RecordBatch) -> EventTimes:
-        return read_times(own.side, batch)
+    def _read(self, source: StreamSource, batch: pa.RecordBatch) -> EventTimes:
+        return read_times(source.side, batch)
 
-    def _need_not_wait(self, own: StreamSource, batch: pa.RecordBatch, feed: str) -> bool:
+    def _need_not_wait(self, source: StreamSource, batch: pa.RecordBatch, feed: str) -> bool:
         return False  # the call is short: workers fold
 
-    def _take(self, own: StreamSource, batch: pa.RecordBatch, read: EventTimes, feed: str) -> None:
+    def _take(
+        self, source: StreamSource, batch: pa.RecordBatch, read: EventTimes, feed: str
+    ) -> None:
         reached("push")
-        judged = self._intake.judge(own, batch, read, feed)
+        judged = self._intake.judge(source, batch, read, feed)
         try:
             self._intake.take_in(judged)
             while self._intake.waits:

@@ -93,8 +93,8 @@ class Answering:
         )
         return Answer(self, join)
 
-    def given(self, join: PartJoin) -> Iterator[pa.RecordBatch]:
-        """What is known once a join has all its parts."""
+    def last_batches(self, join: PartJoin) -> Iterator[pa.RecordBatch]:
+        """Give the output that is known once a join has all its parts."""
         if self._groups is None:
             yield from join.finish()
             return
@@ -104,12 +104,12 @@ class Answering:
             yield self._groups.finish()
 
     def end(self) -> Iterator[pa.RecordBatch]:
-        """The groups of all rows that were answered."""
+        """Give the groups of all answered rows."""
         if self._groups is not None and not self._is_per_row:
             yield self._groups.finish()
 
     def partial(self) -> pa.Table:
-        """Partial aggregates of all rows that were answered, of groups of several rows each."""
+        """Return partial aggregates of all answered rows, for groups of several rows."""
         assert self._groups is not None
         return self._groups.held()
 
@@ -122,13 +122,13 @@ class Answer:
         self._held: list[pa.RecordBatch] = []
 
     def add(self, part: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """Join rows of the relation, each of which is in one part, with a column of groups."""
+        """Join a part of the relation's rows, which have a column of groups; each comes once."""
         yield from self._leaving(self._join.add(pa.Table.from_batches([part])))
 
     def finish(self) -> Iterator[pa.RecordBatch]:
-        """The output that is known once all parts were added."""
+        """Give the output that is known once all parts have been added."""
         answering, stats = self._answering, self._join.stats
-        yield from self._leaving(answering.given(self._join))
+        yield from self._leaving(answering.last_batches(self._join))
         if self._held:
             table = pa.Table.from_batches(self._held).sort_by(NUMBER)
             yield from table.drop_columns([NUMBER]).to_batches()
@@ -136,7 +136,7 @@ class Answer:
         answering.stats.pairs_pruned += stats.pairs_pruned
 
     def _leaving(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Rows that may leave now: none until the end, if they are to be sorted."""
+        """Give rows that may leave now; if rows are sorted, hold all until the end."""
         for batch in batches:
             if self._answering.is_ordered:
                 self._held.append(batch)
@@ -145,5 +145,5 @@ class Answer:
 
 
 def in_group(batch: pa.RecordBatch, group: np.ndarray) -> pa.RecordBatch:
-    """Rows of the relation with the group of each."""
+    """Add each row's group to rows of the relation."""
     return batch.append_column(_GROUP, pa.array(group))

@@ -1,4 +1,4 @@
-"""What joins with a relation have in common, whichever way they find its rows."""
+"""The common base of joins with a relation, for all ways to find its rows."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class LookupOptions:
 
 
 class RelationJoin(ABC):
-    """Joins the rows of a stream with those of a relation in a fixed amount of memory.
+    """Joins the rows of a stream with a relation's rows in a fixed amount of memory.
 
     Parameters
     ----------
@@ -143,7 +143,7 @@ class RelationJoin(ABC):
     @property
     @abstractmethod
     def counts(self) -> Counts:
-        """What was looked up so far."""
+        """Counts of the lookups so far."""
 
     @property
     @abstractmethod
@@ -178,7 +178,7 @@ class RelationJoin(ABC):
     # -- rows in ----------------------------------------------------------------------------------
 
     def push(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """Take rows; gives the output of those that were answered meanwhile.
+        """Take rows; give the output of rows answered meanwhile.
 
         All rows of the batch meet the same version of the relation.
         """
@@ -218,7 +218,7 @@ class RelationJoin(ABC):
 
     @abstractmethod
     def _make_room(self) -> Iterator[pa.RecordBatch]:
-        """Answer rows until those that are left fit into their share of memory."""
+        """Answer rows until the waiting ones fit into their share of memory."""
 
     # -- rows out ---------------------------------------------------------------------------------
 

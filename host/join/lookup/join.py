@@ -53,32 +53,32 @@ class StreamRows:
         return ids
 
     def rows(self, ids: np.ndarray, columns: Sequence[str] | None = None) -> pa.Table:
-        """The rows of these numbers, none of which was dropped; some columns, or all."""
-        firsts, of = self._places(ids)
-        parts = np.flatnonzero(np.bincount(of, minlength=len(firsts)))
+        """Return rows by number, all still held; all columns by default."""
+        firsts, stretch = self._places(ids)
+        parts = np.flatnonzero(np.bincount(stretch, minlength=len(firsts)))
         if len(parts) == 1:
             one = self._stretches[parts[0]]
-            return pa.Table.from_batches([_of(one, columns).take(pa.array(ids - one.first))])
+            return pa.Table.from_batches([_selected(one, columns).take(pa.array(ids - one.first))])
         used = [self._stretches[k] for k in parts]
         starts = np.cumsum([0, *(one.batch.num_rows for one in used)])
-        rows = ids - firsts[of] + starts[np.searchsorted(parts, of)]
-        return pa.Table.from_batches([_of(one, columns) for one in used]).take(pa.array(rows))
+        rows = ids - firsts[stretch] + starts[np.searchsorted(parts, stretch)]
+        return pa.Table.from_batches([_selected(one, columns) for one in used]).take(pa.array(rows))
 
     def drop(self, ids: np.ndarray) -> None:
         """Forget rows, each once."""
-        firsts, of = self._places(ids)
-        for part, count in enumerate(np.bincount(of, minlength=len(firsts)).tolist()):
+        firsts, stretch = self._places(ids)
+        for part, count in enumerate(np.bincount(stretch, minlength=len(firsts)).tolist()):
             self._stretches[part].left -= count
         while self._stretches and not self._stretches[0].left:
             self.nbytes -= self._stretches.popleft().batch.nbytes
 
     def _places(self, ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """First number of each stretch, and the stretch of each row."""
+        """Return the first number of each stretch, and the stretch of each row."""
         firsts = np.array([one.first for one in self._stretches])
         return firsts, np.searchsorted(firsts, ids, side="right") - 1
 
 
-def _of(stretch: _Stretch, columns: Sequence[str] | None) -> pa.RecordBatch:
+def _selected(stretch: _Stretch, columns: Sequence[str] | None) -> pa.RecordBatch:
     return stretch.batch if columns is None else stretch.batch.select(columns)
 
 
@@ -212,26 +212,26 @@ class LookupJoin(RelationJoin):
         self._tune()
 
     def _fit(self) -> Iterator[pa.RecordBatch]:
-        """Let rows leave until those that are held fit into their share of memory."""
+        """Let rows leave until the held ones fit into their share of memory."""
         while self._held_bytes > self.split.rows and (self._answered or self.waiting):
             while self.waiting and self._answered_bytes < self.split.answered_bytes:
                 yield from self._read_once(self.lookup.occupied)
             yield from self._give()
 
     def _read_until(self, rows: int) -> Iterator[pa.RecordBatch]:
-        """Read pages until so many rows wait at most."""
+        """Read pages until at most ``rows`` rows wait."""
         while self.lookup.occupied > rows:
             yield from self._read_once(rows)
 
     def _read_once(self, rows: int) -> Iterator[pa.RecordBatch]:
-        """Take pages in; meanwhile the next ones are read, if more than so many rows wait still."""
+        """Take pages in; read the next ones meanwhile if more than ``rows`` rows still wait."""
         self._reading = self._reading or self._ask()
         if self.version.asks_keys and not self.options.ordered:
             yield from self._give()  # while the server works
         request, read = self._reading
         self._reading = None
         try:
-            found = read.result()
+            pages = read.result()
         except BaseException:
             self.lookup.take_back(request)
             raise
@@ -242,7 +242,7 @@ class LookupJoin(RelationJoin):
             seals = seals_of_groups(self._seals_of(request.ids), request.group)
             self._drop_others(self._seals, request.sought, seals)
             self._seals.note(request.sought, seals, self.lookup.cache.find)
-        self._take(self.lookup.arrived(request, found))
+        self._take(self.lookup.arrived(request, pages))
         is_much = (
             self._answered_rows >= ANSWERED or self._answered_bytes >= self.split.answered_bytes
         )
@@ -253,33 +253,33 @@ class LookupJoin(RelationJoin):
         return sought_seals(self.plan, self._rows.rows(ids, self.plan.sought_key_columns))
 
     def _drop_others(self, known: Seals, hashes: np.ndarray, seals: np.ndarray) -> None:
-        """Forget what is kept of hashes, if it is of other keys than those that are looked up."""
-        others = known.others(hashes, seals)
-        if len(others):
-            self.lookup.cache.drop(others)
+        """Forget cached rows of hashes that belong to other keys than the requested ones."""
+        outdated = known.outdated(hashes, seals)
+        if len(outdated):
+            self.lookup.cache.drop(outdated)
 
     def _ask(self) -> tuple[PageRequest, Future[PageRows]]:
         request = self.lookup.ask()
-        version, columns, sought = self.version, self._inner_columns, request.sought
+        version, columns, hashes = self.version, self._inner_columns, request.sought
         if not version.asks_keys:
-            return request, self._reader.submit(version.read, request.pages, columns, sought)
+            return request, self._reader.submit(version.read, request.pages, columns, hashes)
         rows = self._rows.rows(request.ids, self.plan.sought_key_columns)
         keys = sought_keys(self.plan, rows, request.group)
-        return request, self._reader.submit(version.read_keys, request.pages, columns, sought, keys)
+        return request, self._reader.submit(version.read_keys, request.pages, columns, hashes, keys)
 
     # -- rows out ---------------------------------------------------------------------------------
 
     def _take(self, answers: Answers) -> None:
         if len(answers.ids):
             groups = answers.groups
-            if groups.batch.num_rows > groups.counts.sum():  # others' rows are not kept
+            if groups.batch.num_rows > groups.counts.sum():  # rows of other groups are not kept
                 groups = groups.pick(np.arange(len(groups)))
             self._answered.append(Answers(answers.ids, answers.group, groups))
             self._answered_rows += len(answers.ids)
             self._answered_bytes += groups.batch.nbytes
 
     def _give(self) -> Iterator[pa.RecordBatch]:
-        """Join the rows that were answered with what they may match."""
+        """Join the answered rows with the rows that they may match."""
         if not self._answered:
             return
         parts = self._answered
@@ -298,10 +298,10 @@ class LookupJoin(RelationJoin):
         candidates = in_group(groups.batch, np.repeat(np.arange(len(groups)), groups.counts))
         answer = self._answering.begin(rows, ids, group)
         # All of it or nothing, so that a device that fails loses no row and doubles none.
-        made = [*answer.add(candidates), *answer.finish()]
+        batches = [*answer.add(candidates), *answer.finish()]
         self._rows.drop(ids)
         self._answered, self._answered_rows, self._answered_bytes = [], 0, 0
-        yield from self._counted(made)
+        yield from self._counted(batches)
         self._left(ids)
 
     def _no_groups(self) -> KeyGroups:

@@ -1,4 +1,4 @@
-"""Which pages of a relation may hold a match, by the bounds of their columns."""
+"""Finds the pages of a relation that may hold a match, by the bounds of their columns."""
 
 from __future__ import annotations
 
@@ -53,13 +53,13 @@ class Reach:
         self._pages = len(index)
         predicate = plan.query.predicate
         self._can_match = not predicate.is_const or predicate is ops.TRUE
-        found = (
+        keys = (
             _key_of(key.test, plan.inner.side)
             for key in search_of(plan.query.predicate, plan.inner.side).keys
         )
         self._keys = [
             key
-            for key in found
+            for key in keys
             if key is not None and all(name in index.bounds for name, _ in key.columns)
         ]
         ends = [_page_ends(key, index) for key in self._keys]
@@ -137,16 +137,16 @@ def _page_ends(key: _Key, index: PageIndex) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _ends(bounds: tuple[Bound, ...], columns: Columns, rows: int, none: float) -> np.ndarray:
-    """The ends of a test for each row, rounded outward; NaN where one is NULL."""
-    found = np.full(rows, none)
+    """Return a test's end for each row, rounded outward; NaN where it is NULL."""
+    ends = np.full(rows, none)
     for bound in bounds:
         vector = evaluate_columns(bound.expr, columns, rows)
         values = np.broadcast_to(vector.values, rows).astype(np.float64)
         values = np.nextafter(values, none)
         if vector.valid is not None:
             values = np.where(vector.valid, values, np.nan)
-        found = np.maximum(found, values) if none < 0 else np.minimum(found, values)
-    return found
+        ends = np.maximum(ends, values) if none < 0 else np.minimum(ends, values)
+    return ends
 
 
 @kept()

@@ -13,7 +13,7 @@ from .base import RelationJoin
 
 
 def asked_of(join: RelationJoin) -> AskCounts:
-    """What a join has asked of nodes so far; nothing if there are none."""
+    """Return counts of a join's requests to nodes; zeros without nodes."""
     return join.relation.asked if isinstance(join.relation, NodesRelation) else AskCounts()
 
 
@@ -21,7 +21,7 @@ def report(join: RelationJoin, latency_s: Mapping[float, float]) -> Report:
     """Report the work of a join so far, with quantiles of the latency of its rows."""
     counts, version = join.counts, join.version
     alias = join.plan.outer.alias
-    asked = asked_of(join)
+    node_counts = asked_of(join)
     return Report(
         arrived={alias: join.rows_in},
         late={alias: 0},
@@ -46,8 +46,8 @@ def report(join: RelationJoin, latency_s: Mapping[float, float]) -> Report:
             pages=counts.pages,
             page_bytes=counts.page_bytes,
             cached=join.cached,
-            nodes=dict(asked.keys),
-            node_retries=asked.retries,
-            alone=asked.alone,
+            nodes=dict(node_counts.keys),
+            node_retries=node_counts.retries,
+            alone=node_counts.alone,
         ),
     )

@@ -120,29 +120,29 @@ class ScanJoin(RelationJoin):
             self.counts.reads += 1
             try:
                 part = in_group(batch, np.zeros(batch.num_rows, np.int64))
-                made = list(now.answer.add(part))
+                joined = list(now.answer.add(part))
             except PenstockError:
                 if self.plan.query.aggregation is not None:
-                    # What was folded of the part cannot be taken back.
+                    # Rows already folded cannot be taken back.
                     self._pass = self._begin_with(now.rows, now.ids)
                 raise
             now.pages = now.pages[len(pages) :]
             if self.version.keeps_state:
-                yield from self._counted(made)
+                yield from self._counted(joined)
             else:
-                now.held += made
+                now.held += joined
         self._pass = None
         yield from self._counted(now.held)
         yield from self._counted(now.answer.finish())
         self._left(now.ids)
 
     def _begin(self) -> _Pass:
-        taken: list[pa.RecordBatch] = []
+        batches: list[pa.RecordBatch] = []
         rows = 0
         while self._batches and (not rows or rows + len(self._batches[0]) <= self._room):
-            taken.append(self._batches.popleft())
-            rows += len(taken[-1])
-        table = pa.Table.from_batches(taken)
+            batches.append(self._batches.popleft())
+            rows += len(batches[-1])
+        table = pa.Table.from_batches(batches)
         ids = np.arange(self.counts.rows, self.counts.rows + rows)
         self.counts.rows += rows
         return self._begin_with(table, ids)
@@ -153,7 +153,7 @@ class ScanJoin(RelationJoin):
         return _Pass(rows, answer, ids, pages)
 
     def _again(self, lost: _Pass) -> _Pass:
-        """The pass from its first page on, since the state that it has met is gone."""
+        """Begin the pass again from its first page: the state that it read is gone."""
         if lost.restarts == _RESTARTS:
             self._pass = self._begin_with(lost.rows, lost.ids)
             raise FileError(

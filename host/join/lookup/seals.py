@@ -1,4 +1,4 @@
-"""Which key an entry of a cache is of, where rows are asked for by key."""
+"""Tells which key a cache entry belongs to, where a server is asked for rows by key."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from ...lookup.hash_table import HashTable
 from ...rows.order import order_of
 
-#: Of a hash that several keys have that were asked for together; no key has it.
+#: Seal of a hash that several requested keys share; no key has this seal.
 _SEVERAL = np.uint64(0)
 #: Hashes beyond twice those that are kept, at which the others are forgotten.
 _SPARE = 1 << 16
@@ -27,8 +27,8 @@ class Seals:
         self._seals = np.zeros(0, np.uint64)
         self._table = HashTable()
 
-    def others(self, hashes: np.ndarray, seals: np.ndarray) -> np.ndarray:
-        """Those of some hashes that were noted with another key."""
+    def outdated(self, hashes: np.ndarray, seals: np.ndarray) -> np.ndarray:
+        """Return the hashes that were noted with another key."""
         place = self._table.find(hashes)
         known = np.flatnonzero(place >= 0)
         return np.unique(hashes[known][self._seals[place[known]] != seals[known]])
@@ -60,7 +60,7 @@ class Seals:
 
 
 def seals_of_groups(seals: np.ndarray, group: np.ndarray) -> np.ndarray:
-    """The seal of each group of rows, none of which is empty; of no key where there are several."""
+    """Return the seal of each group of rows, none empty; ``_SEVERAL`` where rows differ."""
     order = order_of(group, len(group))
     firsts = np.flatnonzero(np.diff(group[order], prepend=-1))
     if not len(firsts):

@@ -93,11 +93,13 @@ def _keys(plan: LookupPlan, rows: pa.Table | pa.RecordBatch) -> list[Vector]:
     return [_key_values(one, columns, rows.num_rows) for one in plan.sought_keys]
 
 
-def _key_values(sought: SoughtKey, columns: Columns, rows: int) -> Vector:
+def _key_values(key: SoughtKey, columns: Columns, rows: int) -> Vector:
     """Values of a key column that rows of the stream look up; NULL where there is none."""
-    found = evaluate_columns(sought.value, columns, rows)
-    if sought.factor == 1 and not sought.constant:
-        return found
-    values = found.values.astype(object) - sought.constant
-    whole = (values % sought.factor == 0).astype(bool)
-    return Vector(values // sought.factor, whole if found.valid is None else found.valid & whole)
+    looked_for = evaluate_columns(key.value, columns, rows)
+    if key.factor == 1 and not key.constant:
+        return looked_for
+    values = looked_for.values.astype(object) - key.constant
+    whole = (values % key.factor == 0).astype(bool)
+    return Vector(
+        values // key.factor, whole if looked_for.valid is None else looked_for.valid & whole
+    )

@@ -144,46 +144,46 @@ def relation(
     if not isinstance(location, str | PathLike):
         raise arguments.refuse("location", "a folder or the address of a store", location)
     token = None if token_file is None else os.path.abspath(fspath(token_file))
-    found = RelationTable(whole_location(location), refresh, chosen, _nodes(nodes), token)
-    if refresh == "start" and is_postgres(found.location):
+    table = RelationTable(whole_location(location), refresh, chosen, _nodes(nodes), token)
+    if refresh == "start" and is_postgres(table.location):
         raise UsageError(
-            f"{found.shown} keeps no state of the start, since PostgreSQL would have to keep all "
+            f"{table.shown} keeps no state of the start, since PostgreSQL would have to keep all "
             "rows that were changed since; leave refresh out, or store a copy with `penstock "
             "relation build`"
         )
-    found.open().close()
-    return found
+    table.open().close()
+    return table
 
 
-def _nodes(given: bool | str | Sequence[str]) -> tuple[str, ...] | None:
-    """Addresses of nodes; None if there are none to ask."""
-    if isinstance(given, bool):
-        return () if given else None
-    return (given,) if isinstance(given, str) else tuple(given)
+def _nodes(addresses: bool | str | Sequence[str]) -> tuple[str, ...] | None:
+    """Return addresses of nodes: empty to find them, None to ask no node."""
+    if isinstance(addresses, bool):
+        return () if addresses else None
+    return (addresses,) if isinstance(addresses, str) else tuple(addresses)
 
 
 def relations_of(tables: Mapping[str, Any]) -> dict[str, RelationTable]:
-    """The relations among the tables of a query, by their names there."""
+    """Return the relations among the tables of a query, by their names there."""
     return {name: one for name, one in tables.items() if isinstance(one, RelationTable)}
 
 
 def without_relations(tables: Mapping[str, T | RelationTable]) -> dict[str, T]:
-    """The others of them."""
+    """Return the tables of a query that are not relations."""
     return {name: one for name, one in tables.items() if not isinstance(one, RelationTable)}
 
 
 def relation_of(tables: Mapping[str, Any]) -> tuple[str, RelationTable] | None:
-    """The one relation among the tables of a join, and its name there; None if there is none.
+    """Return the name and the relation of the one relation in a join; None without one.
 
     Raises
     ------
     QueryError
         There are several.
     """
-    found = list(relations_of(tables).items())
-    if len(found) > 1:
+    relations = list(relations_of(tables).items())
+    if len(relations) > 1:
         raise QueryError(
-            f"{' and '.join(name for name, _ in found)} are relations, and a join looks up one; "
-            "join the rows that come out with the other one"
+            f"{' and '.join(name for name, _ in relations)} are relations, and a join looks up "
+            "one; join the rows that come out with the other one"
         )
-    return found[0] if found else None
+    return relations[0] if relations else None

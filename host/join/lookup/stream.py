@@ -82,7 +82,7 @@ class LookupStream:
         return self._join.schema
 
     def push(self, source: str, batch: Any) -> None:
-        """Push the next rows of the stream; all of them meet the same version of the relation.
+        """Push the next rows of the stream; all meet the same version of the relation.
 
         Raises
         ------
@@ -123,7 +123,7 @@ class LookupStream:
             except PenstockError:
                 if not self._out:
                     raise
-            return self._taken()
+            return self._take_output()
 
     def late(self) -> dict[str, pa.Table]:
         """Return the late rows per source: none, since a row of the stream has no time."""
@@ -186,7 +186,7 @@ class LookupStream:
             if not self._closed:
                 self._answer_due(everything=True)
                 self._release()
-            return self._taken()
+            return self._take_output()
 
     def __enter__(self) -> LookupStream:
         return self
@@ -198,10 +198,10 @@ class LookupStream:
         trace: TracebackType | None,
     ) -> None:
         try:
-            rest = self.close()
+            untaken = self.close()
         finally:
             self._release()
-        warn_untaken(rest, error)
+        warn_untaken(untaken, error)
 
     def _release(self) -> None:
         """Close what the stream owns."""
@@ -209,7 +209,7 @@ class LookupStream:
             self._closed = True
             self._close_owned()
 
-    def _taken(self) -> pa.Table:
+    def _take_output(self) -> pa.Table:
         out, self._out = self._out, []
         return pa.Table.from_batches(out, self.schema)
 

@@ -69,22 +69,22 @@ class FoldGroupParts(GroupParts[FoldGroups]):
             pass
         return iter(())
 
-    def folded(self, found: ProbedRows, join: TableJoin) -> None:
+    def folded(self, probed: ProbedRows, join: TableJoin) -> None:
         """Add rows folded over their matches in a part."""
         assert join.plan.probing is not None
         side, window = join.plan.probing, join.tables.sides[other(join.plan.probing)]
-        rows = join.tables.sides[side].row[found.ids]
+        rows = join.tables.sides[side].row[probed.ids]
         if self.held.owned is not None:
             kept = np.flatnonzero(self.held.owned[rows])
-            found, rows = found.pick(kept), rows[kept]
+            probed, rows = probed.pick(kept), rows[kept]
         places = self._places
 
         def best(k: int, row: np.ndarray, position: np.ndarray) -> NearestPairs:
             met = RowPlaces(window.time[position], places[other(side)][window.row[position]])
-            return NearestPairs(found.values[k].take(pa.array(row)), met)
+            return NearestPairs(probed.values[k].take(pa.array(row)), met)
 
-        own = RowPlaces(found.times, places[side][rows])
-        self.groups.add(self.groups.partial(found.folded, join.plan.folds, own, best))
+        probed_places = RowPlaces(probed.times, places[side][rows])
+        self.groups.add(self.groups.partial(probed.folded, join.plan.folds, probed_places, best))
 
 
 class _PartFolds(FoldDelivery):
@@ -95,8 +95,8 @@ class _PartFolds(FoldDelivery):
         self._parts, self._join = parts, join
 
     def _output(self, leaving: Sequence[ProbedRows]) -> list[RowsByArrival]:
-        for found in leaving:
-            self._parts.folded(found, self._join)
+        for probed in leaving:
+            self._parts.folded(probed, self._join)
         return []
 
 

@@ -76,9 +76,9 @@ def _picked(table: pa.Table, rows: np.ndarray) -> pa.Table:
 
 
 def _between(time: np.ndarray, low: int | None, high: int | None) -> np.ndarray:
-    found = np.ones(len(time), bool)
+    is_between = np.ones(len(time), bool)
     if low is not None:
-        found &= time >= low
+        is_between &= time >= low
     if high is not None:
-        found &= time < high
-    return found
+        is_between &= time < high
+    return is_between

@@ -78,7 +78,7 @@ class PartJoin(ABC):
             Place of each row in its input, as for :class:`HeldSide`.
         """
         reach = self.held.reach(self.query, part)
-        own = self.held.table.slice(reach.start, reach.stop - reach.start)
+        held_rows = self.held.table.slice(reach.start, reach.stop - reach.start)
         self._places = {
             self.held.side: self.held.place[reach],
             other(self.held.side): np.arange(part.num_rows) + self._added
@@ -86,8 +86,8 @@ class PartJoin(ABC):
             else place,
         }
         self._added += part.num_rows
-        if own.num_rows and part.num_rows:
-            tables = {self.held.side: own, other(self.held.side): part}
+        if held_rows.num_rows and part.num_rows:
+            tables = {self.held.side: held_rows, other(self.held.side): part}
             join = TableJoin(self.query, tables, self.device, about=self._about(), **self.options)
             try:
                 yield from self._joined(join, reach)
@@ -95,7 +95,7 @@ class PartJoin(ABC):
                 self.stats.count(join.stats)
 
     def _about(self) -> str | None:
-        """The side decided, as for :class:`~penstock.plan.plan.JoinPlan`."""
+        """Return the decided side, as for :class:`~penstock.plan.plan.JoinPlan`."""
         return None
 
     @abstractmethod
@@ -106,7 +106,7 @@ class PartJoin(ABC):
     def finish(self) -> Iterator[pa.RecordBatch]:
         """Give the output that is known once all parts were added."""
 
-    def _given(self, rows: Iterable[RowsByArrival]) -> Iterator[pa.RecordBatch]:
+    def _batches(self, rows: Iterable[RowsByArrival]) -> Iterator[pa.RecordBatch]:
         for one in rows:
             self.stats.rows += one.batch.num_rows
             for at in range(0, one.batch.num_rows, self.output_rows):
@@ -121,10 +121,10 @@ class PartJoin(ABC):
         restored = TablePairs(self.query, self.schemas)
         for table, rows in parts:
             for at in range(0, len(rows), self.output_rows):
-                own = rows[at : at + self.output_rows]
-                none = SideRows(own, np.zeros(len(own), np.int64), {})
-                yield from self._given(
-                    restored.alone(Arrival(self.held.side, none, table, own, own))
+                some = rows[at : at + self.output_rows]
+                none = SideRows(some, np.zeros(len(some), np.int64), {})
+                yield from self._batches(
+                    restored.alone(Arrival(self.held.side, none, table, some, some))
                 )
 
 
@@ -140,8 +140,8 @@ class PartPairs(TablePairs):
 
     def pairs(self, stream: Arrival, window: Snapshot, pairs: Pairs) -> Iterator[Making]:
         if self._held.owned is not None:
-            own = self.picked(stream, window, pairs)[self._held.side].rows
-            pairs = pairs.pick(self._held.owned[self._reach][own])
+            held_rows = self.picked(stream, window, pairs)[self._held.side].rows
+            pairs = pairs.pick(self._held.owned[self._reach][held_rows])
         return super().pairs(stream, window, pairs)
 
     def _close(self, timeless: Sequence[Arrival]) -> Iterator[RowsByArrival]:
@@ -160,7 +160,7 @@ class PairParts(PartJoin):
 
     def _joined(self, join: TableJoin, reach: slice) -> Iterator[pa.RecordBatch]:
         pairs = PartPairs(self, reach, self.query)
-        yield from self._given(join.run(pairs))
+        yield from self._batches(join.run(pairs))
         self._matched[reach.start + pairs.met] = True
 
     def finish(self) -> Iterator[pa.RecordBatch]:
@@ -178,9 +178,9 @@ class _PartFlags(ExistenceDelivery):
     def _close(
         self, batch: int, probing: Arrival | None, alone: list[Arrival]
     ) -> list[RowsByArrival]:
-        found = self._has_match.pop(batch)
+        has_match = self._has_match.pop(batch)
         if probing is not None:
-            self.matched = probing.at(np.flatnonzero(found))
+            self.matched = probing.at(np.flatnonzero(has_match))
         return []
 
 
@@ -200,7 +200,7 @@ class ExistenceParts(PartJoin):
 
     def _joined(self, join: TableJoin, reach: slice) -> Iterator[pa.RecordBatch]:
         flags = _PartFlags(join)
-        yield from self._given(join.run(flags))
+        yield from self._batches(join.run(flags))
         self._matched[reach.start + flags.matched] = True
 
     def finish(self) -> Iterator[pa.RecordBatch]:

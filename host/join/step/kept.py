@@ -1,4 +1,4 @@
-"""The rows that a step of a join reads, and shares of those that probe."""
+"""The rows that a step of a join reads, and shares of its probing rows."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Kept(ABC):
         """Return rows of earlier steps with ``low <= time <= high``."""
 
     def met(self, side: str, low: int, high: int, meeting: Loaded) -> Loaded:
-        """Return those of :meth:`old` that rows of the other side can meet, and any others."""
+        """Return the rows of :meth:`old`, or fewer: at least all that ``meeting`` can meet."""
         return self.old(side, low, high)
 
     @abstractmethod
@@ -33,7 +33,7 @@ class Share:
     lane: int = 0
     lanes: int = 1
 
-    def of(self, first: int, last: int) -> slice:
+    def cut(self, first: int, last: int) -> slice:
         """Return this share of the places ``[first, last)``."""
         count = max(0, last - first)
         cuts = (count * k // self.lanes for k in (self.lane, self.lane + 1))
@@ -41,7 +41,7 @@ class Share:
 
     def chosen(self, side: str, rows: SideRows) -> slice | np.ndarray:
         """Return this share of a side's rows, which probe a time window."""
-        return self.of(0, len(rows))
+        return self.cut(0, len(rows))
 
     def grouped(self, side: str, rows: SideRows, groups: np.ndarray) -> np.ndarray:
         """Return the indices of this share's rows, where rows are decided with their group.

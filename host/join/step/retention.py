@@ -99,16 +99,16 @@ def _over_rows(frontier: Frontier, blocks: Mapping[str, Sequence[Block]]) -> dic
         opposite, bound = other(side), frontier.released
         if opposite in frontier.plan.decided_once:
             bound = min(bound, _since(blocks[opposite], sizes[opposite], bound))
-        own = blocks[side]
+        of_side = blocks[side]
         kept[side] = [
-            block.high >= bound or _rows_after(own, k, bound) < sizes[side]
-            for k, block in enumerate(own)
+            block.high >= bound or _rows_after(of_side, k, bound) < sizes[side]
+            for k, block in enumerate(of_side)
         ]
     return kept
 
 
 def _since(blocks: Sequence[Block], rows: int, bound: int) -> int:
-    """Return a time not after that of the row ``rows`` places before a bound."""
+    """Return a time at or before the row that is ``rows`` places before a bound."""
     count = 0
     for block in sorted((b for b in blocks if b.high < bound), key=lambda b: -b.low):
         count += block.rows

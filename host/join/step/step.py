@@ -104,7 +104,7 @@ class MicroBatch:
 
 
 class _Joins(ABC):
-    """The joins of tables that make up a step."""
+    """The table joins that make up a step."""
 
     def __init__(self, step: MicroBatch, kept: Kept, share: Share) -> None:
         self.step, self.kept, self.share = step, kept, share
@@ -127,14 +127,14 @@ class _Joins(ABC):
 
     def pairs_of(self, tables: dict[str, Loaded], **options: Any) -> TableJoin:
         """Make a join that gives pairs; tables are by side."""
-        return self._made(replace(self.query, kind=JoinKind.INNER), tables, **options)
+        return self._table_join(replace(self.query, kind=JoinKind.INNER), tables, **options)
 
     def rows_of(self, side: str, tables: dict[str, Loaded], **options: Any) -> TableJoin:
         """Make a join that gives rows of a side, or their groups."""
         about = side if self.query.aggregation is None else None
-        return self._made(self.query, tables, about=about, **options)
+        return self._table_join(self.query, tables, about=about, **options)
 
-    def _made(self, query: JoinQuery, tables: dict[str, Loaded], **options: Any) -> TableJoin:
+    def _table_join(self, query: JoinQuery, tables: dict[str, Loaded], **options: Any) -> TableJoin:
         step = self.step
         options |= {"pruning": step.pruning, "residence": step.residence}
         return TableJoin(query, tables, step.device, **options)
@@ -151,25 +151,25 @@ class _OverTime(_Joins):
 
     def pairs(self) -> Iterator[TableJoin]:
         new = {side: self._mine(side, self.kept.new(side)) for side in (LEFT, RIGHT)}
-        for side, own in new.items():
-            yield from self._met(side, own, self._reached(side, own))
+        for side, probing in new.items():
+            yield from self._met(side, probing, self._reached(side, probing))
         yield from self._met(LEFT, new[LEFT], self.kept.new(RIGHT))
 
-    def _met(self, side: str, own: Loaded, window: Loaded) -> Iterator[TableJoin]:
-        if len(own.rows) and len(window.rows):
-            yield self.pairs_of({side: own, other(side): window})
+    def _met(self, side: str, probing: Loaded, window: Loaded) -> Iterator[TableJoin]:
+        if len(probing.rows) and len(window.rows):
+            yield self.pairs_of({side: probing, other(side): window})
 
     def once(self, side: str) -> Iterator[TableJoin]:
-        own = self._decided(side)
+        decided = self._decided(side)
         alone = self.timeless(side)
-        if not len(own.rows) and not len(alone.timeless):
+        if not len(decided.rows) and not len(alone.timeless):
             return
-        window = Loaded.concat([self._reached(side, own), self.kept.new(other(side))])
+        window = Loaded.concat([self._reached(side, decided), self.kept.new(other(side))])
         if self.query.aggregation is not None and not len(window.rows):
             return
         if len(alone.timeless):
-            own = Loaded.concat([alone, own]).unnamed()
-        yield self.rows_of(side, {side: own, other(side): window})
+            decided = Loaded.concat([alone, decided]).unnamed()
+        yield self.rows_of(side, {side: decided, other(side): window})
 
     def _decided(self, side: str) -> Loaded:
         """Return this lane's rows that have become decidable in this step."""
@@ -193,48 +193,50 @@ class _OverTime(_Joins):
         (side,) = self.step.after.plan.decided_once
         rows = self._complete(side)
         chosen = self.share.grouped(side, rows.rows, self._groups(side, rows.rows))
-        own = rows.pick(chosen)
-        window = Loaded.concat([self._reached(side, own), self.kept.new(other(side))])
-        if not len(own.rows) or not len(window.rows):
+        probing = rows.pick(chosen)
+        window = Loaded.concat([self._reached(side, probing), self.kept.new(other(side))])
+        if not len(probing.rows) or not len(window.rows):
             return
-        tables = {side: _table(own), other(side): _table(window)}
+        tables = {side: _table(probing), other(side): _table(window)}
         held = HeldSide(
             self.query, side, tables[side], place=self.share.places(side, rows.rows)[chosen]
         )
         schemas = {name: table.schema for name, table in tables.items()}
-        made = part_join(self.query)
-        join = made(self.query, held, schemas, self.step.device, pruning=self.step.pruning)
+        kind = part_join(self.query)
+        join = kind(self.query, held, schemas, self.step.device, pruning=self.step.pruning)
         places = self.share.places(other(side), window.rows)
         yield from join.add(tables[other(side)], places)
         yield from join.finish()
         self.step.stats.count(join.stats)
 
     def _groups(self, side: str, rows: SideRows) -> np.ndarray:
-        """Return a hash of each row's group, by those of its keys that the side has."""
+        """Return a hash of each row's group, by the group keys that the side has."""
         assert self.query.aggregation is not None
         keys = [key for key in self.query.aggregation.keys if key.sides <= {side}]
-        found = np.zeros(len(rows), np.uint64)
+        combined = np.zeros(len(rows), np.uint64)
         for key in evaluate_all(keys, rows.columns, len(rows)):
-            own, valid = hash_keys([key], len(rows))
-            # What stands where a key is NULL is arbitrary, and NULLs are one group.
-            found = found * _SPREAD + (own if valid is None else np.where(valid, own, np.uint64(0)))
-        return found >> np.uint64(32)
+            hashes, valid = hash_keys([key], len(rows))
+            # Values of NULL keys are arbitrary, and NULLs are one group.
+            combined = combined * _SPREAD + (
+                hashes if valid is None else np.where(valid, hashes, np.uint64(0))
+            )
+        return combined >> np.uint64(32)
 
     def _mine(self, side: str, rows: Loaded) -> Loaded:
         """Return this lane's share of probing rows, which are no window tuples."""
         return rows.pick(self.share.chosen(side, rows.rows)).unnamed()
 
-    def _reached(self, side: str, own: Loaded) -> Loaded:
+    def _reached(self, side: str, probing: Loaded) -> Loaded:
         """Return rows of earlier steps that rows of a side can meet."""
         assert isinstance(self.query.window, TimeWindow)
         first, last = FOREVER, NEVER
-        if len(own.rows):
-            first, last = self.query.window.reach(other(side), *own.rows.time[[0, -1]].tolist())
-        return self.kept.met(other(side), first, last, own)
+        if len(probing.rows):
+            first, last = self.query.window.reach(other(side), *probing.rows.time[[0, -1]].tolist())
+        return self.kept.met(other(side), first, last, probing)
 
 
 def _table(loaded: Loaded) -> pa.Table:
-    """The rows of a table that are loaded, in the order of time."""
+    """Return the loaded rows of a table, in the order of time."""
     return loaded.table.take(pa.array(loaded.rows.row)).combine_chunks()
 
 
@@ -246,7 +248,7 @@ class _OverRows(_Joins):
         probing = {}
         for side, loaded in tables.items():
             first = self.step.before.count(loaded.rows.time)
-            probing[side] = self.share.of(first, len(loaded.rows))
+            probing[side] = self.share.cut(first, len(loaded.rows))
         if any(part.stop > part.start for part in probing.values()):
             yield self.pairs_of(tables, probing=probing)
 
@@ -254,7 +256,7 @@ class _OverRows(_Joins):
         tables = self._released()
         times = tables[side].rows.time
         first = self.step.before.closed_rows(side, times)
-        mine = self.share.of(first, self.step.after.closed_rows(side, times))
+        mine = self.share.cut(first, self.step.after.closed_rows(side, times))
         if mine.stop > mine.start:
             yield self.rows_of(side, tables, probing={side: mine})
 

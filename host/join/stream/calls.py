@@ -52,13 +52,13 @@ class StreamCalls(SerialStream):
         UsageError
             The source is unknown, or has such a feed already.
         """
-        found = self._found(source)
+        sources = self._named(source)
         arguments.text("feed", feed)
         arguments.optional(arguments.span)("disorder", disorder)
 
         def register() -> None:
-            for own in found:
-                self._sources.register(own, feed, disorder)
+            for one in sources:
+                self._sources.register(one, feed, disorder)
 
         self._change(register)
 
@@ -70,12 +70,12 @@ class StreamCalls(SerialStream):
         UsageError
             The source or the feed is unknown.
         """
-        found = self._found(source)
+        sources = self._named(source)
         arguments.text("feed", feed)
 
         def deregister() -> None:
-            for own in found:
-                self._sources.deregister(own, feed)
+            for one in sources:
+                self._sources.deregister(one, feed)
             self._advanced()
 
         self._change(deregister)
@@ -112,25 +112,25 @@ class StreamCalls(SerialStream):
         After any of these errors except DeviceError, no row of the batch has been taken. After an
         interrupt, all or none have: :meth:`pushed` tells which.
         """
-        found = {own.side.alias: own for own in self._found(source)}
+        sources = {one.side.alias: one for one in self._named(source)}
         arguments.text("feed", feed)
-        with memory_explained(), self._both if len(found) > 1 else nullcontext():
-            side = next(iter(found.values())).side.side
+        with memory_explained(), self._both if len(sources) > 1 else nullcontext():
+            side = next(iter(sources.values())).side.side
             batch = one_batch(batch, self.schemas[side], source)
-            for alias in behind(found, lambda alias: self._taken(found[alias])):
-                self._push(found[alias], source, batch, feed)
+            for alias in behind(sources, lambda alias: self._pushed(sources[alias])):
+                self._push(sources[alias], source, batch, feed)
 
-    def _taken(self, own: StreamSource) -> int:
-        return self._thread.call(lambda: self._sources.taken(own, None))
+    def _pushed(self, source: StreamSource) -> int:
+        return self._thread.call(lambda: self._sources.batches(source, None))
 
-    def _push(self, own: StreamSource, source: str, batch: pa.RecordBatch, feed: str) -> None:
-        read = self._read(own, batch)
-        if self._need_not_wait(own, batch, feed):
-            return self._post(partial(self._take_posted, own, batch, read, feed))
-        take_in = partial(self._take_in, own, batch, read, feed)
+    def _push(self, source: StreamSource, name: str, batch: pa.RecordBatch, feed: str) -> None:
+        read = self._read(source, batch)
+        if self._need_not_wait(source, batch, feed):
+            return self._post(partial(self._take_posted, source, batch, read, feed))
+        take_in = partial(self._take_in, source, batch, read, feed)
         deadline = time.monotonic() + self.flow.push_timeout_s
         while not self._change(take_in):
-            self.budget.wait_for(self._sources.bytes_of(own, batch), deadline - time.monotonic())
+            self.budget.wait_for(self._sources.bytes_of(source, batch), deadline - time.monotonic())
         return self._settle()
 
     def pushed(self, source: str, feed: str | None = None) -> int:
@@ -144,9 +144,9 @@ class StreamCalls(SerialStream):
             The source is unknown.
         """
         self._require_own_process()
-        found = self._sources.find(arguments.text("source", source))
+        sources = self._sources.find(arguments.text("source", source))
         arguments.optional(arguments.text)("feed", feed)
-        return self._thread.call(lambda: min(self._sources.taken(own, feed) for own in found))
+        return self._thread.call(lambda: min(self._sources.batches(one, feed) for one in sources))
 
     def advance(self, source: str, time_: Moment, *, feed: str = ONLY) -> None:
         """Promise that no later row of a source, or of a feed of it, has a time below ``time_``.
@@ -159,13 +159,13 @@ class StreamCalls(SerialStream):
         feed : str
             Feed that promises, if the source has registered any.
         """
-        found = self._found(source)
+        sources = self._named(source)
         arguments.text("feed", feed)
         arguments.moment("time_", time_)
 
         def signal() -> None:
-            for own in found:
-                self._sources.signal(own, feed, time_)
+            for one in sources:
+                self._sources.signal(one, feed, time_)
             self._advanced()
 
         self._change(signal)
@@ -250,15 +250,15 @@ class StreamCalls(SerialStream):
 
 
 def behind(sides: Iterable[str], pushed: Callable[[str], int]) -> list[str]:
-    """The sides of one table that have taken the fewest batches: all, unless a push failed halfway.
+    """Return the sides of a table with the fewest batches: all, unless a push failed halfway.
 
     So a batch that is pushed again goes where it has not been.
     """
     names = list(sides)
     if len(names) == 1:
         return names
-    taken = {name: pushed(name) for name in names}
-    return [name for name in names if taken[name] == min(taken.values())]
+    pushes = {name: pushed(name) for name in names}
+    return [name for name in names if pushes[name] == min(pushes.values())]
 
 
 def _nothing() -> None:

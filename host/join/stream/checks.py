@@ -60,7 +60,7 @@ class JoinChecks:
         """Compute the columns for a side's keys and groups, with values of min_by and max_by."""
         side, known = arrived.side, arrived.rows.columns
         needed = {column for expr in self._kept[side] if expr.may_fail for column in columns(expr)}
-        names = sorted(name for own, name in needed if (own, name) not in known)
+        names = sorted(name for owner, name in needed if (owner, name) not in known)
         if not names:
             return known
         return {**known, **side_columns(self._query, side, arrived.base, names)}
@@ -68,8 +68,11 @@ class JoinChecks:
 
 def _of_groups(query: JoinQuery, side: str) -> list[Expr]:
     """Return the expressions of single rows of a side that are computed when groups leave."""
-    made = query.aggregation
-    if made is None:
+    aggregation = query.aggregation
+    if aggregation is None:
         return []
-    exprs = [*made.keys, *(e for a in made.aggregates for e in (a.value, a.by) if e is not None)]
+    exprs = [
+        *aggregation.keys,
+        *(e for a in aggregation.aggregates for e in (a.value, a.by) if e is not None),
+    ]
     return [expr for expr in exprs if expr.sides == {side}]

@@ -17,7 +17,7 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 A = TypeVar("A")
 
-#: Once more threads than this have taken items, ended threads are forgotten.
+#: Threads that have taken items, above which ended threads are forgotten.
 _MANY = 64
 
 
@@ -28,7 +28,7 @@ class Item(Generic[T]):
     Items compare by identity: a comparison in Python could be interrupted while items are moved.
     """
 
-    what: T
+    value: T
     rows: int
     nbytes: int
 
@@ -78,12 +78,12 @@ class Handover(Generic[T]):
     @property
     def left(self) -> Amount:
         """Amount of the items that have not been taken."""
-        taken = self._forgotten.plus([c.share.before for c in list(self._claims.values())])
-        return Amount(self._put.rows - taken.rows, self._put.nbytes - taken.nbytes)
+        polled = self._forgotten.plus([c.share.before for c in list(self._claims.values())])
+        return Amount(self._put.rows - polled.rows, self._put.nbytes - polled.nbytes)
 
-    def put(self, what: T, rows: int, nbytes: int) -> None:
+    def put(self, value: T, rows: int, nbytes: int) -> None:
         """Add an item; called by the join's own threads."""
-        item = Item(what, rows, nbytes)
+        item = Item(value, rows, nbytes)
         with self._guard:
             self._put = self._put.plus([item])
             self._waiting.append(item)
@@ -91,7 +91,7 @@ class Handover(Generic[T]):
                 self._forget()
 
     def take(self, answer: Callable[[Sequence[T]], A]) -> A:
-        """Take all items; return the answer made of them.
+        """Take all items; return the answer for their values.
 
         Call it in a ``return`` statement, in a method that is itself called in one.
         """
@@ -104,10 +104,10 @@ class Handover(Generic[T]):
             _move(self._returned, claimed)
             _move(self._waiting, claimed)
             items = list(claimed)
-            made = answer([item.what for item in items])
+            result = answer([item.value for item in items])
             settled = _Share(before=claim.share.before.plus(items))
             claim.share = settled
-            return made
+            return result
         except BaseException:
             _move(claimed, self._returned)
             raise

@@ -105,12 +105,12 @@ class Intake(Sources):
         """Let kept rows wait for a batch, if watermarks have risen; return their number."""
         return 0
 
-    def bytes_of(self, own: StreamSource, batch: pa.RecordBatch) -> int:
+    def bytes_of(self, source: StreamSource, batch: pa.RecordBatch) -> int:
         """Return about the most bytes that rows take once they are in their window."""
-        side = own.side.side
+        side = source.side.side
         return self._batch_bytes[side](batch) + batch.num_rows * self._extra_bytes[side]
 
-    def judge(self, own: StreamSource, batch: pa.RecordBatch, read: Read, feed: str) -> Judged:
+    def judge(self, source: StreamSource, batch: pa.RecordBatch, read: Read, feed: str) -> Judged:
         """Find the rows of a feed that are on time; raise any error that its rows can cause.
 
         Raises
@@ -120,17 +120,17 @@ class Intake(Sources):
         DataError
         """
         rows = read.timed
-        side = own.side.side
-        admitted = self.admitted(own, feed, rows.time)
+        side = source.side.side
+        admitted = self.admitted(source, feed, rows.time)
         late = rows.row[~admitted.on_time]
         if len(late):
             rows = rows.pick(np.flatnonzero(admitted.on_time))
-        timed = Arrival.of_batch(self.query, side, filtered(own.side, rows), batch)
+        timed = Arrival.of_batch(self.query, side, filtered(source.side, rows), batch)
         self._checks.check(timed)
         alone = None
         if len(read.timeless) and self.query.kind is not JoinKind.INNER:
-            alone = Arrival.of_batch(self.query, side, filtered(own.side, read.timeless), batch)
-        return Judged(own, feed, batch, admitted, late, timed, alone)
+            alone = Arrival.of_batch(self.query, side, filtered(source.side, read.timeless), batch)
+        return Judged(source, feed, batch, admitted, late, timed, alone)
 
     def take_in(self, judged: Judged) -> int:
         """Take a batch, and let its tuples wait; return their number."""
@@ -142,9 +142,9 @@ class Intake(Sources):
         self.note_taken(judged.source, judged.feed, judged.batch, judged.admitted, judged.late)
         return len(ids)
 
-    def cannot_fail(self, own: StreamSource, feed: str) -> bool:
+    def cannot_fail(self, source: StreamSource, feed: str) -> bool:
         """Whether no row of a feed can be refused, so that a push need not wait to be judged."""
-        return not self._checks.may_fail(own.side.side) and self.has_feed(own, feed)
+        return not self._checks.may_fail(source.side.side) and self.has_feed(source, feed)
 
     def number(self, count: int) -> np.ndarray:
         """Return the next arrival numbers, for tuples that come now."""
@@ -169,6 +169,6 @@ class Intake(Sources):
 def _extra_bytes(side: str, forms: Iterable[JoinForm]) -> int:
     """Return the bytes of a tuple in its window beyond its row: number, time, keys."""
     keys = 0
-    for own in (form.form for form in forms if form.window == side):
-        keys += len(own.tests) if isinstance(own, BandForm) else len(own.window_keys)
+    for form in (join_form.form for join_form in forms if join_form.window == side):
+        keys += len(form.tests) if isinstance(form, BandForm) else len(form.window_keys)
     return math.ceil(GROWTH * (_NUMBER_AND_TIME_BYTES + _KEY_BYTES * keys))

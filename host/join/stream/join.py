@@ -98,6 +98,9 @@ class JoinStream(StreamCalls):
         self.stats.late = self._intake.late
         self._delivery = open_delivery(self.plan, self.schemas)
         self._outlet = Outlet(self.budget, self.latency, self._delivery.schema)
+        lanes = sum(device.lanes for device in self.devices)
+        depth, schema = self.flow.running.depth, self._delivery.schema
+        room = Room(self.budget, schema, lanes, depth, lambda: self._outlet.rows)
         self._session = Session(
             self.plan,
             open_engine(self.plan, self._intake.number),
@@ -108,13 +111,7 @@ class JoinStream(StreamCalls):
             lambda: self._pace.ended(),
             self.flow.running,
             self.trace,
-            Room(
-                self.budget,
-                self._delivery.schema,
-                sum(device.lanes for device in self.devices),
-                self.flow.running.depth,
-                lambda: self._outlet.rows,
-            ),
+            room,
             is_awaited=not self.flow.latency_s,
         )
         self._pace = Pace(
@@ -178,11 +175,11 @@ class JoinStream(StreamCalls):
 
     # -- hooks of the calls -----------------------------------------------------------------------
 
-    def _read(self, own: StreamSource, batch: pa.RecordBatch) -> Read:
-        return read_side(self._intake.query, own.side, batch)
+    def _read(self, source: StreamSource, batch: pa.RecordBatch) -> Read:
+        return read_side(self._intake.query, source.side, batch)
 
-    def _take(self, own: StreamSource, batch: pa.RecordBatch, read: Read, feed: str) -> None:
-        judged = self._intake.judge(own, batch, read, feed)
+    def _take(self, source: StreamSource, batch: pa.RecordBatch, read: Read, feed: str) -> None:
+        judged = self._intake.judge(source, batch, read, feed)
         try:
             self._pace.arrived(self._intake.take_in(judged))
         except Exception as error:  # some of it may have been done

@@ -44,7 +44,7 @@ class Pace:
         self.flow = flow
         self._wake = wake
         self._batcher = Batcher(flow.latency_s)
-        self._told: Watermarks = {}
+        self._last_watermarks: Watermarks = {}
         self._held = False
         self._relax = promptness.hold(flow.latency_s) if flow.latency_s else None
 
@@ -112,9 +112,9 @@ class Pace:
             self._relax()
 
     def _step_watermarks(self) -> None:
-        self._told = self.intake.watermarks()
+        self._last_watermarks = self.intake.watermarks()
         with self._ending_on_error():
-            self.session.step([], self._told)
+            self.session.step([], self._last_watermarks)
         self._count_windows()
 
     def _count_windows(self) -> None:
@@ -139,7 +139,7 @@ class Pace:
             elif due is not None and due <= now:
                 self.cut()
                 due = self._due()
-            elif due is None and self.intake.watermarks() != self._told:
+            elif due is None and self.intake.watermarks() != self._last_watermarks:
                 self._step_watermarks()
             idle = self.intake.next_idle(now)
         except PenstockError:

@@ -33,7 +33,7 @@ class SerialStream(ABC):
     Parameters
     ----------
     schemas : mapping of side to pyarrow.Schema
-        Of what is pushed.
+        Schemas of the pushed rows.
     flow : Flow
     budget : Budget
     sources : Sources
@@ -70,11 +70,11 @@ class SerialStream(ABC):
     # -- what a kind of query does ----------------------------------------------------------------
 
     @abstractmethod
-    def _read(self, own: StreamSource, batch: pa.RecordBatch) -> Any:
-        """Read pushed rows, in the caller's thread; raise what is wrong with them."""
+    def _read(self, source: StreamSource, batch: pa.RecordBatch) -> Any:
+        """Read pushed rows, in the caller's thread; raise an error for wrong rows."""
 
     @abstractmethod
-    def _take(self, own: StreamSource, batch: pa.RecordBatch, read: Any, feed: str) -> None:
+    def _take(self, source: StreamSource, batch: pa.RecordBatch, read: Any, feed: str) -> None:
         """Judge a batch, and take it; an error after a change ends the stream, too."""
 
     @abstractmethod
@@ -99,11 +99,11 @@ class SerialStream(ABC):
 
     @abstractmethod
     def _drain(self, timeout_s: float) -> None:
-        """Wait until all output rows of what was cut can be polled."""
+        """Wait until the output rows of all cut batches can be polled."""
 
     @abstractmethod
     def _last_steps(self) -> list[Callable[[], None]]:
-        """Return what is done at the end, in this order, each even if others fail."""
+        """Return the steps that end the stream, in order; each runs even if others fail."""
 
     @abstractmethod
     def _report(self) -> Report:
@@ -132,8 +132,8 @@ class SerialStream(ABC):
                 "open a stream of its own here, or use it there"
             )
 
-    def _found(self, name: str) -> list[StreamSource]:
-        """The sources of this name, which are both of a table that is joined with itself.
+    def _named(self, name: str) -> list[StreamSource]:
+        """Return the sources of this name: both sides of a table that is joined with itself.
 
         Raises
         ------
@@ -154,14 +154,14 @@ class SerialStream(ABC):
 
         return self._thread.call(unless_closed)
 
-    def _need_not_wait(self, own: StreamSource, batch: pa.RecordBatch, feed: str) -> bool:
+    def _need_not_wait(self, source: StreamSource, batch: pa.RecordBatch, feed: str) -> bool:
         """Whether a batch will certainly be taken, so that its push need not wait."""
         if not self.flow.latency_s or self._thread.posted >= MOST_POSTED:
             return False
         self._check()
-        count = self._sources.bytes_of(own, batch)
+        count = self._sources.bytes_of(source, batch)
         is_free = self.budget.is_little(count) and self.budget.fits(MOST_POSTED * count)
-        return is_free and self._sources.cannot_fail(own, feed)
+        return is_free and self._sources.cannot_fail(source, feed)
 
     def _post(self, take: Callable[[], None]) -> None:
         """Post a batch to the stream's thread, unless the stream is closed by then."""
@@ -170,18 +170,20 @@ class SerialStream(ABC):
                 raise closed_error()
             self._thread.post(take)
 
-    def _take_posted(self, own: StreamSource, batch: pa.RecordBatch, read: Any, feed: str) -> None:
+    def _take_posted(
+        self, source: StreamSource, batch: pa.RecordBatch, read: Any, feed: str
+    ) -> None:
         try:
-            self._take(own, batch, read, feed)
+            self._take(source, batch, read, feed)
         except Exception as error:  # no caller waits: the next call raises it
             self._fail(error)
 
-    def _take_in(self, own: StreamSource, batch: pa.RecordBatch, read: Any, feed: str) -> bool:
+    def _take_in(self, source: StreamSource, batch: pa.RecordBatch, read: Any, feed: str) -> bool:
         """Take a batch if there is room for it; return whether there is."""
         self._check()
-        if not self.budget.fits(self._sources.bytes_of(own, batch)):
+        if not self.budget.fits(self._sources.bytes_of(source, batch)):
             return False
-        self._take(own, batch, read, feed)
+        self._take(source, batch, read, feed)
         return True
 
     def _close(self) -> Exception | None:

@@ -1,4 +1,4 @@
-"""The sources of a stream: their feeds and promises, their late rows, counts of what they sent."""
+"""The sources of a stream: their feeds, promises, late rows and counts."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ class Sources(ABC):
     Parameters
     ----------
     sides : sequence of Side
-        Where rows come in, each with the event time by which they are judged.
+        Sides with the event times by which their rows are judged.
     schemas : mapping of side to pyarrow.Schema
     time_zone : str, optional
-        Of the query.
+        Time zone of the query.
     disorder : int, timedelta, or mapping of source to either
     idle_s : float, optional
         Seconds of silence after which a feed no longer holds up the others.
@@ -70,21 +70,22 @@ class Sources(ABC):
         self.arrived = {s.alias: 0 for s in sides}
         self.late = {s.alias: 0 for s in sides}
         self._feeds = {
-            side: Feeds(own.side.alias, own.disorder, idle_s) for side, own in self.sources.items()
+            side: Feeds(source.side.alias, source.disorder, idle_s)
+            for side, source in self.sources.items()
         }
         for feeds in self._feeds.values():
             feeds.register(ONLY, time.monotonic())
         self._largest: dict[str, int] = {}
-        self._taken: Counter[tuple[str, str]] = Counter()
+        self._batches: Counter[tuple[str, str]] = Counter()
         self._rows: Counter[tuple[str, str]] = Counter()
         self._late: Handover[tuple[str, pa.RecordBatch]] = Handover()
 
     @abstractmethod
-    def bytes_of(self, own: StreamSource, batch: pa.RecordBatch) -> int:
+    def bytes_of(self, source: StreamSource, batch: pa.RecordBatch) -> int:
         """Return about the most bytes that rows take once they have been taken."""
 
     @abstractmethod
-    def cannot_fail(self, own: StreamSource, feed: str) -> bool:
+    def cannot_fail(self, source: StreamSource, feed: str) -> bool:
         """Whether no row of a feed can be refused, so that a push need not wait to be judged."""
 
     def find(self, name: str) -> list[StreamSource]:
@@ -95,10 +96,10 @@ class Sources(ABC):
         UsageError
             There is none.
         """
-        sides = sides_named(name, [own.side for own in self.sources.values()])
+        sides = sides_named(name, [source.side for source in self.sources.values()])
         if sides:
             return [self.sources[side.side] for side in sides]
-        names = " and ".join(own.side.alias for own in self.sources.values())
+        names = " and ".join(source.side.alias for source in self.sources.values())
         does = "joins" if len(self.sources) > 1 else "groups"
         raise UsageError(f"unknown source {name!r}; the query {does} {names}")
 
@@ -106,25 +107,25 @@ class Sources(ABC):
         """Return the one source with an alias that the query has."""
         return next(s for s in self.sources.values() if s.side.alias.lower() == alias.lower())
 
-    def register(self, own: StreamSource, feed: str, disorder: Span | None) -> None:
+    def register(self, source: StreamSource, feed: str, disorder: Span | None) -> None:
         """Begin a feed of a source; see :meth:`~.calls.StreamCalls.register`."""
         if feed == ONLY:
             raise UsageError("a feed needs a name that is not empty")
-        span = None if disorder is None else own.span(disorder)
-        feeds = self._feeds[own.side.side]
+        span = None if disorder is None else source.span(disorder)
+        feeds = self._feeds[source.side.side]
         feeds.register(feed, time.monotonic(), span)
         if ONLY in feeds.names:
             feeds.deregister(ONLY)
 
-    def deregister(self, own: StreamSource, feed: str) -> None:
+    def deregister(self, source: StreamSource, feed: str) -> None:
         """End a feed of a source."""
-        self._feeds[own.side.side].deregister(feed)
+        self._feeds[source.side.side].deregister(feed)
 
     def _let_go(self, side: str) -> None:
         if HOLD in self._feeds[side].names:
             self._feeds[side].deregister(HOLD)
 
-    def begun_elsewhere(self, own: StreamSource, feed: str) -> None:
+    def begun_elsewhere(self, source: StreamSource, feed: str) -> None:
         """Forget a recorded feed that another process has begun, and that holds us up there.
 
         Raises
@@ -132,39 +133,39 @@ class Sources(ABC):
         UsageError
             It was begun here, too.
         """
-        feeds = self._feeds[own.side.side]
+        feeds = self._feeds[source.side.side]
         if feed in feeds.recorded:
             feeds.deregister(feed)
         elif feed in feeds.names:
             raise UsageError(
-                f"feed {feed!r} of {own.side.alias} was registered by two ranks; give each feed a "
-                "name of its own"
+                f"feed {feed!r} of {source.side.alias} was registered by two ranks; give each "
+                "feed a name of its own"
             )
 
-    def signal(self, own: StreamSource, feed: str, moment: Moment) -> None:
+    def signal(self, source: StreamSource, feed: str, moment: Moment) -> None:
         """Promise that no later row of a feed has a time below ``moment``."""
-        self._let_go(own.side.side)
-        self._feeds[own.side.side].signal(feed, own.moment(moment), time.monotonic())
+        self._let_go(source.side.side)
+        self._feeds[source.side.side].signal(feed, source.moment(moment), time.monotonic())
 
     def end(self) -> None:
         """End all feeds of all sources."""
         for feeds in self._feeds.values():
             feeds.end()
 
-    def has_feed(self, own: StreamSource, feed: str) -> bool:
+    def has_feed(self, source: StreamSource, feed: str) -> bool:
         """Whether a source has such a feed."""
-        return feed in self._feeds[own.side.side].names
+        return feed in self._feeds[source.side.side].names
 
-    def require_feed(self, own: StreamSource, feed: str) -> None:
+    def require_feed(self, source: StreamSource, feed: str) -> None:
         """Refuse a feed that is not registered.
 
         Raises
         ------
         UsageError
         """
-        self._feeds[own.side.side].require(feed)
+        self._feeds[source.side.side].require(feed)
 
-    def admitted(self, own: StreamSource, feed: str, times: np.ndarray) -> Admitted:
+    def admitted(self, source: StreamSource, feed: str, times: np.ndarray) -> Admitted:
         """Judge the next times of a feed; rows of a source without a time are all on time.
 
         Raises
@@ -173,26 +174,26 @@ class Sources(ABC):
             The feed is unknown.
         """
         Sources.watermarks(self)  # by which rows of a side that was silent may be late
-        feeds = self._feeds[own.side.side].copy()
-        if own.side.time is None:
+        feeds = self._feeds[source.side.side].copy()
+        if source.side.time is None:
             return Admitted(feeds, np.ones(len(times), bool), None)
         on_time = feeds.admit(feed, times, time.monotonic())
         return Admitted(feeds, on_time, int(times.max()) if len(times) else None)
 
     def note_taken(
         self,
-        own: StreamSource,
+        source: StreamSource,
         feed: str,
         batch: pa.RecordBatch,
         admitted: Admitted,
         late: np.ndarray,
     ) -> None:
         """Note that a batch has been taken, except its ``late`` rows, which are handed out."""
-        side, alias = own.side.side, own.side.alias
+        side, alias = source.side.side, source.side.alias
         self._feeds[side] = admitted.feeds
         self._let_go(side)
         self.arrived[alias] += batch.num_rows
-        self._taken[alias, feed] += 1
+        self._batches[alias, feed] += 1
         self._rows[alias, feed] += batch.num_rows
         largest = admitted.largest
         if largest is not None:
@@ -202,13 +203,13 @@ class Sources(ABC):
             self._late.put((alias, rows), rows.num_rows, rows.nbytes)
             self.late[alias] += rows.num_rows
 
-    def taken(self, own: StreamSource, feed: str | None) -> int:
+    def batches(self, source: StreamSource, feed: str | None) -> int:
         """Return the number of batches taken of one feed of a source, or of all."""
-        return _total(self._taken, own, feed)
+        return _total(self._batches, source, feed)
 
-    def rows(self, own: StreamSource, feed: str | None) -> int:
+    def rows(self, source: StreamSource, feed: str | None) -> int:
         """Return the number of rows taken of one feed of a source, or of all; late ones, too."""
-        return _total(self._rows, own, feed)
+        return _total(self._rows, source, feed)
 
     @property
     def recorded(self) -> list[tuple[str, str]]:
@@ -222,25 +223,25 @@ class Sources(ABC):
     def state(self) -> dict[str, Any]:
         """Return feeds and counts, for JSON."""
         return {
-            own.side.alias: {
+            source.side.alias: {
                 "feeds": self._feeds[side].state(),
                 "largest": self._largest.get(side),
-                "late": self.late[own.side.alias],
-                "taken": {f: n for (a, f), n in self._taken.items() if a == own.side.alias},
-                "rows": {f: n for (a, f), n in self._rows.items() if a == own.side.alias},
+                "late": self.late[source.side.alias],
+                "taken": {f: n for (a, f), n in self._batches.items() if a == source.side.alias},
+                "rows": {f: n for (a, f), n in self._rows.items() if a == source.side.alias},
             }
-            for side, own in self.sources.items()
+            for side, source in self.sources.items()
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go on from :meth:`state`, before anything is taken."""
-        for side, own in self.sources.items():
-            alias, known = own.side.alias, state[own.side.alias]
+        for side, source in self.sources.items():
+            alias, known = source.side.alias, state[source.side.alias]
             self._feeds[side].restore(known["feeds"], time.monotonic())
             if known["largest"] is not None:
                 self._largest[side] = known["largest"]
             self.late[alias] = known["late"]
-            self._taken.update({(alias, feed): n for feed, n in known["taken"].items()})
+            self._batches.update({(alias, feed): n for feed, n in known["taken"].items()})
             self._rows.update({(alias, feed): n for feed, n in known["rows"].items()})
             self.arrived[alias] = sum(known["rows"].values())
 
@@ -249,26 +250,27 @@ class Sources(ABC):
 
         def tables(parts: Sequence[tuple[str, pa.RecordBatch]]) -> dict[str, pa.Table]:
             return {
-                own.side.alias: pa.Table.from_batches(
-                    [rows for alias, rows in parts if alias == own.side.alias], self.schemas[side]
+                source.side.alias: pa.Table.from_batches(
+                    [rows for alias, rows in parts if alias == source.side.alias],
+                    self.schemas[side],
                 )
-                for side, own in self.sources.items()
+                for side, source in self.sources.items()
             }
 
         return self._late.take(tables)
 
     def watermarks(self) -> Watermarks:
-        """Return the watermarks of the sides; a silent side gets that of the other side."""
+        """Return the watermarks of the sides; a silent side gets the other side's watermark."""
         now = time.monotonic()
-        found = {side: feeds.watermark(now) for side, feeds in self._feeds.items()}
+        by_side = {side: feeds.watermark(now) for side, feeds in self._feeds.items()}
         since = {side: feeds.silent_since() for side, feeds in self._feeds.items()}
         silent = {side: moment for side, moment in since.items() if moment is not None}
-        if len(silent) == len(found):  # the last one to fall silent counted until then
+        if len(silent) == len(by_side):  # the last one to fall silent counted until then
             del silent[max(silent, key=silent.__getitem__)]
         for side in silent:
-            self._feeds[side].raise_to(min(w for s, w in found.items() if s not in silent))
-            found[side] = self._feeds[side].watermark(now)
-        return found
+            self._feeds[side].raise_to(min(w for s, w in by_side.items() if s not in silent))
+            by_side[side] = self._feeds[side].watermark(now)
+        return by_side
 
     def lag(self) -> dict[str, int]:
         """Return per source how far its watermark is behind its largest time."""
@@ -288,9 +290,9 @@ class Sources(ABC):
         return [moment for moment in moments if moment is not None]
 
 
-def _total(counts: Counter[tuple[str, str]], own: StreamSource, feed: str | None) -> int:
+def _total(counts: Counter[tuple[str, str]], source: StreamSource, feed: str | None) -> int:
     return sum(
         count
         for (alias, name), count in counts.items()
-        if alias == own.side.alias and feed in (None, name)
+        if alias == source.side.alias and feed in (None, name)
     )

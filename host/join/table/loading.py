@@ -55,10 +55,10 @@ class Tables:
         plan(query).require_order()
         check_names(disorder, query.sides)
         loaded = {s.side: _loaded(query, s, tables[s.table], disorder) for s in query.sides}
-        self.base = {side: own.table for side, own in loaded.items()}
-        self.sides = {side: own.rows for side, own in loaded.items()}
-        self.timeless = {side: own.timeless for side, own in loaded.items()}
-        self.stretches = {side: own.stretches for side, own in loaded.items()}
+        self.base = {side: one.table for side, one in loaded.items()}
+        self.sides = {side: one.rows for side, one in loaded.items()}
+        self.timeless = {side: one.timeless for side, one in loaded.items()}
+        self.stretches = {side: one.stretches for side, one in loaded.items()}
 
     @property
     def schemas(self) -> dict[str, pa.Schema]:

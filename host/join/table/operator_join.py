@@ -80,8 +80,8 @@ class OperatorJoin(TableJoin):
 
     def _makings_of_pairs(self, delivery: TablePairs) -> Generator[Making, None, None]:
         window = self.tables.window(RIGHT)
-        with closing(self._pairs()) as found:
-            for pairs in found:
+        with closing(self._pairs()) as parts:
+            for pairs in parts:
                 yield from delivery.pairs(self.tables.arrivals[LEFT], window, pairs)
                 delivery.noted(LEFT, pairs)
                 self.progressed()
@@ -117,8 +117,8 @@ class OperatorJoin(TableJoin):
         is_b = np.zeros(len(before_left) + len(before_right), bool)
         is_b[np.arange(len(before_right)) + before_right] = True
         window = [
-            made.window(window_keys(form, sides[side].columns, len(sides[side])))
-            for side, made, form in (
+            layout.window(window_keys(form, sides[side].columns, len(sides[side])))
+            for side, layout, form in (
                 (LEFT, layouts[RIGHT], self.forms[RIGHT]),
                 (RIGHT, layouts[LEFT], self.forms[LEFT]),
             )

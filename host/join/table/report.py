@@ -11,7 +11,7 @@ def table_report(join: TableJoin) -> Report:
 
     All of its rows have arrived and none is late; latency, lag and memory are empty.
     """
-    aliases = {own.side: own.alias for own in join.query.sides}
+    aliases = {one.side: one.alias for one in join.query.sides}
     rows = {aliases[side]: table.num_rows for side, table in join.tables.base.items()}
     return Report(
         arrived=rows,

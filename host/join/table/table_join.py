@@ -63,7 +63,7 @@ def in_sessions(
     assert sessions is not None
     check_names(disorder, judged.sides)
     keys = KeyCodes(sessions)
-    found: list[tuple[pa.Table, np.ndarray]] = []
+    read_tables: list[tuple[pa.Table, np.ndarray]] = []
     codes, times = [], []
     for side in judged.sides:
         table = tables[side.table]
@@ -74,18 +74,18 @@ def in_sessions(
             check_order(StreamSource(side, disorder), read.timed)
         # By time, so that rows of a session are in its order.
         rows = filtered(side, read.timed).in_time_order()
-        known, own = keys.encode(side.side, rows)
-        found.append((whole, rows.row[known]))
-        codes.append(own)
+        known, numbered = keys.encode(side.side, rows)
+        read_tables.append((whole, rows.row[known]))
+        codes.append(numbered)
         times.append(rows.time[known])
     numbers = session_numbers(np.concatenate(codes), np.concatenate(times), sessions.gap)
     parts = np.split(numbers, [len(codes[0])])
-    made: dict[str, pa.Table | Loaded] = {}
-    for side, (table, rows), own in zip(judged.sides, found, parts, strict=True):
+    with_sessions: dict[str, pa.Table | Loaded] = {}
+    for side, (table, rows), numbered in zip(judged.sides, read_tables, parts, strict=True):
         column, is_null = np.zeros(table.num_rows, np.int64), np.ones(table.num_rows, bool)
-        column[rows], is_null[rows] = own, False
-        made[side.side] = table.append_column(SESSION, pa.array(column, mask=is_null))
-    return named_by_side(query), made
+        column[rows], is_null[rows] = numbered, False
+        with_sessions[side.side] = table.append_column(SESSION, pa.array(column, mask=is_null))
+    return named_by_side(query), with_sessions
 
 
 class TableJoin:
@@ -156,7 +156,7 @@ class TableJoin:
         self.tables = Tables(query, tables, disorder, numbered=self.running.ordered)
         self.plan = self._plan(band, about)
         stretches = {} if residence is None else self.tables.stretches
-        named = [side for side, own in stretches.items() if own]
+        named = [side for side, some in stretches.items() if some]
         self._residence = residence if named else None
         self.directions = directions(
             self.plan, self.tables.sides, probing or {}, named, self.devices
@@ -164,12 +164,12 @@ class TableJoin:
         self._pulling: Pulling | None = None
 
     def _plan(self, band: bool, about: str | None) -> JoinPlan:
-        found = plan(self.query, band=band, about=about)
-        found = with_filter(found, self.tables.schemas, self.devices)
-        if found.output is not Output.FOLDS:
-            return found
+        join_plan = plan(self.query, band=band, about=about)
+        join_plan = with_filter(join_plan, self.tables.schemas, self.devices)
+        if join_plan.output is not Output.FOLDS:
+            return join_plan
         sides = self.tables.sides
-        return found.without_null(lambda column: sides[column[0]].columns[column].valid is None)
+        return join_plan.without_null(lambda column: sides[column[0]].columns[column].valid is None)
 
     @cached_property
     def schema(self) -> pa.Schema:
@@ -229,8 +229,8 @@ class TableJoin:
         delivery: Delivery, chunks: Generator[Chunk, None, None]
     ) -> Generator[Making, None, None]:
         with closing(chunks):
-            for found in chunks:
-                chunk = delivery.matches(found)
+            for from_device in chunks:
+                chunk = delivery.matches(from_device)
                 yield from delivery.rows(chunk)
                 delivery.note(chunk)
 
@@ -296,8 +296,8 @@ class TableJoin:
             low, high = part.ranges(one.start, one.end)
             met = np.flatnonzero(high > low)
             if len(met):
-                own = slice(int(met[0]), int(met[-1]) + 1)
+                span = slice(int(met[0]), int(met[-1]) + 1)
                 run = prepared.run_of(one.evaluation, part)
-                columns = stream.rows.pick(own).columns
-                evaluated = Evaluated(run, columns, low[own], high[own])
-                yield replace(probe, part=ProbePart(evaluated, own.start, part))
+                columns = stream.rows.pick(span).columns
+                evaluated = Evaluated(run, columns, low[span], high[span])
+                yield replace(probe, part=ProbePart(evaluated, span.start, part))

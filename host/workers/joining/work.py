@@ -62,13 +62,13 @@ class JoinIntake(RowIntake):
         forms = [one.form for one in plan.evaluations.values()]
         self._checks = JoinChecks(self.query, forms)
 
-    def check(self, own: StreamSource, batch: pa.RecordBatch, times: EventTimes) -> None:
-        side = own.side.side
+    def check(self, source: StreamSource, batch: pa.RecordBatch, times: EventTimes) -> None:
+        side = source.side.side
         is_placeless = self.query.is_rows and times.rows is not None
         if not (is_placeless or self.query.scale_of(side) or self._checks.may_fail(side)):
             return
-        read = read_side(self.query, own.side, batch)
-        timed = filtered(own.side, read.timed)
+        read = read_side(self.query, source.side, batch)
+        timed = filtered(source.side, read.timed)
         self._checks.check(Arrival.of_batch(self.query, side, timed, batch))
 
 

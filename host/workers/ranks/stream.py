@@ -67,7 +67,7 @@ class RankStream(WorkerStream):
     # -- feeds ------------------------------------------------------------------------------------
 
     def register(self, source: str, feed: str, disorder: Span | None = None) -> None:
-        found = self._found(source)
+        found = self._named(source)
         arguments.text("feed", feed)
         arguments.optional(arguments.span)("disorder", disorder)
 
@@ -83,13 +83,13 @@ class RankStream(WorkerStream):
         self._intake.begun_elsewhere(self._intake.aliased(alias), feed)
         self._promise()
 
-    def _push(self, own: StreamSource, source: str, batch: pa.RecordBatch, feed: str) -> None:
+    def _push(self, source: StreamSource, name: str, batch: pa.RecordBatch, feed: str) -> None:
         if feed == ONLY and self._opened.checkpoint is not None:
             raise UsageError(
                 f"with a checkpoint each rank pushes under names of its own, by which it reads on "
-                f"after a restart; register a feed of {source}, and push with feed="
+                f"after a restart; register a feed of {name}, and push with feed="
             )
-        super()._push(own, source, batch, feed)
+        super()._push(source, name, batch, feed)
 
     def _deal(self, rows: pa.RecordBatch, number: int) -> None:
         dealt = projected(rows, self._dealt_schema(number))

@@ -18,12 +18,12 @@ def u64(*values):
 
 def test_another_key_of_a_hash_is_told():
     seals = Seals()
-    assert not len(seals.others(u64(1, 2), u64(11, 21)))
+    assert not len(seals.outdated(u64(1, 2), u64(11, 21)))
     seals.note(u64(1, 2), u64(11, 21), lambda hashes: np.zeros(len(hashes), int))
-    assert not len(seals.others(u64(1, 2, 3), u64(11, 21, 31)))
-    assert seals.others(u64(1, 2, 1, 3), u64(13, 21, 11, 5)).tolist() == [1]
+    assert not len(seals.outdated(u64(1, 2, 3), u64(11, 21, 31)))
+    assert seals.outdated(u64(1, 2, 1, 3), u64(13, 21, 11, 5)).tolist() == [1]
     seals.note(u64(1), u64(13), lambda hashes: np.zeros(len(hashes), int))
-    assert seals.others(u64(1, 2), u64(11, 21)).tolist() == [1]
+    assert seals.outdated(u64(1, 2), u64(11, 21)).tolist() == [1]
 
 
 def test_what_is_not_kept_is_forgotten():
@@ -37,8 +37,8 @@ def test_what_is_not_kept_is_forgotten():
         seals.note(hashes, hashes | np.uint64(1), find)
         assert len(seals._hashes) <= 2 * len(kept) + (1 << 16) + 40_000
         some = np.array(sorted(kept), np.uint64)
-        assert not len(seals.others(some, some | np.uint64(1)))
-        assert len(seals.others(some, some | np.uint64(2))) == len(kept)
+        assert not len(seals.outdated(some, some | np.uint64(1)))
+        assert len(seals.outdated(some, some | np.uint64(2))) == len(kept)
 
 
 def test_several_keys_of_a_hash_have_a_seal_of_none():
