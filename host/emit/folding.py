@@ -1,16 +1,18 @@
 """Delivers groups of rows that are folded over their matches, when they are complete.
 
-The folds of a row are known when its window has closed and it has been probed. They wait here, as a
-few numbers, until no row of the group is missing.
+The folds of a row are known when its window has closed and it has been probed. They are merged into
+the partial aggregates of its group, which leaves when none of its rows is missing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
+from typing import NoReturn
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from penstock.errors import DataError
 from penstock.plan.folds import FoldKey, FoldPlan
@@ -25,11 +27,10 @@ from ..rows.sides import Arrival
 from ..windows.probe import Watermarks, WindowStep
 from ..windows.run import Snapshot
 from .delivery import AfterBatch, Delivery
-from .groups.closing import GroupClosing, Limit, below
-from .groups.folded import RowFolds, grouped, picked, side_values
-from .groups.groups import RowGroups
+from .groups.closing import GroupClosing, Limit
+from .groups.folded import RowFolds, picked, side_values
+from .groups.folds import FoldGroups, NearestPairs, RowPlaces
 from .groups.probed import ProbedRows
-from .groups.select import GroupSelect
 from .making import Making
 from .output import RowsByArrival
 
@@ -80,24 +81,24 @@ class FoldDelivery(Delivery):
         assert aggregation.side is not None
         self.query = query
         self.side = aggregation.side
-        self.select = GroupSelect(query, aggregation, schemas)
         self._plan = plan.folds
         self._evaluations = plan.folded()
         self._bounded = bounded
         key = None if bounded else plan.closing_key
+        self._key = 0 if key is None else key.index
         self._closing = None if key is None else GroupClosing(query, key)
         self._limit: Limit = -np.inf
         self._probing: dict[int, _Probing] = {}
-        self._open: list[ProbedRows] = []
+        self._groups = FoldGroups(query, schemas)
         self._left: Limit = -np.inf
 
     @property
     def schema(self) -> pa.Schema:
-        return self.select.schema
+        return self._groups.select.schema
 
     @property
     def nbytes(self) -> int:
-        return sum(part.nbytes for part in self._open)
+        return self._groups.nbytes
 
     def begin(self, batch: int, step: WindowStep, watermarks: Watermarks) -> AfterBatch | None:
         (probing,) = step.probing or (None,)
@@ -138,56 +139,57 @@ class FoldDelivery(Delivery):
         self, batch: int, probing: Arrival | None, window: Snapshot | None, limit: Limit
     ) -> list[RowsByArrival]:
         folds = self._probing.pop(batch).folds()
-        new = []
-        if probing is not None and window is not None:
-            new = self._probed(probing, window, folds)
-        if not new and self._bounded and probing is not None:
-            new = [self._nothing(probing, folds)]  # no row, but makes the one group without keys
-        if self._bounded:
-            return self._output(new)
-        if limit == self._left:  # waiting rows keep waiting
-            return self._output(self._kept(new, limit))
-        waiting, self._open, self._left = self._open, [], limit
-        return self._output(self._kept([*waiting, *new], limit))
+        matched = np.flatnonzero(folds[self._plan.match_fold].found)
+        probed = None
+        if probing is not None and window is not None and len(matched):
+            folds = {key: picked(one, matched) for key, one in folds.items()}
+            probed = self._probed(probing.pick(matched), window, folds)
+            self._add(probed)
+        return self._complete(probed, limit)
 
     def _probed(
-        self, probing: Arrival, window: Snapshot, every: Mapping[tuple[FoldKey, Mode], Folds]
-    ) -> list[ProbedRows]:
-        """Return the probed rows that have a match."""
-        matched = np.flatnonzero(every[self._plan.match_fold].found)
-        if not len(matched):
-            return []
-        probed = probing.pick(matched)
-        folds = {key: picked(one, matched) for key, one in every.items()}
-        values = {k: self._best(k, probed, window, folds) for k in self.select.values}
-        return [self._waiting(probed, folds, values)]
-
-    def _nothing(self, probing: Arrival, every: Mapping[tuple[FoldKey, Mode], Folds]) -> ProbedRows:
-        """Return probed rows of length 0."""
-        none = np.zeros(0, np.int64)
-        folds = {key: picked(one, none) for key, one in every.items()}
-        types = {k: one.schema.field(0).type for k, one in self.select.values.items()}
-        values = {k: pa.array([], dtype) for k, dtype in types.items()}
-        return self._waiting(probing.pick(none), folds, values)
-
-    def _waiting(
-        self,
-        arrival: Arrival,
-        folds: Mapping[tuple[FoldKey, Mode], Folds],
-        values: Mapping[int, pa.Array],
+        self, probed: Arrival, window: Snapshot, folds: Mapping[tuple[FoldKey, Mode], Folds]
     ) -> ProbedRows:
-        """Return probed rows with all values that their groups need."""
-        count, columns = len(arrival.ids), arrival.rows.columns
+        """Return rows that have a match, with all values that their groups need."""
+        if not self._bounded:  # floats are added in the order of time
+            order = np.lexsort((probed.ids, probed.rows.time))
+            probed, folds = probed.pick(order), {k: picked(f, order) for k, f in folds.items()}
+        count, columns = len(probed.ids), probed.rows.columns
         # Each row also stands in for the other side, whose columns no key reads.
-        rows = arrival.picked(np.arange(count))
+        rows = probed.picked(np.arange(count))
+        select = self._groups.select
         folded = RowFolds(
-            self.select.keys.restore({LEFT: rows, RIGHT: rows}),
+            select.keys.restore({LEFT: rows, RIGHT: rows}),
             count,
-            side_values(self.select.aggregation, columns, count),
+            side_values(select.aggregation, columns, count),
             folds,
         )
-        keys = arrival.rows.time if self._closing is None else self._closing.keys(columns, count)
-        return ProbedRows(folded, values, arrival.rows.time, arrival.ids, keys)
+        values = {k: self._best(k, probed, window, folds) for k in select.values}
+        return ProbedRows(folded, values, probed.rows.time, probed.ids)
+
+    def _add(self, probed: ProbedRows) -> None:
+        """Merge rows into their groups."""
+
+        def best(k: int, row: np.ndarray, position: np.ndarray) -> NearestPairs:
+            # Positions in a window are in the order of time.
+            return NearestPairs(probed.values[k].take(pa.array(row)), RowPlaces(position, position))
+
+        places = RowPlaces(probed.times, probed.ids)
+        groups = self._groups.partial(probed.folded, self._plan, places, best)
+        if self._closing is None and not self._bounded and groups.num_rows < probed.rows:
+            self._refuse_repeated(probed.folded.keys)
+        self._groups.add(groups)
+
+    def _complete(self, probed: ProbedRows | None, limit: Limit) -> list[RowsByArrival]:
+        """Return the groups that no later row joins; ``probed`` are the rows that came last."""
+        if self._closing is None:
+            batch = self._groups.finish()
+        elif limit != self._left or probed is not None:
+            batch, self._left = self._groups.leave(self._key, limit), limit
+        else:
+            return []
+        none = np.zeros(batch.num_rows, np.int64)
+        return [RowsByArrival(batch, none, none)] if batch.num_rows else []
 
     def _best(
         self,
@@ -204,56 +206,29 @@ class FoldDelivery(Delivery):
         some = np.flatnonzero(nearest.found)
         met = window.rows.pick(nearest.position[some], -window.first)
         rows = {self.side: arrival.picked(some), other(self.side): met}
-        batch = self.select.values[k].restore(rows)
+        batch = self._groups.select.values[k].restore(rows)
         index = np.zeros(len(arrival.ids), np.int64)
         index[some] = np.arange(len(some))
         return batch.column(0).take(pa.array(index, mask=~nearest.found))
 
-    def _kept(self, parts: Sequence[ProbedRows], limit: Limit) -> list[ProbedRows]:
-        """Keep the rows whose groups are incomplete; return the rows of complete groups."""
-        leaving = []
-        for part in parts:
-            chosen = below(part.keys, limit)
-            if chosen.any():
-                leaving.append(part if chosen.all() else part.pick(np.flatnonzero(chosen)))
-            if not chosen.all():
-                self._open.append(part.pick(np.flatnonzero(~chosen)) if chosen.any() else part)
-            # Neighbours of similar size are joined, so that few parts remain.
-            while len(self._open) > 1 and self._open[-2].rows < 2 * self._open[-1].rows:
-                last = self._open.pop()
-                self._open[-1] = ProbedRows.concat([self._open[-1], last])
-        return leaving
-
-    def _output(self, leaving: Sequence[ProbedRows]) -> list[RowsByArrival]:
-        """Make rows of complete groups, by the time and arrival of their first row."""
-        if not leaving:
-            return []
-        probed = ProbedRows.concat(leaving)
-        if not self._bounded:
-            probed = probed.pick(np.lexsort((probed.ids, probed.times)))
-        groups = RowGroups(probed.folded.keys, probed.folded.rows)
-        if self._closing is None and not self._bounded:
-            self._check_unique(groups, probed.folded)
-
-        def best(k: int, row: np.ndarray, position: np.ndarray) -> pa.Array:
-            return probed.values[k].take(pa.array(row))
-
-        batch = grouped(self.select, self._plan, probed.folded, groups, best)
-        none = np.zeros(batch.num_rows, np.int64)
-        return [RowsByArrival(batch, none, none)] if batch.num_rows else []
-
-    def _check_unique(self, groups: RowGroups, folded: RowFolds) -> None:
+    def _refuse_repeated(self, keys: pa.RecordBatch) -> NoReturn:
         """Refuse two rows with equal keys, if they are seen together.
 
         Raises
         ------
         DataError
         """
-        if groups.count == folded.rows:
-            return
-        again = np.flatnonzero(np.bincount(groups.ids) > 1)[0]
-        row = folded.keys.slice(int(np.flatnonzero(groups.ids == again)[0]), 1)
-        shown = ", ".join(str(column[0]) for column in row.columns)
+        table = pa.Table.from_batches(
+            [keys.rename_columns(list(map(str, range(keys.num_columns))))]
+        )
+        counts = table.group_by(table.column_names).aggregate([([], "count_all")])
+        (row,) = (
+            counts.filter(pc.field("count_all") > 1)
+            .slice(0, 1)
+            .select(table.column_names)
+            .to_pylist()
+        )
+        shown = ", ".join(map(str, row.values()))
         alias = self.query.side(self.side).alias
         raise DataError(
             f"two rows of {alias} have the key {shown}, which was declared unique; leave unique "

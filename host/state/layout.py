@@ -19,7 +19,7 @@ from penstock.expr.node import Expr
 from penstock.plan.query import Aggregate
 from penstock.types import Kind
 
-from ..emit.groups.groups import ungroupable
+from ..emit.groups.partial import ungroupable
 from .coded import has_bytes, is_coded, is_coded_column
 from .folds import MORE_BITS, GroupFold, Merge, words_for, words_of
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pyarrow as pa
 
+from penstock.errors import QueryError
 from penstock.expr.columns import Vector, int_vector
 from penstock.plan.closing import Grouped
 from penstock.plan.query import Aggregate
@@ -15,11 +16,12 @@ from ...rows.columns import vector
 from ...rows.ordering import order_by
 from .closing import Limit, below
 from .floats import unordered
-from .groups import ungroupable
 from .pieces import NearestColumns, PartialColumn, by_type, extreme, parts_of
 from .select import GroupSelect, as_vector
 from .values import check_sum, group_vector, mean
 
+#: Most tables of partial aggregates before the smallest neighbours are merged.
+_MOST_TABLES = 8
 #: Key of the one group of a query without GROUP BY.
 _ONE_GROUP = "one group"
 
@@ -74,9 +76,10 @@ class PartialGroups:
         """Merge partial aggregates into the groups."""
         self._state.append(partial)
         # Neighbours of similar size are merged, so that few tables remain.
-        while len(self._state) > 1 and self._state[-2].num_rows < 2 * self._state[-1].num_rows:
-            last = self._state.pop()
-            self._state[-1] = self._merged(pa.concat_tables([self._state[-1], last]))
+        while len(self._state) > _MOST_TABLES:
+            sizes = [table.num_rows for table in self._state]
+            first = min(range(1, len(sizes)), key=lambda k: sizes[k - 1] + sizes[k]) - 1
+            self._state[first : first + 2] = [self._one_table(self._state[first : first + 2])]
 
     def leave(self, key: int, limit: Limit) -> pa.RecordBatch:
         """Return output rows of groups whose time key is below a limit, and forget the groups.
@@ -96,22 +99,28 @@ class PartialGroups:
             A sum is beyond its type.
         """
         name, dtype = self.keys[key], self.aggregation.keys[key].type
-        leaving, staying = [self.schema.empty_table()], []
+        leaving, staying = [], []
         for groups in self._state:
             closed = below(as_vector(groups.column(name), dtype).values, limit)
-            leaving.append(groups.filter(pa.array(closed)))
+            if closed.any():
+                leaving.append(groups if closed.all() else groups.filter(pa.array(closed)))
             if not closed.all():
                 staying.append(groups.filter(pa.array(~closed)) if closed.any() else groups)
         self._state = staying
-        groups = self._merged(pa.concat_tables(leaving))
+        groups = self._one_table(leaving)
         order = order_by([groups.column(one) for one in dict.fromkeys([name, *self.keys])])
         return self._output(groups.take(order))
 
     def held(self) -> pa.Table:
         """Return the partial aggregates of all groups, and forget them."""
-        groups = self._merged(pa.concat_tables([self.schema.empty_table(), *self._state]))
-        self._state = []
-        return groups
+        tables, self._state = self._state, []
+        return self._one_table(tables)
+
+    def _one_table(self, tables: Sequence[pa.Table]) -> pa.Table:
+        """Merge tables, each of which has a group once."""
+        if len(tables) == 1:
+            return tables[0]
+        return self._merged(pa.concat_tables([self.schema.empty_table(), *tables]))
 
     def finish(self) -> pa.RecordBatch:
         """Return output rows of all groups, and forget the groups.
@@ -196,6 +205,13 @@ class PartialGroups:
         elif one.type.is_float:
             return group_vector(unordered(first.values, one.type), known)
         return group_vector(first.values, known)
+
+
+def ungroupable(types: str) -> QueryError:
+    """Make the error for a GROUP BY key of a type that cannot be grouped."""
+    return QueryError(
+        f"GROUP BY a column of type {types} is not supported; group by a number, text, date or time"
+    )
 
 
 def _best_first(table: pa.Table, one: NearestColumns) -> np.ndarray:

@@ -1,88 +1,17 @@
-"""Makes aggregates of groups from the folds of single rows."""
+"""Values of aggregates from merged sums and counts."""
 
 from __future__ import annotations
-
-from collections.abc import Mapping
 
 import numpy as np
 
 from penstock.errors import DataError
 from penstock.expr import ops
 from penstock.expr.columns import Vector, evaluate_columns, int_vector
-from penstock.plan.folds import FoldKey, Needs
 from penstock.plan.query import Aggregate
-from penstock.program import Mode
 from penstock.types import Kind, Type
-
-from ...device.base import Folds
-from .groups import RowGroups
 
 #: Integers up to this magnitude are exact in float64.
 _EXACT_FLOAT64 = 1 << 53
-
-
-class GroupValues:
-    """One aggregate: a value per group, from the folds of matched rows.
-
-    Parameters
-    ----------
-    need : Needs
-        The folds that the aggregate is made from.
-    folds : mapping of (FoldKey, Mode) to Folds
-    groups : RowGroups
-        Groups of the folded rows.
-    """
-
-    def __init__(
-        self,
-        one: Aggregate,
-        need: Needs,
-        folds: Mapping[tuple[FoldKey, Mode], Folds],
-        groups: RowGroups,
-    ) -> None:
-        self.one, self.groups = one, groups
-        self.fold = None if need.fold is None else folds[need.fold]
-        self.counts = None if need.count is None else folds[need.count].value
-
-    def best(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return the row and window position of each group's nearest pair, or -1."""
-        assert self.fold is not None
-        assert self.fold.position is not None
-        position = self.fold.position
-        row = self.groups.least(self.fold.value, self.fold.found, position)
-        return row, np.where(row < 0, -1, position[row] if len(position) else -1)
-
-    def value(self, side_value: Vector | None) -> Vector:
-        """Return the aggregate of each group."""
-        counts = self.counts
-        if counts is not None and side_value is not None and side_value.valid is not None:
-            counts = np.where(side_value.valid, counts, 0)
-        if self.one.function == "count":
-            assert counts is not None
-            return int_vector(self.groups.sum(counts))
-        if self.fold is not None:
-            values, is_known = self.fold.value, self.fold.found
-        else:
-            assert side_value is not None
-            assert counts is not None
-            values, is_known = side_value.values, counts > 0
-        if self.one.function in ("min", "max"):
-            row = self.groups.least(values, is_known, None, greatest=self.one.function == "max")
-            return group_vector(
-                values[row] if len(values) else np.zeros(len(row), values.dtype), row >= 0
-            )
-        if self.fold is None:
-            assert counts is not None
-            values = product(values, counts)
-        some = self.groups.any(is_known)
-        total = self.groups.sum(np.where(is_known, values, values.dtype.type(0))
-                                if values.dtype != object else values * is_known)  # fmt: skip
-        if self.one.function == "avg":
-            assert counts is not None
-            return mean(self.one, total, self.groups.sum(counts), some)
-        if self.one.type.is_integral:
-            check_sum(self.one, total)
-        return group_vector(total, some)
 
 
 def mean(one: Aggregate, total: np.ndarray, count: np.ndarray, valid: np.ndarray | None) -> Vector:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -12,6 +12,7 @@ from penstock.plan.plan import Output, plan
 from penstock.plan.query import JoinQuery, other
 
 from ...emit.folding import FoldDelivery
+from ...emit.groups.closing import Limit
 from ...emit.groups.folds import FoldGroups, NearestPairs, RowPlaces
 from ...emit.groups.pairs import PairGroups
 from ...emit.groups.partial import PartialGroups
@@ -94,9 +95,10 @@ class _PartFolds(FoldDelivery):
         super().__init__(join.plan, join.tables.schemas, bounded=True)
         self._parts, self._join = parts, join
 
-    def _output(self, leaving: Sequence[ProbedRows]) -> list[RowsByArrival]:
-        for probed in leaving:
-            self._parts.folded(probed, self._join)
+    def _add(self, probed: ProbedRows) -> None:
+        self._parts.folded(probed, self._join)
+
+    def _complete(self, probed: ProbedRows | None, limit: Limit) -> list[RowsByArrival]:
         return []
 
 
