@@ -89,7 +89,7 @@ class FoldDelivery(Delivery):
         self._closing = None if key is None else GroupClosing(query, key)
         self._limit: Limit = -np.inf
         self._probing: dict[int, _Probing] = {}
-        self._groups = FoldGroups(query, schemas)
+        self._groups = FoldGroups(query, schemas, by_first_row=not bounded)
         self._left: Limit = -np.inf
 
     @property
@@ -151,9 +151,6 @@ class FoldDelivery(Delivery):
         self, probed: Arrival, window: Snapshot, folds: Mapping[tuple[FoldKey, Mode], Folds]
     ) -> ProbedRows:
         """Return rows that have a match, with all values that their groups need."""
-        if not self._bounded:  # floats are added in the order of time
-            order = np.lexsort((probed.ids, probed.rows.time))
-            probed, folds = probed.pick(order), {k: picked(f, order) for k, f in folds.items()}
         count, columns = len(probed.ids), probed.rows.columns
         # Each row also stands in for the other side, whose columns no key reads.
         rows = probed.picked(np.arange(count))

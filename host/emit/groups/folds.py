@@ -77,6 +77,8 @@ class FoldGroups(PartialGroups):
             columns[part.name] = self._terms(part, folded, plan)
         for one in self._nearest:
             columns |= self._best(one, folded, plan, places, best)
+        first = zip(self._first_row, (places.time, places.place), strict=False)
+        columns |= {name: pa.array(values) for name, values in first}
         return self._merged(pa.table(columns).select(self.schema.names))
 
     def _terms(self, part: PartialColumn, folded: RowFolds, plan: FoldPlan) -> pa.Array:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +20,8 @@ from .pieces import NearestColumns, PartialColumn, by_type, extreme, parts_of
 from .select import GroupSelect, as_vector
 from .values import check_sum, group_vector, mean
 
+#: Columns of the time and place of a group's first row.
+FIRST_ROW = ("first time", "first place")
 #: Most tables of partial aggregates before the smallest neighbours are merged.
 _MOST_TABLES = 8
 #: Key of the one group of a query without GROUP BY.
@@ -35,6 +37,9 @@ class PartialGroups:
         A query with an aggregation.
     schemas : mapping of side to pyarrow.Schema
         Schemas of the base tables.
+    by_first_row : bool
+        Whether groups leave in the order of their first rows, by time and place; otherwise in the
+        order of their keys.
 
     Raises
     ------
@@ -42,7 +47,9 @@ class PartialGroups:
         A sum may need more digits than a decimal has.
     """
 
-    def __init__(self, query: Grouped, schemas: Mapping[str, pa.Schema]) -> None:
+    def __init__(
+        self, query: Grouped, schemas: Mapping[str, pa.Schema], *, by_first_row: bool = False
+    ) -> None:
         aggregation = query.aggregation
         assert aggregation is not None
         self.aggregation = aggregation
@@ -63,6 +70,8 @@ class PartialGroups:
             types = dict(zip(self.keys, self.select.keys.schema.types, strict=True))
         types |= {part.name: part.type for part in self._parts}
         types |= {name: t for one in self._nearest for name, t in one.columns.items()}
+        self._first_row = FIRST_ROW if by_first_row else ()
+        types |= dict.fromkeys(self._first_row, pa.int64())
         #: Schema of partial aggregates.
         self.schema = pa.schema(list(types.items()))
         self._state: list[pa.Table] = []
@@ -108,8 +117,8 @@ class PartialGroups:
                 staying.append(groups.filter(pa.array(~closed)) if closed.any() else groups)
         self._state = staying
         groups = self._one_table(leaving)
-        order = order_by([groups.column(one) for one in dict.fromkeys([name, *self.keys])])
-        return self._output(groups.take(order))
+        order = self._first_row or dict.fromkeys([name, *self.keys])
+        return self._output(_sorted(groups, order))
 
     def held(self) -> pa.Table:
         """Return the partial aggregates of all groups, and forget them."""
@@ -133,7 +142,7 @@ class PartialGroups:
         groups = self.held()
         if not self.aggregation.keys and not groups.num_rows:
             groups = self._nothing()
-        return self._output(groups)
+        return self._output(_sorted(groups, self._first_row))
 
     def _nothing(self) -> pa.Table:
         """Make the one group of a query without GROUP BY and without any pair."""
@@ -148,8 +157,10 @@ class PartialGroups:
 
     def _merged(self, table: pa.Table) -> pa.Table:
         """Merge partial aggregates into one row per group."""
+        table = _sorted(table, self._first_row)
         merges = [(part.name, part.merge) for part in self._parts]
-        columns = [part.name for part in self._parts]
+        merges += [(name, "first") for name in self._first_row]
+        columns = [*(part.name for part in self._parts), *self._first_row]
         best: dict[str, np.ndarray] = {}
         for one in self._nearest:
             order = _best_first(table, one)
@@ -212,6 +223,13 @@ def ungroupable(types: str) -> QueryError:
     return QueryError(
         f"GROUP BY a column of type {types} is not supported; group by a number, text, date or time"
     )
+
+
+def _sorted(table: pa.Table, names: Collection[str]) -> pa.Table:
+    """Sort a table by some columns, if there are any."""
+    if not names or table.num_rows < 2:
+        return table
+    return table.take(order_by([table.column(name) for name in names]))
 
 
 def _best_first(table: pa.Table, one: NearestColumns) -> np.ndarray:
