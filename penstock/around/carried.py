@@ -164,9 +164,9 @@ def _field(outer: Known | None, name: str) -> Known | None:
     return None if known is not None and is_coded(known.type) else known
 
 
-def element_of(of: Known | None) -> Known | None:
+def element_of(known: Known | None) -> Known | None:
     """Return the type of the elements of a list; None if it is not known."""
-    arrow = None if of is None else of.arrow
+    arrow = None if known is None else known.arrow
     is_list = arrow is not None and (pa.types.is_list(arrow) or pa.types.is_large_list(arrow))
     element = known_as(arrow.value_type) if is_list and arrow is not None else None
     return None if element is None or is_coded(element.type) else element

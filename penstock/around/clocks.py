@@ -16,7 +16,7 @@ from .sliding import last_moment
 
 @dataclass
 class Clocks:
-    """What may be the time of rows, and which of their columns no two rows of a source share.
+    """Columns that may be the time of rows, and columns that no two rows of a source share.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ class Clocks:
     #: Of parts with pairs in their windows, and a column of these: the time that they are of.
     windows: dict[tuple[str, str], str] = field(default_factory=dict)
 
-    def given(self, side: JoinSide) -> str | None:
+    def named_time(self, side: JoinSide) -> str | None:
         """The time of a side that the options name."""
         for name, column in (self.options.time or {}).items():
             if name.lower() in (side.alias.lower(), side.source.lower()):
@@ -47,10 +47,10 @@ class Clocks:
         return None
 
     def times(self, side: JoinSide) -> dict[str, str]:
-        """What may be the time of a side, by name, and the source that it is of."""
-        given = self.given(side)
-        if given is not None:
-            return {given: side.alias}
+        """Columns that may be the time of a side, with the source of each."""
+        named = self.named_time(side)
+        if named is not None:
+            return {named: side.alias}
         if side.source in self.joined:
             return self.joined[side.source]
         schema = () if side.source in self.relations else self.schemas[side.table]
@@ -64,7 +64,7 @@ class Clocks:
     def unique_of(self, side: JoinSide) -> dict[str, set[str]]:
         """Columns of a side that no two rows of a source share, by source."""
         if side.source in self.joined:
-            return {alias: own for (name, alias), own in self.unique.items() if name == side.source}
+            return {alias: ids for (name, alias), ids in self.unique.items() if name == side.source}
         for name, columns in (self.options.unique or {}).items():
             if name.lower() in (side.alias.lower(), side.source.lower()):
                 names = [columns] if isinstance(columns, str) else columns
@@ -80,7 +80,7 @@ class Clocks:
     def kept(self, side: JoinSide) -> list[str]:
         """Columns of a side by which groups of its pairs are complete."""
         times = list(self.times(side))
-        unique = [column for own in self.unique_of(side).values() for column in sorted(own)]
+        unique = [column for columns in self.unique_of(side).values() for column in sorted(columns)]
         return [*(times if side.source in self.joined else times[:1]), *unique]
 
     def note(
@@ -89,16 +89,16 @@ class Clocks:
         """Note those columns of a join; its times, and the sources that they are of."""
         clock = self.joined[name] = {}
         for side in sides:
-            own = {
+            names = {
                 tree.name: column
                 for column, tree in outputs.names.values()
                 if tree.text("table") == side.alias
             }
             times = self.times(side)
-            clock |= {own[column]: alias for column, alias in times.items() if column in own}
+            clock |= {names[column]: alias for column, alias in times.items() if column in names}
             for alias, columns in self.unique_of(side).items():
-                if columns and columns <= own.keys():
-                    self.unique[name, alias] = {own[column] for column in columns}
+                if columns and columns <= names.keys():
+                    self.unique[name, alias] = {names[column] for column in columns}
         return tuple(clock.items())
 
     def choices(self, sides: list[JoinSide], *, is_grouped: bool = False) -> Iterator[QueryOptions]:
@@ -106,17 +106,17 @@ class Clocks:
         plain = replace(self.options, time=None, rows=None, scale=None, unique=None)
         choices: list[dict[str, str]] = [{}]
         for side in sides:
-            own = self.times(side)
-            choices = [{**one, side.alias: name} for one in choices for name in own] or choices
+            columns = self.times(side)
+            choices = [{**one, side.alias: name} for one in choices for name in columns] or choices
         unique = {
-            side.alias: tuple(sorted(own[side.alias]))
+            side.alias: tuple(sorted(ids[side.alias]))
             for side in sides
-            if side.alias in (own := self.unique_of(side))
+            if side.alias in (ids := self.unique_of(side))
         }
-        looked_up = next((one.table for one in sides if one.source in self.relations), None)
-        if looked_up is not None:
+        relation = next((one.table for one in sides if one.source in self.relations), None)
+        if relation is not None:
             # Only groups of what is looked up have a time.
-            plain = replace(plain, within=None, relation=looked_up)
+            plain = replace(plain, within=None, relation=relation)
             choices = [{}, *choices] if is_grouped else [{}]
         for one in choices:
             yield replace(plain, time=one, unique=unique or None)
@@ -151,20 +151,20 @@ class Clocks:
             every = [
                 [o.unalias() for o in tree.expressions] if group is None else group.expressions
             ]
-        for own, alias in self.joined.get(name, {}).items():
-            found = [self._rising(name, own, alias, keys) for keys in every]
-            if found and found[0] is not None and all(one == found[0] for one in found):
-                return own, alias, found[0]
+        for time, alias in self.joined.get(name, {}).items():
+            values = [self._rising(name, time, alias, keys) for keys in every]
+            if values and values[0] is not None and all(one == values[0] for one in values):
+                return time, alias, values[0]
         return None
 
-    def _rising(self, name: str, own: str, alias: str, keys: list[exp.Expr]) -> exp.Expr | None:
+    def _rising(self, name: str, time: str, alias: str, keys: list[exp.Expr]) -> exp.Expr | None:
         """A value of groups with these keys that rises with a time of the pairs."""
         unique = self.unique.get((name, alias))
         if unique and unique <= {key.name for key in keys if isinstance(key, exp.Column)}:
-            return column_of(name, own)
+            return column_of(name, time)
         for key in keys:
             column = key.this if isinstance(key, exp.Dot) else key
-            if isinstance(column, exp.Column) and self.windows.get((name, column.name)) == own:
-                return last_moment(column, column_of(name, own))
-        value = next((found for key in keys if (found := rising(key, own))), None)
+            if isinstance(column, exp.Column) and self.windows.get((name, column.name)) == time:
+                return last_moment(column, column_of(name, time))
+        value = next((risen for key in keys if (risen := rising(key, time))), None)
         return None if value is None else value.copy()

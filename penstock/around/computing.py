@@ -55,7 +55,7 @@ class Computing:
         for item in items_of(tree):
             self._source(item, level)
         for lateral in tree.args.get("laterals") or ():
-            self._lateral(lateral, level)
+            self._lists(lateral, level)
         values = Values(level, self)
         self._slide(tree, values)
         for join in tree.args.get("joins") or ():
@@ -88,10 +88,10 @@ class Computing:
         left, right = self.query(tree.this, outer), self.query(tree.expression, outer)
         if tree.args.get("order"):
             Values(Level(outer, outputs=left), self).inside(tree.args["order"])
-        found: dict[str, Known | None] = {}
+        columns: dict[str, Known | None] = {}
         for place, ((name, a), b) in enumerate(zip(left.items(), right.values(), strict=False)):
-            found[name] = a if a == b else self._united(tree, place, (a, b))
-        return found
+            columns[name] = a if a == b else self._united(tree, place, (a, b))
+        return columns
 
     def _united(
         self, tree: exp.SetOperation, place: int, known: tuple[Known | None, Known | None]
@@ -102,16 +102,16 @@ class Computing:
             return None
         columns = [ops.column(ARGUMENT, str(side), one) for side, one in enumerate(types)]
         try:
-            made = align(columns, "UNION")
+            aligned = align(columns, "UNION")
         except ExprTypeError as error:
             raise refused(error, tree) from None
-        for side, (own, column) in enumerate(zip(made, columns, strict=True)):
-            if own is not column:
-                name = self.register(own, (column,))
+        for side, (value, column) in enumerate(zip(aligned, columns, strict=True)):
+            if value is not column:
+                name = self.register(value, (column,))
                 for select in _selects(tree.expression if side else tree.this):
                     item = select.expressions[place]
                     item.set("this", call(name, item.this.copy()))
-        (a, b), like = (one.type for one in made), choice_type(columns, made)
+        (a, b), like = (one.type for one in aligned), choice_type(columns, aligned)
         return Known(like.within(min(a.lo, b.lo), max(a.hi, b.hi)) if a.is_integral else a)
 
     def _source(self, item: exp.Expr, level: Level) -> None:
@@ -123,19 +123,19 @@ class Computing:
             schema = self._schemas.get(item.name)
             if schema is not None:
                 level.tables[alias] = {one.name: _column(one) for one in schema}
-        elif isinstance(item, exp.Lateral):
-            self._lateral(item, level)
-        elif isinstance(item, exp.Unnest):
-            values = Values(level, self)
-            found = [values.elements(one) for one in item.expressions]
-            names = [one.name for one in item.args["alias"].columns] if item.args["alias"] else []
-            level.tables[alias] = dict(zip(names, found, strict=False))
+        elif isinstance(item, exp.Lateral | exp.Unnest):
+            self._lists(item, level)
 
-    def _lateral(self, item: exp.Lateral, level: Level) -> None:
+    def _lists(self, item: exp.Lateral | exp.Unnest, level: Level) -> None:
+        """Note the elements of lists that FROM or LATERAL VIEW gives row by row."""
+        is_unnest = isinstance(item, exp.Unnest)
+        lists = item.expressions if is_unnest else [*item.this.iter_expressions()]
         values = Values(level, self)
-        names = [one.name for one in item.args["alias"].columns] if item.args.get("alias") else []
-        found = [values.elements(one) for one in item.this.iter_expressions()]
-        level.tables[item.alias] = dict(zip(names, found, strict=False)) if len(names) == 1 else {}
+        elements = [values.elements(one) for one in lists]
+        alias = item.args.get("alias")
+        names = [one.name for one in alias.columns] if alias else []
+        known = zip(names, elements, strict=False) if is_unnest or len(names) == 1 else ()
+        level.tables[item.alias] = dict(known)
 
     def _slide(self, tree: exp.Select, values: Values) -> None:
         """Give each row once for each of the windows that it is in: none if it has no time."""
@@ -180,11 +180,11 @@ class Computing:
         leaves = [leaf for key in keys for leaf in _leaves(key)]
         for leaf in leaves:
             text = leaf.sql(dialect=Penstock)
-            made, known = values.rewritten(leaf)
+            value, known = values.rewritten(leaf)
             if not isinstance(leaf, exp.Column):
-                values.level.keys[text] = made, known
-            if made is not leaf:
-                leaf.replace(made)
+                values.level.keys[text] = value, known
+            if value is not leaf:
+                leaf.replace(value)
 
 
 def _column(field: pa.Field) -> Known:

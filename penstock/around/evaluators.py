@@ -57,9 +57,9 @@ def is_around(child: exp.Expr, tree: exp.Expr) -> bool:
     return is_branch or isinstance(child, WITHOUT_VALUE) or not isinstance(child, exp.Condition)
 
 
-def is_of_text(made: Expr) -> bool:
+def is_of_text(value: Expr) -> bool:
     """Whether an expression is of texts or nested values, which DuckDB computes with."""
-    return any(one.type.is_text or one.type.kind is Kind.OTHER for one in (made, *made.args))
+    return any(one.type.is_text or one.type.kind is Kind.OTHER for one in (value, *value.args))
 
 
 def is_test_of_null(tree: exp.Expr) -> bool:

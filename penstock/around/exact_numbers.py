@@ -84,7 +84,7 @@ def _decimal(digits: int, scale: int) -> exp.DataType:
 
 
 def _is_alike(one: Expr) -> bool:
-    """Whether DuckDB has the value of a node, given those of its operands."""
+    """Whether DuckDB has the value of a node if it has the values of the operands."""
     if _type_in_words(one.type) is None:
         return False
     if one.op is Op.CAST:
@@ -102,7 +102,7 @@ def _is_alike(one: Expr) -> bool:
 
 
 def _is_decimal(dtype: Type) -> bool:
-    """Whether values are decimals in DuckDB, as those of integers of more than 64 bits are."""
+    """Whether values are decimals in DuckDB, as integers of more than 64 bits are."""
     return dtype.is_integral and pa.types.is_decimal(carried(dtype))
 
 
@@ -142,7 +142,7 @@ def _node(one: Expr, args: list[exp.Expr]) -> exp.Expr:
 
 
 def _as_decimals(one: Expr, args: list[exp.Expr]) -> list[exp.Expr]:
-    """The operands of a node with the digits by which DuckDB finds those of the result."""
+    """The operands of a node with so many digits that DuckDB gives the result enough."""
     # Of two operands of at most 18 digits, DuckDB gives no sum or product of more.
     is_wide = one.op in (Op.ADD, Op.SUB, Op.MUL) and one.type.precision > _NARROW_DIGITS
     cast = []

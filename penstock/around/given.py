@@ -1,4 +1,4 @@
-"""What is given with a query: names of its tables and columns, and values of parameters."""
+"""Checks names of tables and columns that come with a query, and puts in values of parameters."""
 
 from __future__ import annotations
 
@@ -43,15 +43,15 @@ def check_names(tree: exp.Query, schemas: Mapping[str, pa.Schema], options: Quer
     """
     tables: dict[str, pa.Schema | None] = {}
     for table in tree.find_all(exp.Table, exp.Subquery):
-        found = [one for name, one in schemas.items() if name.lower() == table.name.lower()]
-        schema = found[0] if found and isinstance(table, exp.Table) else None
+        alike = [one for name, one in schemas.items() if name.lower() == table.name.lower()]
+        schema = alike[0] if alike and isinstance(table, exp.Table) else None
         tables |= {name.lower(): schema for name in (table.name, table.alias) if name}
     times, _ = time_columns(options.time or {})
-    for option, given in (("time", times), ("unique", options.unique or {})):
-        for name, columns in given.items():
+    for option, columns_by_name in (("time", times), ("unique", options.unique or {})):
+        for name, columns in columns_by_name.items():
             if name.lower() not in tables:
-                own = ", ".join(tables)
-                raise QueryError(f"{option} is given for {name}, but the query has {own}")
+                listed = ", ".join(tables)
+                raise QueryError(f"{option} is given for {name}, but the query has {listed}")
             schema = tables[name.lower()]
             known = None if schema is None else {one.lower() for one in schema.names}
             for column in [columns] if isinstance(columns, str) else columns:
@@ -82,7 +82,7 @@ def check_size(tree: exp.Query) -> None:
         above = 0 if isinstance(node, exp.Select) else levels.get(id(node.parent), 0)
         levels[id(node)] = above + (not isinstance(node, exp.Connector | exp.Paren))
     selects = sum(1 for _ in tree.find_all(exp.Select))
-    for count, most, what in (
+    for count, most, noun in (
         (len(levels), _MOST_NODES, "names, values and operators"),
         (values, _MOST_VALUES, "values in IN lists"),
         (selects, _MOST_SELECTS, "SELECTs"),
@@ -90,7 +90,7 @@ def check_size(tree: exp.Query) -> None:
     ):
         if count > most:
             raise QueryError(
-                f"the query has {count:,} {what}, more than the {most:,} of a query that is not "
+                f"the query has {count:,} {noun}, more than the {most:,} of a query that is not "
                 "one join; compute a part of it before, in a query of its own, or join a table of "
                 "the values"
             )

@@ -36,10 +36,10 @@ def rank_nearest(select: exp.Select, unique_of: Callable[[exp.Expr], Collection[
     if not is_closed(source):
         return
     is_asof = join.method.upper() == "ASOF"
-    found = _latest(source, join) if is_asof else _lateral(select, join)
-    if found is None:
+    ranked = _latest(source, join) if is_asof else _lateral(select, join)
+    if ranked is None:
         return
-    joined, order, count = found
+    joined, order, count = ranked
     unique = sorted(unique_of(source))
     if not unique:
         name = source.alias_or_name
@@ -67,9 +67,9 @@ def _lateral(
     inner = lateral.this.this if isinstance(lateral, exp.Lateral) else None
     if not isinstance(inner, exp.Select) or not inner.args.get("limit"):
         return None
-    given = {key for key, arg in inner.args.items() if arg}
+    clauses = {key for key, arg in inner.args.items() if arg}
     item = inner.args["from_"].this if inner.args.get("from_") else None
-    if given - _RANKED or item is None or not is_closed(item):
+    if clauses - _RANKED or item is None or not is_closed(item):
         return None
     if any(one.find(exp.AggFunc, exp.Window) for one in inner.expressions):
         return None
@@ -84,15 +84,15 @@ def _lateral(
 
 def _latest(source: exp.Expr, join: exp.Join) -> tuple[exp.Join, exp.Order, exp.Expr] | None:
     """An ASOF JOIN as a join, and the order by which its row comes first."""
-    own, other = source.alias_or_name, join.this.alias_or_name
+    first, other = source.alias_or_name, join.this.alias_or_name
     on = conditions_of(join)
     for one in on:
         if not isinstance(one, exp.GT | exp.GTE | exp.LT | exp.LTE):
             continue
         sides = [aliases_in(side) for side in (one.this, one.expression)]
-        if sides not in ([{own}, {other}], [{other}, {own}]):
+        if sides not in ([{first}, {other}], [{other}, {first}]):
             continue
-        is_first = sides[0] == {own}
+        is_first = sides[0] == {first}
         value = one.expression if is_first else one.this
         is_before = isinstance(one, exp.GT | exp.GTE) == is_first
         order = exp.Order(expressions=[exp.Ordered(this=value.copy(), desc=is_before)])

@@ -30,9 +30,9 @@ def order_joins(select: exp.Select, estimate: Estimate) -> None:
         return
     pairs: dict[frozenset[str], int] = {}
     for a, b in combinations(items, 2):
-        own = [one for one in conditions if aliases_in(one) <= {a, b}]
-        meet = any(aliases_in(one) == {a, b} for one in own)
-        if meet and (count := estimate(items[a], items[b], own)) is not None:
+        between = [one for one in conditions if aliases_in(one) <= {a, b}]
+        meet = any(aliases_in(one) == {a, b} for one in between)
+        if meet and (count := estimate(items[a], items[b], between)) is not None:
             pairs[frozenset((a, b))] = count
     if len(pairs) < 2:
         return
@@ -56,16 +56,16 @@ def relations_last(select: exp.Select, relations: Collection[str]) -> None:
         if not any(one.find(exp.Query) for join in joins for one in conditions_of(join)):
             _reorder(select, items, sorted(items, key=lambda name: name in looked_up))
         return
-    others = [join for join in joins if join.this.alias_or_name not in looked_up]
-    is_read = any(aliases_in(join) & set(looked_up) for join in others)
+    kept_joins = [join for join in joins if join.this.alias_or_name not in looked_up]
+    is_read = any(aliases_in(join) & set(looked_up) for join in kept_joins)
     kept = all(str(join.side or "").upper() in ("", "LEFT") for join in joins)
     if kept and not is_read and select.args["from_"].this.alias_or_name not in looked_up:
-        own = [join for join in joins if join.this.alias_or_name in looked_up]
-        select.set("joins", [*others, *own])
+        moved = [join for join in joins if join.this.alias_or_name in looked_up]
+        select.set("joins", [*kept_joins, *moved])
 
 
 def _items(select: exp.Select) -> dict[str, exp.Expr]:
-    """What a SELECT reads, by its aliases."""
+    """Items of FROM by alias."""
     return {one.alias_or_name: one for one in items_of(select)}
 
 
@@ -75,17 +75,17 @@ def _reorder(select: exp.Select, items: dict[str, exp.Expr], order: list[str]) -
         return
     left = [one for join in select.args["joins"] for one in conditions_of(join)]
     select.set("from_", exp.From(this=items[order[0]]))
-    made = []
+    reordered = []
     for place, name in enumerate(order[1:], 1):
         known = set(order[: place + 1])
         on = [one for one in left if aliases_in(one) <= known]
         left = [one for one in left if not aliases_in(one) <= known]
-        made.append(exp.Join(this=items[name], on=exp.and_(*on) if on else exp.true()))
-    select.set("joins", made)
+        reordered.append(exp.Join(this=items[name], on=exp.and_(*on) if on else exp.true()))
+    select.set("joins", reordered)
 
 
 def _ordered(names: list[str], pairs: dict[frozenset[str], int]) -> Iterator[str]:
-    """The pair with the fewest pairs, then what has the fewest with one before it."""
+    """Yield the two tables with the fewest pairs, then the next with the fewest, and so on."""
     first = min(pairs, key=lambda both: pairs[both])
     done = [name for name in names if name in first]
     yield from done

@@ -20,7 +20,7 @@ OF_GROUPS = ("GROUP BY", "an aggregate")
 
 
 class PartError(QueryError):
-    """What surrounds a join is wrong."""
+    """The SQL around a join is wrong."""
 
 
 class NoJoinError(PartError):
@@ -62,7 +62,7 @@ class Joined:
 
 @dataclass(frozen=True)
 class Closing:
-    """When groups of the pairs of a join are complete.
+    """A value that says when groups of the pairs of a join are complete.
 
     Parameters
     ----------
@@ -129,7 +129,7 @@ class Split:
     words: Words
 
     def of_stream(self) -> tuple[Joined, Sequence[Part], Relational | None]:
-        """The one join, what each of its rows meets, and what is behind, of a query on streams.
+        """Return the one join of a query on streams, the steps of its rows, and the part behind.
 
         Raises
         ------
@@ -141,8 +141,8 @@ class Split:
         joins = [part for part in self.parts if isinstance(part, Joined)]
         if not joins:
             raise NoJoinError("none of the query is a join")
-        core, *others = [part for part in joins if not part.looks_up] or joins[:1]
-        if others:
+        core, *further = [part for part in joins if not part.looks_up] or joins[:1]
+        if further:
             raise QueryError(
                 "a stream is joined with one other; join the rows that this query gives with a "
                 "further stream in a query of its own"

@@ -76,7 +76,7 @@ def qualified(tree: exp.Query, schemas: Mapping[str, pa.Schema]) -> exp.Query:
         _spell_tables(whole, schemas)
         return annotate_types(whole, schema=known, dialect=Penstock)
     except (OptimizeError, SchemaError) as error:
-        raise PartError(_said(str(error).splitlines()[0], tree, schemas)) from None
+        raise PartError(_in_own_words(str(error).splitlines()[0], tree, schemas)) from None
     except AssertionError:  # of a place in the list of columns
         raise _not_expanded() from None
     except MALFORMED:
@@ -114,7 +114,7 @@ def _rename(tree: exp.Expr, renamed: Callable[[str], str]) -> None:
 
 
 def _spell_tables(tree: exp.Expr, schemas: Mapping[str, pa.Schema]) -> None:
-    """Write names of tables as they are given; those of columns and aliases are in lower case."""
+    """Write names of tables as the caller spells them; all other names are in lower case."""
     spelled = {name.lower(): name for name in schemas}
     for table in tree.find_all(exp.Table):
         if isinstance(table.this, exp.Identifier) and table.name in spelled:
@@ -134,12 +134,12 @@ def _check_star(item: exp.Expr, schemas: Mapping[str, pa.Schema], tree: exp.Quer
             raise PartError(f"* EXCEPT: unknown column {one.name}")
 
 
-def _said(message: str, tree: exp.Query, schemas: Mapping[str, pa.Schema]) -> str:
-    """What the parser says of a column, as it is said here."""
-    found = _UNKNOWN.match(message)
-    if found is None:
+def _in_own_words(message: str, tree: exp.Query, schemas: Mapping[str, pa.Schema]) -> str:
+    """Say what the parser says of a column in words of this project."""
+    match = _UNKNOWN.match(message)
+    if match is None:
         return message
-    column = found[1].replace('"', "").replace("`", "").rpartition(".")[2]
+    column = match[1].replace('"', "").replace("`", "").rpartition(".")[2]
     every = {name for schema in schemas.values() for name in schema.names}
     near = get_close_matches(column, sorted(every), n=3)
     hint = f"; close names are {', '.join(near)}" if near else ""
@@ -189,9 +189,9 @@ def _inline_windows(select: exp.Select) -> None:
             else:
                 one.pop()
             for column in used:
-                made = call.copy()
-                made.expressions[0].replace(column_of(item.alias_or_name, time))
-                column.replace(made)
+                window = call.copy()
+                window.expressions[0].replace(column_of(item.alias_or_name, time))
+                column.replace(window)
 
 
 def _join_asof(select: exp.Select) -> None:
@@ -241,8 +241,8 @@ def output_names(
     names = [spelled.get(name.lower(), name) for name in qualified_tree.named_selects]
     count = Counter(name.lower() for name in names)
     aliases = {one.alias_or_name.lower(): one.alias_or_name for one in tree.find_all(exp.Table)}
-    own = qualified_tree.expressions if isinstance(qualified_tree, exp.Select) else []
-    for index, item in enumerate(own):
+    items = qualified_tree.expressions if isinstance(qualified_tree, exp.Select) else []
+    for index, item in enumerate(items):
         name, value = names[index], item.unalias()
         is_plain = isinstance(value, exp.Column) and value.name == item.alias_or_name
         if count[name.lower()] > 1 and is_plain and _NAMED not in item.meta:

@@ -1,4 +1,4 @@
-"""What the shape of a query says: its groups, joins, and what in it is of several rows."""
+"""Reads the shape of a query: its groups, its joins, and its parts of several rows."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ def slides(tree: exp.Expr) -> bool:
 
 def put_items(select: exp.Select, alias: str, inner: exp.Select) -> None:
     """Put the items of a subquery in the place of the columns that are named by its alias."""
-    made = {one.alias_or_name: one.unalias() for one in inner.expressions}
+    values = {one.alias_or_name: one.unalias() for one in inner.expressions}
     for column in list(select.find_all(exp.Column)):
-        if column.table == alias and column.name in made:
-            own = made[column.name].copy()
-            column.replace(exp.paren(own) if isinstance(own, exp.Binary) else own)
+        if column.table == alias and column.name in values:
+            value = values[column.name].copy()
+            column.replace(exp.paren(value) if isinstance(value, exp.Binary) else value)
 
 
 def add_needed(tree: exp.Expr, keys: list[exp.Expr], outputs: Outputs) -> None:
@@ -64,9 +64,9 @@ def gives_all(tree: exp.Query, part: Part, schemas: Mapping[str, pa.Schema]) -> 
         return False
     if any(arg for key, arg in tree.args.items() if key not in ("expressions", "from_")):
         return False
-    given = [(c.text("table"), c.name) for c in (one.unalias() for one in tree.expressions)]
+    columns = [(c.text("table"), c.name) for c in (one.unalias() for one in tree.expressions)]
     wanted = [(part.name, name) for name in schemas[part.name].names]
-    return tree.args["from_"].this.name == part.name and given == wanted
+    return tree.args["from_"].this.name == part.name and columns == wanted
 
 
 def with_ends(tree: exp.Expr) -> None:
@@ -94,7 +94,7 @@ _NEED_ALL |= {
 
 
 def clauses_of_all(tree: exp.Select) -> list[str]:
-    """Clauses that need all rows, but for those of groups."""
+    """Clauses that need all rows, without clauses of groups."""
     return [name for key, name in _NEED_ALL.items() if tree.args.get(key) and key not in _GROUPING]
 
 
@@ -109,7 +109,7 @@ def is_row_by_row(tree: exp.Select) -> bool:
 
 
 def needs_all(tree: exp.Query) -> str:
-    """What in a query is of several rows; empty if it computes and filters those of one table."""
+    """Name a part of a query that is of several rows; empty if each row is used by itself."""
     if not isinstance(tree, exp.Select):
         return "UNION, INTERSECT or EXCEPT"
     if clauses := clauses_of_all(tree):

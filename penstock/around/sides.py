@@ -65,13 +65,13 @@ class ComputedBefore:
     _names: dict[tuple[str, str], str] = field(default_factory=dict)
 
     def expression(self, tree: exp.Expr) -> exp.Expr:
-        """Put columns in the place of what Penstock does not compute, in a copy."""
+        """Write what Penstock does not compute as columns, in a copy."""
         root = exp.Paren(this=tree.copy())
         aliases: dict[int, set[str]] = {}
         for node in reversed(list(root.walk(bfs=True))):  # from the leaves up
             inside = [aliases[id(child)] for child in node.iter_expressions()]
-            own = {node.table} if isinstance(node, exp.Column) and node.table else set()
-            aliases[id(node)] = own.union(*inside) if own or len(inside) != 1 else inside[0]
+            names = {node.table} if isinstance(node, exp.Column) and node.table else set()
+            aliases[id(node)] = names.union(*inside) if names or len(inside) != 1 else inside[0]
         self._put(root.this, aliases)
         return root.this.pop()
 
@@ -90,7 +90,7 @@ class ComputedBefore:
 
     def _name(self, alias: str, tree: exp.Expr) -> str:
         """Find the name of a computed column of a side, or add the column."""
-        text, columns = said(tree), self.columns[alias]
+        text, columns = in_spark(tree), self.columns[alias]
         if (alias, text) not in self._names:
             name = name_of(text, columns)
             columns[name] = tree.copy()
@@ -102,17 +102,17 @@ class ComputedBefore:
 
 @dataclass
 class Outputs:
-    """What of a join is needed behind it, each under a name."""
+    """Expressions of a join that are needed behind it, each under a name."""
 
     words: Words
     names: dict[str, tuple[str, exp.Expr]] = field(default_factory=dict)
 
     def add(self, tree: exp.Expr) -> str:
         """The name of an expression."""
-        text = said(tree)
+        text = in_spark(tree)
         if text not in self.names:
-            taken = [name for name, _ in self.names.values()]
-            self.names[text] = (name_of(text, taken), tree.copy())
+            used = [name for name, _ in self.names.values()]
+            self.names[text] = (name_of(text, used), tree.copy())
             self.words.note(self.names[text][0], text)
         return self.names[text][0]
 
@@ -126,13 +126,13 @@ class Outputs:
         if (alias, name) not in known:
             self.add(column_of(alias, name))
 
-    def selected(self, made: ComputedBefore | None = None) -> list[exp.Expr]:
+    def selected(self, before: ComputedBefore | None = None) -> list[exp.Expr]:
         """The SELECT list."""
-        found = [
-            exp.alias_(tree.copy() if made is None else made.expression(tree), name, quoted=True)
-            for name, tree in self.names.values()
-        ]
-        return found or [exp.alias_(exp.Literal.number(1), "c0", quoted=True)]
+        items = []
+        for name, tree in self.names.values():
+            value = tree.copy() if before is None else before.expression(tree)
+            items.append(exp.alias_(value, name, quoted=True))
+        return items or [exp.alias_(exp.Literal.number(1), "c0", quoted=True)]
 
     def put(self, tree: exp.Expr, table: str) -> exp.Expr:
         """Put columns of a table in the place of expressions that it has."""
@@ -152,7 +152,7 @@ class Outputs:
     ) -> exp.Expr:
         # To write a tree takes time with its size: only what may be equal is written.
         is_alike = (type(tree), sizes[id(tree)]) in shapes
-        own = self.names.get(said(tree)) if is_alike else None
+        own = self.names.get(in_spark(tree)) if is_alike else None
         if own is not None:
             column = column_of(table, own[0])
             column.type = tree.type
@@ -171,19 +171,20 @@ def _is_value(tree: exp.Expr) -> bool:
     return not any(is_window(call) or is_session(call) for call in tree.find_all(exp.Anonymous))
 
 
-def name_of(text: str, taken: Collection[str]) -> str:
+def name_of(text: str, used: Collection[str]) -> str:
     """Make a name for a part or a computed column from the user's words, since errors quote it.
 
-    It is short, in lower case as all names are, and gets a number if it is one of ``taken``.
+    It is short, in lower case as all names are, and gets a number if it is one of ``used``.
     """
     words = text.lower().translate(_NO_SIGNS)
     words = words if len(words) <= _LONGEST_NAME else f"{words[: _LONGEST_NAME - 3]}..."
     names = chain([words], (f"{words} ({k})" for k in count(2)))
-    lower = {one.lower() for one in taken}
+    lower = {one.lower() for one in used}
     return next(name for name in names if name not in lower)
 
 
-def said(tree: exp.Expr) -> str:
+def in_spark(tree: exp.Expr) -> str:
+    """The text of an expression."""
     return tree.sql(dialect=Penstock)
 
 
@@ -200,8 +201,8 @@ def is_closed(tree: exp.Expr) -> bool:
         return isinstance(tree.this, exp.Identifier) and not tree.args.get("pivots")
     if not isinstance(tree, exp.Subquery) or not tree.alias or tree.args.get("pivots"):
         return False
-    own = {one.alias_or_name for one in tree.this.find_all(exp.Table, exp.Subquery, exp.Lateral)}
-    return all(not c.table or c.table in own for c in tree.this.find_all(exp.Column))
+    inside = {one.alias_or_name for one in tree.this.find_all(exp.Table, exp.Subquery, exp.Lateral)}
+    return all(not c.table or c.table in inside for c in tree.this.find_all(exp.Column))
 
 
 def aliases_in(tree: exp.Expr) -> set[str]:
@@ -218,7 +219,7 @@ def expressions(args: object) -> Iterator[exp.Expr]:
 
 
 def items_of(select: exp.Select) -> list[exp.Expr]:
-    """Items of FROM, and those that are joined, in their order."""
+    """The item of FROM and the joined ones, in their order."""
     source = select.args.get("from_")
     joined = [join.this for join in select.args.get("joins") or []]
     return joined if source is None else [source.this, *joined]
@@ -239,7 +240,7 @@ def set_where(select: exp.Select, conditions: list[exp.Expr]) -> None:
 
 
 def kind_of(join: exp.Join) -> str:
-    """The words before JOIN that say of which kind it is; none for an inner join."""
+    """The words before JOIN, such as LEFT; empty for an inner join."""
     words = " ".join(str(join.args.get(key) or "") for key in ("method", "side", "kind"))
     kept = (word for word in words.upper().split() if word not in ("INNER", "CROSS", "OUTER"))
     return " ".join(kept)

@@ -6,11 +6,11 @@ from sqlglot import exp
 
 from ..query.window_function import is_session
 from .shapes import SLIDING, needs_all, put_items, slides
-from .sides import column_of, conditions_of, field_of, said, set_where
+from .sides import column_of, conditions_of, field_of, in_spark, set_where
 
 
 def merge(select: exp.Select) -> None:
-    """Write groups of a subquery that is row by row as groups of what it reads."""
+    """Write groups of a subquery's rows as groups of the tables in it, if it is row by row."""
     source = select.args["from_"].this if select.args.get("from_") else None
     inner = source.this if isinstance(source, exp.Subquery) else None
     if not isinstance(inner, exp.Select) or not select.args.get("group") or source is None:
@@ -23,7 +23,7 @@ def merge(select: exp.Select) -> None:
         return
     put_items(select, source.alias, inner)
     set_where(
-        select, [one for of in (inner, select) for one in conditions_of(of.args.get("where"))]
+        select, [one for query in (inner, select) for one in conditions_of(query.args.get("where"))]
     )
     for clause in ("from_", "joins"):
         select.set(clause, inner.args.get(clause))
@@ -36,7 +36,7 @@ def calls_in(select: exp.Select) -> dict[str, exp.Expr]:
     for key in [] if group is None else group.expressions:
         call = key.this if isinstance(key, exp.Dot) else key
         if slides(call):
-            calls.setdefault(said(call), call)
+            calls.setdefault(in_spark(call), call)
     return {f"{SLIDING}{count}": call for count, call in enumerate(calls.values())}
 
 
@@ -48,10 +48,10 @@ def put_columns(select: exp.Select, calls: dict[str, exp.Expr], table: str) -> N
     calls : mapping of str to expression
         As :func:`calls_in` gives them.
     """
-    names = {said(call): name for name, call in calls.items()}
+    names = {in_spark(call): name for name, call in calls.items()}
     for one in list(select.find_all(exp.Anonymous)):
-        if said(one) in names:
-            column = column_of(table, names[said(one)])
+        if in_spark(one) in names:
+            column = column_of(table, names[in_spark(one)])
             column.type = one.type
             one.replace(column)
     for column in select.find_all(exp.Column):

@@ -104,24 +104,24 @@ def split(
     if not ends and isinstance(tree, exp.Select):
         reader = reader_of(schemas, options)
         tree = existence_as_join(tree, lambda item: reader.read(item, LEFT))
-    whole = qualified(tree, schemas)
-    if whole.find(exp.Join):  # of one table, all is the engine's
-        engine.check(whole)
-    words = Words(whole.copy())
+    named = qualified(tree, schemas)
+    if named.find(exp.Join):  # of one table, all is the engine's
+        engine.check(named)
+    words = Words(named.copy())
     splitter = _Splitter(dict(schemas), options, engine, words, ends, relations)
-    names = output_names(tree, whole, schemas)
-    for select in () if ends else whole.find_all(exp.Select):
+    names = output_names(tree, named, schemas)
+    for select in () if ends else named.find_all(exp.Select):
         merge(select)
         rank_nearest(select, splitter.clocks.unique_in)
     with words.spoken():
-        splitter.take_joins(whole)
-        if not splitter.parts or not gives_all(whole, splitter.parts[-1], splitter.schemas):
-            splitter.rest(whole)
-    found = Split(splitter.parts, names, splitter.schemas, words)
+        splitter.take_joins(named)
+        if not splitter.parts or not gives_all(named, splitter.parts[-1], splitter.schemas):
+            splitter.add_relational(named)
+    result = Split(splitter.parts, names, splitter.schemas, words)
     # A stream without a join does not run, for a reason that its caller knows.
-    if entrance is not None and (ends or any(isinstance(part, Joined) for part in found.parts)):
-        refuse_unused(found, entrance)
-    return found
+    if entrance is not None and (ends or any(isinstance(part, Joined) for part in result.parts)):
+        refuse_unused(result, entrance)
+    return result
 
 
 @dataclass
@@ -144,7 +144,7 @@ class _Splitter:
 
     # -- parts ------------------------------------------------------------------------------------
 
-    def rest(self, tree: exp.Query) -> str:
+    def add_relational(self, tree: exp.Query) -> str:
         """Make a part of a query without windowed joins."""
         reads = tuple(
             dict.fromkeys(t.name for t in tree.find_all(exp.Table) if t.name in self.schemas)
@@ -164,18 +164,18 @@ class _Splitter:
         return self._add(part, self.engine.relational(part, self.schemas))
 
     def _closing(self, tree: exp.Query) -> Closing | None:
-        """When groups of a join's pairs are complete; None if it is not known, or are none."""
+        """Find when groups of a join's pairs are complete; None if that is not known."""
         if all(one.looks_up for one in self.parts if isinstance(one, Joined)):
             return None  # no window says how far time has come
         name = self.parts[-1].name
-        found = self.clocks.closing(name, tree)
-        if found is None:
+        closing = self.clocks.closing(name, tree)
+        if closing is None:
             return None
-        own, alias, value = found
-        made = exp.Select(expressions=[exp.alias_(value, "closing")])
-        made.set("from_", exp.From(this=table_as(name, name)))
+        time, alias, value = closing
+        select = exp.Select(expressions=[exp.alias_(value, "closing")])
+        select.set("from_", exp.From(this=table_as(name, name)))
         in_window = any(map(is_window, value.find_all(exp.Anonymous)))
-        return Closing(self.engine.written(made, self.schemas), own, alias, in_window)
+        return Closing(self.engine.written(select, self.schemas), time, alias, in_window)
 
     def _joined(
         self, tree: exp.Select, sides: list[JoinSide], options: Iterable[QueryOptions] | None = None
@@ -262,14 +262,14 @@ class _Splitter:
 
     def _take_pairs(self, select: exp.Select) -> bool:
         """Replace the first join of a SELECT by a part with its pairs."""
-        found = self._read_first(select)
-        if found is None:
+        first = self._read_first(select)
+        if first is None:
             return False
         count = len(self.parts)
-        kind, sides, conditions, others = found
+        kind, sides, conditions, kept = first
         rows = [arg for key, arg in select.args.items() if key not in ("from_", "joins", "where")]
-        later = [*expressions([*rows, select.args["joins"][1:], others])]
-        name = self._make_pairs(select, kind, sides, conditions, others, later)
+        later = [*expressions([*rows, select.args["joins"][1:], kept])]
+        name = self._make_pairs(select, kind, sides, conditions, kept, later)
         if name is None:
             self._back_to(count)
         return name is not None
@@ -278,8 +278,8 @@ class _Splitter:
         """Replace a join of tables on an equality, behind which are look-ups, by its rows."""
         source, (join, *later) = select.args["from_"].this, select.args["joins"]
         items = items_of(select)
-        looked_up = [isinstance(one, exp.Table) and one.name in self.relations for one in items]
-        if not self.ends or not any(looked_up[2:]) or any(looked_up[:2]):
+        are_relations = [isinstance(one, exp.Table) and one.name in self.relations for one in items]
+        if not self.ends or not any(are_relations[2:]) or any(are_relations[:2]):
             return False
         if not any(map(equates, conditions_of(join))) or not all(map(is_closed, items[:2])):
             return False
@@ -292,7 +292,7 @@ class _Splitter:
         core = exp.Select(expressions=outputs.selected())
         core.set("from_", exp.From(this=source))
         core.set("joins", [join])
-        name = self.rest(core)
+        name = self.add_relational(core)
         select.set("from_", exp.From(this=table_as(name, name)))
         select.set("joins", later)
         outputs.put(select, name)
@@ -308,11 +308,11 @@ class _Splitter:
             return None
         own = {source.alias_or_name, join.this.alias_or_name}
         conditions = conditions_of(join)
-        others: list[exp.Expr] = []
+        kept: list[exp.Expr] = []
         passed = not kind and not any(str(one.side).upper() in _NOT_PASSED for one in later)
         for one in conditions_of(select.args.get("where")):
             is_own = passed and bool(aliases_in(one)) and aliases_in(one) <= own
-            (conditions if is_own and not one.find(exp.Query) else others).append(one)
+            (conditions if is_own and not one.find(exp.Query) else kept).append(one)
         several = next((f for c in conditions if (f := c.find(*_OF_SEVERAL_ROWS))), None)
         if several is not None:
             self.why = refused(
@@ -321,14 +321,14 @@ class _Splitter:
                 several,
             )
             return None
-        return kind, [self._side(source), self._side(join.this)], conditions, others
+        return kind, [self._side(source), self._side(join.this)], conditions, kept
 
     def _side(self, tree: exp.Expr) -> JoinSide:
         """A side of a join as a table; a subquery becomes a part."""
         alias = tree.alias_or_name
         if not isinstance(tree, exp.Subquery):
             return JoinSide(alias, tree.name, tree.name)
-        name = self.rest(tree.this)
+        name = self.add_relational(tree.this)
         return JoinSide(alias, alias, name)
 
     def _make_pairs(
@@ -337,7 +337,7 @@ class _Splitter:
         kind: str,
         sides: list[JoinSide],
         conditions: list[exp.Expr],
-        others: list[exp.Expr],
+        kept: list[exp.Expr],
         later: list[exp.Expr],
     ) -> str | None:
         """Make a part of a join, and put it in its place; None if Penstock does not run it."""
@@ -363,7 +363,7 @@ class _Splitter:
         core = exp.Select(expressions=outputs.selected())
         self._read_from(core, kind, sides, on)
         name = self._joined(core, sides)
-        if name is None and not all(map(self.clocks.given, sides)) and self._is_theta(on):
+        if name is None and not all(map(self.clocks.named_time, sides)) and self._is_theta(on):
             name = self._without_window(core, kind, sides, on)
         if name is None:
             return None
@@ -372,7 +372,7 @@ class _Splitter:
         self.parts[-1] = replace(part, clock=self.clocks.note(name, sides, outputs))
         select.set("from_", exp.From(this=table_as(name, name)))
         select.set("joins", select.args["joins"][1:])
-        set_where(select, [*others, *left])
+        set_where(select, [*kept, *left])
         outputs.put(select, name)
         return name
 
@@ -393,7 +393,7 @@ class _Splitter:
         options = replace(self.options, time=time, within=0, rows=None, scale=None, unique=None)
         return self._joined(core, sides, [options])
 
-    def _projected(self, side: JoinSide, made: Mapping[str, exp.Expr]) -> str:
+    def _projected(self, side: JoinSide, computed: Mapping[str, exp.Expr]) -> str:
         """Make a part that has the columns of a side, and computed ones."""
         named = {column.name.lower() for column in self.words.tree.find_all(exp.Column)}
         kept = [
@@ -401,26 +401,26 @@ class _Splitter:
             for field in self.schemas[side.table]
             if field.name.lower() in named or not is_unread(field.type)
         ]
-        items = [exp.alias_(one.copy(), name, quoted=True) for name, one in made.items()]
+        items = [exp.alias_(one.copy(), name, quoted=True) for name, one in computed.items()]
         tree = exp.Select(expressions=[*kept, *items])
         tree.set("from_", exp.From(this=side.tree()))
-        return self.rest(tree)
+        return self.add_relational(tree)
 
     def _conditions(
         self, sides: list[JoinSide], conditions: list[exp.Expr]
     ) -> tuple[list[exp.Expr], list[exp.Expr]]:
         """Conditions that Penstock computes, of columns that are made for it, and the others."""
         before = self._before(sides)
-        made = [(one, before.expression(one)) for one in conditions]
+        pairs = [(one, before.expression(one)) for one in conditions]
         self._compute(sides, before)
         lowered = self._lowered(sides)
-        on = [own for _, own in made if lowered.knows(own)]
-        return on, [one for one, own in made if not lowered.knows(own)]
+        on = [own for _, own in pairs if lowered.knows(own)]
+        return on, [one for one, own in pairs if not lowered.knows(own)]
 
     def _before(self, sides: list[JoinSide]) -> ComputedBefore:
-        given = () if self.engine.makes_relations else self.relations
-        own = [side for side in sides if side.source not in given]
-        columns = {side.alias: {} for side in own}
+        relations = () if self.engine.makes_relations else self.relations
+        sides_before = [side for side in sides if side.source not in relations]
+        columns = {side.alias: {} for side in sides_before}
         return ComputedBefore(self._lowered(sides), columns, self.words)
 
     def _lowered(self, sides: list[JoinSide]) -> Lowered:
@@ -447,7 +447,7 @@ class _Splitter:
         core.set("joins", [joined])
 
     def _take_windows(self, select: exp.Select) -> None:
-        """Replace the pairs of a join by each of them in each of its sliding windows."""
+        """Write the pairs of a join once for each of the sliding windows that they are in."""
         calls, pairs = calls_in(select), select.args["from_"].this
         if not calls or pairs.name not in self.clocks.joined or select.args.get("joins"):
             return
@@ -504,12 +504,12 @@ class _Splitter:
         self, select: exp.Select, keys: list[exp.Expr], outputs: Outputs
     ) -> str | None:
         if select.args.get("joins"):
-            found = self._read_first(select)
-            if found is None:
+            first = self._read_first(select)
+            if first is None:
                 return None
-            kind, sides, conditions, others = found
+            kind, sides, conditions, kept = first
             is_first = not any(side.source in self.clocks.joined for side in sides)
-            if kind or others or not (self.ends or is_first):
+            if kind or kept or not (self.ends or is_first):
                 return None
         else:
             if not is_closed(select.args["from_"].this):

@@ -1,4 +1,4 @@
-"""Spark's SQL in DuckDB's: what differs is rewritten, what is not known to agree is refused."""
+"""Translates Spark's SQL to DuckDB's; functions that are not known to agree are refused."""
 
 from .nested import check_compared
 from .text import quoted

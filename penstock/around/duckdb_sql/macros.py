@@ -226,7 +226,7 @@ def _named(node: exp.Anonymous) -> exp.Expr:
 
 
 def definitions(text: str, known: set[str]) -> Iterator[str]:
-    """What defines the macros that a text calls, each after those that it calls.
+    """Yield statements that define the macros of a text, each after the macros that it calls.
 
     Parameters
     ----------
@@ -238,7 +238,7 @@ def definitions(text: str, known: set[str]) -> Iterator[str]:
     str
         A statement.
     """
-    for name in dict.fromkeys(found.lower() for found in _NAME.findall(text)):
+    for name in dict.fromkeys(word.lower() for word in _NAME.findall(text)):
         if name in known or name not in _BODIES:  # it may be a column
             continue
         known.add(name)

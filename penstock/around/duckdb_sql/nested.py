@@ -86,10 +86,10 @@ def element(tree: exp.Bracket) -> exp.Expr:
 
 def size(tree: exp.Expr) -> exp.Expr:
     """The number of elements of an array or a map."""
-    (given,) = tree.expressions if isinstance(tree, exp.Anonymous) else (tree.this,)
-    dtype = type_of(given)
+    (argument,) = tree.expressions if isinstance(tree, exp.Anonymous) else (tree.this,)
+    dtype = type_of(argument)
     is_map = dtype is not None and dtype.this == exp.DType.MAP
-    return call("ps_map_size" if is_map else "ps_size", given)
+    return call("ps_map_size" if is_map else "ps_size", argument)
 
 
 def sequence(tree: exp.GenerateSeries) -> exp.Expr:

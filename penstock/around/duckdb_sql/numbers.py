@@ -27,11 +27,11 @@ def as_text(tree: exp.Expr) -> exp.Expr:
 
 def concat(tree: exp.Expr) -> exp.Expr:
     parts = [tree.this, tree.expression] if isinstance(tree, exp.DPipe) else tree.expressions
-    found = as_text(parts[0])
+    text = as_text(parts[0])
     for part in parts[1:]:
-        found = exp.DPipe(this=found, expression=as_text(part))
+        text = exp.DPipe(this=text, expression=as_text(part))
     # Of a chain, only the whole is measured.
-    return exp.paren(found) if isinstance(tree.parent, exp.DPipe) else call("ps_short", found)
+    return exp.paren(text) if isinstance(tree.parent, exp.DPipe) else call("ps_short", text)
 
 
 def concat_ws(tree: exp.ConcatWs) -> exp.Expr:
@@ -41,10 +41,10 @@ def concat_ws(tree: exp.ConcatWs) -> exp.Expr:
 
 
 def format_number(tree: exp.Anonymous) -> exp.Expr:
-    value, *others = tree.expressions
+    value, *digits = tree.expressions
     if is_of(value, "decimal", "bigint"):  # which lose digits as doubles
         raise refused("format_number takes a double; cast the number to DOUBLE first", tree)
-    return call("ps_format_number", value, *others)
+    return call("ps_format_number", value, *digits)
 
 
 def cast(tree: exp.Cast) -> exp.Expr:

@@ -40,20 +40,20 @@ def pattern(tree: exp.Expr | None, whole: exp.Expr) -> exp.Expr:
 def _of_something(tree: exp.Expr, whole: exp.Expr) -> exp.Expr:
     """A pattern that never matches nothing at all, where engines go on in different places."""
     try:
-        found = re.compile(pattern(tree, whole).name)
+        compiled = re.compile(pattern(tree, whole).name)
     except re.error as error:
         raise refused(f"the regular expression is wrong: {error}", whole) from None
-    if any(not one.group() for text in _PROBES for one in found.finditer(text)):
+    if any(not one.group() for text in _PROBES for one in compiled.finditer(text)):
         raise refused("a regular expression is needed that matches a character at least", whole)
     return tree
 
 
 def _only(tree: exp.Expr, *keys: str) -> None:
     """Refuse further arguments of a function."""
-    others = [
+    unknown = [
         key for key, arg in tree.args.items() if isinstance(arg, exp.Expr) and key not in keys
     ]
-    if others:
+    if unknown:
         raise refused(f"{written(tree)} takes {len(keys)} arguments", tree)
 
 
@@ -62,12 +62,12 @@ def regexp_replace(tree: exp.RegexpReplace) -> exp.Expr:
     to = tree.args.get("replacement")
     if to is None or not to.is_string or "\\" in to.name or "${" in to.name:
         raise refused("regexp_replace takes a constant text to put in, and groups as $1", tree)
-    said = exp.Literal.string(re.sub(r"\$(\d)", r"\\\1", to.name))
+    replacement = exp.Literal.string(re.sub(r"\$(\d)", r"\\\1", to.name))
     return call(
         "regexp_replace",
-        call("ps_growing", tree.this, len(said.name) + 1),
+        call("ps_growing", tree.this, len(replacement.name) + 1),
         _of_something(tree.expression, tree),
-        said,
+        replacement,
         exp.Literal.string("g"),
     )
 

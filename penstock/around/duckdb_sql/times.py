@@ -32,13 +32,13 @@ def from_unixtime(tree: exp.UnixToStr) -> exp.Expr:
 
 
 def read(tree: exp.StrToTime | exp.TsOrDsToDate) -> exp.Expr:
-    """``to_timestamp`` and ``to_date`` of a text, all of which must have the format."""
+    """``to_timestamp`` and ``to_date`` of a text that has the format as a whole."""
     is_date = isinstance(tree, exp.TsOrDsToDate)
     codes = _codes(tree, "to_date" if is_date else "to_timestamp", _READ_CODES)
     return _typed(call("ps_read_time", tree.this, codes), "date" if is_date else "timestamptz")
 
 
-def made(tree: exp.TimestampFromParts) -> exp.Expr:
+def from_parts(tree: exp.TimestampFromParts) -> exp.Expr:
     """``make_timestamp(year, month, day, hour, minute, second)``."""
     if tree.this is not None or tree.expression:
         raise refused("make_timestamp takes year, month, day, hour, minute and second", tree)

@@ -74,31 +74,31 @@ def to_duckdb(
     QueryError
         A function or operator in it is not known to give Spark's values; close names are given.
     """
-    made = tree.copy()
-    for select in made.find_all(exp.Select):
+    query = tree.copy()
+    for select in query.find_all(exp.Select):
         grouping.name_keys(select)
     try:
-        outputs = Computing(schemas, options, register).query(made)
+        outputs = Computing(schemas, options, register).query(query)
     except PenstockError:
         raise
     except MALFORMED:
         raise PartError("a function lacks an argument, or has one of another kind") from None
-    made = _rewritten(made)
-    compute_once(made)
-    return text_of(made), outputs
+    query = _rewritten(query)
+    compute_once(query)
+    return text_of(query), outputs
 
 
 def _rewritten(tree: Any) -> Any:
     """Rewrite a tree from its leaves up; what takes the place of a node has its type."""
     for child in list(tree.iter_expressions()):
         key, place = child.arg_key, child.index
-        made = _rewritten(child)
-        if made is not child:  # which may be within it now, so that its parent is another
-            tree.set(str(key), made, place)
-    made = _translated(tree)
-    if made is not tree and made.type is None:
-        made.type = tree.type
-    return made
+        replaced = _rewritten(child)
+        if replaced is not child:  # which may be within it now, so that its parent is another
+            tree.set(str(key), replaced, place)
+    replaced = _translated(tree)
+    if replaced is not tree and replaced.type is None:
+        replaced.type = tree.type
+    return replaced
 
 
 def _on(name: str, *keys: str) -> Callable[[Any], exp.Expr]:
@@ -158,7 +158,7 @@ _REWRITTEN: dict[type[exp.Expr], Callable[[Any], exp.Expr]] = {
     exp.TimeToStr: times.date_format,
     exp.StrToTime: times.read,
     exp.UnixToStr: times.from_unixtime,
-    exp.TimestampFromParts: times.made,
+    exp.TimestampFromParts: times.from_parts,
     exp.Extract: times.extracted,
     exp.DayOfWeek: times.day_of_week,
     exp.ArgMax: _of_both("arg_max_null"),
@@ -199,13 +199,13 @@ def _check_aggregate(tree: exp.AggFunc) -> None:
     if not isinstance(tree, _OF_ONE_VALUE):
         return
     name = {exp.ArgMax: "max_by", exp.ArgMin: "min_by"}.get(type(tree), tree.sql_names()[0].lower())
-    taken = ("this", "expression") if isinstance(tree, exp.ArgMax | exp.ArgMin) else ("this",)
-    if any(tree.args.get(key) is None for key in taken):
+    arguments = ("this", "expression") if isinstance(tree, exp.ArgMax | exp.ArgMin) else ("this",)
+    if any(tree.args.get(key) is None for key in arguments):
         raise refused(f"{name} lacks an argument", tree)
-    given = {key for key, arg in tree.args.items() if isinstance(arg, exp.Expr | list) and arg}
-    if given - set(taken):
+    used = {key for key, arg in tree.args.items() if isinstance(arg, exp.Expr | list) and arg}
+    if used - set(arguments):
         raise refused(
-            f"{name} takes {'two expressions' if len(taken) > 1 else 'one expression'}", tree
+            f"{name} takes {'two expressions' if len(arguments) > 1 else 'one expression'}", tree
         )
 
 
