@@ -34,7 +34,7 @@ USERS = "ps_udf_"
 #: Prefix of the names of Penstock's expressions.
 COMPUTED = "ps_computed_"
 _CALLED = re.compile(rf"\b{COMPUTED}\d+\b", re.IGNORECASE)
-_OVERFLOW = re.compile("Overflow in (HUGEINT|repeated aggregate|SUM)|INT128 .* column sum")
+_OVERFLOW = re.compile("Overflow in (HUGEINT|repeated aggregate|SUM)|INT64 .* column sum")
 _UNGROUPED = re.compile('column "?([^" ]+)"? must appear in the GROUP BY')
 #: No text can read a file, extension or Python variable, or spill to disk.
 _LOCKED = {
@@ -185,7 +185,7 @@ class RelationalEngine:
                     raise failed from None
             reason = _first_line(error)
             if _OVERFLOW.search(reason):
-                limit = "64 bits" if "INT128" in reason else "38 digits"
+                limit = "64 bits" if "INT64" in reason else "38 digits"
                 raise DataError(
                     f"the sum of {self._summed(text)} is beyond {limit}: CAST it to DOUBLE"
                 ) from None

@@ -16,7 +16,7 @@ from unittest.mock import patch
 import numpy as np
 from sqlglot import exp
 
-from penstock.around import carried, exact_numbers, values
+from penstock.around import carried, values
 from penstock.expr import ops
 from penstock.expr.node import Expr, Op
 from penstock.host.relational import computed
@@ -131,20 +131,6 @@ def _counts_of_duckdb() -> tuple[Any, ...]:
     return (patch.object(values, "exp", SimpleNamespace(**{**vars(exp), "CountIf": Nothing})),)
 
 
-def _integers_of_duckdb() -> tuple[Any, ...]:
-    mended, is_decimal = exact_numbers._type_in_words, exact_numbers._is_decimal
-
-    def in_words(dtype: Type) -> exp.DataType | None:
-        return exp.DataType.build("bigint") if dtype.kind is Kind.INT else mended(dtype)
-
-    return (
-        patch.object(exact_numbers, "_type_in_words", in_words),
-        patch.object(
-            exact_numbers, "_is_decimal", lambda one: one.kind is not Kind.INT and is_decimal(one)
-        ),
-    )
-
-
 @dataclass(frozen=True)
 class Mutant:
     name: str
@@ -170,7 +156,6 @@ MUTANTS = {
                 "around joins, a sum has the type of its argument": lambda: (
                     patch.object(carried, "sum_type", lambda dtype: dtype),
                 ),
-                "around joins, integers of any size are DuckDB's": _integers_of_duckdb,
                 "beside a join, a row without a time is in a window": lambda: (
                     patch.object(Lowering, "timed", lambda self, others=(): ()),
                 ),
