@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
+import pyarrow as pa
 import typer
 
 from penstock.host.device.base import PAIRS, Device
 from penstock.host.device.registry import device_names, open_device
 from penstock.host.devices.narrow.device import NARROW_WIDTHS
 from penstock.host.execute.units import UnitSample
+from penstock.host.grouping import grouped_table
 from penstock.host.join.filtering import with_filter
 from penstock.host.join.table.directions import Direction
 from penstock.host.join.table.table_join import TableJoin
@@ -29,16 +31,16 @@ from ..plan.band import BandForm, Bound
 from ..plan.general import GeneralForm
 from ..plan.group_query import GroupQuery
 from ..plan.query import JoinQuery, RowsWindow, other
+from ..plan.shown import group_facts, query_facts, search_facts, side_facts
 from ..program import BandProgram, GeneralProgram, Mode, Program, WindowProgram
 from ..query.overflow import beyond_spark
 from ..types import Type
 from ..uses import EXPLAIN, Entrance
 from . import inputs
-from .explain_groups import explain_table, show_groups
 from .explain_lookup import explain_lookup
 from .explain_parts import explain_parts
 from .options import Written, grouped
-from .terminal import count, heading, line, results, table
+from .terminal import count, facts, heading, line, results, table
 
 app = typer.Typer(add_completion=False)
 
@@ -65,7 +67,7 @@ def _explain(asked: TableQuery, *, band: bool) -> None:
     """Print how a join of tables, or groups of one, are run."""
     query, tables = asked.whole, asked.needed()
     if isinstance(query, GroupQuery):
-        explain_table(query, tables[query.source.table])
+        _explain_groups(query, tables[query.source.table])
         return
     with open_device("cpu") as device:
         join = TableJoin(query, tables, device, band=band)
@@ -78,6 +80,22 @@ def _explain(asked: TableQuery, *, band: bool) -> None:
     heading("devices")
     _show_devices(lambda device: _verdict_of(join, programs, device))
     _show_operator(query, [program for program, _ in programs])
+
+
+def _explain_groups(query: GroupQuery, table: pa.Table) -> None:
+    """Print how one table is grouped."""
+    source, names = query.source, query.names
+    heading("query")
+    facts(side_facts("source", source, names, f", {count(table.num_rows)} rows"))
+    if query.time_zone is not None:
+        line("time zone", query.time_zone)
+    for note in beyond_spark(query):
+        line("arithmetic", note)
+    facts(group_facts(query, names))
+    schema = grouped_table(query, table).schema
+    line("output", ", ".join(f"{f.name}: {f.type}" for f in schema))
+    heading("devices")
+    line("none", "this process folds the rows as they come")
 
 
 class _Explanation:
@@ -94,23 +112,15 @@ class _Explanation:
     def query(self) -> None:
         query, join = self.compiled, self.join
         heading("query")
-        for name, side in zip(("left", "right"), query.by_event_time.sides, strict=True):
-            origin = f" (table {side.table})" if side.table != side.alias else ""
-            total, kept = join.tables.base[side.side].num_rows, len(join.tables.sides[side.side])
-            line(name, f"{side.alias}{origin}, {count(total)} rows, {count(kept)} kept")
-            if side.time is not None:
-                line("  time", self.text(side.time))
-            line("  filter", self.text(side.filter))
-        line("join", query.kind.value.lower())
-        line("window", str(query.sessions or query.window))
-        if query.time_zone is not None:
-            line("time zone", query.time_zone)
+        bases, sides = join.tables.base, join.tables.sides
+        counts = {
+            side: f", {count(base.num_rows)} rows, {count(len(sides[side]))} kept"
+            for side, base in bases.items()
+        }
+        facts(query_facts(query, counts))
         line("pairs", f"{count(join.pairs_in_window)} in the window")
-        line("predicate", self.text(query.predicate))
         for note in beyond_spark(query):
             line("arithmetic", note)
-        if query.aggregation is not None:
-            show_groups(query, self.names)
         line("output", ", ".join(f"{f.name}: {f.type}" for f in join.schema))
 
     def direction(self, direction: Direction, device: Device) -> Program:
@@ -140,14 +150,7 @@ class _Explanation:
     def search(self, direction: Direction, device: Device) -> None:
         """Print by which keys window rows are searched, and what that is expected to save."""
         part, sides = direction.evaluation, self.join.tables.sides
-        found = part.search
-        if not found.keys:
-            line("searched by", "no key: every pair in the window is tested")
-        for key in found.keys[:MOST_SEARCHED]:
-            how = "follows from" if key.is_implied else "is"
-            line("searched by", f"{self.text(key.test.key)}, {how} {self.text(key.conjunct)}")
-        for conjunct, reason in found.refused_as(self.names):
-            line("  not by", f"{self.text(conjunct)}: {reason}")
+        facts(search_facts(part.search, self.names, MOST_SEARCHED))
         window, stream = sides[part.form.window], sides[direction.side].pick(direction.rows)
         expected = expectation(part, window, stream, direction.start, direction.end, device)
         if expected is None:

@@ -16,8 +16,8 @@ from ..api.table_query import TableQuery
 from ..expr.node import show
 from ..plan.group_query import GroupQuery, lookup_of
 from ..plan.lookup import LookupPlan
-from .explain_groups import show_groups
-from .terminal import count, heading, line
+from ..plan.shown import group_facts
+from .terminal import count, facts, heading, line
 
 #: Exponents of Zipf distributions for which the share of keys in memory is shown.
 _EXPONENTS = (0.0, 0.8, 1.0, 1.2)
@@ -55,7 +55,7 @@ def explain_lookup(
         line("join", f"{join.kind.value.lower()}")
         line("condition", f"{show(join.predicate, names)}")
         if isinstance(query, GroupQuery):
-            show_groups(query, names)
+            facts(group_facts(query, names))
         heading("relation")
         order = ", ".join(stored.cluster or stored.key)
         how = "clustered by" if stored.cluster else "by the hash of"

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
+
+from ..plan.shown import Fact
 
 #: Soft wrap keeps one message on one line, whatever the width of the terminal.
 errors = Console(stderr=True, soft_wrap=True)
@@ -43,6 +45,12 @@ def heading(text: str) -> None:
 def line(name: str, text: str) -> None:
     """Print a line of such a part, with the name of what it says."""
     say(f"{name:12} {text}")
+
+
+def facts(lines: Iterable[Fact]) -> None:
+    """Print facts of a plan, a line each."""
+    for name, text in lines:
+        line(name, text)
 
 
 def note(text: str) -> None:

@@ -86,10 +86,10 @@ def form_facts(plan: JoinPlan) -> list[Fact]:
     return facts
 
 
-def search_facts(search: Search, names: Mapping[str, str]) -> list[Fact]:
+def search_facts(search: Search, names: Mapping[str, str], most: int | None = None) -> list[Fact]:
     """The keys by which a window is searched, and why other conjuncts give none."""
     facts: list[Fact] = []
-    for key in search.keys:
+    for key in search.keys[:most]:
         relation = "follows from" if key.is_implied else "is"
         text = f"{show(key.test.key, names)}, {relation} {show(key.conjunct, names)}"
         facts.append(("searched by", text))
