@@ -206,7 +206,7 @@ class RelationalEngine:
         """The arguments of a query's sums, as the user has them."""
         shown = self.calls(text)
         sums = {one.this for one in parse_one(text, dialect="duckdb").find_all(exp.Sum)}
-        named = {shown.get(one.name.lower(), one.sql("duckdb")).replace('"', "") for one in sums}
+        X
         return " or ".join(sorted(named))
 
     def _define(self, text: str) -> None:
