@@ -206,7 +206,8 @@ class RelationalEngine:
         """The arguments of a query's sums, as the user has them."""
         shown = self.calls(text)
         sums = {one.this for one in parse_one(text, dialect="duckdb").find_all(exp.Sum)}
-        X
+        texts = (shown.get(one.name.lower()) or one.sql("duckdb") for one in sums)
+        named = {one.replace('"', "") for one in texts}
         return " or ".join(sorted(named))
 
     def _define(self, text: str) -> None:
