@@ -35,11 +35,11 @@ OF_PAIRS_INSTEAD = (
 )
 
 
-def _instead(of: list[exp.Expr], plain: Lowering) -> str:
-    """What to write instead of an aggregate of some expressions, by the number of tables."""
+def _instead(exprs: list[exp.Expr], plain: Lowering) -> str:
+    """Advice in place of an aggregate of some expressions, by the number of tables."""
     if len(plain.scope.sources) > 1:
         return OF_PAIRS_INSTEAD
-    keys = ", ".join(map(snippet, of))
+    keys = ", ".join(map(snippet, exprs))
     return f"add {keys} to GROUP BY, and aggregate the rows that the query gives"
 
 
@@ -111,11 +111,11 @@ def _argument(tree: exp.Expr, plain: Lowering) -> Expr:
     return plain.lower(tree)
 
 
-def _ordered(name: str, of: exp.Expr, plain: Lowering, tree: exp.Expr) -> Expr:
+def _ordered(name: str, argument: exp.Expr, plain: Lowering, tree: exp.Expr) -> Expr:
     """Lower a value that an aggregate orders."""
-    value = _argument(of, plain)
+    value = _argument(argument, plain)
     if not value.type.is_integral and not value.type.is_float:
-        instead = _instead([of], plain)
+        instead = _instead([argument], plain)
         raise beyond(f"{name} orders numbers, dates and times, not {value.type}: {instead}", tree)
     if name == "max_by" and value.type.is_float:
         raise beyond(

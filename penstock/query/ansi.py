@@ -76,10 +76,10 @@ def _join(query: JoinQuery) -> JoinQuery:
     predicate, guards = query.predicate, ()
     if failures:
         if query.kind.is_existence:
-            what, error, limit = next(iter(failures))
+            part, error, limit = next(iter(failures))
             raise QueryError(
                 f"in ANSI mode the condition of a {query.kind.value} JOIN must not fail, as it "
-                f"does where {_SAID[error].format(show(what, names), limit)}, or turn ANSI mode off"
+                f"does where {_SAID[error].format(show(part, names), limit)}, or turn ANSI mode off"
             )
         # Pairs that fail are let in, and what leaves of them is the error.
         safe = (one for one, fails in members if not fails)
@@ -116,9 +116,9 @@ def _side(side: Side, names: Mapping[str, str]) -> Side:
     return replace(side, filter=checked(side.filter, names))
 
 
-def _aggregation(made: Aggregation, names: Mapping[str, str]) -> Aggregation:
-    written = {f"key.{k}": show(key, names) for k, key in enumerate(made.keys)}
-    written |= {f"agg.{k}": one.text for k, one in enumerate(made.aggregates)}
+def _aggregation(aggregation: Aggregation, names: Mapping[str, str]) -> Aggregation:
+    written = {f"key.{k}": show(key, names) for k, key in enumerate(aggregation.keys)}
+    written |= {f"agg.{k}": one.text for k, one in enumerate(aggregation.aggregates)}
 
     def in_groups(expr: Expr) -> str:
         return re.sub(r"\b(key|agg)\.\d+", lambda name: written[name[0]], show(expr))
@@ -133,14 +133,14 @@ def _aggregation(made: Aggregation, names: Mapping[str, str]) -> Aggregation:
 
     aggregates = [
         replace(one, value=one.value and check(one.value), by=one.by and check(one.by))
-        for one in made.aggregates
+        for one in aggregation.aggregates
     ]
     return replace(
-        made,
-        keys=tuple(map(check, made.keys)),
+        aggregation,
+        keys=tuple(map(check, aggregation.keys)),
         aggregates=tuple(aggregates),
-        select=tuple((name, after(value)) for name, value in made.select),
-        having=after(made.having),
+        select=tuple((name, after(value)) for name, value in aggregation.select),
+        having=after(aggregation.having),
     )
 
 
@@ -148,8 +148,8 @@ def _checked(expr: Expr, failures: _Failures, shown: Callable[[Expr], str]) -> E
     if not failures:
         return expr
     texts = []
-    for what, error, limit in failures:
-        texts.append(f"[{error}] {_SAID[error].format(shown(what), limit)}, or turn ANSI mode off")
+    for part, error, limit in failures:
+        texts.append(f"[{error}] {_SAID[error].format(shown(part), limit)}, or turn ANSI mode off")
     conditions = map(simplify, failures.values())
     return typed(Op.CHECKED, (expr, *conditions), expr.type, tuple(texts))
 
@@ -161,38 +161,38 @@ def _of_pairs(condition: Expr) -> _Failures:
 @once_per_node
 def _failures(expr: Expr) -> _Failures:
     """The conditions under which an expression fails."""
-    found: dict[tuple[Expr, str, str], Expr] = {}
+    conditions: dict[tuple[Expr, str, str], Expr] = {}
 
     def add(failures: _Failures, computed: Expr) -> None:
         for one, when in failures.items():
-            found[one] = ops.or_(found.get(one, ops.FALSE), ops.and_(computed, when))
+            conditions[one] = ops.or_(conditions.get(one, ops.FALSE), ops.and_(computed, when))
 
     if any(map(_failures, expr.args)):
         for arg, computed in _computed(expr):
             add(_failures(arg), computed)
-    add(_own(expr), ops.TRUE)
-    return found
+    add(_own_failures(expr), ops.TRUE)
+    return conditions
 
 
 def _computed(expr: Expr) -> list[tuple[Expr, Expr]]:
     """The operands, each with the condition under which it is computed."""
-    args, rest = expr.args, ops.TRUE
-    found = []
+    args, reached = expr.args, ops.TRUE
+    operands = []
     if expr.op is Op.CASE:
         for condition, value in zip(args[:-1:2], args[1::2], strict=True):
-            found += [(condition, rest), (value, ops.and_(rest, condition))]
-            rest = ops.and_(rest, ops.or_(ops.not_(condition), ops.is_null(condition)))
-        return [*found, (args[-1], rest)]
+            operands += [(condition, reached), (value, ops.and_(reached, condition))]
+            reached = ops.and_(reached, ops.or_(ops.not_(condition), ops.is_null(condition)))
+        return [*operands, (args[-1], reached)]
     if expr.op not in (Op.AND, Op.OR):
-        return [(arg, rest) for arg in args]
+        return [(arg, reached) for arg in args]
     for arg in args:
-        found.append((arg, rest))
+        operands.append((arg, reached))
         goes_on = arg if expr.op is Op.AND else ops.not_(arg)
-        rest = ops.and_(rest, ops.or_(goes_on, ops.is_null(arg)))
-    return found
+        reached = ops.and_(reached, ops.or_(goes_on, ops.is_null(arg)))
+    return operands
 
 
-def _own(expr: Expr) -> _Failures:
+def _own_failures(expr: Expr) -> _Failures:
     """The conditions under which the operation itself fails."""
     if expr.op is Op.CASE and expr.attr is not None:
         condition, value, otherwise = expr.args
@@ -200,11 +200,11 @@ def _own(expr: Expr) -> _Failures:
         if value.is_null_const:
             return _of_divisor(otherwise, expr.attr, condition)
         settled = before_settling(expr)
-        what = settled[0] if settled else value
-        while what.op is Op.DIV:  # a quotient, whose numerator is rounded
-            what = _divisor(what)
+        part = settled[0] if settled else value
+        while part.op is Op.DIV:  # a quotient, whose numerator is rounded
+            part = _divisor(part)
         spark_type = f"DECIMAL({expr.type.digits}, {expr.type.scale})"
-        return {(what, expr.attr, spark_type): ops.not_(condition)}
+        return {(part, expr.attr, spark_type): ops.not_(condition)}
     if expr.op in DIVISIONS:
         by = expr.args[1]
         is_zero = order(Op.EQ, by, ops.const(0.0 if by.type.is_float else 0, by.type))
@@ -218,11 +218,11 @@ def _own(expr: Expr) -> _Failures:
 
 
 def _of_divisor(quotient: Expr, error: str, is_zero: Expr) -> _Failures:
-    """When a division fails: what is divided is not NULL, and the divisor 0, not a ``NULLIF``."""
+    """Failures of a division: dividend not NULL, and divisor 0 and not a ``NULLIF``."""
     by = _divisor(quotient)
     if by.op is Op.CASE and by.args[0].op is Op.EQ and by.args[1].is_null_const:
-        own, zero = by.args[0].args
-        if own is by.args[2] and zero.is_const and zero.attr == 0:
+        tested, zero = by.args[0].args
+        if tested is by.args[2] and zero.is_const and zero.attr == 0:
             return {}
     fails = simplify(ops.and_(is_zero, ops.not_(ops.is_null(quotient.args[0]))))
     return {} if fails is ops.FALSE else {(by, error, ""): fails}

@@ -51,8 +51,8 @@ def conditions(statement: Statement) -> tuple[list[list[Expr]], list[Expr]]:
     for conjunct in never[:1] or where:
         if not conjunct.sides:
             # In ON, it would keep an outer join's rows without a match.
-            for own in filters:
-                own.append(conjunct)
+            for members in filters:
+                members.append(conjunct)
         elif conjunct.sides & nulls:
             alias = statement.sources[0 if LEFT in conjunct.sides & nulls else 1].alias
             raise QueryError(
@@ -69,15 +69,15 @@ def conditions(statement: Statement) -> tuple[list[list[Expr]], list[Expr]]:
 
 
 def _members(condition: Expr) -> list[Expr]:
-    """Members of the outermost AND; those that are the same for every row become constants."""
-    found = []
+    """Split a condition at AND; members equal for every row become constants."""
+    members = []
     for member in conjuncts_of(condition):
         value = simplify(member)
         # A bound on the time that holds for every time still defines the window.
         bounds = value is ops.TRUE and len(member.sides) > 1
         if bounds or value is not ops.TRUE:
-            found.append(member if bounds or value.sides else value)
-    return found
+            members.append(member if bounds or value.sides else value)
+    return members
 
 
 def move_one_sided(
@@ -87,13 +87,13 @@ def move_one_sided(
 
     Only for time windows: in ROWS, a row that cannot match keeps its place in the window.
     """
-    rest = []
+    remaining = []
     for conjunct in conjuncts:
         if len(conjunct.sides) == 1 and not conjunct.sides & kind.unmatched:
             filters[0 if LEFT in conjunct.sides else 1].append(conjunct)
         else:
-            rest.append(conjunct)
-    return filters, rest
+            remaining.append(conjunct)
+    return filters, remaining
 
 
 def compile_query(
@@ -118,10 +118,10 @@ def compile_query(
     QueryError, SchemaError, UsageError
         As for :func:`compile_select`, and where the query is over one table.
     """
-    found = _compiled(text, schemas, options, keywords, only_joins=True)
-    if isinstance(found, GroupQuery):
+    query = _compiled(text, schemas, options, keywords, only_joins=True)
+    if isinstance(query, GroupQuery):
         raise QueryError(f"a join of two tables is needed here, and the query has one: {instead}")
-    return found
+    return query
 
 
 def compile_select(
@@ -166,12 +166,12 @@ def _compiled(
     arguments.mapping(arguments.instance(pa.Schema, "a pyarrow.Schema"))("schemas", schemas)
     chosen = QueryOptions(**keywords) if options is None else options
 
-    def made() -> JoinQuery | GroupQuery:
+    def compile_now() -> JoinQuery | GroupQuery:
         query = _compile(text, schemas, chosen, only_joins)
         return under_ansi(query) if chosen.ansi else query
 
     def compiled() -> JoinQuery | GroupQuery:
-        return with_room(made, text)
+        return with_room(compile_now, text)
 
     key = key_of(text, schemas, chosen)
     query = compiled() if key is None else _kept.find((key, only_joins), compiled, len(text))
@@ -251,23 +251,23 @@ def _lookup(
     times: Mapping[str, str],
     only_joins: bool,
 ) -> JoinQuery | GroupQuery:
-    """The query of a stream that looks up rows of a relation: what is in one group may meet.
+    """Compile a stream that looks up rows of a relation: rows of one group may match.
 
     Where each row of the stream is folded over its matches, the look-up does that; other groups
     are of the pairs that it gives.
     """
     stream = stream_side(statement, str(options.relation))
-    made = statement.aggregation
-    is_above = made is not None and not only_joins and (
+    aggregation = statement.aggregation
+    is_above = aggregation is not None and not only_joins and (
         statement.kind is not JoinKind.INNER
-        or made.side != stream
+        or aggregation.side != stream
         or (not options.unique and follows_time(statement, times, stream))
     )  # fmt: skip
     check_lookup(statement, str(options.relation), is_above=is_above)
-    if made is not None and not is_above and statement.kind is not JoinKind.INNER:
+    if aggregation is not None and not is_above and statement.kind is not JoinKind.INNER:
         raise no_groups(statement.kind, tree)
-    if made is not None and not is_above and isinstance(tree, exp.Select):
-        check_joined(made, tree)
+    if aggregation is not None and not is_above and isinstance(tree, exp.Select):
+        check_joined(aggregation, tree)
     filters, conjuncts = conditions(statement)
     filters, conjuncts = move_one_sided(filters, conjuncts, statement.kind)
     groups = SideTimes((group_column(LEFT), group_column(RIGHT)), "", ("", ""))
@@ -285,8 +285,8 @@ def _query(
     clock: SideTimes,
 ) -> JoinQuery:
     left, right = (
-        Side(side, source.alias, source.table, simplify(ops.and_(source.filter, *own)), time, unit)
-        for side, source, own, time, unit in zip(
+        Side(side, source.alias, source.table, simplify(ops.and_(source.filter, *test)), time, unit)
+        for side, source, test, time, unit in zip(
             (LEFT, RIGHT), statement.sources, filters, clock.times, clock.own_units, strict=True
         )
     )
@@ -319,19 +319,19 @@ def _unique(
     scope: Scope, unique: Mapping[str, str | Sequence[str]]
 ) -> tuple[tuple[str, frozenset[str]], ...]:
     """Look up the columns that are declared unique together, by side."""
-    found = []
+    unique_columns = []
     for name, columns in unique.items():
         source = scope.named(name, "unique is")
         names = [columns] if isinstance(columns, str) else list(columns)
-        own = [source.find(column) for column in names]
-        for column, expr in zip(names, own, strict=True):
+        exprs = [source.find(column) for column in names]
+        for column, expr in zip(names, exprs, strict=True):
             if expr is None:
                 raise QueryError(f"unique: {scope.unknown(source.alias, column)}")
             if expr.op is not Op.COLUMN:
                 raise QueryError(f"unique: {source.alias}.{column} is computed; name a column")
         side = (LEFT, RIGHT)[scope.sources.index(source)]
-        found.append((side, frozenset(expr.attr[1] for expr in own if expr is not None)))
-    return tuple(found)
+        unique_columns.append((side, frozenset(expr.attr[1] for expr in exprs if expr is not None)))
+    return tuple(unique_columns)
 
 
 def time_columns(

@@ -194,7 +194,7 @@ def interval(tree: exp.Interval) -> Expr:
     if exact != int(exact):
         raise refused(f"INTERVAL {text} {name} is finer than 1 us", tree)
     micros = -int(exact) if negative else int(exact)
-    days, rest = divmod(micros, _INTERVAL_US["DAY"])
-    if not rest and name.removesuffix("S") in ("DAY", "WEEK"):
+    days, remainder = divmod(micros, _INTERVAL_US["DAY"])
+    if not remainder and name.removesuffix("S") in ("DAY", "WEEK"):
         return ops.duration_const(days, "D")
     return _duration(micros)

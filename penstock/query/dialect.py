@@ -117,11 +117,11 @@ def mistaken(reason: object, tree: exp.Expr) -> MistakenError:
 
 
 def place(tree: exp.Expr) -> str:
-    """Where a node stands in the text, for the end of an error message."""
+    """Place of a node in the text, for the end of an error message."""
     places = [
         (meta["line"], meta["col"] - (meta["end"] - meta["start"]))
-        for found in tree.walk()
-        if "line" in (meta := found._meta or {})
+        for node in tree.walk()
+        if "line" in (meta := node._meta or {})
     ]
     if not places:  # the parser notes the places of names only
         return f"at: {snippet(tree)}"
@@ -141,7 +141,7 @@ _SIGNS = {
 
 
 def written(tree: exp.Expr) -> str:
-    """What a function or operator is called in the text, for messages."""
+    """Name of a function or operator in the text, for messages."""
     if sign := _SIGNS.get(type(tree)):
         return sign
     try:

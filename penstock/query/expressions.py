@@ -118,8 +118,8 @@ class Lowering:
                 return TIME_OPS[kind](self.rules, a, b)
             return BINARY_OPS[kind](a, b)
         if kind in TIME_FUNCTIONS:
-            given = [self.lower(a) for k in ARGUMENTS if (a := tree.args.get(k)) is not None]
-            return TIME_FUNCTIONS[kind](self.rules, tree, given)
+            args = [self.lower(a) for k in ARGUMENTS if (a := tree.args.get(k)) is not None]
+            return TIME_FUNCTIONS[kind](self.rules, tree, args)
         if kind in BY_TYPE:
             return self._function(tree)
         if kind in UNARY_OPS:
@@ -177,8 +177,8 @@ class Lowering:
         unit = self.scope.unit_of(count)
         if unit is None:
             return span
-        number_of, rest = divmod(span.attr * UNIT_NS[span.type.unit], UNIT_NS[unit])
-        if rest:
+        number_of, remainder = divmod(span.attr * UNIT_NS[span.type.unit], UNIT_NS[unit])
+        if remainder:
             raise ExprTypeError(f"the INTERVAL is not a whole number of {unit}")
         return ops.const(number_of)
 
@@ -195,25 +195,25 @@ class Lowering:
         if tree.args.get("db"):
             raise refused("fields of structs are computed of one table, before a join", tree)
         try:
-            found = self.scope.find(tree.table or None, tree.name)
+            value = self.scope.find(tree.table or None, tree.name)
         except QueryError as error:
             raise refused(error, tree) from None
-        if found is not None:
-            return found
+        if value is not None:
+            return value
         if not tree.table and tree.name in self.params:
             return param(tree.name, self.params[tree.name])
         raise refused(self.scope.unknown(tree.table or None, tree.name), tree)
 
     def _column(self, tree: exp.Column) -> Expr:
-        found = self.column(tree)
-        if found.type.nested:
-            raise beyond(not_compared(snippet(tree), found.type.nested), tree)
-        if found.type.kind is Kind.OTHER:
+        value = self.column(tree)
+        if value.type.nested:
+            raise beyond(not_compared(snippet(tree), value.type.nested), tree)
+        if value.type.kind is Kind.OTHER:
             raise SchemaError(
-                f"column {tree.name} is {found.type.unit}, which cannot be computed with; leave it "
+                f"column {tree.name} is {value.type.unit}, which cannot be computed with; leave it "
                 f"out of the predicate and of computed columns ({place(tree)})"
             )
-        return found
+        return value
 
     def _literal(self, tree: exp.Literal) -> Expr:
         return ops.const(str(tree.this)) if tree.is_string else number(str(tree.this))
@@ -236,7 +236,7 @@ class Lowering:
     def _between(self, tree: exp.Between) -> Expr:
         value, low, high = (self.lower(tree.args[k]) for k in ("this", "low", "high"))
         low, high = (
-            self._as_time(tree.args[k], own, value) for k, own in (("low", low), ("high", high))
+            self._as_time(tree.args[k], end, value) for k, end in (("low", low), ("high", high))
         )
         return ops.and_(
             ops.le(*self.rules.alike(*self._in_units(low, value))),
@@ -314,15 +314,15 @@ class Lowering:
         self._window_times[window.time] = None
         return window
 
-    def timed(self, others: Set[Expr] = frozenset()) -> tuple[Expr, ...]:
+    def timed(self, untested: Set[Expr] = frozenset()) -> tuple[Expr, ...]:
         """Conditions on the rows: as in Spark, one without a time is in no window.
 
         Parameters
         ----------
-        others
+        untested
             Times of windows that are not tested.
         """
-        times = [t for t in self._window_times if t not in others and t.type.nullable]
+        times = [t for t in self._window_times if t not in untested and t.type.nullable]
         return tuple(ops.not_(ops.is_null(time)) for time in times)
 
     def _equal_windows(self, tree: exp.EQ) -> Expr:
@@ -344,8 +344,8 @@ class Lowering:
 
     def window_argument(self, tree: exp.Expr) -> Expr:
         """Lower the time of a window; a date is the start of its day."""
-        found = self.lower(tree)
-        return self.rules.instant(found) if found.type.kind is Kind.DATE else found
+        time = self.lower(tree)
+        return self.rules.instant(time) if time.type.kind is Kind.DATE else time
 
     def _dot(self, tree: exp.Dot) -> Expr:
         """Lower a field of ``window(...)``."""
@@ -367,10 +367,10 @@ class Lowering:
                 "beside AND",
                 tree,
             )
-        own = self.functions.get(tree.name.lower())
-        if isinstance(own, PairFunction):
-            return own.call(*map(self.lower, tree.expressions))
-        if own is not None:
+        function = self.functions.get(tree.name.lower())
+        if isinstance(function, PairFunction):
+            return function.call(*map(self.lower, tree.expressions))
+        if function is not None:
             raise beyond(
                 f"{tree.name} is a function of columns: it takes those of one side, before or "
                 "after the join",
@@ -388,12 +388,12 @@ class Lowering:
 
     def _function(self, tree: exp.Expr) -> Expr:
         """Lower a function of numbers; what other dialects add to it is refused."""
-        others = {key for key, arg in tree.args.items() if isinstance(arg, exp.Expr)}
-        if others - set(ARGUMENTS):
+        keys = {key for key, arg in tree.args.items() if isinstance(arg, exp.Expr)}
+        if keys - set(ARGUMENTS):
             raise beyond(f"{written(tree)} with these arguments is not supported", tree)
-        given = [tree.args[key] for key in ARGUMENTS if key in others]
+        trees = [tree.args[key] for key in ARGUMENTS if key in keys]
         try:
-            return BY_TYPE[type(tree)](*map(self.lower, given))
+            return BY_TYPE[type(tree)](*map(self.lower, trees))
         except TypeError:
             raise refused(f"{written(tree)} takes another number of arguments", tree) from None
 
@@ -437,21 +437,21 @@ class Lowering:
                 ops.divide(count, ops.const(UNIT_NS["s"] // UNIT_NS[value.type.unit])), to
             )
         quotient = whole_quotient(value) if to.kind is Kind.INT else None
-        made = self.rules.cast(value if quotient is None else ops.div(*quotient), to)
-        if tree.args.get("safe") and made.op is Op.CAST:
+        result = self.rules.cast(value if quotient is None else ops.div(*quotient), to)
+        if tree.args.get("safe") and result.op is Op.CAST:
             raise refused(
                 "TRY_CAST of a value that may not fit is computed of one table, before or after "
                 "the join; write CASE WHEN ... BETWEEN ... THEN CAST(...) END",
                 tree,
             )
-        return made
+        return result
 
 
-def _check_count(count: int, what: str, parts: str, tree: exp.Expr) -> None:
+def _check_count(count: int, name: str, parts: str, tree: exp.Expr) -> None:
     """Refuse choices among too many: each is tested for NULL together with all before it."""
     if count > _MOST_CHOICES:
         raise mistaken(
-            f"{what} has {count} {parts}, more than {_MOST_CHOICES}; look them up in a table that "
+            f"{name} has {count} {parts}, more than {_MOST_CHOICES}; look them up in a table that "
             "is joined before, or nest several",
             tree,
         )

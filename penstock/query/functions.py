@@ -23,13 +23,13 @@ Form = Callable[..., Expr]
 
 
 def _of_positive(name: str, above: int = 0) -> Form:
-    """A logarithm: NULL of what it is not defined for."""
+    """A logarithm, which is NULL where it is not defined."""
 
-    def made(x: Expr) -> Expr:
+    def form(x: Expr) -> Expr:
         undefined = ops.le(x, ops.const(above))
         return ops.case([(undefined, ops.const(None, FLOAT64))], ops.call(name, x))
 
-    return made
+    return form
 
 
 _ln = _of_positive("ln")
@@ -44,7 +44,7 @@ def _log(base: Expr, x: Expr) -> Expr:
 def _whole(name: str) -> Form:
     """``floor`` or ``ceil``."""
 
-    def made(x: Expr) -> Expr:
+    def form(x: Expr) -> Expr:
         if x.type.kind is Kind.INT:
             return x
         quotient = whole_quotient(x)
@@ -54,13 +54,13 @@ def _whole(name: str) -> Form:
             return ops.call(name, x)
         return ops.whole_below(x) if name == "floor" else ops.neg(ops.whole_below(ops.neg(x)))
 
-    return made
+    return form
 
 
 def whole_quotient(x: Expr) -> tuple[Expr, Expr] | None:
-    """The integers of which ``x`` is the quotient, where no rounding hides a whole number.
+    """Integers whose quotient is ``x``, where no rounding hides a whole number.
 
-    Then what is cut off of it is what is left of their division: so windows are found in
+    The remainder of their division is then the part cut off: so windows are found in
     ``floor(unix_timestamp(t) / 60)``.
     """
     if x.op is not Op.FUNCTION or x.attr != "divide":
@@ -103,10 +103,10 @@ def _sign(x: Expr) -> Expr:
 
 def pmod(a: Expr, b: Expr) -> Expr:
     """The remainder with the sign of the divisor."""
-    rest = ops.mod(a, b)
-    made = ops.case([(ops.lt(rest, ops.const(0)), ops.mod(ops.add(rest, b), b))], rest)
-    is_decimal = rest.type.kind is Kind.DECIMAL
-    return ops.settled(made, rest.type.precision, rest.type.scale) if is_decimal else made
+    mod = ops.mod(a, b)
+    signed = ops.case([(ops.lt(mod, ops.const(0)), ops.mod(ops.add(mod, b), b))], mod)
+    is_decimal = mod.type.kind is Kind.DECIMAL
+    return ops.settled(signed, mod.type.precision, mod.type.scale) if is_decimal else signed
 
 
 def _is_nan(x: Expr) -> Expr:

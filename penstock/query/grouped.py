@@ -44,8 +44,8 @@ def group_query(
     QueryError
         The time column does not exist, or ROWS are given.
     """
-    (source,), made = statement.sources, statement.aggregation
-    assert made is not None
+    (source,), groups = statement.sources, statement.aggregation
+    assert groups is not None
     if source.rows is not None:
         raise QueryError(
             f"ROWS are of a join, and {source.alias} is the only table; leave them out, and group "
@@ -55,8 +55,8 @@ def group_query(
     if not follows_time(statement, times, LEFT):
         time = None
     # Any other window leaves out what has no time, too.
-    others = [w.time for w in statement.windows if time is None or not _follows(w.start, time)]
-    conditions = (source.filter, *filters, *(ops.not_(ops.is_null(other)) for other in others))
+    other_times = [w.time for w in statement.windows if time is None or not _follows(w.start, time)]
+    conditions = (source.filter, *filters, *(ops.not_(ops.is_null(other)) for other in other_times))
     side = Side(
         LEFT,
         source.alias,
@@ -68,18 +68,18 @@ def group_query(
     return GroupQuery(
         text,
         side,
-        made,
+        groups,
         statement.scales,
         unique,
         options.time_zone,
-        windowed=len(others) < len(statement.windows),
+        windowed=len(other_times) < len(statement.windows),
     )
 
 
 def group_lookup(
     text: str, statement: Statement, lookup: JoinQuery, times: Mapping[str, str], outer: str
 ) -> GroupQuery:
-    """Compile the groups of what a look-up gives.
+    """Compile groups of the rows that a look-up gives.
 
     Parameters
     ----------
@@ -88,16 +88,16 @@ def group_lookup(
     outer : str
         Side of the stream, whose event time closes groups.
     """
-    made = statement.aggregation
-    assert made is not None
+    groups = statement.aggregation
+    assert groups is not None
     time = event_time(statement, times, outer)
     if not follows_time(statement, times, outer):
         time = None
-    roots = [*made.keys, *(e for a in made.aggregates for e in (a.value, a.by) if e is not None)]
-    roots += [] if time is None else [time]
+    roots = [e for a in groups.aggregates for e in (a.value, a.by) if e is not None]
+    roots += groups.keys if time is None else [*groups.keys, time]
     leaves = {leaf.attr: leaf for root in roots for leaf in walk(root) if leaf.op is Op.COLUMN}
     needed = sorted(set().union(*map(columns, roots))) if roots else []
-    names = {own: f"{own[0]}.{own[1]}" for own in needed}
+    names = {ref: f"{ref[0]}.{ref[1]}" for ref in needed}
 
     def flat(expr: Expr) -> Expr:
         def rule(current: Expr, args: tuple[Expr, ...]) -> Expr:
@@ -113,27 +113,27 @@ def group_lookup(
             value=None if one.value is None else flat(one.value),
             by=None if one.by is None else flat(one.by),
         )
-        for one in made.aggregates
+        for one in groups.aggregates
     )
-    select = tuple((names[own], leaves[own]) for own in needed) or ((_NO_COLUMN, ops.const(1)),)
-    others = [w.time for w in statement.windows if time is None or not _follows(w.start, time)]
+    select = tuple((names[ref], leaves[ref]) for ref in needed) or ((_NO_COLUMN, ops.const(1)),)
+    other_times = [w.time for w in statement.windows if time is None or not _follows(w.start, time)]
     side = Side(
         LEFT,
         lookup.side(outer).alias,
         lookup.side(outer).table,
-        simplify(ops.and_(*(ops.not_(ops.is_null(flat(other))) for other in others))),
+        simplify(ops.and_(*(ops.not_(ops.is_null(flat(other))) for other in other_times))),
         None if time is None else flat(as_integer(time)),
         "" if time is None else _unit(statement, time),
     )
     return GroupQuery(
         text,
         side,
-        replace(made, side=LEFT, keys=tuple(map(flat, made.keys)), aggregates=aggregates),
-        tuple(((LEFT, names[own]), digits) for own, digits in statement.scales if own in names),
+        replace(groups, side=LEFT, keys=tuple(map(flat, groups.keys)), aggregates=aggregates),
+        tuple(((LEFT, names[ref]), digits) for ref, digits in statement.scales if ref in names),
         (),
         lookup.time_zone,
         replace(lookup, select=select, aggregation=None),
-        windowed=len(others) < len(statement.windows),
+        windowed=len(other_times) < len(statement.windows),
     )
 
 
@@ -145,7 +145,7 @@ def follows_time(statement: Statement, times: Mapping[str, str], side: str) -> b
 
 
 def event_time(statement: Statement, times: Mapping[str, str], side: str) -> Expr | None:
-    """The event time of a side: the column named, that of a window, or the only timestamp."""
+    """The event time of a side: the named column, a window's, or the only timestamp."""
     source = statement.sources[0 if side == LEFT else 1]
     named = any(statement.scope.source(name) is source for name in times)
     if not named:

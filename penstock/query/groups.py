@@ -61,23 +61,23 @@ def read_aggregation(tree: exp.Select, plain: Lowering) -> tuple[Aggregation, tu
     sides = frozenset().union(*(key.sides for key in lowering.keys))
     side = None if len(sides) > 1 else next(iter(sides), "l")
     session, aggregates = lowering.session_key, tuple(lowering.aggregates)
-    made = Aggregation(side, tuple(lowering.keys), aggregates, tuple(select), condition, session)
-    return made, tuple(lowering.used)
+    groups = Aggregation(side, tuple(lowering.keys), aggregates, tuple(select), condition, session)
+    return groups, tuple(lowering.used)
 
 
-def check_joined(made: Aggregation, tree: exp.Select) -> None:
+def check_joined(groups: Aggregation, tree: exp.Select) -> None:
     """Refuse aggregates that cannot be computed from the matches of a join.
 
     Raises
     ------
     QueryError
     """
-    if made.session is not None:
+    if groups.session is not None:
         raise beyond(
             "session_window in GROUP BY is of one table; join first, and group what that gives",
             tree.args["group"],
         )
-    computed = {a.value for a in made.aggregates if a.value is not None and len(a.value.sides) > 1}
+    computed = {a.value for a in groups.aggregates if a.value and len(a.value.sides) > 1}
     if len(computed) > _MOST_COMPUTED:
         raise refused(
             f"the query has aggregates of {len(computed)} values that are computed from both "
@@ -85,8 +85,8 @@ def check_joined(made: Aggregation, tree: exp.Select) -> None:
             "them in a second query",
             tree,
         )
-    for one in made.aggregates:
-        if made.side is None and one.by is not None:
+    for one in groups.aggregates:
+        if groups.side is None and one.by is not None:
             raise beyond(
                 f"{one.text} over groups of columns of both tables is not supported: "
                 f"{OF_PAIRS_INSTEAD}",
@@ -123,18 +123,18 @@ def _referred(item: exp.Expr, tree: exp.Select, plain: Lowering) -> exp.Expr:
             raise refused(
                 f"GROUP BY {item.this}: there are {len(tree.expressions)} output columns", tree
             )
-        found = tree.expressions[number - 1]
+        referred = tree.expressions[number - 1]
     elif isinstance(item, exp.Column) and not item.table:
         if plain.scope.find(None, item.name) is not None:
             return item
         alike = (e for e in tree.expressions if e.alias.lower() == item.name.lower())
-        found = next(alike, item)
+        referred = next(alike, item)
     else:
         return item
-    found = found.unalias()
-    if has_aggregate(found):
-        raise refused("an aggregate cannot be a key of GROUP BY", found)
-    return found
+    referred = referred.unalias()
+    if has_aggregate(referred):
+        raise refused("an aggregate cannot be a key of GROUP BY", referred)
+    return referred
 
 
 class _GroupLowering(Lowering):
@@ -171,7 +171,7 @@ class _GroupLowering(Lowering):
         self.numbers: dict[Aggregate, int] = {}
 
     def _session_as_window(self) -> list[Tumbling]:
-        """The session in GROUP BY, as far as it says which time groups follow."""
+        """The session in GROUP BY, as a window whose time the groups follow."""
         if self.session_of is None:
             return []
         time, gap = self.session_of
@@ -303,10 +303,10 @@ class _GroupLowering(Lowering):
         start = self.plain.window(tree.this).start
         return next((w for w in self.windows if w.start is start), None)
 
-    def _is_field(self, tree: exp.Expr, of: str = "window") -> bool:
+    def _is_field(self, tree: exp.Expr, name: str = "window") -> bool:
         """Whether it is ``window.something``, and no table is named so."""
-        is_named = isinstance(tree, exp.Column) and tree.table.lower() == of
-        return is_named and self.plain.scope.source(of) is None
+        is_named = isinstance(tree, exp.Column) and tree.table.lower() == name
+        return is_named and self.plain.scope.source(name) is None
 
     def _is_bare(self, tree: exp.Expr) -> bool:
         """Whether it is ``window`` alone, and no column is named so."""
@@ -314,13 +314,13 @@ class _GroupLowering(Lowering):
         return is_named and bool(self.windows) and self.plain.scope.find(None, tree.name) is None
 
     def _aggregate(self, tree: exp.AggFunc) -> Expr:
-        found = read_aggregate(tree, self.plain)
-        return ops.column("agg", str(self._number(found)), found.type)
+        aggregate = read_aggregate(tree, self.plain)
+        return ops.column("agg", str(self._number(aggregate)), aggregate.type)
 
-    def _number(self, found: Aggregate) -> int:
+    def _number(self, aggregate: Aggregate) -> int:
         """The number of an aggregate."""
-        same = replace(found, text="")
+        same = replace(aggregate, text="")
         if same not in self.numbers:
             self.numbers[same] = len(self.aggregates)
-            self.aggregates.append(found)
+            self.aggregates.append(aggregate)
         return self.numbers[same]

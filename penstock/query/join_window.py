@@ -34,7 +34,7 @@ def row_counts(statement: Statement, rows: Rows | None) -> tuple[int, int] | Non
         for name in rows:
             if statement.scope.source(name) is None:
                 raise QueryError(f"rows are given for {name}, but the query has no such table")
-        counts = [_of(rows, s, statement.scope) or s.rows for s in (left, right)]
+        counts = [_value_for(rows, s, statement.scope) or s.rows for s in (left, right)]
     else:
         counts = [left.rows, right.rows]
     if counts == [None, None]:
@@ -52,7 +52,7 @@ def _checked_rows(count: int | None, source: Source) -> int:
     return count
 
 
-def _of(values: Mapping[str, Any], source: Source, scope: Scope) -> Any:
+def _value_for(values: Mapping[str, Any], source: Source, scope: Scope) -> Any:
     for name, value in values.items():
         if scope.source(name) is source:
             return value
@@ -123,7 +123,7 @@ def side_times(
 
 def time_of(source: Source, scope: Scope, times: Mapping[str, str]) -> Expr | None:
     """The time column of a source: the one named, or its only timestamp."""
-    name = _of(times, source, scope)
+    name = _value_for(times, source, scope)
     if name is None:
         stamps = [c for c in source.columns.values() if c.type.kind in TIMESTAMPS]
         return stamps[0] if len(stamps) == 1 else None
@@ -179,7 +179,7 @@ def time_window(
             f"the join has no window, and {source.alias} has no time column: name it with "
             f"time ({source.alias}=COLUMN){_HOW}"
         )
-    low, high, rest = find_time_window(conjuncts, left, right)
+    low, high, remaining = find_time_window(conjuncts, left, right)
     if within is not None:
         if within and isinstance(within, int) and clock.has_timestamps:
             raise MistakenError(without_unit("within", within))
@@ -191,8 +191,8 @@ def time_window(
     if low is None and high is None:
         raise NoWindowError(f"the join has no window{_HOW}")
     if low is not None and high is not None and low > high:
-        low, high, rest = 0, 0, [ops.FALSE]  # bounds that no pair can meet
-    return TimeWindow(None if low is None else -low, high, clock.unit), rest
+        low, high, remaining = 0, 0, [ops.FALSE]  # bounds that no pair can meet
+    return TimeWindow(None if low is None else -low, high, clock.unit), remaining
 
 
 def _size(within: Within, unit: str) -> int:
@@ -201,8 +201,8 @@ def _size(within: Within, unit: str) -> int:
         size = within
     elif unit:
         micros = within // timedelta(microseconds=1)
-        size, rest = divmod(micros * 1000, UNIT_NS[unit])
-        if rest:
+        size, remainder = divmod(micros * 1000, UNIT_NS[unit])
+        if remainder:
             raise MistakenError(f"within is not a whole number of {unit}")
     else:
         raise MistakenError("within is a duration, but the time columns are plain integers")

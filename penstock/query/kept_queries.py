@@ -37,16 +37,16 @@ class KeptQueries:
     ) -> JoinQuery | GroupQuery:
         """Return the query of a key, which is compiled where it is not kept."""
         with self._lock:
-            found = self._queries.get(key)
-            if found is not None:
+            entry = self._queries.get(key)
+            if entry is not None:
                 self._queries.move_to_end(key)
-                return found[0]
-        made = compiled()  # without the lock, since it can take long
+                return entry[0]
+        query = compiled()  # without the lock, since it can take long
         with self._lock:
-            self._queries[key] = made, characters
+            self._queries[key] = query, characters
             while len(self._queries) > MOST_QUERIES or self._characters() > MOST_CHARACTERS:
                 self._queries.popitem(last=False)
-        return made
+        return query
 
     def _characters(self) -> int:
         return sum(characters for _, characters in self._queries.values())
@@ -58,10 +58,10 @@ def key_of(text: str, schemas: Mapping[str, pa.Schema], options: QueryOptions) -
         return None
     try:
         # As constants: of equal values such as 1, 1.0 and True each is another one.
-        params = tuple((name, param(name, own)) for name, own in (options.params or {}).items())
+        params = tuple((name, param(name, value)) for name, value in (options.params or {}).items())
     except QueryError:  # of a parameter that the query perhaps does not use
         return None
-    others = (
+    settings = (
         options.time,
         options.rows,
         options.within,
@@ -72,7 +72,7 @@ def key_of(text: str, schemas: Mapping[str, pa.Schema], options: QueryOptions) -
         options.relation,
         options.functions,
     )
-    key = text, tuple(schemas.items()), params, tuple(map(_frozen, others))
+    key = text, tuple(schemas.items()), params, tuple(map(_frozen, settings))
     try:
         hash(key)
     except TypeError:  # a sequence of names may be of any class
@@ -83,7 +83,7 @@ def key_of(text: str, schemas: Mapping[str, pa.Schema], options: QueryOptions) -
 def _frozen(value: Any) -> Hashable:
     """An option's value that does not change, with its type."""
     if isinstance(value, Mapping):
-        return tuple((name, _frozen(own)) for name, own in value.items())
+        return tuple((name, _frozen(item)) for name, item in value.items())
     if isinstance(value, list | tuple):
         return tuple(map(_frozen, value))
     return type(value), value

@@ -1,4 +1,4 @@
-"""What a query that looks up rows of a relation may ask for."""
+"""Checks of a query that looks up rows of a relation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is said of lists, structs and maps, which are passed on and not compared."""
+"""Messages about lists, structs and maps, which are passed on and not compared."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _MOST_SHOWN = 80
 
 
 def not_compared(name: str, dtype: str) -> str:
-    """Why a column of a nested type is no value to compute with, and what is.
+    """Explain that a column of a nested type is not computed with; name a value that is.
 
     Parameters
     ----------

@@ -13,7 +13,7 @@ from .time_rules import TimeRules
 
 def members(condition: exp.Expr) -> list[exp.Expr]:
     """Members of the outermost AND, in order; without recursion, since a chain is a deep tree."""
-    found, left = [], [condition]
+    conjuncts, left = [], [condition]
     while left:
         tree = left.pop()
         if isinstance(tree, exp.And):
@@ -21,8 +21,8 @@ def members(condition: exp.Expr) -> list[exp.Expr]:
         elif isinstance(tree, exp.Paren) and isinstance(tree.this, exp.And | exp.EQ | exp.Paren):
             left.append(tree.this)
         else:
-            found.append(tree)
-    return found
+            conjuncts.append(tree)
+    return conjuncts
 
 
 def _same(a: Expr, b: Expr) -> Expr:

@@ -14,7 +14,7 @@ from .scope import Scope, Source
 
 
 def output_name(item: exp.Expr) -> str:
-    """The name of an output column: its alias, that of a column, or the expression."""
+    """The name of an output column: its alias, its column's name, or the expression."""
     value = item.unalias()
     return item.alias or (value.name if isinstance(value, exp.Column) else value.sql("spark"))
 
@@ -75,11 +75,11 @@ def _expand(scope: Scope, item: exp.Expr) -> list[tuple[str, Expr]]:
         (s, name, column)
         for s in sources
         for name, column in s.columns.items()
-        if not any(name.lower() == own and s.alias in aliases for own, aliases in left_out)
+        if not any(name.lower() == hidden and s.alias in aliases for hidden, aliases in left_out)
         and name.lower() not in map(str.lower, merged)
     ]
     seen = Counter(name.lower() for _, name, _ in kept)
-    names = [own for own, _ in left_out]
+    names = [hidden for hidden, _ in left_out]
     return [(name, column) for name, column in merged.items() if name.lower() not in names] + [
         (name if seen[name.lower()] == 1 else f"{s.alias}_{name}", column)
         for s, name, column in kept
@@ -90,8 +90,8 @@ def _left_out(item: exp.Expr, sources: Sequence[Source]) -> tuple[str, set[str]]
     """The column that EXCEPT leaves out, and the sources that have it."""
     scope = Scope(tuple(sources))
     table = item.text("table")
-    own = sources if not table else [s for s in (scope.source(table),) if s]
-    found = {s.alias for s in own if s.find(item.name) is not None}
-    if not found:
+    candidates = sources if not table else [s for s in (scope.source(table),) if s]
+    aliases = {s.alias for s in candidates if s.find(item.name) is not None}
+    if not aliases:
         raise mistaken(scope.unknown(table or None, item.name), item)
-    return item.name.lower(), found
+    return item.name.lower(), aliases

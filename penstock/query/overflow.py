@@ -18,14 +18,14 @@ _SHOWN = 3
 
 def beyond_spark(query: JoinQuery | GroupQuery) -> list[str]:
     """Notes for a query, one per type of Spark that its arithmetic may overflow."""
-    found: dict[str, list[str]] = {}
-    # Those of CHECKED values are errors.
+    overflows: dict[str, list[str]] = {}
+    # Overflows of CHECKED values are errors.
     for root in (one for one in _roots(query) if one.op is not Op.CHECKED):
         for expr, name in _leaving(root):
-            found.setdefault(name, []).append(f"`{show(expr, query.names)}`")
+            overflows.setdefault(name, []).append(f"`{show(expr, query.names)}`")
     for name in _of_window(query):
-        found.setdefault(name, []).append("the bounds of the window")
-    return [_note(name, list(dict.fromkeys(texts))) for name, texts in found.items()]
+        overflows.setdefault(name, []).append("the bounds of the window")
+    return [_note(name, list(dict.fromkeys(texts))) for name, texts in overflows.items()]
 
 
 def _note(name: str, texts: Sequence[str]) -> str:
@@ -39,28 +39,28 @@ def _roots(query: JoinQuery | GroupQuery) -> Iterator[Expr]:
     if isinstance(query, JoinQuery):
         yield query.predicate
         yield from (value for _, value in query.select)
-    made = query.aggregation
-    if made is not None:
-        yield from made.keys
-        for one in made.aggregates:
+    groups = query.aggregation
+    if groups is not None:
+        yield from groups.keys
+        for one in groups.aggregates:
             yield from (expr for expr in (one.value, one.by) if expr is not None)
-        yield from (value for _, value in made.select)
-        yield made.having
+        yield from (value for _, value in groups.select)
+        yield groups.having
 
 
 def _leaving(root: Expr) -> Iterator[tuple[Expr, str]]:
     """Nodes that may overflow in Spark, each with its type there."""
     left: set[Expr] = set()
     for expr in walk(root):
-        own = spark_bits(expr)
+        bits = spark_bits(expr)
         if not left.isdisjoint(expr.args):  # told of a part of it
             left.add(expr)
             continue
         if expr.op not in OVERFLOWING:
             continue
-        if own is not None and least_bits(expr.type, (own,)) is None:
+        if bits is not None and least_bits(expr.type, (bits,)) is None:
             left.add(expr)
-            yield expr, INTEGERS[own]
+            yield expr, INTEGERS[bits]
 
 
 def _of_window(query: JoinQuery | GroupQuery) -> Iterator[str]:

@@ -105,7 +105,7 @@ def _wrap(node: exp.Expr, around: type[exp.Expr]) -> None:
 
 
 def parse(text: str) -> exp.Expr:
-    """Parse one statement, of which everything is read.
+    """Parse one statement; refuse any part of it that nothing reads.
 
     Recursive: to be called through :func:`with_room`.
 
@@ -148,10 +148,10 @@ def tree_of(text: str) -> exp.Expr:
             "this is not SQL: a function or literal lacks an argument, or has one of another kind"
         ) from None
     # A comment behind the semicolon stands alone.
-    found = [t for t in trees if t is not None and not isinstance(t, exp.Semicolon)]
-    if len(found) != 1:
-        raise QueryError(f"one SELECT statement is needed, not {len(found)}")
-    return found[0]
+    statements = [t for t in trees if t is not None and not isinstance(t, exp.Semicolon)]
+    if len(statements) != 1:
+        raise QueryError(f"one SELECT statement is needed, not {len(statements)}")
+    return statements[0]
 
 
 def canonical(text: str) -> str:

@@ -1,4 +1,4 @@
-"""What a query says shortly, in full: WITH as subqueries, EXISTS and IN (SELECT ...) as joins."""
+"""Rewrites of shorthand in a query: WITH as subqueries, EXISTS and IN (SELECT ...) as joins."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def without_with(tree: exp.Expr) -> exp.Expr:
 
 
 def _size(tree: exp.Expr, sizes: Mapping[str, int]) -> int:
-    """Count the nodes of a query with those of the queries that it names; refuse too many."""
+    """Count the nodes of a query and of the queries that it names; refuse too many."""
     nodes = list(tree.walk())
     tables = [node.name.lower() for node in nodes if isinstance(node, exp.Table)]
     size = len(nodes) + sum(sizes.get(name, 0) for name in tables)
@@ -91,8 +91,8 @@ def with_column_names(tree: exp.Expr, schemas: Mapping[str, pa.Schema]) -> exp.E
         schema = known.get(item.name.lower(), known.get(item.alias.lower()))
         if schema is None:
             continue  # an unknown table, which is refused by its name
-        own = [exp.column(name, table=item.alias, quoted=True) for name in schema.names]
-        select = exp.Select(expressions=own)
+        columns = [exp.column(name, table=item.alias, quoted=True) for name in schema.names]
+        select = exp.Select(expressions=columns)
         _name(select, names, item)
         subquery = exp.Subquery(this=select, alias=alias.copy())
         item.replace(subquery)
@@ -131,15 +131,15 @@ def without_filters(tree: exp.Expr) -> exp.Expr:
             by = exp.Case(ifs=[exp.If(this=condition.copy(), true=call.expression.copy())])
             filtered.replace(type(call)(this=call.this.copy(), expression=by))
             continue
-        of = call.this
-        is_distinct = isinstance(of, exp.Distinct)
-        value = of.expressions[0] if is_distinct else of
-        if is_distinct and len(of.expressions) > 1:
+        argument = call.this
+        is_distinct = isinstance(argument, exp.Distinct)
+        value = argument.expressions[0] if is_distinct else argument
+        if is_distinct and len(argument.expressions) > 1:
             continue
         value = exp.Literal.number(1) if isinstance(value, exp.Star) else value
         chosen = exp.Case(ifs=[exp.If(this=condition.copy(), true=value.copy())])
-        made = exp.Distinct(expressions=[chosen]) if is_distinct else chosen
-        filtered.replace(type(call)(this=made))
+        replacement = exp.Distinct(expressions=[chosen]) if is_distinct else chosen
+        filtered.replace(type(call)(this=replacement))
     return tree
 
 
@@ -160,21 +160,21 @@ def existence_as_join(tree: exp.Select, read: Read) -> exp.Select:
     Raises
     ------
     QueryError
-        There are two of them, or the query joins already, or what is asked for cannot be a join.
+        There are two of them, or the query joins already, or the subquery cannot be a join.
     """
     where = tree.args.get("where")
-    if where is None or not any(map(_asked, members(where.this))):
+    if where is None or not any(map(_existence_test, members(where.this))):
         return tree
     tree = tree.copy()
     every = members(tree.args["where"].this)
-    asked = [found for member in every if (found := _asked(member))]
-    if len(asked) > 1 or tree.args.get("joins"):
+    tests = [test for member in every if (test := _existence_test(member))]
+    if len(tests) > 1 or tree.args.get("joins"):
         raise beyond(
             "one EXISTS or IN (SELECT ...) beside one table can be joined; join the first in a "
             "query of its own, and give its result as the table",
-            asked[-1][1],
+            tests[-1][1],
         )
-    ((is_not, call),) = asked
+    ((is_not, call),) = tests
     select = call.this
     if isinstance(call, exp.In):
         nodes.check(call.args["query"], frozenset({"this"}), "IN (SELECT ...)")
@@ -186,20 +186,20 @@ def existence_as_join(tree: exp.Select, read: Read) -> exp.Select:
     if inner is None:
         raise refused("a subquery needs FROM", select)
     sources = read(outer), read(inner.this)
-    own = select.args.get("where")
-    conditions = [] if own is None else [own.this]
+    inner_where = select.args.get("where")
+    conditions = [] if inner_where is None else [inner_where.this]
     if isinstance(call, exp.In):
         conditions.append(_equal(call, select, sources, is_not=is_not))
     for condition in conditions:
         _qualify(condition, (sources[1], sources[0]))
-    others = [one for one in every if not _asked(one)]
-    for other in others:
+    remaining = [one for one in every if not _existence_test(one)]
+    for other in remaining:
         _qualify(other, sources[:1])
     on = exp.and_(*conditions, copy=False) if conditions else exp.true()
     tree.set(
         "joins", [exp.Join(this=inner.this, on=on, side="LEFT", kind=("SEMI", "ANTI")[is_not])]
     )
-    tree.set("where", exp.Where(this=exp.and_(*others, copy=False)) if others else None)
+    tree.set("where", exp.Where(this=exp.and_(*remaining, copy=False)) if remaining else None)
     return tree
 
 
@@ -209,36 +209,36 @@ def _equal(
     """The condition of IN: its value equals the one that the SELECT gives."""
     if len(select.expressions) != 1:
         raise refused("IN takes a SELECT of one column", select)
-    value, given = call.this, select.expressions[0].unalias()
+    value, selected = call.this, select.expressions[0].unalias()
     _qualify(value, sources[:1])
-    _qualify(given, sources[::-1])
+    _qualify(selected, sources[::-1])
     if is_not:
-        for side, one in zip(sources, (value, given), strict=True):
-            found = side.find(one.name) if isinstance(one, exp.Column) else None
-            if found is None or found.type.nullable:
+        for side, one in zip(sources, (value, selected), strict=True):
+            column = side.find(one.name) if isinstance(one, exp.Column) else None
+            if column is None or column.type.nullable:
                 raise refused(
                     "NOT IN gives no row at all if one of the values is NULL, which is hardly "
                     "meant: write NOT EXISTS (SELECT ... WHERE ... = ...), or say that both "
                     "columns are never NULL, in the schema",
                     call,
                 )
-    return exp.EQ(this=value, expression=given)
+    return exp.EQ(this=value, expression=selected)
 
 
 def _qualify(tree: exp.Expr, sources: tuple[Source, ...]) -> None:
     """Give columns the name of the first of these sources that has them."""
     for column in tree.find_all(exp.Column):
         if not column.table and not isinstance(column.this, exp.Star):
-            owner = next((own for own in sources if own.find(column.name) is not None), None)
+            owner = next((s for s in sources if s.find(column.name) is not None), None)
             if owner is not None:
                 column.set("table", exp.to_identifier(owner.alias))
 
 
-def _asked(tree: exp.Expr) -> tuple[bool, exp.Expr] | None:
-    """Whether a condition is NOT of an EXISTS or IN (SELECT ...), and which; None if it is none."""
+def _existence_test(tree: exp.Expr) -> tuple[bool, exp.Expr] | None:
+    """Find an EXISTS or IN (SELECT ...), and whether it is under NOT; None if it is neither."""
     is_not = False
     while isinstance(tree, exp.Not | exp.Paren):
         is_not ^= isinstance(tree, exp.Not)
         tree = tree.this
-    is_asked = isinstance(tree, exp.Exists) or (isinstance(tree, exp.In) and tree.args.get("query"))
-    return (is_not, tree) if is_asked else None
+    is_test = isinstance(tree, exp.Exists) or (isinstance(tree, exp.In) and tree.args.get("query"))
+    return (is_not, tree) if is_test else None

@@ -69,19 +69,19 @@ class Scope:
                 return alike[0]
         return None
 
-    def named(self, name: str, what: str) -> Source:
+    def named(self, name: str, subject: str) -> Source:
         """Find the source that an option names.
 
         Raises
         ------
         QueryError
-            There is none; the message begins with ``what``.
+            There is none; the message begins with ``subject``.
         """
-        found = self.source(name)
-        if found is None:
+        source = self.source(name)
+        if source is None:
             known = ", ".join(s.alias for s in self.sources)
-            raise QueryError(f"{what} given for {name}, but the query has {known}")
-        return found
+            raise QueryError(f"{subject} given for {name}, but the query has {known}")
+        return source
 
     def find(self, table: str | None, name: str) -> Expr | None:
         """Find a column's expression; None if there is no such column.
@@ -94,14 +94,14 @@ class Scope:
         if table is not None:
             source = self.source(table)
             return None if source is None else source.find(name)
-        own = [column for key, column in self.merged.items() if key.lower() == name.lower()]
-        if own:
-            return own[0]
-        found = [(s.alias, e) for s in self.sources if (e := s.find(name)) is not None]
-        if len(found) > 1:
-            aliases = " or ".join(f"{alias}.{name}" for alias, _ in found)
+        merged = [column for key, column in self.merged.items() if key.lower() == name.lower()]
+        if merged:
+            return merged[0]
+        matches = [(s.alias, e) for s in self.sources if (e := s.find(name)) is not None]
+        if len(matches) > 1:
+            aliases = " or ".join(f"{alias}.{name}" for alias, _ in matches)
             raise QueryError(f"column {name} is ambiguous; write {aliases}")
-        return found[0][1] if found else None
+        return matches[0][1] if matches else None
 
     def unknown(self, table: str | None, name: str) -> str:
         """The message for a column that does not exist."""
@@ -121,8 +121,8 @@ class Scope:
     def unit_of(self, expr: Expr) -> str | None:
         """The one unit in which all columns of an integer expression are declared, if any."""
         leaves = [leaf for leaf in walk(expr) if leaf.op is Op.COLUMN]
-        found = {self.units.get(leaf) for leaf in leaves}
-        return found.pop() if len(found) == 1 else None
+        units = {self.units.get(leaf) for leaf in leaves}
+        return units.pop() if len(units) == 1 else None
 
 
 #: Characters of a name that a message shows.

@@ -31,9 +31,9 @@ def table_of(tree: exp.Table, known: Collection[str]) -> str:
         There is none.
     """
     for name in (tree.name, tree.alias):
-        found = [one for one in known if one.lower() == name.lower()]
-        if len(found) == 1:
-            return found[0]
+        matches = [one for one in known if one.lower() == name.lower()]
+        if len(matches) == 1:
+            return matches[0]
     names = ", ".join(known) or "none"
     raise refused(f"unknown table {tree.name}; the tables given are: {names}", tree)
 
@@ -89,40 +89,40 @@ class SourceReader:
                 f"table {table} has more than one column named {repeated[0]}; rename the others"
             )
         columns = {
-            own.name: ops.column(side, own.name, self._type_of(side, (alias, table), own))
-            for own in self.schemas[table]
+            field.name: ops.column(side, field.name, self._type_of(side, (alias, table), field))
+            for field in self.schemas[table]
         }
         return Source(alias, table, columns, ops.TRUE, tree.meta.get(ROWS))
 
-    def _type_of(self, side: str, names: tuple[str, str], own: pa.Field) -> Type:
+    def _type_of(self, side: str, names: tuple[str, str], field: pa.Field) -> Type:
         """The type of a column; one that cannot be computed with is opaque."""
         alias, _ = names
-        if pa.types.is_null(own.type) and self._is_time(names, own.name):
-            return self._other_time(names, own.name)
-        keys = [(name.lower(), own.name.lower()) for name in names]
-        found = [key for key in keys if key in self.scales]
-        if found:
-            self.used.update(found)
-            digits = self.scales[found[0]]
+        if pa.types.is_null(field.type) and self._is_time(names, field.name):
+            return self._other_time(names, field.name)
+        keys = [(name.lower(), field.name.lower()) for name in names]
+        scaled = [key for key in keys if key in self.scales]
+        if scaled:
+            self.used.update(scaled)
+            digits = self.scales[scaled[0]]
             if not 0 <= digits <= 18:
-                raise MistakenError(f"scale of {alias}.{own.name} must be 0 to 18, not {digits}")
-            self.declared[side, own.name] = digits
-            if not (pa.types.is_floating(own.type) or pa.types.is_integer(own.type)):
+                raise MistakenError(f"scale of {alias}.{field.name} must be 0 to 18, not {digits}")
+            self.declared[side, field.name] = digits
+            if not (pa.types.is_floating(field.type) or pa.types.is_integer(field.type)):
                 raise SchemaError(
-                    f"column {alias}.{own.name} has type {own.type}; a fixed-point scale is "
+                    f"column {alias}.{field.name} has type {field.type}; a fixed-point scale is "
                     "for float columns"
                 )
-            return decimal(18, digits, nullable=own.nullable)
+            return decimal(18, digits, nullable=field.nullable)
         try:
-            return from_arrow(own.type, column=f"{alias}.{own.name}", nullable=own.nullable)
+            return from_arrow(field.type, column=f"{alias}.{field.name}", nullable=field.nullable)
         except SchemaError:
-            nested = str(own.type) if pa.types.is_nested(own.type) else ""
-            return Type(Kind.OTHER, unit=str(own.type), nullable=own.nullable, nested=nested)
+            nested = str(field.type) if pa.types.is_nested(field.type) else ""
+            return Type(Kind.OTHER, unit=str(field.type), nullable=field.nullable, nested=nested)
 
     def _is_time(self, names: tuple[str, str], column: str) -> bool:
         return any(
-            name.lower() in (names[0].lower(), names[1].lower()) and own.lower() == column.lower()
-            for name, own in self.times.items()
+            name.lower() in (names[0].lower(), names[1].lower()) and time.lower() == column.lower()
+            for name, time in self.times.items()
         )
 
     def _other_time(self, names: tuple[str, str], column: str) -> Type:

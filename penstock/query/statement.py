@@ -76,9 +76,9 @@ def read_statement(
     tree = with_column_names(without_filters(without_with(tree)), reader.schemas)
     if not isinstance(tree, exp.Select):
         raise beyond(f"a SELECT is needed, not {type(tree).__name__.upper()}", tree)
-    tree = existence_as_join(tree, lambda own: reader.read(own, LEFT))
-    what = "a join query yet" if tree.args.get("joins") else "a query over one table yet"
-    nodes.check(tree, nodes.OF_SELECT | nodes.GROUPING, what)
+    tree = existence_as_join(tree, lambda t: reader.read(t, LEFT))
+    context = "a join query yet" if tree.args.get("joins") else "a query over one table yet"
+    nodes.check(tree, nodes.OF_SELECT | nodes.GROUPING, context)
     trees, kind = _tables(tree)
     groups = has_groups(tree)
     if len(trees) == 1 and not groups:
@@ -91,7 +91,7 @@ def read_statement(
     window = tree.find(exp.Window)
     if groups and window is not None and len(trees) == 1:
         raise beyond("a window function over one table needs all rows of it", window)
-    sources = tuple(reader.read(own, side) for own, side in zip(trees, (LEFT, RIGHT), strict=False))
+    sources = tuple(reader.read(t, side) for t, side in zip(trees, (LEFT, RIGHT), strict=False))
     if len({source.alias.lower() for source in sources}) < len(sources):
         raise refused(f"both inputs are named {sources[0].alias}; give each an alias", trees[-1])
     for table, name in reader.scales.keys() - reader.used:
@@ -104,9 +104,9 @@ def read_statement(
     joins, where = tree.args.get("joins") or [], tree.args.get("where")
     on = _on(joins[0], common, sources) if joins else None
     ons, sessions = ([], None) if on is None else split_sessions(on, lowering)
-    filters, others = [] if where is None else [where.this], None
+    filters, where_sessions = [] if where is None else [where.this], None
     if joins and sessions is None and filters and kind is JoinKind.INNER:
-        filters, others = split_sessions(filters[0], lowering)
+        filters, where_sessions = split_sessions(filters[0], lowering)
     conditions = tuple(map(lowering.condition, ons))
     wheres = tuple(map(after.condition, filters))
     if groups and kind is not JoinKind.INNER and not (looks_up and kind.null_supplying):
@@ -128,7 +128,7 @@ def read_statement(
         tuple(sorted(reader.declared.items())),
         aggregation,
         windows,
-        sessions or others,
+        sessions or where_sessions,
     )
 
 
@@ -144,7 +144,7 @@ def _common(tree: exp.Select, sources: tuple[Source, ...]) -> list[str]:
     """Names of the columns that USING lists, or of all that NATURAL finds in both sides."""
     for join in tree.args.get("joins") or []:
         if join.args.get("using"):
-            names = [str(own.name) for own in join.args["using"]]
+            names = [str(column.name) for column in join.args["using"]]
             # As the left side spells them.
             known = {name.lower(): name for name in reversed([*sources[0].columns])}
             common = [known.get(name.lower()) or name for name in names]
@@ -170,18 +170,18 @@ def _on(join: exp.Join, common: list[str], sources: tuple[Source, ...]) -> exp.E
 def _merged(
     common: list[str], sources: tuple[Source, ...], kind: JoinKind, tree: exp.Expr
 ) -> dict[str, Expr]:
-    """Columns that are one of both sides': that of the side which has each row, or either."""
-    found = {}
+    """Map each common name to one column: of the side that has every row, or of either."""
+    merged = {}
     for name in common:
         pair = [source.find(name) for source in sources]
         left, right = (one for one in pair if one is not None)
         if kind is not JoinKind.FULL:
-            found[name] = right if kind is JoinKind.RIGHT else left
+            merged[name] = right if kind is JoinKind.RIGHT else left
         elif left.type.kind is right.type.kind:
-            found[name] = ops.case([(ops.not_(ops.is_null(left)), left)], right)
+            merged[name] = ops.case([(ops.not_(ops.is_null(left)), left)], right)
         else:
             raise refused(f"{name} has two types; write the condition in ON", tree)
-    return found
+    return merged
 
 
 def _after_join(scope: Scope, kind: JoinKind, common: list[str], tree: exp.Expr) -> Scope:
@@ -199,8 +199,8 @@ def _after_join(scope: Scope, kind: JoinKind, common: list[str], tree: exp.Expr)
 
 
 def _unit_columns(scope: Scope, units: Mapping[tuple[str, str], str]) -> dict[Expr, str]:
-    found = ((scope.find(*name), unit) for name, unit in units.items())
-    return {column: unit for column, unit in found if column is not None}
+    pairs = ((scope.find(*name), unit) for name, unit in units.items())
+    return {column: unit for column, unit in pairs if column is not None}
 
 
 def _tables(tree: exp.Select) -> tuple[tuple[exp.Expr, ...], JoinKind]:

@@ -33,22 +33,22 @@ _KNOWN = ", ".join((*_UNITS_NS, *MONTHS))
 def _since_epoch(unit: str) -> Callable[[TimeRules, Any, list[Expr]], Expr]:
     """Whole units since the epoch, rounded down."""
 
-    def made(rules: TimeRules, tree: exp.Expr, args: list[Expr]) -> Expr:
+    def compute(rules: TimeRules, tree: exp.Expr, args: list[Expr]) -> Expr:
         if len(args) != 1 or args[0].type.kind not in TIMES:
             raise ExprTypeError(f"a timestamp is needed, not {args[0].type}")
         time = rules.instant(args[0])
         if unit == "s":
             step = UNIT_NS["s"] // UNIT_NS[time.type.unit]
             return ops.cast(time, integer(time.type.lo // step, time.type.hi // step))
-        own = UNIT_NS[time.type.unit]
+        tick = UNIT_NS[time.type.unit]
         count, step = as_integer(time), UNIT_NS[unit]
-        if own >= step:
-            return ops.mul(count, ops.const(own // step))
-        size = ops.const(step // own)
-        rest = ops.mod(ops.add(ops.mod(count, size), size), size)
-        return ops.div(ops.sub(count, rest), size)
+        if tick >= step:
+            return ops.mul(count, ops.const(tick // step))
+        size = ops.const(step // tick)
+        remainder = ops.mod(ops.add(ops.mod(count, size), size), size)
+        return ops.div(ops.sub(count, remainder), size)
 
-    return made
+    return compute
 
 
 def _between(rules: TimeRules, tree: Any, args: list[Expr]) -> Expr:
@@ -67,8 +67,8 @@ def _between(rules: TimeRules, tree: Any, args: list[Expr]) -> Expr:
     if name in MONTHS:
         return ops.div(_months_between(rules, later, earlier), ops.const(MONTHS[name]))
     span = ops.sub(later, earlier)
-    step, rest = divmod(_UNITS_NS[name], UNIT_NS[span.type.unit])
-    if rest or not step:
+    step, remainder = divmod(_UNITS_NS[name], UNIT_NS[span.type.unit])
+    if remainder or not step:
         return ops.mul(as_integer(span), ops.const(UNIT_NS[span.type.unit] // _UNITS_NS[name]))
     return ops.div(as_integer(span), ops.const(step))
 
@@ -77,16 +77,16 @@ def _months_between(rules: TimeRules, later: Expr, earlier: Expr) -> Expr:
     """Whole months between two wall clocks, rounded to 0, as java.time counts them."""
     dates = [rules.date(time) for time in (later, earlier)]
     a, b = (ops.sub(time, date) for time, date in zip((later, earlier), dates, strict=True))
-    day = ops.duration_const(1, "D")
+    one_day = ops.duration_const(1, "D")
     until = ops.case(
         [
-            (ops.and_(ops.lt(dates[1], dates[0]), ops.lt(a, b)), ops.sub(dates[0], day)),
-            (ops.and_(ops.lt(dates[0], dates[1]), ops.lt(b, a)), ops.add(dates[0], day)),
+            (ops.and_(ops.lt(dates[1], dates[0]), ops.lt(a, b)), ops.sub(dates[0], one_day)),
+            (ops.and_(ops.lt(dates[0], dates[1]), ops.lt(b, a)), ops.add(dates[0], one_day)),
         ],
         dates[0],
     )
     size = ops.const(32)
-    ends = [ops.add(ops.mul(month, size), of) for month, of in map(month_of, (until, dates[1]))]
+    ends = [ops.add(ops.mul(month, size), day) for month, day in map(month_of, (until, dates[1]))]
     return ops.div(ops.sub(*ends), size)
 
 
@@ -104,8 +104,8 @@ def _moved(rules: TimeRules, tree: Any, args: list[Expr]) -> Expr:
         return ops.const(None, time.type)
     if name in MONTHS:
         return later_by_months(rules, time, simplify(ops.mul(count, ops.const(MONTHS[name]))))
-    days, rest = divmod(_UNITS_NS[name], UNIT_NS["D"])
-    if not rest:
+    days, remainder = divmod(_UNITS_NS[name], UNIT_NS["D"])
+    if not remainder:
         return _later_by_days(rules, time, simplify(ops.mul(count, ops.const(days))))
     unit = {UNIT_NS["us"]: "us", UNIT_NS["ms"]: "ms"}.get(_UNITS_NS[name], "s")
     step = ops.duration_const(_UNITS_NS[name] // UNIT_NS[unit], unit)

@@ -63,8 +63,8 @@ def _days(year: str, month: str | None, day: str | None) -> int | None:
     if not 1 <= of_month <= 12:
         return None
     first = np.datetime64(int(year) - 1970, "Y").astype("M8[M]") + (of_month - 1)
-    found = first.astype("M8[D]") + (of_day - 1)
-    return int(found.astype(np.int64)) if of_day >= 1 and found.astype("M8[M]") == first else None
+    date = first.astype("M8[D]") + (of_day - 1)
+    return int(date.astype(np.int64)) if of_day >= 1 and date.astype("M8[M]") == first else None
 
 
 def moment(time: datetime.datetime) -> Expr:

@@ -95,15 +95,15 @@ class TimeRules:
             return move(time, by)
         unit = finer(time.type.unit, by.type.unit)
         time, by = to_unit(time, unit), to_unit(by, unit)
-        rest = ops.mod(by, to_unit(day, unit))
-        days = ops.sub(by, rest)
+        exact = ops.mod(by, to_unit(day, unit))
+        days = ops.sub(by, exact)
         if by.is_const and by.attr is not None:
             over = abs(by.attr) % (UNIT_NS["D"] // UNIT_NS[unit]) * (1 if by.attr >= 0 else -1)
-            rest = ops.duration_const(over, unit)
+            exact = ops.duration_const(over, unit)
             days = ops.duration_const(by.attr - over, unit)
         wall = move(ops.to_local(time, self.zone), days)
-        found = ops.to_instant(wall, self.zone, time)
-        return found if rest.is_const and rest.attr == 0 else move(found, rest)
+        instant = ops.to_instant(wall, self.zone, time)
+        return instant if exact.is_const and exact.attr == 0 else move(instant, exact)
 
     def date(self, time: Expr) -> Expr:
         """The date of a time."""

@@ -48,16 +48,16 @@ def read_window(
     time = lower(arguments[0])
     if time.type.kind not in TIMES | {Kind.INT}:
         raise refused(f"window needs a time or an integer, not {time.type}", tree)
-    size, *others = [read_span(of, time, tree, lower, in_unit_of) for of in arguments[1:]]
+    size, *optional = [read_span(arg, time, tree, lower, in_unit_of) for arg in arguments[1:]]
     if size.attr < 1:
         raise refused("the size of a window must be above 0", tree)
-    if others and length_ns(others[0]) != length_ns(size):
+    if optional and length_ns(optional[0]) != length_ns(size):
         raise beyond(
             "sliding windows are not supported here, only in groups of a join's pairs: take "
             "tumbling windows of the slide, and add up neighbours",
             tree,
         )
-    return tumbling(time, size, *others[1:])
+    return tumbling(time, size, *optional[1:])
 
 
 def read_span(
@@ -78,7 +78,7 @@ def read_span(
 
 
 def equal_windows(a: Tumbling, b: Tumbling, tree: exp.Expr) -> tuple[Expr, Expr]:
-    """Return what is equal of two times that lie in the same window.
+    """Return the starts of two windows, which are equal where both times lie in the same.
 
     Raises
     ------
@@ -93,11 +93,11 @@ def equal_windows(a: Tumbling, b: Tumbling, tree: exp.Expr) -> tuple[Expr, Expr]
     return a.start, b.start
 
 
-def window_field(made: Tumbling, name: str, tree: exp.Expr) -> Expr:
+def window_field(window: Tumbling, name: str, tree: exp.Expr) -> Expr:
     """``window.start`` or ``window.end``; another name is an error."""
     if name.lower() not in ("start", "end"):
         raise refused(f"a window has start and end, not {name}", tree)
-    return made.start if name.lower() == "start" else made.end
+    return window.start if name.lower() == "start" else window.end
 
 
 def as_interval(tree: exp.Expr, call: exp.Expr) -> exp.Expr:
@@ -125,8 +125,8 @@ def _span(length: Expr, time: Expr, tree: exp.Expr, call: exp.Expr) -> Expr:
     return length
 
 
-def _offset_ns(made: Tumbling) -> int:
-    return 0 if made.offset is None else length_ns(made.offset) % length_ns(made.size)
+def _offset_ns(window: Tumbling) -> int:
+    return 0 if window.offset is None else length_ns(window.offset) % length_ns(window.size)
 
 
 def ticks(span: Expr, time: Expr) -> int:
