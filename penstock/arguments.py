@@ -31,11 +31,11 @@ def refuse(name: str, wanted: str, value: object) -> UsageError:
     return UsageError(f"{name} must be {wanted}, not {shown} ({type(value).__name__})")
 
 
-def instance(of: type | tuple[type, ...], wanted: str) -> Check:
+def instance(cls: type | tuple[type, ...], wanted: str) -> Check:
     """Check for an object of a class, or of one of several."""
 
     def checked(name: str, value: Any) -> Any:
-        if not isinstance(value, of):
+        if not isinstance(value, cls):
             raise refuse(name, wanted, value)
         return value
 
@@ -78,11 +78,11 @@ def seconds(name: str, value: Any, above: float | None = None) -> float:
     return value
 
 
-def _whole_or(of: type, wanted: str) -> Check:
+def _whole_or(cls: type, wanted: str) -> Check:
     """Check for a whole number, or an object of a class."""
 
     def checked(name: str, value: Any) -> Any:
-        if isinstance(value, of):
+        if isinstance(value, cls):
             return value
         if not is_whole(value):
             raise refuse(name, f"a whole number or {wanted}", value)

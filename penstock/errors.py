@@ -19,7 +19,7 @@ class PenstockError(Exception):
     exit_code = 1
 
     def __str__(self) -> str:
-        """The message; what it quotes may be as long as a query, so its middle is left out."""
+        """Return the message; its middle is left out where it is long, as it may quote a query."""
         text = super().__str__()
         left_out = len(text) - 2 * _MOST_SHOWN
         if left_out <= 0:
@@ -50,7 +50,7 @@ class BeyondError(QueryError):
 
 
 class MistakenError(QueryError):
-    """What is written is wrong or too long, whatever engine runs it."""
+    """The query is written wrong or is too long, whatever engine runs it."""
 
 
 class SchemaError(PenstockError, ValueError):
@@ -121,7 +121,7 @@ class ProcessError(PenstockError, RuntimeError):
 
 
 class LostError(ProcessError):
-    """A worker ended with rows that no checkpoint covers; the message says what was lost."""
+    """A worker ended with rows that no checkpoint covers; the message says which were lost."""
 
     exit_code = 11
 

@@ -66,8 +66,8 @@ def kept(*used: ModuleType) -> Callable[[Callable[..., Any]], Any]:
     """
 
     def compiled(function: Callable[..., Any]) -> Any:
-        own = Path(inspect.getfile(function))
-        sources = [own, *(Path(str(module.__file__)) for module in used)]
+        source = Path(inspect.getfile(function))
+        sources = [source, *(Path(str(module.__file__)) for module in used)]
         return keep(njit(nogil=True)(function), *(path.read_bytes() for path in sources))
 
     return compiled
@@ -98,7 +98,7 @@ class _Form(CompileResultCacheImpl):
 
 
 class _Cache(FunctionCache):
-    """What a dispatcher asks before it compiles, and tells afterwards."""
+    """Cache that a dispatcher reads before it compiles, and fills afterwards."""
 
     def __init__(self, function: Callable[..., Any], depends: tuple[bytes, ...]) -> None:
         self._name = repr(function)

@@ -46,8 +46,8 @@ class PrivateFolder:
 
     def place(self, name: str) -> str:
         """The path of a file, for functions without descriptors; valid while the folder is open."""
-        here = f"/proc/self/fd/{self._descriptor}"
-        return f"{here if os.path.isdir(here) else self.path}/{name}"
+        opened = f"/proc/self/fd/{self._descriptor}"
+        return f"{opened if os.path.isdir(opened) else self.path}/{name}"
 
     def read(self, name: str) -> bytes | None:
         """Read a file; None if there is none."""
@@ -76,24 +76,24 @@ class PrivateFolder:
         with suppress(OSError):
             os.utime(name, dir_fd=self._descriptor, follow_symlinks=False)
 
-    def trim(self, most_bytes: int, own: re.Pattern[str]) -> None:
+    def trim(self, most_bytes: int, pattern: re.Pattern[str]) -> None:
         """Remove the least recently used files of some names until these take no more than this.
 
         Parameters
         ----------
         most_bytes : int
-        own : re.Pattern
+        pattern : re.Pattern
             Of the whole names; files that are being written under such a name count, too.
         """
         files = []
         with os.scandir(self._descriptor) as entries:
             for entry in entries:
                 unfinished = _UNFINISHED.fullmatch(entry.name)
-                if not own.fullmatch(entry.name if unfinished is None else unfinished[1]):
+                if not pattern.fullmatch(entry.name if unfinished is None else unfinished[1]):
                     continue
                 with suppress(FileNotFoundError):  # another process trims, too
-                    found = entry.stat(follow_symlinks=False)
-                    files.append((found.st_mtime_ns, found.st_size, entry.name))
+                    stats = entry.stat(follow_symlinks=False)
+                    files.append((stats.st_mtime_ns, stats.st_size, entry.name))
         above = sum(size for _, size, _ in files) - most_bytes
         for _, size, name in sorted(files):
             if above <= 0:
@@ -132,7 +132,7 @@ def private_folder(path: Path) -> Iterator[PrivateFolder]:
 
 @contextmanager
 def private_folder_if_possible(path: Path) -> Iterator[PrivateFolder | None]:
-    """As :func:`private_folder`, for a cache: None where no folder can be made."""
+    """Open a :func:`private_folder` for a cache: None where no folder can be made."""
     with ExitStack() as cleanup:
         try:
             folder = cleanup.enter_context(private_folder(path))
@@ -149,15 +149,15 @@ def cache_folder(name: str) -> Path:
     return Path(os.environ.get("PENSTOCK_CACHE_DIR") or user_cache_dir("penstock")) / name
 
 
-def _check(path: Path, found: os.stat_result, descriptor: int) -> None:
+def _check(path: Path, stats: os.stat_result, descriptor: int) -> None:
     user = os.geteuid()
-    if found.st_uid != user:
+    if stats.st_uid != user:
         raise FileError(
-            f"the folder {path} belongs to user {found.st_uid}, not to user {user} who runs this, "
+            f"the folder {path} belongs to user {stats.st_uid}, not to user {user} who runs this, "
             "so that what lies there cannot be trusted; remove it, or set PENSTOCK_CACHE_DIR "
             "(TMPDIR for locks) to a folder of your own"
         )
-    mode = stat.S_IMODE(found.st_mode)
+    mode = stat.S_IMODE(stats.st_mode)
     if mode & _OTHERS_WRITE:
         raise FileError(
             f"others may write in the folder {path} (mode {mode:03o}), so that what lies there "

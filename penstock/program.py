@@ -19,7 +19,7 @@ MAX_BAND_TESTS = 8
 
 
 class Mode(Enum):
-    """What becomes of a stream tuple's matches: emitted, or folded into one value."""
+    """Fate of a stream tuple's matches: emitted, or folded into one value."""
 
     #: Each match.
     PAIRS = "pairs"

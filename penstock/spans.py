@@ -15,10 +15,10 @@ _UNITS = {
 }
 
 
-def without_unit(what: str, value: int) -> str:
+def without_unit(name: str, value: int) -> str:
     """Message about a number in the place of a duration, for times that are timestamps."""
     return (
-        f"{what} is {value}, a number without a unit, and the times are timestamps: give a "
+        f"{name} is {value}, a number without a unit, and the times are timestamps: give a "
         f"duration, such as {value}s on the command line or timedelta(seconds={value}) in Python"
     )
 

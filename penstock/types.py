@@ -133,8 +133,8 @@ class Type:
         """The same type, with or without NULL."""
         if nullable == self.nullable:
             return self
-        rest = self.lo, self.hi, self.scale, self.unit
-        return Type(self.kind, *rest, nullable, self.nested, self.digits)
+        fields = self.lo, self.hi, self.scale, self.unit
+        return Type(self.kind, *fields, nullable, self.nested, self.digits)
 
     def __str__(self) -> str:
         text = self.kind.value
@@ -173,7 +173,7 @@ def int_of(bits: int, *, signed: bool = True, nullable: bool = True) -> Type:
 
 
 def decimal(precision: int, scale: int, *, nullable: bool = True) -> Type:
-    """Decimal of ``precision`` digits, ``scale`` of them after the point."""
+    """Decimal of ``precision`` digits, with ``scale`` digits after the point."""
     bound = 10**precision - 1
     return Type(Kind.DECIMAL, -bound, bound, scale, nullable=nullable, digits=precision)
 

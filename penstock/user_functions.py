@@ -152,10 +152,10 @@ def udf(
     if takes is None or returns is None:
         raise UsageError("udf needs takes=[Arrow types] and returns=an Arrow type")
 
-    def made(given: Callable[..., pa.Array]) -> ColumnFunction:
-        return ColumnFunction(given, tuple(takes), returns)
+    def decorated(compute: Callable[..., pa.Array]) -> ColumnFunction:
+        return ColumnFunction(compute, tuple(takes), returns)
 
-    return made
+    return decorated
 
 
 def _of_pairs(function: Callable[..., Any]) -> PairFunction:

@@ -242,7 +242,7 @@ class Entrance:
     ways: frozenset[Kind | Way] = frozenset()
 
     @staticmethod
-    def of(
+    def from_call(
         table: Mapping[str, Use],
         function: Callable[..., Any],
         values: Mapping[str, Any],

@@ -171,11 +171,11 @@ class Zone:
         if near is not None:
             preferred = self._offsets[np.searchsorted(self._at, _folded(near // step)[0], "right")]
             offset = np.where(within & (before > after) & (preferred == after), after, offset)
-        found = walls - offset.astype(walls.dtype) * step
+        instants = walls - offset.astype(walls.dtype) * step
         if not start:
-            return found
+            return instants
         moment = (at.astype(walls.dtype) + shift) * step
-        return np.where(within & (before < after), moment, found)
+        return np.where(within & (before < after), moment, instants)
 
 
 def _folded(seconds: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -216,13 +216,13 @@ def zone_of(name: str) -> Zone:
     UsageError
         There is none.
     """
-    found = find_zone(name) if isinstance(name, str) else None
-    if found is None:
+    zone = find_zone(name) if isinstance(name, str) else None
+    if zone is None:
         raise UsageError(
             f"there is no time zone {name!r}; give a region such as Europe/Dublin, an offset such "
             "as +05:30, or UTC"
         )
-    return found
+    return zone
 
 
 def _fixed(name: str, match: re.Match[str]) -> Zone | None:
@@ -246,17 +246,17 @@ def _transitions(info: ZoneInfo) -> tuple[list[int], list[int]]:
     offsets = [_seconds(known)]
     for second in range(_FIRST_S + _STEP_S, _LAST_S, _STEP_S):
         moment += step
-        found = info.utcoffset(moment)
-        if found != known:
+        offset = info.utcoffset(moment)
+        if offset != known:
             low, high = second - _STEP_S, second
             while high - low > 1:
                 middle = (low + high) // 2
                 later = info.utcoffset(_wall(middle)) != known
                 low, high = (low, middle) if later else (middle, high)
-            offsets.append(_seconds(found))
+            offsets.append(_seconds(offset))
             # Of a wall clock that is skipped or shown twice, zoneinfo gives the earlier offset.
             at.append(high - max(offsets[-2:]))
-            known = found
+            known = offset
     return at, offsets
 
 

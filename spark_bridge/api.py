@@ -140,7 +140,7 @@ def sql(
     ...     {"rides": rides, "cabs": "cabs_view"}, time={"r": "t", "c": "t"},
     ... )  # doctest: +SKIP
     """
-    options = entered(options, Entrance.of(SPARK, sql, locals()))
+    options = entered(options, Entrance.from_call(SPARK, sql, locals()))
     if relation_of(tables) is not None:
         arguments = LookupArguments(
             lanes=lanes,
@@ -242,7 +242,7 @@ def explain(
     With ``extended`` all that is known; otherwise topics with many lines are cut to a few.
     Parameters and errors as for :func:`sql`; the same small jobs run.
     """
-    options = entered(options, Entrance.of(SPARK, explain, locals()))
+    options = entered(options, Entrance.from_call(SPARK, explain, locals()))
     if relation_of(tables) is not None:
         arguments = LookupArguments(
             lanes=lanes, partitioning=partitioning, memory_bytes=memory_bytes, pins=pins

@@ -106,7 +106,7 @@ def stream_parts(
     lookup: LookUp,
     why: QueryError,
 ) -> PreparedRows:
-    """Open a running query of which rows are computed or looked up before or behind the join.
+    """Open a running query whose rows are computed or looked up before or behind the join.
 
     Parameters
     ----------
@@ -192,10 +192,10 @@ class _Opening:
         schema = pa.schema([field.with_name(name) for field, name in fields])
         steps = [self._step(part) for part in behind]
         inner = join(query, self._inputs(core))
-        rest = sides, steps, after, schema, self.engine, self.split.words
+        shared = sides, steps, after, schema, self.engine, self.split.words
         if isinstance(inner, LookupStream):
-            return PreparedRows(inner, *rest)
-        return PreparedStream(inner, *rest)
+            return PreparedRows(inner, *shared)
+        return PreparedStream(inner, *shared)
 
     def _inputs(self, part: Part) -> dict[str, Columns]:
         """The relations that a part reads, and the columns of all else."""
@@ -211,7 +211,7 @@ class _Opening:
 
 
 class _DuckDB:
-    """DuckDB around joins: what it refuses, the text of its parts, and the columns of all parts."""
+    """DuckDB around joins: its refusals, the text of its parts, and the columns of all parts."""
 
     makes_relations = False
 

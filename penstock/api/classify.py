@@ -1,4 +1,4 @@
-"""Which kind of query a text is: one join, groups of one table, a look-up, or several parts."""
+"""Classify a query by its text: one join, groups of one table, a look-up, or several parts."""
 
 from __future__ import annotations
 
@@ -81,9 +81,9 @@ def classify(
         A column has a type that cannot be used as the query does.
     """
     try:
-        looked_up = relation_of(relations)
-        if looked_up is not None:
-            options = replace(options, relation=looked_up[0])
+        relation = relation_of(relations)
+        if relation is not None:
+            options = replace(options, relation=relation[0])
         return one_query(text, schemas, options, ends=ends)
     except MistakenError:
         raise

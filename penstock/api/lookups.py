@@ -75,7 +75,7 @@ def stream_with_relation(
     disorder: Span | Mapping[str, Span],
     trace: bool,
 ) -> LookupStream | GroupStream:
-    """Open a running join with a relation, or groups of what a stream looks up.
+    """Open a running join with a relation, or groups of the rows that a stream looks up.
 
     Parameters
     ----------

@@ -31,7 +31,7 @@ _WORKERS = partial(arguments.whole, least=1, most=PARTITIONS)
 
 
 def check_devices(device: Any) -> None:
-    """Refuse what is neither the name of a device nor one or more open ones.
+    """Refuse anything but the name of a device, or one or more open devices.
 
     Raises
     ------
@@ -66,7 +66,7 @@ Devices = str | Device | Sequence[Device] | Callable[[], AbstractContextManager[
 
 @contextmanager
 def using(devices: Devices) -> Iterator[Device | Sequence[Device]]:
-    """Give open devices; those that are opened here are closed at the end."""
+    """Yield open devices; close at the end the devices that are opened here."""
     if isinstance(devices, Device | Sequence) and not isinstance(devices, str):
         yield devices
         return
@@ -76,7 +76,7 @@ def using(devices: Devices) -> Iterator[Device | Sequence[Device]]:
 
 @dataclass(frozen=True)
 class TableFiles:
-    """A table in files, of which only the columns are read that a query needs.
+    """A table in files; only the columns that a query needs are read.
 
     Parameters
     ----------
@@ -133,7 +133,7 @@ def as_table(name: str, table: TableLike) -> pa.Table | TableFiles:
 
 
 def check_workers(workers: Any) -> None:
-    """Refuse what is no number of workers; None is for none.
+    """Refuse anything but a number of workers; None is for none.
 
     Raises
     ------

@@ -47,7 +47,7 @@ _Checkpoint = str | PathLike[str] | Checkpoint
 
 
 class _Options(TypedDict, total=False):
-    """Arguments of :func:`stream` that do not decide what it returns."""
+    """Arguments of :func:`stream` that do not decide its return type."""
 
     time: Mapping[str, str] | None
     rows: Rows | None
@@ -208,7 +208,7 @@ def stream(
     JoinStream, LookupStream, GroupStream or WorkerStream
         With ``push``, ``advance``, ``poll``, ``flush``, ``late`` and ``close``.
     """
-    entrance = Entrance.of(STREAM, stream, locals())
+    entrance = Entrance.from_call(STREAM, stream, locals())
     release = release or "commit"
     size = _workers(workers, checkpoint, release)
     if size is not None:

@@ -136,7 +136,7 @@ class TableQuery:
     query: JoinQuery | GroupQuery | InParts
 
     @staticmethod
-    def of(text: str, tables: Mapping[str, Table], options: QueryOptions) -> TableQuery:
+    def classify(text: str, tables: Mapping[str, Table], options: QueryOptions) -> TableQuery:
         """Classify a query.
 
         Raises
@@ -201,12 +201,12 @@ class TableQuery:
         if isinstance(self.query, InParts):
 
             def join(text: str, tables: Mapping[str, Table], options: QueryOptions) -> pa.Table:
-                return TableQuery.of(text, tables, options).rows(how)
+                return TableQuery.classify(text, tables, options).rows(how)
 
             yield PartsTable(self.run_parts(join))
             return
         if self.relation is not None:
-            with self._looked_up(*self.relation, how) as answer:
+            with self._open_lookup(*self.relation, how) as answer:
                 yield answer
             return
         tables = self.needed()
@@ -260,8 +260,8 @@ class TableQuery:
         return run_parts(self.text, self.tables, self.options, join, self.query.why, show)
 
     @contextmanager
-    def _looked_up(self, name: str, relation: RelationTable, how: How) -> Iterator[Answer]:
-        """Open a join of a table with a relation, or groups of what its rows look up."""
+    def _open_lookup(self, name: str, relation: RelationTable, how: How) -> Iterator[Answer]:
+        """Open a join of a table with a relation, or groups of the rows that it looks up."""
         query = self.whole
         with ExitStack() as opened:
             stored = opened.enter_context(closing(relation.open()))

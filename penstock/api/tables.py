@@ -119,7 +119,7 @@ def sql(
     ways: list[Kind | Way] = [] if workers is None else [Way.WORKERS]
     if operator == "window":
         ways.append(Kind.OPERATOR)
-    entrance = Entrance.of(TABLES, sql, locals(), *ways)
+    entrance = Entrance.from_call(TABLES, sql, locals(), *ways)
     options = QueryOptions(
         time=time,
         rows=rows,
@@ -150,7 +150,7 @@ def sql(
         how = How(
             device, chosen, disorder, sizes, running, memory_bytes=memory_bytes, workers=workers
         )
-        with TableQuery.of(query, loaded, options).open(how) as answer:
+        with TableQuery.classify(query, loaded, options).open(how) as answer:
             return pa.Table.from_batches(answer, answer.schema)
 
 

@@ -47,20 +47,20 @@ def relations_last(select: exp.Select, relations: Collection[str]) -> None:
     """
     joins = select.args.get("joins") or []
     items = _items(select)
-    looked_up = [
+    lookups = [
         name for name, one in items.items() if isinstance(one, exp.Table) and one.name in relations
     ]
-    if not looked_up or len(looked_up) == len(items) or len(items) <= len(joins):
+    if not lookups or len(lookups) == len(items) or len(items) <= len(joins):
         return
     if all(map(_is_inner, joins)) and all(map(is_closed, items.values())):
         if not any(one.find(exp.Query) for join in joins for one in conditions_of(join)):
-            _reorder(select, items, sorted(items, key=lambda name: name in looked_up))
+            _reorder(select, items, sorted(items, key=lambda name: name in lookups))
         return
-    kept_joins = [join for join in joins if join.this.alias_or_name not in looked_up]
-    is_read = any(aliases_in(join) & set(looked_up) for join in kept_joins)
+    kept_joins = [join for join in joins if join.this.alias_or_name not in lookups]
+    is_read = any(aliases_in(join) & set(lookups) for join in kept_joins)
     kept = all(str(join.side or "").upper() in ("", "LEFT") for join in joins)
-    if kept and not is_read and select.args["from_"].this.alias_or_name not in looked_up:
-        moved = [join for join in joins if join.this.alias_or_name in looked_up]
+    if kept and not is_read and select.args["from_"].this.alias_or_name not in lookups:
+        moved = [join for join in joins if join.this.alias_or_name in lookups]
         select.set("joins", [*kept_joins, *moved])
 
 

@@ -152,9 +152,9 @@ class Outputs:
     ) -> exp.Expr:
         # To write a tree takes time with its size: only what may be equal is written.
         is_alike = (type(tree), sizes[id(tree)]) in shapes
-        own = self.names.get(in_spark(tree)) if is_alike else None
-        if own is not None:
-            column = column_of(table, own[0])
+        output = self.names.get(in_spark(tree)) if is_alike else None
+        if output is not None:
+            column = column_of(table, output[0])
             column.type = tree.type
             return column
         for child in list(tree.iter_expressions()):

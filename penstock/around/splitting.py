@@ -306,12 +306,12 @@ class _Splitter:
         kind = _KINDS.get(kind_of(join))
         if kind is None or join.args.get("using") or not all(map(is_closed, (source, join.this))):
             return None
-        own = {source.alias_or_name, join.this.alias_or_name}
+        names = {source.alias_or_name, join.this.alias_or_name}
         conditions = conditions_of(join)
         kept: list[exp.Expr] = []
         passed = not kind and not any(str(one.side).upper() in _NOT_PASSED for one in later)
         for one in conditions_of(select.args.get("where")):
-            is_own = passed and bool(aliases_in(one)) and aliases_in(one) <= own
+            is_own = passed and bool(aliases_in(one)) and aliases_in(one) <= names
             (conditions if is_own and not one.find(exp.Query) else kept).append(one)
         several = next((f for c in conditions if (f := c.find(*_OF_SEVERAL_ROWS))), None)
         if several is not None:
@@ -414,8 +414,8 @@ class _Splitter:
         pairs = [(one, before.expression(one)) for one in conditions]
         self._compute(sides, before)
         lowered = self._lowered(sides)
-        on = [own for _, own in pairs if lowered.knows(own)]
-        return on, [one for one, own in pairs if not lowered.knows(own)]
+        on = [condition for _, condition in pairs if lowered.knows(condition)]
+        return on, [one for one, condition in pairs if not lowered.knows(condition)]
 
     def _before(self, sides: list[JoinSide]) -> ComputedBefore:
         relations = () if self.engine.makes_relations else self.relations

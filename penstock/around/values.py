@@ -141,8 +141,8 @@ class Values(Lowering):
         if isinstance(tree, exp.Column) and not self._key(tree):
             return tree, self._known_column(tree)
         if isinstance(tree, exp.Paren):
-            made, known = self.rewritten(tree.this)
-            return exp.paren(made, copy=False), known
+            inner, known = self.rewritten(tree.this)
+            return exp.paren(inner, copy=False), known
         key = self._key(tree)
         if key is not None:
             return key[0].copy(), key[1]
@@ -151,62 +151,62 @@ class Values(Lowering):
         if is_test_of_null(tree):
             return tree, Known(BOOL)
         try:
-            made = self.lower(tree)
+            lowered = self.lower(tree)
         except BeyondError:
             return self._native(tree)
-        if made.type.kind is Kind.DURATION and made.type.unit == "D":
-            made = to_unit(made, "s")  # Arrow has no durations of days
-        if made in self._arguments:
-            known = self._arguments[made][1]
+        if lowered.type.kind is Kind.DURATION and lowered.type.unit == "D":
+            lowered = to_unit(lowered, "s")  # Arrow has no durations of days
+        if lowered in self._arguments:
+            known = self._arguments[lowered][1]
         else:
-            known = Known(spark_integer(made) if made.type.kind is Kind.INT else made.type)
-        return self._written(made, tree), known
+            known = Known(spark_integer(lowered) if lowered.type.kind is Kind.INT else lowered.type)
+        return self._written(lowered, tree), known
 
     def tested(self, tree: exp.Expr) -> exp.Expr:
         """A condition: comparisons of columns stay so, as DuckDB joins by them."""
-        made = [self._member(one) for one in members(tree)]
-        if len(made) > 1 and self._around.ansi:
+        tests = [self._member(one) for one in members(tree)]
+        if len(tests) > 1 and self._around.ansi:
             with suppress(BeyondError):
                 whole = self.lower(tree)
                 if may_fail(whole):  # DuckDB tests members in any order
-                    made = [one for one in made if isinstance(one, tuple(_COMPARISONS.values()))]
-                    made.append(self._written(whole, tree))
-        return exp.and_(*made, copy=False) if len(made) > 1 else made[0]
+                    tests = [one for one in tests if isinstance(one, tuple(_COMPARISONS.values()))]
+                    tests.append(self._written(whole, tree))
+        return exp.and_(*tests, copy=False) if len(tests) > 1 else tests[0]
 
     def _member(self, tree: exp.Expr) -> exp.Expr:
         if isinstance(tree, exp.EQ | exp.LT | exp.LTE | exp.GT | exp.GTE):
             try:
-                made = self.lower(tree)
+                lowered = self.lower(tree)
             except BeyondError:
                 return self._native(tree)[0]
-            kind = _COMPARISONS.get(made.op)
-            if kind is not None and all(map(self._reads, made.args)):
-                a, b = (self._written(one, None) for one in _comparable(*made.args))
+            kind = _COMPARISONS.get(lowered.op)
+            if kind is not None and all(map(self._reads, lowered.args)):
+                a, b = (self._written(one, None) for one in _comparable(*lowered.args))
                 return kind(this=a, expression=b)
-            return self._written(made, tree)
+            return self._written(lowered, tree)
         if isinstance(tree, exp.Or):
             parts = [self._member(one) for one in (tree.this, tree.expression)]
             return exp.paren(exp.Or(this=parts[0], expression=parts[1]), copy=False)
         return self.rewritten(tree)[0]
 
-    def _reads(self, made: Expr) -> bool:
-        return any(one in self._arguments for one in walk(made))
+    def _reads(self, expr: Expr) -> bool:
+        return any(one in self._arguments for one in walk(expr))
 
     def elements(self, tree: exp.Expr) -> Known | None:
         """Rewrite a list in its place; return the type of its elements, None if it is not known."""
-        made, known = self.rewritten(tree)
-        if made is not tree:
-            tree.replace(made)
+        rewritten, known = self.rewritten(tree)
+        if rewritten is not tree:
+            tree.replace(rewritten)
         return element_of(known)
 
     def _window(self, tree: exp.Anonymous) -> tuple[exp.Expr, Known | None]:
         """``window(t, size)``, which is a struct of two times."""
         start, end = self._ends(tree)
-        made = call("ps_span", self._written(start, None), self._written(end, None))
-        return made, window_of(start.type, self.rules.zone.label)
+        span = call("ps_span", self._written(start, None), self._written(end, None))
+        return span, window_of(start.type, self.rules.zone.label)
 
     def _ends(self, tree: exp.Anonymous) -> tuple[Expr, Expr]:
-        """When a window begins and ends."""
+        """Return a window's start and end."""
         count = self.level.counts.get(tree.sql(dialect=Penstock))
         if count is None:
             window = self.window(tree)
@@ -216,9 +216,9 @@ class Values(Lowering):
         return start, ops.add(start, size)
 
     def slides(self, tree: exp.Anonymous) -> tuple[Expr, Expr, Expr]:
-        """Of a sliding window: when the last that has a time begins, its size, and its slide."""
-        time, size, *others = tree.expressions
-        alone = exp.Anonymous(this="window", expressions=[time, others[0], *others])
+        """Return the start of the last sliding window that has a time, its size, and its slide."""
+        time, size, *slide_args = tree.expressions
+        alone = exp.Anonymous(this="window", expressions=[time, slide_args[0], *slide_args])
         last = self.window(alone)
         length = read_span(size, last.time, tree, self.window_argument, self.in_unit_of)
         return last.start, length, last.size
@@ -246,7 +246,7 @@ class Values(Lowering):
         if isinstance(tree, OF_TIMES):
             tree = self._of_read_times(tree)
         try:
-            made = super()._lower(tree)
+            lowered = super()._lower(tree)
         except BeyondError as error:
             if isinstance(tree, OF_PENSTOCK) or is_number_of_name(tree):
                 raise QueryError(str(error)) from None
@@ -258,21 +258,21 @@ class Values(Lowering):
             if is_engines:
                 return self._hole(tree)
             raise
-        if not isinstance(tree, exp.Column | exp.Literal) and is_of_text(made):
+        if not isinstance(tree, exp.Column | exp.Literal) and is_of_text(lowered):
             return self._hole(tree)
-        return made
+        return lowered
 
     def _of_read_times(self, tree: exp.Expr) -> exp.Expr:
         """A function of times, whose texts are read as such."""
-        made = tree
+        function = tree
         for key in ("this", "expression"):
             if self.lower(tree.args[key]).type.is_text:
-                made = made.copy() if made is tree else made
+                function = function.copy() if function is tree else function
                 to = exp.DataType.build("timestamp", dialect=Penstock)
-                read = exp.Cast(this=made.args[key], to=to)
+                read = exp.Cast(this=function.args[key], to=to)
                 read.type = to.copy()
-                made.set(key, read)
-        return made
+                function.set(key, read)
+        return function
 
     def _is_text(self, tree: exp.Expr) -> bool:
         try:
@@ -305,28 +305,28 @@ class Values(Lowering):
 
     def _hole(self, tree: exp.Expr) -> Expr:
         """Return the argument that stands for a value that DuckDB computes."""
-        made, known = self._native(tree)
-        return self._as_given(made, known, tree)
+        native, known = self._native(tree)
+        return self._as_given(native, known, tree)
 
-    def _as_given(self, made: exp.Expr, known: Known | None, tree: exp.Expr) -> Expr:
+    def _as_given(self, source: exp.Expr, known: Known | None, tree: exp.Expr) -> Expr:
         if known is None or (known.type.kind is Kind.OTHER and not isinstance(tree, exp.Column)):
             raise beyond("its type is not known: CAST it to the type that it has", tree)
-        text = made.sql(dialect=Penstock)
+        text = source.sql(dialect=Penstock)
         if text not in self._by_text:
             argument = ops.column(ARGUMENT, text, known.type)
-            value = made if isinstance(made, exp.Column) else _cast(made, known)
+            value = source if isinstance(source, exp.Column) else _cast(source, known)
             self._by_text[text] = argument
             self._arguments[argument] = value, known
         return self._by_text[text]
 
     def _average(self, tree: exp.Expr) -> Expr | None:
         """``avg`` of decimals as a quotient, as DuckDB's is a float; None for anything else."""
-        of = tree
-        while isinstance(of, AROUND_CALLS):
-            of = of.this
-        if not isinstance(of, exp.Avg):
+        inner = tree
+        while isinstance(inner, AROUND_CALLS):
+            inner = inner.this
+        if not isinstance(inner, exp.Avg):
             return None
-        value = of.this.expressions[0] if isinstance(of.this, exp.Distinct) else of.this
+        value = inner.this.expressions[0] if isinstance(inner.this, exp.Distinct) else inner.this
         try:
             to = average_type(self.lower(value).type)
         except BeyondError:
@@ -342,21 +342,21 @@ class Values(Lowering):
         """An expression that DuckDB computes, of parts that may be Penstock's."""
         if id(tree) not in self._natives:
             self._natives[id(tree)] = tree, *self._made_native(tree)
-        _, made, known = self._natives[id(tree)]
-        return made, known
+        _, native, known = self._natives[id(tree)]
+        return native, known
 
     def _made_native(self, tree: exp.Expr) -> tuple[exp.Expr, Known | None]:
-        made = tree.copy()
+        native = tree.copy()
         if isinstance(tree, exp.CountIf):
-            one = exp.Case(ifs=[exp.If(this=made.this, true=exp.Literal.number(1))])
-            made = exp.Count(this=one)
-        made.type = tree.type
-        own = self.inside(made)
-        return made, type_of_engines(made, own, self._named(tree))
+            one = exp.Case(ifs=[exp.If(this=native.this, true=exp.Literal.number(1))])
+            native = exp.Count(this=one)
+        native.type = tree.type
+        part_types = self.inside(native)
+        return native, type_of_engines(native, part_types, self._named(tree))
 
     def inside(self, tree: exp.Expr) -> dict[str, Known | None]:
         """Rewrite the parts of an expression in place; return their types by argument."""
-        found: dict[str, Known | None] = {}
+        types: dict[str, Known | None] = {}
         for child in list(tree.iter_expressions()):
             is_argument = isinstance(tree, exp.AggFunc) or carries(tree)
             is_argument = is_argument and not isinstance(tree, exp.Is | exp.In)
@@ -365,75 +365,75 @@ class Values(Lowering):
             is_span = isinstance(child, exp.Interval) and carries(tree)
             if isinstance(child, AS_WRITTEN) and not is_span:
                 if isinstance(child, exp.Literal):
-                    found[str(child.arg_key)] = Known(self.lower(child).type)
+                    types[str(child.arg_key)] = Known(self.lower(child).type)
                 continue
             if isinstance(child, exp.Query | exp.Subquery):
                 outputs = self._around.query(child, self.level)
-                found[str(child.arg_key)] = next(iter(outputs.values()), None)
+                types[str(child.arg_key)] = next(iter(outputs.values()), None)
                 continue
             if isinstance(child, exp.Where):
                 child.set("this", self.tested(child.this))
                 continue
             if isinstance(child, exp.Lambda):
-                self._lambda(child, found.get("this"))
+                self._lambda(child, types.get("this"))
                 continue
             if is_around(child, tree) and not is_span:
-                own = self.inside(child)
-                first = own.get("this") or own.get("expressions") or own.get("true")
-                found[str(child.arg_key)] = first
+                inner = self.inside(child)
+                first = inner.get("this") or inner.get("expressions") or inner.get("true")
+                types[str(child.arg_key)] = first
                 continue
             if isinstance(tree, AROUND_CALLS) and child.arg_key == "this":
-                made, found["this"] = self._native(child)
-                child.replace(made)
+                rewritten, types["this"] = self._native(child)
+                child.replace(rewritten)
                 continue
             key = str(child.arg_key)
-            made, known = self.rewritten(child)
-            found.setdefault(key, known)
+            rewritten, known = self.rewritten(child)
+            types.setdefault(key, known)
             if known is not None and is_coded(known.type) and not carries(tree):
-                made = self._decoded(made, known, child)
+                rewritten = self._decoded(rewritten, known, child)
             is_wide = known is not None and _is_wide(known.type) and not carries(tree)
             is_float = is_over_doubles(tree, key) or (is_wide and isinstance(tree, exp.Avg))
             if is_wide and not is_float:
-                made = ours(exp.Cast(this=made, to=exp.DataType.build("bigint")))
+                rewritten = ours(exp.Cast(this=rewritten, to=exp.DataType.build("bigint")))
             if known is not None and known.type.kind in EXACT and is_float:
-                exact = self._as_given(made, known, child)
-                made = self._written(ops.cast(exact, FLOAT64), None)
-            if made is not child:
-                child.replace(made)
-        return found
+                exact = self._as_given(rewritten, known, child)
+                rewritten = self._written(ops.cast(exact, FLOAT64), None)
+            if rewritten is not child:
+                child.replace(rewritten)
+        return types
 
-    def _lambda(self, tree: exp.Lambda, of: Known | None) -> None:
+    def _lambda(self, tree: exp.Lambda, list_type: Known | None) -> None:
         """Rewrite the value that a function of lists computes for each element."""
         names = [one.name for one in tree.expressions]
-        element = element_of(of)
+        element = element_of(list_type)
         known = {names[0]: element} if len(names) == 1 else {}
-        made, _ = Values(Level(self.level, names=known), self._around).rewritten(tree.this)
-        tree.set("this", made)
+        value, _ = Values(Level(self.level, names=known), self._around).rewritten(tree.this)
+        tree.set("this", value)
 
-    def _decoded(self, made: exp.Expr, known: Known, tree: exp.Expr) -> exp.Expr:
+    def _decoded(self, source: exp.Expr, known: Known, tree: exp.Expr) -> exp.Expr:
         """A value that DuckDB has as a number, as a time of microseconds."""
         if known.type.kind is Kind.DURATION:
             raise refused(f"a {known.type} is no argument here; count it in microseconds", tree)
-        column = self._as_given(made, known, made)
+        column = self._as_given(source, known, source)
         return self._written(typed(Op.CAST, (column,), known.type.in_unit("us")), None)
 
-    def _written(self, made: Expr, tree: exp.Expr | None) -> exp.Expr:
+    def _written(self, expr: Expr, tree: exp.Expr | None) -> exp.Expr:
         """The column, constant or call that gives DuckDB an expression's value."""
-        if made in self._arguments:
-            return self._arguments[made][0].copy()
+        if expr in self._arguments:
+            return self._arguments[expr][0].copy()
         is_written = isinstance(tree, exp.Literal | exp.Neg | exp.Null | exp.Boolean)
-        if made.is_const and is_written and not is_coded(made.type):
+        if expr.is_const and is_written and not is_coded(expr.type):
             return tree
         if self._around.ansi:
-            made = checked(made, {ARGUMENT: ""})
-        columns = {one: self._arguments[one][0] for one in walk(made) if one in self._arguments}
-        written = in_words(made, columns)
+            expr = checked(expr, {ARGUMENT: ""})
+        columns = {one: self._arguments[one][0] for one in walk(expr) if one in self._arguments}
+        written = in_words(expr, columns)
         if written is None:
-            name = self._around.register(made, tuple(columns))
+            name = self._around.register(expr, tuple(columns))
             # A function of nothing would not know of how many rows its value is.
             written = call(name, *([one.copy() for one in columns.values()] or [0]))
-        own = int_of(64) if made.type.kind is Kind.INT else made.type
-        name = type_name(carried(own, self.rules.zone.label))
+        dtype = int_of(64) if expr.type.kind is Kind.INT else expr.type
+        name = type_name(carried(dtype, self.rules.zone.label))
         written.type = exp.DataType.build(name, dialect=Penstock)
         return written
 
@@ -441,18 +441,18 @@ class Values(Lowering):
 def _timestamp_diff(tree: exp.DateDiff) -> exp.Expr:
     """``datediff(unit, from, to)``, whose times the parser makes dates: that is for days alone."""
     later, earlier = tree.this.this, tree.expression.this
-    made = exp.TimestampDiff(this=later, expression=earlier, unit=tree.args["unit"])
-    made.type = exp.DataType.build("bigint")
-    return made
+    diff = exp.TimestampDiff(this=later, expression=earlier, unit=tree.args["unit"])
+    diff.type = exp.DataType.build("bigint")
+    return diff
 
 
 def _instead_of_avg(tree: exp.Expr, kind: type[exp.Expr]) -> exp.Expr:
-    """Return a call of ``avg``, and what is around it, with another aggregate."""
-    made = tree.copy()
+    """Return a call of ``avg``, and the calls around it, with another aggregate."""
+    copy = tree.copy()
     if isinstance(tree, exp.Avg):
-        return kind(this=made.this)
-    made.set("this", _instead_of_avg(tree.this, kind))
-    return made
+        return kind(this=copy.this)
+    copy.set("this", _instead_of_avg(tree.this, kind))
+    return copy
 
 
 def _is_wide(dtype: Type) -> bool:
@@ -461,13 +461,13 @@ def _is_wide(dtype: Type) -> bool:
 
 
 def _comparable(a: Expr, b: Expr) -> tuple[Expr, Expr]:
-    """Two times of which one may need more than 64 bits, as the integers that they are."""
+    """Return two times, as plain integers if either may need more than 64 bits."""
     if not a.type.unit or all(fits_int64(one.type.lo, one.type.hi) for one in (a, b)):
         return a, b
 
-    def counted(made: Expr) -> Expr:
-        of = made.type
-        return node(Op.RAW, (made,), integer(of.lo, of.hi, nullable=of.nullable))
+    def counted(expr: Expr) -> Expr:
+        dtype = expr.type
+        return node(Op.RAW, (expr,), integer(dtype.lo, dtype.hi, nullable=dtype.nullable))
 
     return counted(a), counted(b)
 

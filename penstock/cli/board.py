@@ -38,7 +38,7 @@ _LISTEN = "127.0.0.1:7967"
 
 @group
 class VirtualBoard:
-    """A virtual board and what lies on it."""
+    """A virtual board and its packages."""
 
     virtual: str | None = option("Run the virtual board of this name until interrupted.")
     package: list[Path] | None = option(
@@ -52,7 +52,7 @@ class VirtualBoard:
     stalls: float = option("Share of cycles in which a port stalls.", default=0.0)
 
     def packages(self, board: str, folder: Path) -> list[Package]:
-        """Read the packages, or make those of the default in a folder."""
+        """Read the packages, or make the default ones in a folder."""
         if self.package:
             return [Package.read(one) for one in self.package]
         from penstock.hw.join.config import JoinConfig
@@ -95,9 +95,9 @@ def command(context: typer.Context, board: VirtualBoard) -> None:
     from penstock.sim.deploy import deploy
     from penstock.sim.verilated.board import MemoryModel
 
-    with stops() as wait, tempfile.TemporaryDirectory(prefix="penstock-board-") as made:
-        packages = board.packages(name, Path(made))
-        deployed = Path(made) / "deployed"
+    with stops() as wait, tempfile.TemporaryDirectory(prefix="penstock-board-") as folder:
+        packages = board.packages(name, Path(folder))
+        deployed = Path(folder) / "deployed"
         deploy(packages, deployed)
         with serve(
             name,
@@ -159,12 +159,12 @@ def package(
     from penstock.sim.virtual_board.deploy import virtual_package
 
     if overlay is None:
-        made = virtual_package(config, board, out, kernels=kernels, leds=leds)
+        packed = virtual_package(config, board, out, kernels=kernels, leds=leds)
     else:
-        made = made_package(
+        packed = made_package(
             build_of(config), board, out, overlay, kernels=kernels, clock_mhz=clock_mhz
         )
-    say(f"{out}: {made.overlay}, {_summary(made)}")
+    say(f"{out}: {packed.overlay}, {_summary(packed)}")
 
 
 @app.command("build")
@@ -209,8 +209,8 @@ def make(
         return
     overlay = build_overlay(description, entry, out, say)
     folder = out / "package"
-    made = made_package(made_kernel, board, folder, overlay, kernels=kernels, clock_mhz=clock_mhz)
-    say(f"{folder}: {made.overlay}, {_summary(made)}")
+    packed = made_package(made_kernel, board, folder, overlay, kernels=kernels, clock_mhz=clock_mhz)
+    say(f"{folder}: {packed.overlay}, {_summary(packed)}")
 
 
 @app.command("selftest")
@@ -223,10 +223,10 @@ def selftest(
     """Test registers and memory of a board, a known join, and its cycles against the model."""
     from penstock.host.devices.board.selftest import selftest as findings
 
-    given = {"address": address, "package": package, "timeout_s": timeout_s}
+    arguments = {"address": address, "package": package, "timeout_s": timeout_s}
     passed = True
     shown = table("step", "", "")
-    with inputs.open_named(inputs.BOARD, **given) as device:
+    with inputs.open_named(inputs.BOARD, **arguments) as device:
         for finding in findings(device):  # pyright: ignore[reportArgumentType]
             passed &= finding.passed
             mark = "[green]ok[/]" if finding.passed else "[red]FAILED[/]"

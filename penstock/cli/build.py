@@ -57,8 +57,8 @@ class BuildQuery:
     def programs(self) -> list[Program]:
         """Give the programs of the query, one per direction, without repetition."""
         tables = self.csv.tables(self.table or [])
-        asked = TableQuery.of(self.sql or "", tables, self.options.chosen())
-        query = asked.whole
+        table_query = TableQuery.classify(self.sql or "", tables, self.options.chosen())
+        query = table_query.whole
         if isinstance(query, GroupQuery):
             raise UsageError(
                 "a pipeline is of a join, and the query is over one table; name a second one, or "
@@ -66,7 +66,7 @@ class BuildQuery:
             )
         query.require_pairs("a pipeline of a query")
         with open_device("cpu") as device:
-            join = TableJoin(query, asked.needed(), device, band=not self.no_band)
+            join = TableJoin(query, table_query.needed(), device, band=not self.no_band)
         forms = [part.form for part in join.evaluations]
         if self.window is not None:
             names = query.names
@@ -112,19 +112,19 @@ class PipelineArguments:
         if query.sql is None:
             if query.table or query.window or query.no_band:
                 raise UsageError("--table, --window and --no-band describe a query: add --sql")
-            given: dict[str, Any] = {
+            arguments: dict[str, Any] = {
                 "tests": TESTS if self.band is None else self.band,
                 "key_bits": KEY_BITS if self.key_bits is None else self.key_bits,
             }
         elif self.band is not None:
             raise UsageError("--band and --sql both say what to build; give one of them")
         else:
-            given = _arguments(query.programs(), self.key_bits)
+            arguments = _arguments(query.programs(), self.key_bits)
         chosen = _modes(self.modes)
-        if "program" not in given and any(mode.needs_value for mode in chosen):
-            given["value_bits"] = VALUE_BITS
+        if "program" not in arguments and any(mode.needs_value for mode in chosen):
+            arguments["value_bits"] = VALUE_BITS
         with building():
-            return JoinConfig(units=units, modes=chosen, **given)
+            return JoinConfig(units=units, modes=chosen, **arguments)
 
 
 @contextmanager

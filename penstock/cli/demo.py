@@ -127,11 +127,11 @@ def _run(query: JoinQuery, tables: dict[str, pa.Table], device: Device) -> _Run:
 
 
 @contextmanager
-def _step(what: str) -> Iterator[None]:
+def _step(task: str) -> Iterator[None]:
     began = time.perf_counter()
-    with errors.status(f"{what} ..."):
+    with errors.status(f"{task} ..."):
         yield
-    note(f"{what}: {time.perf_counter() - began:.1f} s")
+    note(f"{task}: {time.perf_counter() - began:.1f} s")
 
 
 def _generate(out: Path, seconds: int, seed: int) -> dict[str, pa.Table]:
@@ -192,10 +192,10 @@ def _simulated(
         closing(AmaranthDevice(units=units, trace=True)) as pipeline,
         _step(f"simulating a pipeline of {units} units"),
     ):
-        found = _run(query, part, pipeline)
+        simulated = _run(query, part, pipeline)
         trace = pipeline.trace
-    _check_same("the simulated pipeline", found.table, expected.table)
-    return found, trace
+    _check_same("the simulated pipeline", simulated.table, expected.table)
+    return simulated, trace
 
 
 def _slice(tables: dict[str, pa.Table]) -> dict[str, pa.Table]:
@@ -209,7 +209,7 @@ def _slice(tables: dict[str, pa.Table]) -> dict[str, pa.Table]:
     }
 
 
-def _check_same(what: str, found: pa.Table, expected: pa.Table) -> None:
+def _check_same(name: str, rows: pa.Table, expected: pa.Table) -> None:
     """Check that both have the same rows, each as often.
 
     Raises
@@ -217,9 +217,9 @@ def _check_same(what: str, found: pa.Table, expected: pa.Table) -> None:
     DataError
         They differ.
     """
-    if not np.array_equal(_sorted_pairs(found), _sorted_pairs(expected)):
+    if not np.array_equal(_sorted_pairs(rows), _sorted_pairs(expected)):
         raise DataError(
-            f"{what} gave {found.num_rows} rows that are not the {expected.num_rows} rows of the "
+            f"{name} gave {rows.num_rows} rows that are not the {expected.num_rows} rows of the "
             "cpu device: this is a bug, please report it"
         )
 

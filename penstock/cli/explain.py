@@ -48,24 +48,24 @@ app = typer.Typer(add_completion=False)
 @app.command()
 @grouped
 def command(
-    asked: inputs.Asked,
-    looked_up: inputs.LookupArguments,
+    request: inputs.Asked,
+    lookup: inputs.LookupArguments,
     written: Written,
     no_band: inputs.NoBand = False,
 ) -> None:
     """Show windows, widths, prepared keys, band tests or pipeline stages, and devices."""
-    query = asked.over(looked_up, Entrance(EXPLAIN, frozenset(written)))
+    query = request.over(lookup, Entrance(EXPLAIN, frozenset(written)))
     if isinstance(query.query, InParts):
         explain_parts(query, partial(_explain, band=not no_band))
     elif query.relation is not None:
-        explain_lookup(query, *query.relation, looked_up.memory_bytes)
+        explain_lookup(query, *query.relation, lookup.memory_bytes)
     else:
         _explain(query, band=not no_band)
 
 
-def _explain(asked: TableQuery, *, band: bool) -> None:
+def _explain(table_query: TableQuery, *, band: bool) -> None:
     """Print how a join of tables, or groups of one, are run."""
-    query, tables = asked.whole, asked.needed()
+    query, tables = table_query.whole, table_query.needed()
     if isinstance(query, GroupQuery):
         _explain_groups(query, tables[query.source.table])
         return
@@ -132,11 +132,11 @@ class _Explanation:
         if part.modes != (Mode.PAIRS,):
             line("modes", ", ".join(mode.value for mode in part.modes))
         prepared, values = inputs.keys_of(self.join.tables.sides, form)
-        made = layout(form, prepared, values, device.key_widths)
-        program = made.program
+        laid_out = layout(form, prepared, values, device.key_widths)
+        program = laid_out.program
         if isinstance(form.form, BandForm) and isinstance(program, BandProgram):
             self.band(form.form, program, prepared)
-            self.units(direction, made, prepared)
+            self.units(direction, laid_out, prepared)
         elif isinstance(form.form, GeneralForm) and isinstance(program, GeneralProgram):
             line("form", f"general, because {form.why_general(self.names)}")
             self.keys(form.form, program, prepared, values)
@@ -148,7 +148,7 @@ class _Explanation:
         return program
 
     def search(self, direction: Direction, device: Device) -> None:
-        """Print by which keys window rows are searched, and what that is expected to save."""
+        """Print the keys by which window rows are searched, and the expected saving."""
         part, sides = direction.evaluation, self.join.tables.sides
         facts(search_facts(part.search, self.names, MOST_SEARCHED))
         window, stream = sides[part.form.window], sides[direction.side].pick(direction.rows)
@@ -178,12 +178,12 @@ class _Explanation:
         if form.payload is not None:
             line("folded", f"{self.text(form.payload)} of the window tuple")
 
-    def units(self, direction: Direction, made: Layout, prepared: Sequence[Vector]) -> None:
-        """Print the width of the units that hardware gets, and what narrower ones would find."""
-        program, modes = made.program, direction.evaluation.modes
-        assert isinstance(made, BandLayout)
+    def units(self, direction: Direction, laid_out: Layout, prepared: Sequence[Vector]) -> None:
+        """Print the width of the hardware's units, and the matches of narrower ones."""
+        program, modes = laid_out.program, direction.evaluation.modes
+        assert isinstance(laid_out, BandLayout)
         assert isinstance(program, BandProgram)
-        exact = width_for(made.encoders, (*NARROW_WIDTHS, program.key_bits))
+        exact = width_for(laid_out.encoders, (*NARROW_WIDTHS, program.key_bits))
         narrower = [bits for bits in NARROW_WIDTHS if bits < exact]
         if narrower and modes != (Mode.PAIRS,):
             line("units", f"{exact} bits: narrower ones cannot fold, which needs exact codes")
@@ -194,7 +194,7 @@ class _Explanation:
         window = self.join.tables.sides[direction.evaluation.form.window]
         stream = self.join.tables.sides[direction.side].pick(direction.rows)
         run = still(window.time, prepared)
-        sample = UnitSample.take(made, run, stream.columns, direction.start, direction.end)
+        sample = UnitSample.take(laid_out, run, stream.columns, direction.start, direction.end)
         for bits in narrower:
             expected = sample.estimate(bits)
             maps = ", ".join(
@@ -202,8 +202,8 @@ class _Explanation:
                 for test, one in enumerate(expected.maps)
             )
             share = f"{100 * expected.share:.2g} % of the pairs that they find are expected to be"
-            taken = "" if expected.is_good else ", too many"
-            line("units", f"{bits} bits, {maps}: {share} false{taken}")
+            verdict = "" if expected.is_good else ", too many"
+            line("units", f"{bits} bits, {maps}: {share} false{verdict}")
             if expected.is_good:
                 return
         line("units", f"{exact} bits, which hold every code")
@@ -228,8 +228,8 @@ class _Explanation:
         for letter, sources, values, types in sides:
             for index, (source, v, dtype) in enumerate(zip(sources, values, types, strict=True)):
                 key, text = source.expr.type, self.text(source.expr)
-                made = text if source.kind == "value" else f"{source.kind}: {text}"
-                cells = (made, _declared(key), _present(v, key), str(dtype.bits))
+                cell = text if source.kind == "value" else f"{source.kind}: {text}"
+                cells = (cell, _declared(key), _present(v, key), str(dtype.bits))
                 shown.add_row(f"{letter}{index}", *cells)
         results.print(shown)
 
@@ -298,9 +298,9 @@ def _show_operator(query: JoinQuery, programs: Sequence[Program]) -> None:
     heading("window operator (--operator window)")
     rows = query.window
     if query.aggregation is not None or query.kind.is_existence or not isinstance(rows, RowsWindow):
-        what = "a time window" if query.aggregation is None else "aggregates"
-        what = f"a {query.kind.value} JOIN" if query.kind.is_existence else what
-        line("none", f"it gives the pairs of ROWS windows; this query has {what}")
+        feature = "a time window" if query.aggregation is None else "aggregates"
+        feature = f"a {query.kind.value} JOIN" if query.kind.is_existence else feature
+        line("none", f"it gives the pairs of ROWS windows; this query has {feature}")
         return
     # The window over the right side comes first: it matches rows of the left side.
     a, b = programs

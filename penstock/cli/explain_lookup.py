@@ -1,4 +1,4 @@
-"""``penstock explain`` of a query with a relation: how its rows are found, and what they cost."""
+"""``penstock explain`` of a query with a relation: how its rows are found, and their cost."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ def show_path(plan: LookupPlan, version: Version) -> None:
         return
     names = plan.query.names
     keys = zip(plan.key, plan.sought_keys, strict=True)
-    line("by key", ", ".join(f"{column} = {sought.text(names)}" for column, sought in keys))
+    line("by key", ", ".join(f"{column} = {value.text(names)}" for column, value in keys))
 
 
 def explain_lookup(
-    asked: TableQuery, name: str, relation: RelationTable, memory_bytes: int | None
+    table_query: TableQuery, name: str, relation: RelationTable, memory_bytes: int | None
 ) -> None:
     """Print layout, path, shares of memory and expected hits of a join with a relation.
 
@@ -44,7 +44,7 @@ def explain_lookup(
     QueryError
         A key column is compared with a value of another type.
     """
-    query = asked.whole
+    query = table_query.whole
     join = lookup_of(query)
     with closing(relation.open()) as stored:
         plan, version = LookupPlan(join, name, stored.found_by), stored.version(relation.version)
@@ -64,7 +64,7 @@ def explain_lookup(
         line("pages", f"{count(len(version.index))}, {size:.1f} MB, {how} {order}")
         heading("path")
         options = relation.options(memory_bytes, ordered=False, pruning=None)
-        width = row_bytes(columns_of(asked.tables[plan.outer.table]))
+        width = row_bytes(columns_of(table_query.tables[plan.outer.table]))
         algorithm = None if plan.sought_keys is None else options.algorithm
         split = split_of(version, options.memory_bytes, width, algorithm)
         show_path(plan, version)

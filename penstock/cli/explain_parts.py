@@ -20,13 +20,13 @@ from .terminal import count, heading, line
 
 
 def explain_parts(query: TableQuery, explain: Callable[[TableQuery], None]) -> None:
-    """Print the parts of a query that is more than one join, and how each join of them is run.
+    """Print the parts of a query that is more than one join, and how each join is run.
 
     Which rows a part reads is known once those before it have run, so they run.
     """
 
     def join(text: str, tables: Mapping[str, Table], options: QueryOptions) -> pa.Table:
-        part = TableQuery.of(text, tables, options)
+        part = TableQuery.classify(text, tables, options)
         if part.relation is None:
             explain(part)
         else:

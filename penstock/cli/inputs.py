@@ -166,7 +166,7 @@ class Asked:
     csv: CsvArguments
     options: QueryArguments
 
-    def over(self, looked_up: LookupArguments, entrance: Entrance) -> TableQuery:
+    def over(self, lookup: LookupArguments, entrance: Entrance) -> TableQuery:
         """The query, over its files and relations.
 
         Parameters
@@ -178,11 +178,11 @@ class Asked:
         ------
         PenstockError
         """
-        relations = looked_up.relations()
+        relations = lookup.relations()
         tables = {**self.csv.tables(self.table), **relations}
-        if looked_up.nodes is None:
+        if lookup.nodes is None:
             entrance = entrance.also(Way.NODELESS)
-        return TableQuery.of(self.query, tables, self.options.chosen(entrance))
+        return TableQuery.classify(self.query, tables, self.options.chosen(entrance))
 
     @property
     def query(self) -> str:

@@ -27,7 +27,7 @@ Out = Annotated[Path, typer.Option("--out", "-o", help="Folder to write to.")]
 
 @group
 class KernelArguments:
-    """What a kernel does, and the size of a window kernel."""
+    """Operator of a kernel, and the size of a window kernel."""
 
     operator: Operator = option(
         "What the kernel does: range joins, or ROWS window joins.", default=Operator.RANGE

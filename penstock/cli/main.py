@@ -43,8 +43,8 @@ class _Commands(TyperGroup):
     """Lists commands by the first lines of their help, and loads the one that is called."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
-        name, _, rest = super().resolve_command(ctx, args)
-        return name, typer.main.get_command(import_module(f".{name}", __package__).app), rest
+        name, _, words = super().resolve_command(ctx, args)
+        return name, typer.main.get_command(import_module(f".{name}", __package__).app), words
 
 
 app = typer.Typer(

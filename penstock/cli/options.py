@@ -65,8 +65,8 @@ def local_places(values: Mapping[str, Any]) -> dict[str, Any]:
 def _local(name: str, value: Any) -> Any:
     if isinstance(value, list):
         return [_local(name, one) for one in value]
-    what = f"--{name.replace('_', '-')} takes only these"
-    return local_path(value, what) if isinstance(value, Path) else value
+    requirement = f"--{name.replace('_', '-')} takes only these"
+    return local_path(value, requirement) if isinstance(value, Path) else value
 
 
 def _places(named: str | Path) -> Iterator[Path]:
@@ -115,9 +115,9 @@ class Written(dict[str, str]):
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True)
-def group(of: type[T]) -> type[T]:
+def group(cls: type[T]) -> type[T]:
     """Make a class a group of options: a frozen dataclass."""
-    return dataclass(frozen=True, kw_only=True)(of)
+    return dataclass(frozen=True, kw_only=True)(cls)
 
 
 def option(
@@ -141,17 +141,17 @@ def grouped(command: Callable[..., Any]) -> Callable[..., Any]:
     at the place of its group; the command gets the groups, with places as :func:`local_places`
     reads them.
     """
-    taken = list(inspect.signature(command, eval_str=True).parameters.values())
-    options = list(_flattened(taken))
+    parameters = list(inspect.signature(command, eval_str=True).parameters.values())
+    options = list(_flattened(parameters))
 
     @wraps(command)
     def called(**values: Any) -> Any:
         values = local_places(values)
-        made = {one.name: _value(one, values) for one in taken}
+        arguments = {one.name: _value(one, values) for one in parameters}
         try:
-            return command(**made)
+            return command(**arguments)
         except UnusedError as error:
-            written = next((one for one in made.values() if isinstance(one, Written)), {})
+            written = next((one for one in arguments.values() if isinstance(one, Written)), {})
             raise error.spelled(written.get(error.option, f"--{error.option}")) from None
 
     called.__signature__ = inspect.Signature(options)  # pyright: ignore[reportAttributeAccessIssue]

@@ -85,11 +85,11 @@ def serving(answer: Answer, port: int | None) -> Iterator[None]:
 
 
 def conclude(summary: Summary, first: pa.Table, output: OutputArguments, trace: Trace) -> None:
-    """Print the first rows if no file has them, say what was done, and write counts and trace."""
+    """Print the first rows if no file has them, and a summary; write counts and trace."""
     if output.out is None:
         show(first, summary.rows)
     where = "" if output.out is None else f" -> {output.out}"
-    note(f"{count(summary.rows)} {summary.what}{where}{summary.work}")
+    note(f"{count(summary.rows)} {summary.noun}{where}{summary.work}")
     if summary.cycles:
         note(summary.cycles)
     if output.stats is not None:
@@ -139,6 +139,6 @@ def _plain(value: Any) -> Any:
     if getattr(kind, "unit", "") != "ns":
         return value.as_py()
     if pa.types.is_duration(kind):
-        whole, rest = divmod(value.value, 10**9)
-        return f"{whole}.{rest:09d} s"
+        whole, nanos = divmod(value.value, 10**9)
+        return f"{whole}.{nanos:09d} s"
     return str(value.cast(pa.string()))

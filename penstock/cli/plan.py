@@ -182,8 +182,8 @@ app = typer.Typer(add_completion=False)
 @app.command()
 @grouped
 def command(
-    asked: LoadArguments,
-    looked_up: LookupLoadArguments,
+    load_options: LoadArguments,
+    lookup: LookupLoadArguments,
     hardware: HardwareArguments,
     picture: Annotated[
         Path | None, typer.Option(help="Draw what is needed against the rate; PNG, SVG or PDF.")
@@ -191,8 +191,8 @@ def command(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Say how many units or cores a join needs, or what rate a device sustains, and its latency."""
-    if looked_up.relation is not None:
-        report = plan_lookup(looked_up, asked.rate)
+    if lookup.relation is not None:
+        report = plan_lookup(lookup, load_options.rate)
         if as_json:
             typer.echo(json.dumps(report, indent=2))
         else:
@@ -200,7 +200,7 @@ def command(
         return
     if picture is not None:
         check(picture)
-    load, is_rated = asked.load, asked.rate is not None
+    load, is_rated = load_options.load, load_options.rate is not None
     if hardware.is_cpu:
         report = _cores(load, is_rated, picture)
     else:
@@ -256,7 +256,7 @@ def _pipelines(
     if units is not None:
         _above_0(units, "units")
     _above_0(pipelines, "pipelines")
-    asked: dict[str, Any] = {}
+    needs: dict[str, Any] = {}
     if units is None:
         if not is_rated:
             raise UsageError("give --units to know the rate, or --rate to know the units")
@@ -266,9 +266,9 @@ def _pipelines(
                 f"{pipelines} x {MOST_UNITS} units at {clock_hz / 1e6:g} MHz do not sustain this "
                 "rate; use more pipelines, or a longer latency target"
             )
-        asked["units_needed"] = units
+        needs["units_needed"] = units
     model = PipelineModel(units=units, clock_hz=clock_hz, pipelines=pipelines)
-    load, answers = _answers(model, load, is_rated, asked)
+    load, answers = _answers(model, load, is_rated, needs)
     if picture is not None:
         units_against_rate(picture, load, clock_hz, pipelines, units)
     return {
@@ -289,8 +289,8 @@ def _cores(load: Load, is_rated: bool, picture: Path | None) -> dict[str, Any]:
 
     with open_device("cpu") as device:
         model = calibrate(device)
-    asked = {"cores_needed": solve.lanes_needed(model, load)} if is_rated else {}
-    load, answers = _answers(model, load, is_rated, asked)
+    needs = {"cores_needed": solve.lanes_needed(model, load)} if is_rated else {}
+    load, answers = _answers(model, load, is_rated, needs)
     if picture is not None:
         cores_against_rate(picture, load, model)
     measured = ("lanes", "lane_evaluations_per_s", "batch_s", "tuple_s", "task_s", "row_s")
@@ -302,13 +302,13 @@ def _cores(load: Load, is_rated: bool, picture: Path | None) -> dict[str, Any]:
 
 
 def _answers(
-    model: Model, load: Load, is_rated: bool, asked: dict[str, Any]
+    model: Model, load: Load, is_rated: bool, needs: dict[str, Any]
 ) -> tuple[Load, dict[str, Any]]:
     """Give the load, at the sustained rate if no rate is given, and the results for it."""
     sustained = solve.sustainable_rate_per_s(model, load)
     if not is_rated:
         load = load.at(rate_per_s=sustained)
-    found = latency(model, load)
+    delay = latency(model, load)
     return load, {
         "rate_per_s": load.rate_per_s,
         "ratio": load.ratio,
@@ -316,9 +316,9 @@ def _answers(
         "after_s": load.after_s,
         "latency_target_s": load.latency_s,
         "evaluations_per_s": load.evaluations_per_s,
-        **asked,
+        **needs,
         "sustained_rate_per_s": sustained,
         "utilisation": model.utilisation(load),
-        "latency_mean_s": None if found is None else found.mean_s,
-        "latency_worst_s": None if found is None else found.worst_s,
+        "latency_mean_s": None if delay is None else delay.mean_s,
+        "latency_worst_s": None if delay is None else delay.worst_s,
     }

@@ -44,20 +44,20 @@ class LookupLoadArguments:
             raise UsageError(f"--row-bytes must be from 1 to 1e9, not {self.row_bytes:g}")
 
 
-def plan_lookup(asked: LookupLoadArguments, rate: float | None) -> dict[str, Any]:
+def plan_lookup(arguments: LookupLoadArguments, rate: float | None) -> dict[str, Any]:
     """Predict each algorithm; of ``auto``, also the memory that a rate needs."""
-    asked.check()
-    memory = values.size(asked.memory, "memory")
-    with closing(open_folder(str(asked.relation), "cannot be planned")) as stored:
+    arguments.check()
+    memory = values.size(arguments.memory, "memory")
+    with closing(open_folder(str(arguments.relation), "cannot be planned")) as stored:
         if not stored.found_by:
             raise UsageError(
-                f"{asked.relation} is clustered, so rows of the stream meet all pages that may "
+                f"{arguments.relation} is clustered, so rows of the stream meet all pages that may "
                 "match, which depends on the condition: run it on a part of the stream instead"
             )
         version = stored.version()
         costs = calibrate(version, stored.schema.names)
-        found = {
-            str(one): vars(_predicted(version, asked, memory, one, costs)) for one in Algorithm
+        predictions = {
+            str(one): vars(_predicted(version, arguments, memory, one, costs)) for one in Algorithm
         }
         report: dict[str, Any] = {
             "relation": stored.name,
@@ -65,42 +65,42 @@ def plan_lookup(asked: LookupLoadArguments, rate: float | None) -> dict[str, Any
             "rows": version.rows,
             "bytes": version.bytes,
             "memory_bytes": memory,
-            "zipf": asked.zipf,
-            "algorithms": found,
+            "zipf": arguments.zipf,
+            "algorithms": predictions,
             "rate_per_s": rate,
         }
         if rate is not None:
-            report["memory_needed_bytes"] = _needed(version, asked, costs, rate)
+            report["memory_needed_bytes"] = _needed(version, arguments, costs, rate)
     return report
 
 
 def _predicted(
     version: Version,
-    asked: LookupLoadArguments,
+    arguments: LookupLoadArguments,
     memory: int,
     algorithm: Algorithm,
     costs: UnitCosts,
 ) -> Prediction:
-    """What an algorithm will do, with its memory shared out for this load if it is tuned."""
-    load = StreamLoad(asked.row_bytes, asked.zipf, asked.absent)
+    """Predict how an algorithm performs, with memory split for this load if it is tuned."""
+    load = StreamLoad(arguments.row_bytes, arguments.zipf, arguments.absent)
     split = (
         tuned(version, memory, algorithm, load, costs)
         if algorithm is Algorithm.AUTO
-        else split_of(version, memory, asked.row_bytes, algorithm)
+        else split_of(version, memory, arguments.row_bytes, algorithm)
     )
     return predict(algorithm, shape_of(version, split, load), costs)
 
 
 def _needed(
-    version: Version, asked: LookupLoadArguments, costs: UnitCosts, rate: float
+    version: Version, arguments: LookupLoadArguments, costs: UnitCosts, rate: float
 ) -> int | None:
     """The least memory, a power of two, with which ``auto`` sustains a rate; None if none does."""
     for memory in _memories(version):
         try:
-            found = _predicted(version, asked, memory, Algorithm.AUTO, costs)
+            prediction = _predicted(version, arguments, memory, Algorithm.AUTO, costs)
         except UsageError:  # too little for this relation
             continue
-        if found.rate >= rate:
+        if prediction.rate >= rate:
             return memory
     return None
 
@@ -120,9 +120,9 @@ def show_lookup(report: dict[str, Any]) -> None:
         f"Zipf {report['zipf']:g}"
     )
     shown = table("algorithm", "rows/s", "keys in memory", "waiting", right=NUMBERS)
-    for name, found in report["algorithms"].items():
+    for name, row in report["algorithms"].items():
         shown.add_row(
-            name, count(round(found["rate"])), f"{found['hits']:.0%}", f"{found['wait_s']:.2f} s"
+            name, count(round(row["rate"])), f"{row['hits']:.0%}", f"{row['wait_s']:.2f} s"
         )
     results.print(shown)
     rate = report["rate_per_s"]

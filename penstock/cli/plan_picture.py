@@ -71,7 +71,7 @@ def check(path: Path) -> None:
 
 
 def _draw(
-    path: Path, load: Load, what: str, needed: Callable[[Load], int | None], given: int, speed: str
+    path: Path, load: Load, noun: str, needed: Callable[[Load], int | None], count: int, speed: str
 ) -> None:
     check(path)
     from matplotlib import pyplot as plt
@@ -91,22 +91,22 @@ def _draw(
         figure, axes = plt.subplots(figsize=(7.5, 4.6))
         for part, colour in zip(_WINDOWS, _SHADES, strict=True):
             window = replace(load, before_s=load.before_s * part, after_s=load.after_s * part)
-            found = [needed(window.at(rate_per_s=float(rate))) for rate in rates]
-            numbers = [np.nan if number is None else number for number in found]
+            needs = [needed(window.at(rate_per_s=float(rate))) for rate in rates]
+            numbers = [np.nan if number is None else number for number in needs]
             label = _name(window)
             axes.plot(rates, numbers, color=colour, linewidth=2 if part == 1 else 1.3, label=label)
-        label = f"this plan: {given:,} {what}"
-        axes.plot(load.rate_per_s, given, "o", color="#e07a2f", label=label, zorder=3)
+        label = f"this plan: {count:,} {noun}"
+        axes.plot(load.rate_per_s, count, "o", color="#e07a2f", label=label, zorder=3)
         axes.set(
             xlim=(0, rates[-1]),
             ylim=(0, None),
             xlabel=f"tuples per second of both streams, {load.ratio:g} : 1",
-            ylabel=f"{what} needed",
+            ylabel=f"{noun} needed",
         )
         axes.xaxis.set_major_formatter("{x:,.0f}")
         axes.yaxis.set_major_formatter("{x:,.0f}")
         axes.set_title(
-            f"{what.capitalize()} {speed}, latency target {load.latency_s * 1e3:g} ms", loc="left"
+            f"{noun.capitalize()} {speed}, latency target {load.latency_s * 1e3:g} ms", loc="left"
         )
         axes.legend(frameon=False)
         try:

@@ -56,7 +56,7 @@ class StoredArguments:
 
     @property
     def options(self) -> RelationOptions:
-        """As calls take them."""
+        """The options as Python's calls take them."""
         return RelationOptions(
             key=_names(self.key),
             cluster=_names(self.cluster),
@@ -86,9 +86,9 @@ def build_relation(
 ) -> None:
     """Store a table, so that streams can be joined with it."""
     with errors.status("storing", spinner="line"):
-        made = build(file, out, stored.options, memory_bytes=values.size(memory, "memory"))
-    _summarise(made)
-    made.close()
+        relation = build(file, out, stored.options, memory_bytes=values.size(memory, "memory"))
+    _summarise(relation)
+    relation.close()
 
 
 @app.command("update")
@@ -135,68 +135,68 @@ def info(location: Location) -> None:
     opened = open_relation(location)
     with closing(opened):
         if isinstance(opened, PostgresRelation):
-            found = opened.info()
-            lines = _table_lines(found)
+            facts = opened.info()
+            lines = _table_lines(facts)
         else:
             assert isinstance(opened, FolderRelation)
-            found = opened.info()
-            lines = _lines(found)
+            facts = opened.info()
+            lines = _lines(facts)
     shown = table("", "")
     for name, text in lines:
         shown.add_row(name, text)
     results.print(shown)
     columns = table("column", "type", "", right=())
     roles = {
-        **dict.fromkeys(found.get("cluster", ()), "cluster"),
-        **dict.fromkeys(found["key"], "key"),
+        **dict.fromkeys(facts.get("cluster", ()), "cluster"),
+        **dict.fromkeys(facts["key"], "key"),
     }
-    for name, dtype in found["columns"].items():
+    for name, dtype in facts["columns"].items():
         columns.add_row(name, dtype, roles.get(name, ""))
     results.print()
     results.print(columns)
 
 
-def _lines(found: dict[str, Any]) -> list[tuple[str, str]]:
-    at = datetime.fromtimestamp(found["created"], UTC)
-    order = f"clustered by {', '.join(found['cluster'])}"
-    if not found["cluster"]:
-        order = f"by the hash of {', '.join(found['key'])}"
+def _lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
+    at = datetime.fromtimestamp(facts["created"], UTC)
+    order = f"clustered by {', '.join(facts['cluster'])}"
+    if not facts["cluster"]:
+        order = f"by the hash of {', '.join(facts['key'])}"
     lines = [
-        ("relation", found["name"]),
-        ("version", f"{found['version']} of {at:%Y-%m-%d %H:%M:%S} UTC"),
-        ("versions", f"{found['versions']}, from {found['oldest_version']} on"),
-        ("rows", count(found["rows"])),
-        ("pages", f"{count(found['pages'])} of {found['page_bytes'] >> 10} KiB, {order}"),
-        ("size", _size(found["bytes"])),
-        ("index", f"{_size(found['index_bytes'])} of memory"),
+        ("relation", facts["name"]),
+        ("version", f"{facts['version']} of {at:%Y-%m-%d %H:%M:%S} UTC"),
+        ("versions", f"{facts['versions']}, from {facts['oldest_version']} on"),
+        ("rows", count(facts["rows"])),
+        ("pages", f"{count(facts['pages'])} of {facts['page_bytes'] >> 10} KiB, {order}"),
+        ("size", _size(facts["bytes"])),
+        ("index", f"{_size(facts['index_bytes'])} of memory"),
     ]
-    if found["key"]:
-        lines.insert(4, ("NULL keys", count(found["null_keys"])))
-    if found["deltas"]:
-        size = _size(found["delta_bytes"])
-        lines.append(("updates", f"{found['deltas']} ({size}), not merged yet"))
-    if found["unique"]:
+    if facts["key"]:
+        lines.insert(4, ("NULL keys", count(facts["null_keys"])))
+    if facts["deltas"]:
+        size = _size(facts["delta_bytes"])
+        lines.append(("updates", f"{facts['deltas']} ({size}), not merged yet"))
+    if facts["unique"]:
         lines.append(("unique", "no two rows share a key"))
-    if found["pins"]:
-        lines.append(("pinned", f"{_many(found['pins'], 'version')}, by queries"))
+    if facts["pins"]:
+        lines.append(("pinned", f"{_many(facts['pins'], 'version')}, by queries"))
     return lines
 
 
-def _table_lines(found: dict[str, Any]) -> list[tuple[str, str]]:
-    """Of a table in PostgreSQL."""
-    key = ", ".join(found["key"])
+def _table_lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
+    """Return the lines about a table in PostgreSQL."""
+    key = ", ".join(facts["key"])
     how = "by scanning only, since it has no key"
     if key:
-        index = "an index" if found["is_indexed"] else "no index found: each read may take long"
+        index = "an index" if facts["is_indexed"] else "no index found: each read may take long"
         how = f"by {key} ({index})"
     age = "of one batch only"
-    if found["max_age_s"]:
-        age = f"{found['max_age_s']:g} s old at most"
+    if facts["max_age_s"]:
+        age = f"{facts['max_age_s']:g} s old at most"
     return [
-        ("relation", found["name"]),
-        ("table", f"{found['table']}, in a database of {found['encoding']}"),
-        ("rows", f"about {count(found['rows'])}"),
-        ("size", f"about {_size(found['bytes'])}"),
+        ("relation", facts["name"]),
+        ("table", f"{facts['table']}, in a database of {facts['encoding']}"),
+        ("rows", f"about {count(facts['rows'])}"),
+        ("size", f"about {_size(facts['bytes'])}"),
         ("found", how),
         ("kept rows", age),
     ]
@@ -221,7 +221,7 @@ def check(location: Location) -> None:
         for problem in opened.check():
             damaged += 1
             say(problem)
-    found = opened.info() if not damaged else {}
+    facts = opened.info() if not damaged else {}
     opened.close()
     if damaged:
         raise FileError(
@@ -229,8 +229,8 @@ def check(location: Location) -> None:
             "build it anew"
         )
     say(
-        f"{found['name']}: all is as it was written: {_many(found['rows'], 'row')}, "
-        f"{_many(found['pages'], 'page')}, {_many(found['versions'], 'version')}"
+        f"{facts['name']}: all is as it was written: {_many(facts['rows'], 'row')}, "
+        f"{_many(facts['pages'], 'page')}, {_many(facts['versions'], 'version')}"
     )
 
 
@@ -266,16 +266,16 @@ def vacuum(
 
 
 def _seconds(text: str, name: str) -> float:
-    found = values.span(text, name)
-    if found is None or isinstance(found, int):
+    span = values.span(text, name)
+    if span is None or isinstance(span, int):
         raise UsageError(f"--{name} takes a duration with its unit, such as 1h, not {text!r}")
-    return found.total_seconds()
+    return span.total_seconds()
 
 
 def _summarise(relation: FolderRelation) -> None:
-    found = relation.info()
-    keyless = f", {count(found['null_keys'])} of them without a key" if found["null_keys"] else ""
+    facts = relation.info()
+    keyless = f", {count(facts['null_keys'])} of them without a key" if facts["null_keys"] else ""
     say(
-        f"{found['name']}: version {found['version']}, {_many(found['rows'], 'row')}{keyless}, "
-        f"{_many(found['pages'], 'page')}, {_size(found['bytes'])}"
+        f"{facts['name']}: version {facts['version']}, {_many(facts['rows'], 'row')}{keyless}, "
+        f"{_many(facts['pages'], 'page')}, {_size(facts['bytes'])}"
     )

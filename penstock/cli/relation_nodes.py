@@ -147,7 +147,7 @@ def _rows(ring: Ring, states: list[NodeState]) -> list[dict[str, Any]]:
 
 
 def _now(row: dict[str, Any]) -> str:
-    """What a node does right now."""
+    """Return a node's state: whether it answers, as which node, or why not."""
     if not row["answers"]:
         return f"does not answer: {row['reason']}"
     return "answers" if row["called"] == row["name"] else f"answers as {row['called']}"

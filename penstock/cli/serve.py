@@ -61,7 +61,7 @@ class NodeArguments:
 
 
 def serve_relation(
-    asked: NodeArguments, listen: str, token_file: Path | None, metrics_port: int | None
+    arguments: NodeArguments, listen: str, token_file: Path | None, metrics_port: int | None
 ) -> None:
     """Answer lookups in a relation until interrupted."""
     # Imported here, since other commands do not need it.
@@ -72,16 +72,16 @@ def serve_relation(
     from penstock.host.relation.folder.reading import file_store
     from penstock.host.relation.nodes.ring import Node
 
-    assert asked.relation is not None
-    assert asked.node is not None
+    assert arguments.relation is not None
+    assert arguments.node is not None
     address = Address.parsed(listen)
-    Node(asked.node, str(address))  # for its errors
-    memory = MEMORY_BYTES if asked.memory is None else values.size(asked.memory, "memory")
+    Node(arguments.node, str(address))  # for its errors
+    memory = MEMORY_BYTES if arguments.memory is None else values.size(arguments.memory, "memory")
     token = None if token_file is None else read_token(token_file)
-    files = file_store(asked.relation)
+    files = file_store(arguments.relation)
     with stops() as wait, ExitStack() as cleanup:
         node = LookupNode(
-            FolderRelation(files), files, asked.node, address, token=token, memory_bytes=memory
+            FolderRelation(files), files, arguments.node, address, token=token, memory_bytes=memory
         )
         try:
             if metrics_port is not None:
@@ -93,7 +93,7 @@ def serve_relation(
             if ring is None or all(one.name != node.name for one in ring.nodes):
                 say(
                     f"{node.name} is no node of the relation yet: penstock relation nodes add "
-                    f"{asked.relation} {node.name} --address {node.address}"
+                    f"{arguments.relation} {node.name} --address {node.address}"
                 )
             wait()
         finally:
@@ -103,7 +103,7 @@ def serve_relation(
 
 @group
 class LimitArguments:
-    """Limits of what clients take of this machine."""
+    """Limits of the resources that clients take of this machine."""
 
     memory_mib: int | None = option("Windows of all clients; default: half of the memory.")
     client_memory_mib: int | None = option("Windows of one client; default: half of that.")
@@ -151,16 +151,16 @@ def command(
         Path | None, typer.Option(help="File with a token that clients must show.")
     ] = None,
     limits: LimitArguments,
-    looked_up: NodeArguments,
+    relation_node: NodeArguments,
     metrics_port: Annotated[
         int | None, typer.Option(help="Serve metrics for Prometheus; 0 takes a free port.")
     ] = None,
 ) -> None:
     """Own devices, or rows of a relation, and work for other processes until interrupted."""
     chosen = (device, threads, units) != (None, None, None) or limits != LimitArguments()
-    looked_up.check(chosen)
-    if looked_up.relation is not None:
-        return serve_relation(looked_up, listen, token_file, metrics_port)
+    relation_node.check(chosen)
+    if relation_node.relation is not None:
+        return serve_relation(relation_node, listen, token_file, metrics_port)
     # Imported here, since other commands do not need it.
     from penstock.host.devices.remote.server.metrics import ServerCollector
     from penstock.host.devices.remote.server.service import DeviceServer
@@ -177,10 +177,10 @@ def command(
     run_in_short_slices()
     with stops() as wait, ExitStack() as cleanup:
         owners = {}
-        for name, own in named:
+        for name, extra in named:
             general = {"threads": threads} if name == "cpu" else {"units": units}
-            given = {key: value for key, value in general.items() if value is not None}
-            owners[name] = DeviceOwner(open_device(name, **given, **own), limits.limits())
+            shared = {key: value for key, value in general.items() if value is not None}
+            owners[name] = DeviceOwner(open_device(name, **shared, **extra), limits.limits())
             cleanup.callback(owners[name].stop)
         server = DeviceServer(owners, address, token=token, limits=limits.limits())
         cleanup.pop_all()

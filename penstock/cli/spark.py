@@ -50,8 +50,8 @@ def cluster(*, folder: Folder = _FOLDER, made_of: ClusterArguments) -> None:
     """Run a standalone master and workers until interrupted."""
     from penstock.sim.local_spark.cluster import Cluster, ClusterConfig
 
-    given = asdict(made_of)
-    config = ClusterConfig(devices=given.pop("device") or (), **given)
+    settings = asdict(made_of)
+    config = ClusterConfig(devices=settings.pop("device") or (), **settings)
     # Until the cluster is up, Ctrl-C raises Python's exception, which ends the started processes.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with Cluster(folder, config) as started:

@@ -80,8 +80,8 @@ app = typer.Typer(add_completion=False)
 @app.command()
 @grouped
 def command(
-    asked: inputs.Asked,
-    looked_up: inputs.LookupArguments,
+    request: inputs.Asked,
+    lookup: inputs.LookupArguments,
     device: DeviceArguments,
     output: OutputArguments,
     how: HowArguments,
@@ -96,7 +96,7 @@ def command(
     }
     entrance = Entrance(COMMAND, frozenset(written)).also(*(way for way in ways if ways[way]))
     began = monotonic()
-    query = asked.over(looked_up, entrance)
+    query = request.over(lookup, entrance)
     trace = Trace(output.trace is not None)
     with meter(how.progress) if _counts_pairs(query, how) else nullcontext() as shown:
         settings = How(
@@ -105,7 +105,7 @@ def command(
             values.spans(how.disorder or (), "disorder"),
             pruning_sizes(not how.no_pruning),
             Running(ordered=how.ordered),
-            looked_up.memory_bytes,
+            lookup.memory_bytes,
             how.workers,
             not how.no_band,
             trace,

@@ -29,15 +29,15 @@ def stops() -> Iterator[Callable[[], None]]:
 
     For the main thread. A signal that came before the call ends the wait at once.
     """
-    told, tell = socket.socketpair()
+    receiver, tell = socket.socketpair()
 
     def wait() -> None:
         while True:
-            select.select([told], [], [])
-            if set(told.recv(4096)) & {*map(int, _STOPS)}:
+            select.select([receiver], [], [])
+            if set(receiver.recv(4096)) & {*map(int, _STOPS)}:
                 return
 
-    with told, tell:
+    with receiver, tell:
         tell.setblocking(False)
         descriptor = signal.set_wakeup_fd(tell.fileno(), warn_on_full_buffer=False)
         before = {number: signal.signal(number, lambda *_: None) for number in _STOPS}

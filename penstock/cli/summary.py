@@ -24,8 +24,8 @@ class Summary:
     Parameters
     ----------
     rows : int
-    what : str
-        What the rows are: "rows" or "groups".
+    noun : str
+        Word for the rows: "rows" or "groups".
     work : str
         The rest of the sentence that begins with the rows.
     cycles : str
@@ -34,7 +34,7 @@ class Summary:
     """
 
     rows: int
-    what: str
+    noun: str
     work: str
     cycles: str = ""
     counts: Mapping[str, Any] = field(default_factory=dict)
@@ -62,10 +62,10 @@ def _of_join(stats: Stats, *, is_operator: bool) -> Summary:
     )
     note = ""
     if "cycles" in stats.counters:
-        name, what = ("tuples", "tuples") if is_operator else ("window_flits", "window tuples")
+        name, noun = ("tuples", "tuples") if is_operator else ("window_flits", "window tuples")
         tuples, cycles = stats.counters.get(name, 0), stats.counters["cycles"]
         per_cycle = tuples / max(cycles, 1)
-        note = f"{count(cycles)} cycles, {count(tuples)} {what} ({per_cycle:.3g} per cycle)"
+        note = f"{count(cycles)} cycles, {count(tuples)} {noun} ({per_cycle:.3g} per cycle)"
     counts = {"operator": "window" if is_operator else "range", **stats.as_dict()}
     return Summary(stats.rows, "rows", work, note, counts)
 
@@ -74,7 +74,7 @@ def _of_groups(groups: GroupedTable | WorkerTable, seconds: float) -> Summary:
     """Summarise groups, or a join by workers."""
     rate = groups.rows_in / seconds if seconds else 0.0
     is_join = isinstance(groups, WorkerTable) and len(groups.arrived) > 1
-    what, none = ("rows", "meet nothing") if is_join else ("groups", "are in none")
+    noun, none = ("rows", "meet nothing") if is_join else ("groups", "are in none")
     work = f" of {count(groups.rows_in)} rows in {seconds:.3f} s ({rate / 1e6:.3g} M/s)"
     if groups.timeless:
         work += f"; {count(groups.timeless)} rows without an event time {none}"
@@ -85,7 +85,7 @@ def _of_groups(groups: GroupedTable | WorkerTable, seconds: float) -> Summary:
         "filtered": groups.filtered,
         "seconds": seconds,
     }
-    return Summary(groups.rows_out, what, work, counts=counts)
+    return Summary(groups.rows_out, noun, work, counts=counts)
 
 
 def _of_lookup(join: RelationJoin, seconds: float) -> Summary:

@@ -116,7 +116,7 @@ app = typer.Typer(add_completion=False)
 @grouped
 def command(
     *,
-    what: Annotated[
+    design: Annotated[
         Build,
         typer.Option(
             "--build",
@@ -131,20 +131,20 @@ def command(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Count the cells of a join pipeline with Yosys, for UltraScale+, and compare with boards."""
-    others = (query.sql, pipeline.band, pipeline.modes)
-    if what is not Build.BAND and any(option is not None for option in others):
-        raise UsageError(f"--build {what} is a predicate; --band, --modes and --sql are others")
-    if what is Build.BAND:
+    band_options = (query.sql, pipeline.band, pipeline.modes)
+    if design is not Build.BAND and any(option is not None for option in band_options):
+        raise UsageError(f"--build {design} is a predicate; --band, --modes and --sql are others")
+    if design is Build.BAND:
         config = pipeline.config(units, query)
         from penstock.hw.export import TOP, export
 
         text, top = export(config), TOP
     elif extra.paths:
-        raise UsageError(f"--paths shows those of a kernel, and there is none of --build {what}")
+        raise UsageError(f"--paths shows those of a kernel, and there is none of --build {design}")
     else:
         config = None
         key_bits = build.KEY_BITS if pipeline.key_bits is None else pipeline.key_bits
-        text, top = reference_verilog(what, units, key_bits)
+        text, top = reference_verilog(design, units, key_bits)
     sizes = extra.measured(text, top, units, config)
     if as_json:
         typer.echo(json.dumps(_report(sizes), indent=2))
@@ -177,7 +177,7 @@ def kernel(config: JoinConfig, port_bits: int = 512) -> tuple[str, str]:
     return kernel_verilog(KernelConfig.fit(config, word_bits=port_bits)), KERNEL
 
 
-def reference_verilog(what: Build, units: int, key_bits: int) -> tuple[str, str]:
+def reference_verilog(design: Build, units: int, key_bits: int) -> tuple[str, str]:
     """Generate a pipeline for the Manhattan distance, ours or the paper's: its Verilog and top.
 
     Raises
@@ -193,7 +193,7 @@ def reference_verilog(what: Build, units: int, key_bits: int) -> tuple[str, str]
         from penstock.hw.join.fjoin.predicates import manhattan
         from penstock.hw.join.fjoin.size import FJOIN_TOP, fjoin_verilog
 
-        if what is Build.FJOIN:
+        if design is Build.FJOIN:
             return fjoin_verilog(units, key_bits), FJOIN_TOP
         program = manhattan(key_bits, limit=500)
         return export(JoinConfig(units=units, program=program)), TOP

@@ -25,10 +25,10 @@ NUMBERS = range(1, 100)
 
 def table(*names: str, right: Container[int] = ()) -> Table:
     """Make a table without rows; the columns with these numbers are aligned to the right."""
-    made = Table(box=None, show_header=any(names), header_style="bold", pad_edge=False)
+    grid = Table(box=None, show_header=any(names), header_style="bold", pad_edge=False)
     for number, name in enumerate(names):
-        made.add_column(name, justify="right" if number in right else "left", overflow="fold")
-    return made
+        grid.add_column(name, justify="right" if number in right else "left", overflow="fold")
+    return grid
 
 
 def say(text: str) -> None:
@@ -43,7 +43,7 @@ def heading(text: str) -> None:
 
 
 def line(name: str, text: str) -> None:
-    """Print a line of such a part, with the name of what it says."""
+    """Print a named line of a part of the result."""
     say(f"{name:12} {text}")
 
 

@@ -72,17 +72,17 @@ def read(url: str) -> Joins:
         raise FileError(
             f"no metrics at {url} ({cause}); a join serves them after stream.serve_metrics(port)"
         ) from cause
-    found: dict[str, dict[str, dict[str, float]]] = defaultdict(lambda: defaultdict(dict))
+    joins: dict[str, dict[str, dict[str, float]]] = defaultdict(lambda: defaultdict(dict))
     for family in families:
         for sample in family.samples:
             if sample.name.startswith("penstock_"):
                 labels = dict(sample.labels)
                 join = labels.pop("query", "")
                 label = next(iter(labels.values()), "")
-                found[join][sample.name.removeprefix("penstock_")][label] = sample.value
-    if not any("evaluations_total" in values for values in found.values()):
+                joins[join][sample.name.removeprefix("penstock_")][label] = sample.value
+    if not any("evaluations_total" in values for values in joins.values()):
         raise FileError(f"what answers at {url} is no join of Penstock, or none has begun")
-    return found
+    return joins
 
 
 def screen(before: Joins, now: Joins, seconds: float) -> Group:
@@ -193,12 +193,12 @@ def _routing(now: Values, rate: Callable[[str, str], float]) -> Text:
 
 
 def _lookup(now: Values, rate: Callable[[str], float]) -> Text:
-    """Show what a join with a relation looks up."""
-    sought, hits = rate("lookup_sought_total"), rate("lookup_hits_total")
+    """Show the look-ups of a join with a relation."""
+    keys, hits = rate("lookup_sought_total"), rate("lookup_hits_total")
     return Text.assemble(
         "relation ", (f"version {count(int(now['lookup_version']['']))}", "bold"),
         f", {now['lookup_age_seconds']['']:.0f} s old   ",
-        (f"{hits / sought:.0%}" if sought else "-", "bold"), " of the keys in memory   ",
+        (f"{hits / keys:.0%}" if keys else "-", "bold"), " of the keys in memory   ",
         (count(int(now["lookup_waiting"][""])), "bold"), " rows wait   ",
         (count(round(rate("lookup_pages_total"))), "bold"), " pages/s, ",
         f"{rate('lookup_page_bytes_total') / 1e6:.1f} MB/s",

@@ -23,15 +23,15 @@ def pairs(items: Iterable[str], option: str) -> dict[str, str]:
     UsageError
         An item has no ``=``, or a name is given twice.
     """
-    found: dict[str, str] = {}
+    by_name: dict[str, str] = {}
     for item in items:
         name, equals, value = item.partition("=")
         if not (name and equals and value):
             raise UsageError(f"--{option} takes NAME=VALUE, not {item!r}")
-        if name in found:
+        if name in by_name:
             raise UsageError(f"--{option} gives {name} twice")
-        found[name] = value
-    return found
+        by_name[name] = value
+    return by_name
 
 
 def rows(text: str | None) -> int | dict[str, int] | None:
@@ -59,10 +59,10 @@ def size(text: str, option: str) -> int:
         It is none.
     """
     match = re.fullmatch(r"(\d{1,12})\s*([KMG]?)i?B?", text.strip(), re.IGNORECASE)
-    found = 0 if match is None else int(match[1]) * _UNITS[match[2].upper()]
-    if not found:
+    n_bytes = 0 if match is None else int(match[1]) * _UNITS[match[2].upper()]
+    if not n_bytes:
         raise UsageError(f"--{option} takes a size such as 256MB, not {text!r}")
-    return found
+    return n_bytes
 
 
 def span(text: str | None, option: str) -> int | timedelta | None:

@@ -167,7 +167,7 @@ def stream(
             "middle of a longer streaming query, write its rows into a table and read that by "
             "another query"
         )
-    options = entered(options, Entrance.of(SPARK_STREAM, stream, locals()))
+    options = entered(options, Entrance.from_call(SPARK_STREAM, stream, locals()))
     if idle is not None and idle <= timedelta(0):
         raise UsageError(f"idle must be a time above 0, not {idle}")
     looked_up = LookupArguments(
