@@ -51,9 +51,7 @@ def group_query(
             f"ROWS are of a join, and {source.alias} is the only table; leave them out, and group "
             "by window(...) for groups in time"
         )
-    time = event_time(statement, times, LEFT)
-    if not follows_time(statement, times, LEFT):
-        time = None
+    time = event_time(statement, times, LEFT) if follows_time(statement, times, LEFT) else None
     # Any other window leaves out what has no time, too.
     other_times = [w.time for w in statement.windows if time is None or not _follows(w.start, time)]
     conditions = (source.filter, *filters, *(ops.not_(ops.is_null(other)) for other in other_times))
@@ -90,9 +88,7 @@ def group_lookup(
     """
     groups = statement.aggregation
     assert groups is not None
-    time = event_time(statement, times, outer)
-    if not follows_time(statement, times, outer):
-        time = None
+    time = event_time(statement, times, outer) if follows_time(statement, times, outer) else None
     roots = [e for a in groups.aggregates for e in (a.value, a.by) if e is not None]
     roots += groups.keys if time is None else [*groups.keys, time]
     leaves = {leaf.attr: leaf for root in roots for leaf in walk(root) if leaf.op is Op.COLUMN}

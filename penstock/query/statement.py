@@ -77,25 +77,9 @@ def read_statement(
     if not isinstance(tree, exp.Select):
         raise beyond(f"a SELECT is needed, not {type(tree).__name__.upper()}", tree)
     tree = existence_as_join(tree, lambda t: reader.read(t, LEFT))
-    context = "a join query yet" if tree.args.get("joins") else "a query over one table yet"
-    nodes.check(tree, nodes.OF_SELECT | nodes.GROUPING, context)
     trees, kind = _tables(tree)
     groups = has_groups(tree)
-    if len(trees) == 1 and not groups:
-        raise beyond(
-            "a query over one table gives groups, and this one has none: add GROUP BY, DISTINCT or "
-            "an aggregate, join a second table, or select and filter rows in the library that the "
-            "table comes from",
-            tree,
-        )
-    window = tree.find(exp.Window)
-    if groups and window is not None and len(trees) == 1:
-        raise beyond("a window function over one table needs all rows of it", window)
-    sources = tuple(reader.read(t, side) for t, side in zip(trees, (LEFT, RIGHT), strict=False))
-    if len({source.alias.lower() for source in sources}) < len(sources):
-        raise refused(f"both inputs are named {sources[0].alias}; give each an alias", trees[-1])
-    for table, name in reader.scales.keys() - reader.used:
-        raise QueryError(f"scale is given for {table}.{name}, which is no column of a base table")
+    sources = _read_sources(trees, reader)
     common = _common(tree, sources)
     scope = Scope(sources, _unit_columns(Scope(sources), units))
     scope = replace(scope, merged=_merged(common, sources, JoinKind.INNER, tree))
@@ -138,6 +122,15 @@ def no_groups(kind: JoinKind, tree: exp.Expr) -> BeyondError:
         "the rows that the join gives",
         tree,
     )
+
+
+def _read_sources(trees: tuple[exp.Expr, ...], reader: SourceReader) -> tuple[Source, ...]:
+    sources = tuple(reader.read(t, side) for t, side in zip(trees, (LEFT, RIGHT), strict=False))
+    if len({source.alias.lower() for source in sources}) < len(sources):
+        raise refused(f"both inputs are named {sources[0].alias}; give each an alias", trees[-1])
+    for table, name in reader.scales.keys() - reader.used:
+        raise QueryError(f"scale is given for {table}.{name}, which is no column of a base table")
+    return sources
 
 
 def _common(tree: exp.Select, sources: tuple[Source, ...]) -> list[str]:
@@ -207,6 +200,8 @@ def _tables(tree: exp.Select) -> tuple[tuple[exp.Expr, ...], JoinKind]:
     """The one table or two of FROM, and how two are joined."""
     source = tree.args.get("from_")
     joins = tree.args.get("joins") or []
+    context = "a join query yet" if joins else "a query over one table yet"
+    nodes.check(tree, nodes.OF_SELECT | nodes.GROUPING, context)
     if source is None or len(joins) > 1:
         count = 0 if source is None else 1 + len(joins)
         third = joins[1] if count > 2 else tree
@@ -214,6 +209,15 @@ def _tables(tree: exp.Select) -> tuple[tuple[exp.Expr, ...], JoinKind]:
             f"one table or a join of two is needed; the query has {count} ({place(third)})"
         )
     if not joins:
+        if not has_groups(tree):
+            raise beyond(
+                "a query over one table gives groups, and this one has none: add GROUP BY, "
+                "DISTINCT or an aggregate, join a second table, or select and filter rows in the "
+                "library that the table comes from",
+                tree,
+            )
+        if (window := tree.find(exp.Window)) is not None:
+            raise beyond("a window function over one table needs all rows of it", window)
         return (source.this,), JoinKind.INNER
     join = joins[0]
     words = " ".join(str(join.args.get(k) or "") for k in ("method", "side", "kind")).split()
