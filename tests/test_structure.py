@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import sys
 from collections import defaultdict
 from pathlib import Path
@@ -105,3 +106,17 @@ def test_plans_of_keys_need_numpy_alone():
         found = outside(file.read_text(encoding="utf-8"))
         assert found <= {"numpy", "penstock.errors"}, file
     assert outside("import numba.core\nfrom ..rows import columns") == {"numba.core", "..rows"}
+
+
+def test_rooms_keep_their_budget_of_lines():
+    """The table of rooms in docs/architecture.md says how many lines each room has at most."""
+    root = Path(__file__).parents[1]
+    table = (root / "docs/architecture.md").read_text(encoding="utf-8")
+    rooms = re.findall(r"^\| (`.+`) \| .+ \| ([\d,]+) \|$", table, re.MULTILINE)
+    assert len(rooms) >= 30
+    for cell, most in rooms:
+        files = [file for name in cell.split(", ") for file in (root / name[1:-1]).rglob("*.py")]
+        lines = sum(len(file.read_text(encoding="utf-8").splitlines()) for file in files)
+        assert 0 < lines <= int(most.replace(",", "")), (
+            f"{cell} has {lines} lines, of {most} at most"
+        )
