@@ -82,17 +82,17 @@ class Measured:
 def _expectations() -> Iterator[list[units.Expected]]:
     """What samples say meanwhile."""
     said: list[units.Expected] = []
-    inner = units.UnitSample.expected
+    inner = units.UnitSample.estimate
 
     def note(sample: units.UnitSample, bits: int) -> units.Expected:
         said.append(inner(sample, bits))
         return said[-1]
 
-    units.UnitSample.expected = note
+    units.UnitSample.estimate = note
     try:
         yield said
     finally:
-        units.UnitSample.expected = inner
+        units.UnitSample.estimate = inner
 
 
 def _device(bits: int | None, rtl: bool) -> Device:

@@ -14,7 +14,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from penstock.expr.node import Expr, Op
-from penstock.plan.time_bounds import conjuncts_of
+from penstock.plan.logic import conjuncts_of
 from penstock.types import Kind
 
 _LONG = range(-(1 << 63), 1 << 63)

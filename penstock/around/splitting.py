@@ -494,9 +494,14 @@ class _Splitter:
             select.set(clause, None)
         if having is not None:
             select.set("where", exp.Where(this=having.this))
+        # A part may have the name of its table.
+        rows = [one for one in select.find_all(exp.Column) if one.table in aliases]
         outputs.put(select, name)
-        for column in select.find_all(exp.Column):
-            if column.table in aliases and column.parent_select is select:
+        left = {id(column) for column in select.find_all(exp.Column)}
+        for column in rows:
+            if id(column) in left and column.parent_select is select:
+                if column.table.startswith("_"):  # named by the parser
+                    column.set("table", None)
                 raise refused(NO_KEY.format(snippet(column)), column)
         return True
 

@@ -8,9 +8,8 @@ from math import inf, isfinite
 
 from ..expr.node import Expr, Op
 from ..types import Kind
-from .logic import when_true
+from .logic import conjuncts_of, when_true
 from .query import LEFT, RIGHT
-from .time_bounds import conjuncts_of
 
 #: Many times the largest relative error of one operation, by the narrowest type in a comparison.
 _SHARES = {Kind.FLOAT32: 2.0**-18, Kind.FLOAT64: 2.0**-45}

@@ -9,7 +9,7 @@ All of it is recursive: a deep expression needs room for it, see :func:`penstock
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 
 from ..expr import ops
 from ..expr.node import DIVISIONS, Expr, Op, node, once_per_node
@@ -103,6 +103,23 @@ def when_not_null(expr: Expr) -> Expr:
 
 def _is_zero(expr: Expr) -> Expr:
     return ops.order(Op.EQ, expr, ops.const(zero_of(expr.type), expr.type))
+
+
+def conjuncts_of(condition: Expr) -> list[Expr]:
+    """Members of the outermost AND, where only whether it is TRUE matters."""
+    if condition.op is Op.NOT:  # NOT (a OR b) is an AND, too
+        condition = when_true(condition)
+    if condition.op is Op.AND:
+        return [member for arg in condition.args for member in conjuncts_of(arg)]
+    return [] if condition is ops.TRUE else [condition]
+
+
+def equalities(conjuncts: Iterable[Expr], side: str) -> Iterator[tuple[Expr, Expr, Expr]]:
+    """Yield each conjunct ``a = b`` with ``a`` over one side only and ``b`` without it, a and b."""
+    for conjunct in conjuncts:
+        for a, b in (conjunct.args, conjunct.args[::-1]) if conjunct.op is Op.EQ else ():
+            if a.sides == {side} and side not in b.sides:
+                yield conjunct, a, b
 
 
 def _case(expr: Expr, of_value: Callable[[Expr], Expr]) -> Expr:

@@ -16,8 +16,8 @@ from ..expr.node import Expr, Op, show
 from ..types import int_of
 from .closing import is_per_row
 from .linear import linear
+from .logic import conjuncts_of, equalities
 from .query import JoinQuery, Side, columns, other
-from .time_bounds import conjuncts_of
 
 #: Column of the groups; no column of a user has this name.
 GROUP = "\0group"
@@ -98,12 +98,9 @@ class LookupPlan:
         by_column: dict[str, SoughtKey] = {}
         # What is equal to a constant is a filter of the relation by now.
         conditions = (self.query.predicate, self.inner.filter)
-        for conjunct in (one for whole in conditions for one in conjuncts_of(whole)):
-            if conjunct.op is not Op.EQ:
-                continue
-            for key, value in (conjunct.args, conjunct.args[::-1]):
-                if key.sides == {self.inner.side} and self.inner.side not in value.sides:
-                    self._add(by_column, key, value)
+        conjuncts = (one for condition in conditions for one in conjuncts_of(condition))
+        for _, key, value in equalities(conjuncts, self.inner.side):
+            self._add(by_column, key, value)
         if not all(column in by_column for column in self.key):
             return None
         return tuple(by_column[column] for column in self.key)

@@ -6,14 +6,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
-from ..expr.node import Expr, Op, show
+from ..expr.node import Expr, show
 from .band import Bound
 from .float_bands import float_bands
 from .linear import Linear, linear, total
+from .logic import conjuncts_of, equalities
 from .plan import plan
 from .query import LEFT, RIGHT, JoinQuery, columns
 from .search import search_of
-from .time_bounds import conjuncts_of
 
 
 @dataclass(frozen=True)
@@ -118,12 +118,9 @@ def _all_of(parts: Sequence[RoutingKeys]) -> RoutingKeys:
 
 def _equalities(predicate: Expr) -> Iterator[RoutingKeys]:
     """The equalities of the outermost AND."""
-    for conjunct in conjuncts_of(predicate):
-        if conjunct.op is not Op.EQ:
-            continue
-        for a, b in (conjunct.args, conjunct.args[::-1]):
-            if a.sides == {LEFT} and b.sides == {RIGHT}:
-                yield RoutingKeys((a,), (b,), (conjunct,))
+    for conjunct, left, right in equalities(conjuncts_of(predicate), LEFT):
+        if right.sides:
+            yield RoutingKeys((left,), (right,), (conjunct,))
 
 
 def _bands(predicate: Expr) -> Iterator[RoutingKeys]:

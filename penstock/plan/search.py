@@ -6,7 +6,7 @@ conjunct is a key and none is implied.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -16,7 +16,7 @@ from ..program import MAX_BAND_TESTS
 from ..types import Kind
 from .band import ZERO, BandForm, BandTest, Bound, NotBandError
 from .forms import with_room
-from .logic import when_true
+from .logic import conjuncts_of, when_true
 from .narrowing import Half, halves_of_test, narrowed
 from .sphere import coordinate_bounds
 from .splitting import band_form
@@ -111,7 +111,7 @@ def _search_of(predicate: Expr, window: str) -> Search:
 
 def _origin(test: BandTest, predicate: Expr, window: str) -> Expr:
     """The conjuncts that a test of the predicate's band form comes from."""
-    parts = [part for part in _conjuncts(predicate) if _gives(part, test, window)]
+    parts = [part for part in conjuncts_of(predicate) if _gives(part, test, window)]
     return ops.and_(*parts) if parts else predicate
 
 
@@ -128,14 +128,6 @@ def _gives(conjunct: Expr, test: BandTest, window: str) -> bool:
         and set(part.when) <= set(test.when)
         for part in tests
     )
-
-
-def _conjuncts(condition: Expr) -> Iterator[Expr]:
-    if condition.op is Op.AND:
-        for part in condition.args:
-            yield from _conjuncts(part)
-    else:
-        yield condition
 
 
 @dataclass(frozen=True)
@@ -160,7 +152,7 @@ class _Finder:
         self.conditions: list[Expr] = []
 
     def search(self, predicate: Expr) -> Search:
-        for conjunct in _conjuncts(predicate):
+        for conjunct in conjuncts_of(predicate):
             self.take(conjunct)
         keys = self.chosen()
         if self.conditions and keys:

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from ..expr import ops
 from ..expr.node import Expr, Op, walk
 from ..types import int_of
-from .window import LEFT, RIGHT
+from .logic import equalities
+from .window import LEFT
 
 #: Column of a row's session; no column of a user has this name.
 SESSION = "\0session"
@@ -66,11 +67,5 @@ class Sessions:
 
 def keys_of(conjuncts: Iterable[Expr]) -> tuple[tuple[Expr, ...], tuple[Expr, ...]]:
     """The keys that a join condition says are equal, of the left and right side."""
-    pairs = []
-    for conjunct in conjuncts:
-        if conjunct.op is not Op.EQ:
-            continue
-        for a, b in (conjunct.args, conjunct.args[::-1]):
-            if a.sides == {LEFT} and b.sides == {RIGHT}:
-                pairs.append((a, b))
+    pairs = [(a, b) for _, a, b in equalities(conjuncts, LEFT) if b.sides]
     return tuple(a for a, _ in pairs), tuple(b for _, b in pairs)

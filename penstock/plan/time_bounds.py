@@ -10,12 +10,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from ..errors import QueryError
-from ..expr import ops
 from ..expr.node import Expr, Op
 from ..zones import zone_of
 from .band import NotBandError
 from .linear import Linear, linear, sums_at_most_zero
-from .logic import when_true
 from .narrowing import Narrower, without_quotient
 from .window import RIGHT
 
@@ -147,12 +145,3 @@ def _least_shift(zoned: Expr, coefficient: int) -> int:
     """The least that LOCAL or INSTANT adds to its operand, times a coefficient."""
     sign = coefficient if zoned.op is Op.LOCAL else -coefficient
     return min(sign * offset for offset in zone_of(zoned.attr[0]).span(zoned.type.unit))
-
-
-def conjuncts_of(condition: Expr) -> list[Expr]:
-    """Members of the outermost AND, where only whether it is TRUE matters."""
-    if condition.op is Op.NOT:  # NOT (a OR b) is an AND, too
-        condition = when_true(condition)
-    if condition.op is Op.AND:
-        return [member for arg in condition.args for member in conjuncts_of(arg)]
-    return [] if condition is ops.TRUE else [condition]

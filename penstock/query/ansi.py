@@ -18,9 +18,9 @@ from ..expr.ops.decimals import before_settling, least_bits, spark_bits
 from ..expr.ops.infer import typed
 from ..expr.ops.logic import order
 from ..plan.group_query import GroupQuery
+from ..plan.logic import conjuncts_of
 from ..plan.query import Aggregation, JoinQuery, Side
 from ..plan.simplify import simplify
-from ..plan.time_bounds import conjuncts_of
 from ..types import integer
 from .overflow import INTEGERS, OVERFLOWING
 

@@ -14,11 +14,11 @@ from ..errors import MistakenError, QueryError
 from ..expr import ops
 from ..expr.node import Expr, Op, transform
 from ..plan.group_query import GroupQuery
+from ..plan.logic import conjuncts_of
 from ..plan.lookup import group_column
 from ..plan.query import LEFT, RIGHT, JoinKind, JoinQuery, Side
 from ..plan.sessions import session_column
 from ..plan.simplify import simplify
-from ..plan.time_bounds import conjuncts_of
 from ..plan.window import RowsWindow, TimeWindow, Window
 from ..types import UNIT_NS
 from ..uses import QUERY, Entrance, kinds_of

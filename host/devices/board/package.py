@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -11,6 +11,7 @@ from typing import Any
 
 from penstock.errors import DeviceError, FileError
 from penstock.expr.node import Expr, Op, walk
+from penstock.plan.logic import conjuncts_of
 from penstock.program import AnyProgram, BandProgram, GeneralProgram, Mode, Program, WindowProgram
 from penstock.types import Kind, Type
 
@@ -40,7 +41,7 @@ def fits(program: Program, built: Program) -> bool:
     if not (isinstance(program, GeneralProgram) and isinstance(built, GeneralProgram)):
         return False
     number = _numbered([program.predicate, program.value, built.predicate, built.value])
-    wanted, has = ({number[e]: e for e in _conjuncts(p.predicate)} for p in (program, built))
+    wanted, has = ({number[e]: e for e in conjuncts_of(p.predicate)} for p in (program, built))
     return (
         _same(number, program.value, built.value)
         and wanted.keys() <= has.keys()
@@ -65,14 +66,6 @@ def _same(number: dict[Expr, int], one: Expr | None, other: Expr | None) -> bool
     if one is None or other is None:
         return one is other
     return number[one] == number[other]
-
-
-def _conjuncts(expr: Expr) -> Iterator[Expr]:
-    if expr.op is Op.AND:
-        for argument in expr.args:
-            yield from _conjuncts(argument)
-    else:
-        yield expr
 
 
 def _is_flag(expr: Expr) -> bool:
