@@ -268,7 +268,8 @@ def test_no_message_holds_the_password(server, customers, where):
     shown = [repr(relation), str(relation)]
     stream = penstock.stream(LEFT, {"o": SCHEMA, "c": relation})
     stream.push("o", orders(0))
-    shown += [repr(stream.report()), repr(vars(stream._relation)), stream._relation.name]
+    shown += [repr(stream.report()), repr(vars(stream._join.relation))]
+    shown.append(stream._join.relation.name)
     stream.close()
     for broken in (
         location.replace(f":{server.port}/", ":1/"),
