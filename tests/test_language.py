@@ -30,7 +30,6 @@ MOST = {
     "host/state": 75,
     "host/wire": 15,
     "host/workers": 209,
-    "penstock/plan": 1,
     "spark_bridge": 278,
     "hw": 123,
     "sim": 65,

@@ -246,7 +246,8 @@ class TableQuery:
         PenstockError
             Also where the query is in parts.
         """
-        assert self.whole
+        if isinstance(self.query, InParts):
+            raise self.query.why
         with self.open(how) as answer:
             return pa.Table.from_batches(answer, answer.schema)
 

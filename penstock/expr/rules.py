@@ -215,7 +215,7 @@ def _cast(expr: Expr, args: Sequence[Vector]) -> Vector:
 
 
 def with_errors(op: Op, args: Sequence[Vector], value: Vector) -> Vector:
-    """The value of an operation, which is an error where that of an operand is that it takes."""
+    """Mark the rows of a result whose operands are errors; of CASE, only of the branch it takes."""
     failing = [one for one in (value, *args) if one.error is not None]
     if not failing or (value is failing[0] and len(failing) == 1):
         return value

@@ -100,7 +100,7 @@ def search_facts(search: Search, names: Mapping[str, str], most: int | None = No
 
 
 def leaving_facts(query: JoinQuery) -> list[Fact]:
-    """When the rows of a join of streams leave it, but for groups."""
+    """The rules by which rows of a join of streams leave it; groups have theirs."""
     names, facts = query.names, list[Fact]()
     if query.is_rows:
         facts.append(("leaving", "rows wait until the watermarks of both sides pass their time"))
@@ -115,7 +115,7 @@ def leaving_facts(query: JoinQuery) -> list[Fact]:
 
 
 def group_facts(query: Grouped, names: Mapping[str, str]) -> list[Fact]:
-    """The keys of groups, who folds them, and when those of a stream leave.
+    """The keys of groups, their folding, and the rule by which groups of a stream leave.
 
     Parameters
     ----------

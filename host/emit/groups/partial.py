@@ -126,7 +126,7 @@ class PartialGroups:
         return self._one_table(tables)
 
     def _one_table(self, tables: Sequence[pa.Table]) -> pa.Table:
-        """Merge tables, each of which has a group once."""
+        """Merge tables; a group has at most one row in each."""
         if len(tables) == 1:
             return tables[0]
         return self._merged(pa.concat_tables([self.schema.empty_table(), *tables]))
