@@ -301,5 +301,6 @@ def _rows_of(spark: SparkSession, text: str, reads: Mapping[str, DataFrame]) -> 
     given = {}
     for place, (name, frame) in enumerate(reads.items()):
         text = text.replace(f"`{_marked(name)}`", f"{{t{place}}}")
-        given[f"t{place}"] = frame
+        # PySpark makes a view of it and drops that, which ends a cache of all plans that are equal.
+        given[f"t{place}"] = frame.where("true")
     return spark.sql(text, **given)

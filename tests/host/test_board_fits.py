@@ -49,6 +49,18 @@ def test_what_does_not_fit(wanted: GeneralProgram, built: GeneralProgram) -> Non
     assert not fits(wanted, built)
 
 
+def test_a_predicate_that_is_taken_apart_another_way() -> None:
+    """The conjuncts of a NOT are other nodes than those of the predicate."""
+
+    def unequal(number: Type) -> GeneralProgram:
+        number = number.as_nullable(False)
+        key = ops.key("s", 0, number)
+        both = ops.or_(ops.eq(key, ops.const(3)), ops.eq(key, ops.key("w", 0, number)))
+        return GeneralProgram((number,), (number,), ops.not_(both))
+
+    assert fits(unequal(NARROW), unequal(WIDE))
+
+
 def test_a_shared_operand_is_looked_at_once() -> None:
     """As a tree this expression has 2**60 leaves."""
 

@@ -55,6 +55,14 @@ def test_what_a_stream_does_not_know(spark, tmp_path):
         sql(spark, f"SELECT a.n AS n FROM a JOIN b ON {NEAR} ORDER BY n", given)
 
 
+def test_what_is_cached_stays_cached(spark):
+    frame = spark.createDataFrame(table([(1, 1, 1)])).cache()
+    sql(spark, "SELECT a.n AS n FROM a JOIN b ON a.n = b.n", {"a": frame, "b": frame}).collect()
+    plan = frame.select("n")._jdf.queryExecution().withCachedData().toString()
+    assert "InMemoryRelation" in plan
+    frame.unpersist()
+
+
 def test_explained_by_parts(spark):
     frame = spark.createDataFrame(table([(1, 1, 1)]))
     text = f"SELECT a.n AS n, upper('x') AS u FROM a JOIN b ON {NEAR} ORDER BY n LIMIT 3"
