@@ -58,7 +58,12 @@ def options() -> str:
 
 def writing_options() -> str:
     """The same, or options for a JVM that is to write the archive where there is none."""
-    return options() or f"{_QUIET} -XX:ArchiveClassesAtExit={_part()}"
+    return options() or (f"{_QUIET} -XX:ArchiveClassesAtExit={_part()}" if _writes() else "")
+
+
+def _writes() -> bool:
+    """Whether this process is the one of a run that writes: it takes half a minute."""
+    return os.environ.get("PYTEST_XDIST_WORKER", "gw0") == "gw0"
 
 
 def end(session: SparkSession) -> None:
@@ -67,7 +72,7 @@ def end(session: SparkSession) -> None:
 
     session.stop()
     gateway = SparkContext._gateway
-    if _archive().exists() or gateway is None:
+    if _archive().exists() or gateway is None or not _writes():
         return
     gateway.shutdown()
     SparkContext._gateway = SparkContext._jvm = None
