@@ -80,7 +80,7 @@ def test_errors(spark, ansi):
         setting(spark, "spark.sql.ansi.enabled", str(ansi).lower()),
         setting(spark, "spark.sql.session.timeZone", "UTC"),
     ):
-        frame = spark.createDataFrame(ROWS)
+        frame = spark.createDataFrame(ROWS).coalesce(1)  # no shuffle: it is asked often
         tables, frames = {"a": ROWS, "b": ROWS}, {"a": frame, "b": frame}
         for name in frames:
             frame.createOrReplaceTempView(name)
