@@ -119,26 +119,21 @@ def package(
     *,
     board: Board,
     out: kernel_build.Out,
-    virtual: Annotated[
-        bool, typer.Option("--virtual", help="For the virtual board, which runs Verilog.")
-    ] = False,
-    overlay: Annotated[
-        Path | None,
-        typer.Option(
-            help="What the vendor's tools made of the export: .bit (with .hwh) or .xclbin."
-        ),
-    ] = None,
+    virtual: bool = option(
+        "For the virtual board, which runs Verilog.", "--virtual", default=False
+    ),
+    overlay: Path | None = option(
+        "What the vendor's tools made of the export: .bit (with .hwh) or .xclbin."
+    ),
     units: build.Units = 16,
     kernels: Kernels = 1,
     clock_mhz: Clock = None,
-    leds: Annotated[
-        bool,
-        typer.Option(
-            "--leds",
-            help="With --virtual, an AXI GPIO beside the kernels: what PYNQ's own self-test of "
-            "remote boards writes to and reads back.",
-        ),
-    ] = False,
+    leds: bool = option(
+        "With --virtual, an AXI GPIO beside the kernels: what PYNQ's own self-test of "
+        "remote boards writes to and reads back.",
+        "--leds",
+        default=False,
+    ),
     kernel: kernel_build.KernelArguments,
     query: build.BuildQuery,
 ) -> None:
@@ -172,14 +167,12 @@ def package(
 def make(
     *,
     board: Board,
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder to build in.")],
+    out: Path = option("Folder to build in.", "--out", "-o", required=True),
     units: build.Units = 64,
     kernels: Kernels = 1,
     kernel: kernel_build.KernelArguments,
     clock_mhz: Clock = None,
-    scripts_only: Annotated[
-        bool, typer.Option("--scripts-only", help="Write everything, run nothing.")
-    ] = False,
+    scripts_only: bool = option("Write everything, run nothing.", "--scripts-only", default=False),
 ) -> None:
     """Build what a board loads: export a kernel, run Vivado (and v++ for a card), make a package.
 
@@ -218,7 +211,7 @@ def make(
 def selftest(
     address: inputs.Address = None,
     package: inputs.Package = None,
-    timeout_s: Annotated[float, typer.Option(help="Seconds a task may take.")] = 60.0,
+    timeout_s: float = option("Seconds a task may take.", default=60.0),
 ) -> None:
     """Test registers and memory of a board, a known join, and its cycles against the model."""
     from penstock.host.devices.board.selftest import selftest as findings

@@ -20,6 +20,7 @@ from ..plan.group_query import GroupQuery
 from ..program import BandProgram, Mode, Program
 from . import inputs
 from .options import group, option
+from .terminal import many
 
 if TYPE_CHECKING:
     from penstock.hw.join.config import JoinConfig
@@ -155,7 +156,7 @@ def describe(join: JoinConfig) -> str:
     names = [mode.value for mode in Mode if mode in join.modes]
     folds = f", {', '.join(names)}" if len(names) > 1 else ""
     if join.program is None:
-        tests = "1 band test" if join.tests == 1 else f"{join.tests} band tests"
+        tests = many(join.tests, "band test")
         return f"{join.units} units, {tests} of {join.key_bits} bits, set at run time{folds}"
     keys = ", ".join(str(dtype.bits) for dtype in (*join.program.stream, *join.program.window))
     stages = f"{join.schedule.stages} stages"

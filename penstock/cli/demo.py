@@ -8,7 +8,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -22,7 +22,7 @@ from penstock.sim.local_spark.java import ensure_java
 
 from ..errors import DataError, MissingToolError, installing
 from ..query import JoinQuery, compile_query
-from .options import grouped
+from .options import grouped, option
 from .terminal import NUMBERS, count, errors, note, results, table
 
 if TYPE_CHECKING:
@@ -43,20 +43,16 @@ app = typer.Typer(add_completion=False)
 @app.command()
 @grouped
 def command(
-    out: Annotated[Path, typer.Option(help="Folder for the streams, the result, the picture.")] = (
-        Path("build/demo")
+    out: Path = option(
+        "Folder for the streams, the result, the picture.", default=Path("build/demo")
     ),
-    seconds: Annotated[int, typer.Option(help="Length of the streams.", min=1, max=86_400)] = 3_600,
-    diff: Annotated[
-        int, typer.Option(help="Manhattan distance in steps of 1e-5 degree.", min=1, max=100_000)
-    ] = 120,
-    window: Annotated[
-        int, typer.Option(help="Seconds before and after an order.", min=0, max=86_400)
-    ] = 180,
-    units: Annotated[
-        int, typer.Option(help="Join units of the simulated pipeline.", min=1, max=1_024)
-    ] = 32,
-    seed: Annotated[int, typer.Option(help="Of the generated city.")] = 1,
+    seconds: int = option("Length of the streams.", default=3_600, min=1, max=86_400),
+    diff: int = option(
+        "Manhattan distance in steps of 1e-5 degree.", default=120, min=1, max=100_000
+    ),
+    window: int = option("Seconds before and after an order.", default=180, min=0, max=86_400),
+    units: int = option("Join units of the simulated pipeline.", default=32, min=1, max=1_024),
+    seed: int = option("Of the generated city.", default=1),
 ) -> None:
     """Join ride orders with vehicle positions nearby: CPU, Spark, and simulated hardware."""
     _require_packages()

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import typer
 
 from penstock.constraints.boards import BOARDS, Flow
 from penstock.constraints.boards import board as find_board
 
 from . import build, kernel_build
-from .options import grouped
+from .options import grouped, option
 from .terminal import NUMBERS, count, results, say, table
 
 app = typer.Typer(add_completion=False)
@@ -27,13 +25,12 @@ _NEXT = {
 @grouped
 def command(
     *,
-    board: Annotated[str, typer.Option(help=f"One of {', '.join(BOARDS)}.")],
+    board: str = option(f"One of {', '.join(BOARDS)}.", required=True),
     out: kernel_build.Out,
     units: build.Units = 512,
-    kernels: Annotated[
-        int,
-        typer.Option(help="Kernels on the board; of a card, link.cfg connects them to its memory."),
-    ] = 1,
+    kernels: int = option(
+        "Kernels on the board; of a card, link.cfg connects them to its memory.", default=1
+    ),
     kernel: kernel_build.KernelArguments,
     query: build.BuildQuery,
 ) -> None:
@@ -59,10 +56,8 @@ def command(
         else:
             files = export_window_kernel(config, board, out, kernels=kernels)
             kind = kernel_build.describe_window(config.window)
-    shown = table("", "", right=NUMBERS)
-    for file in files:
-        shown.add_row(str(file), f"{count(file.stat().st_size)} bytes")
-    results.print(shown)
+    sizes = ((str(file), f"{count(file.stat().st_size)} bytes") for file in files)
+    results.print(table("", "", rows=sizes, right=NUMBERS))
     say(f"kernel   {kind}")
     say(f"target   {entry.part}, {entry.platform}, {entry.clock_mhz} MHz")
     say(f"next     {_NEXT[entry.flow]}")

@@ -12,6 +12,7 @@ from penstock.host.device.operator import Operator
 from ..errors import UsageError
 from . import build
 from .options import group, option
+from .terminal import many
 
 if TYPE_CHECKING:
     from penstock.constraints.boards import Board
@@ -91,9 +92,7 @@ def window_config(
 
 def describe_window(window: WindowConfig) -> str:
     """Describe a window-join operator in a line."""
-    test = "equality" if not window.is_band else "1 band test"
-    if window.tests > 1:
-        test = f"{window.tests} band tests"
+    test = many(window.tests, "band test") if window.is_band else "equality"
     return (
         f"window join of up to {window.depth} ROWS, {window.banks} banks, {test} of "
         f"{window.key_bits} bits"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import MISSING, dataclass, field, fields, is_dataclass
+from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
 from functools import wraps
 from inspect import Parameter
 from pathlib import Path
@@ -123,23 +123,23 @@ def group(cls: type[T]) -> type[T]:
 def option(
     text: str, *names: str, default: Any = None, required: bool = False, **limits: Any
 ) -> Any:
-    """Make a field of a group an option; without names it is called as the field."""
+    """Make a field, or a parameter, an option; without names it is called as that."""
     described = typer.Option(*names, help=text, **limits)
     return field(default=MISSING if required else default, metadata={"typer": described})
 
 
 def argument(text: str, *, default: Any = MISSING, **look: Any) -> Any:
-    """Make a field of a group an argument."""
+    """Make a field, or a parameter, an argument."""
     return field(default=default, metadata={"typer": typer.Argument(help=text, **look)})
 
 
 def grouped(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Let a command take groups of options.
+    """Let a command take options and groups of options.
 
-    The fields of a group are made by :func:`option` and :func:`argument`, annotated as Typer wants
-    the parameters of a command, or groups themselves. On the command line each field is an option,
-    at the place of its group; the command gets the groups, with places as :func:`local_places`
-    reads them.
+    Parameters of the command, and fields of a group, have :func:`option` or :func:`argument` as
+    their default, are annotated as Typer wants the parameters of a command, or are groups
+    themselves. On the command line each field is an option, at the place of its group; the command
+    gets the groups, with places as :func:`local_places` reads them.
     """
     parameters = list(inspect.signature(command, eval_str=True).parameters.values())
     options = list(_flattened(parameters))
@@ -165,22 +165,23 @@ def _flattened(parameters: Iterable[Parameter]) -> Iterator[Parameter]:
             yield from _flattened(_fields(one.annotation))
         elif one.annotation is Written:
             yield one.replace(annotation=typer.Context, kind=Parameter.KEYWORD_ONLY)
+        elif isinstance(one.default, Field):
+            yield _described(one.name, one.annotation, one.default)
         else:
             yield one.replace(kind=Parameter.KEYWORD_ONLY)
 
 
 def _fields(group: Any) -> list[Parameter]:
     types = get_type_hints(group, include_extras=True)
-    parameters = []
-    for one in fields(group):
-        annotation = types[one.name]
-        if "typer" in one.metadata:
-            annotation = Annotated[annotation, one.metadata["typer"]]
-        default = Parameter.empty if one.default is MISSING else one.default
-        parameters.append(
-            Parameter(one.name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
-        )
-    return parameters
+    return [_described(one.name, types[one.name], one) for one in fields(group)]
+
+
+def _described(name: str, annotation: Any, look: Field[Any]) -> Parameter:
+    """Make a parameter of an option, or of a field without a description."""
+    if "typer" in look.metadata:
+        annotation = Annotated[annotation, look.metadata["typer"]]
+    default = Parameter.empty if look.default is MISSING else look.default
+    return Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
 
 def _value(one: Parameter, values: dict[str, Any]) -> Any:

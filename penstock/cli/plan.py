@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
-from datetime import timedelta
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
@@ -22,7 +20,7 @@ from . import values
 from .options import group, grouped, option
 from .plan_lookup import LookupLoadArguments, plan_lookup, show_lookup
 from .plan_picture import check, cores_against_rate, units_against_rate
-from .terminal import count, errors, results, table
+from .terminal import count, errors, results, say_json, table
 
 #: Placeholder rate of a load with an unknown rate.
 _ANY_RATE = 1.0
@@ -37,10 +35,8 @@ Line = Callable[[Any], tuple[str, str, str]]
 
 def show(report: Mapping[str, Any]) -> None:
     """Print the table, and a warning if the load is too much."""
-    shown = table("", "", "", right={1})
-    for key, value in report.items():
-        shown.add_row(*_LINES[key](value))
-    results.print(shown)
+    lines = (_LINES[key](value) for key, value in report.items())
+    results.print(table("", "", "", rows=lines, right={1}))
     if report["utilisation"] > 1:
         results.print("overloaded: latency grows without end", style="red")
 
@@ -122,7 +118,7 @@ class LoadArguments:
             ratio=_above_0(self.ratio, "ratio"),
             before_s=before,
             after_s=after,
-            latency_s=_above_0(_seconds(self.latency, "latency"), "latency"),
+            latency_s=_above_0(values.seconds(self.latency, "latency", "180s"), "latency"),
             selectivity=self.selectivity,
         )
 
@@ -185,16 +181,14 @@ def command(
     load_options: LoadArguments,
     lookup: LookupLoadArguments,
     hardware: HardwareArguments,
-    picture: Annotated[
-        Path | None, typer.Option(help="Draw what is needed against the rate; PNG, SVG or PDF.")
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    picture: Path | None = option("Draw what is needed against the rate; PNG, SVG or PDF."),
+    as_json: bool = option("Print JSON.", "--json", default=False),
 ) -> None:
     """Say how many units or cores a join needs, or what rate a device sustains, and its latency."""
     if lookup.relation is not None:
         report = plan_lookup(lookup, load_options.rate)
         if as_json:
-            typer.echo(json.dumps(report, indent=2))
+            say_json(report)
         else:
             show_lookup(report)
         return
@@ -206,7 +200,7 @@ def command(
     else:
         report = _pipelines(load, is_rated, hardware, picture)
     if as_json:
-        typer.echo(json.dumps(report, indent=2))
+        say_json(report)
         return
     show(report)
     if picture is not None:
@@ -215,19 +209,12 @@ def command(
 
 def _window(text: str) -> tuple[float, float]:
     """Read ``180s`` for both sides, or ``60s,10s``, as seconds before and after."""
-    parts = [_seconds(part, "window") for part in text.split(",")]
+    parts = [values.seconds(part, "window", "180s") for part in text.split(",")]
     if len(parts) > 2:
         raise UsageError(f"--window takes one duration or two, before and after, not {text!r}")
     if sum(parts) == 0:
         raise UsageError(f"--window must have a length above 0, not {text!r}")
     return parts[0], parts[-1]
-
-
-def _seconds(text: str, option: str) -> float:
-    span = values.span(text, option)
-    if not isinstance(span, timedelta):
-        raise UsageError(f"--{option} takes a duration with its unit, such as 180s, not {text!r}")
-    return span.total_seconds()
 
 
 def _above_0(value: float, option: str) -> float:

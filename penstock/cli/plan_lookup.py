@@ -119,12 +119,12 @@ def show_lookup(report: dict[str, Any]) -> None:
         f"{report['bytes'] / 1e6:.1f} MB; {report['memory_bytes'] / 1e6:.1f} MB of memory, keys by "
         f"Zipf {report['zipf']:g}"
     )
-    shown = table("algorithm", "rows/s", "keys in memory", "waiting", right=NUMBERS)
-    for name, row in report["algorithms"].items():
-        shown.add_row(
-            name, count(round(row["rate"])), f"{row['hits']:.0%}", f"{row['wait_s']:.2f} s"
-        )
-    results.print(shown)
+    rows = (
+        (name, count(round(row["rate"])), f"{row['hits']:.0%}", f"{row['wait_s']:.2f} s")
+        for name, row in report["algorithms"].items()
+    )
+    names = "algorithm", "rows/s", "keys in memory", "waiting"
+    results.print(table(*names, rows=rows, right=NUMBERS))
     rate = report["rate_per_s"]
     if rate is None:
         return

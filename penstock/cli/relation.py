@@ -19,8 +19,8 @@ from penstock.host.relation import (
 
 from ..errors import FileError, UsageError
 from . import relation_nodes, values
-from .options import group, grouped, option
-from .terminal import count, errors, results, say, table
+from .options import argument, group, grouped, option
+from .terminal import count, errors, many, results, say, table
 
 app = typer.Typer(
     help="Build, change and check tables that streams are joined with.",
@@ -65,10 +65,6 @@ class StoredArguments:
         )
 
 
-def _many(number: int, thing: str) -> str:
-    return f"{count(number)} {thing}" + ("" if number == 1 else "s")
-
-
 def _names(texts: list[str] | None) -> tuple[str, ...]:
     return tuple(name.strip() for text in texts or () for name in text.split(",") if name.strip())
 
@@ -76,11 +72,9 @@ def _names(texts: list[str] | None) -> tuple[str, ...]:
 @app.command("build")
 @grouped
 def build_relation(
-    file: Annotated[str, typer.Argument(help="Parquet (a file or a folder), CSV or Arrow.")],
+    file: str = argument("Parquet (a file or a folder), CSV or Arrow."),
     *,
-    out: Annotated[
-        str, typer.Option("--out", "-o", help="A new folder, or s3://, gs://, abfs://.")
-    ],
+    out: str = option("A new folder, or s3://, gs://, abfs://.", "--out", "-o", required=True),
     stored: StoredArguments,
     memory: Memory = "256MB",
 ) -> None:
@@ -96,16 +90,10 @@ def build_relation(
 def update(
     location: Location,
     *,
-    upserts: Annotated[
-        str | None, typer.Option(help="File whose rows replace all rows with their keys.")
-    ] = None,
-    deletes: Annotated[
-        str | None, typer.Option(help="File with keys, or rows, whose rows are removed.")
-    ] = None,
-    append: Annotated[str | None, typer.Option(help="File whose rows are added.")] = None,
-    compact: Annotated[
-        bool, typer.Option("--compact", help="Merge all updates into new pages, now.")
-    ] = False,
+    upserts: str | None = option("File whose rows replace all rows with their keys."),
+    deletes: str | None = option("File with keys, or rows, whose rows are removed."),
+    append: str | None = option("File whose rows are added."),
+    compact: bool = option("Merge all updates into new pages, now.", "--compact", default=False),
     memory: Memory = "256MB",
 ) -> None:
     """Replace, remove or add rows: the next version. Queries that run go on with theirs."""
@@ -141,19 +129,14 @@ def info(location: Location) -> None:
             assert isinstance(opened, FolderRelation)
             facts = opened.info()
             lines = _lines(facts)
-    shown = table("", "")
-    for name, text in lines:
-        shown.add_row(name, text)
-    results.print(shown)
-    columns = table("column", "type", "", right=())
+    results.print(table("", "", rows=lines))
     roles = {
         **dict.fromkeys(facts.get("cluster", ()), "cluster"),
         **dict.fromkeys(facts["key"], "key"),
     }
-    for name, dtype in facts["columns"].items():
-        columns.add_row(name, dtype, roles.get(name, ""))
+    columns = ((name, dtype, roles.get(name, "")) for name, dtype in facts["columns"].items())
     results.print()
-    results.print(columns)
+    results.print(table("column", "type", "", rows=columns))
 
 
 def _lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
@@ -178,7 +161,7 @@ def _lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
     if facts["unique"]:
         lines.append(("unique", "no two rows share a key"))
     if facts["pins"]:
-        lines.append(("pinned", f"{_many(facts['pins'], 'version')}, by queries"))
+        lines.append(("pinned", f"{many(facts['pins'], 'version')}, by queries"))
     return lines
 
 
@@ -225,12 +208,12 @@ def check(location: Location) -> None:
     opened.close()
     if damaged:
         raise FileError(
-            f"{location} is damaged: {_many(damaged, 'problem')}; restore it from a backup, or "
+            f"{location} is damaged: {many(damaged, 'problem')}; restore it from a backup, or "
             "build it anew"
         )
     say(
-        f"{facts['name']}: all is as it was written: {_many(facts['rows'], 'row')}, "
-        f"{_many(facts['pages'], 'page')}, {_many(facts['versions'], 'version')}"
+        f"{facts['name']}: all is as it was written: {many(facts['rows'], 'row')}, "
+        f"{many(facts['pages'], 'page')}, {many(facts['versions'], 'version')}"
     )
 
 
@@ -239,43 +222,30 @@ def check(location: Location) -> None:
 def vacuum(
     location: Location,
     *,
-    keep: Annotated[int, typer.Option(help="Newest versions that stay.", min=1)] = 1,
-    keep_for: Annotated[
-        str, typer.Option(help="Versions stay that were the newest within: 1h, 30m.")
-    ] = "1h",
-    pins: Annotated[
-        list[str] | None, typer.Option(help="Another place of pins, as queries have it; repeat.")
-    ] = None,
-    drop_pins: Annotated[
-        str | None, typer.Option(help="Remove pins that are older, of queries that ended: 7d.")
-    ] = None,
+    keep: int = option("Newest versions that stay.", default=1, min=1),
+    keep_for: str = option("Versions stay that were the newest within: 1h, 30m.", default="1h"),
+    pins: list[str] | None = option("Another place of pins, as queries have it; repeat."),
+    drop_pins: str | None = option("Remove pins that are older, of queries that ended: 7d."),
 ) -> None:
     """Remove old versions. Those that queries have pinned stay."""
     opened = open_folder(location, "keeps no versions here")
     removed = opened.vacuum(
         keep=keep,
-        keep_s=_seconds(keep_for, "keep-for"),
+        keep_s=values.seconds(keep_for, "keep-for", "1h"),
         pins=pins or (),
-        pins_s=None if drop_pins is None else _seconds(drop_pins, "drop-pins"),
+        pins_s=None if drop_pins is None else values.seconds(drop_pins, "drop-pins", "1h"),
     )
     opened.close()
     say(
-        f"removed {_many(removed.versions, 'version')}, {_many(removed.files, 'file')}, "
-        f"{_size(removed.bytes)}; kept {_many(len(opened.numbers()), 'version')}"
+        f"removed {many(removed.versions, 'version')}, {many(removed.files, 'file')}, "
+        f"{_size(removed.bytes)}; kept {many(len(opened.numbers()), 'version')}"
     )
-
-
-def _seconds(text: str, name: str) -> float:
-    span = values.span(text, name)
-    if span is None or isinstance(span, int):
-        raise UsageError(f"--{name} takes a duration with its unit, such as 1h, not {text!r}")
-    return span.total_seconds()
 
 
 def _summarise(relation: FolderRelation) -> None:
     facts = relation.info()
     keyless = f", {count(facts['null_keys'])} of them without a key" if facts["null_keys"] else ""
     say(
-        f"{facts['name']}: version {facts['version']}, {_many(facts['rows'], 'row')}{keyless}, "
-        f"{_many(facts['pages'], 'page')}, {_size(facts['bytes'])}"
+        f"{facts['name']}: version {facts['version']}, {many(facts['rows'], 'row')}{keyless}, "
+        f"{many(facts['pages'], 'page')}, {_size(facts['bytes'])}"
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from contextlib import closing
 from pathlib import Path
 from typing import Annotated, Any
@@ -18,8 +17,8 @@ from penstock.host.relation.nodes.roll_call import NodeState, call_roll
 from penstock.host.wire.address import Address, read_token
 
 from ..errors import UsageError
-from .options import grouped
-from .terminal import results, say, table
+from .options import grouped, option
+from .terminal import many, results, say, say_json, table
 
 app = typer.Typer(
     help="Say which nodes answer the lookups in a relation.",
@@ -42,12 +41,10 @@ def add(
     location: Location,
     name: Name,
     *,
-    address: Annotated[
-        str, typer.Option(help="Where it listens: tcp://HOST:PORT or unix:///PATH.")
-    ],
-    replace: Annotated[
-        bool, typer.Option("--replace", help="It may be there already, at another address.")
-    ] = False,
+    address: str = option("Where it listens: tcp://HOST:PORT or unix:///PATH.", required=True),
+    replace: bool = option(
+        "It may be there already, at another address.", "--replace", default=False
+    ),
 ) -> None:
     """Give a node its part of the keys, while streams run. Start it first."""
     parsed = Address.parsed(address)
@@ -75,7 +72,7 @@ def _change(location: str, change: Any) -> None:
     if ring.number == before:
         say(f"nothing changes: record {before} has it so already")
     else:
-        say(f"{files.root}: record {ring.number}, {_many(ring)}")
+        say(f"{files.root}: record {ring.number}, {many(len(ring), 'node')}")
 
 
 def _check(location: str) -> None:
@@ -93,10 +90,8 @@ def _check(location: str) -> None:
 def show(
     location: Location,
     *,
-    token_file: Annotated[
-        Path | None, typer.Option(help="File with the token that the nodes want.")
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    token_file: Path | None = option("File with the token that the nodes want."),
+    as_json: bool = option("Print JSON.", "--json", default=False),
 ) -> None:
     """Show the nodes, where they are, the share of the keys that each owns, and which answer.
 
@@ -116,18 +111,25 @@ def show(
     ring = read_ring(files, number) if number else None
     rows = [] if ring is None else _rows(ring, call_roll(caller, ring))
     if as_json:
-        typer.echo(json.dumps({"relation": files.root, "number": number, "nodes": rows}, indent=2))
+        say_json({"relation": files.root, "number": number, "nodes": rows})
         return
     if ring is None:
         say(f"{files.root} has no nodes: whoever looks rows up reads it")
         return
     answering = sum(row["answers"] for row in rows)
-    say(f"{files.root}: record {ring.number}, {_many(ring)}, {answering} of {len(ring)} answering")
-    shown = table("node", "address", "share", "record", "now", right=(2, 3))
-    for row in rows:
-        known = "" if row["record"] is None else str(row["record"])
-        shown.add_row(row["name"], row["address"], f"{row['share']:.1%}", known, _now(row))
-    results.print(shown)
+    nodes = many(len(ring), "node")
+    say(f"{files.root}: record {ring.number}, {nodes}, {answering} of {len(ring)} answering")
+    lines = (
+        (
+            row["name"],
+            row["address"],
+            f"{row['share']:.1%}",
+            "" if row["record"] is None else str(row["record"]),
+            _now(row),
+        )
+        for row in rows
+    )
+    results.print(table("node", "address", "share", "record", "now", rows=lines, right=(2, 3)))
 
 
 def _rows(ring: Ring, states: list[NodeState]) -> list[dict[str, Any]]:
@@ -151,7 +153,3 @@ def _now(row: dict[str, Any]) -> str:
     if not row["answers"]:
         return f"does not answer: {row['reason']}"
     return "answers" if row["called"] == row["name"] else f"answers as {row['called']}"
-
-
-def _many(ring: Ring) -> str:
-    return f"{len(ring)} node" + ("" if len(ring) == 1 else "s")

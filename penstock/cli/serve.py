@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -20,6 +21,12 @@ from . import inputs, values
 from .options import group, grouped, option
 from .stopping import GRACE_S, stopped, stops
 from .terminal import say
+
+if TYPE_CHECKING:
+    from prometheus_client.registry import Collector
+
+    from penstock.host.devices.remote.server.service import DeviceServer
+    from penstock.host.node.service import LookupNode
 
 #: Seconds between switches of Python threads. At the default of 5 ms a task's answer would wait for
 #: busy threads; at this one it takes 0.3 ms.
@@ -65,7 +72,6 @@ def serve_relation(
 ) -> None:
     """Answer lookups in a relation until interrupted."""
     # Imported here, since other commands do not need it.
-    from penstock.host.metrics.exporter import serve_collector
     from penstock.host.node.metrics import NodeCollector
     from penstock.host.node.service import MEMORY_BYTES, LookupNode
     from penstock.host.relation import FolderRelation
@@ -79,25 +85,44 @@ def serve_relation(
     memory = MEMORY_BYTES if arguments.memory is None else values.size(arguments.memory, "memory")
     token = None if token_file is None else read_token(token_file)
     files = file_store(arguments.relation)
-    with stops() as wait, ExitStack() as cleanup:
+    with stops() as wait:
         node = LookupNode(
             FolderRelation(files), files, arguments.node, address, token=token, memory_bytes=memory
         )
-        try:
-            if metrics_port is not None:
-                metrics = serve_collector(NodeCollector(node), metrics_port)
-                cleanup.callback(metrics.close)
-                say(f"metrics at http://127.0.0.1:{metrics.port}/metrics")
+
+        def lines() -> Iterator[str]:
             version, ring = node.answers.version.number, node.known_ring.ring()
-            say(f"serving version {version} of {node.relation.name} at {node.address}")
+            yield f"serving version {version} of {node.relation.name} at {node.address}"
             if ring is None or all(one.name != node.name for one in ring.nodes):
-                say(
+                yield (
                     f"{node.name} is no node of the relation yet: penstock relation nodes add "
                     f"{arguments.relation} {node.name} --address {node.address}"
                 )
+
+        _serve(node, NodeCollector(node), metrics_port, lines(), wait)
+
+
+def _serve(
+    server: DeviceServer | LookupNode,
+    collector: Collector,
+    metrics_port: int | None,
+    lines: Iterable[str],
+    wait: Callable[[], None],
+) -> None:
+    """Serve metrics, say lines about a server, wait, and close it."""
+    from penstock.host.metrics.exporter import serve_collector
+
+    with ExitStack() as cleanup:
+        try:
+            if metrics_port is not None:
+                metrics = serve_collector(collector, metrics_port)
+                cleanup.callback(metrics.close)
+                say(f"metrics at http://127.0.0.1:{metrics.port}/metrics")
+            for line in lines:
+                say(line)
             wait()
         finally:
-            over = node.close(GRACE_S)
+            over = server.close(GRACE_S)
     stopped(over)
 
 
@@ -135,26 +160,17 @@ app = typer.Typer(add_completion=False)
 @grouped
 def command(
     *,
-    listen: Annotated[
-        str, typer.Option(help="unix:///PATH, or tcp://HOST:PORT, which needs a token.")
-    ],
-    device: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="See `penstock devices`; repeat. With options as in board?address=192.168.2.99. "
-            "Default: cpu."
-        ),
-    ] = None,
-    threads: Annotated[int | None, typer.Option(help="Cores of the cpu device.")] = None,
-    units: Annotated[int | None, typer.Option(help="Join units of simulated devices.")] = None,
-    token_file: Annotated[
-        Path | None, typer.Option(help="File with a token that clients must show.")
-    ] = None,
+    listen: str = option("unix:///PATH, or tcp://HOST:PORT, which needs a token.", required=True),
+    device: list[str] | None = option(
+        "See `penstock devices`; repeat. With options as in board?address=192.168.2.99. "
+        "Default: cpu."
+    ),
+    threads: int | None = option("Cores of the cpu device."),
+    units: int | None = option("Join units of simulated devices."),
+    token_file: Path | None = option("File with a token that clients must show."),
     limits: LimitArguments,
     relation_node: NodeArguments,
-    metrics_port: Annotated[
-        int | None, typer.Option(help="Serve metrics for Prometheus; 0 takes a free port.")
-    ] = None,
+    metrics_port: int | None = option("Serve metrics for Prometheus; 0 takes a free port."),
 ) -> None:
     """Own devices, or rows of a relation, and work for other processes until interrupted."""
     chosen = (device, threads, units) != (None, None, None) or limits != LimitArguments()
@@ -164,7 +180,6 @@ def command(
     # Imported here, since other commands do not need it.
     from penstock.host.devices.remote.server.metrics import ServerCollector
     from penstock.host.devices.remote.server.service import DeviceServer
-    from penstock.host.metrics.exporter import serve_collector
 
     named = [parse_device(text) for text in device or ["cpu"]]
     names = [name for name, _ in named]
@@ -184,14 +199,6 @@ def command(
             cleanup.callback(owners[name].stop)
         server = DeviceServer(owners, address, token=token, limits=limits.limits())
         cleanup.pop_all()
-        try:
-            if metrics_port is not None:
-                metrics = serve_collector(ServerCollector(server), metrics_port)
-                cleanup.callback(metrics.close)
-                say(f"metrics at http://127.0.0.1:{metrics.port}/metrics")
-            say(f"serving {', '.join(names)} at {server.address}")
-            wait()
-        finally:
-            over = server.close(GRACE_S)
-    stopped(over)
+        line = f"serving {', '.join(names)} at {server.address}"
+        _serve(server, ServerCollector(server), metrics_port, [line], wait)
     return None

@@ -11,7 +11,7 @@ import typer
 
 from ..errors import ProcessError
 from .options import group, grouped, option
-from .terminal import errors, say
+from .terminal import errors, many, say
 
 app = typer.Typer(
     help="Run a Spark cluster on this machine; pack what executors need.",
@@ -58,8 +58,8 @@ def cluster(*, folder: Folder = _FOLDER, made_of: ClusterArguments) -> None:
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: started.interrupt())
         say(f"master at {started.master}")
-        many = "1 core" if config.cores == 1 else f"{config.cores} cores"
-        say(f"  workers: {config.workers}, each with {many} and {config.memory_mib} MiB")
+        cores = many(config.cores, "core")
+        say(f"  workers: {config.workers}, each with {cores} and {config.memory_mib} MiB")
         if config.board is not None or config.devices:
             say("  worker 1 has the resource fpga")
         if started.metrics is not None:
@@ -104,14 +104,11 @@ def stop(folder: Folder = _FOLDER) -> None:
 @app.command("pack")
 @grouped
 def pack(
-    output: Annotated[Path, typer.Option(help="The archive: *.tar.gz.")],
-    also: Annotated[
-        list[str] | None, typer.Option(help="A package that functions of yours need; repeat.")
-    ] = None,
-    python: Annotated[
-        Path | None,
-        typer.Option(help="Python on the executors, of this version; default: where it is here."),
-    ] = None,
+    output: Path = option("The archive: *.tar.gz.", required=True),
+    also: list[str] | None = option("A package that functions of yours need; repeat."),
+    python: Path | None = option(
+        "Python on the executors, of this version; default: where it is here."
+    ),
 ) -> None:
     """Pack Penstock and what it needs on executors, for spark.archives."""
     from penstock.spark_bridge.packing import pack

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from statistics import median
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 from rich.table import Table
@@ -16,7 +15,7 @@ from penstock.constraints.boards import BOARDS, Board
 from ..errors import UsageError
 from . import build
 from .options import group, grouped, option
-from .terminal import NUMBERS, count, results, say, table
+from .terminal import NUMBERS, count, results, say, say_json, table
 
 if TYPE_CHECKING:
     from penstock.hw.cells import Cells
@@ -116,19 +115,17 @@ app = typer.Typer(add_completion=False)
 @grouped
 def command(
     *,
-    design: Annotated[
-        Build,
-        typer.Option(
-            "--build",
-            help="Run-time band tests, a built-in Manhattan distance, or the paper's pipeline "
-            "with that distance.",
-        ),
-    ] = Build.BAND,
+    design: Build = option(
+        "Run-time band tests, a built-in Manhattan distance, or the paper's pipeline "
+        "with that distance.",
+        "--build",
+        default=Build.BAND,
+    ),
     units: build.Units = 64,
     pipeline: build.PipelineArguments,
     query: build.BuildQuery,
     extra: Extra,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: bool = option("Print JSON.", "--json", default=False),
 ) -> None:
     """Count the cells of a join pipeline with Yosys, for UltraScale+, and compare with boards."""
     band_options = (query.sql, pipeline.band, pipeline.modes)
@@ -147,7 +144,7 @@ def command(
         text, top = reference_verilog(design, units, key_bits)
     sizes = extra.measured(text, top, units, config)
     if as_json:
-        typer.echo(json.dumps(_report(sizes), indent=2))
+        say_json(_report(sizes))
         return
     results.print(_totals(sizes))
     _print_notes(sizes)
@@ -222,12 +219,11 @@ def _report(sizes: Sizes) -> dict[str, Any]:
 
 
 def _totals(sizes: Sizes) -> Table:
-    shown = table("", *_KINDS, right=NUMBERS)
     numbers = asdict(sizes.cells).values()
     name = f"{sizes.units} units{', sum of parts' if sizes.composed else ''}"
-    shown.add_row(name, *(count(number) for number in numbers))
-    shown.add_row("per unit", *(f"{number / sizes.units:.1f}" for number in numbers))
-    return shown
+    whole = name, *map(count, numbers)
+    each = "per unit", *(f"{number / sizes.units:.1f}" for number in numbers)
+    return table("", *_KINDS, rows=(whole, each), right=NUMBERS)
 
 
 def _print_notes(sizes: Sizes) -> None:
@@ -247,7 +243,8 @@ def _print_notes(sizes: Sizes) -> None:
 
 
 def _shares(cells: Cells) -> Table:
-    shown = table("share of", *_KINDS, right=NUMBERS)
-    for name, board in BOARDS.items():
-        shown.add_row(name, *(f"{share:.1%}" for share in _share(cells, board).values()))
-    return shown
+    rows = (
+        (name, *(f"{share:.1%}" for share in _share(cells, board).values()))
+        for name, board in BOARDS.items()
+    )
+    return table("share of", *_KINDS, rows=rows, right=NUMBERS)

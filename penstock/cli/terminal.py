@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import sys
-from collections.abc import Callable, Container, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
+import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
@@ -23,11 +26,13 @@ if not results.is_terminal:
 NUMBERS = range(1, 100)
 
 
-def table(*names: str, right: Container[int] = ()) -> Table:
-    """Make a table without rows; the columns with these numbers are aligned to the right."""
+def table(*names: str, rows: Iterable[Sequence[str]] = (), right: Container[int] = ()) -> Table:
+    """Make a table; the columns with these numbers are aligned to the right."""
     grid = Table(box=None, show_header=any(names), header_style="bold", pad_edge=False)
     for number, name in enumerate(names):
         grid.add_column(name, justify="right" if number in right else "left", overflow="fold")
+    for row in rows:
+        grid.add_row(*row)
     return grid
 
 
@@ -35,6 +40,11 @@ def say(text: str) -> None:
     """Print a line of the result and flush it, for programs that wait for the line."""
     results.print(text, markup=False, highlight=False, soft_wrap=True)
     sys.stdout.flush()
+
+
+def say_json(report: Any) -> None:
+    """Print a result as JSON, for programs."""
+    typer.echo(json.dumps(report, indent=2))
 
 
 def heading(text: str) -> None:
@@ -84,3 +94,8 @@ def meter(shown: bool) -> Iterator[Callable[[int, int], None]]:
 def count(number: int) -> str:
     """Write a number with its thousands separated."""
     return f"{number:,}"
+
+
+def many(number: int, thing: str) -> str:
+    """Write a number of things: 1 row, 2,000 rows."""
+    return f"{count(number)} {thing}" + ("" if number == 1 else "s")

@@ -75,6 +75,22 @@ def span(text: str | None, option: str) -> int | timedelta | None:
         raise UsageError(f"--{option} takes {error}") from None
 
 
+def seconds(text: str, option: str, example: str) -> float:
+    """Read a duration, which has its unit, as in an example.
+
+    Raises
+    ------
+    UsageError
+        It is none.
+    """
+    length = span(text, option)
+    if not isinstance(length, timedelta):
+        raise UsageError(
+            f"--{option} takes a duration with its unit, such as {example}, not {text!r}"
+        )
+    return length.total_seconds()
+
+
 def spans(items: Iterable[str], option: str) -> int | timedelta | dict[str, Any] | None:
     """Read one span for both sides, or ``a=10s`` per side."""
     items = list(items)

@@ -38,7 +38,7 @@ class Outer:
 
 
 @grouped
-def command(outer: Outer, after: Annotated[str, typer.Option(help="Of its own.")] = "x") -> None:
+def command(outer: Outer, after: str = option("Of its own.", default="x")) -> None:
     """Print what came."""
     typer.echo(repr((outer, after)))
 
