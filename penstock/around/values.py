@@ -220,7 +220,7 @@ class Values(Lowering):
         time, size, *slide_args = tree.expressions
         alone = exp.Anonymous(this="window", expressions=[time, slide_args[0], *slide_args])
         last = self.window(alone)
-        length = read_span(size, last.time, tree, self.window_argument, self.in_unit_of)
+        length = read_span(size, last.time, tree, self)
         return last.start, length, last.size
 
     # -- lowering ----------------------------------------------------------------------------------

@@ -78,7 +78,7 @@ class GroupQuery:
     def _columns(self) -> tuple[str, ...]:
         aggregation, source = self.aggregation, self.source
         roots = [source.filter, *aggregation.keys, *([] if source.time is None else [source.time])]
-        roots += [e for one in aggregation.aggregates for e in (one.value, one.by) if e is not None]
+        roots += [argument for one in aggregation.aggregates for argument in one.arguments]
         return tuple(sorted({name for root in roots for _, name in columns(root)}))
 
     @property

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cached_property
@@ -102,6 +102,16 @@ class Aggregate:
     by: Expr | None
     type: Type
     text: str
+
+    @property
+    def arguments(self) -> tuple[Expr, ...]:
+        """The value and the value to order by, where it has them."""
+        return tuple(one for one in (self.value, self.by) if one is not None)
+
+    def over(self, computed: Callable[[Expr], Expr]) -> Aggregate:
+        """The aggregate of what is computed of its arguments."""
+        value, by = (one if one is None else computed(one) for one in (self.value, self.by))
+        return replace(self, value=value, by=by)
 
     @property
     def inputs(self) -> tuple[Expr, ...]:

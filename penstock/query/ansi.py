@@ -106,7 +106,7 @@ def _join(query: JoinQuery) -> JoinQuery:
 
 def _of_both_sides(groups: Aggregation) -> bool:
     """Whether an aggregate's value may fail that is computed from both sides."""
-    values = [expr for one in groups.aggregates for expr in (one.value, one.by) if expr is not None]
+    values = [value for one in groups.aggregates for value in one.arguments]
     return any(
         one.op is Op.CHECKED and len(one.sides) > 1 for value in values for one in walk(value)
     )
@@ -131,14 +131,10 @@ def _aggregation(aggregation: Aggregation, names: Mapping[str, str]) -> Aggregat
     def after(expr: Expr) -> Expr:
         return _checked(expr, _failures(expr), in_groups)
 
-    aggregates = [
-        replace(one, value=one.value and check(one.value), by=one.by and check(one.by))
-        for one in aggregation.aggregates
-    ]
     return replace(
         aggregation,
         keys=tuple(map(check, aggregation.keys)),
-        aggregates=tuple(aggregates),
+        aggregates=tuple(one.over(check) for one in aggregation.aggregates),
         select=tuple((name, after(value)) for name, value in aggregation.select),
         having=after(aggregation.having),
     )

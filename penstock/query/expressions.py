@@ -24,11 +24,17 @@ from .functions import ARGUMENTS, BY_NAME, BY_TYPE, whole_quotient
 from .nested import not_compared
 from .operators import BINARY_OPS, JUNCTIONS, TIME_OPS, UNARY_OPS
 from .scope import Scope
-from .session_join import read_session
 from .time_functions import TIME_FUNCTIONS, later_by_months
 from .time_literals import time_literal
 from .time_rules import OF_DATES, SHORT, TRUNCATIONS, TimeRules, truncation
-from .window_function import equal_windows, is_window, read_window, window_field
+from .window_function import (
+    equal_windows,
+    is_session,
+    is_window,
+    read_session,
+    read_window,
+    window_field,
+)
 
 #: Types that a text beside a date or timestamp is read as.
 _TIME_NAMES = {
@@ -310,7 +316,7 @@ class Lowering:
 
     def window(self, tree: exp.Anonymous) -> Tumbling:
         """Read a call of ``window``."""
-        window = read_window(tree, self.window_argument, self.in_unit_of)
+        window = read_window(tree, self)
         self._window_times[window.time] = None
         return window
 
@@ -334,18 +340,13 @@ class Lowering:
                 "'10 seconds'); compare window(...).start with a time",
                 tree,
             )
-        left, right = (read_window(c, self.window_argument, self.in_unit_of) for c in calls)
+        left, right = (read_window(call, self) for call in calls)
         a, b = equal_windows(left, right, tree)
         return ops.eq(*self.rules.alike(a, b))
 
     def session(self, tree: exp.Expr) -> tuple[Expr, Expr]:
         """Read a call of ``session_window``: its time and its gap."""
         return read_session(tree, self)
-
-    def window_argument(self, tree: exp.Expr) -> Expr:
-        """Lower the time of a window; a date is the start of its day."""
-        time = self.lower(tree)
-        return self.rules.instant(time) if time.type.kind is Kind.DATE else time
 
     def _dot(self, tree: exp.Dot) -> Expr:
         """Lower a field of ``window(...)``."""
@@ -360,7 +361,7 @@ class Lowering:
                 "another window by =",
                 tree,
             )
-        if tree.name.lower() == "session_window":
+        if is_session(tree):
             raise refused(
                 "a session is not one value: group by session_window(t, '10 seconds'), or join by "
                 "session_window(l.t, '10 seconds') = session_window(r.t, '10 seconds') in ON, "

@@ -89,7 +89,7 @@ def group_lookup(
     groups = statement.aggregation
     assert groups is not None
     time = event_time(statement, times, outer) if follows_time(statement, times, outer) else None
-    roots = [e for a in groups.aggregates for e in (a.value, a.by) if e is not None]
+    roots = [argument for one in groups.aggregates for argument in one.arguments]
     roots += groups.keys if time is None else [*groups.keys, time]
     leaves = {leaf.attr: leaf for root in roots for leaf in walk(root) if leaf.op is Op.COLUMN}
     needed = sorted(set().union(*map(columns, roots))) if roots else []
@@ -103,14 +103,7 @@ def group_lookup(
 
         return transform(expr, rule)
 
-    aggregates = tuple(
-        replace(
-            one,
-            value=None if one.value is None else flat(one.value),
-            by=None if one.by is None else flat(one.by),
-        )
-        for one in groups.aggregates
-    )
+    aggregates = tuple(one.over(flat) for one in groups.aggregates)
     select = tuple((names[ref], leaves[ref]) for ref in needed) or ((_NO_COLUMN, ops.const(1)),)
     other_times = [w.time for w in statement.windows if time is None or not _follows(w.start, time)]
     side = Side(

@@ -43,7 +43,7 @@ def _roots(query: JoinQuery | GroupQuery) -> Iterator[Expr]:
     if groups is not None:
         yield from groups.keys
         for one in groups.aggregates:
-            yield from (expr for expr in (one.value, one.by) if expr is not None)
+            yield from one.arguments
         yield from (value for _, value in groups.select)
         yield groups.having
 

@@ -14,12 +14,11 @@ from ..expr.node import Expr, Op
 from ..plan.linear import as_integer
 from ..plan.query import LEFT, RIGHT
 from ..plan.sessions import MOST_GAP, Sessions, keys_of
-from ..types import TIMES, Kind
 from .dialect import refused
 from .operators import members
 from .scope import Scope
 from .time_rules import TimeRules
-from .window_function import is_session, length_ns, read_span, ticks
+from .window_function import is_session, length_ns, ticks
 
 if TYPE_CHECKING:
     from .expressions import Lowering
@@ -81,28 +80,6 @@ def _calls(tree: exp.EQ, lowering: Lowering) -> SessionCalls:
     if length_ns(a_gap) != length_ns(b_gap):
         raise refused("sessions of a join need the same gap on both sides", tree)
     return SessionCalls((a, b), a_gap, tree)
-
-
-def read_session(call: exp.Expr, lowering: Lowering) -> tuple[Expr, Expr]:
-    """Read ``session_window(time, gap)``: the time and the gap, a constant.
-
-    Raises
-    ------
-    QueryError
-        There is no gap, it is no constant above 0, or the first argument is no time.
-    """
-    arguments = call.expressions
-    if len(arguments) != 2:
-        raise refused(
-            "session_window takes a time and a gap, as in session_window(t, '10 seconds')", call
-        )
-    time = lowering.window_argument(arguments[0])
-    if time.type.kind not in TIMES | {Kind.INT}:
-        raise refused(f"session_window needs a time or an integer, not {time.type}", call)
-    gap = read_span(arguments[1], time, call, lowering.lower, lowering.in_unit_of)
-    if gap.attr < 1:
-        raise refused("the gap of a session must be above 0", call)
-    return time, gap
 
 
 def sessions_of(

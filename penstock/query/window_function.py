@@ -1,8 +1,8 @@
-"""``window(t, '10 seconds')`` in SQL."""
+"""``window(t, '10 seconds')`` and ``session_window(t, '10 seconds')`` in SQL."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from sqlglot import exp, parse_one
 from sqlglot.errors import SqlglotError
@@ -11,6 +11,9 @@ from ..expr.node import Expr
 from ..expr.tumbling import Tumbling, tumbling
 from ..types import TIMES, UNIT_NS, Kind
 from .dialect import Penstock, beyond, refused, snippet
+
+if TYPE_CHECKING:
+    from .expressions import Lowering
 
 
 def is_window(tree: exp.Expr | None) -> bool:
@@ -23,19 +26,8 @@ def is_session(tree: exp.Expr | None) -> bool:
     return isinstance(tree, exp.Anonymous) and tree.name.lower() == "session_window"
 
 
-def read_window(
-    tree: exp.Anonymous,
-    lower: Callable[[exp.Expr], Expr],
-    in_unit_of: Callable[[Expr, Expr], Expr],
-) -> Tumbling:
+def read_window(tree: exp.Expr, lowering: Lowering) -> Tumbling:
     """Read a call of ``window(time, size[, slide[, start]])``.
-
-    Parameters
-    ----------
-    lower
-        Gives the expression of an argument.
-    in_unit_of
-        Gives ``(time, duration)`` as a number, where the time is an integer of a declared unit.
 
     Raises
     ------
@@ -45,10 +37,8 @@ def read_window(
     arguments = tree.expressions
     if not 2 <= len(arguments) <= 4:
         raise refused("window takes a time and a size, as in window(t, '10 seconds')", tree)
-    time = lower(arguments[0])
-    if time.type.kind not in TIMES | {Kind.INT}:
-        raise refused(f"window needs a time or an integer, not {time.type}", tree)
-    size, *optional = [read_span(arg, time, tree, lower, in_unit_of) for arg in arguments[1:]]
+    time = _time(tree, lowering)
+    size, *optional = [read_span(arg, time, tree, lowering) for arg in arguments[1:]]
     if size.attr < 1:
         raise refused("the size of a window must be above 0", tree)
     if optional and length_ns(optional[0]) != length_ns(size):
@@ -60,13 +50,35 @@ def read_window(
     return tumbling(time, size, *optional[1:])
 
 
-def read_span(
-    tree: exp.Expr,
-    time: Expr,
-    call: exp.Expr,
-    lower: Callable[[exp.Expr], Expr],
-    in_unit_of: Callable[[Expr, Expr], Expr],
-) -> Expr:
+def read_session(tree: exp.Expr, lowering: Lowering) -> tuple[Expr, Expr]:
+    """Read ``session_window(time, gap)``: the time and the gap, a constant.
+
+    Raises
+    ------
+    QueryError
+        There is no gap, it is no constant above 0, or the first argument is no time.
+    """
+    arguments = tree.expressions
+    if len(arguments) != 2:
+        raise refused(
+            "session_window takes a time and a gap, as in session_window(t, '10 seconds')", tree
+        )
+    time = _time(tree, lowering)
+    gap = read_span(arguments[1], time, tree, lowering)
+    if gap.attr < 1:
+        raise refused("the gap of a session must be above 0", tree)
+    return time, gap
+
+
+def _time(tree: exp.Expr, lowering: Lowering) -> Expr:
+    """Lower the first argument of a call; a date is the start of its day."""
+    time = lowering.lower(tree.expressions[0])
+    if time.type.kind not in TIMES | {Kind.INT}:
+        raise refused(f"{tree.name.lower()} needs a time or an integer, not {time.type}", tree)
+    return lowering.rules.instant(time) if time.type.kind is Kind.DATE else time
+
+
+def read_span(tree: exp.Expr, time: Expr, call: exp.Expr, lowering: Lowering) -> Expr:
     """Read a constant length, an argument of a call over a time, in a unit of that time.
 
     Raises
@@ -74,7 +86,18 @@ def read_span(
     QueryError
         It is no constant, or no length of such a time.
     """
-    return _span(in_unit_of(time, lower(as_interval(tree, call))), time, tree, call)
+    length = lowering.in_unit_of(time, lowering.lower(as_interval(tree, call)))
+    if not length.is_const or length.attr is None:
+        raise refused(f"{call.name} takes constant sizes, not {snippet(tree)}", call)
+    is_integer = time.type.kind is Kind.INT
+    if length.type.kind is not (Kind.INT if is_integer else Kind.DURATION):
+        remedy = (
+            "give its size as an integer, or declare the unit of the time (time={'l': 't:ms'})"
+            if is_integer
+            else "give its size as an interval, as '10 seconds'"
+        )
+        raise refused(f"{call.name} over a {time.type}: {remedy}", call)
+    return length
 
 
 def equal_windows(a: Tumbling, b: Tumbling, tree: exp.Expr) -> tuple[Expr, Expr]:
@@ -108,21 +131,6 @@ def as_interval(tree: exp.Expr, call: exp.Expr) -> exp.Expr:
         return parse_one(f"INTERVAL {tree.sql(dialect=Penstock)}", dialect=Penstock)
     except SqlglotError:
         raise refused(f"{snippet(tree)} is no interval", call) from None
-
-
-def _span(length: Expr, time: Expr, tree: exp.Expr, call: exp.Expr) -> Expr:
-    """Check that a size is a constant in a unit of the time."""
-    if not length.is_const or length.attr is None:
-        raise refused(f"{call.name} takes constant sizes, not {snippet(tree)}", call)
-    is_integer = time.type.kind is Kind.INT
-    if length.type.kind is not (Kind.INT if is_integer else Kind.DURATION):
-        remedy = (
-            "give its size as an integer, or declare the unit of the time (time={'l': 't:ms'})"
-            if is_integer
-            else "give its size as an interval, as '10 seconds'"
-        )
-        raise refused(f"{call.name} over a {time.type}: {remedy}", call)
-    return length
 
 
 def _offset_ns(window: Tumbling) -> int:
