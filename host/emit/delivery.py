@@ -7,7 +7,7 @@ until then it may still find a match.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Protocol
 
@@ -20,7 +20,7 @@ from penstock.plan.query import JoinKind, JoinQuery, other
 from ..execute.chunk import Chunk
 from ..execute.pairs import Pairs
 from ..rows.gather import take_values
-from ..rows.picked import Nobody, Picked
+from ..rows.picked import Picked
 from ..rows.sides import Arrival
 from ..windows.preserved import ClosedRows, Preserved
 from ..windows.probe import Watermarks, WindowStep
@@ -68,9 +68,9 @@ class Delivery(ABC):
     def begin(self, batch: int, step: WindowStep, watermarks: Watermarks) -> AfterBatch | None:
         """Begin a batch, before its orders; return a callable that gives the rows after its end."""
 
-    @abstractmethod
     def rows(self, chunk: Chunk) -> Iterable[Making]:
         """Tell how to make the rows that a chunk gives at once. Called without any lock."""
+        return ()
 
     def last_rows(self) -> Iterable[Making]:
         """Tell how to make the rows of pairs that wait for the last chunk of a table."""
@@ -99,17 +99,14 @@ class RowDelivery(Delivery):
     def schema(self) -> pa.Schema:
         return self.restorer.schema
 
-    def alone(self, arrival: Arrival, tuples: np.ndarray | None = None) -> list[RowsByArrival]:
+    def alone(self, arrival: Arrival, tuples: np.ndarray | None = None) -> Iterator[RowsByArrival]:
         """Make output rows of tuples, all by default, that leave without a match."""
         if tuples is None:
             tuples = np.arange(len(arrival.ids))
-        side, rows = arrival.side, []
         for at in range(0, len(tuples), BATCH_ROWS):
-            indices = tuples[at : at + BATCH_ROWS]
-            nobody = Nobody(self._schemas[other(side)], len(indices))
-            batch = self.restorer.restore({side: arrival.picked(indices), other(side): nobody})
-            rows.append(RowsByArrival(batch, arrival.ids[indices], arrival.ids[indices]))
-        return rows
+            some = tuples[at : at + BATCH_ROWS]
+            batch = self.restorer.alone(arrival.side, arrival.picked(some))
+            yield RowsByArrival(batch, arrival.ids[some], arrival.ids[some])
 
     @staticmethod
     def picked(stream: Arrival, window: Snapshot, pairs: Pairs) -> dict[str, Picked]:
@@ -207,9 +204,6 @@ class ExistenceDelivery(RowDelivery):
         (probing,) = step.probing or (None,)
         self._has_match[batch] = np.zeros(0 if probing is None else len(probing.ids), bool)
         return partial(self._close, batch, probing, alone)
-
-    def rows(self, chunk: Chunk) -> list[Making]:
-        return []
 
     def note(self, chunk: Chunk) -> None:
         has_match = self._has_match[chunk.order.batch]

@@ -26,12 +26,11 @@ from ..execute.chunk import Chunk
 from ..rows.sides import Arrival
 from ..windows.probe import Watermarks, WindowStep
 from ..windows.run import Snapshot
-from .delivery import AfterBatch, Delivery
-from .groups.closing import GroupClosing, Limit
-from .groups.folded import RowFolds, picked, side_values
-from .groups.folds import FoldGroups, NearestPairs, RowPlaces
-from .groups.probed import ProbedRows
-from .making import Making
+from .delivery import AfterBatch
+from .grouped import GroupDelivery
+from .groups.closing import Limit
+from .groups.folded import BestPairs, RowFolds, RowPlaces, picked, side_values
+from .groups.folds import FoldGroups
 from .output import RowsByArrival
 
 
@@ -60,59 +59,33 @@ class _Probing:
         return {key: merged.folds() for key, merged in self._merged.items()}
 
 
-class FoldDelivery(Delivery):
-    """Delivers each group of rows of one side once, when no further row or match can join it.
+class FoldDelivery(GroupDelivery[FoldGroups]):
+    """Delivers groups of rows of one side.
 
-    Parameters
-    ----------
-    plan : JoinPlan
-        A plan whose groups can close (:meth:`JoinPlan.require_closing`), or any if ``bounded``.
-    schemas : mapping of side to pyarrow.Schema
-        Schemas of the base tables.
-    bounded : bool
-        Whether all rows come in one batch.
+    Parameters as for :class:`~penstock.host.emit.grouped.GroupDelivery`; ``groups`` are in the
+    order of their first rows unless ``bounded``.
     """
 
-    def __init__(
-        self, plan: JoinPlan, schemas: Mapping[str, pa.Schema], *, bounded: bool = False
-    ) -> None:
-        query, aggregation = plan.query, plan.query.aggregation
-        assert aggregation is not None
-        assert aggregation.side is not None
-        self.query = query
-        self.side = aggregation.side
+    def __init__(self, plan: JoinPlan, groups: FoldGroups, *, bounded: bool = False) -> None:
+        super().__init__(plan, groups, bounded=bounded)
+        assert plan.probing is not None
+        self.query = plan.query
+        self.side = plan.probing
         self._plan = plan.folds
         self._evaluations = plan.folded()
-        self._bounded = bounded
-        key = None if bounded else plan.closing_key
-        self._key = 0 if key is None else key.index
-        self._closing = None if key is None else GroupClosing(query, key)
-        self._limit: Limit = -np.inf
         self._probing: dict[int, _Probing] = {}
-        self._groups = FoldGroups(query, schemas, by_first_row=not bounded)
-        self._left: Limit = -np.inf
-
-    @property
-    def schema(self) -> pa.Schema:
-        return self._groups.select.schema
-
-    @property
-    def nbytes(self) -> int:
-        return self._groups.nbytes
 
     def begin(self, batch: int, step: WindowStep, watermarks: Watermarks) -> AfterBatch | None:
         (probing,) = step.probing or (None,)
         limit = self._limit_of(probing, watermarks)
-        if probing is None and limit == self._limit:
+        is_new = limit != self.limit
+        if probing is None and not is_new:
             return None
-        self._limit = limit
+        self.limit = limit
         rows = 0 if probing is None else len(probing.ids)
         self._probing[batch] = _Probing(self._plan, rows)
         window = step.probes[0].window if step.probes else None
-        return partial(self._close, batch, probing, window, limit)
-
-    def rows(self, chunk: Chunk) -> list[Making]:
-        return []
+        return partial(self._close, batch, probing, window, limit, is_new=is_new)
 
     def note(self, chunk: Chunk) -> None:
         order, batch = chunk.order, self._probing[chunk.order.batch]
@@ -122,91 +95,90 @@ class FoldDelivery(Delivery):
         assert one.fold is not None
         for rows, result in zip(chunk.rows, chunk.results, strict=True):
             assert result.folds is not None
-            if one.in_order and not self._bounded:
+            if one.in_order and not self.bounded:
                 batch.keep(order.low, one.fold, mode, rows, result.folds)
             else:  # results of whole tables come in order
                 batch.add(one.fold, mode, rows, result.folds)
 
     def _limit_of(self, probing: Arrival | None, watermarks: Watermarks) -> Limit:
-        if self._closing is None:
+        if self.closing is None:
             return np.inf
         if not self.query.is_rows:
-            return self._closing.limit(watermarks)
+            return self.closing.limit(watermarks)
         columns, rows = ({}, 0) if probing is None else (probing.rows.columns, len(probing.rows))
-        return max(self._limit, self._closing.limit_after(columns, rows, watermarks))
+        return max(self.limit, self.closing.limit_after(columns, rows, watermarks))
 
     def _close(
-        self, batch: int, probing: Arrival | None, window: Snapshot | None, limit: Limit
+        self,
+        batch: int,
+        probing: Arrival | None,
+        window: Snapshot | None,
+        limit: Limit,
+        *,
+        is_new: bool,
     ) -> list[RowsByArrival]:
+        """Add the rows of a batch that have a match; return the groups that no later row joins."""
         folds = self._probing.pop(batch).folds()
         matched = np.flatnonzero(folds[self._plan.match_fold].found)
-        probed = None
         if probing is not None and window is not None and len(matched):
             folds = {key: picked(one, matched) for key, one in folds.items()}
-            probed = self._probed(probing.pick(matched), window, folds)
-            self._add(probed)
-        return self._complete(probed, limit)
-
-    def _probed(
-        self, probed: Arrival, window: Snapshot, folds: Mapping[tuple[FoldKey, Mode], Folds]
-    ) -> ProbedRows:
-        """Return rows that have a match, with all values that their groups need."""
-        count, columns = len(probed.ids), probed.rows.columns
-        # Each row also stands in for the other side, whose columns no key reads.
-        rows = probed.picked(np.arange(count))
-        select = self._groups.select
-        folded = RowFolds(
-            select.keys.restore({LEFT: rows, RIGHT: rows}),
-            count,
-            side_values(select.aggregation, columns, count),
-            folds,
-        )
-        values = {k: self._best(k, probed, window, folds) for k in select.values}
-        return ProbedRows(folded, values, probed.rows.time, probed.ids)
-
-    def _add(self, probed: ProbedRows) -> None:
-        """Merge rows into their groups."""
-
-        def best(k: int, row: np.ndarray, position: np.ndarray) -> NearestPairs:
-            # Positions in a window are in the order of time.
-            return NearestPairs(probed.values[k].take(pa.array(row)), RowPlaces(position, position))
-
-        places = RowPlaces(probed.times, probed.ids)
-        groups = self._groups.partial(probed.folded, self._plan, places, best)
-        if self._closing is None and not self._bounded and groups.num_rows < probed.rows:
-            self._refuse_repeated(probed.folded.keys)
-        self._groups.add(groups)
-
-    def _complete(self, probed: ProbedRows | None, limit: Limit) -> list[RowsByArrival]:
-        """Return the groups that no later row joins; ``probed`` are the rows that came last."""
-        if self._closing is None:
-            batch = self._groups.finish()
-        elif limit != self._left or probed is not None:
-            batch, self._left = self._groups.leave(self._key, limit), limit
-        else:
+            self._add(self._folded(probing.pick(matched), window, folds))
+        elif not is_new:
             return []
-        none = np.zeros(batch.num_rows, np.int64)
-        return [RowsByArrival(batch, none, none)] if batch.num_rows else []
+        return self.leave(limit)
+
+    def _folded(
+        self, matched: Arrival, window: Snapshot, folds: Mapping[tuple[FoldKey, Mode], Folds]
+    ) -> RowFolds:
+        """Return rows that have a match, with all values that their groups need."""
+        count = len(matched.ids)
+        # Each row also stands in for the other side, whose columns no key reads.
+        rows = matched.picked(np.arange(count))
+        select = self.groups.select
+        return RowFolds(
+            self.places(matched),
+            select.keys.restore({LEFT: rows, RIGHT: rows}),
+            side_values(select.aggregation, matched.rows.columns, count),
+            folds,
+            {k: self._best(k, matched, window, folds) for k in select.values},
+        )
+
+    def places(self, rows: Arrival) -> RowPlaces:
+        """Return what orders rows of the groups' side."""
+        return RowPlaces(rows.rows.time, rows.ids)
+
+    def met_places(self, window: Snapshot, positions: np.ndarray) -> RowPlaces:
+        """Return what orders rows of the other side: positions are in the order of time."""
+        return RowPlaces(positions, positions)
 
     def _best(
         self,
         k: int,
-        arrival: Arrival,
+        matched: Arrival,
         window: Snapshot,
         folds: Mapping[tuple[FoldKey, Mode], Folds],
-    ) -> pa.Array:
-        """Return the value of ``min_by`` or ``max_by`` for each row; NULL without a best match."""
+    ) -> BestPairs:
+        """Return the pairs that ``min_by`` or ``max_by`` takes."""
         need = self._plan.needs[k].fold
         assert need is not None
         nearest = folds[need]
         assert nearest.position is not None
         some = np.flatnonzero(nearest.found)
         met = window.rows.pick(nearest.position[some], -window.first)
-        rows = {self.side: arrival.picked(some), other(self.side): met}
-        batch = self._groups.select.values[k].restore(rows)
-        index = np.zeros(len(arrival.ids), np.int64)
-        index[some] = np.arange(len(some))
-        return batch.column(0).take(pa.array(index, mask=~nearest.found))
+        rows = {self.side: matched.picked(some), other(self.side): met}
+        value = self.groups.select.values[k].restore(rows).column(0)
+        if len(some) < len(matched.ids):
+            index = np.zeros(len(matched.ids), np.int64)
+            index[some] = np.arange(len(some))
+            value = value.take(pa.array(index, mask=~nearest.found))
+        return BestPairs(value, self.met_places(window, nearest.position))
+
+    def _add(self, folded: RowFolds) -> None:
+        """Merge rows into their groups."""
+        groups = self.groups.partial(folded, self._plan)
+        if self.closing is None and not self.bounded and groups.num_rows < len(folded):
+            self._refuse_repeated(folded.keys)
+        self.groups.add(groups)
 
     def _refuse_repeated(self, keys: pa.RecordBatch) -> NoReturn:
         """Refuse two rows with equal keys, if they are seen together.

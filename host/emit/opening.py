@@ -3,85 +3,78 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 
-import numpy as np
 import pyarrow as pa
 
 from penstock.plan.plan import JoinPlan, Output
+from penstock.plan.plan import plan as plan_of
+from penstock.plan.query import JoinQuery, named_by_side
 
-from ..execute.lane import Chunk
-from ..windows.probe import Watermarks, WindowStep
-from .delivery import AfterBatch, Delivery, ExistenceDelivery, PairDelivery
+from .delivery import Delivery, ExistenceDelivery, PairDelivery
 from .folding import FoldDelivery
-from .groups.closing import GroupClosing, Limit
+from .grouped import PairGroupDelivery
+from .groups.folds import FoldGroups
 from .groups.pairs import PairGroups
-from .making import Making
-from .output import RowsByArrival
-from .testing import with_tester
+from .tables import OrderedPairs, TablePairs
+from .testing import PairTester
 
 
-class GroupDelivery(Delivery):
-    """Delivers each group of pairs once, when no further pair can join it.
+def open_delivery(
+    plan: JoinPlan,
+    schemas: Mapping[str, pa.Schema],
+    *,
+    bounded: bool = False,
+    numbered: bool = False,
+) -> Delivery:
+    """Open the delivery for a plan.
 
     Parameters
     ----------
-    plan : JoinPlan
-        A plan whose groups can close, see :meth:`JoinPlan.require_closing`.
     schemas : mapping of side to pyarrow.Schema
         Schemas of the base tables.
+    bounded : bool
+        Whether whole tables are joined: all rows come in one batch.
+    numbered : bool
+        Whether rows of whole tables leave in the order of arrival, in which tuples of both sides
+        are numbered.
     """
-
-    def __init__(self, plan: JoinPlan, schemas: Mapping[str, pa.Schema]) -> None:
-        query, key = plan.query, plan.time_key
-        assert key is not None
-        self._key = key.index
-        self._closing = GroupClosing(query, key)
-        self._limit: Limit = -np.inf
-        self._groups = PairGroups(query, schemas)
-        self._pairs = PairDelivery(self._groups.pairs, schemas)
-        self._partials: dict[Chunk, list[pa.Table]] = {}
-
-    @property
-    def schema(self) -> pa.Schema:
-        return self._groups.select.schema
-
-    @property
-    def nbytes(self) -> int:
-        return self._groups.nbytes
-
-    def begin(self, batch: int, step: WindowStep, watermarks: Watermarks) -> AfterBatch | None:
-        limit = self._closing.limit(watermarks)
-        if limit == self._limit:
-            return None
-        self._limit = limit
-        return partial(self._close, limit)
-
-    def rows(self, chunk: Chunk) -> list[Making]:
-        pairs = self._pairs.rows(chunk)
-        self._partials[chunk] = [self._groups.partial(one.make().batch) for one in pairs]
-        return []
-
-    def note(self, chunk: Chunk) -> None:
-        for table in self._partials.pop(chunk):
-            self._groups.add(table)
-
-    def _close(self, limit: Limit) -> list[RowsByArrival]:
-        batch = self._groups.leave(self._key, limit)
-        none = np.zeros(batch.num_rows, np.int64)
-        return [RowsByArrival(batch, none, none)] if batch.num_rows else []
+    delivery = _opened(plan, schemas, bounded=bounded, numbered=numbered)
+    if plan.query.tests_pairs:
+        delivery.tester = PairTester(plan.query, schemas)
+    return delivery
 
 
-def open_delivery(plan: JoinPlan, schemas: Mapping[str, pa.Schema]) -> Delivery:
-    """Open the delivery for a plan; ``schemas`` has the schemas of the base tables, by side."""
-    return with_tester(_opened(plan, schemas), plan.query, schemas)
-
-
-def _opened(plan: JoinPlan, schemas: Mapping[str, pa.Schema]) -> Delivery:
+def _opened(
+    plan: JoinPlan, schemas: Mapping[str, pa.Schema], *, bounded: bool, numbered: bool
+) -> Delivery:
+    query = plan.query
     if plan.output is Output.FOLDS:
-        return FoldDelivery(plan, schemas)
+        groups = FoldGroups(query, schemas, by_first_row=not bounded)
+        return FoldDelivery(plan, groups, bounded=bounded)
     if plan.output is Output.PAIR_GROUPS:
-        return GroupDelivery(plan, schemas)
+        pair_groups = PairGroups(query, schemas)
+        pairs = (TablePairs if bounded else PairDelivery)(pair_groups.pairs, schemas)
+        return PairGroupDelivery(plan, pair_groups, pairs, bounded=bounded)
     if plan.output is Output.EXISTENCE:
         return ExistenceDelivery(plan, schemas)
-    return PairDelivery(plan.query, schemas)
+    if not bounded:
+        return PairDelivery(query, schemas)
+    return (OrderedPairs if numbered else TablePairs)(query, schemas)
+
+
+def joined_schema(query: JoinQuery, schemas: Mapping[str, pa.Schema]) -> pa.Schema:
+    """Return the schema of a join's output.
+
+    Parameters
+    ----------
+    schemas : mapping of side to pyarrow.Schema
+        Schemas of the base tables.
+
+    Raises
+    ------
+    QueryError
+        A ROWS window has no order of rows.
+    """
+    plan = plan_of(named_by_side(query))
+    plan.require_order()
+    return open_delivery(plan, schemas, bounded=True).schema

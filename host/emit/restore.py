@@ -9,7 +9,7 @@ import pyarrow as pa
 from penstock.expr.columns import Vector, evaluate_columns
 from penstock.expr.node import PRESENT, Expr, Op
 from penstock.plan.closing import Grouped
-from penstock.plan.query import JoinQuery, columns
+from penstock.plan.query import JoinQuery, columns, other
 
 from ..rows.columns import arrow_type, load, to_arrow
 from ..rows.picked import Nobody, Picked
@@ -38,6 +38,7 @@ class Restorer:
         select: Sequence[tuple[str, Expr]] | None = None,
     ) -> None:
         self.query = query
+        self._schemas = schemas
         self.scales = {one.side: query.scale_of(one.side) for one in query.sides}
         is_join = isinstance(query, JoinQuery)
         self.select = select if select is not None else query.select if is_join else ()
@@ -84,6 +85,11 @@ class Restorer:
             )
         ]
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+
+    def alone(self, side: str, rows: Picked) -> pa.RecordBatch:
+        """Make output rows of one side's base rows, which leave without a match."""
+        nobody = Nobody(self._schemas[other(side)], len(rows))
+        return self.restore({side: rows, other(side): nobody})
 
     @staticmethod
     def _compute(

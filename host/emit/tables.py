@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from functools import partial
 
 import numpy as np
 import pyarrow as pa
 
-from penstock.plan.plan import JoinPlan, Output
-from penstock.plan.plan import plan as plan_of
-from penstock.plan.query import LEFT, RIGHT, JoinQuery, named_by_side, other
+from penstock.plan.query import LEFT, RIGHT, JoinQuery, other
 
 from ..execute.chunk import Chunk
 from ..execute.pairs import Pairs, joined
@@ -18,13 +16,10 @@ from ..rows.picked import Nobody, Picked
 from ..rows.sides import Arrival
 from ..windows.probe import Probe, Watermarks, WindowStep
 from ..windows.run import Snapshot
-from .delivery import NO_NUMBERS, AfterBatch, Delivery, ExistenceDelivery, RowDelivery
-from .folding import FoldDelivery
-from .groups.pairs import PairGroups
+from .delivery import NO_NUMBERS, AfterBatch, RowDelivery
 from .making import Making
 from .output import RowsByArrival, by_arrival
 from .restore import BATCH_ROWS
-from .testing import with_tester
 
 #: Least rows of a batch: if matches are rare, a batch per task would cost more than finding its
 #: rows.
@@ -52,6 +47,7 @@ class TablePairs(RowDelivery):
         super().__init__(query, schemas)
         self.output_rows = output_rows
         self._preserved: dict[str, Arrival] = {}
+        self._timeless: tuple[Arrival, ...] = ()
         self._probe: Probe | None = None
         self._waiting: list[Pairs] = []
         #: By preserved side, flags of its tuples that are in a pair.
@@ -60,7 +56,8 @@ class TablePairs(RowDelivery):
     def begin(self, batch: int, step: WindowStep, watermarks: Watermarks) -> AfterBatch:
         self._preserved = {a.side: a for a in step.entered}
         self.matched = {side: np.zeros(len(a.ids), bool) for side, a in self._preserved.items()}
-        return partial(self._close, step.timeless)
+        self._timeless = step.timeless
+        return self.close
 
     def rows(self, chunk: Chunk) -> Iterator[Making]:
         probe = chunk.order.bound.probe
@@ -102,12 +99,18 @@ class TablePairs(RowDelivery):
         if other(side) in self.matched:
             self.matched[other(side)][pairs.positions] = True
 
-    def _close(self, timeless: Sequence[Arrival]) -> Iterator[RowsByArrival]:
-        for arrival in timeless:
+    def unmatched(self) -> Iterator[tuple[Arrival, np.ndarray]]:
+        """Yield preserved tuples that are in no pair."""
+        for arrival in self._timeless:
             if arrival.side in self._preserved:
-                yield from self.alone(arrival)
+                yield arrival, np.arange(len(arrival.ids))
         for side, arrival in self._preserved.items():
-            yield from self.alone(arrival, np.flatnonzero(~self.matched[side]))
+            yield arrival, np.flatnonzero(~self.matched[side])
+
+    def close(self) -> Iterator[RowsByArrival]:
+        """Make the rows that follow the last pair."""
+        for arrival, tuples in self.unmatched():
+            yield from self.alone(arrival, tuples)
 
 
 class OrderedPairs(TablePairs):
@@ -119,14 +122,9 @@ class OrderedPairs(TablePairs):
 
     def __init__(self, query: JoinQuery, schemas: Mapping[str, pa.Schema]) -> None:
         super().__init__(query, schemas)
-        self._timeless: tuple[Arrival, ...] = ()
         #: Later and earlier arrival numbers of rows, and rows of each side's base; -1 for none.
         self._waiting_rows: list[tuple[np.ndarray, ...]] = []
         self._bases: dict[str, pa.RecordBatch | pa.Table] = {}
-
-    def begin(self, batch: int, step: WindowStep, watermarks: Watermarks) -> AfterBatch:
-        self._timeless = step.timeless
-        return super().begin(batch, step, watermarks)
 
     def pairs(self, stream: Arrival, window: Snapshot, pairs: Pairs) -> Iterator[Making]:
         ids = stream.ids[pairs.stream], window.ids[pairs.positions - window.first]
@@ -139,11 +137,8 @@ class OrderedPairs(TablePairs):
 
     def last_rows(self) -> Iterator[Making]:
         yield from super().last_rows()
-        for arrival in self._timeless:
-            if arrival.side in self._preserved:
-                self._add_alone(arrival, np.arange(len(arrival.ids)))
-        for side, arrival in self._preserved.items():
-            self._add_alone(arrival, np.flatnonzero(~self.matched[side]))
+        for arrival, tuples in self.unmatched():
+            self._add_alone(arrival, tuples)
         if not self._waiting_rows:
             return
         order, rows = self._sorted()
@@ -158,7 +153,7 @@ class OrderedPairs(TablePairs):
         order = by_arrival(np.concatenate(later), np.concatenate(earlier))
         return order, {LEFT: np.concatenate(left), RIGHT: np.concatenate(right)}
 
-    def _close(self, timeless: Sequence[Arrival]) -> Iterator[RowsByArrival]:
+    def close(self) -> Iterator[RowsByArrival]:
         return iter(())
 
     def _add_alone(self, arrival: Arrival, tuples: np.ndarray) -> None:
@@ -178,89 +173,6 @@ class OrderedPairs(TablePairs):
             else:
                 picked[side] = Nobody(self._schemas[side], len(order))
         return RowsByArrival(self.restorer.restore(picked), NO_NUMBERS, NO_NUMBERS)
-
-
-class TableGroups(Delivery):
-    """Delivers groups of pairs by keys of both sides, all at the end.
-
-    Parameters
-    ----------
-    schemas : mapping of side to pyarrow.Schema
-        Schemas of the base tables.
-    """
-
-    def __init__(self, query: JoinQuery, schemas: Mapping[str, pa.Schema]) -> None:
-        self._groups = PairGroups(query, schemas)
-        self._pairs = TablePairs(self._groups.pairs, schemas)
-
-    @property
-    def schema(self) -> pa.Schema:
-        return self._groups.select.schema
-
-    def begin(self, batch: int, step: WindowStep, watermarks: Watermarks) -> AfterBatch | None:
-        return partial(self._close, self._pairs.begin(batch, step, watermarks))
-
-    def rows(self, chunk: Chunk) -> list[Making]:
-        self._add(one.make() for one in self._pairs.rows(chunk))
-        return []
-
-    def _add(self, pairs: Iterable[RowsByArrival]) -> None:
-        for rows in pairs:
-            self._groups.add(self._groups.partial(rows.batch))
-
-    def last_rows(self) -> list[Making]:
-        self._add(one.make() for one in self._pairs.last_rows())
-        return []
-
-    def _close(self, last: AfterBatch) -> list[RowsByArrival]:
-        self._add(last())
-        return [RowsByArrival(self._groups.finish(), NO_NUMBERS, NO_NUMBERS)]
-
-    def note(self, chunk: Chunk) -> None:
-        pass
-
-
-def joined_schema(query: JoinQuery, schemas: Mapping[str, pa.Schema]) -> pa.Schema:
-    """Return the schema of a join's output.
-
-    Parameters
-    ----------
-    schemas : mapping of side to pyarrow.Schema
-        Schemas of the base tables.
-
-    Raises
-    ------
-    QueryError
-        A ROWS window has no order of rows.
-    """
-    plan = plan_of(named_by_side(query))
-    plan.require_order()
-    return table_delivery(plan, schemas).schema
-
-
-def table_delivery(
-    plan: JoinPlan, schemas: Mapping[str, pa.Schema], *, numbered: bool = False
-) -> Delivery:
-    """Open the delivery of a join of whole tables.
-
-    Parameters
-    ----------
-    schemas : mapping of side to pyarrow.Schema
-        Schemas of the base tables.
-    numbered : bool
-        Whether rows leave in the order of arrival, in which tuples of both sides are numbered.
-    """
-    return with_tester(_opened(plan, schemas, numbered), plan.query, schemas)
-
-
-def _opened(plan: JoinPlan, schemas: Mapping[str, pa.Schema], numbered: bool) -> Delivery:
-    if plan.output is Output.FOLDS:
-        return FoldDelivery(plan, schemas, bounded=True)
-    if plan.output is Output.PAIR_GROUPS:
-        return TableGroups(plan.query, schemas)
-    if plan.output is Output.EXISTENCE:
-        return ExistenceDelivery(plan, schemas)
-    return (OrderedPairs if numbered else TablePairs)(plan.query, schemas)
 
 
 def _narrow(rows: np.ndarray, base: pa.RecordBatch | pa.Table) -> np.ndarray:

@@ -13,7 +13,7 @@ from penstock.plan.query import JoinQuery
 from ..execute.chunk import Chunk
 from ..execute.pairs import Pairs
 from ..windows.probe import Probe
-from .delivery import Delivery, RowDelivery
+from .delivery import RowDelivery
 from .restore import Restorer
 
 
@@ -40,10 +40,3 @@ class PairTester:
         rows = RowDelivery.picked(probe.stream, probe.window, pairs)
         is_match = pc.fill_null(self._restorer.restore(rows).column(0), False)
         return pairs.pick(is_match.to_numpy(zero_copy_only=False))
-
-
-def with_tester(delivery: Delivery, query: JoinQuery, schemas: Mapping[str, pa.Schema]) -> Delivery:
-    """Return the delivery; let it test pairs if the query needs that."""
-    if query.tests_pairs:
-        delivery.tester = PairTester(query, schemas)
-    return delivery

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from penstock.host.emit.tables import joined_schema
+from penstock.host.emit.opening import joined_schema
 from penstock.host.grouping.limits import GroupLimits
 from penstock.host.join.lookup.source import RelationTable, relation_of
 from penstock.host.state import GroupState

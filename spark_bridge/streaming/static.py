@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from penstock.errors import QueryError, UsageError
-from penstock.host.emit.tables import joined_schema
+from penstock.host.emit.opening import joined_schema
 from penstock.host.join.lookup.source import RelationTable
 from penstock.host.rows.location import Location
 from penstock.plan.lookup import LookupPlan

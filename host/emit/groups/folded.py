@@ -17,6 +17,30 @@ from ...device.base import Folds
 
 
 @dataclass(frozen=True)
+class RowPlaces:
+    """Event times and places of rows, int64 of shape (n,): they decide which row comes first."""
+
+    time: np.ndarray
+    place: np.ndarray
+
+
+@dataclass(frozen=True)
+class BestPairs:
+    """The pair of each row that ``min_by`` or ``max_by`` takes.
+
+    Parameters
+    ----------
+    value : pyarrow.Array
+        The aggregate's value in it; NULL for rows without one.
+    other : RowPlaces
+        Of the pair's other row; anything for rows without one.
+    """
+
+    value: pa.Array
+    other: RowPlaces
+
+
+@dataclass(frozen=True)
 class RowFolds:
     """Rows of the group's side, each with a match, in order of appearance.
 
@@ -28,12 +52,18 @@ class RowFolds:
         By aggregate, the value of each row, from :func:`side_values`.
     folds : mapping of (FoldKey, Mode) to Folds
         Folds of each row's matches.
+    best : mapping of int to BestPairs
+        By aggregate.
     """
 
+    places: RowPlaces
     keys: pa.RecordBatch
-    rows: int
     side_values: Mapping[int, Vector]
     folds: Mapping[tuple[FoldKey, Mode], Folds]
+    best: Mapping[int, BestPairs]
+
+    def __len__(self) -> int:
+        return len(self.places.time)
 
 
 def side_values(aggregation: Aggregation, columns: Columns, rows: int) -> dict[int, Vector]:

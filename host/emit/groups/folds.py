@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 
 import numpy as np
 import pyarrow as pa
@@ -22,45 +21,19 @@ from .pieces import NearestColumns, PartialColumn, by_type
 from .values import product
 
 
-@dataclass(frozen=True)
-class RowPlaces:
-    """Event times and places of rows, int64 of shape (n,): they decide which row comes first."""
-
-    time: np.ndarray
-    place: np.ndarray
-
-
-@dataclass(frozen=True)
-class NearestPairs:
-    """The best pair of each row: the aggregate's value in it, and the place of the other row."""
-
-    value: pa.Array
-    other: RowPlaces
-
-
-#: Returns the best pairs of an aggregate, by its number, for rows and their window positions.
-BestPairs = Callable[[int, np.ndarray, np.ndarray], NearestPairs]
-
-
 class FoldGroups(PartialGroups):
     """Groups by keys of one side; its rows are folded over their matches.
 
     A row may be folded over some matches here and over others elsewhere: partial aggregates merge.
     """
 
-    def partial(
-        self, folded: RowFolds, plan: FoldPlan, places: RowPlaces, best: BestPairs
-    ) -> pa.Table:
+    def partial(self, rows: RowFolds, plan: FoldPlan) -> pa.Table:
         """Make partial aggregates of rows, for :meth:`add`.
 
         Parameters
         ----------
         plan : FoldPlan
             Plan of the same aggregation.
-        places : RowPlaces
-            One per row.
-        best : callable
-            Finds the best pairs of ``min_by`` and ``max_by``.
 
         Raises
         ------
@@ -69,28 +42,28 @@ class FoldGroups(PartialGroups):
         """
         columns: dict[str, pa.Array] = {
             name: plain_keys(column)
-            for name, column in zip(self.keys, folded.keys.columns, strict=False)
+            for name, column in zip(self.keys, rows.keys.columns, strict=False)
         }
         if not columns:
-            columns[self.keys[0]] = pa.array(np.zeros(folded.rows, np.int64))
+            columns[self.keys[0]] = pa.array(np.zeros(len(rows), np.int64))
         for part in self._parts:
-            columns[part.name] = self._terms(part, folded, plan)
+            columns[part.name] = self._terms(part, rows, plan)
         for one in self._nearest:
-            columns |= self._best(one, folded, plan, places, best)
-        first = zip(self._first_row, (places.time, places.place), strict=False)
+            columns |= self._best(one, rows, plan)
+        first = zip(self._first_row, (rows.places.time, rows.places.place), strict=False)
         columns |= {name: pa.array(values) for name, values in first}
         return self._merged(pa.table(columns).select(self.schema.names))
 
-    def _terms(self, part: PartialColumn, folded: RowFolds, plan: FoldPlan) -> pa.Array:
+    def _terms(self, part: PartialColumn, rows: RowFolds, plan: FoldPlan) -> pa.Array:
         k = self._aggregate_of(part)
         need, one = plan.needs[k], self.aggregation.aggregates[k]
-        side_value = folded.side_values.get(k)
-        counts = None if need.count is None else _counts(folded.folds[need.count], side_value)
+        side_value = rows.side_values.get(k)
+        counts = None if need.count is None else _counts(rows.folds[need.count], side_value)
         if part.function == "count":
             assert counts is not None
             return pa.array(counts.astype(np.int64))
         assert one.value is not None
-        values, is_known = _values(folded.folds, need.fold, side_value, counts)
+        values, is_known = _values(rows.folds, need.fold, side_value, counts)
         if part.function == "sum" and need.fold is None:
             assert counts is not None
             values = product(values, counts)
@@ -100,37 +73,23 @@ class FoldGroups(PartialGroups):
         """Return the number of an aggregate that has this part."""
         return next(k for k, parts in enumerate(self._needs) if part in parts)
 
-    def _best(
-        self,
-        one: NearestColumns,
-        folded: RowFolds,
-        plan: FoldPlan,
-        places: RowPlaces,
-        best: BestPairs,
-    ) -> dict[str, pa.Array]:
+    def _best(self, one: NearestColumns, rows: RowFolds, plan: FoldPlan) -> dict[str, pa.Array]:
         k = one.aggregate
-        aggregate, need = self.aggregation.aggregates[k], plan.needs[k]
-        assert need.fold is not None
-        fold = folded.folds[need.fold]
-        assert fold.position is not None
-        some = np.flatnonzero(fold.found)
-        pairs = best(k, some, fold.position[some])
-        # Rows without a pair are NULL.
-        index = np.zeros(folded.rows, np.int64)
-        index[some] = np.arange(len(some))
-        take = pa.array(index, mask=~fold.found)
-        by = _column(PartialColumn("min", k, one.by), fold.value, fold.found, by_type(aggregate))
+        need, best = plan.needs[k].fold, rows.best[k]
+        assert need is not None
+        fold = rows.folds[need]
+        dtype = by_type(self.aggregation.aggregates[k])
+        by = _column(PartialColumn("min", k, one.by), fold.value, fold.found, dtype)
         ties = (
-            pa.array(pairs.other.time).take(take),
-            pa.array(pairs.other.place).take(take),
-            pa.array(places.time),
-            pa.array(places.place),
+            pa.array(best.other.time, mask=~fold.found),
+            pa.array(best.other.place, mask=~fold.found),
+            pa.array(rows.places.time),
+            pa.array(rows.places.place),
         )
-        value = pairs.value.take(take)
         return {
             one.by_name: by,
             **dict(zip(one.tie_names, ties, strict=True)),
-            one.value_name: value,
+            one.value_name: best.value,
         }
 
 

@@ -15,7 +15,7 @@ from penstock.plan.query import named_by_side
 from penstock.types import int_of
 
 from ...device.base import Device
-from ...emit.tables import table_delivery
+from ...emit.opening import open_delivery
 from ...execute.stats import Stats
 from ...prune.sizes import Pruning
 from ..parts.choice import part_join
@@ -60,7 +60,7 @@ class Answering:
         query = named_by_side(plan.query)
         self._side, self.devices, self._pruning = plan.outer.side, devices, pruning
         self._schemas = {plan.outer.side: outer, plan.inner.side: inner}
-        self.schema = table_delivery(plan_of(query), self._schemas).schema
+        self.schema = open_delivery(plan_of(query), self._schemas, bounded=True).schema
         self.stats = Stats.for_devices(devices)
         self.is_ordered = ordered and query.aggregation is None
         if self.is_ordered:

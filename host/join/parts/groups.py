@@ -13,11 +13,14 @@ from penstock.plan.query import JoinQuery, other
 
 from ...emit.folding import FoldDelivery
 from ...emit.groups.closing import Limit
-from ...emit.groups.folds import FoldGroups, NearestPairs, RowPlaces
+from ...emit.groups.folded import RowPlaces
+from ...emit.groups.folds import FoldGroups
 from ...emit.groups.pairs import PairGroups
 from ...emit.groups.partial import PartialGroups
-from ...emit.groups.probed import ProbedRows
 from ...emit.output import RowsByArrival
+from ...rows.sides import Arrival
+from ...rows.store import TableRows
+from ...windows.run import Snapshot
 from ..table.table_join import TableJoin
 from .held import HeldSide
 from .join import PartJoin, PartPairs
@@ -52,7 +55,7 @@ class PairGroupParts(GroupParts[PairGroups]):
     kind = PairGroups
 
     def _joined(self, join: TableJoin, reach: slice) -> Iterator[pa.RecordBatch]:
-        for rows in join.run(PartPairs(self, reach, self.groups.pairs)):
+        for rows in join.run(PartPairs(self, self.groups.pairs)):
             self.groups.add(self.groups.partial(rows.batch))
         return iter(())
 
@@ -65,40 +68,30 @@ class FoldGroupParts(GroupParts[FoldGroups]):
 
     kind = FoldGroups
 
+    def _options(self) -> dict[str, Any]:
+        return self._owned_probing()
+
     def _joined(self, join: TableJoin, reach: slice) -> Iterator[pa.RecordBatch]:
-        for _ in join.run(_PartFolds(self, join)):
-            pass
-        return iter(())
-
-    def folded(self, probed: ProbedRows, join: TableJoin) -> None:
-        """Add rows folded over their matches in a part."""
-        assert join.plan.probing is not None
-        side, window = join.plan.probing, join.tables.sides[other(join.plan.probing)]
-        rows = join.tables.sides[side].row[probed.ids]
-        if self.held.owned is not None:
-            kept = np.flatnonzero(self.held.owned[rows])
-            probed, rows = probed.pick(kept), rows[kept]
-        places = self._places
-
-        def best(k: int, row: np.ndarray, position: np.ndarray) -> NearestPairs:
-            met = RowPlaces(window.time[position], places[other(side)][window.row[position]])
-            return NearestPairs(probed.values[k].take(pa.array(row)), met)
-
-        probed_places = RowPlaces(probed.times, places[side][rows])
-        self.groups.add(self.groups.partial(probed.folded, join.plan.folds, probed_places, best))
+        return self._batches(join.run(_PartFolds(self, join)))
 
 
 class _PartFolds(FoldDelivery):
-    """Keeps rows folded over their matches in a part; delivers none."""
+    """Folds rows over their matches in a part, into groups that wait for all parts."""
 
     def __init__(self, parts: FoldGroupParts, join: TableJoin) -> None:
-        super().__init__(join.plan, join.tables.schemas, bounded=True)
-        self._parts, self._join = parts, join
+        super().__init__(join.plan, parts.groups, bounded=True)
+        self._places = parts.places
 
-    def _add(self, probed: ProbedRows) -> None:
-        self._parts.folded(probed, self._join)
+    def places(self, rows: Arrival) -> RowPlaces:
+        assert rows.row is not None
+        return RowPlaces(rows.rows.time, self._places[rows.side][rows.row])
 
-    def _complete(self, probed: ProbedRows | None, limit: Limit) -> list[RowsByArrival]:
+    def met_places(self, window: Snapshot, positions: np.ndarray) -> RowPlaces:
+        assert isinstance(window.rows, TableRows)
+        rows = window.rows.row[positions]
+        return RowPlaces(window.times[positions], self._places[other(self.side)][rows])
+
+    def leave(self, limit: Limit) -> list[RowsByArrival]:
         return []
 
 

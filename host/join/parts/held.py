@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.plan.query import JoinQuery, TimeWindow, other
-from penstock.plan.ranges import place
+from penstock.plan.ranges import place as place_of
 
 from ...rows.sides import filtered, read_side
 
@@ -50,8 +50,12 @@ class HeldSide:
         self.table, self.time = _picked(table, timed.row), timed.time
         self.place = timed.row if place is None else place[timed.row]
         self.timeless = _picked(table, filtered(query.side(side), read.timeless).row)
-        #: Whether the join decides each row; None if it decides all.
-        self.owned = None if owned is None else _between(self.time, *owned)
+        low, high = owned or (None, None)
+        #: The rows that the join decides.
+        self.owned = slice(
+            0 if low is None else place_of(self.time, low),
+            len(self) if high is None else place_of(self.time, high),
+        )
 
     def __len__(self) -> int:
         return self.table.num_rows
@@ -64,7 +68,7 @@ class HeldSide:
         if not len(times):
             return slice(0, 0)
         low, high = self._window.reach(self.side, int(times.min()), int(times.max()))
-        first, last = place(self.time, low), place(self.time, high, after=True)
+        first, last = place_of(self.time, low), place_of(self.time, high, after=True)
         return slice(first, max(first, last))
 
 
@@ -73,12 +77,3 @@ def _picked(table: pa.Table, rows: np.ndarray) -> pa.Table:
     if len(rows) == table.num_rows and (rows == np.arange(len(rows))).all():
         return table
     return table.take(pa.array(rows))
-
-
-def _between(time: np.ndarray, low: int | None, high: int | None) -> np.ndarray:
-    is_between = np.ones(len(time), bool)
-    if low is not None:
-        is_between &= time >= low
-    if high is not None:
-        is_between &= time < high
-    return is_between

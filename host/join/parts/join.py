@@ -20,10 +20,12 @@ from ...device.base import Device, device_list
 from ...emit.delivery import ExistenceDelivery
 from ...emit.making import Making
 from ...emit.output import RowsByArrival
+from ...emit.restore import Restorer
 from ...emit.tables import TablePairs
 from ...execute.pairs import Pairs
 from ...execute.stats import Stats
-from ...rows.sides import Arrival, SideRows
+from ...rows.picked import Picked
+from ...rows.sides import Arrival
 from ...windows.run import Snapshot
 from ..table.table_join import TableJoin
 from .held import HeldSide
@@ -65,7 +67,7 @@ class PartJoin(ABC):
         self.stats = Stats.for_devices(device_list(device))
         self._added = 0
         #: By side, the place in its input of each row of the part's join.
-        self._places: dict[str, np.ndarray] = {}
+        self.places: dict[str, np.ndarray] = {}
 
     def add(self, part: pa.Table, place: np.ndarray | None = None) -> Iterator[pa.RecordBatch]:
         """Join a part of the other side; the join is done when the iterator has ended.
@@ -79,7 +81,7 @@ class PartJoin(ABC):
         """
         reach = self.held.reach(self.query, part)
         held_rows = self.held.table.slice(reach.start, reach.stop - reach.start)
-        self._places = {
+        self.places = {
             self.held.side: self.held.place[reach],
             other(self.held.side): np.arange(part.num_rows) + self._added
             if place is None
@@ -88,15 +90,20 @@ class PartJoin(ABC):
         self._added += part.num_rows
         if held_rows.num_rows and part.num_rows:
             tables = {self.held.side: held_rows, other(self.held.side): part}
-            join = TableJoin(self.query, tables, self.device, about=self._about(), **self.options)
+            options = self.options | self._options()
+            join = TableJoin(self.query, tables, self.device, **options)
             try:
                 yield from self._joined(join, reach)
             finally:  # count the work done also after an error
                 self.stats.count(join.stats)
 
-    def _about(self) -> str | None:
-        """Return the decided side, as for :class:`~penstock.plan.plan.JoinPlan`."""
-        return None
+    def _options(self) -> dict[str, Any]:
+        """Return further options of the joins of the parts."""
+        return {}
+
+    def _owned_probing(self) -> dict[str, Any]:
+        """Return options by which only the held rows that the join decides probe."""
+        return {"probing": {self.held.side: self.held.owned}} if self.query.is_rows else {}
 
     @abstractmethod
     def _joined(self, join: TableJoin, reach: slice) -> Iterator[pa.RecordBatch]:
@@ -114,58 +121,65 @@ class PartJoin(ABC):
 
     def _alone(self, chosen: np.ndarray, *, timeless: bool) -> Iterator[pa.RecordBatch]:
         """Give some held rows without a match; ``timeless`` adds those without a time."""
-        owned = chosen if self.held.owned is None else chosen & self.held.owned
-        parts = [(self.held.table, np.flatnonzero(owned))]
+        owned = self.held.owned
+        parts = [(self.held.table, np.flatnonzero(chosen[owned]) + owned.start)]
         if timeless:
             parts.append((self.held.timeless, np.arange(self.held.timeless.num_rows)))
-        restored = TablePairs(self.query, self.schemas)
+        restorer = Restorer(self.query, self.schemas)
         for table, rows in parts:
             for at in range(0, len(rows), self.output_rows):
-                some = rows[at : at + self.output_rows]
-                none = SideRows(some, np.zeros(len(some), np.int64), {})
-                yield from self._batches(
-                    restored.alone(Arrival(self.held.side, none, table, some, some))
-                )
+                some = Picked(table, rows[at : at + self.output_rows])
+                self.stats.rows += len(some)
+                yield restorer.alone(self.held.side, some)
 
 
 class PartPairs(TablePairs):
     """Delivers pairs of a part; rows without a match are not known yet."""
 
-    def __init__(self, join: PartJoin, reach: slice, query: JoinQuery) -> None:
+    def __init__(self, join: PartJoin, query: JoinQuery) -> None:
         super().__init__(query, join.schemas, output_rows=join.output_rows)
         self._held = join.held
-        self._reach = reach
         #: Rows of the held table that are in a pair, if the join preserves them.
         self.met = np.zeros(0, np.int64)
 
     def pairs(self, stream: Arrival, window: Snapshot, pairs: Pairs) -> Iterator[Making]:
-        if self._held.owned is not None:
+        owned = self._held.owned
+        if owned != slice(0, len(self._held)):
             held_rows = self.picked(stream, window, pairs)[self._held.side].rows
-            pairs = pairs.pick(self._held.owned[self._reach][held_rows])
+            pairs = pairs.pick((held_rows >= owned.start) & (held_rows < owned.stop))
         return super().pairs(stream, window, pairs)
 
-    def _close(self, timeless: Sequence[Arrival]) -> Iterator[RowsByArrival]:
+    def close(self) -> Iterator[RowsByArrival]:
         side = self._held.side
         if side in self.matched:
             self.met = self._preserved[side].at(np.flatnonzero(self.matched[side]))
         return iter(())
 
 
-class PairParts(PartJoin):
-    """Gives pairs, and at the end the held rows in no pair, if the join preserves them."""
+class MatchParts(PartJoin):
+    """Base class of joins that give some held rows at the end, by whether they match."""
 
     def __init__(self, query: JoinQuery, held: HeldSide, *args: Any, **options: Any) -> None:
         super().__init__(query, held, *args, **options)
         self._matched = np.zeros(len(held), bool)
 
+    def finish(self) -> Iterator[pa.RecordBatch]:
+        if self.query.kind is JoinKind.SEMI:
+            return self._alone(self._matched, timeless=False)
+        return self._alone(~self._matched, timeless=True)
+
+
+class PairParts(MatchParts):
+    """Gives pairs, and at the end the held rows in no pair, if the join preserves them."""
+
     def _joined(self, join: TableJoin, reach: slice) -> Iterator[pa.RecordBatch]:
-        pairs = PartPairs(self, reach, self.query)
+        pairs = PartPairs(self, self.query)
         yield from self._batches(join.run(pairs))
         self._matched[reach.start + pairs.met] = True
 
     def finish(self) -> Iterator[pa.RecordBatch]:
-        if self.held.side in self.query.kind.unmatched:
-            yield from self._alone(~self._matched, timeless=True)
+        is_preserved = self.held.side in self.query.kind.unmatched
+        return super().finish() if is_preserved else iter(())
 
 
 class _PartFlags(ExistenceDelivery):
@@ -184,27 +198,17 @@ class _PartFlags(ExistenceDelivery):
         return []
 
 
-class ExistenceParts(PartJoin):
+class ExistenceParts(MatchParts):
     """Gives held rows by whether they match, at the end.
 
     A semi join gives the rows that match; an anti join gives the others, and so does an outer join
     whose pairs come from elsewhere.
     """
 
-    def __init__(self, query: JoinQuery, held: HeldSide, *args: Any, **options: Any) -> None:
-        super().__init__(query, held, *args, **options)
-        self._matched = np.zeros(len(held), bool)
-
-    def _about(self) -> str | None:
-        return self.held.side
+    def _options(self) -> dict[str, Any]:
+        return {"about": self.held.side, **self._owned_probing()}
 
     def _joined(self, join: TableJoin, reach: slice) -> Iterator[pa.RecordBatch]:
         flags = _PartFlags(join)
         yield from self._batches(join.run(flags))
         self._matched[reach.start + flags.matched] = True
-
-    def finish(self) -> Iterator[pa.RecordBatch]:
-        if self.query.kind is JoinKind.SEMI:
-            yield from self._alone(self._matched, timeless=False)
-        else:
-            yield from self._alone(~self._matched, timeless=True)

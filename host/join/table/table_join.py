@@ -20,8 +20,8 @@ from penstock.plan.window import FOREVER
 from ...device.base import Device, device_list
 from ...emit.delivery import Delivery
 from ...emit.making import Making, make_rows
+from ...emit.opening import open_delivery
 from ...emit.output import RowsByArrival
-from ...emit.tables import table_delivery
 from ...execute.chunk import Chunk
 from ...execute.executor import lane_names
 from ...execute.maker import Cutting
@@ -207,7 +207,8 @@ class TableJoin:
 
     def delivery(self) -> Delivery:
         """Open the delivery for one run."""
-        return table_delivery(self.plan, self.tables.schemas, numbered=self.running.ordered)
+        schemas, numbered = self.tables.schemas, self.running.ordered
+        return open_delivery(self.plan, schemas, bounded=True, numbered=numbered)
 
     def run(self, delivery: Delivery) -> Iterator[RowsByArrival]:
         """Run the join's one step; give the rows of a delivery."""

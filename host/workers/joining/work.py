@@ -16,7 +16,7 @@ from penstock.plan.window import FOREVER
 from ...device.base import Device
 from ...device.registry import open_device, parse_device
 from ...emit.groups.closing import Limit
-from ...emit.tables import table_delivery
+from ...emit.opening import open_delivery
 from ...grouping.event_times import EventTimes
 from ...grouping.intake import RowIntake
 from ...join.stream.checks import JoinChecks
@@ -112,7 +112,7 @@ class JoinWork(Work):
         self._shown = query
         by_side = {side.side: one for side, one in zip(query.sides, self.dealt, strict=True)}
         shipped = {side: shipped_schema(one) for side, one in by_side.items()}
-        self.hidden = table_delivery(plan(query.by_event_time), shipped, numbered=False).schema
+        self.hidden = open_delivery(plan(query.by_event_time), shipped, bounded=True).schema
         self.output = without_hidden(self.hidden)
         self.fingerprint = fingerprint(query)
 

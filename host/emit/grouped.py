@@ -1,0 +1,106 @@
+"""Delivers groups of a join, when they are complete."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
+from typing import Generic, TypeVar
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.plan.plan import JoinPlan
+
+from ..execute.chunk import Chunk
+from ..windows.probe import Watermarks, WindowStep
+from .delivery import AfterBatch, Delivery, RowDelivery
+from .groups.closing import GroupClosing, Limit
+from .groups.pairs import PairGroups
+from .groups.partial import PartialGroups
+from .making import Making
+from .output import RowsByArrival
+
+#: Type that holds the groups of a join.
+Groups = TypeVar("Groups", bound=PartialGroups)
+
+
+class GroupDelivery(Delivery, Generic[Groups]):
+    """Delivers each group once, when no further row or pair can join it.
+
+    Parameters
+    ----------
+    plan : JoinPlan
+        A plan whose groups can close (:meth:`JoinPlan.require_closing`), or any if ``bounded``.
+    groups : PartialGroups
+    bounded : bool
+        Whether all rows come in one batch.
+    """
+
+    def __init__(self, plan: JoinPlan, groups: Groups, *, bounded: bool) -> None:
+        self.groups = groups
+        self.bounded = bounded
+        key = None if bounded else plan.closing_key
+        self._key = 0 if key is None else key.index
+        #: Decides when groups are complete; None if all are at the end of each batch.
+        self.closing = None if key is None else GroupClosing(plan.query, key)
+        #: Limit of the groups that leave after the latest batch.
+        self.limit: Limit = -np.inf
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self.groups.select.schema
+
+    @property
+    def nbytes(self) -> int:
+        return self.groups.nbytes
+
+    def leave(self, limit: Limit) -> list[RowsByArrival]:
+        """Return the complete groups, and forget them."""
+        if self.closing is None:
+            batch = self.groups.finish()
+        else:
+            batch = self.groups.leave(self._key, limit)
+        none = np.zeros(batch.num_rows, np.int64)
+        return [RowsByArrival(batch, none, none)] if batch.num_rows else []
+
+
+class PairGroupDelivery(GroupDelivery[PairGroups]):
+    """Delivers groups of pairs, by keys of both sides.
+
+    Parameters
+    ----------
+    pairs : RowDelivery
+        Delivers ``groups.pairs``.
+    """
+
+    def __init__(
+        self, plan: JoinPlan, groups: PairGroups, pairs: RowDelivery, *, bounded: bool
+    ) -> None:
+        super().__init__(plan, groups, bounded=bounded)
+        self._pairs = pairs
+        self._partials: dict[Chunk, list[pa.Table]] = {}
+
+    def begin(self, batch: int, step: WindowStep, watermarks: Watermarks) -> AfterBatch | None:
+        limit = np.inf if self.closing is None else self.closing.limit(watermarks)
+        if limit == self.limit:
+            return None
+        self.limit = limit
+        return partial(self.leave, limit)
+
+    def rows(self, chunk: Chunk) -> tuple[()]:
+        self._partials[chunk] = self._partials_of(self._pairs.rows(chunk))
+        return ()
+
+    def note(self, chunk: Chunk) -> None:
+        self._add(self._partials.pop(chunk))
+
+    def last_rows(self) -> tuple[()]:
+        self._add(self._partials_of(self._pairs.last_rows()))
+        return ()
+
+    def _partials_of(self, pairs: Iterable[Making]) -> list[pa.Table]:
+        return [self.groups.partial(one.make().batch) for one in pairs]
+
+    def _add(self, partials: Iterable[pa.Table]) -> None:
+        for table in partials:
+            self.groups.add(table)
