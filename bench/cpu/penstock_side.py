@@ -6,7 +6,9 @@ loops get too. :func:`sql` is a user's call, from SQL text and Arrow tables to a
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -15,11 +17,11 @@ import pyarrow as pa
 
 import penstock
 from bench.cpu.workload import MANHATTAN, Points
-from penstock.host.device.base import Device, Kernel, WindowBuffer
+from penstock.host.device.base import Device, Kernel, Result, Task, WindowBuffer
+from penstock.host.device.cut import Cutting, Piece, whole
 from penstock.host.device.registry import open_device
 from penstock.host.devices.cpu.band import BandKernel
 from penstock.host.devices.cpu.narrowed import NEVER
-from penstock.host.execute.run import run_task
 
 #: Pairs per result: 32 MiB.
 ROOM = 1 << 22
@@ -50,16 +52,23 @@ def loaded(points: Points, threads: int, narrow: bool = True) -> Iterator[Loaded
 
 def join(target: Loaded, points: Points) -> int:
     """Number of pairs; every pair is written to memory as (uint32 i, uint32 j)."""
-    results = run_task(
-        target.kernel,
-        target.window,
-        points.stream_bounds,
-        np.zeros(points.rows, np.int64),
-        np.full(points.rows, points.window),
-        room=ROOM,
-        lanes=target.device.lanes,
-    )
-    return sum(len(result.i) for result in results)
+    ranges = whole(np.zeros(points.rows, np.int64), np.full(points.rows, points.window))
+    lanes = target.device.lanes
+    waiting = list(ranges.tasks(Cutting(lanes)))[::-1]
+    running: deque[tuple[Piece, Future[Result]]] = deque()
+    pairs = 0
+    while waiting or running:
+        while waiting and len(running) < 2 * lanes:
+            piece = waiting.pop()
+            stream = piece.entries(points.stream_bounds)
+            task = Task(stream, piece.start, piece.end, ROOM)
+            running.append((piece, target.kernel.submit(target.window, task)))
+        piece, future = running.popleft()
+        result = future.result()
+        pairs += len(result.i)
+        if result.pause is not None:
+            waiting += piece.remaining(result.pause)
+    return pairs
 
 
 #: The peers' query, but that it asks for the pairs.

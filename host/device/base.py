@@ -23,6 +23,8 @@ from .window_join import WindowTask
 
 #: Default modes of a kernel.
 PAIRS = frozenset({Mode.PAIRS})
+#: Seconds after which a task that has not ended counts as hung.
+TIMEOUT_S = 600.0
 #: Why a device without the window-join operator refuses its programs.
 RANGE_JOINS_ONLY = "it does range joins only; use the range operator"
 

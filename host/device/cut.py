@@ -1,4 +1,4 @@
-"""Cuts a range join into tasks.
+"""Cuts a join into tasks.
 
 Tasks have equal predicted evaluations, not equal rows: enough to keep a device busy for a few
 milliseconds, and few enough for all lanes to share the work.
@@ -12,7 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
-from .base import Pause
+from .base import Device, Pause
 
 #: Most evaluations of a task: 12 ms of one core at 2e10 evaluations per second. Half of it cost a
 #: stream on two cores 15 % of its rate, twice as much gained nothing.
@@ -76,6 +76,14 @@ class Piece:
         """The part of each range in ``[low, high)``, without the empty ones."""
         return nonempty(self.rows, np.maximum(self.start, low), np.minimum(self.end, high))
 
+    def tasks(self, cutting: Cutting) -> Iterator[Piece]:
+        """Cut into pieces of about equal evaluations, one per task; no range may be empty."""
+        upto = np.cumsum(self.end - self.start)
+        # Cutting the window would undo what whole passes gain.
+        most = cutting.target(upto) if cutting.units == 1 else cutting.most
+        for low, high in cutting.stretches(upto, units=cutting.units):
+            yield from _cut_window(self.part(low, high), most)
+
     def remaining(self, pause: Pause) -> list[Piece]:
         """The pieces that a paused task left over, the later tuples first."""
         begun = self.part(pause.i0, pause.i1).clipped(pause.p, np.iinfo(np.int64).max)
@@ -109,61 +117,96 @@ def nonempty(rows: np.ndarray, start: np.ndarray, end: np.ndarray) -> Piece:
     return Piece(rows[keep], start[keep], end[keep])
 
 
-def cut(
-    all_rows: Piece,
-    lanes: int,
-    most: int,
-    *,
-    units: int = 1,
-    tasks_per_lane: int = TASKS_PER_LANE,
-    least: int = LEAST_EVALUATIONS,
-) -> Iterator[Piece]:
-    """Pieces of about equal evaluations, at most ``most`` each, in order of rows.
+def reach(upto: np.ndarray, low: int, most: int) -> int:
+    """The row up to which the rows from ``low`` on have at most so many evaluations.
 
     Parameters
     ----------
-    all_rows : Piece
-        Without empty ranges.
-    lanes : int
-        How many pieces may run at the same time.
-    most : int
-        Evaluations of a piece, where it can be cut.
-    units : int
-        Stream tuples that a device holds at a time. Pieces have a multiple of it, since a last
-        pass with fewer takes as long.
-    tasks_per_lane : int
-        Pieces per lane, where they are large enough.
-    least : int
-        Evaluations below which a piece is not cut further.
+    upto : ndarray of int64
+        Sums of the evaluations of the rows up to each one.
     """
-    rows = len(all_rows.rows)
-    if rows == 0:
-        return
-    upto = np.cumsum(all_rows.end - all_rows.start)
-    target = min(most, max(int(upto[-1]) // (tasks_per_lane * lanes), least))
-    low = 0
-    while low < rows:
-        done = int(upto[low - 1]) if low else 0
-        high = int(np.searchsorted(upto, done + target, side="right"))
-        count = max(high - low, LEAST_ROWS)
-        high = min(rows, low + -(-count // units) * units)
-        if int(upto[high - 1]) - done > most and count >= units:
-            high = min(rows, low + count // units * units)
-        evaluations = int(upto[high - 1]) - done
-        # Cutting the window would undo what whole passes gain.
-        yield from _cut_window(
-            all_rows.part(low, high), evaluations, target if units == 1 else most
+    done = int(upto[low - 1]) if low else 0
+    return int(np.searchsorted(upto, done + most, side="right"))
+
+
+@dataclass(frozen=True)
+class Cutting:
+    """Sizes by which joins are cut into tasks.
+
+    Parameters
+    ----------
+    lanes : int
+        How many tasks may run at the same time.
+    most : int
+        Evaluations of a task, where it can be cut.
+    units : int
+        Stream tuples that a device holds at a time. Tasks of a range join have a multiple of it,
+        since a last pass with fewer takes as long.
+    tasks_per_lane : int
+        Tasks per lane, where they are large enough.
+    least : int
+        Evaluations below which a task is not cut further.
+    """
+
+    lanes: int
+    most: int = TASK_EVALUATIONS
+    units: int = 1
+    tasks_per_lane: int = TASKS_PER_LANE
+    least: int = LEAST_EVALUATIONS
+
+    @staticmethod
+    def for_devices(
+        devices: Sequence[Device],
+        most: int | None = None,
+        *,
+        tasks_per_lane: int = TASKS_PER_LANE,
+        least: int = LEAST_EVALUATIONS,
+    ) -> Cutting:
+        """Sizes for all lanes; ``most`` is by default the smallest wish of a device."""
+        limits = [d.task_evaluations for d in devices if d.task_evaluations is not None]
+        return Cutting(
+            sum(device.lanes for device in devices),
+            most or min(limits, default=TASK_EVALUATIONS),
+            max(device.units for device in devices),
+            tasks_per_lane,
+            least,
         )
-        low = high
+
+    def stretches(
+        self, upto: np.ndarray, *, least_rows: int = LEAST_ROWS, units: int = 1
+    ) -> Iterator[tuple[int, int]]:
+        """Rows ``[low, high)`` of each task, in order, by their evaluations as for :func:`reach`.
+
+        Parameters
+        ----------
+        least_rows : int
+            Rows of a task, however many evaluations they have.
+        units : int
+            Rows of a task are a multiple of it.
+        """
+        rows, target = len(upto), self.target(upto)
+        low = 0
+        while low < rows:
+            count = max(reach(upto, low, target) - low, least_rows)
+            high = min(rows, low + -(-count // units) * units)
+            if high > reach(upto, low, self.most) and count >= units:
+                high = min(rows, low + count // units * units)
+            yield low, high
+            low = high
+
+    def target(self, upto: np.ndarray) -> int:
+        """Evaluations of each task of a join of so many."""
+        total = int(upto[-1]) if len(upto) else 0
+        return min(self.most, max(total // (self.tasks_per_lane * self.lanes), self.least))
 
 
-def _cut_window(piece: Piece, evaluations: int, target: int) -> Iterator[Piece]:
+def _cut_window(piece: Piece, target: int) -> Iterator[Piece]:
     """The piece, cut by window positions if it has more evaluations than the target."""
-    if evaluations <= target:
+    if piece.evaluations <= target:
         yield piece
         return
-    low, high = int(piece.start[0]), int(piece.end[-1])
-    parts = min(-(-evaluations // target), high - low)
+    low, high = piece.low, piece.high
+    parts = min(-(-piece.evaluations // target), high - low)
     for k in range(parts):
         clipped = piece.clipped(
             low + (high - low) * k // parts, low + (high - low) * (k + 1) // parts

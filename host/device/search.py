@@ -19,7 +19,7 @@ import numpy as np
 from penstock.program import Mode
 
 from .base import Pause
-from .cut import TASKS_PER_LANE, Piece
+from .cut import TASKS_PER_LANE, Cutting, Piece
 from .ranges import MORE_STARTS, next_ranges
 
 #: Rows that may be read beyond the last one of a column: whole vectors are loaded.
@@ -198,10 +198,10 @@ class SearchPiece(Piece):
     def evaluations(self) -> int:
         return int(len(self.rows) * self.cost) + 1
 
-    def tasks(self, lanes: int) -> Iterator[SearchPiece]:
+    def tasks(self, cutting: Cutting) -> Iterator[SearchPiece]:
         """Cut into one part per task: few enough for the lanes to end together."""
         rows = len(self.rows)
-        size = max(-(-rows // (lanes * TASKS_PER_LANE)), int(LEAST_TASK / self.cost) + 1)
+        size = max(-(-rows // (cutting.lanes * TASKS_PER_LANE)), int(LEAST_TASK / self.cost) + 1)
         size = min(size, MOST_TUPLES)
         for low in range(0, rows, size):
             part = self.part(low, low + size)

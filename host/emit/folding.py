@@ -96,7 +96,7 @@ class FoldDelivery(GroupDelivery[FoldGroups]):
         for rows, result in zip(chunk.rows, chunk.results, strict=True):
             assert result.folds is not None
             if one.in_order and not self.bounded:
-                batch.keep(order.low, one.fold, mode, rows, result.folds)
+                batch.keep(order.piece.low, one.fold, mode, rows, result.folds)
             else:  # results of whole tables come in order
                 batch.add(one.fold, mode, rows, result.folds)
 

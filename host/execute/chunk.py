@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import Future
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -13,10 +12,9 @@ from penstock.kept_code import kept
 from penstock.program import Mode
 
 from ..device.base import Folds, Result
-from ..device.cut import Piece
-from .order import Order
+from .order import BoundProbe, Order
 from .pairs import Pairs
-from .ring import RingSpan
+from .piece_task import TaskPart
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,16 +39,6 @@ class Chunk:
     remaining: tuple[Order, ...]
 
 
-@dataclass(eq=False)
-class TaskPart:
-    """One device task of an order: the part of its ranges that lies in one span."""
-
-    span: RingSpan
-    piece: Piece
-    mode: Mode
-    future: Future[Result]
-
-
 def chunk_of(order: Order, parts: Sequence[TaskPart]) -> Chunk:
     """Make the chunk of an order; all of its device tasks are over.
 
@@ -62,43 +50,48 @@ def chunk_of(order: Order, parts: Sequence[TaskPart]) -> Chunk:
     pairs, rows_of, results, remaining = [], [], [], []
     for part in parts:
         result = part.future.result(0)
-        by = part.span.low - part.span.offset
-        pairs.append(_pairs(order, part, result, by))
+        pairs.append(_pairs(order, part, result))
         tuples = part.piece.rows
-        if part.mode is not Mode.PAIRS:
-            tuples, folds = order.bound.folds(tuples, _folds(part, result, by), by)
+        if isinstance(order.bound, BoundProbe) and order.bound.mode is not Mode.PAIRS:
+            tuples, folds = order.bound.folds(tuples, _folds(part, result), part.by)
             result = replace(result, folds=folds)
         rows_of.append(tuples)
         results.append(result)
         if result.pause is not None:
             at = result.pause
-            pause = type(at)(at.i0, at.i1, at.p + by)
+            pause = type(at)(at.i0, at.i1, at.p + part.by)
             left = part.piece.remaining(pause)
             remaining += [Order(order.batch, order.bound, piece) for piece in reversed(left)]
     return Chunk(order, tuple(pairs), tuple(rows_of), tuple(results), tuple(remaining))
 
 
-def _pairs(order: Order, part: TaskPart, result: Result, by: int) -> Pairs:
+def _pairs(order: Order, part: TaskPart, result: Result) -> Pairs:
     """Return the pairs of a task, checked."""
     if len(result.i) != len(result.j):
         raise _impossible(f"{len(result.i)} stream indices and {len(result.j)} window positions")
+    if isinstance(order.bound, BoundProbe):
+        _check_ranges(part, result)
+    return order.bound.pairs(part.piece, result, part.by)
+
+
+def _check_ranges(part: TaskPart, result: Result) -> None:
+    """Refuse pairs outside the ranges of a task."""
     piece = part.piece
-    first = _first_impossible(result.i, result.j, by, piece.start, piece.end)
+    first = _first_impossible(result.i, result.j, part.by, piece.start, piece.end)
     if first >= 0 and int(result.i[first]) >= len(piece.rows):
         raise _impossible(f"stream index {int(result.i[first])} of {len(piece.rows)} tuples")
     if first >= 0:
-        position = int(result.j[first]) + by
+        position = int(result.j[first]) + part.by
         raise _impossible(f"window position {position} outside the range of its tuple")
-    return order.bound.pairs(piece.rows, result.i, result.j, by)
 
 
-def _folds(part: TaskPart, result: Result, by: int) -> Folds:
+def _folds(part: TaskPart, result: Result) -> Folds:
     """Return the folds of a task, one per tuple."""
     folds, piece = result.folds, part.piece
     if folds is None or len(folds.found) != len(piece.rows):
         raise _impossible("aggregates of another number of tuples")
     if folds.position is not None:
-        position = folds.position + by
+        position = folds.position + part.by
         outside = folds.found & ((position < piece.start) | (position >= piece.end))
         if outside.any():
             first = int(position[np.argmax(outside)])

@@ -8,9 +8,9 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 
 from ..device.base import Result
-from .chunk import TaskPart
 from .memory import Lease
 from .order import Order
+from .piece_task import TaskPart
 from .room import TaskRoom
 
 

@@ -19,15 +19,14 @@ from functools import partial
 from penstock.errors import DeviceError
 from penstock.program import Mode
 
-from ..device.base import Kernel, Result, Task, WindowBuffer
-from ..device.search import SPARE_ROWS, AnySearch
-from ..prune.search import Searched
+from ..device.base import AnyTask, Kernel, Result, WindowBuffer
+from ..device.search import AnySearch
 from .budget import LOOK_S
-from .chunk import Chunk, TaskPart, chunk_of
+from .chunk import Chunk, chunk_of
 from .flight import Flight, when_over
 from .memory import DeviceMemory, Lease
 from .order import Order
-from .ring import RingSpan
+from .piece_task import TaskPart
 from .room import NO_ROOM, Room, TaskRoom
 from .trace import Trace
 
@@ -191,7 +190,7 @@ class LaneRunner:
         """Sync the window and submit; None after a failure, which has been reported."""
         began = time.monotonic()
         try:
-            kernel = self._kernel(order)
+            kernel = self.memory.kernel(order.bound.program, order.bound.modes)
             if order.bound.may_search:
                 kernel.prepare_search()  # rather than seconds later, when more rows wait
             lease = self._lease(order)
@@ -218,53 +217,20 @@ class LaneRunner:
             part.future.add_done_callback(lambda _, f=flight: self._ended(f))
         return flight
 
-    def _kernel(self, order: Order) -> Kernel:
-        return self.memory.kernel(order.bound.layout.program, order.bound.modes)
-
     def _lease(self, order: Order) -> Lease | None:
-        bound = order.bound
-        if isinstance(bound.ranges, Searched):
-            return None
-        return self.memory.lease(
-            bound.ranges.source,
-            bound.layout,
-            order.low,
-            order.high,
-            self.timeout_s,
-            bound.modes,
-        )
+        return order.bound.lease(self.memory, order.piece, self.timeout_s)
 
+    @staticmethod
     def _parts(
-        self,
         order: Order,
         kernel: Kernel,
         lease: Lease | None,
         pairs: int,
-        submit: Callable[[WindowBuffer | None, AnySearch | Task], Future[Result]],
+        submit: Callable[[WindowBuffer | None, AnyTask | AnySearch], Future[Result]],
     ) -> Iterator[TaskPart]:
-        """Submit the tasks of an order one by one: one for each span of its window."""
-        bound = order.bound
-        if lease is None:
-            assert isinstance(bound.ranges, Searched)
-            task = bound.ranges.task(order.piece, bound.arrays, max(pairs, SPARE_ROWS), bound.mode)
-            span = RingSpan(0, bound.ranges.source.first, bound.ranges.source.end)
-            yield TaskPart(span, order.piece, bound.mode, submit(None, task))
-            return
-        for span in lease.spans:
-            piece = order.piece
-            if span.low > order.low or span.high < order.high:
-                piece = piece.clipped(span.low, span.high)
-            if not len(piece.rows):
-                continue
-            by = span.low - span.offset
-            task = Task(
-                piece.entries(bound.arrays),
-                piece.start - by if by else piece.start,
-                piece.end - by if by else piece.end,
-                max(pairs // len(lease.spans), kernel.min_room),
-                bound.mode,
-            )
-            yield TaskPart(span, piece, bound.mode, submit(lease.window.buffers[span.buffer], task))
+        """Submit the tasks of an order one by one."""
+        for piece, by, window, task in order.bound.tasks(order.piece, lease, pairs, kernel):
+            yield TaskPart(piece, by, submit(window, task))
 
     def run_here(self, order: Order, *, loads: bool, times: int = 1) -> Chunk | None:
         """Run a small order in the calling thread; None if it is too large or has no room.
@@ -278,7 +244,7 @@ class LaneRunner:
         times : int
             By how much an order may be larger than a small one.
         """
-        program, modes = order.bound.layout.program, order.bound.modes
+        program, modes = order.bound.program, order.bound.modes
         try:
             kernel = (self.memory.kernel if loads else self.memory.opened)(program, modes)
         except Exception:  # a lane tries again, perhaps that of another device
@@ -374,7 +340,9 @@ class LaneRunner:
         when_over(running, lambda: self.memory.release(flight.lease))
 
 
-def _run_now(kernel: Kernel, window: WindowBuffer | None, task: AnySearch | Task) -> Future[Result]:
+def _run_now(
+    kernel: Kernel, window: WindowBuffer | None, task: AnyTask | AnySearch
+) -> Future[Result]:
     """Run a task in this thread; return its result as a future that is done."""
     future: Future[Result] = Future()
     future.set_result(kernel.run(window, task))

@@ -15,8 +15,7 @@ from penstock.plan.plan import Evaluation
 from penstock.program import BandProgram, Mode, Program
 
 from ..device.base import Device
-from ..device.cut import LEAST_EVALUATIONS, TASK_EVALUATIONS, TASKS_PER_LANE, Piece, cut
-from ..device.search import SearchPiece
+from ..device.cut import Cutting, Piece
 from ..keys.binding import Binder, search_binder
 from ..keys.layouts import Layout
 from ..keys.prepare import expressions
@@ -29,58 +28,6 @@ from ..windows.probe import Evaluated, Probe
 from .order import BoundProbe, Order
 from .stats import Stats
 from .units import UnitSample, choose_units, modes_for, widths_to_choose
-
-
-@dataclass(frozen=True)
-class Cutting:
-    """Sizes by which probes are cut into tasks.
-
-    Parameters
-    ----------
-    most : int
-        Most evaluations of a task.
-    units : int
-        Stream tuples that a lane holds at a time.
-    tasks_per_lane, least : int
-        As :func:`~penstock.host.device.cut.cut` takes them.
-    """
-
-    lanes: int
-    most: int
-    units: int
-    tasks_per_lane: int
-    least: int
-
-    @staticmethod
-    def for_devices(
-        devices: Sequence[Device],
-        most: int | None = None,
-        *,
-        tasks_per_lane: int = TASKS_PER_LANE,
-        least: int = LEAST_EVALUATIONS,
-    ) -> Cutting:
-        """Make the sizes for all lanes; ``most`` is by default the smallest wish of a device."""
-        limits = [d.task_evaluations for d in devices if d.task_evaluations is not None]
-        return Cutting(
-            sum(device.lanes for device in devices),
-            most or min(limits, default=TASK_EVALUATIONS),
-            max(device.units for device in devices),
-            tasks_per_lane,
-            least,
-        )
-
-    def pieces(self, whole: Piece) -> Iterator[Piece]:
-        """Cut a piece into one part per task."""
-        if isinstance(whole, SearchPiece):
-            return whole.tasks(self.lanes)
-        return cut(
-            whole,
-            self.lanes,
-            self.most,
-            units=self.units,
-            tasks_per_lane=self.tasks_per_lane,
-            least=self.least,
-        )
 
 
 class OrderMaker:
@@ -169,7 +116,7 @@ class OrderMaker:
             late = self._late(portion)
             for bound in self._bound(portion, stats) if late is None else late:
                 for whole in bound.ranges.pieces:
-                    for piece in self.cutting.pieces(whole):
+                    for piece in whole.tasks(self.cutting):
                         if len(piece.rows):
                             yield Order(batch, bound, piece)
 

@@ -11,7 +11,7 @@ import time
 from dataclasses import dataclass, field
 
 from penstock.errors import DeviceError
-from penstock.program import Mode, Program
+from penstock.program import AnyProgram, Mode
 
 from ..device.base import PAIRS, Device, Kernel, WindowBuffer
 from ..keys.prepare import Layout
@@ -75,7 +75,7 @@ class DeviceMemory:
     def __init__(self, device: Device, *, growing: bool = True) -> None:
         self.device = device
         self.growing = growing
-        self._kernels: dict[tuple[Program, frozenset[Mode]], Kernel] = {}
+        self._kernels: dict[tuple[AnyProgram, frozenset[Mode]], Kernel] = {}
         self._windows: dict[_Key, Window] = {}
         self._retired: list[Window] = []
         self._buffers = Buffers(device.name)
@@ -181,16 +181,16 @@ class DeviceMemory:
                 kernel.close()
             self._kernels.clear()
 
-    def kernel(self, program: Program, modes: frozenset[Mode]) -> Kernel:
+    def kernel(self, program: AnyProgram, modes: frozenset[Mode]) -> Kernel:
         """Return the kernel of a program, which is loaded once."""
         with self._changed:
             return self._kernel(program, modes)
 
-    def opened(self, program: Program, modes: frozenset[Mode]) -> Kernel | None:
+    def opened(self, program: AnyProgram, modes: frozenset[Mode]) -> Kernel | None:
         """Return the kernel of a program, if it is loaded."""
         return self._kernels.get((program, modes))
 
-    def _kernel(self, program: Program, modes: frozenset[Mode]) -> Kernel:
+    def _kernel(self, program: AnyProgram, modes: frozenset[Mode]) -> Kernel:
         if (program, modes) not in self._kernels:
             self._kernels[program, modes] = self.device.open(program, modes)
         return self._kernels[program, modes]

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from penstock.program import Mode
+from penstock.program import Mode, Program
 
-from ..device.base import Folds
+from ..device.base import Folds, Kernel, Result, Task
 from ..device.cut import Piece
 from ..device.merge import merged_once
-from ..device.search import SearchPiece
+from ..device.search import SPARE_ROWS, SearchPiece
 from ..keys.prepare import Layout
 from ..prune.search import Part, Searched
 from ..windows.probe import Probe
 from ..windows.run import Snapshot
+from .arrivals import BoundArrivals
+from .memory import DeviceMemory, Lease
 from .pairs import Pairs
+from .piece_task import PieceTask
 
 #: An order is near its probe's end if at most one tuple follows per this many of its own.
 FEW = 8
@@ -51,22 +54,72 @@ class BoundProbe:
     may_search: bool = False
 
     @property
+    def program(self) -> Program:
+        return self.layout.program
+
+    @property
+    def run(self) -> int:
+        """Number of the run that tasks read."""
+        return self.ranges.source.run
+
+    @property
+    def is_near_end(self) -> bool:
+        """Whether few tuples of the probe follow, so that its other orders are soon known."""
+        following = len(self.probe.evaluated.start) - int(self.kept[-1]) - 1
+        return following <= len(self.kept) // FEW
+
+    def lease(self, memory: DeviceMemory, piece: Piece, timeout_s: float) -> Lease | None:
+        """Lease the positions that a piece reads; None if its tasks bring their window."""
+        if isinstance(self.ranges, Searched):
+            return None
+        source, layout = self.ranges.source, self.layout
+        return memory.lease(source, layout, piece.low, piece.high, timeout_s, self.modes)
+
+    def tasks(
+        self, piece: Piece, lease: Lease | None, room: int, kernel: Kernel
+    ) -> Iterator[PieceTask]:
+        """Make the tasks of a piece for a kernel: one for each span of its window.
+
+        Parameters
+        ----------
+        room : int
+            Most pairs of all results, where the kernel can do with so few.
+        """
+        if lease is None:
+            assert isinstance(self.ranges, Searched)
+            search = self.ranges.task(piece, self.arrays, max(room, SPARE_ROWS), self.mode)
+            yield PieceTask(piece, self.ranges.source.first, None, search)
+            return
+        for span in lease.spans:
+            part = piece
+            if span.low > piece.low or span.high < piece.high:
+                part = piece.clipped(span.low, span.high)
+            if not len(part.rows):
+                continue
+            by = span.low - span.offset
+            task = Task(
+                part.entries(self.arrays),
+                part.start - by if by else part.start,
+                part.end - by if by else part.end,
+                max(room // len(lease.spans), kernel.min_room),
+                self.mode,
+            )
+            yield PieceTask(part, by, lease.window.buffers[span.buffer], task)
+
+    @property
     def _gives_positions(self) -> bool:
         """Whether devices give positions of the window, not places of its rows in another order."""
         return isinstance(self.ranges, Searched) or isinstance(self.ranges.source, Snapshot)
 
-    def pairs(self, rows: np.ndarray, i: np.ndarray, j: np.ndarray, by: int) -> Pairs:
+    def pairs(self, piece: Piece, result: Result, by: int) -> Pairs:
         """Return matches as tuples of the probe and logical positions of its window.
 
         Parameters
         ----------
-        rows : ndarray of int
-            Indices into ``arrays``.
-        i, j : ndarray of int, shape (m,)
-            Indices into ``rows``, and the positions in ``ranges.source`` that they matched.
-        by : int
-            Position that ``j`` counts from.
+        piece, by
+            Of the task, as in :class:`PieceTask`.
         """
+        rows, i, j = piece.rows, result.i, result.j
         if len(i) < len(rows):
             i, tuples = self.probe.tuples(self.kept[rows[i]]), None
         else:
@@ -104,11 +157,12 @@ class Order:
     batch : int
         Number of the batch of the probing tuples.
     piece : Piece
-        ``rows`` index ``bound.arrays``; ranges are positions of ``bound.ranges.source``.
+        ``rows`` index ``bound.arrays``, or are places in ``bound.arrivals``; ranges are positions
+        of the run that is read, or rows of the other side.
     """
 
     batch: int
-    bound: BoundProbe
+    bound: BoundProbe | BoundArrivals
     piece: Piece
     evaluations: int = field(init=False)
 
@@ -119,25 +173,3 @@ class Order:
     def admitted(self) -> int | None:
         """Pairs that the window admits, for a search, which tests only a part; else None."""
         return self.piece.admitted if isinstance(self.piece, SearchPiece) else None
-
-    @property
-    def is_near_end(self) -> bool:
-        """Whether few tuples of the probe follow, so that its other orders are soon known."""
-        kept = self.bound.kept
-        following = len(self.bound.probe.evaluated.start) - int(kept[-1]) - 1
-        return following <= len(kept) // FEW
-
-    @property
-    def window(self) -> int:
-        """Number of the run that the order reads."""
-        return self.bound.ranges.source.run
-
-    @property
-    def low(self) -> int:
-        """First logical position that the order reads."""
-        return self.piece.low
-
-    @property
-    def high(self) -> int:
-        """Logical position after the last one that the order reads."""
-        return self.piece.high

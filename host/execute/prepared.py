@@ -7,12 +7,13 @@ from collections.abc import Hashable, Mapping, Sequence
 from penstock.plan.plan import Evaluation
 
 from ..device.base import Device
+from ..device.cut import Cutting
 from ..keys.prepare import window_keys
 from ..prune.sizes import Pruning
 from ..rows.sides import SideRows
 from ..rows.stretches import WindowPart
 from ..windows.run import Snapshot, still
-from .maker import Cutting, OrderMaker
+from .maker import OrderMaker
 from .memory import DeviceMemory
 
 

@@ -158,7 +158,7 @@ class _Following:
 
     def is_over(self, order: Order) -> bool:
         """Whether no order follows the one taken last; False where it takes long to tell."""
-        if not order.is_near_end:
+        if not order.bound.is_near_end:
             return False
         if not self.left:
             self.left += islice(self._orders, 1)
@@ -173,4 +173,4 @@ class _Following:
             self.left += islice(self._orders, 1)
         if not self.left:
             return False
-        return not waiting or self.left[-1].window == waiting[-1].window
+        return not waiting or self.left[-1].bound.run == waiting[-1].bound.run

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from penstock import arguments
 from penstock.errors import UsageError
 
+from ..device.base import TIMEOUT_S
 from ..prune.sizes import Pruning, pruning_sizes
 from .policy import POLICIES
-from .run import TIMEOUT_S
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,12 +15,13 @@ from penstock.errors import DeviceError
 from penstock.plan.plan import JoinPlan
 
 from ..device.base import Device
+from ..device.cut import Cutting
 from ..emit.delivery import Delivery
 from ..emit.output import Gatherer, RowsByArrival
 from ..execute.budget import RESULTS
 from ..execute.chunk import Chunk
 from ..execute.executor import Executor
-from ..execute.maker import Cutting, OrderMaker
+from ..execute.maker import OrderMaker
 from ..execute.memory import DeviceMemory
 from ..execute.order import Order
 from ..execute.room import Room

@@ -21,13 +21,12 @@ from hypothesis import strategies as st
 from penstock.errors import DeviceError, MissingToolError, PenstockError
 from penstock.expr import ops
 from penstock.host.device.base import PAIRS, Device, Kernel, Task
-from penstock.host.device.cut import cut, whole
+from penstock.host.device.cut import Cutting, whole
 from penstock.host.device.merge import Merged
 from penstock.host.device.registry import device_names, open_device
 from penstock.host.device.search import SPARE_ROWS
 from penstock.host.device.storage import key_dtype
 from penstock.host.devices.cpu import CpuDevice
-from penstock.host.execute.run import run_task
 from penstock.host.prune.search import Part
 from penstock.program import BandProgram, GeneralProgram, Mode, Program
 from penstock.types import Type, integer
@@ -472,7 +471,7 @@ def test_any_fold_cut_into_tasks(subject: Subject, data: st.DataObject) -> None:
     buffer = load(kernel, join)
     merged, evaluations = Merged(mode, len(join.start)), 0
     most = data.draw(st.integers(1, max(join.evaluations, 1)))
-    pieces = list(cut(whole(join.start, join.end), subject.device.lanes, most))
+    pieces = list(whole(join.start, join.end).tasks(Cutting(subject.device.lanes, most)))
     futures = [
         kernel.submit(
             buffer,
@@ -509,23 +508,21 @@ def test_a_band_without_payload_has_nothing_to_sum(subject: Subject) -> None:
 
 
 @pytest.mark.parametrize("room", [3, 100_000])
-def test_run_task_gives_each_pair_once(subject: Subject, room: int) -> None:
+def test_the_pieces_of_a_join_give_each_pair_once(subject: Subject, room: int) -> None:
     join = simple(subject, seed=11, kind="gaps" if room == 3 else "random")
     kernel = opened(subject, join)
     buffer = load(kernel, join)
-    found = run_task(
-        kernel,
-        buffer,
-        join.stream,
-        join.start,
-        join.end,
-        room=max(room, kernel.min_room),
-        lanes=subject.device.lanes,
-        task_evaluations=max(join.evaluations // 7, 1),
-        timeout_s=TIMEOUT_S,
-    )
-    pairs = [(np.stack([r.i, r.j], axis=1).astype(np.int64), r) for r in found]
-    assert all(result.pause is None for _, result in pairs)
+    cutting = Cutting(subject.device.lanes, max(join.evaluations // 7, 1))
+    waiting, pairs = list(whole(join.start, join.end).tasks(cutting)), []
+    while waiting:
+        piece = waiting.pop()
+        stream = piece.entries(join.stream)
+        task = Task(stream, piece.start, piece.end, max(room, kernel.min_room))
+        result = kernel.submit(buffer, task).result(TIMEOUT_S)
+        rows = piece.rebased(result.i)
+        pairs.append((np.stack([rows, result.j], axis=1).astype(np.int64), result))
+        if result.pause is not None:
+            waiting += piece.remaining(result.pause)
     np.testing.assert_array_equal(sorted_pairs(pairs), expected(join))
 
 

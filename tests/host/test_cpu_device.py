@@ -6,8 +6,6 @@ import os
 import re
 import subprocess
 import sys
-import threading
-from concurrent.futures import Future
 
 import numpy as np
 import pytest
@@ -16,7 +14,7 @@ from llvmlite import binding
 from penstock.errors import DeviceError, MissingToolError, UsageError
 from penstock.expr import ops
 from penstock.host.device import registry
-from penstock.host.device.base import Kernel, Result, Task, WindowBuffer
+from penstock.host.device.base import Task
 from penstock.host.device.storage import key_dtype, storage_dtype
 from penstock.host.devices.cpu import CpuDevice, loops
 from penstock.host.devices.cpu.codegen import generate
@@ -24,7 +22,6 @@ from penstock.host.devices.cpu.general import CompiledKernel
 from penstock.host.devices.cpu.interpreted import InterpretedKernel
 from penstock.host.devices.cpu.memory import ResultMemory
 from penstock.host.devices.cpu.operations import NotCompilable
-from penstock.host.execute.run import run_task
 from penstock.host.keys.narrow import NarrowCodes
 from penstock.program import BandProgram, GeneralProgram
 from penstock.types import BOOL, FLOAT32, FLOAT64, NULL, STRING, integer
@@ -258,74 +255,3 @@ def test_a_missing_package_names_its_extra(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(registry, "_entries", lambda: {"amaranth": entry})
     with pytest.raises(MissingToolError, match=r"no_such_package_here.*pip install .\.\[rtl\]"):
         registry.open_device("amaranth")
-
-
-# -- run_task -------------------------------------------------------------------------------------
-
-
-class SilentKernel(Kernel):
-    """A device that hangs: its futures never end, unless cancelled."""
-
-    def __init__(self) -> None:
-        super().__init__(ALL_OF_TWO)
-        self.futures: list[Future[Result]] = []
-
-    def allocate(self, capacity: int) -> WindowBuffer:
-        raise NotImplementedError
-
-    def submit(self, window: WindowBuffer, task: Task) -> Future[Result]:
-        self.futures.append(Future())
-        return self.futures[-1]
-
-
-def test_a_task_that_hangs_is_an_error_with_a_cause() -> None:
-    kernel = SilentKernel()
-    found = run_task(kernel, None, [], np.zeros(4), np.full(4, 9), room=1, lanes=1, timeout_s=0.05)
-    with pytest.raises(DeviceError, match=r"36 evaluations did not end within 0\.05 s"):
-        next(found)
-    assert all(future.cancelled() for future in kernel.futures)
-
-
-def test_closing_cancels_and_waits(device: CpuDevice) -> None:
-    join = band_join(np.random.default_rng(0), 2, 32, 300, 5000, "full")
-    kernel = device.open(BandProgram(2, 0b1111, 32))
-    tasks, threads = device.counters()["tasks"], set(threading.enumerate())
-    found = run_task(
-        kernel,
-        load(kernel, join),
-        join.stream,
-        join.start,
-        join.end,
-        room=100_000,
-        lanes=device.lanes,
-        task_evaluations=100_000,
-    )
-    next(found)
-    found.close()
-    assert device.counters()["tasks"] <= tasks + 1 + 2 * device.lanes
-    assert len(set(threading.enumerate()) - threads) <= device.lanes
-
-
-@pytest.mark.parametrize("argument", ["room", "lanes", "task_evaluations"])
-def test_run_task_checks_its_arguments(argument: str) -> None:
-    arguments = {"room": 1, "lanes": 1, argument: 0}
-    with pytest.raises(UsageError, match=f"{argument} must be at least 1"):
-        next(run_task(SilentKernel(), None, [], np.zeros(1), np.ones(1), **arguments))
-
-
-def test_results_in_flight_are_bounded() -> None:
-    kernel = SilentKernel()
-    found = run_task(
-        kernel,
-        None,
-        [],
-        np.zeros(4000),
-        np.full(4000, 1000),
-        room=1,
-        lanes=3,
-        task_evaluations=10_000,
-        timeout_s=0.05,
-    )
-    with pytest.raises(DeviceError):
-        next(found)
-    assert len(kernel.futures) == 6

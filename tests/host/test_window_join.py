@@ -8,14 +8,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
-from penstock.errors import DeviceError, MissingToolError, UsageError
+from penstock.errors import DeviceError, MissingToolError
 from penstock.expr import ops
 from penstock.host.device.base import Device, Kernel, Pause, Result
 from penstock.host.device.registry import open_device
 from penstock.host.device.window_join import Arrivals, WindowTask
-from penstock.host.execute.run_window import run_window_join
+from penstock.host.execute import room
 from penstock.program import GeneralProgram, Mode, WindowProgram
-from tests.host.kit.arrivals import ORDERS, arrivals, expected
+from tests.host.kit.arrivals import ORDERS, arrivals, expected, pairs_of, pulled
 from tests.host.kit.pynq import virtual_window_board
 from tests.host.kit.serving import serving_cpu
 from tests.kit.effort import effort
@@ -141,27 +141,22 @@ def test_history_is_not_matched(subject: Subject, history: int) -> None:
 
 
 @pytest.mark.parametrize("kind", ORDERS)
-def test_one_join_as_many_tasks(subject: Subject, kind: str) -> None:
+def test_one_join_as_many_tasks(
+    subject: Subject, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     rng = np.random.default_rng([5, ORDERS.index(kind)])
     rows = (4, 11)
     tuples, program = arrivals(rng, subject.count, kind, spread=3, rows=rows)
-    kernel = opened(subject, program)
-    results = list(
-        run_window_join(
-            kernel,
-            tuples,
-            room=kernel.min_room + 3,
-            lanes=subject.device.lanes,
-            task_evaluations=1,
-            timeout_s=TIMEOUT_S,
-        )
-    )
-    assert len(results) > 3 or kind == "one side only"
-    assert pairs(*results) == expected(tuples, program)
+    # Then a task has the least room that its kernel takes.
+    monkeypatch.setattr(room, "FIRST", 1)
+    monkeypatch.setattr(room, "MOST", 1)
+    chunks = pulled(subject.device, tuples, program, most=1)
+    assert len(chunks) > 3 or kind == "one side only"
+    assert any(chunk.remaining for chunk in chunks) or kind == "one side only"
+    assert pairs_of(chunks) == expected(tuples, program)
     start, end = tuples.met(rows)
+    results = [result for chunk in chunks for result in chunk.results]
     assert sum(r.counters["evaluations"] for r in results) == int((end - start).sum())
-    assert all(r.pause is None for r in results)
-    kernel.close()
 
 
 def test_sides_with_different_tests(subject: Subject) -> None:
@@ -198,16 +193,6 @@ def test_a_bad_task_is_an_error(subject: Subject, fault: str) -> None:
     }[fault]
     with pytest.raises(DeviceError):
         kernel.submit(None, task).result(TIMEOUT_S)
-    kernel.close()
-
-
-def test_bad_arguments(subject: Subject) -> None:
-    tuples, program = arrivals(np.random.default_rng(0), 20)
-    kernel = opened(subject, program)
-    good = {"room": 1 << 16, "lanes": 1}
-    for wrong in ({"room": kernel.min_room - 1}, {"lanes": 0}, {"task_evaluations": 0}):
-        with pytest.raises(UsageError):
-            list(run_window_join(kernel, tuples, **{**good, **wrong}))
     kernel.close()
 
 

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 import numpy as np
 
 from ...device.base import Kernel, Result, Task
-from ...execute.run import run_task
 from ...model.load import BatchHalf
 from ...model.pipeline import task_cycles
 from .device import BoardDevice
@@ -40,7 +39,8 @@ def known_join(device: BoardDevice, package: Package) -> str:
         buffer = kernel.allocate(_WINDOW)
         buffer.write(0, window)
         room = max(kernel.min_room, _TUPLES * _WINDOW)
-        yield from run_task(kernel, buffer, stream, start, start + _WINDOW // 2, room=room, lanes=1)
+        task = Task(stream, start, start + _WINDOW // 2, room)
+        yield kernel.submit(buffer, task).result(device.timeout_s * 2)
         buffer.free()
 
     return compare(device, package, program, run, _TUPLES * _WINDOW // 2)

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import replace
+from functools import partial
+from itertools import chain
 
 import numpy as np
 
 from penstock.program import WindowProgram
 
-from ...device.base import Device, Kernel, Pause, Result
+from ...device.base import Device, Kernel, Pause, Result, Task, WindowBuffer
 from ...device.checks import check_window_task
+from ...device.cut import Cutting, Piece, whole
 from ...device.window_join import WindowTask
-from ...execute.run import run_task
 
 
 class WindowJoinKernel(Kernel):
@@ -32,8 +36,9 @@ class WindowJoinKernel(Kernel):
         self.min_room = max(*program.rows, 1)
         self._device = device
         self._kernels = (device.open(program.a), device.open(program.b))
-        # A thread of its own, since the device's threads must not wait for each other.
+        # Threads of its own, since the device's threads must not wait for each other.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="penstock-window")
+        self._lanes = ThreadPoolExecutor(device.lanes, thread_name_prefix="penstock-window-lane")
 
     def least_room(self, task: WindowTask) -> int:
         # A window holds no more tuples than there are.
@@ -44,6 +49,7 @@ class WindowJoinKernel(Kernel):
 
     def close(self) -> None:
         # The caller may be the thread of the last task, so this does not wait.
+        self._thread.submit(self._lanes.shutdown, wait=False)  # after the last task
         self._thread.shutdown(wait=False)
 
     def _run(self, task: WindowTask) -> Result:
@@ -81,21 +87,34 @@ class WindowJoinKernel(Kernel):
         buffer = kernel.allocate(len(tuples) - int(np.count_nonzero(chosen)))
         none = np.zeros(0, np.uint32)
         parts = [(none, none)]
+        room = max(min(task.room, int((end - start).sum())), kernel.min_room)
+        run_piece = partial(_results, kernel, buffer, tuples.stream[is_b], room)
+        pieces = whole(start, end).tasks(Cutting(self._device.lanes))
+        running: list[Future[list[Result]]] = []
         try:
             if buffer.capacity:
                 buffer.write(0, tuples.window[not is_b])
-            for result in run_task(
-                kernel,
-                buffer,
-                tuples.stream[is_b],
-                start,
-                end,
-                room=max(min(task.room, int((end - start).sum())), kernel.min_room),
-                lanes=self._device.lanes,
-            ):
+            running += [self._lanes.submit(run_piece, piece) for piece in pieces]
+            for result in chain.from_iterable(one.result() for one in running):
                 counters.update(result.counters)
                 parts.append((result.i, result.j))
         finally:
+            wait(running)
             buffer.free()
         i, j = (np.concatenate(part) for part in zip(*parts, strict=True))
         return i, j
+
+
+def _results(
+    kernel: Kernel, buffer: WindowBuffer, stream: Sequence[np.ndarray], room: int, piece: Piece
+) -> list[Result]:
+    """Run a piece to its end, through its pauses; ``i`` are indices of ``stream``."""
+    results, left = [], [piece]
+    while left:
+        part = left.pop()
+        task = Task(part.entries(stream), part.start, part.end, room)
+        result = kernel.run(buffer, task)
+        results.append(replace(result, i=part.rebased(result.i)))
+        if result.pause is not None:
+            left += part.remaining(result.pause)
+    return results

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,20 +15,14 @@ from penstock.plan.ranges import arrival_order
 from penstock.program import WindowProgram
 
 from ...device.base import Device
-from ...device.cut import TASK_EVALUATIONS
 from ...device.window_join import Arrivals
-from ...emit.delivery import Delivery
-from ...emit.making import Making
-from ...emit.output import RowsByArrival
-from ...emit.tables import TablePairs
-from ...execute.pairs import Pairs
-from ...execute.room import MOST
-from ...execute.run_window import run_window_join
-from ...execute.traced import TracedDevice
+from ...execute.arrivals import BoundArrivals
+from ...execute.order import Order
+from ...execute.prepared import Prepared
 from ...keys.prepare import Layout, layout, stream_values, window_keys
-from ...metrics.report import LaneReport
 from ...rows.sides import Loaded
-from .table_join import EVERYTHING, TableJoin
+from ...windows.probe import Probe, WindowStep
+from .table_join import TableJoin
 
 
 class OperatorJoin(TableJoin):
@@ -63,30 +56,16 @@ class OperatorJoin(TableJoin):
         super().__init__(query, tables, device, **options)
         if len(self.devices) > 1:
             raise UsageError("the window operator runs on one device; give it one")
-        self.device = TracedDevice(self.devices[0], self.trace)
+        (self.device,) = self.devices
         self.rows = (window.left, window.right)
         # By probing side: the form of its evaluation, whose window is over the other side.
         self.forms = {one.side: one.evaluation.form for one in self.directions}
 
-    def lane_reports(self) -> tuple[LaneReport, ...]:
-        return self.device.lane_reports()
+    def step(self, prepared: Prepared) -> WindowStep:
+        """Make the step, without probes: the operator matches tuples as they arrive."""
+        return self.step_without_probes()
 
-    def run(self, delivery: Delivery) -> Iterator[RowsByArrival]:
-        assert isinstance(delivery, TablePairs)
-        at_end = delivery.begin(0, self.step_without_probes(), EVERYTHING)
-        yield from self._rows(self._makings_of_pairs(delivery), delivery)
-        if at_end is not None:
-            yield from at_end()
-
-    def _makings_of_pairs(self, delivery: TablePairs) -> Generator[Making, None, None]:
-        window = self.tables.window(RIGHT)
-        with closing(self._pairs()) as parts:
-            for pairs in parts:
-                yield from delivery.pairs(self.tables.arrivals[LEFT], window, pairs)
-                delivery.noted(LEFT, pairs)
-                self.progressed()
-
-    def _pairs(self) -> Generator[Pairs, None, None]:
+    def orders(self, prepared: Prepared, step: WindowStep) -> Iterator[Order]:
         layouts = {side: self._layout(form) for side, form in self.forms.items()}
         program = WindowProgram(layouts[LEFT].program, layouts[RIGHT].program, self.rows)
         reason = self.device.refuses(program)
@@ -95,20 +74,12 @@ class OperatorJoin(TableJoin):
                 f"device {self.device.name} cannot run this query with the window operator: "
                 f"{reason}{self._why_general()}"
             )
-        kernel = self.device.open(program)
-        try:
-            for result in run_window_join(
-                kernel,
-                self._arrivals(layouts),
-                room=max(MOST, kernel.min_room),
-                lanes=self.device.lanes,
-                task_evaluations=self.device.task_evaluations or TASK_EVALUATIONS,
-            ):
-                self.stats.pairs_in_window += result.counters["evaluations"]
-                self.stats.note(result)
-                yield Pairs(result.i, result.j)
-        finally:
-            kernel.close()
+        none = np.zeros(0, np.int64)
+        probe = Probe(self.tables.arrivals[LEFT], self.tables.window(RIGHT), none, none)
+        bound = BoundArrivals(probe, program, self._arrivals(layouts))
+        self.stats.pairs_in_window += bound.whole.evaluations
+        for piece in bound.pieces(prepared.cutting):
+            yield Order(0, bound, piece)
 
     def _arrivals(self, layouts: Mapping[str, Layout]) -> Arrivals:
         """Return the tuples of both sides in order of arrival, with their keys."""

@@ -18,13 +18,14 @@ from penstock.plan.sessions import SESSION
 from penstock.plan.window import FOREVER
 
 from ...device.base import Device, device_list
+from ...device.cut import Cutting
 from ...emit.delivery import Delivery
 from ...emit.making import Making, make_rows
 from ...emit.opening import open_delivery
 from ...emit.output import RowsByArrival
 from ...execute.chunk import Chunk
 from ...execute.executor import lane_names
-from ...execute.maker import Cutting
+from ...execute.order import Order
 from ...execute.prepared import Prepared
 from ...execute.pulling import Pulling
 from ...execute.residence import Residence
@@ -213,7 +214,7 @@ class TableJoin:
     def run(self, delivery: Delivery) -> Iterator[RowsByArrival]:
         """Run the join's one step; give the rows of a delivery."""
         with self._prepared() as prepared:
-            step = self._step(prepared)
+            step = self.step(prepared)
             at_end = delivery.begin(0, step, EVERYTHING)
             yield from self._rows(self._makings(delivery, self._chunks(prepared, step)), delivery)
         if at_end is not None:
@@ -236,18 +237,20 @@ class TableJoin:
                 delivery.note(chunk)
 
     def _chunks(self, prepared: Prepared, step: WindowStep) -> Generator[Chunk, None, None]:
-        by_form = {one.form: one.evaluation for one in self.directions}
-        orders = chain.from_iterable(
-            prepared.maker(by_form[probe.form]).orders(0, probe, self.stats)
-            for probe in step.probes
-        )
         pulling = Pulling(prepared.memories, self.running, trace=self.trace)
         self._pulling = pulling
+        orders = self.orders(prepared, step)
         with closing(pulling), closing(pulling.chunks(orders)) as chunks:
             for chunk in chunks:
                 self.stats.note_chunk(chunk)
                 self.progressed()
                 yield chunk
+
+    def orders(self, prepared: Prepared, step: WindowStep) -> Iterator[Order]:
+        """Make the orders of a step, one after the other."""
+        by_form = {one.form: one.evaluation for one in self.directions}
+        for probe in step.probes:
+            yield from prepared.maker(by_form[probe.form]).orders(0, probe, self.stats)
 
     def progressed(self) -> None:
         """Report progress to the caller."""
@@ -274,7 +277,8 @@ class TableJoin:
             timeless=self.tables.alone,
         )
 
-    def _step(self, prepared: Prepared) -> WindowStep:
+    def step(self, prepared: Prepared) -> WindowStep:
+        """Make the step, with the probes of each direction."""
         probes = (self._probes(one, prepared) for one in self.directions)
         return replace(self.step_without_probes(), probes=tuple(chain.from_iterable(probes)))
 

@@ -23,7 +23,6 @@ from penstock.host.devices.board.device import BoardDevice
 from penstock.host.devices.board.link import BoardLink
 from penstock.host.devices.board.package import Package
 from penstock.host.devices.board.selftest import selftest
-from penstock.host.execute.run_window import run_window_join
 from penstock.hw.join.config import JoinConfig
 from penstock.hw.join.kernel.config import KernelConfig
 from penstock.hw.window.config import WindowConfig
@@ -36,7 +35,7 @@ from penstock.sim.verilated.board import MemoryModel
 from penstock.sim.verilated.build import cache_folder
 from penstock.sim.virtual_board.deploy import virtual_package
 from penstock.sim.virtual_board.service import Server
-from tests.host.kit.arrivals import arrivals, expected
+from tests.host.kit.arrivals import arrivals, expected, pairs_of, pulled
 from tests.host.kit.findings import at, failed, failed_when_broken
 from tests.host.kit.virtual_board import serve
 
@@ -135,15 +134,10 @@ class TestLoading:
         ):
             assert [one.is_window for one in device.packages] == [False, True]
             assert device.lanes == 2
-            kernel = device.open(program)
-            pieces = list(
-                run_window_join(kernel, tuples, room=1 << 14, lanes=2, task_evaluations=500)
-            )
-            kernel.close()
+            chunks = pulled(device, tuples, program, most=500)
             assert device.counters()["tuples"] == 400
-        assert len(pieces) > 2
-        found = [pair for one in pieces for pair in zip(one.i, one.j, strict=True)]
-        assert sorted(found) == expected(tuples, program)
+        assert len(chunks) > 2
+        assert pairs_of(chunks) == expected(tuples, program)
 
     def test_one_overlay_at_a_time(self, package: Package, tmp_path: Path) -> None:
         other = virtual_package(JOIN, package.board, tmp_path)

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.host.device.base import Pause
+from penstock.host.device.cut import Cutting
 from penstock.host.device.search import MOST_TUPLES, Boxes, RangeWalk, SearchPiece
 from penstock.host.prune.cells import Axis, Grid
 from tests.host.kit.searches import Search, ordered_rows, position_at, searched, walked
@@ -95,7 +96,7 @@ def test_a_piece_is_cut_into_each_tuple_once(seed: int, rows: int, lanes: int) -
     start = rng.integers(0, 50, rows)
     own = np.arange(rows, dtype=np.uint32) * 2
     piece = SearchPiece(own, start, start + 5, 2.5, 5 * rows)
-    tasks = list(piece.tasks(lanes))
+    tasks = list(piece.tasks(Cutting(lanes)))
     for k, name in enumerate(("rows", "start", "end")):
         wanted = (own, start, start + 5)[k]
         found = np.concatenate([wanted[:0], *(getattr(task, name) for task in tasks)])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from penstock.host.device.cut import LEAST_EVALUATIONS, LEAST_ROWS, cut, whole
+from penstock.host.device.cut import LEAST_EVALUATIONS, LEAST_ROWS, Cutting, whole
 
 
 def covered(pieces: list) -> set[tuple[int, int]]:
@@ -26,7 +26,7 @@ def test_everything_comes_once(units: int) -> None:
     start = np.sort(rng.integers(0, 50, 600))
     end = np.maximum.accumulate(start + rng.integers(0, 60, 600))
     joined = whole(start, end)
-    pieces = list(cut(joined, 2, 500, units=units))
+    pieces = list(joined.tasks(Cutting(2, 500, units)))
     assert covered(pieces) == covered([joined])
     assert len(pieces) > 1
 
@@ -35,7 +35,7 @@ def test_everything_comes_once(units: int) -> None:
 def test_pieces_are_whole_passes(units: int) -> None:
     rows, window = 5000, 20_000
     joined = whole(np.zeros(rows, np.int64), np.full(rows, window, np.int64))
-    pieces = list(cut(joined, 2, 1 << 40, units=units, tasks_per_lane=3))
+    pieces = list(joined.tasks(Cutting(2, 1 << 40, units, tasks_per_lane=3)))
     sizes = [len(piece.rows) for piece in pieces]
     assert sum(sizes) == rows
     assert all(size % units == 0 for size in sizes[:-1])
@@ -46,6 +46,6 @@ def test_pieces_are_whole_passes(units: int) -> None:
 def test_tasks_per_lane() -> None:
     rows, window = 64 * LEAST_ROWS, 16 * LEAST_EVALUATIONS // LEAST_ROWS
     joined = whole(np.zeros(rows, np.int64), np.full(rows, window, np.int64))
-    counts = [len(list(cut(joined, 2, 1 << 40, tasks_per_lane=n))) for n in (1, 2, 4)]
+    counts = [len(list(joined.tasks(Cutting(2, 1 << 40, tasks_per_lane=n)))) for n in (1, 2, 4)]
     assert counts == [2, 4, 8]
-    assert len(list(cut(joined, 2, joined.evaluations // 32))) == 32
+    assert len(list(joined.tasks(Cutting(2, joined.evaluations // 32)))) == 32

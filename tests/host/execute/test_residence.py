@@ -16,11 +16,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.host.device.base import Device
+from penstock.host.device.cut import Cutting
 from penstock.host.devices.remote.client.device import RemoteDevice
 from penstock.host.devices.remote.server.limits import ServerLimits
 from penstock.host.devices.remote.server.residents import Gone
 from penstock.host.devices.remote.server.service import DeviceServer
-from penstock.host.execute.maker import Cutting
 from penstock.host.execute.prepared_blocks import PreparedBlocks
 from penstock.host.execute.residence import Residence
 from penstock.host.execute.resident_cache import BlockCache

@@ -1,4 +1,4 @@
-"""What a device did when, told by submissions and ends."""
+"""What a trace and a report say of the tasks of a join of tables, by either operator."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from penstock.errors import DeviceError
 from penstock.host.device.base import Device
 from penstock.host.device.operator import Operator
 from penstock.host.execute.trace import Trace
-from penstock.host.execute.traced import Occupancy
 from penstock.host.join.table.operators import table_join
 from penstock.host.join.table.report import table_report
 from penstock.query import compile_query
@@ -20,29 +19,6 @@ from tests.host.kit.faulty import FaultyDevice
 from tests.penstock.kit.devices import InterpretingCpu
 
 SCHEMA = pa.schema([("t", pa.int64()), ("x", pa.int32())])
-
-
-def test_tasks_take_the_lane_that_is_free_first() -> None:
-    occupancy = Occupancy(2)
-    for moment, task in enumerate("abcd"):
-        occupancy.submitted(task, moment)
-    assert occupancy.queued() == [2, 2]
-    assert occupancy.ended("b", 10) == (1, 1)
-    assert occupancy.ended("a", 11) == (0, 0)
-    assert occupancy.queued() == [1, 1]
-    assert occupancy.ended("c", 12) == (1, 10)
-    assert occupancy.ended("d", 13) == (0, 11)
-    occupancy.submitted("e", 14)
-    assert occupancy.ended("e", 15) == (1, 14)
-
-
-def test_ends_may_be_told_in_another_order() -> None:
-    occupancy = Occupancy(1)
-    occupancy.submitted("a", 0)
-    occupancy.submitted("b", 0)
-    assert occupancy.ended("b", 5) == (0, 0)
-    assert occupancy.ended("a", 6) == (0, 5)
-    assert occupancy.queued() == [0]
 
 
 def join(device: Device, operator: Operator = Operator.RANGE, trace: Trace | None = None):

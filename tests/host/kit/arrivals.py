@@ -2,9 +2,22 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+from typing import cast
+
 import numpy as np
 
+from penstock.host.device.base import Device
+from penstock.host.device.cut import Cutting
 from penstock.host.device.window_join import Arrivals
+from penstock.host.execute.arrivals import BoundArrivals
+from penstock.host.execute.chunk import Chunk
+from penstock.host.execute.memory import DeviceMemory
+from penstock.host.execute.order import Order
+from penstock.host.execute.pulling import Pulling
+from penstock.host.execute.running import Running
+from penstock.host.execute.trace import Trace
+from penstock.host.windows.probe import Probe
 from penstock.program import BandProgram, WindowProgram
 
 #: Ways in which tuples of both sides follow each other.
@@ -86,3 +99,20 @@ def _joins(tuples: Arrivals, program: WindowProgram, side: int, own: int, other:
         for d in range(part.tests)
     )
     return bool(part.table >> int(met) & 1)
+
+
+def pulled(device: Device, tuples: Arrivals, program: WindowProgram, most: int) -> list[Chunk]:
+    """Chunks of a join in tasks of at most so many evaluations, where they can be cut."""
+    bound = BoundArrivals(cast(Probe, None), program, tuples)
+    orders = (Order(0, bound, piece) for piece in bound.pieces(Cutting(device.lanes, most)))
+    with (
+        closing(DeviceMemory(device)) as memory,
+        closing(Pulling([memory], Running(timeout_s=120), trace=Trace())) as pulling,
+    ):
+        return list(pulling.chunks(orders))
+
+
+def pairs_of(chunks: list[Chunk]) -> list[tuple[int, int]]:
+    """All pairs of some chunks, as rows of A and of B."""
+    parts = [part for chunk in chunks for part in chunk.pairs]
+    return sorted((int(a), int(b)) for part in parts for a, b in zip(part.i, part.j, strict=True))

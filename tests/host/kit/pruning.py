@@ -8,7 +8,7 @@ import numpy as np
 
 from penstock.expr.columns import Vector
 from penstock.host.device.base import Folds, Kernel, Pause, Result, Task, WindowBuffer
-from penstock.host.device.cut import Piece
+from penstock.host.device.cut import Cutting, Piece
 from penstock.host.device.merge import Merged
 from penstock.host.device.search import SearchTask
 from penstock.host.keys.layouts import Layout, StreamKeys
@@ -88,7 +88,7 @@ def _results(
     waiting: list[Piece] = []
     buffer: WindowBuffer | None = None
     if isinstance(part, Searched):
-        waiting = [task for piece in part.pieces for task in piece.tasks(2)]
+        waiting = [task for piece in part.pieces for task in piece.tasks(Cutting(2))]
     else:
         waiting = list(part.pieces)
         columns = part.source.columns(Given(join.program), first, part.source.end)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from penstock.errors import UsageError
 from penstock.expr.columns import Vector
 from penstock.host.device.base import Device, Kernel, Pause
-from penstock.host.device.cut import TASK_EVALUATIONS
+from penstock.host.device.cut import TASK_EVALUATIONS, Cutting
 from penstock.host.device.registry import open_device
 from penstock.host.device.search import SPARE_ROWS, SearchPiece
 from penstock.host.device.wrapped import WrappedDevice
@@ -83,7 +83,7 @@ class Probe:
         """What the device finds, in as many tasks as it takes."""
         (whole,) = part.pieces
         found = []
-        waiting = list(whole.tasks(2))
+        waiting = list(whole.tasks(Cutting(2)))
         assert all(isinstance(piece, SearchPiece) for piece in waiting)
         while waiting:
             piece = waiting.pop()

@@ -13,9 +13,8 @@ from os import PathLike
 from penstock.errors import DeviceError, UsageError
 from penstock.program import AnyProgram, Mode
 
-from ....device.base import PAIRS, Device, Kernel, Result
+from ....device.base import PAIRS, TIMEOUT_S, Device, Kernel, Result
 from ....device.fields import Header
-from ....execute.run import TIMEOUT_S
 from ....wire.address import Address, read_token
 from .failures import AbsentError
 from .kernels import RemoteKernel, program_fields

@@ -14,9 +14,8 @@ from weakref import WeakKeyDictionary
 
 from penstock.errors import DeviceError
 
-from ....device.base import AnyTask, Device, Kernel, Result, WindowBuffer
+from ....device.base import TIMEOUT_S, AnyTask, Device, Kernel, Result, WindowBuffer
 from ....device.window_join import WindowTask
-from ....execute.run import TIMEOUT_S
 from .slices import KernelSpeed, Sliced, WholeTask
 from .turns import Turns
 
