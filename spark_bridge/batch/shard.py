@@ -10,8 +10,7 @@ import pyarrow as pa
 
 from penstock.errors import DeviceError
 from penstock.host.device.base import Device
-from penstock.host.join.parts.choice import part_join
-from penstock.host.join.parts.groups import GroupParts
+from penstock.host.join.parts.groups import GroupParts, part_join
 from penstock.host.join.parts.held import HeldSide
 from penstock.host.join.parts.join import ExistenceParts, PartJoin
 from penstock.host.prune.sizes import pruning_sizes
@@ -121,7 +120,7 @@ class ShardJoin:
     def _bound(self, join: PartJoin, part: pa.Table) -> None:
         """Bound the rows of an output batch by ``output_bytes``, given the rows of both sides."""
         used = 0.0
-        for side, table in ((self.held, join.held.table), (other(self.held), part)):
+        for side, table in ((self.held, join.held.rows.table), (other(self.held), part)):
             own = join.query.output_columns_of(side)
             if table.num_rows and own:
                 used += table.select(list(own)).nbytes / table.num_rows

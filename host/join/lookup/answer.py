@@ -18,8 +18,7 @@ from ...device.base import Device
 from ...emit.opening import open_delivery
 from ...execute.stats import Stats
 from ...prune.sizes import Pruning
-from ..parts.choice import part_join
-from ..parts.groups import GroupParts, merged_groups
+from ..parts.groups import GroupParts, merged_groups, part_join
 from ..parts.held import HeldSide
 from ..parts.join import PartJoin
 

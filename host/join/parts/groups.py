@@ -19,11 +19,10 @@ from ...emit.groups.pairs import PairGroups
 from ...emit.groups.partial import PartialGroups
 from ...emit.output import RowsByArrival
 from ...rows.sides import Arrival
-from ...rows.store import TableRows
 from ...windows.run import Snapshot
 from ..table.table_join import TableJoin
 from .held import HeldSide
-from .join import PartJoin, PartPairs
+from .join import ExistenceParts, PairParts, PartJoin, PartPairs
 
 #: Type that holds the groups of a join.
 Groups = TypeVar("Groups", bound=PartialGroups)
@@ -54,7 +53,7 @@ class PairGroupParts(GroupParts[PairGroups]):
 
     kind = PairGroups
 
-    def _joined(self, join: TableJoin, reach: slice) -> Iterator[pa.RecordBatch]:
+    def _joined(self, join: TableJoin) -> Iterator[pa.RecordBatch]:
         for rows in join.run(PartPairs(self, self.groups.pairs)):
             self.groups.add(self.groups.partial(rows.batch))
         return iter(())
@@ -71,7 +70,7 @@ class FoldGroupParts(GroupParts[FoldGroups]):
     def _options(self) -> dict[str, Any]:
         return self._owned_probing()
 
-    def _joined(self, join: TableJoin, reach: slice) -> Iterator[pa.RecordBatch]:
+    def _joined(self, join: TableJoin) -> Iterator[pa.RecordBatch]:
         return self._batches(join.run(_PartFolds(self, join)))
 
 
@@ -83,16 +82,26 @@ class _PartFolds(FoldDelivery):
         self._places = parts.places
 
     def places(self, rows: Arrival) -> RowPlaces:
-        assert rows.row is not None
-        return RowPlaces(rows.rows.time, self._places[rows.side][rows.row])
+        return RowPlaces(rows.rows.time, self._places[self.side][rows.ids])
 
     def met_places(self, window: Snapshot, positions: np.ndarray) -> RowPlaces:
-        assert isinstance(window.rows, TableRows)
-        rows = window.rows.row[positions]
-        return RowPlaces(window.times[positions], self._places[other(self.side)][rows])
+        return RowPlaces(window.times[positions], self._places[other(self.side)][positions])
 
     def leave(self, limit: Limit) -> list[RowsByArrival]:
         return []
+
+
+_JOINS: dict[Output, type[PartJoin]] = {
+    Output.PAIRS: PairParts,
+    Output.EXISTENCE: ExistenceParts,
+    Output.FOLDS: FoldGroupParts,
+    Output.PAIR_GROUPS: PairGroupParts,
+}
+
+
+def part_join(query: JoinQuery) -> type[PartJoin]:
+    """Return the join with parts for a query: of pairs, rows that match, or groups."""
+    return _JOINS[plan(query).output]
 
 
 def merged_groups(query: JoinQuery, schemas: Mapping[str, pa.Schema]) -> PartialGroups:

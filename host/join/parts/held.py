@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 
-from penstock.plan.query import JoinQuery, TimeWindow, other
+from penstock.plan.query import JoinQuery, TimeWindow
 from penstock.plan.ranges import place as place_of
 
-from ...rows.sides import filtered, read_side
+from ...rows.counting import counting
+from ...rows.sides import Loaded
+from ..table.loading import loaded
 
 
 class HeldSide:
@@ -26,10 +30,10 @@ class HeldSide:
 
     Attributes
     ----------
-    table : pyarrow.Table
-        The held rows, in order of time.
-    timeless : pyarrow.Table
-        Held rows without a time, which meet nothing.
+    rows : Loaded
+        The held rows; its table has those with a time, in order of time, then the others.
+    owned : slice
+        The rows that the join decides, by place in the order of time.
     """
 
     def __init__(
@@ -43,37 +47,38 @@ class HeldSide:
     ) -> None:
         self.side = side
         self._window = query.window
-        # One chunk per column: finding the chunk of each picked row would cost more.
-        table = table.combine_chunks()
-        read = read_side(query, query.side(side), table)
-        timed = filtered(query.side(side), read.timed).in_time_order()
-        self.table, self.time = _picked(table, timed.row), timed.time
+        read = loaded(query, query.side(side), table)
+        timed, timeless = read.rows, read.timeless
+        rows, number = np.concatenate([timed.row, timeless.row]), len(timed)
+        is_ordered = np.array_equal(rows, np.arange(read.table.num_rows))
+        self.rows = Loaded(
+            read.table if is_ordered else read.table.take(pa.array(rows)),
+            replace(timed, row=counting(number)),
+            replace(timeless, row=np.arange(number, len(rows))),
+        )
         self.place = timed.row if place is None else place[timed.row]
-        self.timeless = _picked(table, filtered(query.side(side), read.timeless).row)
         low, high = owned or (None, None)
-        #: The rows that the join decides.
         self.owned = slice(
-            0 if low is None else place_of(self.time, low),
-            len(self) if high is None else place_of(self.time, high),
+            0 if low is None else place_of(timed.time, low),
+            len(self) if high is None else place_of(timed.time, high),
         )
 
     def __len__(self) -> int:
-        return self.table.num_rows
+        return len(self.rows.rows)
 
-    def reach(self, query: JoinQuery, part: pa.Table) -> slice:
-        """Return the slice of held rows that rows of the other side may meet."""
+    def reach(self, times: np.ndarray) -> slice:
+        """Return the slice of held rows that rows of the other side may meet.
+
+        Parameters
+        ----------
+        times : ndarray of int64, ascending
+            Of the other side's rows.
+        """
         if not isinstance(self._window, TimeWindow):
             return slice(0, len(self))
-        times = read_side(query, query.side(other(self.side)), part).timed.time
         if not len(times):
             return slice(0, 0)
-        low, high = self._window.reach(self.side, int(times.min()), int(times.max()))
-        first, last = place_of(self.time, low), place_of(self.time, high, after=True)
+        time = self.rows.rows.time
+        low, high = self._window.reach(self.side, *times[[0, -1]].tolist())
+        first, last = place_of(time, low), place_of(time, high, after=True)
         return slice(first, max(first, last))
-
-
-def _picked(table: pa.Table, rows: np.ndarray) -> pa.Table:
-    """Return some of the rows, in the given order."""
-    if len(rows) == table.num_rows and (rows == np.arange(len(rows))).all():
-        return table
-    return table.take(pa.array(rows))

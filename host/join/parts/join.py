@@ -27,6 +27,7 @@ from ...execute.stats import Stats
 from ...rows.picked import Picked
 from ...rows.sides import Arrival
 from ...windows.run import Snapshot
+from ..table.loading import loaded
 from ..table.table_join import TableJoin
 from .held import HeldSide
 
@@ -66,7 +67,7 @@ class PartJoin(ABC):
         self.options = options
         self.stats = Stats.for_devices(device_list(device))
         self._added = 0
-        #: By side, the place in its input of each row of the part's join.
+        #: By side, the place in its input of each tuple of the part's join.
         self.places: dict[str, np.ndarray] = {}
 
     def add(self, part: pa.Table, place: np.ndarray | None = None) -> Iterator[pa.RecordBatch]:
@@ -79,21 +80,22 @@ class PartJoin(ABC):
         place : ndarray of int64, optional
             Place of each row in its input, as for :class:`HeldSide`.
         """
-        reach = self.held.reach(self.query, part)
-        held_rows = self.held.table.slice(reach.start, reach.stop - reach.start)
+        side = self.query.side(other(self.held.side))
+        part_rows = loaded(self.query, side, part)
+        reach = self.held.reach(part_rows.rows.time)
+        held_rows = self.held.rows.pick(reach)
+        row = part_rows.rows.row
         self.places = {
             self.held.side: self.held.place[reach],
-            other(self.held.side): np.arange(part.num_rows) + self._added
-            if place is None
-            else place,
+            side.side: row + self._added if place is None else place[row],
         }
         self._added += part.num_rows
-        if held_rows.num_rows and part.num_rows:
-            tables = {self.held.side: held_rows, other(self.held.side): part}
+        if len(held_rows.rows) and len(part_rows.rows):
+            tables = {self.held.side: held_rows, side.side: part_rows}
             options = self.options | self._options()
             join = TableJoin(self.query, tables, self.device, **options)
             try:
-                yield from self._joined(join, reach)
+                yield from self._joined(join)
             finally:  # count the work done also after an error
                 self.stats.count(join.stats)
 
@@ -106,7 +108,7 @@ class PartJoin(ABC):
         return {"probing": {self.held.side: self.held.owned}} if self.query.is_rows else {}
 
     @abstractmethod
-    def _joined(self, join: TableJoin, reach: slice) -> Iterator[pa.RecordBatch]:
+    def _joined(self, join: TableJoin) -> Iterator[pa.RecordBatch]:
         """Join a part with the held rows in its reach."""
 
     @abstractmethod
@@ -121,16 +123,15 @@ class PartJoin(ABC):
 
     def _alone(self, chosen: np.ndarray, *, timeless: bool) -> Iterator[pa.RecordBatch]:
         """Give some held rows without a match; ``timeless`` adds those without a time."""
-        owned = self.held.owned
-        parts = [(self.held.table, np.flatnonzero(chosen[owned]) + owned.start)]
+        owned, held = self.held.owned, self.held.rows
+        rows = np.flatnonzero(chosen[owned]) + owned.start
         if timeless:
-            parts.append((self.held.timeless, np.arange(self.held.timeless.num_rows)))
+            rows = np.concatenate([rows, held.timeless.row])
         restorer = Restorer(self.query, self.schemas)
-        for table, rows in parts:
-            for at in range(0, len(rows), self.output_rows):
-                some = Picked(table, rows[at : at + self.output_rows])
-                self.stats.rows += len(some)
-                yield restorer.alone(self.held.side, some)
+        for at in range(0, len(rows), self.output_rows):
+            some = Picked(held.table, rows[at : at + self.output_rows])
+            self.stats.rows += len(some)
+            yield restorer.alone(self.held.side, some)
 
 
 class PartPairs(TablePairs):
@@ -172,10 +173,10 @@ class MatchParts(PartJoin):
 class PairParts(MatchParts):
     """Gives pairs, and at the end the held rows in no pair, if the join preserves them."""
 
-    def _joined(self, join: TableJoin, reach: slice) -> Iterator[pa.RecordBatch]:
+    def _joined(self, join: TableJoin) -> Iterator[pa.RecordBatch]:
         pairs = PartPairs(self, self.query)
         yield from self._batches(join.run(pairs))
-        self._matched[reach.start + pairs.met] = True
+        self._matched[pairs.met] = True
 
     def finish(self) -> Iterator[pa.RecordBatch]:
         is_preserved = self.held.side in self.query.kind.unmatched
@@ -208,7 +209,7 @@ class ExistenceParts(MatchParts):
     def _options(self) -> dict[str, Any]:
         return {"about": self.held.side, **self._owned_probing()}
 
-    def _joined(self, join: TableJoin, reach: slice) -> Iterator[pa.RecordBatch]:
+    def _joined(self, join: TableJoin) -> Iterator[pa.RecordBatch]:
         flags = _PartFlags(join)
         yield from self._batches(join.run(flags))
-        self._matched[reach.start + flags.matched] = True
+        self._matched[flags.matched] = True

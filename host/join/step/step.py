@@ -22,7 +22,7 @@ from ...keys.hashing import hash_keys
 from ...prune.sizes import DEFAULT_PRUNING, Pruning
 from ...rows.sides import Loaded, SideRows
 from ...windows.probe import Watermarks
-from ..parts.choice import part_join
+from ..parts.groups import part_join
 from ..parts.held import HeldSide
 from ..table.table_join import TableJoin
 from .frontier import Frontier

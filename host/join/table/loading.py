@@ -54,11 +54,11 @@ class Tables:
         self.numbered = numbered
         plan(query).require_order()
         check_names(disorder, query.sides)
-        loaded = {s.side: _loaded(query, s, tables[s.table], disorder) for s in query.sides}
-        self.base = {side: one.table for side, one in loaded.items()}
-        self.sides = {side: one.rows for side, one in loaded.items()}
-        self.timeless = {side: one.timeless for side, one in loaded.items()}
-        self.stretches = {side: one.stretches for side, one in loaded.items()}
+        read = {s.side: loaded(query, s, tables[s.table], disorder) for s in query.sides}
+        self.base = {side: one.table for side, one in read.items()}
+        self.sides = {side: one.rows for side, one in read.items()}
+        self.timeless = {side: one.timeless for side, one in read.items()}
+        self.stretches = {side: one.stretches for side, one in read.items()}
 
     @property
     def schemas(self) -> dict[str, pa.Schema]:
@@ -92,12 +92,19 @@ class Tables:
         return Arrival(side, rows, self.base[side], ids, rows.row)
 
 
-def _loaded(
+def loaded(
     query: JoinQuery,
     side: Side,
     table: pa.Table | Loaded,
-    disorder: Span | Mapping[str, Span] | None,
+    disorder: Span | Mapping[str, Span] | None = None,
 ) -> Loaded:
+    """Read and check the rows of a table, unless that is done.
+
+    Parameters
+    ----------
+    disorder : int, timedelta, or mapping of alias to either, optional
+        As for :class:`Tables`.
+    """
     if isinstance(table, Loaded):
         return table
     whole = table.combine_chunks()
