@@ -71,19 +71,11 @@ def run_parts(
     PenstockError
         As for :func:`penstock.sql`.
     """
-    relations = relations_of(tables)
-    schemas = {name: columns_of(table) for name, table in tables.items()}
     with closing(RelationalEngine(options.time_zone, options.functions)) as engine:
         rows: dict[str, pa.Table | RelationTable] = {
             name: one.read() if isinstance(one, TableFiles) else one for name, one in tables.items()
         }
-        try:
-            around = _DuckDB(engine, options, rows)
-            parts = with_room(
-                lambda: split(query, schemas, options, around, relations=relations), query
-            )
-        except (PartError, UnusedError) as error:
-            raise error.beside(why) from None
+        parts = _split(query, tables, options, _DuckDB(engine, options, rows), why)
         for part in parts.parts:
             reads = {name: rows[name] for name in part.reads}
             if show is not None:
@@ -125,16 +117,13 @@ def stream_parts(
     """
     engine = RelationalEngine(options.time_zone, options.functions)
     relations = relations_of(columns)
-    schemas = {name: columns_of(one) for name, one in columns.items()}
-    around = _DuckDB(engine, options, relations, ends=False)
     with ExitStack() as opened:
         opened.callback(engine.close)
+        parts = _split(
+            query, columns, options, _DuckDB(engine, options, relations, ends=False), why
+        )
+        names = {name.lower() for name in columns}
         try:
-            parts = with_room(
-                lambda: split(query, schemas, options, around, ends=False, relations=relations),
-                query,
-            )
-            names = {name.lower() for name in schemas}
             aliases = {
                 table.alias_or_name.lower()
                 for table in parse(query).find_all(exp.Table)
@@ -147,6 +136,25 @@ def stream_parts(
             raise error.beside(why) from None
         opened.pop_all()
         return running
+
+
+def _split(
+    query: str,
+    tables: Mapping[str, Table | Columns],
+    options: QueryOptions,
+    around: _DuckDB,
+    why: QueryError,
+) -> Split:
+    """Split a query; where that fails since it has no join, or unused options, say ``why``."""
+    schemas = {name: columns_of(table) for name, table in tables.items()}
+    relations = relations_of(tables)
+    try:
+        return with_room(
+            lambda: split(query, schemas, options, around, ends=around.ends, relations=relations),
+            query,
+        )
+    except (PartError, UnusedError) as error:
+        raise error.beside(why) from None
 
 
 @dataclass
@@ -226,7 +234,7 @@ class _DuckDB:
         self._engine, self._options = engine, options
         self._tables = without_relations(tables)
         self._of_users = {name.lower() for name in options.functions or {}}
-        self._ends = ends
+        self.ends = ends
 
     def check(self, tree: exp.Query) -> None:
         check_compared(tree)
@@ -256,7 +264,7 @@ class _DuckDB:
 
     def joined(self, part: Joined, schemas: Mapping[str, pa.Schema]) -> pa.Schema:
         columns = {name: schemas[name] for name in part.reads}
-        query = one_query(part.text, columns, part.options, ends=self._ends)
+        query = one_query(part.text, columns, part.options, ends=self.ends)
         return output_schema(query, columns)
 
     def relational(self, part: Relational, schemas: Mapping[str, pa.Schema]) -> pa.Schema:

@@ -14,9 +14,9 @@ from penstock.host.join.lookup.source import RelationTable, relation_of
 from penstock.host.state import GroupState
 
 from ..errors import MistakenError, QueryError
+from ..plan.closing import require_closing
 from ..plan.group_query import GroupQuery, lookup_of
 from ..plan.lookup import LookupPlan
-from ..plan.plan import plan
 from ..plan.query import JoinQuery
 from ..query.compiler import compile_select
 from ..query.options import QueryOptions
@@ -121,7 +121,7 @@ def one_query(
     elif options.relation is not None:
         LookupPlan(query, options.relation, ()).require_per_row()
     else:
-        plan(query).require_closing()
+        require_closing(query)
     return query
 
 

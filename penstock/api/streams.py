@@ -84,30 +84,6 @@ def stream(
     query: str,
     schemas: _Schemas,
     *,
-    workers: int,
-    checkpoint: None = None,
-    release: str | None = None,
-    **options: Unpack[_Options],
-) -> WorkerStream: ...
-
-
-@overload
-def stream(
-    query: str,
-    schemas: _Schemas,
-    *,
-    workers: Workers,
-    checkpoint: None = None,
-    release: str | None = None,
-    **options: Unpack[_Options],
-) -> RankStream: ...
-
-
-@overload
-def stream(
-    query: str,
-    schemas: _Schemas,
-    *,
     workers: Workers,
     checkpoint: _Checkpoint,
     release: Literal["commit"] | None = None,
@@ -121,8 +97,8 @@ def stream(
     schemas: _Schemas,
     *,
     workers: Workers,
-    checkpoint: _Checkpoint,
-    release: Literal["now"],
+    checkpoint: _Checkpoint | None = None,
+    release: str | None = None,
     **options: Unpack[_Options],
 ) -> RankStream: ...
 
@@ -144,7 +120,19 @@ def stream(
     query: str,
     schemas: _Schemas,
     *,
-    workers: int | None = None,
+    workers: int,
+    checkpoint: _Checkpoint | None = None,
+    release: str | None = None,
+    **options: Unpack[_Options],
+) -> WorkerStream: ...
+
+
+@overload
+def stream(
+    query: str,
+    schemas: _Schemas,
+    *,
+    workers: None = None,
     checkpoint: _Checkpoint,
     release: Literal["now"],
     **options: Unpack[_Options],
@@ -215,18 +203,7 @@ def stream(
         entrance = entrance.also(Way.WORKERS)
     if checkpoint is None:
         entrance = entrance.also(Way.UNSAVED)
-    options = QueryOptions(
-        time=time,
-        rows=rows,
-        within=within,
-        params=params,
-        scale=scale,
-        unique=unique,
-        time_zone=time_zone,
-        ansi=ansi,
-        functions=functions,
-        entrance=entrance,
-    )
+    options = QueryOptions.from_call(locals(), entrance)
     disorder = 0 if disorder is None else disorder
     device = "cpu" if device is None else device
     arguments.one_or_each(arguments.span)("disorder", disorder)

@@ -120,17 +120,7 @@ def sql(
     if operator == "window":
         ways.append(Kind.OPERATOR)
     entrance = Entrance.from_call(TABLES, sql, locals(), *ways)
-    options = QueryOptions(
-        time=time,
-        rows=rows,
-        within=within,
-        params=params,
-        scale=scale,
-        time_zone=time_zone,
-        ansi=ansi,
-        functions=functions,
-        entrance=entrance,
-    )
+    options = QueryOptions.from_call(locals(), entrance)
     device = "cpu" if device is None else device
     pruning = True if pruning is None else pruning
     chosen = _operator(operator)

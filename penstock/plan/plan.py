@@ -207,11 +207,6 @@ class JoinPlan:
     # -- streams ----------------------------------------------------------------------------------
 
     @cached_property
-    def is_per_row(self) -> bool:
-        """Whether each row of the groups' side is a group of its own, as declared."""
-        return is_per_row(self.query)
-
-    @cached_property
     def time_key(self) -> TimeKey | None:
         """The key of GROUP BY that says when groups of a stream are complete."""
         return time_key(self.query)
@@ -219,18 +214,9 @@ class JoinPlan:
     @property
     def closing_key(self) -> TimeKey | None:
         """The time key that rows wait for; None where there are no groups, or each row is one."""
-        if self.query.aggregation is None or self.is_per_row:
+        if self.query.aggregation is None or is_per_row(self.query):
             return None
         return self.time_key
-
-    def require_closing(self) -> None:
-        """Refuse groups that a stream could never complete.
-
-        Raises
-        ------
-        QueryError
-        """
-        require_closing(self.query)
 
     def require_stepwise(self) -> None:
         """Refuse a query that has no end in a stream, or is not joined in micro-batches.
@@ -239,8 +225,8 @@ class JoinPlan:
         ------
         QueryError
         """
-        self.require_closing()
         query = self.query
+        require_closing(query)
         query.require_no_sessions("micro-batches")
         if not query.is_rows:
             return
@@ -249,7 +235,7 @@ class JoinPlan:
                 "ROWS of streams are in the order of time: name the time column of both tables "
                 "with time"
             )
-        if query.aggregation is not None and not self.is_per_row:
+        if query.aggregation is not None and not is_per_row(query):
             raise QueryError(
                 "groups of several rows over ROWS are not joined in micro-batches: group by a "
                 "column that differs from row to row and say so with unique, or use a time window"

@@ -9,7 +9,7 @@ from typing import Any
 
 from .. import arguments
 from ..user_functions import ColumnFunction, PairFunction, Udf
-from ..uses import Entrance
+from ..uses import QUERY, Entrance
 
 #: Size of a window: rows for both sides, or by alias or table.
 Rows = int | Mapping[str, int]
@@ -67,6 +67,12 @@ class QueryOptions:
     relation: str | None = None
     functions: Mapping[str, Udf] | None = None
     entrance: Entrance | None = field(default=None, compare=False)
+
+    @staticmethod
+    def from_call(values: Mapping[str, Any], entrance: Entrance) -> QueryOptions:
+        """Take the options of a running function from its local variables."""
+        names = {"unique", *QUERY} & values.keys()
+        return QueryOptions(entrance=entrance, **{name: values[name] for name in names})
 
     def __getstate__(self) -> dict[str, Any]:
         # Other processes get what was looked at.

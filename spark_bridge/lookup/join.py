@@ -16,8 +16,8 @@ from penstock.host.join.lookup.as_of import at_versions
 from penstock.host.join.lookup.source import RelationTable
 from penstock.host.prune.sizes import pruning_sizes
 from penstock.host.relation import FolderRelation, Relation, open_relation
+from penstock.plan.closing import is_per_row
 from penstock.plan.lookup import LookupPlan
-from penstock.plan.plan import plan
 from penstock.query.compiler import compile_query
 from penstock.query.options import QueryOptions
 from penstock.uses import Way
@@ -240,7 +240,7 @@ class LookupCall:
         if self.is_streaming:
             sent = _mapped(moved, self.task, with_figures(output))
             return observe(sent, self.plan.outer.alias, self.task.relation.shown)
-        if aggregation is None or plan(self.plan.query).is_per_row:
+        if aggregation is None or is_per_row(self.plan.query):
             return _mapped(moved, self.task, output)
         has_keys = bool(aggregation.keys)
         buckets = _shuffled(self.spark) if has_keys else 1

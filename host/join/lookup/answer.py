@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.expr import ops
+from penstock.plan.closing import is_per_row
 from penstock.plan.lookup import GROUP, LookupPlan
 from penstock.plan.plan import plan as plan_of
 from penstock.plan.query import named_by_side
@@ -70,7 +71,7 @@ class Answering:
         self._groups = None
         if query.aggregation is not None:
             self._groups = merged_groups(query, self._schemas)
-            self._is_per_row = plan_of(query).is_per_row
+            self._is_per_row = is_per_row(query)
 
     def begin(self, rows: pa.Table, ids: np.ndarray, group: np.ndarray) -> Answer:
         """Begin the output of rows of the stream.

@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from penstock import arguments
 from penstock.errors import UsageError
+from penstock.plan.closing import require_closing
 from penstock.plan.plan import plan
 from penstock.plan.query import JoinQuery
 from penstock.plan.window import TimeWindow
@@ -78,8 +79,8 @@ class JoinStream(StreamCalls):
             raise UsageError("a stream needs at least one device")
         self.schemas = {s.side: schemas[s.table] for s in query.sides}
         self.plan = with_filter(plan(query, band=band), self.schemas, self.devices)
-        self.plan.require_closing()
         self.query = query = self.plan.query
+        require_closing(query)
         self.close_device = close_device
         self.flow = flow or Flow()
         self.trace = Trace(trace)

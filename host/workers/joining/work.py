@@ -9,6 +9,7 @@ from contextlib import ExitStack
 import numpy as np
 import pyarrow as pa
 
+from penstock.plan.closing import require_closing
 from penstock.plan.plan import JoinPlan, plan
 from penstock.plan.query import JoinQuery
 from penstock.plan.window import FOREVER
@@ -99,7 +100,7 @@ class JoinWork(Work):
         if query.sessions is None:
             planned.require_stepwise()
         else:
-            planned.require_closing()
+            require_closing(query)
         self._keys = shared_keys(query)
         self.shares_steps = self._keys is None and job.size > 1
         self.sides = query.by_event_time.sides
