@@ -8,7 +8,7 @@ from penstock.errors import PenstockError
 from penstock.host.device.registry import open_device
 from penstock.plan.query import JoinQuery
 from penstock.plan.shown import Fact
-from penstock.query.overflow import beyond_spark
+from penstock.query.ansi import beyond_spark
 
 from .devices import NOTHING, DeviceChoice
 

@@ -19,7 +19,7 @@ from penstock.expr import ops
 from penstock.expr.node import Expr
 from penstock.plan.query import LEFT, RIGHT, JoinQuery, other
 from penstock.plan.window import TimeWindow
-from penstock.query.nulls import null_supplied
+from penstock.query.statement import null_supplied
 from penstock.types import int_of
 
 #: Why groups have no order.

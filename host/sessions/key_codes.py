@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from penstock.expr.columns import evaluate_all
-from penstock.plan.sessions import Sessions
+from penstock.plan.window import Sessions
 from penstock.types import INT64
 
 from ..keys.hashing import float_bits

@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from penstock.plan.query import LEFT, RIGHT
-from penstock.plan.sessions import Sessions
-from penstock.plan.window import FOREVER
+from penstock.plan.window import FOREVER, Sessions
 
 from ..rows.sides import Arrival
 from .key_codes import KeyCodes

@@ -9,9 +9,8 @@ import pyarrow as pa
 from sqlglot import exp
 
 from ..query.options import QueryOptions
-from .shapes import clauses_of_all, is_row_by_row, rising
+from .shapes import clauses_of_all, is_row_by_row, last_moment, rising
 from .sides import JoinSide, Outputs, column_of
-from .sliding import last_moment
 
 
 @dataclass

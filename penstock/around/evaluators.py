@@ -9,7 +9,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from ..expr.node import Expr
-from ..query.functions import BY_NAME, BY_TYPE
+from ..query.operators import BY_NAME, BY_TYPE
 from ..types import Kind
 
 #: Expressions whose values are never Penstock's: of several rows, of nested values.

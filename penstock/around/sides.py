@@ -9,8 +9,8 @@ from itertools import chain, count
 from sqlglot import exp
 
 from ..query.dialect import Penstock
-from ..query.lowered import Lowered
 from ..query.operators import members
+from ..query.sources import Lowered
 from ..query.window_function import is_session, is_window
 from .words import Words
 

@@ -13,7 +13,6 @@ from ..plan.query import LEFT
 from ..query.dialect import ROWS, Penstock, refused, snippet
 from ..query.groups import NO_KEY
 from ..query.join_window import NoWindowError
-from ..query.lowered import Lowered, reader_of
 from ..query.options import QueryOptions
 from ..query.parse import parse
 from ..query.rewriting import (
@@ -22,6 +21,7 @@ from ..query.rewriting import (
     without_filters,
     without_with,
 )
+from ..query.sources import Lowered, reader_of
 from ..query.window_function import is_session, is_window
 from .clocks import Clocks
 from .given import check_fields, check_names, check_size, name_tables, with_values
@@ -29,7 +29,16 @@ from .nearest import rank_nearest
 from .ordering import order_joins, relations_last
 from .parts import Closing, Joined, Part, PartError, Relational, Split, Surrounding, refuse_unused
 from .qualified import is_unread, output_names, qualified
-from .shapes import add_needed, equates, gives_all, needs_all, with_ends
+from .shapes import (
+    add_needed,
+    calls_in,
+    equates,
+    gives_all,
+    merge,
+    needs_all,
+    put_columns,
+    with_ends,
+)
 from .sides import (
     ComputedBefore,
     JoinSide,
@@ -45,7 +54,6 @@ from .sides import (
     set_where,
     table_as,
 )
-from .sliding import calls_in, merge, put_columns
 from .words import Words
 
 #: Joins after which a condition on an earlier side is not what it is before them.

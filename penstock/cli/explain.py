@@ -33,12 +33,11 @@ from ..plan.group_query import GroupQuery
 from ..plan.query import JoinQuery, RowsWindow, other
 from ..plan.shown import group_facts, query_facts, search_facts, side_facts
 from ..program import BandProgram, GeneralProgram, Mode, Program, WindowProgram
-from ..query.overflow import beyond_spark
+from ..query.ansi import beyond_spark
 from ..types import Type
 from ..uses import EXPLAIN, Entrance
 from . import inputs
-from .explain_lookup import explain_lookup
-from .explain_parts import explain_parts
+from .explain_parts import explain_lookup, explain_parts
 from .options import Written, grouped
 from .terminal import count, facts, heading, line, results, table
 

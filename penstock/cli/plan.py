@@ -18,8 +18,8 @@ from penstock.host.model.transfers import TransferLink
 from ..errors import UsageError
 from . import values
 from .options import group, grouped, option
+from .picture import check, cores_against_rate, units_against_rate
 from .plan_lookup import LookupLoadArguments, plan_lookup, show_lookup
-from .plan_picture import check, cores_against_rate, units_against_rate
 from .terminal import count, errors, results, say_json, table
 
 #: Placeholder rate of a load with an unknown rate.

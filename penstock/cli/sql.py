@@ -20,8 +20,7 @@ from ..plan.query import JoinQuery
 from ..uses import COMMAND, Entrance, Kind, Way
 from . import inputs, values
 from .options import Written, group, grouped, option
-from .output import OutputArguments, conclude, run, serving
-from .summary import summary
+from .output import OutputArguments, conclude, run, serving, summary
 from .terminal import meter
 
 

@@ -11,8 +11,7 @@ from ..errors import QueryError
 from ..expr.node import PRESENT, Expr, Op, walk
 from ..types import Type
 from ..zones import zone_of
-from .sessions import Sessions
-from .window import LEFT, RIGHT, RowsWindow, TimeWindow, other
+from .window import LEFT, RIGHT, RowsWindow, Sessions, TimeWindow, other
 
 
 class JoinKind(Enum):

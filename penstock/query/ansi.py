@@ -1,13 +1,14 @@
 """ANSI mode: an error where Spark has one, not NULL or a value that Spark's type cannot hold.
 
 Whether a row fails is a condition on the values that an expression reads. So a branch of CASE that
-is not taken does not fail, and b of ``a AND b`` does not in rows for which a is FALSE.
+is not taken does not fail, and b of ``a AND b`` does not in rows for which a is FALSE. Without ANSI
+mode, arithmetic that may overflow Spark's types is exact here, and wrapped in Spark.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -19,10 +20,9 @@ from ..expr.ops.infer import typed
 from ..expr.ops.logic import order
 from ..plan.group_query import GroupQuery
 from ..plan.logic import conjuncts_of
-from ..plan.query import Aggregation, JoinQuery, Side
+from ..plan.query import Aggregation, JoinQuery, Side, TimeWindow
 from ..plan.simplify import simplify
 from ..types import integer
-from .overflow import INTEGERS, OVERFLOWING
 
 _ZERO, _REMAINDER, _OVERFLOW = "DIVIDE_BY_ZERO", "REMAINDER_BY_ZERO", "ARITHMETIC_OVERFLOW"
 #: What is said of an expression that fails, by Spark's name of the error.
@@ -230,3 +230,70 @@ def _divisor(quotient: Expr) -> Expr:
     while by.op is Op.CAST or (by.op is Op.MUL and by.args[1].is_const):
         by = by.args[0]
     return by
+
+
+#: Spark's integers by their bits.
+INTEGERS = {8: "TINYINT", 16: "SMALLINT", 32: "INT", 64: "BIGINT"}
+OVERFLOWING = frozenset({Op.ADD, Op.SUB, Op.MUL, Op.NEG, Op.ABS, Op.SHL})
+#: Most expressions that a note names.
+_SHOWN = 3
+
+
+def beyond_spark(query: JoinQuery | GroupQuery) -> list[str]:
+    """Notes for a query, one per type of Spark that its arithmetic may overflow."""
+    overflows: dict[str, list[str]] = {}
+    # Overflows of CHECKED values are errors.
+    for root in (one for one in _roots(query) if one.op is not Op.CHECKED):
+        for expr, name in _leaving(root):
+            overflows.setdefault(name, []).append(f"`{show(expr, query.names)}`")
+    for name in _of_window(query):
+        overflows.setdefault(name, []).append("the bounds of the window")
+    return [_note(name, list(dict.fromkeys(texts))) for name, texts in overflows.items()]
+
+
+def _note(name: str, texts: Sequence[str]) -> str:
+    more = f" and {len(texts) - _SHOWN} more" if len(texts) > _SHOWN else ""
+    shown = ", ".join(texts[:_SHOWN])
+    return f"exact; beyond {name} Spark wraps, or raises in ANSI mode: {shown}{more}"
+
+
+def _roots(query: JoinQuery | GroupQuery) -> Iterator[Expr]:
+    yield from (side.filter for side in query.sides)
+    if isinstance(query, JoinQuery):
+        yield query.predicate
+        yield from (value for _, value in query.select)
+    groups = query.aggregation
+    if groups is not None:
+        yield from groups.keys
+        for one in groups.aggregates:
+            yield from one.arguments
+        yield from (value for _, value in groups.select)
+        yield groups.having
+
+
+def _leaving(root: Expr) -> Iterator[tuple[Expr, str]]:
+    """Nodes that may overflow in Spark, each with its type there."""
+    left: set[Expr] = set()
+    for expr in walk(root):
+        bits = spark_bits(expr)
+        if not left.isdisjoint(expr.args):  # told of a part of it
+            left.add(expr)
+            continue
+        if expr.op not in OVERFLOWING:
+            continue
+        if bits is not None and least_bits(expr.type, (bits,)) is None:
+            left.add(expr)
+            yield expr, INTEGERS[bits]
+
+
+def _of_window(query: JoinQuery | GroupQuery) -> Iterator[str]:
+    """The type of integer times: Spark adds the bounds of the window to them."""
+    if not isinstance(query, JoinQuery):
+        return
+    window, times = query.window, [side.time for side in query.sides]
+    if not isinstance(window, TimeWindow) or not (window.before or window.after):
+        return
+    widths = [least_bits(t.type) for t in times if t is not None and not t.args]
+    known = [bits for bits in widths if bits is not None]
+    if len(known) == len(times):
+        yield INTEGERS[max(known)]

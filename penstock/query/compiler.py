@@ -17,22 +17,19 @@ from ..plan.group_query import GroupQuery
 from ..plan.logic import conjuncts_of
 from ..plan.lookup import group_column
 from ..plan.query import LEFT, RIGHT, JoinKind, JoinQuery, Side
-from ..plan.sessions import session_column
 from ..plan.simplify import simplify
-from ..plan.window import RowsWindow, TimeWindow, Window
+from ..plan.window import RowsWindow, TimeWindow, Window, session_column
 from ..types import UNIT_NS
 from ..uses import QUERY, Entrance, kinds_of
 from ..zones import zone_of
 from .ansi import under_ansi
-from .grouped import follows_time, group_lookup, group_query
+from .grouped import check_lookup, follows_time, group_lookup, group_query, stream_side
 from .groups import check_joined
-from .join_window import SideTimes, row_counts, side_times, time_window
+from .join_window import SideTimes, row_counts, sessions_of, side_times, time_window
 from .kept_queries import KeptQueries, key_of
-from .lookup import check_lookup, stream_side
 from .options import QueryOptions
 from .parse import parse, with_room
 from .scope import Scope
-from .session_join import sessions_of
 from .sources import SourceReader
 from .statement import Statement, no_groups, read_statement
 from .time_rules import TimeRules

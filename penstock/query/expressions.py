@@ -18,14 +18,21 @@ from ..plan.simplify import simplify
 from ..types import TIMES, TIMESTAMPS, UNIT_NS, Kind
 from ..user_functions import PairFunction, Udf
 from . import nodes
-from .constants import cast_type, interval, months_of, number, param
-from .dialect import beyond, mistaken, place, refused, snippet, written
-from .functions import ARGUMENTS, BY_NAME, BY_TYPE, whole_quotient
-from .nested import not_compared
-from .operators import BINARY_OPS, JUNCTIONS, TIME_OPS, UNARY_OPS
+from .constants import cast_type, interval, months_of, number, param, time_literal
+from .dialect import beyond, mistaken, not_compared, place, refused, snippet, written
+from .operators import (
+    ARGUMENTS,
+    BINARY_OPS,
+    BY_NAME,
+    BY_TYPE,
+    JUNCTIONS,
+    TIME_FUNCTIONS,
+    TIME_OPS,
+    UNARY_OPS,
+    later_by_months,
+    whole_quotient,
+)
 from .scope import Scope
-from .time_functions import TIME_FUNCTIONS, later_by_months
-from .time_literals import time_literal
 from .time_rules import OF_DATES, SHORT, TRUNCATIONS, TimeRules, truncation
 from .window_function import (
     equal_windows,

@@ -15,12 +15,11 @@ from ..expr.node import Expr, Op
 from ..expr.ops import ExprTypeError
 from ..expr.tumbling import Tumbling
 from ..plan.query import Aggregate, Aggregation, SessionKey
-from ..plan.sessions import MOST_GAP
+from ..plan.window import MOST_GAP
 from ..types import TIMES
 from .aggregates import OF_PAIRS_INSTEAD, has_aggregate, read_aggregate
-from .dialect import beyond, mistaken, refused, snippet
+from .dialect import beyond, mistaken, not_compared, refused, snippet
 from .expressions import Lowering
-from .nested import not_compared
 from .output import check_output, is_star, output_name
 from .window_function import is_session, is_window, ticks, window_field
 

@@ -1,4 +1,4 @@
-"""Tables and subqueries in FROM, with the types of their columns."""
+"""Tables and subqueries in FROM, the types of their columns, and expressions of these."""
 
 from __future__ import annotations
 
@@ -10,13 +10,16 @@ from typing import Any
 import pyarrow as pa
 from sqlglot import exp
 
-from ..errors import MistakenError, SchemaError
+from ..errors import MistakenError, QueryError, SchemaError
 from ..expr import ops
+from ..plan.query import LEFT, RIGHT
 from ..types import Kind, Type, decimal, from_arrow, int_of
 from ..user_functions import Udf
+from ..zones import zone_of
 from . import nodes
 from .dialect import ROWS, beyond, refused
 from .expressions import Lowering
+from .options import QueryOptions
 from .output import select_columns
 from .scope import Scope, Source
 from .time_rules import TimeRules
@@ -160,3 +163,38 @@ class SourceReader:
             filter=ops.and_(inner.filter, condition, *lowering.timed()),
             rows=tree.meta.get(ROWS, inner.rows),
         )
+
+
+def reader_of(schemas: Mapping[str, pa.Schema], options: QueryOptions) -> SourceReader:
+    """Make the reader of the items of FROM for a query around joins."""
+    rules = TimeRules(zone_of("UTC" if options.time_zone is None else options.time_zone))
+    return SourceReader(schemas, {}, options.params or {}, options.functions or {}, rules, {})
+
+
+class Lowered:
+    """The expressions of one or two tables that can be lowered.
+
+    Parameters
+    ----------
+    schemas : mapping of alias to Schema
+        Of the left side, and of the right one if there is one.
+    """
+
+    def __init__(self, schemas: Mapping[str, pa.Schema], options: QueryOptions) -> None:
+        self._reader = reader_of(schemas, options)
+        tables = [exp.Table(this=exp.to_identifier(name, quoted=True)) for name in schemas]
+        sides = zip(tables, (LEFT, RIGHT), strict=False)
+        scope = Scope(tuple(self._reader.read(table, side) for table, side in sides))
+        self._lowering = self._reader.lowering(scope)
+
+    def knows(self, tree: exp.Expr) -> bool:
+        """Whether it is a condition or value that can be computed."""
+        return self.refusal(tree) is None
+
+    def refusal(self, tree: exp.Expr) -> QueryError | SchemaError | None:
+        """Why a condition or value cannot be computed; None if it can."""
+        try:
+            self._lowering.lower(tree)
+        except (QueryError, SchemaError) as error:
+            return error
+        return None

@@ -1,4 +1,7 @@
-"""Read a SELECT: its sources, conditions and output columns."""
+"""Read a SELECT: its sources, conditions and output columns.
+
+Columns that an outer join leaves NULL are nullable in WHERE and SELECT.
+"""
 
 from __future__ import annotations
 
@@ -9,17 +12,17 @@ from sqlglot import exp
 
 from ..errors import BeyondError, QueryError
 from ..expr import ops
-from ..expr.node import Expr
+from ..expr.node import PRESENT, Expr, Op, node, transform, walk
 from ..expr.tumbling import Tumbling
 from ..plan.query import LEFT, RIGHT, Aggregation, JoinKind
+from ..types import BOOL
 from . import nodes
 from .dialect import beyond, mistaken, place, refused
 from .groups import check_joined, has_groups, read_aggregation
-from .nulls import supplied_or_null
+from .join_window import SessionCalls, split_sessions
 from .output import select_columns
 from .rewriting import existence_as_join, with_column_names, without_filters, without_with
 from .scope import Scope, Source
-from .session_join import SessionCalls, split_sessions
 from .sources import SourceReader
 
 #: Words before JOIN.
@@ -229,3 +232,43 @@ def _tables(tree: exp.Select) -> tuple[tuple[exp.Expr, ...], JoinKind]:
         )
     nodes.check(join, nodes.OF_JOIN, "a JOIN yet")
     return (source.this, join.this), _KINDS[name]
+
+
+#: Operations that are NULL where one of their operands is.
+_STRICT = frozenset(
+    {Op.ADD, Op.SUB, Op.MUL, Op.NEG, Op.ABS, Op.MOD, Op.BIT_AND, Op.BIT_OR, Op.BIT_XOR}
+    | {Op.BIT_NOT, Op.SHL, Op.SHR, Op.LT, Op.LE, Op.EQ, Op.PREFIX, Op.NOT, Op.CAST, Op.RAW}
+    | {Op.DIV, Op.FUNCTION}
+)
+
+
+def null_supplied(expr: Expr) -> Expr:
+    """Make all columns of an expression nullable: the other side may have rows without a match."""
+
+    def rule(current: Expr, args: tuple[Expr, ...]) -> Expr:
+        if current.op is Op.COLUMN:
+            return node(Op.COLUMN, (), current.type.as_nullable(True), current.attr)
+        return ops.remake(current, args)
+
+    return transform(expr, rule)
+
+
+def supplied_or_null(expr: Expr, side: str) -> Expr:
+    """A column as SELECT sees it: NULL where its side has no row.
+
+    A computed column of a subquery, such as ``coalesce(x, 0)`` or a constant, has a value even
+    where all columns are NULL, so it asks whether there is a row (see :data:`PRESENT`).
+    """
+    value = null_supplied(expr)
+    if _is_null_without_columns(value):
+        return value
+    return ops.case([(node(Op.COLUMN, (), BOOL, (side, PRESENT)), value)])
+
+
+def _is_null_without_columns(expr: Expr) -> bool:
+    """Whether an expression is certainly NULL where all its columns are."""
+    null: dict[Expr, bool] = {}
+    for current in walk(expr):  # without recursion: expressions may be deep
+        passes_on = current.op in _STRICT and any(null[arg] for arg in current.args)
+        null[current] = passes_on or current.op is Op.COLUMN
+    return null[expr]

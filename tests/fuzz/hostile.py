@@ -25,7 +25,7 @@ import penstock
 from penstock.around.duckdb_sql.translation import _BY_NAME, _REWRITTEN, _SAME
 from penstock.errors import PenstockError
 from penstock.query.dialect import Penstock
-from penstock.query.functions import BY_TYPE
+from penstock.query.operators import BY_TYPE
 from penstock.query.parse import parse, with_room
 from tests.penstock.kit.duckdb_text import text_and_calls
 

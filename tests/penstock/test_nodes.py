@@ -14,8 +14,7 @@ from sqlglot import exp
 from penstock.around.duckdb_sql import translation
 from penstock.errors import PenstockError
 from penstock.plan.group_query import GroupQuery
-from penstock.query import aggregates, compiler, expressions, functions, nodes, operators
-from penstock.query import time_functions as times
+from penstock.query import aggregates, compiler, expressions, nodes, operators
 from penstock.query.dialect import Penstock
 from penstock.query.parse import plain
 from tests.penstock.kit.duckdb_text import text_and_calls
@@ -115,7 +114,8 @@ CLASSES = sorted(
     {
         *nodes.TAKEN,
         *(expressions._FORMS | operators.BINARY_OPS | operators.JUNCTIONS | operators.TIME_OPS),
-        *(operators.UNARY_OPS | functions.BY_TYPE | times.TIME_FUNCTIONS | aggregates._FUNCTIONS),
+        *(operators.UNARY_OPS | operators.BY_TYPE | operators.TIME_FUNCTIONS),
+        *aggregates._FUNCTIONS,
         *(*translation._SAME, *translation._REWRITTEN),
     },
     key=lambda kind: kind.__name__,

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from penstock.query import compile_query
-from penstock.query.overflow import beyond_spark
+from penstock.query.ansi import beyond_spark
 
 SCHEMA = pa.schema(
     [

@@ -25,7 +25,7 @@ from penstock.plan.logic import (
 )
 from penstock.plan.simplify import simplify
 from penstock.plan.splitting import band_form
-from penstock.query.nulls import null_supplied
+from penstock.query.statement import null_supplied
 from penstock.types import BOOL, Kind, Type, decimal, int_of, integer
 from penstock.zones import zone_of
 from tests.kit.effort import examples

@@ -14,8 +14,7 @@ import pyarrow as pa
 from penstock.errors import UsageError
 from penstock.plan.plan import Evaluation, JoinPlan, Output, plan
 from penstock.plan.query import LEFT, RIGHT, JoinQuery, named_by_side, other
-from penstock.plan.sessions import SESSION
-from penstock.plan.window import FOREVER
+from penstock.plan.window import FOREVER, SESSION
 
 from ...device.base import Device, device_list
 from ...device.cut import Cutting

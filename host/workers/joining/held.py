@@ -9,8 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.plan.query import LEFT, RIGHT, JoinQuery, named_by_side
-from penstock.plan.sessions import SESSION
-from penstock.plan.window import FOREVER, NEVER
+from penstock.plan.window import FOREVER, NEVER, SESSION
 
 from ...grouping.event_times import read_times
 from ...join.step import Frontier

@@ -6,8 +6,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from ...query.dialect import Penstock, refused, snippet
-from ...query.nested import not_compared
+from ...query.dialect import Penstock, not_compared, refused, snippet
 from ..calls import INTEGERS, call, is_of
 
 _NESTED = (exp.DType.ARRAY, exp.DType.STRUCT, exp.DType.MAP)
