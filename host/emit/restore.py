@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from penstock.expr.columns import Vector, evaluate_columns
 from penstock.expr.node import PRESENT, Expr, Op
-from penstock.plan.closing import Grouped
+from penstock.plan.group_query import Grouped
 from penstock.plan.query import JoinQuery, columns, other
 
 from ..rows.columns import arrow_type, load, to_arrow

@@ -8,8 +8,7 @@ import pyarrow as pa
 from penstock.errors import DataError
 from penstock.expr.columns import evaluate_columns
 from penstock.expr.node import Expr
-from penstock.plan.closing import time_key
-from penstock.plan.group_query import GroupQuery
+from penstock.plan.group_query import GroupQuery, time_key
 
 from ..emit.groups.closing import GroupClosing
 from ..keys.prepare import check_casts

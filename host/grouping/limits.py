@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 
-from penstock.plan.closing import is_per_row, require_closing, time_key
-from penstock.plan.group_query import GroupQuery
+from penstock.plan.group_query import GroupQuery, is_per_row, require_closing, time_key
 
 from ..emit.groups.closing import GroupClosing, Limit
 from ..windows.probe import Watermarks

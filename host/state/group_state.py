@@ -11,8 +11,7 @@ import pyarrow as pa
 
 from penstock.errors import UsageError
 from penstock.kept_code import NotKeptError, only_kept
-from penstock.plan.closing import time_key
-from penstock.plan.group_query import GroupQuery
+from penstock.plan.group_query import GroupQuery, time_key
 
 from ..emit.groups.closing import Limit
 from .chosen import ChosenContributions

@@ -17,8 +17,7 @@ import pyarrow as pa
 
 from penstock.expr import ops
 from penstock.expr.node import Expr
-from penstock.plan.closing import time_key
-from penstock.plan.group_query import GroupQuery
+from penstock.plan.group_query import GroupQuery, time_key
 from penstock.plan.query import JoinQuery, Side
 from penstock.types import int_of
 

@@ -11,8 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from penstock.errors import QueryError, UsageError
-from penstock.plan.closing import require_closing, time_key
-from penstock.plan.group_query import GroupQuery
+from penstock.plan.group_query import GroupQuery, require_closing, time_key
 from penstock.plan.lookup import LookupPlan
 from penstock.plan.query import LEFT
 from penstock.plan.window import FOREVER

@@ -14,8 +14,7 @@ from penstock.host.join.lookup.source import RelationTable, relation_of
 from penstock.host.state import GroupState
 
 from ..errors import MistakenError, QueryError
-from ..plan.closing import require_closing
-from ..plan.group_query import GroupQuery, lookup_of
+from ..plan.group_query import GroupQuery, lookup_of, require_closing
 from ..plan.lookup import LookupPlan
 from ..plan.query import JoinQuery
 from ..query.compiler import compile_select

@@ -14,7 +14,7 @@ from penstock.host.devices.board.package import Package
 from penstock.host.rows.files import write_text
 
 from ..errors import MissingToolError, UsageError, installing
-from . import build, inputs, kernel_build
+from . import build, inputs
 from .options import group, grouped, option
 from .stopping import stops
 from .terminal import count, results, say, table
@@ -65,7 +65,7 @@ class VirtualBoard:
         entry = find_board(board)
         configs = [
             KernelConfig.fit(join, word_bits=entry.port_bits),
-            kernel_build.window_config(entry),
+            build.window_config(entry),
         ]
         return [
             virtual_package(config, board, folder / f"default-{number}")
@@ -118,7 +118,7 @@ def command(context: typer.Context, board: VirtualBoard) -> None:
 def package(
     *,
     board: Board,
-    out: kernel_build.Out,
+    out: build.Out,
     virtual: bool = option(
         "For the virtual board, which runs Verilog.", "--virtual", default=False
     ),
@@ -134,7 +134,7 @@ def package(
         "--leds",
         default=False,
     ),
-    kernel: kernel_build.KernelArguments,
+    kernel: build.KernelArguments,
     query: build.BuildQuery,
 ) -> None:
     """Make the folder that the board device loads a kernel from.
@@ -170,7 +170,7 @@ def make(
     out: Path = option("Folder to build in.", "--out", "-o", required=True),
     units: build.Units = 64,
     kernels: Kernels = 1,
-    kernel: kernel_build.KernelArguments,
+    kernel: build.KernelArguments,
     clock_mhz: Clock = None,
     scripts_only: bool = option("Write everything, run nothing.", "--scripts-only", default=False),
 ) -> None:

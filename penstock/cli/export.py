@@ -7,7 +7,7 @@ import typer
 from penstock.constraints.boards import BOARDS, Flow
 from penstock.constraints.boards import board as find_board
 
-from . import build, kernel_build
+from . import build
 from .options import grouped, option
 from .terminal import NUMBERS, count, results, say, table
 
@@ -26,12 +26,12 @@ _NEXT = {
 def command(
     *,
     board: str = option(f"One of {', '.join(BOARDS)}.", required=True),
-    out: kernel_build.Out,
+    out: build.Out,
     units: build.Units = 512,
     kernels: int = option(
         "Kernels on the board; of a card, link.cfg connects them to its memory.", default=1
     ),
-    kernel: kernel_build.KernelArguments,
+    kernel: build.KernelArguments,
     query: build.BuildQuery,
 ) -> None:
     """Write a kernel for a board: Verilog, register table, C header, kernel.xml, link.cfg.
@@ -55,7 +55,7 @@ def command(
             kind = f"{many}{build.describe(config.join)}"
         else:
             files = export_window_kernel(config, board, out, kernels=kernels)
-            kind = kernel_build.describe_window(config.window)
+            kind = build.describe_window(config.window)
     sizes = ((str(file), f"{count(file.stat().st_size)} bytes") for file in files)
     results.print(table("", "", rows=sizes, right=NUMBERS))
     say(f"kernel   {kind}")

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from penstock.sim.amaranth_device import Cycle
 
 _INK = "#1b2a41"
+_STYLE = {"font.size": 10, "text.color": _INK, "axes.labelcolor": _INK}
 _GROUND = "#f7f5f0"
 _STREET = "#8fa3b8"
 #: Flits at the head, in the order they are drawn, with a colour each.
@@ -56,7 +57,7 @@ def draw(
     mpl.use("Agg")
     from matplotlib import pyplot as plt
 
-    with plt.rc_context({"font.size": 10, "text.color": _INK, "axes.labelcolor": _INK}):
+    with plt.rc_context(_STYLE):
         figure = plt.figure(figsize=(14, 7), facecolor=_GROUND)
         grid = figure.add_gridspec(
             2,
@@ -237,9 +238,7 @@ def _draw(
     rates = np.linspace(0, _REACH * load.rate_per_s, _POINTS + 1)[1:]
     with plt.rc_context(
         {
-            "font.size": 10,
-            "text.color": _INK,
-            "axes.labelcolor": _INK,
+            **_STYLE,
             "axes.grid": True,
             "grid.alpha": 0.25,
             "axes.spines.top": False,

@@ -14,7 +14,7 @@ from ..errors import QueryError
 from ..expr import ops
 from ..expr.node import Expr, Op, show
 from ..types import int_of
-from .closing import is_per_row
+from .group_query import is_per_row
 from .linear import linear
 from .logic import conjuncts_of, equalities
 from .query import JoinQuery, Side, columns, other

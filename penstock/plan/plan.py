@@ -13,10 +13,10 @@ from ..expr.node import Expr, Op, node, transform
 from ..program import Mode
 from ..types import Kind
 from .band import BandForm
-from .closing import TimeKey, is_per_row, require_closing, time_key
 from .folds import FoldKey, FoldPlan, fold_plan
 from .forms import JoinForm, fold_form, join_form
 from .general import GeneralForm
+from .group_query import TimeKey, is_per_row, require_closing, time_key
 from .query import LEFT, RIGHT, JoinQuery, other
 from .search import Search, search_of
 from .shown import plan_facts, text_of

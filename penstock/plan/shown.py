@@ -12,8 +12,7 @@ from ..errors import QueryError
 from ..expr.node import Expr, Op, node, show, transform
 from ..expr.tumbling import as_tumbling
 from .band import BandForm
-from .closing import Grouped, require_closing, time_key
-from .group_query import GroupQuery
+from .group_query import Grouped, GroupQuery, require_closing, time_key
 from .query import JoinQuery, Side, other
 from .search import Search
 

@@ -24,7 +24,8 @@ from .dialect import mistaken, refused, snippet
 from .parse import HALF_CHARACTER, MOST_CHARACTERS, MOST_DIGITS
 from .time_rules import TimeRules
 
-_INTERVAL_US = {
+#: Units of one length, in microseconds.
+INTERVAL_US = {
     unit: datetime.timedelta(**{f"{unit.lower()}s": 1}) // datetime.timedelta(microseconds=1)
     for unit in ("WEEK", "DAY", "HOUR", "MINUTE", "SECOND", "MILLISECOND", "MICROSECOND")
 }
@@ -155,7 +156,7 @@ def _clock(tree: exp.Interval, unit: exp.IntervalSpan, text: str, *, negative: b
         shown = {"DAY": "1 ", "HOUR": "02:", "MINUTE": "30:", "SECOND": "00"}
         example = "".join(shown[one] for one in units).rstrip(": ")
         raise refused(f"INTERVAL {first} TO {last} is written as in '{example}'", tree)
-    micros = sum(int(Decimal(n) * _INTERVAL_US[one]) for n, one in zip(counts, units, strict=True))
+    micros = sum(int(Decimal(n) * INTERVAL_US[one]) for n, one in zip(counts, units, strict=True))
     return _duration(-micros if negative ^ (parts[1] == "-") else micros)
 
 
@@ -187,9 +188,9 @@ def interval(tree: exp.Interval) -> Expr:
     text = (amount.this if negative else amount).name if amount is not None else ""
     if isinstance(unit, exp.IntervalSpan):
         return _clock(tree, unit, text, negative=negative)
-    step = _INTERVAL_US.get(name.removesuffix("S"))
+    step = INTERVAL_US.get(name.removesuffix("S"))
     if step is None:
-        raise refused(f"INTERVAL needs a number and one of {', '.join(_INTERVAL_US)}", tree)
+        raise refused(f"INTERVAL needs a number and one of {', '.join(INTERVAL_US)}", tree)
     try:
         exact = Decimal(text) * step
     except InvalidOperation:
@@ -199,7 +200,7 @@ def interval(tree: exp.Interval) -> Expr:
     if exact != int(exact):
         raise refused(f"INTERVAL {text} {name} is finer than 1 us", tree)
     micros = -int(exact) if negative else int(exact)
-    days, remainder = divmod(micros, _INTERVAL_US["DAY"])
+    days, remainder = divmod(micros, INTERVAL_US["DAY"])
     if not remainder and name.removesuffix("S") in ("DAY", "WEEK"):
         return ops.duration_const(days, "D")
     return _duration(micros)

@@ -11,8 +11,7 @@ from dataclasses import replace
 from ..errors import QueryError
 from ..expr import ops
 from ..expr.node import Expr, Op, node, transform, walk
-from ..plan.closing import nondecreasing, time_column
-from ..plan.group_query import GroupQuery
+from ..plan.group_query import GroupQuery, nondecreasing, time_column
 from ..plan.linear import as_integer
 from ..plan.query import LEFT, RIGHT, JoinKind, JoinQuery, Side, columns
 from ..plan.simplify import simplify

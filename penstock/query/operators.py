@@ -21,7 +21,7 @@ from ..expr.ops.leaves import duration_const
 from ..plan.linear import as_integer
 from ..plan.simplify import simplify
 from ..types import FLOAT64, MOST_DIGITS, TIMES, UNIT_NS, Kind, Type, integer
-from .constants import MONTHS
+from .constants import INTERVAL_US, MONTHS
 from .time_rules import TimeRules
 
 
@@ -250,15 +250,7 @@ ARGUMENTS = ("this", "expression", "decimals")
 
 
 #: Units of one length, on a wall clock, in nanoseconds.
-_UNITS_NS = {
-    "MICROSECOND": UNIT_NS["us"],
-    "MILLISECOND": UNIT_NS["ms"],
-    "SECOND": UNIT_NS["s"],
-    "MINUTE": 60 * UNIT_NS["s"],
-    "HOUR": 3600 * UNIT_NS["s"],
-    "DAY": UNIT_NS["D"],
-    "WEEK": 7 * UNIT_NS["D"],
-}
+_UNITS_NS = {unit: 1000 * micros for unit, micros in reversed(INTERVAL_US.items())}
 _KNOWN = ", ".join((*_UNITS_NS, *MONTHS))
 
 

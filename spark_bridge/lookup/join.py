@@ -16,7 +16,7 @@ from penstock.host.join.lookup.as_of import at_versions
 from penstock.host.join.lookup.source import RelationTable
 from penstock.host.prune.sizes import pruning_sizes
 from penstock.host.relation import FolderRelation, Relation, open_relation
-from penstock.plan.closing import is_per_row
+from penstock.plan.group_query import is_per_row
 from penstock.plan.lookup import LookupPlan
 from penstock.query.compiler import compile_query
 from penstock.query.options import QueryOptions

@@ -10,7 +10,7 @@ import pytest
 import penstock
 from penstock.errors import QueryError
 from penstock.host.windows.source import StreamSource
-from penstock.plan.closing import require_closing
+from penstock.plan.group_query import require_closing
 from penstock.query import compile_query
 
 ZONES = ["America/New_York", "Australia/Lord_Howe", "America/Toronto", "Atlantic/Azores", "UTC"]

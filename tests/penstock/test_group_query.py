@@ -9,8 +9,7 @@ from penstock.errors import QueryError
 from penstock.expr import ops
 from penstock.expr.node import show
 from penstock.expr.tumbling import as_tumbling
-from penstock.plan.closing import is_per_row, require_closing, time_key
-from penstock.plan.group_query import GroupQuery, lookup_of
+from penstock.plan.group_query import GroupQuery, is_per_row, lookup_of, require_closing, time_key
 from penstock.plan.query import JoinQuery
 from penstock.query.compiler import compile_query, compile_select
 

@@ -15,7 +15,7 @@ import penstock
 from penstock.errors import QueryError
 from penstock.expr import ops
 from penstock.expr.tumbling import as_tumbling, tumbling
-from penstock.plan.closing import nondecreasing
+from penstock.plan.group_query import nondecreasing
 from penstock.plan.query import JoinQuery
 from penstock.query import compile_query
 from penstock.types import Kind, Type, int_of

@@ -8,7 +8,7 @@ import numpy as np
 
 from penstock.errors import DataError
 from penstock.expr.columns import Columns, evaluate, evaluate_columns
-from penstock.plan.closing import Grouped, TimeKey, floor_of, time_column
+from penstock.plan.group_query import Grouped, TimeKey, floor_of, time_column
 from penstock.plan.linear import linear
 from penstock.plan.query import JoinQuery, TimeWindow, other
 from penstock.plan.window import FOREVER

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from penstock.errors import QueryError
 from penstock.expr.columns import Vector, int_vector
-from penstock.plan.closing import Grouped
+from penstock.plan.group_query import Grouped
 from penstock.plan.query import Aggregate
 
 from ...rows.columns import vector

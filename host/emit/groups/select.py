@@ -9,7 +9,7 @@ import pyarrow as pa
 from penstock.expr import ops
 from penstock.expr.columns import Vector, evaluate_columns, int_vector
 from penstock.expr.node import Expr, Op
-from penstock.plan.closing import Grouped
+from penstock.plan.group_query import Grouped
 from penstock.plan.query import Aggregation
 from penstock.types import Kind, Type
 

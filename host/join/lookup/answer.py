@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.expr import ops
-from penstock.plan.closing import is_per_row
+from penstock.plan.group_query import is_per_row
 from penstock.plan.lookup import GROUP, LookupPlan
 from penstock.plan.plan import plan as plan_of
 from penstock.plan.query import named_by_side

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from penstock import arguments
 from penstock.errors import UsageError
-from penstock.plan.closing import require_closing
+from penstock.plan.group_query import require_closing
 from penstock.plan.plan import plan
 from penstock.plan.query import JoinQuery
 from penstock.plan.window import TimeWindow

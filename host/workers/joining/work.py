@@ -9,7 +9,7 @@ from contextlib import ExitStack
 import numpy as np
 import pyarrow as pa
 
-from penstock.plan.closing import require_closing
+from penstock.plan.group_query import require_closing
 from penstock.plan.plan import JoinPlan, plan
 from penstock.plan.query import JoinQuery
 from penstock.plan.window import FOREVER

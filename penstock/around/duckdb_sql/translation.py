@@ -18,7 +18,7 @@ from ..carried import Known
 from ..computing import Computing
 from ..parts import NoJoinError, PartError
 from ..values import Register
-from . import grouping, nested, numbers, patterns, times
+from . import nested, numbers, patterns, times
 from .macros import compute_once
 from .text import text_of
 
@@ -76,7 +76,7 @@ def to_duckdb(
     """
     query = tree.copy()
     for select in query.find_all(exp.Select):
-        grouping.name_keys(select)
+        _name_keys(select)
     try:
         outputs = Computing(schemas, options, register).query(query)
     except PenstockError:
@@ -121,6 +121,10 @@ def _locate(tree: exp.StrPosition) -> exp.Expr:
 
 def _null(tree: exp.Anonymous) -> exp.Expr:
     return exp.Is(this=tree.expressions[0], expression=exp.null())
+
+
+def _pivot(tree: exp.Pivot) -> exp.Expr:
+    raise refused("PIVOT is not supported; write count(*) FILTER (WHERE k = 1) AS k1, ...", tree)
 
 
 #: More characters than a text has.
@@ -176,7 +180,7 @@ _REWRITTEN: dict[type[exp.Expr], Callable[[Any], exp.Expr]] = {
     exp.ArrayMin: _on("list_min"),
     exp.MapKeys: _on("map_keys"),
     exp.MapContainsKey: _on("ps_map_contains_key", "this", "key"),
-    exp.Pivot: grouping.pivot,
+    exp.Pivot: _pivot,
     exp.Exists: nested.exists,
     exp.Lateral: nested.lateral,
 }
@@ -265,3 +269,20 @@ def _close(name: str) -> str:
     }
     near = get_close_matches(name.lower(), sorted(known | _BY_NAME.keys()), n=3)
     return f"; close names are {', '.join(near)}" if near else ""
+
+
+def _name_keys(select: exp.Select) -> None:
+    """Give ``grouping_id()`` without arguments all keys, as Spark has it."""
+    group = select.args.get("group")
+    for grouping_id in select.find_all(exp.GroupingId):
+        if grouping_id.expressions or grouping_id.find_ancestor(exp.Select) is not select:
+            continue
+        if group is None:
+            raise refused(
+                "grouping_id() is for GROUP BY ROLLUP, CUBE or GROUPING SETS", grouping_id
+            )
+        every = [*group.expressions, *group.args.get("rollup", ()), *group.args.get("cube", ())]
+        for one in every:
+            keys = one.expressions if isinstance(one, exp.Rollup | exp.Cube) else [one]
+            for key in keys:
+                grouping_id.append("expressions", key.copy())
