@@ -12,8 +12,7 @@ from typing import Any, Generic, Protocol, Self, TypeVar
 import pyarrow as pa
 
 from penstock import arguments
-from penstock.around.parts import Relational
-from penstock.around.words import Words
+from penstock.around.parts import Relational, Words
 from penstock.errors import PenstockError, UsageError
 from penstock.untaken import warn_untaken
 

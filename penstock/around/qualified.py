@@ -16,7 +16,7 @@ from sqlglot.optimizer.qualify import qualify
 from ..errors import QueryError
 from ..query.constants import ARROW_TYPES
 from ..query.dialect import MALFORMED, Penstock, place, refused, snippet
-from ..query.output import is_star, output_name
+from ..query.scope import is_star, output_name
 from ..query.window_function import is_session, is_window
 from .parts import PartError
 from .sides import column_of, field_of, items_of

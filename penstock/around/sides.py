@@ -12,7 +12,7 @@ from ..query.dialect import Penstock
 from ..query.operators import members
 from ..query.sources import Lowered
 from ..query.window_function import is_session, is_window
-from .words import Words
+from .parts import Words
 
 
 @dataclass

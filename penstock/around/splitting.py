@@ -25,9 +25,18 @@ from ..query.sources import Lowered, reader_of
 from ..query.window_function import is_session, is_window
 from .clocks import Clocks
 from .given import check_fields, check_names, check_size, name_tables, with_values
-from .nearest import rank_nearest
-from .ordering import order_joins, relations_last
-from .parts import Closing, Joined, Part, PartError, Relational, Split, Surrounding, refuse_unused
+from .ordering import order_joins, rank_nearest, relations_last
+from .parts import (
+    Closing,
+    Joined,
+    Part,
+    PartError,
+    Relational,
+    Split,
+    Surrounding,
+    Words,
+    refuse_unused,
+)
 from .qualified import is_unread, output_names, qualified
 from .shapes import (
     add_needed,
@@ -54,7 +63,6 @@ from .sides import (
     set_where,
     table_as,
 )
-from .words import Words
 
 #: Joins after which a condition on an earlier side is not what it is before them.
 _NOT_PASSED = ("RIGHT", "FULL")

@@ -31,7 +31,23 @@ from ..query.operators import members
 from ..query.scope import Scope
 from ..query.window_function import is_session, is_window, read_span
 from ..types import BOOL, FLOAT64, MOST_DIGITS, Kind, Type, int_of, integer
-from .calls import call, ours
+from .calls import (
+    AROUND_CALLS,
+    AS_WRITTEN,
+    COMPARING,
+    OF_PENSTOCK,
+    OF_SEVERAL_ROWS,
+    OF_TIMES,
+    call,
+    carries,
+    is_around,
+    is_cast_of_text,
+    is_number_of_name,
+    is_of_text,
+    is_over_doubles,
+    is_test_of_null,
+    ours,
+)
 from .carried import (
     Known,
     carried,
@@ -40,21 +56,6 @@ from .carried import (
     known_by_name,
     type_of_engines,
     window_of,
-)
-from .evaluators import (
-    AROUND_CALLS,
-    AS_WRITTEN,
-    COMPARING,
-    OF_PENSTOCK,
-    OF_SEVERAL_ROWS,
-    OF_TIMES,
-    carries,
-    is_around,
-    is_cast_of_text,
-    is_number_of_name,
-    is_of_text,
-    is_over_doubles,
-    is_test_of_null,
 )
 from .exact_numbers import in_words
 from .parts import NoJoinError

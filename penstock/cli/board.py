@@ -15,15 +15,11 @@ from penstock.host.rows.files import write_text
 
 from ..errors import MissingToolError, UsageError, installing
 from . import build, inputs
-from .options import group, grouped, option
+from .options import Commands, group, grouped, option
 from .stopping import stops
 from .terminal import count, results, say, table
 
-app = typer.Typer(
-    help="Run a virtual board, make packages, test a board.",
-    no_args_is_help=True,
-    add_completion=False,
-)
+app = Commands("Run a virtual board, make packages, test a board.")
 
 Board = Annotated[str, typer.Option(help=f"One of {', '.join(BOARDS)}.")]
 Kernels = Annotated[int, typer.Option(help="Kernels on the board.")]
@@ -113,8 +109,7 @@ def command(context: typer.Context, board: VirtualBoard) -> None:
     say("stopped")
 
 
-@app.command("package")
-@grouped
+@app.grouped("package")
 def package(
     *,
     board: Board,
@@ -162,8 +157,7 @@ def package(
     say(f"{out}: {packed.overlay}, {_summary(packed)}")
 
 
-@app.command("build")
-@grouped
+@app.grouped("build")
 def make(
     *,
     board: Board,
@@ -206,8 +200,7 @@ def make(
     say(f"{folder}: {packed.overlay}, {_summary(packed)}")
 
 
-@app.command("selftest")
-@grouped
+@app.grouped("selftest")
 def selftest(
     address: inputs.Address = None,
     package: inputs.Package = None,

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
-import typer
 
 from penstock.host.device.base import Device
 from penstock.host.device.registry import open_device
@@ -22,7 +21,7 @@ from penstock.sim.local_spark.java import ensure_java
 
 from ..errors import DataError, MissingToolError, installing
 from ..query import JoinQuery, compile_query
-from .options import grouped, option
+from .options import application, option
 from .terminal import NUMBERS, count, errors, note, results, table
 
 if TYPE_CHECKING:
@@ -37,12 +36,9 @@ _SLICE_POSITIONS = 4_000
 #: Packages that it needs, and the extras that bring them.
 _PACKAGES = {"pyspark": "spark", "amaranth": "rtl", "matplotlib": "demo"}
 
-app = typer.Typer(add_completion=False)
 
-
-@app.command()
-@grouped
-def command(
+@application
+def app(
     out: Path = option(
         "Folder for the streams, the result, the picture.", default=Path("build/demo")
     ),

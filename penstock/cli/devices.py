@@ -4,22 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-import typer
 from rich.markup import escape
 
 from penstock.host.device.registry import device_names, open_device
 
 from ..errors import PenstockError, UsageError
 from . import inputs
-from .options import grouped
+from .options import application
 from .terminal import results, table
 
-app = typer.Typer(add_completion=False)
 
-
-@app.command()
-@grouped
-def command(address: inputs.Address = None, token_file: inputs.TokenFile = None) -> None:
+@application
+def app(address: inputs.Address = None, token_file: inputs.TokenFile = None) -> None:
     """List the devices here, or those of a server, and what is missing where one cannot be used."""
     shown = table("device", "lanes", "key bits", "")
     if address is not None:

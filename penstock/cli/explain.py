@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 import pyarrow as pa
-import typer
 
 from penstock.host.device.base import PAIRS, Device
 from penstock.host.device.registry import device_names, open_device
@@ -38,15 +37,12 @@ from ..types import Type
 from ..uses import EXPLAIN, Entrance
 from . import inputs
 from .explain_parts import explain_lookup, explain_parts
-from .options import Written, grouped
+from .options import Written, application
 from .terminal import count, facts, heading, line, results, table
 
-app = typer.Typer(add_completion=False)
 
-
-@app.command()
-@grouped
-def command(
+@application
+def app(
     request: inputs.Asked,
     lookup: inputs.LookupArguments,
     written: Written,

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import typer
-
 from penstock.constraints.boards import BOARDS, Flow
 from penstock.constraints.boards import board as find_board
 
 from . import build
-from .options import grouped, option
+from .options import application, option
 from .terminal import NUMBERS, count, results, say, table
-
-app = typer.Typer(add_completion=False)
 
 #: What to do with the files.
 _NEXT = {
@@ -21,9 +17,8 @@ _NEXT = {
 }
 
 
-@app.command()
-@grouped
-def command(
+@application
+def app(
     *,
     board: str = option(f"One of {', '.join(BOARDS)}.", required=True),
     out: build.Out,

@@ -159,6 +159,24 @@ def grouped(command: Callable[..., Any]) -> Callable[..., Any]:
     return called
 
 
+def application(command: Callable[..., Any]) -> typer.Typer:
+    """Make an application of one command, which may take groups of options."""
+    app = typer.Typer(add_completion=False)
+    app.command()(grouped(command))
+    return app
+
+
+class Commands(typer.Typer):
+    """An application of several commands, which may take groups of options."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(help=text, no_args_is_help=True, add_completion=False)
+
+    def grouped(self, name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+        """Make a function the command of this name."""
+        return lambda command: self.command(name)(grouped(command))
+
+
 def _flattened(parameters: Iterable[Parameter]) -> Iterator[Parameter]:
     for one in parameters:
         if is_dataclass(one.annotation):

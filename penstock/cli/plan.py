@@ -6,8 +6,6 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-import typer
-
 from penstock.constraints.boards import BOARDS
 from penstock.constraints.boards import board as find_board
 from penstock.host.model import solve
@@ -17,7 +15,7 @@ from penstock.host.model.transfers import TransferLink
 
 from ..errors import UsageError
 from . import values
-from .options import group, grouped, option
+from .options import application, group, option
 from .picture import check, cores_against_rate, units_against_rate
 from .plan_lookup import LookupLoadArguments, plan_lookup, show_lookup
 from .terminal import count, errors, results, say_json, table
@@ -172,12 +170,8 @@ class HardwareArguments:
         return _above_0(self.clock, "clock") * 1e6
 
 
-app = typer.Typer(add_completion=False)
-
-
-@app.command()
-@grouped
-def command(
+@application
+def app(
     load_options: LoadArguments,
     lookup: LookupLoadArguments,
     hardware: HardwareArguments,

@@ -8,8 +8,6 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import typer
-
 from penstock.host.device.registry import open_device, parse_device
 from penstock.host.devices.remote.server.limits import ServerLimits
 from penstock.host.devices.remote.server.owner import DeviceOwner
@@ -18,7 +16,7 @@ from penstock.host.wire.address import Address, check_listen, read_token
 
 from ..errors import UsageError
 from . import inputs, values
-from .options import group, grouped, option
+from .options import application, group, option
 from .stopping import GRACE_S, stopped, stops
 from .terminal import say
 
@@ -153,12 +151,8 @@ class LimitArguments:
         )
 
 
-app = typer.Typer(add_completion=False)
-
-
-@app.command()
-@grouped
-def command(
+@application
+def app(
     *,
     listen: str = option("unix:///PATH, or tcp://HOST:PORT, which needs a token.", required=True),
     device: list[str] | None = option(

@@ -10,14 +10,10 @@ from typing import Annotated
 import typer
 
 from ..errors import ProcessError
-from .options import group, grouped, option
+from .options import Commands, group, option
 from .terminal import errors, many, say
 
-app = typer.Typer(
-    help="Run a Spark cluster on this machine; pack what executors need.",
-    no_args_is_help=True,
-    add_completion=False,
-)
+app = Commands("Run a Spark cluster on this machine; pack what executors need.")
 
 _FOLDER = Path("build/cluster")
 #: Seconds between two checks. The end of a process ends a wait at once. A signal that the system
@@ -44,8 +40,7 @@ class ClusterArguments:
     board_python: Path | None = option("Python of an environment with penstock[board,rtl].")
 
 
-@app.command("cluster")
-@grouped
+@app.grouped("cluster")
 def cluster(*, folder: Folder = _FOLDER, made_of: ClusterArguments) -> None:
     """Run a standalone master and workers until interrupted."""
     from penstock.sim.local_spark.cluster import Cluster, ClusterConfig
@@ -92,8 +87,7 @@ def _watch(started) -> None:
         errors.print(f"penstock: {text}; the rest goes on", markup=False, highlight=False)
 
 
-@app.command("stop")
-@grouped
+@app.grouped("stop")
 def stop(folder: Folder = _FOLDER) -> None:
     """End the cluster that runs in a folder."""
     from penstock.sim.local_spark.record import stop_recorded
@@ -101,8 +95,7 @@ def stop(folder: Folder = _FOLDER) -> None:
     say(f"stopped {', '.join(stop_recorded(folder)) or 'nothing: it had ended'}")
 
 
-@app.command("pack")
-@grouped
+@app.grouped("pack")
 def pack(
     output: Path = option("The archive: *.tar.gz.", required=True),
     also: list[str] | None = option("A package that functions of yours need; repeat."),

@@ -7,8 +7,6 @@ from dataclasses import asdict
 from pathlib import Path
 from time import monotonic
 
-import typer
-
 from penstock.host.device.base import Device
 from penstock.host.device.operator import Operator
 from penstock.host.execute.running import Running
@@ -19,7 +17,7 @@ from ..api.table_query import How, PartsTable, TableQuery
 from ..plan.query import JoinQuery
 from ..uses import COMMAND, Entrance, Kind, Way
 from . import inputs, values
-from .options import Written, group, grouped, option
+from .options import Written, application, group, option
 from .output import OutputArguments, conclude, run, serving, summary
 from .terminal import meter
 
@@ -73,12 +71,8 @@ class HowArguments:
     )
 
 
-app = typer.Typer(add_completion=False)
-
-
-@app.command()
-@grouped
-def command(
+@application
+def app(
     request: inputs.Asked,
     lookup: inputs.LookupArguments,
     device: DeviceArguments,

@@ -7,14 +7,13 @@ from enum import StrEnum
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-import typer
 from rich.table import Table
 
 from penstock.constraints.boards import BOARDS, Board
 
 from ..errors import UsageError
 from . import build
-from .options import group, grouped, option
+from .options import application, group, option
 from .terminal import NUMBERS, count, results, say, say_json, table
 
 if TYPE_CHECKING:
@@ -108,12 +107,9 @@ class Extra:
 #: Ports of a kernel on an ECP5, whose memories are narrow.
 _ECP5_PORT_BITS = 64
 
-app = typer.Typer(add_completion=False)
 
-
-@app.command()
-@grouped
-def command(
+@application
+def app(
     *,
     design: Build = option(
         "Run-time band tests, a built-in Manhattan distance, or the paper's pipeline "

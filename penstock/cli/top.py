@@ -7,9 +7,7 @@ import urllib.error
 import urllib.request
 from collections import defaultdict
 from collections.abc import Callable, Mapping
-from typing import Annotated
 
-import typer
 from prometheus_client.parser import text_string_to_metric_families
 from rich.console import Group
 from rich.live import Live
@@ -17,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ..errors import FileError, UsageError
+from .options import application, argument, option
 from .terminal import NUMBERS, count, results, table
 
 #: Seconds to wait for one answer.
@@ -29,16 +28,11 @@ Values = Mapping[str, Mapping[str, float]]
 Joins = Mapping[str, Values]
 
 
-app = typer.Typer(add_completion=False)
-
-
-@app.command()
-def command(
-    address: Annotated[
-        str, typer.Argument(help="Port on this machine, or http://HOST:PORT/metrics.")
-    ],
-    every: Annotated[float, typer.Option(help="Seconds between looks.", min=0.1)] = 1.0,
-    once: Annotated[bool, typer.Option("--once", help="Look once, and end.")] = False,
+@application
+def app(
+    address: str = argument("Port on this machine, or http://HOST:PORT/metrics."),
+    every: float = option("Seconds between looks.", default=1.0, min=0.1),
+    once: bool = option("Look once, and end.", "--once", default=False),
 ) -> None:
     """Show rates, windows, latency and lanes of a join that serves metrics."""
     url = f"http://127.0.0.1:{address}/metrics" if address.isdigit() else address

@@ -2,15 +2,20 @@
 
 The key of a test comes from the window tuple, its bounds from the stream tuple, so that bounds can
 travel with each stream tuple and one piece of hardware serves every predicate of this form.
+
+A comparison becomes band tests where it is ``f(window) op g(stream)`` in exact arithmetic: sums are
+split by side, |a|, GREATEST and LEAST become conjunctions or disjunctions of sums.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from ..expr import ops
-from ..expr.node import Expr, show
+from ..expr.node import Expr, Op, remembered, show
+from ..program import MAX_BAND_TESTS
+from .linear import Linear, choices, linear, sums_at_most_zero, total
 
 ZERO = ops.const(0)
 
@@ -109,3 +114,248 @@ class BandForm:
             # True for every outcome: one test that only a NULL key fails.
             return replace(self, tests=(ALWAYS,), table=0b10, need=need)
         return replace(self, need=need)
+
+
+_ONE = ops.const(1)
+#: Sums that one comparison may fan out to; more means general form, not a bigger table.
+_MAX_FAN_OUT = 16
+
+
+def band_form(formula: Expr, window: str) -> BandForm:
+    """Band form of a ``when_true`` formula with the side ``window`` flowing past the other.
+
+    Raises
+    ------
+    NotBandError
+        Some part is not ``f(window) op g(stream)``, or more than 8 tests would be needed.
+    """
+    tree = _merge(_Splitter(window).split(formula))
+    tests = tuple(dict.fromkeys(_tests(tree)))
+    if len(tests) > MAX_BAND_TESTS:
+        raise NotBandError(f"{len(tests)} band tests are needed, more than {MAX_BAND_TESTS}")
+    tests = tests or (ALWAYS,)
+    table = 0
+    for outcome in range(1 << len(tests)):
+        passed = {test: bool(outcome >> d & 1) for d, test in enumerate(tests)}
+        table |= _holds(tree, passed) << outcome
+    return BandForm(window, tests, table)
+
+
+@dataclass(frozen=True)
+class _Junction:
+    is_and: bool
+    parts: tuple[_Tree, ...]
+
+
+_Tree = _Junction | BandTest | bool
+
+
+def _join(is_and: bool, parts: list[_Tree]) -> _Tree:
+    flat: dict[_Tree, None] = {}
+    for part in parts:
+        inner = part.parts if isinstance(part, _Junction) and part.is_and == is_and else (part,)
+        for item in inner:
+            if item is (not is_and):
+                return not is_and
+            if item is not is_and:
+                flat[item] = None
+    if not flat:
+        return is_and
+    if len(flat) == 1:
+        return next(iter(flat))
+    return _Junction(is_and, tuple(flat))
+
+
+def _tests(tree: _Tree) -> Iterator[BandTest]:
+    if isinstance(tree, BandTest):
+        yield tree
+    elif isinstance(tree, _Junction):
+        for part in tree.parts:
+            yield from _tests(part)
+
+
+def _holds(tree: _Tree, passed: Mapping[BandTest, bool]) -> bool:
+    """Whether a predicate is true, from which of its tests are passed."""
+    if isinstance(tree, bool):
+        return tree
+    if isinstance(tree, BandTest):
+        return passed[tree]
+    results = (_holds(part, passed) for part in tree.parts)
+    return all(results) if tree.is_and else any(results)
+
+
+def _merge(tree: _Tree) -> _Tree:
+    """Within an AND, join tests of one key; attach stream-side conditions to a test."""
+    if not isinstance(tree, _Junction):
+        return tree
+    parts = [_merge(p) for p in tree.parts]
+    if not tree.is_and:
+        return _join(False, parts)
+    by_key: dict[Expr, BandTest] = {}
+    unmerged: list[_Tree] = []
+    conditions: list[Expr] = []
+    for part in parts:
+        if not isinstance(part, BandTest):
+            unmerged.append(part)
+        elif not part.lo and not part.hi:
+            conditions += part.when
+        elif part.key in by_key:
+            seen = by_key[part.key]
+            by_key[part.key] = BandTest(
+                part.key, seen.lo + part.lo, seen.hi + part.hi, seen.when + part.when
+            )
+        else:
+            by_key[part.key] = part
+    tests = list(by_key.values())
+    if conditions and tests:
+        tests[0] = replace(tests[0], when=tests[0].when + tuple(conditions))
+    elif conditions:
+        unmerged.append(BandTest(ZERO, when=tuple(conditions)))
+    return _join(True, [*tests, *unmerged])
+
+
+class _Splitter:
+    def __init__(self, window: str) -> None:
+        self.window = window
+        # An atom may stand in many places.
+        self.split = remembered(self._split)
+
+    def _split(self, formula: Expr) -> _Tree:
+        if formula.is_const:
+            return formula.attr is True
+        if len(formula.sides) == 1:
+            return self.one_sided(formula)
+        if formula.op in (Op.AND, Op.OR):
+            return self.junction(formula)
+        negated = formula.op is Op.NOT
+        atom = formula.args[0] if negated else formula
+        if atom.op is Op.PREFIX:
+            return self.prefix(atom, negated)
+        if atom.op in (Op.LT, Op.LE, Op.EQ) and not negated:
+            if atom.args[0].type.is_integral:
+                return self.integers(atom)
+            return self.direct(atom)
+        raise NotBandError("{} is not a comparison", atom)
+
+    def one_sided(self, condition: Expr) -> BandTest:
+        if self.window in condition.sides:
+            return BandTest(condition, lo=(Bound(_ONE),))
+        return BandTest(ZERO, when=(condition,))
+
+    def junction(self, formula: Expr) -> _Tree:
+        """Split the parts, the one-sided ones of a side together: they need one test."""
+        join = ops.and_ if formula.op is Op.AND else ops.or_
+        by_side: dict[frozenset[str], list[Expr]] = {}
+        parts: list[_Tree] = []
+        for part in formula.args:
+            if len(part.sides) == 1:
+                by_side.setdefault(part.sides, []).append(part)
+            else:
+                parts.append(self.split(part))
+        parts += [self.one_sided(join(*group)) for group in by_side.values()]
+        return _join(formula.op is Op.AND, parts)
+
+    def integers(self, atom: Expr) -> _Tree:
+        prefix = _xor_prefix(atom)
+        if prefix is not None:
+            return self.split(prefix)
+        return _join(True, [self.at_most_zero(form, atom) for form in sums_at_most_zero(atom)])
+
+    def at_most_zero(self, form: Linear, atom: Expr, fan_out: int = 1) -> _Tree:
+        """Tree for ``form <= 0``."""
+        if fan_out > _MAX_FAN_OUT:
+            raise NotBandError(f"{{}} fans out to more than {_MAX_FAN_OUT} sums", atom)
+        mixed = [(t, c) for t, c in form.terms if len(t.sides) > 1]
+        if mixed:
+            term, coefficient = mixed[0]
+            remainder = form.without(term)
+            exact = exact_sums(term, coefficient, remainder)
+            if exact:
+                return _join(True, [self.at_most_zero(s, atom, 2 * fan_out) for s in exact])
+            is_and, values = choices(term, coefficient)
+            if not values:
+                raise NotBandError("{} mixes both sides", term)
+            if any(value.type.nullable for value in values) and term.op is not Op.ABS:
+                raise NotBandError("{} skips NULL", term)
+            fan_out *= len(values)
+            sums = [remainder.plus(linear(value).scaled(coefficient)) for value in values]
+            return _join(is_and, [self.at_most_zero(s, atom, fan_out) for s in sums])
+        return test_of_sum(form, self.window)
+
+    def direct(self, atom: Expr) -> BandTest:
+        """Comparison of floats or text, which is not rearranged."""
+        a, b = atom.args
+        if len(a.sides) > 1 or len(b.sides) > 1:
+            raise NotBandError(
+                f"{{}} computes with both sides in {a.type}, which may round: it is not rearranged",
+                atom,
+            )
+        is_open = atom.op is Op.LT
+        if a.sides == {self.window}:
+            test = BandTest(a, hi=(Bound(b, open=is_open),))
+            return replace(test, lo=(Bound(b),)) if atom.op is Op.EQ else test
+        test = BandTest(b, lo=(Bound(a, open=is_open),))
+        return replace(test, hi=(Bound(a),)) if atom.op is Op.EQ else test
+
+    def prefix(self, atom: Expr, negated: bool) -> _Tree:
+        text, start = atom.args
+        if text.sides != {self.window} or self.window in start.sides:
+            raise NotBandError("{} is a band only where the window holds the text", atom)
+        if negated:
+            below = BandTest(text, hi=(Bound(start, open=True),))
+            above = BandTest(text, lo=(Bound(start, after=True),))
+            return _join(False, [below, above])
+        return BandTest(text, lo=(Bound(start),), hi=(Bound(start, open=True, after=True),))
+
+
+def exact_sums(term: Expr, coefficient: int, remainder: Linear) -> list[Linear]:
+    """Sums that are at most 0 exactly where ``coefficient * term + rest`` is.
+
+    The term is a decimal that is rounded, or NULL beyond its digits, and the rest a constant; none
+    for others.
+    """
+    settled = ops.before_settling(term)
+    if settled is None or remainder.terms:
+        return []
+    value, step, most = settled
+    sign, limit = 1 if coefficient > 0 else -1, -remainder.constant // abs(coefficient)
+    form = linear(value)
+    ends = {sign: limit} if most is None else {sign: min(limit, most), -sign: most}
+    return [
+        # Halves are rounded away from 0.
+        form.scaled(way).plus(Linear((), -((step * (2 * end + 1) - (end >= 0)) // 2)))
+        for way, end in ends.items()
+    ]
+
+
+def test_of_sum(form: Linear, window: str) -> BandTest:
+    """The test for ``form <= 0``, a sum of terms of one side each."""
+    ours = [(t, c) for t, c in form.terms if t.sides == {window}]
+    key = Linear(tuple(sorted(ours, key=lambda item: repr(item[0]))), 0)
+    bound = Linear(tuple(item for item in form.terms if item not in ours), form.constant)
+    # Keys that differ only in sign share a test, so the first coefficient is made positive.
+    if ours and key.terms[0][1] < 0:
+        return BandTest(total(key.scaled(-1)), lo=(Bound(total(bound)),))
+    return BandTest(total(key), hi=(Bound(total(bound.scaled(-1))),))
+
+
+def _xor_prefix(atom: Expr) -> Expr | None:
+    """``(a ^ b) < 2**k`` as ``a >> k = b >> k`` (and its negation), if neither is negative."""
+    for mask, limit, flip in ((0, 1, False), (1, 0, True)):
+        xor, bound = atom.args[mask], atom.args[limit]
+        if xor.op is not Op.BIT_XOR or not bound.is_const or bound.attr is None:
+            continue
+        if any(len(a.sides) != 1 or a.type.lo < 0 for a in xor.args):
+            continue
+        if atom.op is Op.EQ:
+            return ops.eq(xor.args[0], ops.bit_xor(xor.args[1], bound))
+        # xor < size, or its negation: bound < xor, bound <= xor
+        size = bound.attr + (1 if (atom.op is Op.LE) != flip else 0)
+        if size <= 0 or size & (size - 1):
+            return None
+        shift = ops.const(size.bit_length() - 1)
+        a, b = (ops.shr(x, shift) for x in xor.args)
+        if not flip:
+            return ops.eq(a, b)
+        return ops.or_(ops.order(Op.LT, a, b), ops.order(Op.LT, b, a))
+    return None

@@ -13,10 +13,9 @@ from ..expr import ops
 from ..expr.node import Expr, walk
 from ..program import MAX_BAND_TESTS, Mode
 from ..stack import run_deep
-from .band import BandForm, NotBandError
+from .band import BandForm, NotBandError, band_form
 from .general import GeneralForm, general_form
 from .logic import when_true
-from .splitting import band_form
 
 T = TypeVar("T")
 

@@ -15,10 +15,9 @@ from ..expr import ops
 from ..expr.node import Expr, Op, node, remembered, transform
 from ..program import GeneralProgram
 from ..types import BOOL, Kind, Type, integer
-from .band import BandTest, NotBandError
+from .band import BandTest, NotBandError, band_form
 from .logic import guarded, when_true, without_null, zero_filled
 from .simplify import simplify
-from .splitting import band_form
 
 #: Width of the codes that stand for text.
 CODE_BITS = 32

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from ..expr import ops
 from ..expr.node import Expr, Op, node, once_per_node
 from ..types import Kind, integer
+
+#: Factors of a product that are looked at.
+_MAX_FACTORS = 16
 
 
 @dataclass(frozen=True)
@@ -71,6 +75,24 @@ def choices(term: Expr, factor: int) -> tuple[bool, tuple[Expr, ...]]:
         return factor > 0, (term.args[0], ops.neg(term.args[0]))
     is_choice = term.op in (Op.GREATEST, Op.LEAST)
     return (factor > 0) == (term.op is Op.GREATEST), term.args if is_choice else ()
+
+
+def factors(product: Expr) -> tuple[list[Any], list[Expr]] | None:
+    """The constants of a product, and its other factors; None if there are too many."""
+    constants: list[Any] = []
+    values: list[Expr] = []
+    stack = [product]
+    while stack:
+        if len(stack) + len(values) > _MAX_FACTORS:
+            return None
+        current = stack.pop()
+        if current.op is Op.MUL:
+            stack += reversed(current.args)
+        elif current.is_const and current.attr is not None:
+            constants.append(current.attr)
+        else:
+            values.append(current)
+    return constants, values
 
 
 def total(form: Linear) -> Expr:

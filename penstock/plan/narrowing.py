@@ -9,19 +9,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
-from math import isqrt
+from math import isqrt, prod
 
 from ..expr import ops
 from ..expr.node import Expr, Op
 from ..types import TIMESTAMPS, UNIT_NS, Kind
-from .band import BandTest, Bound, NotBandError
-from .linear import Linear, choices, linear, sums_at_most_zero, total
-from .splitting import test_of_sum
+from .band import BandTest, Bound, NotBandError, test_of_sum
+from .linear import Linear, choices, factors, linear, sums_at_most_zero, total
 
 #: Sums that one comparison is taken apart into; more means that no key is taken from it.
 _MAX_SUMS = 100
-#: Factors of a product that are looked at.
-_MAX_FACTORS = 16
 
 
 @dataclass(frozen=True)
@@ -210,25 +207,15 @@ class _Part:
             return _Part(term, factor, None)
         if term.args[0] is term.args[1]:
             return _Part(term, factor, term.args[0])
-        constant, counts = 1, Counter[Expr]()
-        stack = [term]
-        while stack:
-            if len(stack) + counts.total() > _MAX_FACTORS:
-                return _Part(term, factor, None)
-            current = stack.pop()
-            if current.op is Op.MUL:
-                stack += reversed(current.args)
-            elif current.is_const and current.attr is not None:
-                constant *= int(current.attr)
-            else:
-                counts[current] += 1
+        constants, values = factors(term) or ([], [term])
+        counts = Counter(values)
         if any(n % 2 for n in counts.values()):
             return _Part(term, factor, None)
         root: Expr | None = None
         for value, n in counts.items():
             for _ in range(n // 2):
                 root = value if root is None else ops.mul(root, value)
-        return _Part(term, factor * constant, root)
+        return _Part(term, prod(map(int, constants), start=factor), root)
 
     @property
     def is_never_negative(self) -> bool:

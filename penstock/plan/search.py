@@ -14,13 +14,11 @@ from ..expr import ops
 from ..expr.node import Expr, Op, remembered
 from ..program import MAX_BAND_TESTS
 from ..types import Kind
-from .band import ZERO, BandForm, BandTest, Bound, NotBandError
+from .band import ZERO, BandForm, BandTest, Bound, NotBandError, band_form
 from .forms import with_room
 from .logic import conjuncts_of, when_true
 from .narrowing import Half, halves_of_test, narrowed
-from .sphere import coordinate_bounds
-from .splitting import band_form
-from .widening import passing_nan, widened
+from .widening import coordinate_bounds, passing_nan, widened
 
 _ONE = ops.const(1)
 

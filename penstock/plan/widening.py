@@ -13,6 +13,11 @@ NaN is above every number. ``x <= d`` is FALSE where x is NaN and d is not, so t
 to be no NaN; ``d <= x`` is TRUE. A bound that comes out as NaN lets every key pass, and so does one
 that is infinite towards the outside; one that is infinite towards the inside may be a number that
 overflowed, and is held back to a finite one.
+
+A bound of a distance on the sphere gives such comparisons, too. Points that are less than ``d``
+apart along a great circle are less than the chord ``2 R sin(d / 2R)`` apart in space, and so is
+each coordinate. Unlike bands of latitude and longitude, these hold at the poles and over the date
+line as they are.
 """
 
 from __future__ import annotations
@@ -20,13 +25,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from math import floor, inf, isfinite, log2, nan, sqrt
+from math import floor, inf, isfinite, log2, nan, pi, sqrt
 
 from ..expr import ops
+from ..expr.functions import EARTH_RADIUS_M, RADIANS
 from ..expr.node import Expr, Op, once_per_node
 from ..types import FLOAT64, Kind, Type
 from .band import Bound, NotBandError
-from .linear import Linear, linear
+from .linear import Linear, factors, linear
 from .narrowing import Half, halves_of_sums
 from .simplify import simplify
 
@@ -57,8 +63,8 @@ _SINGLE = _Rounding(2.0**-21, 2.0**-149, 2.0**126)
 _MOST_EXPONENT = 24
 #: Constant factors of a square, at most: each of them rounds.
 _MOST_FACTORS = 3
-#: Factors of a product that are looked at, and operations of a comparison that are taken apart.
-_MAX_VALUES, _MAX_STEPS = 16, 200
+#: Operations of a comparison that are taken apart.
+_MAX_STEPS = 200
 
 
 def widened(atom: Expr, window: str) -> list[Half]:
@@ -254,22 +260,10 @@ def _rounding(dtype: Type) -> _Rounding:
 
 def _factors(value: Expr) -> tuple[list[float], list[Expr]]:
     """The constants of a product, and its other factors; of a large one, the operands."""
-    if value.args[0] is value.args[1]:
+    parts = None if value.args[0] is value.args[1] else factors(value)
+    if parts is None or not all(map(isfinite, parts[0])):
         return [], list(value.args)
-    constants: list[float] = []
-    values: list[Expr] = []
-    stack = [value]
-    while stack:
-        if len(stack) + len(values) > _MAX_VALUES:
-            return [], list(value.args)
-        current = stack.pop()
-        if current.op is Op.MUL:
-            stack += reversed(current.args)
-        elif current.is_const and current.attr is not None and isfinite(current.attr):
-            constants.append(current.attr)
-        else:
-            values.append(current)
-    return constants, values
+    return parts
 
 
 @once_per_node
@@ -343,3 +337,62 @@ def passing_nan(bound: Expr, guard: Expr) -> Expr:
     """An upper bound that lets NaN pass where the guard is NaN."""
     is_nan = ops.lt(ops.const(inf), ops.to_float(guard))
     return simplify(ops.case([(is_nan, ops.const(nan, FLOAT64))], bound))
+
+
+#: By what chords are made longer, for what rounding may hide: of the chord, and of the radius.
+_SHARE, _LEAST = 2.0**-40, 2.0**-46
+
+
+def coordinate_bounds(fact: Expr) -> Iterator[Expr]:
+    """Comparisons that are TRUE wherever ``haversine(...) < d``, or ``<=``, is.
+
+    Each is of a coordinate of either point, and of ``d``. None where points, or ``d``, are of both
+    sides.
+    """
+    if fact.op not in (Op.LT, Op.LE):
+        return
+    (distance, factor), most = _unscaled(fact.args[0]), fact.args[1]
+    if distance.op is not Op.FUNCTION or distance.attr != "haversine" or len(most.sides) > 1:
+        return
+    most = ops.call("divide", most, ops.const(factor))
+    points = distance.args[:2], distance.args[2:]
+    sides = [frozenset().union(*(arg.sides for arg in point)) for point in points]
+    if any(len(one) != 1 for one in sides) or sides[0] == sides[1]:
+        return
+    if most.sides == sides[1]:
+        points = points[::-1]
+    chord = _chord(most)
+    for a, b in zip(*(_coordinates(*point) for point in points), strict=True):
+        yield ops.le(ops.sub(a, chord), b)
+        yield ops.le(b, ops.add(a, chord))
+
+
+def _chord(most: Expr) -> Expr:
+    half = ops.least(ops.mul(most, ops.const(0.5 / EARTH_RADIUS_M)), ops.const(pi / 2))
+    chord = ops.mul(ops.call("sin", half), ops.const(2 * (1 + _SHARE)))
+    chord = ops.add(chord, ops.const(_LEAST))
+    if most.is_const:
+        return chord
+    return ops.case([(ops.lt(ops.const(inf), most), most)], chord)  # NaN is above every distance
+
+
+def _coordinates(latitude: Expr, longitude: Expr) -> tuple[Expr, ...]:
+    """A point of the unit sphere."""
+    up, along = (ops.mul(angle, ops.const(RADIANS)) for angle in (latitude, longitude))
+    out = ops.call("cos", up)
+    x, y = (ops.mul(out, ops.call(name, along)) for name in ("cos", "sin"))
+    return x, y, ops.call("sin", up)
+
+
+def _unscaled(distance: Expr) -> tuple[Expr, float]:
+    """Split off a constant factor, as of kilometres; return the other operand and the factor."""
+    factor = 1.0
+    while distance.op is Op.MUL or (distance.op is Op.FUNCTION and distance.attr == "divide"):
+        value, other = distance.args
+        if distance.op is Op.MUL and value.is_const:
+            value, other = other, value
+        if not other.is_const or other.attr is None or not 0 < float(other.attr) < inf:
+            break
+        factor = factor * float(other.attr) if distance.op is Op.MUL else factor / float(other.attr)
+        distance = value
+    return distance, factor

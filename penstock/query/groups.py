@@ -20,7 +20,7 @@ from ..types import TIMES
 from .aggregates import OF_PAIRS_INSTEAD, has_aggregate, read_aggregate
 from .dialect import beyond, mistaken, not_compared, refused, snippet
 from .expressions import Lowering
-from .output import check_output, is_star, output_name
+from .scope import check_output, is_star, output_name
 from .window_function import is_session, is_window, ticks, window_field
 
 #: What is said of a column whose value a group does not have.

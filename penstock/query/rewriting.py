@@ -10,8 +10,7 @@ from sqlglot import exp
 from . import nodes
 from .dialect import ROWS, beyond, mistaken, refused
 from .operators import members
-from .output import is_star
-from .scope import Source
+from .scope import Source, is_star
 
 #: Reads an item of FROM.
 Read = Callable[[exp.Expr], Source]

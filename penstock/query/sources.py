@@ -20,8 +20,7 @@ from . import nodes
 from .dialect import ROWS, beyond, refused
 from .expressions import Lowering
 from .options import QueryOptions
-from .output import select_columns
-from .scope import Scope, Source
+from .scope import Scope, Source, select_columns
 from .time_rules import TimeRules
 
 

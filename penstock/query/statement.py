@@ -20,9 +20,8 @@ from . import nodes
 from .dialect import beyond, mistaken, place, refused
 from .groups import check_joined, has_groups, read_aggregation
 from .join_window import SessionCalls, split_sessions
-from .output import select_columns
 from .rewriting import existence_as_join, with_column_names, without_filters, without_with
-from .scope import Scope, Source
+from .scope import Scope, Source, select_columns
 from .sources import SourceReader
 
 #: Words before JOIN.

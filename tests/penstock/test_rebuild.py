@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from penstock.errors import DataError, QueryError
 from penstock.expr import ops
 from penstock.expr.node import Expr, Op, node, transform, walk
-from penstock.plan.band import BandForm, NotBandError
+from penstock.plan.band import BandForm, NotBandError, band_form
 from penstock.plan.general import GeneralForm, general_form
 from penstock.plan.linear import linear, total
 from penstock.plan.logic import (
@@ -24,7 +24,6 @@ from penstock.plan.logic import (
     without_null,
 )
 from penstock.plan.simplify import simplify
-from penstock.plan.splitting import band_form
 from penstock.query.statement import null_supplied
 from penstock.types import BOOL, Kind, Type, decimal, int_of, integer
 from penstock.zones import zone_of

@@ -11,12 +11,11 @@ from hypothesis import strategies as st
 from penstock.expr import ops
 from penstock.expr.node import Expr
 from penstock.expr.values import order_key
-from penstock.plan.band import BandForm, BandTest, Bound, NotBandError
+from penstock.plan.band import BandForm, BandTest, Bound, NotBandError, band_form
 from penstock.plan.forms import join_form
 from penstock.plan.general import GeneralForm
 from penstock.plan.logic import when_true
 from penstock.plan.simplify import simplify
-from penstock.plan.splitting import band_form
 from penstock.types import FLOAT32, FLOAT64, STRING, int_of
 from tests.kit.effort import examples
 from tests.penstock.kit.dags import PALETTE, Dags
