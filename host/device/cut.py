@@ -45,6 +45,15 @@ class Piece:
     def part(self, low: int, high: int) -> Piece:
         return Piece(self.rows[low:high], self.start[low:high], self.end[low:high])
 
+    def pick(self, chosen: np.ndarray) -> Piece:
+        """Some of the tuples, by their indices here or by flags."""
+        return Piece(self.rows[chosen], self.start[chosen], self.end[chosen])
+
+    def sample(self, most: int) -> Piece:
+        """At most so many of the tuples, at equal distances, less those with an empty range."""
+        some = self.pick(spread(0, len(self.rows), most))
+        return nonempty(some.rows, some.start, some.end)
+
     def entries(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
         """The tuples' entries in the caller's arrays; no copy in the usual case without gaps."""
         first, last = int(self.rows[0]), int(self.rows[-1])
@@ -80,7 +89,7 @@ class Piece:
         """Cut into pieces of about equal evaluations, one per task; no range may be empty."""
         upto = np.cumsum(self.end - self.start)
         # Cutting the window would undo what whole passes gain.
-        most = cutting.target(upto) if cutting.units == 1 else cutting.most
+        most = cutting.target(self.evaluations) if cutting.units == 1 else cutting.most
         for low, high in cutting.stretches(upto, units=cutting.units):
             yield from _cut_window(self.part(low, high), most)
 
@@ -89,6 +98,11 @@ class Piece:
         begun = self.part(pause.i0, pause.i1).clipped(pause.p, np.iinfo(np.int64).max)
         left = [self.part(pause.i1, len(self.rows)), begun]
         return [piece for piece in left if len(piece.rows)]
+
+
+def spread(low: int, high: int, most: int) -> np.ndarray:
+    """At most so many of the places ``[low, high)``, at equal distances: a sample of them."""
+    return np.linspace(low, high - 1, min(high - low, most)).astype(np.int64)
 
 
 def whole(start: np.ndarray, end: np.ndarray) -> Piece:
@@ -111,10 +125,8 @@ def concat(pieces: Sequence[Piece]) -> Piece:
 
 def nonempty(rows: np.ndarray, start: np.ndarray, end: np.ndarray) -> Piece:
     """The tuples with a range that is not empty."""
-    keep = start < end
-    if keep.all():
-        return Piece(rows, start, end)
-    return Piece(rows[keep], start[keep], end[keep])
+    keep, piece = start < end, Piece(rows, start, end)
+    return piece if keep.all() else piece.pick(keep)
 
 
 def reach(upto: np.ndarray, low: int, most: int) -> int:
@@ -184,8 +196,8 @@ class Cutting:
         units : int
             Rows of a task are a multiple of it.
         """
-        rows, target = len(upto), self.target(upto)
-        low = 0
+        rows, low = len(upto), 0
+        target = self.target(int(upto[-1]) if rows else 0)
         while low < rows:
             count = max(reach(upto, low, target) - low, least_rows)
             high = min(rows, low + -(-count // units) * units)
@@ -194,10 +206,9 @@ class Cutting:
             yield low, high
             low = high
 
-    def target(self, upto: np.ndarray) -> int:
+    def target(self, evaluations: int) -> int:
         """Evaluations of each task of a join of so many."""
-        total = int(upto[-1]) if len(upto) else 0
-        return min(self.most, max(total // (self.tasks_per_lane * self.lanes), self.least))
+        return min(self.most, max(evaluations // (self.tasks_per_lane * self.lanes), self.least))
 
 
 def _cut_window(piece: Piece, target: int) -> Iterator[Piece]:

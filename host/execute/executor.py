@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from functools import partial
+
+from penstock.errors import DeviceError
 
 from ..device.base import Device
 from ..metrics.report import LaneReport
+from .bells import Bells
 from .chunk import Chunk
 from .dispatcher import Dispatcher, GiveUp, Instruction
 from .lane import LaneRunner
@@ -22,9 +26,23 @@ from .trace import Trace
 HERE_EVALUATIONS = 1 << 22
 
 
-class Receiver(Protocol):
-    """The owner of the orders, to which their chunks are given."""
+class Receiver(ABC):
+    """The owner of orders: takes their chunks, and lets callers wait for progress.
 
+    Parameters
+    ----------
+    bells : Bells
+        Ring when a task has ended or failed.
+    """
+
+    def __init__(self, bells: Bells) -> None:
+        self.bells = bells
+        #: Number of tasks that have ended or failed.
+        self.events = 0
+        #: Why the join cannot go on: the first error.
+        self.error: Exception | None = None
+
+    @abstractmethod
     def receive(self, lane: str, chunk: Chunk) -> None:
         """Take the chunk of an order: once per order, from any thread, without the lock.
 
@@ -32,10 +50,19 @@ class Receiver(Protocol):
         """
 
     def moved(self) -> None:
-        """Note that a task has ended or failed; called with the lock held."""
+        """Note that a task has ended or failed, and wake waiting threads; the lock is held."""
+        self.events += 1
+        self.bells.ring()
 
     def fail(self, error: Exception) -> None:
         """Note that the join cannot go on."""
+        self.error = self.error or error
+        self.moved()
+
+    def check(self) -> None:
+        """Raise the error that made the join fail, if it has failed."""
+        if self.error is not None:
+            raise self.error
 
 
 class Executor:
@@ -68,6 +95,7 @@ class Executor:
     ) -> None:
         self.lock = threading.RLock()
         self._receiver = receiver
+        self._timeout_s = running.timeout_s
         places = [memory for memory in memories for _ in range(memory.device.lanes)]
         names = lane_names([memory.device for memory in memories])
         self.dispatcher = Dispatcher(
@@ -80,8 +108,8 @@ class Executor:
             LaneRunner(
                 name,
                 memory,
-                self._done(n),
-                self._failed(n),
+                partial(self._done, n),
+                partial(self._failed, n),
                 trace=trace,
                 timeout_s=running.timeout_s,
                 room=room,
@@ -124,6 +152,21 @@ class Executor:
                 for lane in self.lanes
             )
 
+    @property
+    def patience_s(self) -> float:
+        """Seconds without progress after which a join is stuck.
+
+        A hanging task is given up and run on another lane, at most once per lane.
+        """
+        return self._timeout_s * (len(self.lanes) + 1)
+
+    def stuck(self) -> DeviceError:
+        """Make the error of a join that is stuck."""
+        return DeviceError(
+            f"{self.dispatcher.outstanding} tasks made no progress for {self.patience_s:g} s on "
+            f"{', '.join(self.dispatcher.names)}"
+        )
+
     def close(self) -> None:
         """End the lanes; device memory is its owner's to free."""
         for lane in self.lanes:
@@ -136,28 +179,22 @@ class Executor:
             else:
                 self.lanes[instruction.lane].start(instruction.order)
 
-    def _done(self, lane: int) -> Callable[[Chunk], None]:
-        def done(chunk: Chunk) -> None:
-            with self.lock:
-                first, instructions = self.dispatcher.done(lane, chunk.order)
-                self._do(instructions)
-                if not first:
-                    self._receiver.moved()  # the lane is free again
-                    return
-            try:
-                self._receiver.receive(self.dispatcher.names[lane], chunk)
-            except Exception as error:  # must reach the caller, not end the lane's thread
-                self._receiver.fail(error)
+    def _done(self, lane: int, chunk: Chunk) -> None:
+        with self.lock:
+            first, instructions = self.dispatcher.done(lane, chunk.order)
+            self._do(instructions)
+            if not first:
+                self._receiver.moved()  # the lane is free again
+                return
+        try:
+            self._receiver.receive(self.dispatcher.names[lane], chunk)
+        except Exception as error:  # must reach the caller, not end the lane's thread
+            self._receiver.fail(error)
 
-        return done
-
-    def _failed(self, lane: int) -> Callable[[Order, Exception, bool], None]:
-        def failed(order: Order, error: Exception, hung: bool) -> None:
-            with self.lock:
-                self._do(self.dispatcher.failed(lane, order, error, hung=hung))
-                self._receiver.moved()
-
-        return failed
+    def _failed(self, lane: int, order: Order, error: Exception, hung: bool) -> None:
+        with self.lock:
+            self._do(self.dispatcher.failed(lane, order, error, hung=hung))
+            self._receiver.moved()
 
 
 def lane_names(devices: Sequence[Device]) -> list[str]:

@@ -19,7 +19,6 @@ from ..device.cut import Cutting, Piece
 from ..keys.binding import Binder, search_binder
 from ..keys.layouts import Layout
 from ..keys.prepare import expressions
-from ..prune.choice import spread
 from ..prune.late import SearchedLate, TupleKeys
 from ..prune.pruner import Pruner
 from ..prune.search import LOOKED_AT, SearchKeys, search_piece
@@ -167,13 +166,12 @@ class OrderMaker:
             return None
         start, end = portion.ranges
         ranges = Piece(np.arange(portion.rows, dtype=np.uint32), start, end)
-        at = spread(portion.rows, LOOKED_AT)
-        at = at[start[at] < end[at]]
-        keys = portion.keys_at(at)
-        at, bounds = at[keys.possible], [bound[keys.possible] for bound in keys.bounds]
-        if not len(at):
+        some = ranges.sample(LOOKED_AT)
+        keys = portion.keys_at(some.rows)
+        some, bounds = some.pick(keys.possible), [bound[keys.possible] for bound in keys.bounds]
+        if not len(some.rows):
             return None
-        sample = Piece(ranges.rows[: len(at)], start[at], end[at])
+        sample = replace(some, rows=ranges.rows[: len(some.rows)])
         search, layout = self._search_keys(portion, bounds), portion.layout
         (mode,) = self.evaluation.modes
         window = portion.probe.evaluated.window

@@ -7,11 +7,9 @@ from collections.abc import Generator, Iterator, Sequence
 from functools import partial
 from itertools import islice
 
-from penstock.errors import DeviceError
-
 from .bells import Bells
 from .chunk import Chunk
-from .executor import Executor
+from .executor import Executor, Receiver
 from .memory import DeviceMemory
 from .order import Order
 from .room import Room
@@ -27,7 +25,7 @@ HERE_IN_ALL = 1 << 25
 WAITED_FOR = 2
 
 
-class Pulling:
+class Pulling(Receiver):
     """Runs the orders of an iterator for its caller.
 
     Parameters
@@ -43,12 +41,9 @@ class Pulling:
         *,
         trace: Trace,
     ) -> None:
-        self.running = running
-        self._bells = Bells()
+        super().__init__(Bells())
         self._finished: dict[Order, Chunk] = {}
-        self._events = 0
         self._left_here = HERE_IN_ALL
-        self._error: Exception | None = None
         is_local = all(memory.device.runs_here for memory in memories)
         self._room = Room.unlimited(begins_small=is_local)
         self.executor = Executor(
@@ -57,7 +52,7 @@ class Pulling:
             self,
             trace=trace,
             room=self._room,
-            driver=self._bells.ring,
+            driver=self.bells.ring,
         )
 
     def chunks(self, orders: Iterator[Order]) -> Generator[Chunk, None, None]:
@@ -104,23 +99,17 @@ class Pulling:
         return True
 
     def _wait(self, order: Order) -> Chunk:
-        patience = self.running.timeout_s * (len(self.executor.lanes) + 1)
         while True:
-            seen = self._events
+            seen = self.events
             if order in self._finished:
                 return self._finished.pop(order)
-            if self._error is not None:
-                raise self._error
-            if not self._bells.wait_for(partial(self._has_moved, seen), patience):
-                dispatcher = self.executor.dispatcher
-                raise DeviceError(
-                    f"{dispatcher.outstanding} tasks made no progress for {patience:g} s on "
-                    f"{', '.join(dispatcher.names)}"
-                )
+            self.check()
+            if not self.bells.wait_for(partial(self._has_moved, seen), self.executor.patience_s):
+                raise self.executor.stuck()
 
     def _has_moved(self, seen: int) -> bool:
         self._drive()
-        return self._events != seen
+        return self.events != seen
 
     def _drive(self) -> None:
         for lane in self.executor.lanes:
@@ -131,16 +120,6 @@ class Pulling:
         self._finished[chunk.order] = chunk
         if chunk.remaining:
             self._room.widen()
-        self.moved()
-
-    def moved(self) -> None:
-        """Wake the caller: a task has ended or failed."""
-        self._events += 1
-        self._bells.ring()
-
-    def fail(self, error: Exception) -> None:
-        """Keep the first error, which the caller raises: the join cannot go on."""
-        self._error = self._error or error
         self.moved()
 
 

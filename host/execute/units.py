@@ -11,10 +11,10 @@ from penstock.expr.columns import Columns
 from penstock.program import BandProgram, Mode
 
 from ..device.base import Device
+from ..device.cut import Piece, spread
 from ..devices.narrow.maps import MOST_SAMPLED, CodeMap, fit_maps, narrowed
 from ..devices.narrow.testing import FullTest
 from ..keys.layouts import Layout
-from ..prune.choice import spread
 from ..windows.run import Snapshot
 
 #: Share of the pairs that narrow units find which may be false, in percent.
@@ -75,13 +75,12 @@ class UnitSample:
         """Sample a probe; arguments are as for :class:`~..windows.probe.Evaluated`."""
         program = layout.program
         assert isinstance(program, BandProgram)
-        step = -(-len(window.times) // MOST_SAMPLED) or 1
-        fitted = layout.window(window.keys_at(np.arange(window.first, window.end, step)))
-        at = spread(len(start), _TUPLES)
-        at = at[start[at] < end[at]]
-        length = end[at] - start[at]
+        sampled = window.keys_at(spread(window.first, window.end, MOST_SAMPLED))
+        fitted = layout.window(sampled)
+        some = Piece(np.arange(len(start)), start, end).sample(_TUPLES)
+        at, length = some.rows, some.end - some.start
         rows = np.minimum(length, _PAIRS // max(len(at), 1))
-        low = start[at] + ((length - rows) * (np.arange(len(at)) * _STEP % 1)).astype(np.int64)
+        low = some.start + ((length - rows) * (np.arange(len(at)) * _STEP % 1)).astype(np.int64)
         before = np.cumsum(rows) - rows
         i = np.repeat(np.arange(len(at), dtype=np.uint32), rows)
         positions = np.arange(len(i)) + np.repeat(low - before, rows)

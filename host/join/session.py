@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
-from penstock.errors import DeviceError
 from penstock.plan.plan import JoinPlan
 
 from ..device.base import Device
@@ -20,7 +19,7 @@ from ..emit.delivery import Delivery
 from ..emit.output import Gatherer, RowsByArrival
 from ..execute.budget import RESULTS
 from ..execute.chunk import Chunk
-from ..execute.executor import Executor
+from ..execute.executor import Executor, Receiver
 from ..execute.maker import OrderMaker
 from ..execute.memory import DeviceMemory
 from ..execute.order import Order
@@ -46,7 +45,7 @@ LEAST_EVALUATIONS = 1 << 26
 WAITED_TIMES = 32
 
 
-class Session:
+class Session(Receiver):
     """Runs the steps of an engine on the lanes of some devices.
 
     Parameters
@@ -80,6 +79,7 @@ class Session:
         *,
         is_awaited: bool = False,
     ) -> None:
+        super().__init__(room.bells)
         self.plan = plan
         self.engine = engine
         self.delivery = delivery
@@ -115,10 +115,7 @@ class Session:
         room.first_batch = lambda: self._gatherer.first
         room.budget.watch(RESULTS, lambda: self._gatherer.nbytes)
         self._lock = self.executor.lock
-        self._bells = room.bells
         self._batch = 0
-        self._events = 0
-        self._error: Exception | None = None
 
     def step(
         self,
@@ -164,15 +161,10 @@ class Session:
         left = [one for one in orders if not self.executor.run_here(one, times=times)]
         if left:
             self.executor.add(left)
-        self._bells.ring()
+        self.bells.ring()
 
     def _orders(self, probe: Probe) -> Iterator[Order]:
         return self._makers[probe.form].orders(self._batch, probe, self.stats)
-
-    def check(self) -> None:
-        """Raise the error that made the join fail, if it has failed."""
-        if self._error is not None:
-            raise self._error
 
     def drain(self, room_s: float | None = None) -> None:
         """Wait until all rows of the steps so far have been given.
@@ -190,32 +182,27 @@ class Session:
         OverloadError
             Nobody polled results in time.
         """
-        # A hanging task is given up and run on another lane, at most once per lane.
-        patience = self.running.timeout_s * (len(self.executor.lanes) + 1)
-        while self.outstanding and self._error is None:
-            seen, waits = self._events, self._room.waits
+        while self.outstanding and self.error is None:
+            seen, waits = self.events, self._room.waits
             if waits and room_s is None:
                 break
-            wait_s = room_s if waits and room_s is not None else patience
-            if self._bells.wait_for(partial(self._moved, seen, waits), wait_s):
+            wait_s = room_s if waits and room_s is not None else self.executor.patience_s
+            if self.bells.wait_for(partial(self._moved, seen, waits), wait_s):
                 continue
             if waits:
                 raise self._room.refusal(wait_s)
-            raise DeviceError(
-                f"{self.executor.dispatcher.outstanding} tasks made no progress for "
-                f"{patience:g} s on {', '.join(self.executor.dispatcher.names)}"
-            )
+            raise self.executor.stuck()
         self.check()
 
     def wait_for(self, condition: Callable[[], bool], timeout_s: float) -> bool:
         """Wait until a condition on the join's progress is true; return whether it is."""
-        self._bells.wait_for(lambda: condition() or self._error is not None, timeout_s)
+        self.bells.wait_for(lambda: condition() or self.error is not None, timeout_s)
         self.check()
         return condition()
 
     def _moved(self, seen: int, waits: bool) -> bool:
-        changed = self._events != seen or self._room.waits != waits
-        return changed or not self._gatherer.open or self._error is not None
+        changed = self.events != seen or self._room.waits != waits
+        return changed or not self._gatherer.open or self.error is not None
 
     @property
     def nbytes(self) -> int:
@@ -256,14 +243,10 @@ class Session:
     def fail(self, error: Exception) -> None:
         """End the join with an error, which every later call raises."""
         with self._lock:
-            if self._error is None:
-                self._error = error
-            self.moved()
+            super().fail(error)
 
     def moved(self) -> None:
-        """Wake all threads that wait for progress; called with the lock held."""
-        self._events += 1
-        self._bells.ring()
+        super().moved()
         self._on_progress()
 
     def receive(self, lane: str, chunk: Chunk) -> None:

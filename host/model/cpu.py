@@ -22,7 +22,7 @@ from penstock.program import BandProgram
 from penstock.query import compile_query
 
 from ..device.base import Device, Kernel, Task
-from ..device.cut import TASK_EVALUATIONS
+from ..device.cut import Cutting
 from ..execute.running import Running
 from ..join.session import LEAST_EVALUATIONS, TASKS_PER_LANE
 from ..join.stream import Flow, JoinStream
@@ -89,8 +89,8 @@ class Cores:
         """Tasks that a batch's tuples of one stream are cut into (see ``execute.order``)."""
         if probe.window_tuples == 0:
             return 0.0
-        aim = max(probe.evaluations / (TASKS_PER_LANE * self.lanes), LEAST_EVALUATIONS)
-        tasks = math.ceil(probe.evaluations / min(aim, TASK_EVALUATIONS))
+        cutting = Cutting(self.lanes, tasks_per_lane=TASKS_PER_LANE, least=LEAST_EVALUATIONS)
+        tasks = math.ceil(probe.evaluations / cutting.target(probe.evaluations))
         return min(max(tasks, 1), max(tasks, probe.stream_tuples))
 
 

@@ -129,11 +129,6 @@ class _Key:
         return np.mean(last - first, axis=0) + 1
 
 
-def spread(count: int, most: int) -> np.ndarray:
-    """At most ``most`` of ``count`` places, at equal distances."""
-    return np.linspace(0, count - 1, min(count, most)).astype(np.int64)
-
-
 def choose(
     tests: Sequence[int],
     equal: Collection[int],

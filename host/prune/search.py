@@ -13,13 +13,13 @@ import numpy as np
 
 from penstock.program import BandProgram, Mode, Program, null_code
 
-from ..device.cut import Piece, concat
+from ..device.cut import Piece, concat, spread
 from ..device.search import AnySearch, Boxes, OrderedRows, RangeWalk, SearchPiece, SearchTask
 from ..device.storage import storage_dtype
 from ..keys.prepare import Layout
 from ..windows.run import Snapshot
 from .cells import Grid
-from .choice import CORE, SAMPLE_ROWS, SAMPLE_TUPLES, SORT_NS, Costs, GridChoice, choose, spread
+from .choice import CORE, SAMPLE_ROWS, SAMPLE_TUPLES, SORT_NS, Costs, GridChoice, choose
 from .ordering import SlabOrdering
 from .sizes import Pruning
 
@@ -335,13 +335,13 @@ class Orderings:
             sizes = self._sizes(ranges, window.end - window.first)
         if not by.tests or not sizes:
             return []
-        held, mean = window.end - window.first, ranges.evaluations / len(ranges.rows)
-        keys = window.keys_at(spread(held, SAMPLE_ROWS) + window.first)
+        mean = ranges.evaluations / len(ranges.rows)
+        keys = window.keys_at(spread(window.first, window.end, SAMPLE_ROWS))
         sample = by.layout.window(keys[by.skip :])
         tests = by.tests if self.sizes.bands else [d for d in by.tests if d in by.equal]
         if not tests:
             return []
-        tuples = ranges.rows[spread(len(ranges.rows), SAMPLE_TUPLES)]
+        tuples = ranges.sample(SAMPLE_TUPLES).rows
         some = [bound[tuples] for bound in by.bounds]
         sides = tests, by.equal, sample, some
         options: dict[str, Any] = {
@@ -487,8 +487,7 @@ class Orderings:
 
         Keys may drift with time, or depend on each other. Then the grid is forgotten.
         """
-        at = spread(len(piece.rows), LOOKED_AT)
-        some = Piece(piece.rows[at], piece.start[at], piece.end[at])
+        some = piece.sample(LOOKED_AT)
         tuples = boxes.pick(some.rows), some.start, some.end
         walk = RangeWalk(ordered.rows, *tuples, None, apart=self.costs.apart)
         ranges = tested = 0

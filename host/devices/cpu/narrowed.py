@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ...device.cut import spread
 from ...device.storage import key_dtype
 from ...keys.narrow import NarrowCodes
 from . import masks
@@ -162,7 +163,7 @@ class NarrowColumns:
 
     def _sample(self, keys: Any, first: int, last: int) -> None:
         """Choose other narrow codes, by keys of the rows ``[first, last)``."""
-        at = _spread(first, last, 4 << self._bits)
+        at = spread(first, last, 4 << self._bits)
         self._maps = [NarrowCodes.fit(key[at], self._key_bits, self._bits) for key in keys]
         # Other tasks may still be reading the codes of before.
         self._columns = self._room(len(self._columns[0]))
@@ -171,15 +172,9 @@ class NarrowColumns:
 
     def _share(self, keys: Any, low: Any, span: Any, first: int, last: int) -> float:
         """Share of a few pairs that match."""
-        rows, tuples = _spread(first, last, SAMPLE_ROWS), _spread(0, len(low[0]), SAMPLE_TUPLES)
+        rows, tuples = spread(first, last, SAMPLE_ROWS), spread(0, len(low[0]), SAMPLE_TUPLES)
         tests = [
             key[rows][:, None] - a[tuples] <= b[tuples]
             for key, a, b in zip(keys, low, span, strict=True)
         ]
         return float(np.mean(np.logical_and.reduce(tests)))
-
-
-def _spread(first: int, last: int, most: int) -> np.ndarray:
-    """At most so many of the numbers ``[first, last)``, at equal distances."""
-    count = min(last - first, most)
-    return first + np.arange(count) * (last - first) // max(count, 1)

@@ -41,6 +41,10 @@ def test_pieces_are_whole_passes(units: int) -> None:
     assert all(size % units == 0 for size in sizes[:-1])
     assert max(sizes[:-1]) - min(sizes[:-1]) <= units
     assert len(pieces) <= 7
+    # Also where no task may have as many evaluations as its share.
+    pieces = list(joined.tasks(Cutting(2, 700 * window, units, tasks_per_lane=1)))
+    assert all(len(piece.rows) % units == 0 for piece in pieces[:-1])
+    assert max(piece.evaluations for piece in pieces) <= 700 * window
 
 
 def test_tasks_per_lane() -> None:

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from penstock.host.device.cut import spread
 from penstock.host.device.storage import key_dtype
 from penstock.host.prune.choice import (
     CELLS_PER_ROW,
@@ -18,7 +19,6 @@ from penstock.host.prune.choice import (
     GridChoice,
     choose,
     costs_of,
-    spread,
 )
 from penstock.host.prune.ordering import SlabOrdering
 from penstock.program import empty_code, null_code
@@ -205,7 +205,7 @@ def test_an_order_takes_few_bytes_per_row(seed: int) -> None:
 
 @pytest.mark.parametrize(("count", "most"), [(1, 5), (5, 1), (5, 5), (1000, 7), (7, 1000)])
 def test_samples_are_spread(count: int, most: int) -> None:
-    places = spread(count, most)
+    places = spread(0, count, most)
     assert len(places) == min(count, most)
     assert len(np.unique(places)) == len(places)
     assert places.min() >= 0

@@ -13,6 +13,7 @@ import numpy as np
 from penstock.program import Mode
 
 from ....device.base import Kernel, Pause, Result, Task, WindowBuffer
+from ....device.cut import reach
 from ....device.merge import Merged
 
 #: Seconds of a slice: while other clients run tasks, and while none does.
@@ -188,9 +189,7 @@ class Sliced:
         if self._position or end - begins > most:
             ends = min(end, begins + most)
             return _Step(low, low + 1, begins, ends, True, ends < end)
-        done = int(self._upto[low - 1]) if low else 0
-        high = int(np.searchsorted(self._upto, done + most, side="right"))
-        return _Step(low, max(high, low + 1), 0, self.window.capacity)
+        return _Step(low, max(reach(self._upto, low, most), low + 1), 0, self.window.capacity)
 
     def _paused(self, step: _Step, pause: Pause) -> Pause:
         """Pause of the whole task if a step pauses."""
