@@ -120,10 +120,7 @@ def _gives(conjunct: Expr, test: BandTest, window: str) -> bool:
     except NotBandError:
         return False
     return any(
-        (part.key is test.key or not (part.lo or part.hi))
-        and set(part.lo) <= set(test.lo)
-        and set(part.hi) <= set(test.hi)
-        and set(part.when) <= set(test.when)
+        part.key is test.key if part.lo or part.hi else set(part.when) <= set(test.when)
         for part in tests
     )
 

@@ -13,8 +13,8 @@ from ..errors import BeyondError, MistakenError, QueryError
 from ..expr import ops
 from ..expr.node import Expr, Op
 from ..plan.linear import as_integer
+from ..plan.narrowing import find_time_window
 from ..plan.query import LEFT, RIGHT
-from ..plan.time_bounds import find_time_window
 from ..plan.window import MOST_GAP, Sessions, TimeWindow, keys_of
 from ..spans import without_unit
 from ..types import TIMES, TIMESTAMPS, UNIT_NS, Kind, Type, int_of

@@ -18,7 +18,7 @@ from ..carried import Known
 from ..computing import Computing
 from ..parts import NoJoinError, PartError
 from ..values import Register
-from . import nested, numbers, patterns, times
+from . import nested, strings, times
 from .macros import compute_once
 from .text import text_of
 
@@ -130,31 +130,31 @@ def _pivot(tree: exp.Pivot) -> exp.Expr:
 #: More characters than a text has.
 _ANY_LENGTH = (1 << 31) - 1
 _REWRITTEN: dict[type[exp.Expr], Callable[[Any], exp.Expr]] = {
-    exp.Cast: numbers.cast,
-    exp.TryCast: numbers.cast,
+    exp.Cast: strings.cast,
+    exp.TryCast: strings.cast,
     exp.Upper: _on("ps_upper"),
     exp.Initcap: _on("ps_initcap"),
-    exp.Concat: numbers.concat,
-    exp.ConcatWs: numbers.concat_ws,
-    exp.Trim: patterns.trim,
+    exp.Concat: strings.concat,
+    exp.ConcatWs: strings.concat_ws,
+    exp.Trim: strings.trim,
     exp.Reverse: _on("ps_reverse"),
     exp.Repeat: _on("ps_repeat", "this", "times"),
-    exp.Pad: patterns.pad,
+    exp.Pad: strings.pad,
     exp.Replace: _on("ps_replace", "this", "expression", "replacement"),
-    exp.Levenshtein: patterns.levenshtein,
+    exp.Levenshtein: strings.levenshtein,
     exp.SplitPart: _on("ps_split_part", "this", "delimiter", "part_index"),
-    exp.DPipe: numbers.concat,
+    exp.DPipe: strings.concat,
     exp.Substring: _substring,
     exp.Left: _of_both("ps_left"),
     exp.Right: _of_both("ps_right"),
     exp.SubstringIndex: _on("ps_substring_index", "this", "delimiter", "count"),
     exp.StrPosition: _locate,
-    exp.Like: patterns.like,
-    exp.ILike: patterns.like,
-    exp.RegexpLike: patterns.regexp_like,
-    exp.RegexpReplace: patterns.regexp_replace,
-    exp.RegexpExtract: patterns.regexp_extract,
-    exp.RegexpSplit: patterns.regexp_split,
+    exp.Like: strings.like,
+    exp.ILike: strings.like,
+    exp.RegexpLike: strings.regexp_like,
+    exp.RegexpReplace: strings.regexp_replace,
+    exp.RegexpExtract: strings.regexp_extract,
+    exp.RegexpSplit: strings.regexp_split,
     exp.RawString: lambda tree: exp.Literal.string(tree.name),
     exp.Interval: times.interval,
     exp.TsOrDsToDate: times.to_date,
@@ -185,7 +185,7 @@ _REWRITTEN: dict[type[exp.Expr], Callable[[Any], exp.Expr]] = {
     exp.Lateral: nested.lateral,
 }
 _BY_NAME: dict[str, Callable[[Any], exp.Expr]] = {
-    "format_number": numbers.format_number,
+    "format_number": strings.format_number,
     "weekday": lambda tree: exp.Sub(
         this=call("isodow", *tree.expressions), expression=exp.Literal.number(1)
     ),
