@@ -13,7 +13,8 @@ from ..types import FLOAT64, MOST_DIGITS, Kind, Type, decimal, int_of
 from .dialect import beyond, refused, snippet
 from .expressions import Lowering
 
-_FUNCTIONS: dict[type[exp.Expr], str] = {
+#: Names of the aggregates that Penstock folds, by the parser's types.
+FUNCTIONS: dict[type[exp.Expr], str] = {
     exp.Count: "count",
     exp.CountIf: "count_if",
     exp.Sum: "sum",
@@ -55,9 +56,9 @@ def read_aggregate(tree: exp.AggFunc, plain: Lowering) -> Aggregate:
     QueryError
         There is no such aggregate, or its argument does not fit.
     """
-    name, text = _FUNCTIONS.get(type(tree)), snippet(tree)
+    name, text = FUNCTIONS.get(type(tree)), snippet(tree)
     if name is None:
-        known = ", ".join(_FUNCTIONS.values())
+        known = ", ".join(FUNCTIONS.values())
         raise beyond(f"{text} is not supported; the aggregates are {known}", tree)
     try:
         function, value, by, dtype = _read(name, tree, plain)
@@ -66,23 +67,30 @@ def read_aggregate(tree: exp.AggFunc, plain: Lowering) -> Aggregate:
     return Aggregate(function, value, by, dtype, text)
 
 
+def check_arguments(tree: exp.AggFunc) -> None:
+    """Refuse an aggregate of :data:`FUNCTIONS` without its arguments, or with another dialect's."""
+    name = FUNCTIONS[type(tree)]
+    keys = ("this", "expression") if name in _BY else ("this",)
+    if any(tree.args.get(key) is None for key in keys):
+        raise refused(f"{name} lacks an argument", tree)
+    # A mark of the parser's that each count has.
+    if any(arg for key, arg in tree.args.items() if key not in (*keys, "big_int")):
+        raise refused(
+            f"{name} takes {'two expressions' if len(keys) > 1 else 'one expression'}", tree
+        )
+
+
 def _read(
     name: str, tree: exp.AggFunc, plain: Lowering
 ) -> tuple[str, Expr | None, Expr | None, Type]:
     """Function, value, order value and type of an aggregate."""
+    if name == "count" and tree.expressions:
+        raise refused("count takes * or one expression", tree)
+    check_arguments(tree)
     argument = tree.this
-    if argument is None or (name in _BY and tree.args.get("expression") is None):
-        raise refused(f"{name} lacks an argument", tree)
-    # Others belong to functions of this name in other dialects.
-    if name != "count" and any(v for k, v in tree.args.items() if k not in ("this", "expression")):
-        raise refused(
-            f"{name} takes {'two expressions' if name in _BY else 'one expression'}", tree
-        )
     if isinstance(argument, exp.Distinct):
         instead = _instead(argument.expressions, plain)
         raise beyond(f"DISTINCT inside an aggregate is not supported: {instead}", tree)
-    if name == "count" and tree.expressions:
-        raise refused("count takes * or one expression", tree)
     if name == "count" and isinstance(argument, exp.Star):
         return "count", None, None, _COUNT
     if name == "count_if":

@@ -115,7 +115,7 @@ CLASSES = sorted(
         *nodes.TAKEN,
         *(expressions._FORMS | operators.BINARY_OPS | operators.JUNCTIONS | operators.TIME_OPS),
         *(operators.UNARY_OPS | operators.BY_TYPE | operators.TIME_FUNCTIONS),
-        *aggregates._FUNCTIONS,
+        *aggregates.FUNCTIONS,
         *(*translation._SAME, *translation._REWRITTEN),
     },
     key=lambda kind: kind.__name__,

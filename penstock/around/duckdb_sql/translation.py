@@ -11,6 +11,7 @@ from sqlglot import exp
 
 from ...errors import PenstockError
 from ...query import nodes
+from ...query.aggregates import FUNCTIONS, check_arguments
 from ...query.dialect import MALFORMED, refused, written
 from ...query.options import QueryOptions
 from ..calls import call, is_ours
@@ -198,24 +199,8 @@ _BY_NAME: dict[str, Callable[[Any], exp.Expr]] = {
 }
 
 
-def _check_aggregate(tree: exp.AggFunc) -> None:
-    """Refuse arguments that the aggregate has in other dialects."""
-    if not isinstance(tree, _OF_ONE_VALUE):
-        return
-    name = {exp.ArgMax: "max_by", exp.ArgMin: "min_by"}.get(type(tree), tree.sql_names()[0].lower())
-    arguments = ("this", "expression") if isinstance(tree, exp.ArgMax | exp.ArgMin) else ("this",)
-    if any(tree.args.get(key) is None for key in arguments):
-        raise refused(f"{name} lacks an argument", tree)
-    used = {key for key, arg in tree.args.items() if isinstance(arg, exp.Expr | list) and arg}
-    if used - set(arguments):
-        raise refused(
-            f"{name} takes {'two expressions' if len(arguments) > 1 else 'one expression'}", tree
-        )
-
-
 #: Functions whose values are bounded one by one: those of all elements of a list would not be.
 _LONG = (exp.GenerateSeries, exp.Repeat, exp.Pad, exp.Transform)
-_OF_ONE_VALUE = (exp.Count, exp.Sum, exp.Avg, exp.Min, exp.Max, exp.CountIf, exp.ArgMax, exp.ArgMin)
 
 
 def _translated(tree: exp.Expr) -> exp.Expr:
@@ -224,8 +209,8 @@ def _translated(tree: exp.Expr) -> exp.Expr:
         return tree
     if isinstance(tree, exp.Func):
         nodes.check_function(tree)
-    if isinstance(tree, exp.AggFunc):
-        _check_aggregate(tree)
+    if isinstance(tree, tuple(FUNCTIONS)):
+        check_arguments(tree)
     if isinstance(tree, _LONG) and tree.find_ancestor(exp.Lambda):
         raise refused(f"{written(tree)} cannot be called for each element of a list", tree)
     if kind in _REWRITTEN:
