@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ..device.base import Device, Result
+    from ..device.base import Device
     from .chunk import Chunk
 
 #: Counters that are sizes of the device or of its windows: equal in each result, not summed.
@@ -71,17 +71,13 @@ class Stats:
             else:
                 self.counters[name] = self.counters.get(name, 0) + int(value)
 
-    def note(self, result: Result) -> None:
-        """Add the counters and the seconds of a task of a range join."""
-        self.add(result.counters)
-        if result.ran is not None:
-            self.busy_s += result.ran[1] - result.ran[0]
-
     def note_chunk(self, chunk: Chunk) -> None:
         """Add the work of an order."""
         before = self.pairs_evaluated
         for result in chunk.results:
-            self.note(result)
+            self.add(result.counters)
+            if result.ran is not None:
+                self.busy_s += result.ran[1] - result.ran[0]
         admitted = chunk.order.admitted
         if admitted is not None:
             self.prune(admitted - (self.pairs_evaluated - before))

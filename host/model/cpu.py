@@ -90,7 +90,7 @@ class Cores:
         if probe.window_tuples == 0:
             return 0.0
         cutting = Cutting(self.lanes, tasks_per_lane=TASKS_PER_LANE, least=LEAST_EVALUATIONS)
-        tasks = math.ceil(probe.evaluations / cutting.target(probe.evaluations))
+        tasks = math.ceil(probe.evaluations / cutting.target(int(probe.evaluations)))
         return min(max(tasks, 1), max(tasks, probe.stream_tuples))
 
 

@@ -9,7 +9,6 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.errors import DeviceError, QueryError, UsageError
-from penstock.plan.forms import JoinForm
 from penstock.plan.query import LEFT, RIGHT, JoinQuery, RowsWindow, other
 from penstock.plan.ranges import arrival_order
 from penstock.program import WindowProgram
@@ -19,7 +18,7 @@ from ...device.window_join import Arrivals
 from ...execute.arrivals import BoundArrivals
 from ...execute.order import Order
 from ...execute.prepared import Prepared
-from ...keys.prepare import Layout, layout, stream_values, window_keys
+from ...keys.prepare import layout, stream_values, window_keys
 from ...rows.sides import Loaded
 from ...windows.probe import Probe, WindowStep
 from .table_join import TableJoin
@@ -66,7 +65,14 @@ class OperatorJoin(TableJoin):
         return self.step_without_probes()
 
     def orders(self, prepared: Prepared, step: WindowStep) -> Iterator[Order]:
-        layouts = {side: self._layout(form) for side, form in self.forms.items()}
+        sides, layouts, window, stream = self.tables.sides, {}, {}, {}
+        for side, form in self.forms.items():
+            rows, met = sides[side], sides[other(side)]
+            keys = window_keys(form, met.columns, len(met))
+            values = stream_values(form, rows.columns, len(rows))
+            layouts[side] = layout(form, keys, values, self.device.key_widths)
+            window[other(side)] = layouts[side].window(keys)
+            stream[side] = layouts[side].stream(rows.columns, len(rows)).arrays
         program = WindowProgram(layouts[LEFT].program, layouts[RIGHT].program, self.rows)
         reason = self.device.refuses(program)
         if reason is not None:
@@ -74,42 +80,23 @@ class OperatorJoin(TableJoin):
                 f"device {self.device.name} cannot run this query with the window operator: "
                 f"{reason}{self._why_general()}"
             )
+        arrivals = Arrivals(
+            self._is_right(), (window[LEFT], window[RIGHT]), (stream[LEFT], stream[RIGHT])
+        )
         none = np.zeros(0, np.int64)
         probe = Probe(self.tables.arrivals[LEFT], self.tables.window(RIGHT), none, none)
-        bound = BoundArrivals(probe, program, self._arrivals(layouts))
+        bound = BoundArrivals(probe, program, arrivals)
         self.stats.pairs_in_window += bound.whole.evaluations
         for piece in bound.pieces(prepared.cutting):
             yield Order(0, bound, piece)
 
-    def _arrivals(self, layouts: Mapping[str, Layout]) -> Arrivals:
-        """Return the tuples of both sides in order of arrival, with their keys."""
+    def _is_right(self) -> np.ndarray:
+        """Return the side of each tuple in order of arrival: whether it is the right one."""
         sides = self.tables.sides
         before_left, before_right = arrival_order(sides[LEFT].time, sides[RIGHT].time)
-        is_b = np.zeros(len(before_left) + len(before_right), bool)
-        is_b[np.arange(len(before_right)) + before_right] = True
-        window = [
-            layout.window(window_keys(form, sides[side].columns, len(sides[side])))
-            for side, layout, form in (
-                (LEFT, layouts[RIGHT], self.forms[RIGHT]),
-                (RIGHT, layouts[LEFT], self.forms[LEFT]),
-            )
-        ]
-        stream = [
-            layouts[side].stream(sides[side].columns, len(sides[side])).arrays
-            for side in (LEFT, RIGHT)
-        ]
-        return Arrivals(is_b, (window[0], window[1]), (stream[0], stream[1]))
-
-    def _layout(self, form: JoinForm) -> Layout:
-        """Return the layout of one direction's keys."""
-        stream = self.tables.sides[other(form.window)]
-        window = self.tables.sides[form.window]
-        return layout(
-            form,
-            window_keys(form, window.columns, len(window)),
-            stream_values(form, stream.columns, len(stream)),
-            self.device.key_widths,
-        )
+        is_right = np.zeros(len(before_left) + len(before_right), bool)
+        is_right[np.arange(len(before_right)) + before_right] = True
+        return is_right
 
     def _why_general(self) -> str:
         texts = {form.why_general(self.query.names) for form in self.forms.values()} - {""}

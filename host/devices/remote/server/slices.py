@@ -13,7 +13,7 @@ import numpy as np
 from penstock.program import Mode
 
 from ....device.base import Kernel, Pause, Result, Task, WindowBuffer
-from ....device.cut import reach
+from ....device.cut import Piece, reach
 from ....device.merge import Merged
 
 #: Seconds of a slice: while other clients run tasks, and while none does.
@@ -71,18 +71,6 @@ class KernelSpeed:
             self._per_s = evaluations / max(ended - began, 1e-6)
 
 
-@dataclass
-class _Step:
-    low: int
-    high: int
-    #: Where the range of a single tuple was cut.
-    begins: int
-    ends: int
-    is_cut: bool = False
-    #: Whether another part of the tuple's range comes after this one.
-    left: bool = False
-
-
 @dataclass(eq=False)
 class Sliced:
     """A task in steps of a few tuples, or of a part of one tuple's range; as :class:`WholeTask`.
@@ -104,12 +92,14 @@ class Sliced:
     _at: int = 0
     _position: int = 0
     _pairs: int = 0
-    _step: _Step | None = None
+    _step: Piece | None = None
     _results: list[Result] = field(default_factory=list)
     _pause: Pause | None = None
 
     def __post_init__(self) -> None:
-        self._upto = np.cumsum(self.task.end - self.task.start)
+        task = self.task
+        self._whole = Piece(np.arange(task.rows, dtype=np.uint32), task.start, task.end)
+        self._upto = np.cumsum(task.end - task.start)
         self._merged: Merged | None = None
 
     @property
@@ -120,41 +110,36 @@ class Sliced:
     def begin(self, shared: bool) -> Future[Result]:
         step = self._step = self._next(self.speed.evaluations(shared))
         task = self.task
-        if step.high - step.low == task.rows and not step.is_cut:
-            return self.kernel.submit(self.window, task)
-        rows = slice(step.low, step.high)
-        part = Task(
-            [column[rows] for column in task.stream],
-            np.maximum(task.start[rows], step.begins),
-            np.minimum(task.end[rows], step.ends),
-            task.room - self._pairs,
-            task.mode,
-        )
-        return self.kernel.submit(self.window, part)
+        if step is not self._whole:
+            room = task.room - self._pairs
+            task = Task(step.entries(task.stream), step.start, step.end, room, task.mode)
+        return self.kernel.submit(self.window, task)
 
     def take(self, result: Result) -> bool:
-        step = self._step
+        step, task = self._step, self.task
         assert step is not None
         self.speed.learn(result)
-        if step.low:
-            result = replace(result, i=result.i + np.uint32(step.low))
-        self._results.append(result)
+        if not task.rows:
+            self._results.append(result)
+            return True
+        self._results.append(replace(result, i=step.rebased(result.i)))
         if result.folds is not None:
-            if step.high - step.low < self.task.rows or step.is_cut:
+            if step is not self._whole:
                 if self._merged is None:
-                    self._merged = Merged(self.task.mode, self.task.rows)
-                self._merged.add(np.arange(step.low, step.high), result.folds)
+                    self._merged = Merged(task.mode, task.rows)
+                self._merged.add(step.rows, result.folds)
         elif result.pause is not None:
-            self._pause = self._paused(step, result.pause)
+            self._pause = _paused(step, result.pause)
             return True
         self._pairs += len(result.i)
-        if step.left:
-            self._at, self._position = step.low, step.ends
+        last = int(step.rows[-1])
+        if step.high < task.end[last]:
+            self._at, self._position = last, step.high
         else:
-            self._at, self._position = step.high, 0
-        if self._at >= self.task.rows:
+            self._at, self._position = last + 1, 0
+        if self._at >= task.rows:
             return True
-        if self.task.mode is Mode.PAIRS and self.task.room - self._pairs < self.kernel.min_room:
+        if task.mode is Mode.PAIRS and task.room - self._pairs < self.kernel.min_room:
             begun = self._at + (self._position > 0)
             self._pause = Pause(self._at, begun, self._position)
             return True
@@ -179,22 +164,23 @@ class Sliced:
             ran,
         )
 
-    def _next(self, most: int) -> _Step:
+    def _next(self, most: int) -> Piece:
         """The next step, of ``most`` evaluations: some tuples, or a part of one tuple's range."""
         low, task = self._at, self.task
-        if low >= task.rows:
-            return _Step(0, task.rows, 0, self.window.capacity)
+        if not task.rows:
+            return self._whole
         begins = max(int(task.start[low]), self._position)
-        end = int(task.end[low])
-        if self._position or end - begins > most:
-            ends = min(end, begins + most)
-            return _Step(low, low + 1, begins, ends, True, ends < end)
-        return _Step(low, max(reach(self._upto, low, most), low + 1), 0, self.window.capacity)
+        if self._position or task.end[low] - begins > most:
+            return self._whole.part(low, low + 1).clipped(begins, begins + most)
+        high = max(reach(self._upto, low, most), low + 1)
+        return self._whole if high - low == task.rows else self._whole.part(low, high)
 
-    def _paused(self, step: _Step, pause: Pause) -> Pause:
-        """Pause of the whole task if a step pauses."""
-        if not step.is_cut:
-            return Pause(step.low + pause.i0, step.low + pause.i1, pause.p)
-        # A part of one tuple's range: positions before the part are complete.
-        position = pause.p if pause.i0 < pause.i1 else step.ends if pause.i0 else step.begins
-        return Pause(step.low, step.low + 1, position)
+
+def _paused(step: Piece, pause: Pause) -> Pause:
+    """Pause of the whole task if a step pauses."""
+    low = int(step.rows[0])
+    if len(step.rows) > 1:
+        return Pause(low + pause.i0, low + pause.i1, pause.p)
+    # Perhaps a part of the tuple's range: positions before the part are complete.
+    position = pause.p if pause.i0 < pause.i1 else step.high if pause.i0 else step.low
+    return Pause(low, low + 1, position)
