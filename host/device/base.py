@@ -97,6 +97,11 @@ class Folds:
     value: np.ndarray
     position: np.ndarray | None = None
 
+    def pick(self, chosen: np.ndarray) -> Folds:
+        """Return the aggregates of some tuples, by index."""
+        position = None if self.position is None else self.position[chosen]
+        return Folds(self.found[chosen], self.value[chosen], position)
+
 
 @dataclass(frozen=True)
 class Result:

@@ -38,7 +38,7 @@ class Merged:
         turns = _turns(rows)
         if turns is not None:
             for chosen in turns:
-                self.add(rows[chosen], _pick(part, chosen))
+                self.add(rows[chosen], part.pick(chosen))
             return
         value = part.value
         if value.dtype != self.value.dtype:
@@ -100,11 +100,6 @@ def _turns(rows: np.ndarray) -> list[np.ndarray] | None:
     turn[order] = np.arange(len(rows)) - np.repeat(begins, np.diff(begins, append=len(rows)))
     by_turn = np.argsort(turn, kind="stable")
     return np.split(by_turn, np.cumsum(np.bincount(turn))[:-1])
-
-
-def _pick(part: Folds, chosen: np.ndarray) -> Folds:
-    position = None if part.position is None else part.position[chosen]
-    return Folds(part.found[chosen], part.value[chosen], position)
 
 
 def exact_sum(a: np.ndarray, b: np.ndarray) -> np.ndarray:

@@ -29,7 +29,7 @@ from ..windows.run import Snapshot
 from .delivery import AfterBatch
 from .grouped import GroupDelivery
 from .groups.closing import Limit
-from .groups.folded import BestPairs, RowFolds, RowPlaces, picked, side_values
+from .groups.folded import BestPairs, RowFolds, RowPlaces, side_values
 from .groups.folds import FoldGroups
 from .output import RowsByArrival
 
@@ -121,7 +121,7 @@ class FoldDelivery(GroupDelivery[FoldGroups]):
         folds = self._probing.pop(batch).folds()
         matched = np.flatnonzero(folds[self._plan.match_fold].found)
         if probing is not None and window is not None and len(matched):
-            folds = {key: picked(one, matched) for key, one in folds.items()}
+            folds = {key: one.pick(matched) for key, one in folds.items()}
             self._add(self._folded(probing.pick(matched), window, folds))
         elif not is_new:
             return []

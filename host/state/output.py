@@ -13,7 +13,7 @@ from penstock.plan.query import Aggregate
 from penstock.types import Kind, Type
 
 from ..emit.groups.select import GroupSelect
-from ..emit.groups.values import check_sum, group_vector, mean
+from ..emit.groups.values import mean, total
 from ..rows.columns import to_arrow
 from .coded import is_coded
 from .folds import Merge
@@ -108,16 +108,14 @@ class GroupRows:
             return extremes(words, dtype, found)
         known = np.ones(len(words[0]), bool) if found is None else found
         if place.fold.merge is Merge.FLOAT_SUM:
-            total = words[0].view(np.float64)
+            sums = words[0].view(np.float64)
         else:
-            total = integers(words, None).values
+            sums = integers(words, None).values
         if one.function == "avg":
             assert use.count is not None
             counts = columns[self._layout.folds[use.count].offset]
-            return mean(one, total, counts, found)
-        if one.type.is_integral:
-            check_sum(one, total[known])
-        return group_vector(total, known)
+            return mean(one, sums, counts, found)
+        return total(one, sums, known)
 
     def _nearest(
         self,

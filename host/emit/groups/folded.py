@@ -75,9 +75,3 @@ def side_values(aggregation: Aggregation, columns: Columns, rows: int) -> dict[i
         for k, one in enumerate(aggregation.aggregates)
         if one.value is not None and one.by is None and not one.value.sides - group_side
     }
-
-
-def picked(folds: Folds, rows: np.ndarray) -> Folds:
-    """Return the folds of some rows, by index."""
-    position = None if folds.position is None else folds.position[rows]
-    return Folds(folds.found[rows], folds.value[rows], position)

@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 import pyarrow as pa
 
-from penstock.expr.columns import Vector
-from penstock.plan.folds import FoldKey, FoldPlan
-from penstock.program import Mode
-from penstock.types import Type
+from penstock.plan.folds import FoldPlan
 
-from ...device.base import Folds
-from ...rows.columns import to_arrow
-from .floats import ordered, plain_keys
+from .floats import plain_keys
 from .folded import RowFolds
 from .partial import PartialGroups
 from .pieces import NearestColumns, PartialColumn, by_type
-from .values import product
+from .values import group_vector, product
 
 
 class FoldGroups(PartialGroups):
@@ -55,23 +48,25 @@ class FoldGroups(PartialGroups):
         return self._merged(pa.table(columns).select(self.schema.names))
 
     def _terms(self, part: PartialColumn, rows: RowFolds, plan: FoldPlan) -> pa.Array:
-        k = self._aggregate_of(part)
+        k = next(k for k, parts in enumerate(self._needs) if part in parts)
         need, one = plan.needs[k], self.aggregation.aggregates[k]
         side_value = rows.side_values.get(k)
-        counts = None if need.count is None else _counts(rows.folds[need.count], side_value)
+        counts = np.zeros(0, np.int64)
+        if need.count is not None:
+            counts = rows.folds[need.count].value
+            if side_value is not None and side_value.valid is not None:
+                counts = np.where(side_value.valid, counts, 0)
         if part.function == "count":
-            assert counts is not None
             return pa.array(counts.astype(np.int64))
         assert one.value is not None
-        values, is_known = _values(rows.folds, need.fold, side_value, counts)
-        if part.function == "sum" and need.fold is None:
-            assert counts is not None
+        if need.fold is not None:
+            fold = rows.folds[need.fold]
+            return part.terms(group_vector(fold.value, fold.found), one.value.type)
+        assert side_value is not None
+        values = side_value.values
+        if part.function == "sum":
             values = product(values, counts)
-        return _column(part, values, is_known, one.value.type)
-
-    def _aggregate_of(self, part: PartialColumn) -> int:
-        """Return the number of an aggregate that has this part."""
-        return next(k for k, parts in enumerate(self._needs) if part in parts)
+        return part.terms(group_vector(values, counts > 0), one.value.type)
 
     def _best(self, one: NearestColumns, rows: RowFolds, plan: FoldPlan) -> dict[str, pa.Array]:
         k = one.aggregate
@@ -79,7 +74,7 @@ class FoldGroups(PartialGroups):
         assert need is not None
         fold = rows.folds[need]
         dtype = by_type(self.aggregation.aggregates[k])
-        by = _column(PartialColumn("min", k, one.by), fold.value, fold.found, dtype)
+        by = PartialColumn("min", k, one.by).terms(group_vector(fold.value, fold.found), dtype)
         ties = (
             pa.array(best.other.time, mask=~fold.found),
             pa.array(best.other.place, mask=~fold.found),
@@ -91,36 +86,3 @@ class FoldGroups(PartialGroups):
             **dict(zip(one.tie_names, ties, strict=True)),
             one.value_name: best.value,
         }
-
-
-def _counts(fold: Folds, side_value: Vector | None) -> np.ndarray:
-    """Return the number of matches of each row that the aggregate counts."""
-    if side_value is None or side_value.valid is None:
-        return fold.value
-    return np.where(side_value.valid, fold.value, 0)
-
-
-def _values(
-    folds: Mapping[tuple[FoldKey, Mode], Folds],
-    fold: tuple[FoldKey, Mode] | None,
-    side_value: Vector | None,
-    counts: np.ndarray | None,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return the value of each row, and whether it has one."""
-    if fold is not None:
-        return folds[fold].value, folds[fold].found
-    assert side_value is not None
-    assert counts is not None
-    return side_value.values, counts > 0
-
-
-def _column(part: PartialColumn, values: np.ndarray, is_known: np.ndarray, dtype: Type) -> pa.Array:
-    if dtype.is_float and part.function != "sum":
-        return pa.array(ordered(values), mask=~is_known)
-    if dtype.is_float:
-        return pa.array(values.astype(np.float64), mask=~is_known)
-    if values.dtype == bool:
-        values = values.astype(np.int64)
-    if values.dtype == object:
-        values = np.where(is_known, values, 0)
-    return to_arrow(Vector(values, is_known), dtype, part.type)

@@ -8,12 +8,9 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from penstock.expr.columns import Vector
 from penstock.plan.query import JoinQuery
-from penstock.types import Type
 
-from ...rows.columns import to_arrow
-from .floats import ordered, plain_keys
+from .floats import plain_keys
 from .partial import PartialGroups
 from .pieces import PartialColumn
 from .select import as_vector
@@ -55,23 +52,12 @@ class PairGroups(PartialGroups):
         """Return the terms, one per row, that a column of partial aggregates merges."""
         if part.value is None:
             return pa.array(np.ones(batch.num_rows, np.int64))
-        dtype, array = self._type(part.value), batch.column(_column(part.value))
+        array = batch.column(_column(part.value))
         if part.function == "count":
             return array.is_valid().cast(pa.int64())
-        v = as_vector(array, dtype)
-        if dtype.is_float and part.function != "sum":
-            return pa.array(ordered(v.values), mask=None if v.valid is None else ~v.valid)
-        if dtype.is_float:
-            v = Vector(v.values.astype(np.float64), v.valid)
-            return pa.array(v.values, mask=None if v.valid is None else ~v.valid)
-        if v.values.dtype != object and max(-v.lo, v.hi) * len(v.values) < 1 << 63:
-            return to_arrow(v, dtype, pa.int64())  # the sum fits, and costs less
-        return to_arrow(v, dtype, part.type)
-
-    def _type(self, value: int) -> Type:
-        expr = self.aggregation.aggregates[value].value
-        assert expr is not None
-        return expr.type
+        one = self.aggregation.aggregates[part.value].value
+        assert one is not None
+        return part.terms(as_vector(array, one.type), one.type)
 
 
 def _column(k: int) -> str:

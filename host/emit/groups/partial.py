@@ -18,7 +18,7 @@ from .closing import Limit, below
 from .floats import unordered
 from .pieces import NearestColumns, PartialColumn, by_type, extreme, parts_of
 from .select import GroupSelect, as_vector
-from .values import check_sum, group_vector, mean
+from .values import group_vector, mean, total
 
 #: Columns of the time and place of a group's first row.
 FIRST_ROW = ("first time", "first place")
@@ -211,9 +211,8 @@ class PartialGroups:
         if one.function == "avg":
             return mean(one, first.values, merged[1].values, known)
         if one.function == "sum":
-            if one.type.is_integral:
-                check_sum(one, first.values[known])
-        elif one.type.is_float:
+            return total(one, first.values, known)
+        if one.type.is_float:
             return group_vector(unordered(first.values, one.type), known)
         return group_vector(first.values, known)
 

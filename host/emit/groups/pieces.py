@@ -9,12 +9,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 
 from penstock.errors import QueryError
+from penstock.expr.columns import Vector
 from penstock.plan.folds import least_of
 from penstock.plan.query import Aggregate
 from penstock.types import Type
+
+from ...rows.columns import to_arrow
+from .floats import ordered
 
 #: Additional bits of a sum of up to 2**31 terms.
 _SUM_BITS = 31
@@ -47,6 +52,15 @@ class PartialColumn:
     def merge(self) -> str:
         """Name of pyarrow's function that merges the column."""
         return "sum" if self.function == "count" else self.function
+
+    def terms(self, v: Vector, dtype: Type) -> pa.Array:
+        """Return values, one per row, as the column merges them."""
+        if dtype.is_float:
+            values = v.values.astype(np.float64) if self.function == "sum" else ordered(v.values)
+            return pa.array(values, mask=None if v.valid is None else ~v.valid)
+        if v.values.dtype != object and max(-v.lo, v.hi) * len(v.values) < 1 << 63:
+            return to_arrow(v, dtype, pa.int64())  # the sum fits, and costs less
+        return to_arrow(v, dtype, self.type)
 
 
 @dataclass(frozen=True)

@@ -45,18 +45,22 @@ def _float_mean(dtype: Type, total: np.ndarray, divisor: np.ndarray) -> np.ndarr
     return out
 
 
-def check_sum(one: Aggregate, total: np.ndarray) -> None:
-    """Refuse sums beyond the type of their aggregate.
+def total(one: Aggregate, sums: np.ndarray, known: np.ndarray) -> Vector:
+    """Return sums of an aggregate's type.
 
     Raises
     ------
     DataError
+        A sum is beyond the type.
     """
-    if len(total) and not (one.type.lo <= total.min() and total.max() <= one.type.hi):
+    some = sums[known]
+    is_checked = one.type.is_integral and len(some)
+    if is_checked and not (one.type.lo <= some.min() and some.max() <= one.type.hi):
         raise DataError(
             f"{one.text} overflows {one.type}: a group's sum lies outside "
             f"{one.type.lo}..{one.type.hi}; CAST its argument to DOUBLE, or use avg"
         )
+    return group_vector(sums, known)
 
 
 def product(values: np.ndarray, counts: np.ndarray) -> np.ndarray:

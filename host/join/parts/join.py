@@ -186,16 +186,16 @@ class PairParts(MatchParts):
 class _PartFlags(ExistenceDelivery):
     """Notes which rows match; delivers none."""
 
-    def __init__(self, join: TableJoin) -> None:
+    def __init__(self, join: TableJoin, flags: np.ndarray) -> None:
         super().__init__(join.plan, join.tables.schemas)
-        self.matched = np.zeros(0, np.int64)
+        self._flags = flags
 
     def _close(
         self, batch: int, probing: Arrival | None, alone: list[Arrival]
     ) -> list[RowsByArrival]:
         has_match = self._has_match.pop(batch)
         if probing is not None:
-            self.matched = probing.at(np.flatnonzero(has_match))
+            self._flags[probing.at(np.flatnonzero(has_match))] = True
         return []
 
 
@@ -210,6 +210,4 @@ class ExistenceParts(MatchParts):
         return {"about": self.held.side, **self._owned_probing()}
 
     def _joined(self, join: TableJoin) -> Iterator[pa.RecordBatch]:
-        flags = _PartFlags(join)
-        yield from self._batches(join.run(flags))
-        self._matched[flags.matched] = True
+        return self._batches(join.run(_PartFlags(join, self._matched)))
