@@ -9,25 +9,24 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
-from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
 
 from penstock.plan.plan import JoinPlan
-from penstock.plan.query import JoinKind, JoinQuery, other
+from penstock.plan.query import JoinKind, JoinQuery
 
 from ..execute.chunk import Chunk
 from ..execute.pairs import Pairs
 from ..rows.gather import take_values
-from ..rows.picked import Picked
 from ..rows.sides import Arrival
 from ..windows.preserved import ClosedRows, Preserved
 from ..windows.probe import Watermarks, WindowStep
 from ..windows.run import Snapshot
 from .making import Making
 from .output import RowsByArrival, joined
-from .restore import BATCH_ROWS, Restorer
+from .restore import BATCH_ROWS, Restorer, base_rows
+from .testing import PairTester
 
 #: Gives further rows of a batch, once it and all batches before it have been evaluated.
 AfterBatch = Callable[[], Iterable[RowsByArrival]]
@@ -36,19 +35,11 @@ AfterBatch = Callable[[], Iterable[RowsByArrival]]
 NO_NUMBERS = np.zeros(0, np.int64)
 
 
-class Tester(Protocol):
-    """Tests pairs that a device found by a part of the predicate."""
-
-    def tested(self, chunk: Chunk) -> Chunk:
-        """Return the chunk with only the matches among its pairs."""
-        ...
-
-
 class Delivery(ABC):
     """Makes output rows of chunks."""
 
     #: Tests a chunk's pairs before rows are made; None where devices test the whole predicate.
-    tester: Tester | None = None
+    tester: PairTester | None = None
 
     def matches(self, chunk: Chunk) -> Chunk:
         """Return a chunk from a device with only the pairs that match."""
@@ -108,15 +99,6 @@ class RowDelivery(Delivery):
             batch = self.restorer.alone(arrival.side, arrival.picked(some))
             yield RowsByArrival(batch, arrival.ids[some], arrival.ids[some])
 
-    @staticmethod
-    def picked(stream: Arrival, window: Snapshot, pairs: Pairs) -> dict[str, Picked]:
-        """Pick base rows of pairs: tuples of an arrival, and positions of the other side's run."""
-        tuples = pairs.i if pairs.tuples is None else pairs.tuples
-        return {
-            stream.side: stream.picked(tuples, None if pairs.tuples is None else pairs.i),
-            other(stream.side): window.rows.pick(pairs.j, pairs.first - window.first),
-        }
-
 
 class PairDelivery(RowDelivery):
     """Delivers pairs, and the rows that an outer join preserves."""
@@ -149,7 +131,7 @@ class PairDelivery(RowDelivery):
 
     def _matches(self, stream: Arrival, window: Snapshot, pairs: Pairs) -> RowsByArrival:
         """Make output rows of pairs, with their arrival numbers."""
-        batch = self.restorer.restore(self.picked(stream, window, pairs))
+        batch = self.restorer.restore(base_rows(stream, window, pairs))
         if pairs.tuples is None:
             stream_ids = stream.ids[pairs.i]
         else:

@@ -11,9 +11,12 @@ from penstock.expr.node import PRESENT, Expr, Op
 from penstock.plan.group_query import Grouped
 from penstock.plan.query import JoinQuery, columns, other
 
+from ..execute.pairs import Pairs
 from ..rows.columns import arrow_type, load, to_arrow
 from ..rows.picked import Nobody, Picked
 from ..rows.plain import plain_type
+from ..rows.sides import Arrival
+from ..windows.run import Snapshot
 
 #: Most rows of one output batch.
 BATCH_ROWS = 1 << 20
@@ -96,3 +99,12 @@ class Restorer:
         expr: Expr, target: pa.DataType, vectors: Mapping[tuple[str, str | None], Vector], rows: int
     ) -> pa.Array:
         return to_arrow(evaluate_columns(expr, vectors, rows), expr.type, target)
+
+
+def base_rows(stream: Arrival, window: Snapshot, pairs: Pairs) -> dict[str, Picked]:
+    """Pick base rows of pairs: tuples of an arrival, and positions of the other side's run."""
+    tuples = pairs.i if pairs.tuples is None else pairs.tuples
+    return {
+        stream.side: stream.picked(tuples, None if pairs.tuples is None else pairs.i),
+        other(stream.side): window.rows.pick(pairs.j, pairs.first - window.first),
+    }

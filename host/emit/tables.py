@@ -19,7 +19,7 @@ from ..windows.run import Snapshot
 from .delivery import NO_NUMBERS, AfterBatch, RowDelivery
 from .making import Making
 from .output import RowsByArrival, by_arrival
-from .restore import BATCH_ROWS
+from .restore import BATCH_ROWS, base_rows
 
 #: Least rows of a batch: if matches are rare, a batch per task would cost more than finding its
 #: rows.
@@ -83,13 +83,13 @@ class TablePairs(RowDelivery):
             self.noted(chunk.order.bound.probe.stream.side, pairs)
 
     def pairs(self, stream: Arrival, window: Snapshot, pairs: Pairs) -> Iterator[Making]:
-        """Tell how to make rows of pairs; arguments as for :meth:`picked`."""
+        """Tell how to make rows of pairs; arguments as for :func:`.base_rows`."""
         for at in range(0, len(pairs), self.output_rows):
             some = pairs.pick(slice(at, at + self.output_rows))
             yield Making(len(some), partial(self._matches, stream, window, some))
 
     def _matches(self, stream: Arrival, window: Snapshot, pairs: Pairs) -> RowsByArrival:
-        batch = self.restorer.restore(self.picked(stream, window, pairs))
+        batch = self.restorer.restore(base_rows(stream, window, pairs))
         return RowsByArrival(batch, NO_NUMBERS, NO_NUMBERS)
 
     def noted(self, side: str, pairs: Pairs) -> None:
@@ -128,7 +128,7 @@ class OrderedPairs(TablePairs):
 
     def pairs(self, stream: Arrival, window: Snapshot, pairs: Pairs) -> Iterator[Making]:
         ids = stream.ids[pairs.stream], window.ids[pairs.positions - window.first]
-        picked = self.picked(stream, window, pairs)
+        picked = base_rows(stream, window, pairs)
         for side, one in picked.items():
             self._bases[side] = one.base
         rows = (_narrow(picked[side].rows, picked[side].base) for side in (LEFT, RIGHT))
@@ -166,10 +166,10 @@ class OrderedPairs(TablePairs):
 
     def _in_order(self, rows: Mapping[str, np.ndarray], order: np.ndarray) -> RowsByArrival:
         picked: dict[str, Picked | Nobody] = {}
-        for side, base_rows in rows.items():
+        for side, of_base in rows.items():
             if side in self._bases:
                 lacks = other(side) in self._preserved
-                picked[side] = Picked(self._bases[side], base_rows[order], lacks=lacks)
+                picked[side] = Picked(self._bases[side], of_base[order], lacks=lacks)
             else:
                 picked[side] = Nobody(self._schemas[side], len(order))
         return RowsByArrival(self.restorer.restore(picked), NO_NUMBERS, NO_NUMBERS)

@@ -13,8 +13,7 @@ from penstock.plan.query import JoinQuery
 from ..execute.chunk import Chunk
 from ..execute.pairs import Pairs
 from ..windows.probe import Probe
-from .delivery import RowDelivery
-from .restore import Restorer
+from .restore import Restorer, base_rows
 
 
 class PairTester:
@@ -37,6 +36,6 @@ class PairTester:
     def _matches(self, probe: Probe, pairs: Pairs) -> Pairs:
         if not len(pairs):
             return pairs
-        rows = RowDelivery.picked(probe.stream, probe.window, pairs)
-        is_match = pc.fill_null(self._restorer.restore(rows).column(0), False)
+        rows = self._restorer.restore(base_rows(probe.stream, probe.window, pairs))
+        is_match = pc.fill_null(rows.column(0), False)
         return pairs.pick(is_match.to_numpy(zero_copy_only=False))

@@ -20,7 +20,7 @@ from ...device.base import Device, device_list
 from ...emit.delivery import ExistenceDelivery
 from ...emit.making import Making
 from ...emit.output import RowsByArrival
-from ...emit.restore import Restorer
+from ...emit.restore import Restorer, base_rows
 from ...emit.tables import TablePairs
 from ...execute.pairs import Pairs
 from ...execute.stats import Stats
@@ -146,7 +146,7 @@ class PartPairs(TablePairs):
     def pairs(self, stream: Arrival, window: Snapshot, pairs: Pairs) -> Iterator[Making]:
         owned = self._held.owned
         if owned != slice(0, len(self._held)):
-            held_rows = self.picked(stream, window, pairs)[self._held.side].rows
+            held_rows = base_rows(stream, window, pairs)[self._held.side].rows
             pairs = pairs.pick((held_rows >= owned.start) & (held_rows < owned.stop))
         return super().pairs(stream, window, pairs)
 
