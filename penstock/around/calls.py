@@ -54,8 +54,8 @@ WITHOUT_VALUE += (exp.Cube, exp.Rollup, exp.GroupingSets, exp.Paren, exp.Ordered
 AS_WRITTEN = (exp.DataType, exp.Var, exp.TableAlias, exp.Interval, exp.Null, exp.Boolean)
 AS_WRITTEN += (exp.Literal, exp.Identifier, exp.Star)
 #: Expressions whose values are never DuckDB's.
-OF_PENSTOCK = tuple(kind for kind in BY_TYPE if kind is not exp.Negative)
-OF_PENSTOCK += (exp.Mul, exp.Mod, exp.Neg, exp.Abs, exp.DateTrunc, exp.TimestampTrunc)
+OF_PENSTOCK = tuple(BY_TYPE.keys() - {exp.Negative, exp.Not, exp.BitwiseNot})
+OF_PENSTOCK += (exp.Mul, exp.Mod, exp.DateTrunc, exp.TimestampTrunc)
 #: Nodes around a call of an aggregate or window function.
 AROUND_CALLS = (exp.Window, exp.Filter, exp.WithinGroup, exp.IgnoreNulls)
 

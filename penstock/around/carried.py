@@ -2,21 +2,31 @@
 
 DuckDB has no instants in nanoseconds, and no durations that keep their order: these travel as the
 integers that they are, in their own unit, and get their type back where they leave.
+
+Expressions of integers, decimals and truth values are in DuckDB's words where both agree. DuckDB
+has the value that Penstock has where every integer in an expression fits 64 bits, and every decimal
+38 digits, by the types of its columns, and nothing is rounded. It need not call a function of
+Penstock's then.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from decimal import Decimal
+from functools import reduce
 
 import pyarrow as pa
 from sqlglot import exp
 
 from ..errors import SchemaError
+from ..expr.node import Expr, Op, walk
+from ..expr.ops.infer import keeps_raw
 from ..expr.vector import fits_int64
 from ..query.aggregates import sum_type
 from ..query.constants import ARROW_TYPES
 from ..types import FLOAT64, INT64, MOST_DIGITS, TIMESTAMPS, Kind, Type, from_arrow, int_of
+from .calls import ours
 
 _PLAIN = {
     Kind.BOOL: pa.bool_(),
@@ -170,3 +180,147 @@ def element_of(known: Known | None) -> Known | None:
     is_list = arrow is not None and (pa.types.is_list(arrow) or pa.types.is_large_list(arrow))
     element = known_as(arrow.value_type) if is_list and arrow is not None else None
     return None if element is None or is_coded(element.type) else element
+
+
+_UNARY = {Op.NEG: exp.Neg, Op.NOT: exp.Not, Op.ABS: exp.Abs}
+_BINARY = {Op.ADD: exp.Add, Op.SUB: exp.Sub, Op.MUL: exp.Mul, Op.MOD: exp.Mod, Op.DIV: exp.IntDiv}
+_BINARY |= {Op.LT: exp.LT, Op.LE: exp.LTE, Op.EQ: exp.EQ, Op.AND: exp.And, Op.OR: exp.Or}
+_ALIKE = _UNARY.keys() | _BINARY.keys() | {Op.CONST, Op.CASE, Op.IS_NULL}
+#: Operations that may change the scale of decimals.
+_SCALING = (Op.CONST, Op.MUL, Op.IS_NULL)
+#: Most nodes of an expression; a longer one is evaluated faster in Penstock.
+_MOST = 64
+#: Digits of the decimals that DuckDB has in 64 bits.
+_NARROW_DIGITS = 18
+
+
+def in_words(root: Expr, columns: Mapping[Expr, exp.Expr]) -> exp.Expr | None:
+    """Write an expression of exact numbers and truth values in DuckDB's words.
+
+    Parameters
+    ----------
+    columns : mapping of Expr to sqlglot's expression
+        Columns, and what DuckDB computes, as they are written.
+
+    Returns
+    -------
+    sqlglot's expression or None
+        None where DuckDB might have another value, or none.
+    """
+    nodes = [*walk(root)]
+    operands = [arg for one in nodes for arg in one.args if arg.args]
+    # The text has an operand as often as it is used, and so each operand of that one.
+    if len(nodes) > _MOST or len(set(operands)) < len(operands):
+        return None
+    written: dict[Expr, exp.Expr] = {}
+    for one in nodes:
+        if one in columns:
+            is_tested = one is not root and all(
+                user.op is Op.IS_NULL for user in nodes if one in user.args
+            )
+            if not is_tested and _type_in_words(one.type) is None:
+                return None
+            written[one] = _typed(one.type, columns[one].copy())
+        elif _is_alike(one):
+            written[one] = _node(one, [written[arg].copy() for arg in one.args])
+        else:
+            return None
+    return written[root]
+
+
+def _type_in_words(dtype: Type) -> exp.DataType | None:
+    """DuckDB's type that has every value of a type; None if it has none."""
+    if dtype.kind is Kind.BOOL:
+        return exp.DataType.build("boolean")
+    if not dtype.is_integral:
+        return None
+    if carried(dtype) == pa.int64():
+        return exp.DataType.build("bigint")
+    is_known = _is_decimal(dtype) and dtype.precision <= MOST_DIGITS
+    return _decimal(dtype.precision, dtype.scale) if is_known else None
+
+
+def _decimal(digits: int, scale: int) -> exp.DataType:
+    return exp.DataType.build(f"decimal({digits}, {scale})")
+
+
+def _is_alike(one: Expr) -> bool:
+    """Whether DuckDB has the value of a node if it has the values of the operands."""
+    if _type_in_words(one.type) is None:
+        return False
+    if one.op is Op.CAST:
+        return keeps_raw(one.args[0].type, one.type)
+    if one.op not in _ALIKE:
+        return False
+    if one.op is Op.MUL and not _appends_digits(one):
+        return one.type.scale == sum(arg.type.scale for arg in one.args)
+    numbers = [arg.type for arg in (one, *one.args) if arg.type.is_integral]
+    if one.op not in _SCALING and len({dtype.scale for dtype in numbers}) > 1:
+        return False
+    if one.op in (Op.MOD, Op.DIV):
+        return one.args[1].type.lo > 0 and not any(map(_is_decimal, numbers))
+    return not one.type.unit or fits_int64(one.type.lo, one.type.hi)
+
+
+def _is_decimal(dtype: Type) -> bool:
+    """Whether values are decimals in DuckDB, as integers of more than 64 bits are."""
+    return dtype.is_integral and pa.types.is_decimal(carried(dtype))
+
+
+def _appends_digits(one: Expr) -> bool:
+    """Whether a product writes a decimal with more digits after the point, and leaves its value."""
+    number, factor = one.args
+    power = one.type.scale - number.type.scale
+    return power > 0 and factor.is_const and factor.attr == 10**power
+
+
+def _typed(dtype: Type, tree: exp.Expr) -> exp.Expr:
+    """A value that DuckDB may have in another type, such as a column of narrower integers."""
+    to = _type_in_words(dtype)
+    return tree if to is None else ours(exp.Cast(this=tree, to=to))
+
+
+def _node(one: Expr, args: list[exp.Expr]) -> exp.Expr:
+    """One node, of operands that are written."""
+    if one.op is Op.CONST:
+        return _typed(one.type, _constant(one))
+    if one.op is Op.CAST or (one.op is Op.MUL and _appends_digits(one)):
+        return _typed(one.type, args[0])
+    if any(_is_decimal(node.type) for node in (one, *one.args)):
+        args = _as_decimals(one, args)
+    if one.op is Op.CASE:
+        ifs = [exp.If(this=a, true=b) for a, b in zip(args[:-1:2], args[1::2], strict=True)]
+        tree: exp.Expr = exp.Case(ifs=ifs, default=args[-1])
+    elif one.op is Op.IS_NULL:
+        tree = exp.Is(this=args[0], expression=exp.null())
+    elif one.op in _UNARY:
+        tree = _UNARY[one.op](this=args[0])
+    else:
+        binary = _BINARY[one.op]
+        tree = reduce(lambda a, b: ours(binary(this=a, expression=b)), args)
+    tree = exp.paren(ours(tree), copy=False)
+    return _typed(one.type, tree) if _is_decimal(one.type) else tree
+
+
+def _as_decimals(one: Expr, args: list[exp.Expr]) -> list[exp.Expr]:
+    """The operands of a node with so many digits that DuckDB gives the result enough."""
+    # Of two operands of at most 18 digits, DuckDB gives no sum or product of more.
+    is_wide = one.op in (Op.ADD, Op.SUB, Op.MUL) and one.type.precision > _NARROW_DIGITS
+    cast = []
+    for arg, tree in zip(one.args, args, strict=True):
+        digits = max(arg.type.precision, _NARROW_DIGITS + 1 if is_wide and not cast else 0)
+        is_same = not arg.type.is_integral or (
+            _is_decimal(arg.type) and digits == arg.type.precision
+        )
+        to = _decimal(digits, arg.type.scale)
+        cast.append(tree if is_same else ours(exp.Cast(this=tree, to=to)))
+    return cast
+
+
+def _constant(one: Expr) -> exp.Expr:
+    """A constant as SQL writes it."""
+    if one.attr is None or not one.type.scale:
+        return exp.convert(one.attr)
+    digits = tuple(map(int, str(abs(one.attr))))
+    literal = exp.Literal.number(f"{Decimal((0, digits, -one.type.scale)):f}")
+    return exp.Neg(this=literal) if one.attr < 0 else literal

@@ -52,12 +52,12 @@ from .carried import (
     Known,
     carried,
     element_of,
+    in_words,
     is_coded,
     known_by_name,
     type_of_engines,
     window_of,
 )
-from .exact_numbers import in_words
 from .parts import NoJoinError
 from .qualified import type_name, unread
 from .shapes import slides

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from penstock.sim.amaranth_device import Cycle
 
 _INK = "#1b2a41"
-_STYLE = {"font.size": 10, "text.color": _INK, "axes.labelcolor": _INK}
+_STYLE: dict[Any, Any] = {"font.size": 10, "text.color": _INK, "axes.labelcolor": _INK}
 _GROUND = "#f7f5f0"
 _STREET = "#8fa3b8"
 #: Flits at the head, in the order they are drawn, with a colour each.

@@ -28,7 +28,6 @@ from .operators import (
     JUNCTIONS,
     TIME_FUNCTIONS,
     TIME_OPS,
-    UNARY_OPS,
     later_by_months,
     whole_quotient,
 )
@@ -135,8 +134,6 @@ class Lowering:
             return TIME_FUNCTIONS[kind](self.rules, tree, args)
         if kind in BY_TYPE:
             return self._function(tree)
-        if kind in UNARY_OPS:
-            return UNARY_OPS[kind](self.lower(tree.this))
         if kind not in _FORMS:
             raise beyond(f"{written(tree)} is not supported", tree)
         return _FORMS[kind](self, tree)

@@ -69,12 +69,6 @@ TIME_OPS: dict[type[exp.Expr], Callable[[TimeRules, Expr, Expr], Expr]] = {
     exp.NullSafeEQ: lambda rules, a, b: _same(*rules.alike(a, b)),
     exp.NullSafeNEQ: lambda rules, a, b: ops.not_(_same(*rules.alike(a, b))),
 }
-UNARY_OPS: dict[type[exp.Expr], Callable[[Expr], Expr]] = {
-    exp.Neg: ops.neg,
-    exp.Abs: ops.absolute,
-    exp.BitwiseNot: ops.bit_not,
-    exp.Not: ops.not_,
-}
 
 
 #: Below it, a quotient that is no whole number is not rounded to one.
@@ -183,6 +177,10 @@ def _times(factor: float) -> Form:
 
 #: By the parser's types, whose arguments are ``this`` and ``expression``.
 BY_TYPE: dict[type[exp.Expr], Form] = {
+    exp.Neg: ops.neg,
+    exp.Abs: ops.absolute,
+    exp.BitwiseNot: ops.bit_not,
+    exp.Not: ops.not_,
     exp.Div: ops.divide,
     exp.SafeDivide: ops.divide,
     exp.IntDiv: ops.div,

@@ -114,8 +114,7 @@ CLASSES = sorted(
     {
         *nodes.TAKEN,
         *(expressions._FORMS | operators.BINARY_OPS | operators.JUNCTIONS | operators.TIME_OPS),
-        *(operators.UNARY_OPS | operators.BY_TYPE | operators.TIME_FUNCTIONS),
-        *aggregates.FUNCTIONS,
+        *(operators.BY_TYPE | operators.TIME_FUNCTIONS | aggregates.FUNCTIONS),
         *(*translation._SAME, *translation._REWRITTEN),
     },
     key=lambda kind: kind.__name__,
