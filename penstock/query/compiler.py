@@ -26,8 +26,7 @@ from .ansi import under_ansi
 from .grouped import check_lookup, follows_time, group_lookup, group_query, stream_side
 from .groups import check_joined
 from .join_window import SideTimes, row_counts, sessions_of, side_times, time_window
-from .kept_queries import KeptQueries, key_of
-from .options import QueryOptions
+from .options import KeptQueries, QueryOptions, key_of
 from .parse import parse, with_room
 from .scope import Scope
 from .sources import SourceReader

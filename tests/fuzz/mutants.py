@@ -24,7 +24,7 @@ from penstock.plan import plan, ranges
 from penstock.query import compiler, expressions
 from penstock.query.dialect import Penstock
 from penstock.query.expressions import Lowering
-from penstock.query.kept_queries import KeptQueries
+from penstock.query.options import KeptQueries
 from penstock.query.time_rules import TimeRules
 from penstock.types import Kind, Type
 from penstock.zones import zone_of

@@ -9,10 +9,9 @@ import pytest
 
 import penstock
 from penstock.errors import QueryError
-from penstock.query import kept_queries
+from penstock.query import options
 from penstock.query.compiler import compile_query
-from penstock.query.kept_queries import MOST_CHARACTERS, KeptQueries, key_of
-from penstock.query.options import QueryOptions
+from penstock.query.options import MOST_CHARACTERS, KeptQueries, QueryOptions, key_of
 
 SCHEMA = pa.schema([("id", pa.int32()), ("t", pa.int64()), ("x", pa.int32())])
 SCHEMAS = {"l": SCHEMA, "r": SCHEMA}
@@ -145,7 +144,7 @@ def test_names_of_any_class_of_sequence():
     ("name", "most", "characters"), [("MOST_QUERIES", 2, 0), ("MOST_CHARACTERS", 20, 10)]
 )
 def test_the_query_used_longest_ago_goes(monkeypatch, name, most, characters):
-    monkeypatch.setattr(kept_queries, name, most)
+    monkeypatch.setattr(options, name, most)
     queries, made = KeptQueries(), []
 
     def find(key):
