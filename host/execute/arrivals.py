@@ -21,7 +21,7 @@ from ..device.window_join import Arrivals, WindowTask
 from ..windows.probe import Probe
 from .memory import DeviceMemory, Lease
 from .pairs import Pairs
-from .piece_task import PieceTask
+from .task_part import Submit, TaskPart
 
 #: Tuples of a task for each tuple of its history: replaying costs less than matching.
 _TUPLES_PER_HISTORY = 4
@@ -87,14 +87,14 @@ class BoundArrivals:
     def lease(self, memory: DeviceMemory, piece: Piece, timeout_s: float) -> None:
         """Return None: tasks bring their window."""
 
-    def tasks(
-        self, piece: Piece, lease: Lease | None, room: int, kernel: Kernel
-    ) -> Iterator[PieceTask]:
-        """Make the one task of a piece; parameters as for :meth:`.order.BoundProbe.tasks`."""
+    def start(
+        self, piece: Piece, lease: Lease | None, room: int, kernel: Kernel, submit: Submit
+    ) -> Iterator[TaskPart]:
+        """Submit the one task of a piece; parameters as for :meth:`.order.BoundProbe.start`."""
         part = WindowPiece(piece.rows, piece.start, piece.end, self._history(int(piece.rows[0])))
         tuples = self.arrivals.pick(part.places)
         task = WindowTask(tuples, len(part.history), max(room, kernel.min_room))
-        yield PieceTask(part, 0, None, task)
+        yield TaskPart(part, 0, submit(None, task))
 
     def pairs(self, piece: Piece, result: Result, by: int) -> Pairs:
         """Return pairs as rows of A and of B.

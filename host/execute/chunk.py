@@ -14,7 +14,7 @@ from penstock.program import Mode
 from ..device.base import Folds, Result
 from .order import BoundProbe, Order
 from .pairs import Pairs
-from .piece_task import TaskPart
+from .task_part import TaskPart
 
 
 @dataclass(frozen=True, eq=False)

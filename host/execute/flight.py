@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from ..device.base import Result
 from .memory import Lease
 from .order import Order
-from .piece_task import TaskPart
 from .room import TaskRoom
+from .task_part import TaskPart
 
 
 @dataclass(eq=False)

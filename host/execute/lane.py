@@ -12,7 +12,7 @@ import math
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Future, wait
 from functools import partial
 
@@ -26,7 +26,6 @@ from .chunk import Chunk, chunk_of
 from .flight import Flight, when_over
 from .memory import DeviceMemory, Lease
 from .order import Order
-from .piece_task import TaskPart
 from .room import NO_ROOM, Room, TaskRoom
 from .trace import Trace
 
@@ -202,7 +201,9 @@ class LaneRunner:
         synced = time.monotonic()
         flight = Flight(order, next(self._numbers), lease, task_room, [], math.inf, synced)
         try:
-            for part in self._parts(order, kernel, lease, task_room.pairs, kernel.submit):
+            for part in order.bound.start(
+                order.piece, lease, task_room.pairs, kernel, kernel.submit
+            ):
                 flight.parts.append(part)
         except Exception as error:
             self.room.give_back(task_room)
@@ -219,18 +220,6 @@ class LaneRunner:
 
     def _lease(self, order: Order) -> Lease | None:
         return order.bound.lease(self.memory, order.piece, self.timeout_s)
-
-    @staticmethod
-    def _parts(
-        order: Order,
-        kernel: Kernel,
-        lease: Lease | None,
-        pairs: int,
-        submit: Callable[[WindowBuffer | None, AnyTask | AnySearch], Future[Result]],
-    ) -> Iterator[TaskPart]:
-        """Submit the tasks of an order one by one."""
-        for piece, by, window, task in order.bound.tasks(order.piece, lease, pairs, kernel):
-            yield TaskPart(piece, by, submit(window, task))
 
     def run_here(self, order: Order, *, loads: bool, times: int = 1) -> Chunk | None:
         """Run a small order in the calling thread; None if it is too large or has no room.
@@ -259,7 +248,8 @@ class LaneRunner:
             try:
                 pairs = task_room.pairs if loads else min(task_room.pairs, times * HERE_PAIRS)
                 synced = time.monotonic()
-                parts = list(self._parts(order, kernel, lease, pairs, partial(_run_now, kernel)))
+                run = partial(_run_now, kernel)
+                parts = list(order.bound.start(order.piece, lease, pairs, kernel, run))
                 ended = time.monotonic()
                 chunk = chunk_of(order, parts)
             finally:

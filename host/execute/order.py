@@ -20,7 +20,7 @@ from ..windows.run import Snapshot
 from .arrivals import BoundArrivals
 from .memory import DeviceMemory, Lease
 from .pairs import Pairs
-from .piece_task import PieceTask
+from .task_part import Submit, TaskPart
 
 #: An order is near its probe's end if at most one tuple follows per this many of its own.
 FEW = 8
@@ -75,10 +75,10 @@ class BoundProbe:
         source, layout = self.ranges.source, self.layout
         return memory.lease(source, layout, piece.low, piece.high, timeout_s, self.modes)
 
-    def tasks(
-        self, piece: Piece, lease: Lease | None, room: int, kernel: Kernel
-    ) -> Iterator[PieceTask]:
-        """Make the tasks of a piece for a kernel: one for each span of its window.
+    def start(
+        self, piece: Piece, lease: Lease | None, room: int, kernel: Kernel, submit: Submit
+    ) -> Iterator[TaskPart]:
+        """Submit the tasks of a piece one by one: one for each span of its window.
 
         Parameters
         ----------
@@ -88,7 +88,7 @@ class BoundProbe:
         if lease is None:
             assert isinstance(self.ranges, Searched)
             search = self.ranges.task(piece, self.arrays, max(room, SPARE_ROWS), self.mode)
-            yield PieceTask(piece, self.ranges.source.first, None, search)
+            yield TaskPart(piece, self.ranges.source.first, submit(None, search))
             return
         for span in lease.spans:
             part = piece
@@ -104,7 +104,7 @@ class BoundProbe:
                 max(room // len(lease.spans), kernel.min_room),
                 self.mode,
             )
-            yield PieceTask(part, by, lease.window.buffers[span.buffer], task)
+            yield TaskPart(part, by, submit(lease.window.buffers[span.buffer], task))
 
     @property
     def _gives_positions(self) -> bool:
@@ -117,7 +117,7 @@ class BoundProbe:
         Parameters
         ----------
         piece, by
-            Of the task, as in :class:`PieceTask`.
+            Of the task, as in :class:`TaskPart`.
         """
         rows, i, j = piece.rows, result.i, result.j
         if len(i) < len(rows):

@@ -67,7 +67,7 @@ class Pulling(Receiver):
         following = _Following(orders)
         while True:
             while len(waiting) < DEPTH * len(self.executor.lanes) and following.fits(waiting):
-                order = following.take()
+                order = following.left.pop()
                 if not self._runs_here(order, following, waiting):
                     self.executor.add([order])
                 waiting.append(order)
@@ -131,25 +131,20 @@ class _Following:
         #: Orders taken from the iterator, or remaining from a chunk; the next one is last.
         self.left: list[Order] = []
 
-    def take(self) -> Order:
-        """Take the next order, which must exist."""
-        return self.left.pop()
+    def peek(self) -> Order | None:
+        """Return the next order; None without one."""
+        if not self.left:
+            self.left += islice(self._orders, 1)
+        return self.left[-1] if self.left else None
 
     def is_over(self, order: Order) -> bool:
         """Whether no order follows the one taken last; False where it takes long to tell."""
-        if not order.bound.is_near_end:
-            return False
-        if not self.left:
-            self.left += islice(self._orders, 1)
-        return not self.left
+        return order.bound.is_near_end and self.peek() is None
 
     def fits(self, waiting: Sequence[Order]) -> bool:
         """Whether there is a next order, and it reads the window of the orders in flight.
 
         A second window would take further memory.
         """
-        if not self.left:
-            self.left += islice(self._orders, 1)
-        if not self.left:
-            return False
-        return not waiting or self.left[-1].bound.run == waiting[-1].bound.run
+        order = self.peek()
+        return order is not None and (not waiting or order.bound.run == waiting[-1].bound.run)
