@@ -79,12 +79,12 @@ class Measured:
 
 
 @contextmanager
-def _expectations() -> Iterator[list[units.Expected]]:
+def _expectations() -> Iterator[list[units.WidthEstimate]]:
     """What samples say meanwhile."""
-    said: list[units.Expected] = []
+    said: list[units.WidthEstimate] = []
     inner = units.UnitSample.estimate
 
-    def note(sample: units.UnitSample, bits: int) -> units.Expected:
+    def note(sample: units.UnitSample, bits: int) -> units.WidthEstimate:
         said.append(inner(sample, bits))
         return said[-1]
 

@@ -24,7 +24,7 @@ import pyarrow as pa
 
 from bench.command import Titles, run
 from bench.rows import Row
-from penstock.host.execute.resident_cache import BlockCache
+from penstock.host.execute.residence import BlockCache
 from penstock.host.join.step import Share
 from penstock.host.rows.stretches import NamedBlock
 from penstock.spark_bridge.streaming import probe

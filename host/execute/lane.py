@@ -12,8 +12,9 @@ import math
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, wait
+from dataclasses import dataclass, field
 from functools import partial
 
 from penstock.errors import DeviceError
@@ -23,14 +24,31 @@ from ..device.base import AnyTask, Kernel, Result, WindowBuffer
 from ..device.search import AnySearch
 from .budget import LOOK_S
 from .chunk import Chunk, chunk_of
-from .flight import Flight, when_over
 from .memory import DeviceMemory, Lease
 from .order import Order
 from .room import NO_ROOM, Room, TaskRoom
+from .task_part import TaskPart
 from .trace import Trace
 
 #: Most pairs of a task that runs in the stream's own thread, which has other work.
 HERE_PAIRS = 1 << 14
+
+
+@dataclass(eq=False)
+class Flight:
+    """The tasks of an order in flight, and the memory held for them."""
+
+    order: Order
+    number: int
+    lease: Lease | None
+    task_room: TaskRoom
+    parts: list[TaskPart]
+    deadline: float
+    submitted: float
+    ended: list[float] = field(default_factory=list)
+
+    def over(self) -> bool:
+        return all(part.future.done() for part in self.parts)
 
 
 class LaneRunner:
@@ -318,7 +336,7 @@ class LaneRunner:
             "device hangs, or the task is too large for it: use smaller tasks or a longer timeout"
         )
         self._on_failed(flight.order, error, True)
-        when_over([part.future for part in flight.parts], lambda: self._finish(flight))
+        _when_over([part.future for part in flight.parts], lambda: self._finish(flight))
 
     def _drain(self, flight: Flight) -> None:
         """Let no other task use the window until all started tasks are over."""
@@ -327,7 +345,7 @@ class LaneRunner:
             self.memory.release(flight.lease)
             return
         self.memory.quarantine(flight.lease)
-        when_over(running, lambda: self.memory.release(flight.lease))
+        _when_over(running, lambda: self.memory.release(flight.lease))
 
 
 def _run_now(
@@ -337,3 +355,19 @@ def _run_now(
     future: Future[Result] = Future()
     future.set_result(kernel.run(window, task))
     return future
+
+
+def _when_over(futures: Sequence[Future[Result]], then: Callable[[], None]) -> None:
+    """Call ``then`` once, when all futures are done."""
+    left = set(futures)
+    guard = threading.Lock()
+
+    def ended(future: Future[Result]) -> None:
+        with guard:
+            left.discard(future)
+            if left:
+                return
+        then()
+
+    for future in futures:
+        future.add_done_callback(ended)

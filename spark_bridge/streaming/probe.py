@@ -11,8 +11,7 @@ import pyarrow as pa
 
 from penstock.errors import DeviceError
 from penstock.host.device.base import Device
-from penstock.host.execute.residence import Residence
-from penstock.host.execute.resident_cache import BlockCache
+from penstock.host.execute.residence import BlockCache, Residence
 from penstock.host.execute.stats import Stats
 from penstock.host.join.parts.groups import merged_groups
 from penstock.host.join.step import Kept, MicroBatch, Share

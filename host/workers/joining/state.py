@@ -17,8 +17,7 @@ from penstock.plan.window import FOREVER
 
 from ...device.base import Device
 from ...emit.groups.closing import Limit
-from ...execute.residence import Residence
-from ...execute.resident_cache import BlockCache
+from ...execute.residence import BlockCache, Residence
 from ...execute.stats import Stats
 from ...grouping.event_times import read_times
 from ...join.step import Frontier, MicroBatch, Share

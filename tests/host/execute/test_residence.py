@@ -22,8 +22,7 @@ from penstock.host.devices.remote.server.limits import ServerLimits
 from penstock.host.devices.remote.server.residents import Gone
 from penstock.host.devices.remote.server.service import DeviceServer
 from penstock.host.execute.prepared_blocks import PreparedBlocks
-from penstock.host.execute.residence import Residence
-from penstock.host.execute.resident_cache import BlockCache
+from penstock.host.execute.residence import BlockCache, Residence
 from penstock.host.join.step import Kept, MicroBatch, Share
 from penstock.host.keys.prepare import layout, stream_values, window_keys
 from penstock.host.rows.sides import Loaded, read_side
