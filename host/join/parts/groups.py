@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import cached_property
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -21,7 +22,6 @@ from ...emit.output import RowsByArrival
 from ...rows.sides import Arrival
 from ...windows.run import Snapshot
 from ..table.table_join import TableJoin
-from .held import HeldSide
 from .join import ExistenceParts, PairParts, PartJoin, PartPairs
 
 #: Type that holds the groups of a join.
@@ -33,16 +33,10 @@ class GroupParts(PartJoin, Generic[Groups]):
 
     kind: type[Groups]
 
-    def __init__(
-        self,
-        query: JoinQuery,
-        held: HeldSide,
-        schemas: Mapping[str, pa.Schema],
-        *args: Any,
-        **options: Any,
-    ) -> None:
-        super().__init__(query, held, schemas, *args, **options)
-        self.groups = self.kind(query, schemas)
+    @cached_property
+    def groups(self) -> Groups:
+        """The groups so far."""
+        return self.kind(self.query, self.schemas)
 
     def finish(self) -> Iterator[pa.RecordBatch]:
         yield from self.groups.held().to_batches(self.output_rows)

@@ -66,6 +66,8 @@ class PartJoin(ABC):
         self.output_rows = output_rows
         self.options = options
         self.stats = Stats.for_devices(device_list(device))
+        #: Whether each held row is known to match; kept only if the output depends on it.
+        self.matched = np.zeros(len(held), bool)
         self._added = 0
         #: By side, the place in its input of each tuple of the part's join.
         self.places: dict[str, np.ndarray] = {}
@@ -139,9 +141,7 @@ class PartPairs(TablePairs):
 
     def __init__(self, join: PartJoin, query: JoinQuery) -> None:
         super().__init__(query, join.schemas, output_rows=join.output_rows)
-        self._held = join.held
-        #: Rows of the held table that are in a pair, if the join preserves them.
-        self.met = np.zeros(0, np.int64)
+        self._held, self._flags = join.held, join.matched
 
     def pairs(self, stream: Arrival, window: Snapshot, pairs: Pairs) -> Iterator[Making]:
         owned = self._held.owned
@@ -153,34 +153,20 @@ class PartPairs(TablePairs):
     def close(self) -> Iterator[RowsByArrival]:
         side = self._held.side
         if side in self.matched:
-            self.met = self._preserved[side].at(np.flatnonzero(self.matched[side]))
+            held_rows = self._preserved[side].at(np.flatnonzero(self.matched[side]))
+            self._flags[held_rows] = True
         return iter(())
 
 
-class MatchParts(PartJoin):
-    """Base class of joins that give some held rows at the end, by whether they match."""
-
-    def __init__(self, query: JoinQuery, held: HeldSide, *args: Any, **options: Any) -> None:
-        super().__init__(query, held, *args, **options)
-        self._matched = np.zeros(len(held), bool)
-
-    def finish(self) -> Iterator[pa.RecordBatch]:
-        if self.query.kind is JoinKind.SEMI:
-            return self._alone(self._matched, timeless=False)
-        return self._alone(~self._matched, timeless=True)
-
-
-class PairParts(MatchParts):
+class PairParts(PartJoin):
     """Gives pairs, and at the end the held rows in no pair, if the join preserves them."""
 
     def _joined(self, join: TableJoin) -> Iterator[pa.RecordBatch]:
-        pairs = PartPairs(self, self.query)
-        yield from self._batches(join.run(pairs))
-        self._matched[pairs.met] = True
+        return self._batches(join.run(PartPairs(self, self.query)))
 
     def finish(self) -> Iterator[pa.RecordBatch]:
-        is_preserved = self.held.side in self.query.kind.unmatched
-        return super().finish() if is_preserved else iter(())
+        if self.held.side in self.query.kind.unmatched:
+            yield from self._alone(~self.matched, timeless=True)
 
 
 class _PartFlags(ExistenceDelivery):
@@ -199,7 +185,7 @@ class _PartFlags(ExistenceDelivery):
         return []
 
 
-class ExistenceParts(MatchParts):
+class ExistenceParts(PartJoin):
     """Gives held rows by whether they match, at the end.
 
     A semi join gives the rows that match; an anti join gives the others, and so does an outer join
@@ -210,4 +196,9 @@ class ExistenceParts(MatchParts):
         return {"about": self.held.side, **self._owned_probing()}
 
     def _joined(self, join: TableJoin) -> Iterator[pa.RecordBatch]:
-        return self._batches(join.run(_PartFlags(join, self._matched)))
+        return self._batches(join.run(_PartFlags(join, self.matched)))
+
+    def finish(self) -> Iterator[pa.RecordBatch]:
+        if self.query.kind is JoinKind.SEMI:
+            return self._alone(self.matched, timeless=False)
+        return self._alone(~self.matched, timeless=True)
