@@ -18,7 +18,7 @@ from penstock.host.join.lookup.base import RelationJoin
 from penstock.host.join.lookup.opening import open_lookup
 from penstock.host.join.lookup.source import RelationTable, relations_of, without_relations
 from penstock.host.join.stream import Span
-from penstock.host.join.table.operators import table_join
+from penstock.host.join.table.operator_join import table_join
 from penstock.host.join.table.table_join import TableJoin
 from penstock.host.prune.sizes import DEFAULT_PRUNING, Pruning
 from penstock.host.workers.table import WorkerTable

@@ -9,7 +9,6 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
-from functools import partial
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -21,7 +20,6 @@ from penstock.host.execute.trace import Trace
 from penstock.host.grouping import GroupedTable
 from penstock.host.join.lookup.base import RelationJoin
 from penstock.host.join.table.operator_join import OperatorJoin
-from penstock.host.join.table.report import table_report
 from penstock.host.join.table.table_join import TableJoin
 from penstock.host.metrics import serve_metrics
 from penstock.host.rows.files import check_writable, open_writer, write_text
@@ -83,8 +81,7 @@ def serving(answer: Answer, port: int | None) -> Iterator[None]:
         yield
         return
     assert not isinstance(answer, LookedUpTable | PartsTable)
-    is_join = isinstance(answer, TableJoin)
-    server = serve_metrics(partial(table_report, answer) if is_join else answer.report, port)
+    server = serve_metrics(answer.report, port)
     note(f"metrics: http://127.0.0.1:{server.port}/metrics; penstock top {server.port}")
     try:
         yield

@@ -14,6 +14,7 @@ from penstock.plan.ranges import arrival_order
 from penstock.program import WindowProgram
 
 from ...device.base import Device
+from ...device.operator import Operator
 from ...device.window_join import Arrivals
 from ...execute.arrivals import BoundArrivals
 from ...execute.order import Order
@@ -101,3 +102,11 @@ class OperatorJoin(TableJoin):
     def _why_general(self) -> str:
         texts = {form.why_general(self.query.names) for form in self.forms.values()} - {""}
         return f" ({'; '.join(sorted(texts))})" if texts else ""
+
+
+def table_join(operator: Operator = Operator.RANGE) -> type[TableJoin]:
+    """Return the class that joins two tables by an operation of a device.
+
+    Its constructor raises QueryError if the operation does not support the query.
+    """
+    return OperatorJoin if operator is Operator.WINDOW else TableJoin

@@ -12,8 +12,7 @@ from penstock.errors import DeviceError
 from penstock.host.device.base import Device
 from penstock.host.device.operator import Operator
 from penstock.host.execute.trace import Trace
-from penstock.host.join.table.operators import table_join
-from penstock.host.join.table.report import table_report
+from penstock.host.join.table.operator_join import table_join
 from penstock.query import compile_query
 from tests.host.kit.faulty import FaultyDevice
 from tests.penstock.kit.devices import InterpretingCpu
@@ -39,7 +38,7 @@ def test_a_trace_has_all_tasks_and_their_work(operator: Operator, tmp_path: Path
         joined = join(device, operator, trace)
         assert [lane.name for lane in joined.lane_reports()] == ["cpu-0", "cpu-1"]
         rows = sum(batch.num_rows for batch in joined)
-        report = table_report(joined)
+        report = joined.report()
         tasks = device.counters()["tasks"]
         trace.write(tmp_path / "trace.json")
     events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
