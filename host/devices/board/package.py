@@ -40,9 +40,9 @@ def fits(program: Program, built: Program) -> bool:
     """
     if not (isinstance(program, GeneralProgram) and isinstance(built, GeneralProgram)):
         return False
-    asked, offered = (conjuncts_of(p.predicate) for p in (program, built))
-    number = _numbered([*asked, *offered, program.value, built.value])
-    wanted, has = ({number[e]: e for e in conjuncts} for conjuncts in (asked, offered))
+    needed, offered = (conjuncts_of(p.predicate) for p in (program, built))
+    number = _numbered([*needed, *offered, program.value, built.value])
+    wanted, has = ({number[e]: e for e in conjuncts} for conjuncts in (needed, offered))
     return (
         _same(number, program.value, built.value)
         and wanted.keys() <= has.keys()
