@@ -190,7 +190,7 @@ class JoinQuery:
     time_zone : str or None
         Of the session, if one was given.
     sessions : Sessions or None
-        How rows form sessions; each side's time is then that of :data:`~.sessions.SESSION`.
+        How rows form sessions; each side's time is then that of :data:`~.window.SESSION`.
     tests_pairs : bool
         Whether devices look for the pairs that search keys admit, where the predicate has no band
         form; the host then tests these in full.

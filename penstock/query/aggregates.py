@@ -67,7 +67,7 @@ def read_aggregate(tree: exp.AggFunc, plain: Lowering) -> Aggregate:
     return Aggregate(function, value, by, dtype, text)
 
 
-def check_arguments(tree: exp.AggFunc) -> None:
+def check_arguments(tree: exp.Expr) -> None:
     """Refuse an aggregate of :data:`FUNCTIONS` without its arguments, or with another dialect's."""
     name = FUNCTIONS[type(tree)]
     keys = ("this", "expression") if name in _BY else ("this",)
