@@ -14,7 +14,7 @@ from penstock.plan.plan import JoinPlan
 from ..execute.chunk import Chunk
 from ..windows.probe import Watermarks, WindowStep
 from .delivery import AfterBatch, Delivery, RowDelivery
-from .groups.closing import GroupClosing, Limit
+from .groups.closing import Limit, group_closing
 from .groups.pairs import PairGroups
 from .groups.partial import PartialGroups
 from .making import Making
@@ -39,10 +39,8 @@ class GroupDelivery(Delivery, Generic[Groups]):
     def __init__(self, plan: JoinPlan, groups: Groups, *, bounded: bool) -> None:
         self.groups = groups
         self.bounded = bounded
-        key = None if bounded else plan.closing_key
-        self._key = 0 if key is None else key.index
         #: Decides when groups are complete; None if all are at the end of each batch.
-        self.closing = None if key is None else GroupClosing(plan.query, key)
+        self.closing = None if bounded else group_closing(plan.query)
         #: Limit of the groups that leave after the latest batch.
         self.limit: Limit = -np.inf
 
@@ -59,7 +57,7 @@ class GroupDelivery(Delivery, Generic[Groups]):
         if self.closing is None:
             batch = self.groups.finish()
         else:
-            batch = self.groups.leave(self._key, limit)
+            batch = self.groups.leave(self.closing.index, limit)
         none = np.zeros(batch.num_rows, np.int64)
         return [RowsByArrival(batch, none, none)] if batch.num_rows else []
 

@@ -11,11 +11,11 @@ import pyarrow as pa
 
 from penstock import arguments
 from penstock.errors import FileError, OverloadError
-from penstock.plan.group_query import GroupQuery
+from penstock.plan.group_query import GroupQuery, require_closing
 from penstock.plan.query import LEFT
 from penstock.untaken import warn_untaken
 
-from ..emit.groups.closing import Limit
+from ..emit.groups.closing import Limit, group_closing
 from ..emit.output import RowsByArrival
 from ..execute import promptness
 from ..execute.batcher import Batcher
@@ -30,7 +30,6 @@ from ..windows.source import Span, StreamSource
 from .event_times import EventTimes
 from .folding import GroupFolding
 from .intake import GroupIntake
-from .limits import GroupLimits
 from .report import report_of
 
 #: Seconds after which a relation that could not be read is tried again.
@@ -78,7 +77,9 @@ class GroupStream(StreamCalls):
         lookup: RelationJoin | None = None,
         owned: Sequence[Callable[[], None]] = (),
     ) -> None:
-        self._limits = GroupLimits(query)
+        require_closing(query)
+        #: None if each row is a group, which is complete at once.
+        self._closing = group_closing(query)
         self.query = query
         self.trace = Trace(trace)
         self.latency = Latency()
@@ -208,7 +209,7 @@ class GroupStream(StreamCalls):
     def _release(self) -> None:
         """Let out groups that have become complete, if results have room."""
         limit = self._limit_now()
-        if limit == self._limit and not self._limits.is_per_row:
+        if limit == self._limit and self._closing is not None:
             return
         self._hold(is_full=self.budget.results_full and not self.budget.lifted)
         if self._held:
@@ -225,7 +226,9 @@ class GroupStream(StreamCalls):
         self._since = self._changes
 
     def _limit_now(self) -> Limit:
-        return self._limits.limit(self._intake.watermarks())
+        if self._closing is None:
+            return math.inf
+        return self._closing.limit(self._intake.watermarks())
 
     def _hold(self, *, is_full: bool) -> None:
         if self._held != is_full:
@@ -253,7 +256,7 @@ class GroupStream(StreamCalls):
         if self._trouble is not None or (due is not None and due <= now):
             self._step()
             due = self._batcher.due(idle=True)
-        elif due is None and not self._limits.is_per_row and self._limit_now() != self._limit:
+        elif due is None and self._closing is not None and self._limit_now() != self._limit:
             self._step()
         idle = self._intake.next_idle(now)
         return min([*idle, *([] if due is None else [due])], default=None)

@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from penstock.host.emit.opening import joined_schema
-from penstock.host.grouping.limits import GroupLimits
 from penstock.host.join.lookup.source import RelationTable, relation_of
 from penstock.host.state import GroupState
 
@@ -115,9 +114,7 @@ def one_query(
         output_schema(query, schemas)
     if ends:
         return query
-    if isinstance(query, GroupQuery):
-        GroupLimits(query)
-    elif options.relation is not None:
+    if options.relation is not None and not isinstance(query, GroupQuery):
         LookupPlan(query, options.relation, ()).require_per_row()
     else:
         require_closing(query)

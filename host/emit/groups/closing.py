@@ -8,7 +8,14 @@ import numpy as np
 
 from penstock.errors import DataError
 from penstock.expr.columns import Columns, evaluate, evaluate_columns
-from penstock.plan.group_query import Grouped, TimeKey, floor_of, time_column
+from penstock.plan.group_query import (
+    Grouped,
+    TimeKey,
+    floor_of,
+    is_per_row,
+    time_column,
+    time_key,
+)
 from penstock.plan.linear import linear
 from penstock.plan.query import JoinQuery, TimeWindow, other
 from penstock.plan.window import FOREVER
@@ -36,6 +43,8 @@ class GroupClosing:
         assert query.aggregation is not None
         time = query.side(key.side).time
         assert time is not None
+        #: Number of the time key.
+        self.index = key.index
         self.side = key.side
         self.expr = query.aggregation.keys[key.index]
         self._floor = floor_of(self.expr)
@@ -85,6 +94,14 @@ class GroupClosing:
             return evaluate(self._floor, {self._column: value})
         except DataError:  # a date of that time overflows; no row has such a date
             return -math.inf if value < 0 else math.inf
+
+
+def group_closing(query: Grouped) -> GroupClosing | None:
+    """Return what tells when groups are complete; None if each row is one, or there are none."""
+    if query.aggregation is None or is_per_row(query):
+        return None
+    key = time_key(query)
+    return None if key is None else GroupClosing(query, key)
 
 
 def below(keys: np.ndarray, limit: Limit) -> np.ndarray:

@@ -14,7 +14,7 @@ from penstock.plan.ranges import place
 from penstock.plan.window import FOREVER
 from penstock.types import UNIT_NS, int_of
 
-from ...emit.groups.closing import GroupClosing, Limit, below
+from ...emit.groups.closing import GroupClosing, Limit, below, group_closing
 from ...rows.sides import SideRows
 from ...windows.probe import Watermarks
 
@@ -66,8 +66,7 @@ class Frontier:
     @cached_property
     def grouping(self) -> GroupClosing | None:
         """Time keys and limit of groups, if rows wait for their group."""
-        key = self.plan.closing_key
-        return None if key is None else GroupClosing(self.query, key)
+        return group_closing(self.query)
 
     @cached_property
     def limit(self) -> Limit:
