@@ -12,7 +12,7 @@ from enum import StrEnum
 from penstock.errors import UsageError
 
 
-class Flow(StrEnum):
+class ToolFlow(StrEnum):
     """Which tools make the file that is loaded into a board."""
 
     #: ``v++`` links kernels into an xclbin.
@@ -59,7 +59,7 @@ class Board:
 
     part: str
     platform: str
-    flow: Flow
+    flow: ToolFlow
     lut: int
     ff: int
     bram: int
@@ -79,7 +79,7 @@ BOARDS = {
     "u50": Board(
         part="xcu50-fsvh2104-2-e",
         platform="xilinx_u50_gen3x16_xdma_5_202210_1",
-        flow=Flow.VITIS,
+        flow=ToolFlow.VITIS,
         lut=871_680,
         ff=1_743_360,
         bram=1_344,
@@ -97,7 +97,7 @@ BOARDS = {
     "u200": Board(
         part="xcu200-fsgd2104-2-e",
         platform="xilinx_u200_gen3x16_xdma_2_202110_1",
-        flow=Flow.VITIS,
+        flow=ToolFlow.VITIS,
         lut=1_182_240,
         ff=2_364_480,
         bram=2_160,
@@ -115,7 +115,7 @@ BOARDS = {
     "u250": Board(
         part="xcu250-figd2104-2L-e",
         platform="xilinx_u250_gen3x16_xdma_4_1_202210_1",
-        flow=Flow.VITIS,
+        flow=ToolFlow.VITIS,
         lut=1_728_000,
         ff=3_456_000,
         bram=2_688,
@@ -134,7 +134,7 @@ BOARDS = {
     "u280": Board(
         part="xcu280-fsvh2892-2L-e",
         platform="xilinx_u280_gen3x16_xdma_1_202211_1",
-        flow=Flow.VITIS,
+        flow=ToolFlow.VITIS,
         lut=1_303_680,
         ff=2_607_360,
         bram=2_016,
@@ -152,7 +152,7 @@ BOARDS = {
     "pynq-z2": Board(
         part="xc7z020clg400-1",
         platform="tul.com.tw:pynq-z2:part0:1.0",
-        flow=Flow.VIVADO,
+        flow=ToolFlow.VIVADO,
         lut=53_200,
         ff=106_400,
         bram=140,
@@ -170,7 +170,7 @@ BOARDS = {
     "zcu104": Board(
         part="xczu7ev-ffvc1156-2-e",
         platform="xilinx.com:zcu104:part0:1.1",
-        flow=Flow.VIVADO,
+        flow=ToolFlow.VIVADO,
         lut=230_400,
         ff=460_800,
         bram=312,
@@ -188,7 +188,7 @@ BOARDS = {
     "kv260": Board(
         part="xck26-sfvc784-2LV-c",
         platform="xilinx.com:kv260_som:part0:1.x",
-        flow=Flow.VIVADO,
+        flow=ToolFlow.VIVADO,
         lut=117_120,
         ff=234_240,
         bram=144,
@@ -206,7 +206,7 @@ BOARDS = {
     "ultra96v2": Board(
         part="xczu3eg-sbva484-1-i",
         platform="avnet.com:ultra96v2:part0:1.x",
-        flow=Flow.VIVADO,
+        flow=ToolFlow.VIVADO,
         lut=70_560,
         ff=141_120,
         bram=216,

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-from penstock.constraints.boards import Flow
+from penstock.constraints.boards import ToolFlow
 from penstock.constraints.boards import board as find_board
 from penstock.errors import FileError, UsageError
 
@@ -17,7 +17,7 @@ from .join.kernel.describe import KERNEL, describe
 from .join.kernel.engine import JoinEngine
 from .join.pipeline import Pipeline
 from .kernel.description import Description
-from .kernel.kernel import Kernel
+from .kernel.kernel import PackagedKernel
 from .kernel.link import LINK, link_config
 from .verilog import verilog
 
@@ -45,12 +45,12 @@ def kernel_verilog(
     cache, platform
         See :func:`penstock.hw.verilog.verilog`.
     """
-    text = verilog(Kernel(JoinEngine(config)), KERNEL, cache=cache, platform=platform)
+    text = verilog(PackagedKernel(JoinEngine(config)), KERNEL, cache=cache, platform=platform)
     return KERNEL_WAIVERS + text
 
 
 #: Kernels of a board, at most; 60 is what v++ links into one bitstream.
-MOST_KERNELS = {Flow.VITIS: 60, Flow.VIVADO: MOST_ON_ZYNQ}
+MOST_KERNELS = {ToolFlow.VITIS: 60, ToolFlow.VIVADO: MOST_ON_ZYNQ}
 
 
 def export_kernel(config: KernelConfig, board: str, out: Path, *, kernels: int = 1) -> list[Path]:
@@ -104,7 +104,7 @@ def write_package(
     if not 1 <= kernels <= most:
         raise UsageError(f"{board} takes 1 to {most} kernels, not {kernels}")
     link = {}
-    if entry.flow is Flow.VITIS:
+    if entry.flow is ToolFlow.VITIS:
         link[LINK] = link_config(description, entry, kernels)
     try:
         out.mkdir(parents=True, exist_ok=True)

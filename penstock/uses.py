@@ -16,7 +16,7 @@ from .plan.group_query import GroupQuery
 from .plan.query import JoinQuery
 
 
-class Kind(Enum):
+class QueryKind(Enum):
     """A kind of query, as messages call it."""
 
     TIME = "a join over a time window"
@@ -56,7 +56,7 @@ class Use:
     never : collection of Way
     """
 
-    kinds: Collection[Kind]
+    kinds: Collection[QueryKind]
     why: str
     never: Collection[Way] = ()
 
@@ -79,16 +79,18 @@ class UnusedError(MistakenError, UsageError):
         return UnusedError(option, query, why, spelling)
 
 
-_ANY = frozenset(Kind)
-_WINDOWS = {Kind.TIME, Kind.ROWS, Kind.SESSIONS}
-_JOINS = _WINDOWS | {Kind.OPERATOR}
-LOOKUPS = {Kind.LOOKUP, Kind.GROUPED_LOOKUP}
+_ANY = frozenset(QueryKind)
+_WINDOWS = {QueryKind.TIME, QueryKind.ROWS, QueryKind.SESSIONS}
+_JOINS = _WINDOWS | {QueryKind.OPERATOR}
+LOOKUPS = {QueryKind.LOOKUP, QueryKind.GROUPED_LOOKUP}
 _ON_DEVICES = _JOINS | LOOKUPS
 
 _DEVICE = Use(_ON_DEVICES, "it runs in this process, and takes no device")
 _ONE_DEVICE = Use(_ON_DEVICES, _DEVICE.why, {Way.WORKERS})
 _OPERATOR_ONLY = Use(
-    {Kind.OPERATOR}, "it is about the window operator, which is for ROWS windows", {Way.WORKERS}
+    {QueryKind.OPERATOR},
+    "it is about the window operator, which is for ROWS windows",
+    {Way.WORKERS},
 )
 _RELATION = Use(LOOKUPS, "it is about rows of a relation, and none is looked up")
 _WHOLE = Use(_ANY, "")
@@ -96,20 +98,22 @@ _WHOLE = Use(_ANY, "")
 #: Options of queries, which every entrance has: :class:`penstock.query.options.QueryOptions`.
 QUERY = {
     "time": Use(
-        _ANY - {Kind.LOOKUP, Kind.STATIC},
+        _ANY - {QueryKind.LOOKUP, QueryKind.STATIC},
         "it has no window, and each row meets all rows of the other table; write bounds on time "
         "into ON",
     ),
     "rows": Use(
-        {Kind.ROWS, Kind.OPERATOR}, "it is the size of a ROWS window of a join", {Way.PARTS}
+        {QueryKind.ROWS, QueryKind.OPERATOR},
+        "it is the size of a ROWS window of a join",
+        {Way.PARTS},
     ),
-    "within": Use({Kind.TIME}, "it is the size of a time window of a join"),
+    "within": Use({QueryKind.TIME}, "it is the size of a time window of a join"),
     "params": _WHOLE,
     "scale": Use(_ANY, "", {Way.PARTS}),
     "time_zone": _WHOLE,
     "ansi": _WHOLE,
     "functions": Use(
-        _ANY - {Kind.GROUPS, Kind.GROUPED_LOOKUP}, "it calls none of them", {Way.WORKERS}
+        _ANY - {QueryKind.GROUPS, QueryKind.GROUPED_LOOKUP}, "it calls none of them", {Way.WORKERS}
     ),
 }
 
@@ -120,14 +124,14 @@ TABLES = {
     "device": _DEVICE,
     "operator": Use(_JOINS, "operators join two tables", {Way.WORKERS}),
     "pruning": Use(_WINDOWS | LOOKUPS, "it leaves out no pairs", {Way.WORKERS}),
-    "running": Use(_ON_DEVICES | {Kind.GROUPS}, "no device of Penstock runs it"),
+    "running": Use(_ON_DEVICES | {QueryKind.GROUPS}, "no device of Penstock runs it"),
     "memory_bytes": _RELATION,
-    "workers": Use(_JOINS | {Kind.GROUPS}, "it runs in this process"),
+    "workers": Use(_JOINS | {QueryKind.GROUPS}, "it runs in this process"),
 }
 
 #: Options of commands that say what is read.
 _READ = dict.fromkeys(("table", "relation", "text_file", "delimiter", "no_header", "null"), _WHOLE)
-_RECORDED = _JOINS | {Kind.GROUPS, Kind.GROUPED_LOOKUP}
+_RECORDED = _JOINS | {QueryKind.GROUPS, QueryKind.GROUPED_LOOKUP}
 #: Options of ``penstock sql``, by the names that Python has for them where it has them.
 COMMAND = {
     **TABLES,
@@ -162,25 +166,29 @@ EXPLAIN = {
 #: Options of :func:`penstock.stream`.
 STREAM = {
     **QUERY,
-    "unique": Use({Kind.GROUPED, Kind.GROUPS, *LOOKUPS}, "it says when groups are complete"),
+    "unique": Use(
+        {QueryKind.GROUPED, QueryKind.GROUPS, *LOOKUPS}, "it says when groups are complete"
+    ),
     "disorder": Use(
-        _JOINS | {Kind.GROUPS, Kind.GROUPED_LOOKUP},
+        _JOINS | {QueryKind.GROUPS, QueryKind.GROUPED_LOOKUP},
         "it has no window that rows could come too late for",
     ),
     "device": _DEVICE,
     "flow": _WHOLE,
-    "trace": Use(_JOINS | {Kind.GROUPS, Kind.GROUPED_LOOKUP}, "it is not recorded step by step"),
+    "trace": Use(
+        _JOINS | {QueryKind.GROUPS, QueryKind.GROUPED_LOOKUP}, "it is not recorded step by step"
+    ),
     "workers": _WHOLE,
     "checkpoint": _WHOLE,
     "release": Use(_ANY, "", {Way.UNSAVED}),
 }
 
-_IN_SPARK = Use(_ANY - {Kind.PLAIN}, "Spark runs all of it")
+_IN_SPARK = Use(_ANY - {QueryKind.PLAIN}, "Spark runs all of it")
 #: Options of :func:`penstock.spark_bridge.sql` and ``explain``; ``join`` calls ``sql``.
 SPARK = {
     **{name: use for name, use in QUERY.items() if name not in ("time_zone", "ansi", "functions")},
     **dict.fromkeys(("device", "device_options", "lanes", "partitioning", "ordered"), _IN_SPARK),
-    "time": Use(_WINDOWS | {Kind.PLAIN}, QUERY["time"].why),
+    "time": Use(_WINDOWS | {QueryKind.PLAIN}, QUERY["time"].why),
     "keys": Use(
         _JOINS,
         "partitioning='arcs' sends its rows by the relation's key",
@@ -200,10 +208,10 @@ SPARK_STREAM = {
 
 
 #: Kinds that a call makes of others, where it says so.
-_RUN_AS = {Kind.ROWS: Kind.OPERATOR, Kind.LOOKUP: Kind.STATIC}
+_RUN_AS = {QueryKind.ROWS: QueryKind.OPERATOR, QueryKind.LOOKUP: QueryKind.STATIC}
 
 
-def kinds_of(query: JoinQuery | GroupQuery, looks_up: bool) -> set[Kind]:
+def kinds_of(query: JoinQuery | GroupQuery, looks_up: bool) -> set[QueryKind]:
     """Return the kinds that a compiled query is of.
 
     Parameters
@@ -212,16 +220,16 @@ def kinds_of(query: JoinQuery | GroupQuery, looks_up: bool) -> set[Kind]:
         Whether one of its tables is a relation.
     """
     if isinstance(query, GroupQuery):
-        return {Kind.GROUPS if query.lookup is None else Kind.GROUPED_LOOKUP}
+        return {QueryKind.GROUPS if query.lookup is None else QueryKind.GROUPED_LOOKUP}
     if looks_up:
-        kind = Kind.LOOKUP
+        kind = QueryKind.LOOKUP
     elif query.sessions is not None:
-        kind = Kind.SESSIONS
+        kind = QueryKind.SESSIONS
     elif query.is_rows:
-        kind = Kind.ROWS
+        kind = QueryKind.ROWS
     else:
-        kind = Kind.TIME
-    return {kind} if query.aggregation is None else {kind, Kind.GROUPED}
+        kind = QueryKind.TIME
+    return {kind} if query.aggregation is None else {kind, QueryKind.GROUPED}
 
 
 @dataclass(frozen=True)
@@ -239,14 +247,14 @@ class Entrance:
 
     table: Mapping[str, Use]
     options: frozenset[str]
-    ways: frozenset[Kind | Way] = frozenset()
+    ways: frozenset[QueryKind | Way] = frozenset()
 
     @staticmethod
     def from_call(
         table: Mapping[str, Use],
         function: Callable[..., Any],
         values: Mapping[str, Any],
-        *ways: Kind | Way,
+        *ways: QueryKind | Way,
     ) -> Entrance:
         """Make the entrance of a running function from its local variables, before any changes.
 
@@ -258,11 +266,11 @@ class Entrance:
         options |= {name for name in table if keywords.get(name) is not None}
         return Entrance(table, frozenset(options), frozenset(ways))
 
-    def also(self, *ways: Kind | Way) -> Entrance:
+    def also(self, *ways: QueryKind | Way) -> Entrance:
         """Return the same call, of a query that also runs in these ways."""
         return replace(self, ways=self.ways | set(ways))
 
-    def refuse_unused(self, kinds: Collection[Kind]) -> None:
+    def refuse_unused(self, kinds: Collection[QueryKind]) -> None:
         """Refuse options that no query of these kinds uses.
 
         Raises
@@ -276,5 +284,5 @@ class Entrance:
             if way is not None:
                 raise UnusedError(option, *way.value)
             if not any(kind in traits for kind in use.kinds):
-                kind = next(kind for kind in Kind if kind in traits)
+                kind = next(kind for kind in QueryKind if kind in traits)
                 raise UnusedError(option, kind.value, use.why)

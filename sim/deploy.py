@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from penstock.constraints.boards import Board, Flow
+from penstock.constraints.boards import Board, ToolFlow
 from penstock.constraints.boards import board as find_board
 from penstock.errors import FileError, UsageError
 from penstock.host.device.programs import program_header
@@ -74,7 +74,7 @@ def write_package(
 
 def _banks(description: Description, board: Board, kernels: int) -> list[dict[str, list[str]]]:
     """What the ports of each kernel reach; a processing system's memory is one to PYNQ."""
-    if board.flow is not Flow.VITIS:
+    if board.flow is not ToolFlow.VITIS:
         return []
     dealt = port_banks(kernels, tuple(description.ports), description.shared, board.banks)
     return [
@@ -103,7 +103,7 @@ def made_package(
     FileError
         A file cannot be read or written.
     """
-    suffix = ".xclbin" if find_board(board).flow is Flow.VITIS else ".bit"
+    suffix = ".xclbin" if find_board(board).flow is ToolFlow.VITIS else ".bit"
     if overlay.suffix != suffix:
         raise UsageError(f"{board} takes a {suffix} file, not {overlay.name}")
     endings = [suffix] if suffix == ".xclbin" else [suffix, ".hwh"]

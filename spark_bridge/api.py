@@ -20,7 +20,7 @@ from .batch.join import BatchPlan
 from .explaining import devices, show, subject
 from .inputs import identifier
 from .lookup.explain import describe as describe_lookup
-from .lookup.join import LookupArguments, LookupCall
+from .lookup.join import LookupCall, LookupSettings
 from .request import CommonOptions, JoinOptions, Request, entered, frames_of, static_table
 from .stream_frame import StreamFrame
 
@@ -142,7 +142,7 @@ def sql(
     """
     options = entered(options, Entrance.from_call(SPARK, sql, locals()))
     if relation_of(tables) is not None:
-        arguments = LookupArguments(
+        arguments = LookupSettings(
             lanes=lanes,
             partitioning=partitioning,
             ordered=ordered,
@@ -244,7 +244,7 @@ def explain(
     """
     options = entered(options, Entrance.from_call(SPARK, explain, locals()))
     if relation_of(tables) is not None:
-        arguments = LookupArguments(
+        arguments = LookupSettings(
             lanes=lanes, partitioning=partitioning, memory_bytes=memory_bytes, pins=pins
         )
         return describe_lookup(
@@ -284,7 +284,7 @@ def _plan(
     if static is not None:
         from .streaming.static import StaticJoin
 
-        looked_up = LookupArguments(lanes=lanes, partitioning=partitioning, ordered=ordered)
+        looked_up = LookupSettings(lanes=lanes, partitioning=partitioning, ordered=ordered)
         return StaticJoin.of(spark, text, frames, static, options, looked_up)
     request = Request.of(spark, text, frames, options, ordered=ordered)
     if request.is_streaming:

@@ -25,12 +25,12 @@ from penstock.hw.join.config import JoinConfig
 from penstock.hw.join.kernel.config import KernelConfig
 from penstock.hw.join.kernel.describe import KERNEL
 from penstock.hw.join.kernel.engine import JoinEngine
-from penstock.hw.kernel.kernel import Kernel
+from penstock.hw.kernel.kernel import PackagedKernel
 from penstock.hw.verilog import verilog
 from penstock.hw.window.config import WindowConfig
 from penstock.hw.window.kernel.config import WindowKernelConfig
 from penstock.hw.window.kernel.describe import KERNEL as WINDOW_KERNEL
-from penstock.hw.window.kernel.engine import WindowEngine
+from penstock.hw.window.kernel.engine import WindowTaskEngine
 
 _ROOT = Path(__file__).resolve().parents[2]
 #: What tests compare every export with.
@@ -92,7 +92,7 @@ class Counts:
         step = {"kernel": "join", "blocks": blocks, "tests": TESTS, "key_bits": key_bits}
         return self._cells(
             step | _port(port_bits),
-            lambda: Kernel(JoinEngine(join_kernel(blocks, key_bits, port_bits))),
+            lambda: PackagedKernel(JoinEngine(join_kernel(blocks, key_bits, port_bits))),
             KERNEL,
         )
 
@@ -102,7 +102,7 @@ class Counts:
         step |= {"tests": TESTS, "key_bits": KEY_BITS}
         return self._cells(
             step | _port(port_bits),
-            lambda: Kernel(WindowEngine(window_kernel(rows, banks, port_bits))),
+            lambda: PackagedKernel(WindowTaskEngine(window_kernel(rows, banks, port_bits))),
             WINDOW_KERNEL,
         )
 

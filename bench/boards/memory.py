@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import count
 
 from bench.boards.counts import KEY_BITS, TESTS
-from penstock.constraints.boards import Board, Flow
+from penstock.constraints.boards import Board, ToolFlow
 from penstock.hw.board.placement import MOST_KERNELS, clock_of, shared_ports
 from penstock.hw.join.kernel.describe import PORTS
 from penstock.hw.kernel.link import port_banks
@@ -66,7 +66,7 @@ class WindowMemory:
         With what another one would be short of; empty if the board takes no more kernels.
         """
         for number in count(1):
-            if self.board.flow is Flow.VIVADO and number > MOST_KERNELS:
+            if self.board.flow is ToolFlow.VIVADO and number > MOST_KERNELS:
                 break
             if short := self.fed(number)[1]:
                 return number - 1, short
@@ -87,7 +87,7 @@ class WindowMemory:
 
     def _sharing(self, kernels: int) -> int:
         """Most window ports of kernels that share a port of the memory."""
-        if self.board.flow is Flow.VITIS:
+        if self.board.flow is ToolFlow.VITIS:
             return 1
         sharing = shared_ports(self.board, [str(k) for k in range(kernels)], tuple(PORTS))
         windows = {f"{k}/{port}" for k in range(kernels) for port in _SHARED}
@@ -95,7 +95,7 @@ class WindowMemory:
 
     def banks(self, kernels: int) -> int:
         """Banks that the window ports of so many kernels reach."""
-        if self.board.flow is Flow.VIVADO:
+        if self.board.flow is ToolFlow.VIVADO:
             return self.board.banks
         reached = port_banks(kernels, tuple(PORTS), _SHARED, self.board.banks)
         return len(reached[0, _SHARED[0]])

@@ -12,7 +12,7 @@ from bench.channel.far import Far
 from bench.channel.ours import Near, attach
 from bench.channel.work import PATIENCE_S
 from penstock.errors import ProcessError
-from penstock.host.channel import Kind, shm
+from penstock.host.channel import MessageKind, shm
 
 
 @dataclass(frozen=True)
@@ -52,14 +52,14 @@ def there_and_back(near: Near, far: Far, job: Echo) -> np.ndarray:
         if job.pause_s:
             near.bell.wait(lambda: False, job.pause_s, spin_s=0.0)
         began = clock()
-        producer.send(Kind.ROWS, payload)
+        producer.send(MessageKind.ROWS, payload)
         wait(ready, PATIENCE_S, spin_s=job.spin_s)
         message = consumer.receive()
         seconds[number] = clock() - began
         if message is None or len(message.payload) != job.nbytes:
             raise ProcessError(f"the echo of a benchmark is {message!r}")
         consumer.done(message)
-    producer.send(Kind.CLOSE)
+    producer.send(MessageKind.CLOSE)
     far.tell()
     return seconds[job.rounds // 10 :]
 
@@ -78,7 +78,7 @@ def echo(link: Connection, job: Echo) -> None:
         message = consumer.receive()
         if message is None:
             continue
-        if message.kind is Kind.CLOSE:
+        if message.kind is MessageKind.CLOSE:
             break
         producer.send(message.kind, bytes(message.payload))
         consumer.done(message)

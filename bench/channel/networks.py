@@ -10,7 +10,7 @@ from typing import Any
 from bench.channel.far import Far
 from bench.channel.work import PATIENCE_S, Done, Job, Source, Toucher
 from penstock.errors import ProcessError
-from penstock.host.channel import FOOTER_BYTES, Consumer, Doorbell, Kind
+from penstock.host.channel import FOOTER_BYTES, Consumer, Doorbell, MessageKind
 from penstock.host.channel.ucx import Network, UcxLink
 from penstock.host.channel.ucx.network import SHARED_MEMORY
 
@@ -40,7 +40,7 @@ class Near:
         link, producer = self._connect(far, job)
         began = time.perf_counter()
         for message in source.runs(job):
-            if not producer.send(Kind.ROWS, message):
+            if not producer.send(MessageKind.ROWS, message):
                 self._wait(producer.pump)
         return self._finish(far, link, began)
 
@@ -50,7 +50,7 @@ class Near:
         times, clock = [], time.perf_counter_ns
         for message in source.messages(job):
             times.append(clock())
-            if not producer.send(Kind.ROWS, message):
+            if not producer.send(MessageKind.ROWS, message):
                 self._wait(producer.pump)
         self.sent_ns = times
         return self._finish(far, link, times[0] / 1e9)
@@ -61,7 +61,7 @@ class Near:
         far.link.send((self._transport, link.offer()))
         producer, consumer = link.connect(far.tell())
         # The first message makes the connection.
-        producer.send(Kind.HELLO)
+        producer.send(MessageKind.HELLO)
         self._wait(lambda: consumer.has_arrived)
         return link, producer
 
@@ -96,7 +96,7 @@ def accept(link: Connection, job: Job) -> tuple[Doorbell, UcxLink, Consumer]:
     hello = consumer.receive()
     assert hello is not None
     consumer.done(hello)
-    producer.send(Kind.HELLO)
+    producer.send(MessageKind.HELLO)
     return bell, ends, consumer
 
 

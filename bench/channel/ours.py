@@ -11,7 +11,15 @@ from typing import Any
 from bench.channel.far import Far
 from bench.channel.work import PATIENCE_S, Done, Job, Source, Toucher
 from penstock.errors import ProcessError
-from penstock.host.channel import FOOTER_BYTES, Consumer, Doorbell, Kind, Producer, Ringer, shm
+from penstock.host.channel import (
+    FOOTER_BYTES,
+    Consumer,
+    Doorbell,
+    MessageKind,
+    Producer,
+    Ringer,
+    shm,
+)
 
 
 class Near:
@@ -32,7 +40,7 @@ class Near:
         ends.close()
         began = time.perf_counter()
         for message in source.runs(job):
-            if not producer.send(Kind.ROWS, message):
+            if not producer.send(MessageKind.ROWS, message):
                 self.wait(producer.pump)
         return began
 
@@ -45,7 +53,7 @@ class Near:
         times, clock = [], time.perf_counter_ns
         for message in source.messages(job):
             times.append(clock())
-            if not producer.send(Kind.ROWS, message):
+            if not producer.send(MessageKind.ROWS, message):
                 self.wait(producer.pump)
         self.sent_ns = times
         return times[0] / 1e9

@@ -16,7 +16,7 @@ from numba import njit
 from bench.channel import networks
 from bench.channel.far import Far
 from bench.channel.work import PATIENCE_S, Done, Job, Source, touch
-from penstock.host.channel import FOOTER_BYTES, Kind
+from penstock.host.channel import FOOTER_BYTES, MessageKind
 from penstock.host.channel.ucx import calls, transfer
 
 #: What carries each, by its name.
@@ -51,7 +51,7 @@ class Near(networks.Near):
             count = min(places - place, job.messages - number)
             part = source.memory[place * size : (place + count) * size].data
             slot = (sent + 1) % slots
-            filled = memory.fill(slot, sent, part, count, Kind.ROWS, is_last=True)
+            filled = memory.fill(slot, sent, part, count, MessageKind.ROWS, is_last=True)
             sent, number = sent + filled, number + filled
         return self._finish(far, link, began)
 

@@ -17,7 +17,7 @@ from bench.peers.turns import Answer
 from bench.workers.jobs import answer
 from bench.workers.tasks import Inputs, Task
 from penstock.errors import PenstockError
-from penstock.host.channel import Consumer, Doorbell, Kind, Producer
+from penstock.host.channel import Consumer, Doorbell, MessageKind, Producer
 from penstock.host.workers.protocol.coding import decode, encode
 from penstock.host.workers.protocol.messages import DealtRows, Promise
 from penstock.host.workers.protocol.worker import Worker
@@ -234,7 +234,7 @@ class Mate:
             else:
                 parts = encode(queue[0])
                 self._sent_bytes += sum(memoryview(part).nbytes for part in parts)
-                is_sent = producer.send(Kind[queue[0].kind], parts)
+                is_sent = producer.send(MessageKind[queue[0].kind], parts)
                 self._counts.messages += 1
             self._is_cut[receiver] = not is_sent
             if not is_sent:

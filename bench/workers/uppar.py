@@ -24,7 +24,7 @@ from bench.workers.jobs import answer
 from bench.workers.mate import Counts, Ends, Stint
 from bench.workers.tasks import Inputs, Sent, Task
 from penstock.errors import PenstockError
-from penstock.host.channel import Kind
+from penstock.host.channel import MessageKind
 from penstock.host.workers.local.child import keep_memory
 from penstock.plan.window import FOREVER
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 #: Rows of a message. Fewer cost the receiver's calls, more leave the cache.
 BUFFER_ROWS = 1 << 15
 #: Messages of rows, by source.
-KINDS = (Kind.ROWS, Kind.DELTA)
+KINDS = (MessageKind.ROWS, MessageKind.DELTA)
 _HALF = np.uint64(32)
 
 
@@ -112,7 +112,7 @@ class Sender:
         for receiver in range(len(self._to)):
             for source in range(len(self._spreads)):
                 self._flush(source, receiver)
-            self._send(Kind.END, receiver, [])
+            self._send(MessageKind.END, receiver, [])
         ended, cpu = time.perf_counter(), time.process_time() - cpu
         return Stint(began, ended, cpu, Answer(0, 0), 0, self._sent_bytes, 0, self._counts)
 
@@ -120,7 +120,7 @@ class Sender:
         if self._spreads[source].filled[receiver]:
             self._send(KINDS[source], receiver, self._spreads[source].take(receiver))
 
-    def _send(self, kind: Kind, receiver: int, parts: list[Any]) -> None:
+    def _send(self, kind: MessageKind, receiver: int, parts: list[Any]) -> None:
         """Send a buffer, which is written again afterwards."""
         producer = self._ends.producers[self._to[receiver]]
         assert producer is not None
@@ -151,7 +151,7 @@ def receive(ends: Ends, job: Task) -> Stint:
             if message is None:
                 continue
             has_moved = True
-            if message.kind == Kind.END:
+            if message.kind == MessageKind.END:
                 is_open[sender] = False
             else:
                 source = KINDS.index(message.kind)

@@ -9,15 +9,15 @@ from __future__ import annotations
 
 from .consumer import Consumer
 from .doorbell import Doorbell, ProcessGoneError, Ringer, spin_seconds
-from .message import FOOTER_BYTES, Kind, Message
+from .message import FOOTER_BYTES, Message, MessageKind
 from .producer import Producer
 
 __all__ = [
     "FOOTER_BYTES",
     "Consumer",
     "Doorbell",
-    "Kind",
     "Message",
+    "MessageKind",
     "ProcessGoneError",
     "Producer",
     "Ringer",

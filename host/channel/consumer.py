@@ -18,8 +18,8 @@ from .message import (
     MORE,
     MOST_MESSAGE_BYTES,
     ConsumerMemory,
-    Kind,
     Message,
+    MessageKind,
 )
 
 
@@ -138,7 +138,7 @@ class Consumer:
             if flags or self._cut is not None:
                 content = self._join(kind, payload, is_last=not flags, whole=whole)
             self._step(1)
-            if kind is Kind.CLOSE and not flags:
+            if kind is MessageKind.CLOSE and not flags:
                 self.closed = True
             if content is None:
                 return Message(kind, payload, sequence, flags != 0)
@@ -219,7 +219,7 @@ class Consumer:
         self._slot = slot if slot < self.slots else slot % self.slots
 
     def _join(
-        self, kind: Kind, payload: memoryview, *, is_last: bool, whole: bool
+        self, kind: MessageKind, payload: memoryview, *, is_last: bool, whole: bool
     ) -> memoryview | None:
         """Add a slot to a message that is cut; what has come of it, None if parts are wanted."""
         cut = self._cut or Cut(kind, self._rooms.take())

@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from .message import Kind
+from .message import MessageKind
 
 #: Bytes to have room for before it is known that they come, at most.
 MOST_ROOM_BYTES: Final = 1 << 24
@@ -63,7 +63,7 @@ class Cut:
 
     __slots__ = ("kind", "memory", "size")
 
-    def __init__(self, kind: Kind, memory: np.ndarray) -> None:
+    def __init__(self, kind: MessageKind, memory: np.ndarray) -> None:
         self.kind = kind
         self.size = 0
         self.memory = memory

@@ -17,7 +17,7 @@ MOST_MESSAGE_BYTES: Final = 1 << 30
 MORE: Final = 1
 
 
-class Kind(IntEnum):
+class MessageKind(IntEnum):
     """What a message is; 16 bits in the footer."""
 
     #: Who the producer is, and what it speaks.
@@ -37,7 +37,7 @@ class Kind(IntEnum):
 
 
 #: Kinds, number 1 first.
-KINDS: Final = tuple(Kind)
+KINDS: Final = tuple(MessageKind)
 
 #: A footer without its sequence number: payload length, kind, flags, channel, CRC, reserved (0).
 Footer = tuple[int, int, int, int, int, int]
@@ -65,7 +65,7 @@ class Message:
 
     def __init__(
         self,
-        kind: Kind,
+        kind: MessageKind,
         payload: memoryview,
         sequence: int,
         goes_on: bool = False,

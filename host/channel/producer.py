@@ -15,7 +15,7 @@ from .message import (
     MODULUS,
     MORE,
     MOST_MESSAGE_BYTES,
-    Kind,
+    MessageKind,
     ProducerMemory,
 )
 
@@ -69,7 +69,7 @@ class Producer:
         self._slot = 0
         # What is left of a message that waits for credits: views, the first one cut.
         self._rest: list[memoryview] | None = None
-        self._kind = Kind.CONTROL
+        self._kind = MessageKind.CONTROL
 
     @property
     def credits(self) -> int:
@@ -97,7 +97,7 @@ class Producer:
         """Bytes of payload that one slot takes."""
         return self._capacity
 
-    def send(self, kind: Kind, payload: Any = b"") -> bool:
+    def send(self, kind: MessageKind, payload: Any = b"") -> bool:
         """Send a message; it is taken in any case.
 
         Parameters
@@ -125,7 +125,7 @@ class Producer:
                 if self._rest is not None
                 else "the channel is closed: nothing can be sent behind CLOSE"
             )
-        if kind is Kind.CLOSE:
+        if kind is MessageKind.CLOSE:
             self.closed = True
         # The common case, one slot and a credit that is known of, without lists and views.
         if (

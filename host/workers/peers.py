@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ..channel import Consumer, Kind, Producer
+from ..channel import Consumer, MessageKind, Producer
 from .points import reached
 from .protocol.coding import decode, encode
 from .protocol.messages import DeltaBlock, Note
@@ -72,7 +72,7 @@ class PeerLinks:
                 self.delta_bytes += sum(memoryview(part).nbytes for part in parts)
             moved = True
             # It stays in the queue until all of it is sent: blocks are the memory of logs.
-            if not producer.send(Kind[message.kind], parts):
+            if not producer.send(MessageKind[message.kind], parts):
                 reached("between slots")
                 self.credit_waits += 1
                 break

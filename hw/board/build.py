@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-from penstock.constraints.boards import Board, Flow
+from penstock.constraints.boards import Board, ToolFlow
 from penstock.errors import MissingToolError
 
 from ..kernel.description import Description
@@ -23,7 +23,7 @@ _TIMEOUT_S = 48 * 3600.0
 
 def needed_tools(board: Board) -> list[str]:
     """Programs that a build for a board runs."""
-    return ["vivado", "v++"] if board.flow is Flow.VITIS else ["vivado"]
+    return ["vivado", "v++"] if board.flow is ToolFlow.VITIS else ["vivado"]
 
 
 def check_tools(board: Board) -> dict[str, str]:
@@ -81,7 +81,7 @@ def build_overlay(
     check_tools(board)
     kernel = description.kernel
     steps = [["vivado", "-mode", "batch", "-nojournal", "-source", PACKAGE]]
-    if board.flow is Flow.VITIS:
+    if board.flow is ToolFlow.VITIS:
         common = ["v++", "--target", "hw", "--platform", board.platform, "--save-temps"]
         frequency = f"--clock.defaultFreqHz={board.clock_mhz * 1_000_000}"
         # Vivado resolves relative paths of such scripts in a folder of its own.

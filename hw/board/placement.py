@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from penstock.constraints.boards import Board, Flow
+from penstock.constraints.boards import Board, ToolFlow
 
 #: Bytes from one kernel's registers to the next one's: Vivado's smallest address segment.
 STRIDE_BYTES = 0x1_0000
@@ -76,7 +76,7 @@ def system_of(board: Board) -> System:
 
 def clock_of(board: Board) -> float:
     """Clock of the kernels in MHz; on a Zynq board, one to which its PLL can be divided."""
-    if board.flow is Flow.VITIS:
+    if board.flow is ToolFlow.VITIS:
         return board.clock_mhz
     system = system_of(board)
     return system.pll_mhz / system.divisor(board.clock_mhz)

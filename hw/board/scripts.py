@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from penstock.constraints.boards import Board, Flow
+from penstock.constraints.boards import Board, ToolFlow
 from penstock.constraints.templates import fill
 
 from ..kernel.description import CONTROL, Description
@@ -36,7 +36,7 @@ def build_scripts(
         Names of the copies.
     """
     scripts = {PACKAGE: package_script(description, board)}
-    if board.flow is Flow.VIVADO:
+    if board.flow is ToolFlow.VIVADO:
         scripts[DESIGN] = design_script(description, board, instances)
         scripts[XDC] = fill(XDC, clock_mhz=board.clock_mhz)
     else:
@@ -55,7 +55,7 @@ def package_script(description: Description, board: Board) -> str:
     return fill(
         PACKAGE,
         kernel=description.kernel,
-        is_card=int(board.flow is Flow.VITIS),
+        is_card=int(board.flow is ToolFlow.VITIS),
         part=board.part,
         vendor=description.vendor,
         library=description.library,

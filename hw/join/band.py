@@ -21,7 +21,7 @@ def band_match(table: int, keys: list[int], bounds: list[tuple[int, int]]) -> bo
     return bool(table >> met & 1)
 
 
-class BandTest(wiring.Component):
+class BandTester(wiring.Component):
     """A boolean function of D tests ``lo <= key <= hi``, one window tuple per cycle.
 
     The result follows ``config.test_cycles`` (1) after the keys; nothing stalls.

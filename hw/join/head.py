@@ -15,15 +15,15 @@ from penstock.passes import Pass
 from .block import back_layout
 from .chain import TaskPorts, TaskSignature
 from .config import JoinConfig
-from .flit import Kind, flit_layout, registered, report_layout
+from .flit import FlitKind, flit_layout, registered, report_layout
 from .modes import keep_control
-from .occupancy import Closed, Count, Moves, Turn, Values
+from .occupancy import Closed, Count, HeldValues, Moves, Turn
 from .ranges import Due, Ends, Next, Place
 
 
 def merge(
     passes: Sequence[Pass], start: Sequence[int], end: Sequence[int], units: int, load_flits: int
-) -> Iterator[tuple[Kind, int, int]]:
+) -> Iterator[tuple[FlitKind, int, int]]:
     """Reference: the flits of a task as (kind, lap, tuple or position), without idle ones.
 
     In a task that folds there are COLLECT flits besides, at the end of a pass in place of the
@@ -33,16 +33,16 @@ def merge(
         loaded = retired = part.first
         for position in range(part.begin, part.end):
             while retired < loaded and end[retired] <= position:
-                yield Kind.RETIRE, (retired - part.first) // units % 2, retired
+                yield FlitKind.RETIRE, (retired - part.first) // units % 2, retired
                 retired += 1
             while loaded < part.stop and start[loaded] == position:
                 lap = (loaded - part.first) // units % 2
                 for _ in range(load_flits - 1):
-                    yield Kind.LOAD, lap, loaded
-                yield Kind.LOAD_LAST, lap, loaded
+                    yield FlitKind.LOAD, lap, loaded
+                yield FlitKind.LOAD_LAST, lap, loaded
                 loaded += 1
-            yield Kind.WINDOW, 0, position
-        yield Kind.CLEAR, int(number == len(passes) - 1), part.end
+            yield FlitKind.WINDOW, 0, position
+        yield FlitKind.CLEAR, int(number == len(passes) - 1), part.end
 
 
 class Head(TaskPorts):
@@ -131,7 +131,7 @@ class Head(TaskPorts):
         ends = Ends(m, config, end, load.slot, active, place, moves, platform)
         due = Due(m, place, following, ends, active, units, moves)
         closed = Closed(m, config, moves)
-        values = Values(m, config, self.i_entry, self.i_back, moves) if config.folding else None
+        values = HeldValues(m, config, self.i_entry, self.i_back, moves) if config.folding else None
         rest = config.drain_cycles + config.settle_cycles
         wait, waits = Signal(range(rest + 1)), Signal()
         with m.If(waits):
@@ -202,25 +202,25 @@ class Head(TaskPorts):
             stops | Mux(due.load, load.lap, Mux(due.retire, retire.lap, place.last))
         )
         kinds = {
-            Kind.LOAD: sends_part & ~moves.load,
-            Kind.LOAD_LAST: moves.load,
-            Kind.WINDOW: moves.window,
-            Kind.RETIRE: moves.retire,
-            Kind.CLEAR: moves.clear,
-            Kind.CONFIG: configures,
+            FlitKind.LOAD: sends_part & ~moves.load,
+            FlitKind.LOAD_LAST: moves.load,
+            FlitKind.WINDOW: moves.window,
+            FlitKind.RETIRE: moves.retire,
+            FlitKind.CLEAR: moves.clear,
+            FlitKind.CONFIG: configures,
         }
         if values:
             last_ones = due.end & values.some & values.settled
             m.d.comb += values.collect.eq(
                 goes & (last_ones | ~(place.at_stop | due.retire) & values.due)
             )
-            kinds[Kind.COLLECT] = values.collect
+            kinds[FlitKind.COLLECT] = values.collect
             with m.If(values.collect):
                 m.d.comb += flit.lap.eq(values.lap)
 
         # At most one of them is high.
         m.d.comb += flit.kind.eq(
-            Kind(reduce(or_, (Mux(sent, kind.value, 0) for kind, sent in kinds.items())))
+            FlitKind(reduce(or_, (Mux(sent, kind.value, 0) for kind, sent in kinds.items())))
         )
 
         with m.FSM():

@@ -93,7 +93,7 @@ class Closed:
             self.all = closed.at_least(config.units)
 
 
-class Values:
+class HeldValues:
     """Which units hold a value, and which of the values can be collected."""
 
     def __init__(

@@ -10,11 +10,11 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 from .block import Block
 from .chain import BaseChain, TaskPorts, TaskSignature, connect_tasks
 from .config import JoinConfig
-from .flit import Kind, record_layout, result_layout, tail_layout
+from .flit import FlitKind, record_layout, result_layout, tail_layout
 from .head import Head
 
 
-class Outlet(wiring.Component):
+class ValueOutlet(wiring.Component):
     """The end of the chain in a build with aggregates: queues the values that COLLECT flits bring.
 
     One value per cycle, in the order of tuples; nothing stalls as long as the head collects only
@@ -59,7 +59,7 @@ class Outlet(wiring.Component):
         m.d.comb += [
             fifo.w_data.eq(self.i.payload),
             # Each of them was taken by the unit whose turn it was.
-            fifo.w_en.eq(self.i.kind == Kind.COLLECT),
+            fifo.w_en.eq(self.i.kind == FlitKind.COLLECT),
             self.o.payload.eq(fifo.r_data),
             self.o.valid.eq(fifo.r_rdy),
             fifo.r_en.eq(self.o.ready),
@@ -146,7 +146,7 @@ class Chain(BaseChain):
     def __init__(self, config: JoinConfig) -> None:
         self.head = Head(config)
         self.blocks = [Block(config, index) for index in range(config.blocks)]
-        self.outlet = Outlet(config) if config.folding else None
+        self.outlet = ValueOutlet(config) if config.folding else None
         super().__init__(config)
 
     def elaborate(self, platform: object) -> Module:

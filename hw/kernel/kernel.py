@@ -14,7 +14,7 @@ from .registers import STATUS
 from .shell import Shell
 
 
-class Kernel(wiring.Component):
+class PackagedKernel(wiring.Component):
     """What Vitis packages and PYNQ drives.
 
     Parameters

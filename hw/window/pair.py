@@ -7,7 +7,7 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from ..hls.compare import at_most
-from ..join.band import BandTest
+from ..join.band import BandTester
 from ..join.flit import entry_layout
 from .config import WindowConfig
 
@@ -29,7 +29,7 @@ class PairTest(wiring.Component):
     valid : In(1)
         Whether they count.
     table : In, or entry, write : In
-        Only in band form, as :class:`penstock.hw.join.band.BandTest` has them.
+        Only in band form, as :class:`penstock.hw.join.band.BandTester` has them.
     time, earliest, latest : In
         Time of the queue tuple, and the times that count, both included. Only with timestamps.
     o : Out(1)
@@ -77,7 +77,7 @@ class PairTest(wiring.Component):
             m.d.sync += self.o.eq(valid & (self.probe == self.window))
             return m
         config = self.config.band
-        m.submodules.band = band = BandTest(config)
+        m.submodules.band = band = BandTester(config)
         m.d.comb += [
             band.keys.as_value().eq(self.window),
             band.bounds.as_value().eq(self.probe),

@@ -7,10 +7,10 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from .config import WindowConfig
-from .layout import Side, tuple_layout
+from .layout import StreamSide, tuple_layout
 
 
-class Source(wiring.Component):
+class TupleSource(wiring.Component):
     """Sends tuples at a fixed interval; an exact share of their pairs is joined.
 
     Keys count from 0 to ``period - 1`` and around; payload and time are the tuple's number, cut to
@@ -54,7 +54,7 @@ class Source(wiring.Component):
     o: stream.Interface
     o_sent: Signal
 
-    def __init__(self, config: WindowConfig, side: Side) -> None:
+    def __init__(self, config: WindowConfig, side: StreamSide) -> None:
         self.config = config
         self.side = side
         #: Width of a code, and of ``hits`` and ``period``.

@@ -18,7 +18,7 @@ from .. import arguments
 from ..errors import UsageError, memory_explained
 from ..query.options import QueryOptions, Rows, Within
 from ..user_functions import Udf
-from ..uses import TABLES, Entrance, Kind, Way
+from ..uses import TABLES, Entrance, QueryKind, Way
 from .received import TableLike, as_table, check_devices, check_workers
 from .table_query import How, TableQuery
 
@@ -116,9 +116,9 @@ def sql(
     ... ).to_pylist()
     [{'id': 1, 'cab': 7}]
     """
-    ways: list[Kind | Way] = [] if workers is None else [Way.WORKERS]
+    ways: list[QueryKind | Way] = [] if workers is None else [Way.WORKERS]
     if operator == "window":
-        ways.append(Kind.OPERATOR)
+        ways.append(QueryKind.OPERATOR)
     entrance = Entrance.from_call(TABLES, sql, locals(), *ways)
     options = QueryOptions.from_call(locals(), entrance)
     device = "cpu" if device is None else device

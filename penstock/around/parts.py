@@ -18,7 +18,7 @@ from ..errors import PenstockError, QueryError
 from ..query.compiler import compile_select
 from ..query.dialect import Penstock, place
 from ..query.options import QueryOptions
-from ..uses import Entrance, Kind, Way, kinds_of
+from ..uses import Entrance, QueryKind, Way, kinds_of
 
 #: What says that a query makes groups.
 OF_GROUPS = ("GROUP BY", "an aggregate")
@@ -245,12 +245,14 @@ def refuse_unused(split: Split, entrance: Entrance) -> None:
     ------
     UnusedError
     """
-    kinds: set[Kind] = set()
+    kinds: set[QueryKind] = set()
     for part in split.parts:
         if isinstance(part, Joined):
             reads = {name: split.schemas[name] for name in part.reads}
             kinds |= kinds_of(compile_select(part.text, reads, part.options), part.looks_up)
-    entrance.also(Way.PARTS).refuse_unused({*kinds, Kind.GROUPED} if kinds else {Kind.PLAIN})
+    entrance.also(Way.PARTS).refuse_unused(
+        {*kinds, QueryKind.GROUPED} if kinds else {QueryKind.PLAIN}
+    )
 
 
 #: Where a node stands in the text of a part, at the end of a message.

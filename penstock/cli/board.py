@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from penstock.constraints.boards import BOARDS, Flow
+from penstock.constraints.boards import BOARDS, ToolFlow
 from penstock.constraints.boards import board as find_board
 from penstock.host.devices.board.package import Package
 from penstock.host.rows.files import write_text
@@ -78,8 +78,8 @@ def command(context: typer.Context, board: VirtualBoard) -> None:
     name = board.virtual
     if name is None:
         raise UsageError("give --virtual BOARD, or a command: penstock board --help")
-    if find_board(name).flow is not Flow.VIVADO:
-        zynq = ", ".join(name for name, one in BOARDS.items() if one.flow is Flow.VIVADO)
+    if find_board(name).flow is not ToolFlow.VIVADO:
+        zynq = ", ".join(name for name, one in BOARDS.items() if one.flow is ToolFlow.VIVADO)
         raise UsageError(f"{name} has no remote protocol; virtual boards are {zynq}")
     try:
         from penstock.sim.virtual_board.service import serve
@@ -139,7 +139,7 @@ def package(
     """
     if virtual == (overlay is not None):
         raise UsageError("give either --virtual, or the --overlay that the vendor's tools made")
-    if leds and (not virtual or find_board(board).flow is not Flow.VIVADO):
+    if leds and (not virtual or find_board(board).flow is not ToolFlow.VIVADO):
         raise UsageError("--leds is for virtual Zynq boards; an overlay has what its design has")
     if virtual and clock_mhz is not None:
         raise UsageError("--clock-mhz is for an --overlay; a virtual board has its board's clock")

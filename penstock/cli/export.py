@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.constraints.boards import BOARDS, Flow
+from penstock.constraints.boards import BOARDS, ToolFlow
 from penstock.constraints.boards import board as find_board
 
 from . import build
@@ -11,9 +11,10 @@ from .terminal import NUMBERS, count, results, say, table
 
 #: What to do with the files.
 _NEXT = {
-    Flow.VITIS: "package the Verilog and kernel.xml as an RTL kernel (xo), then link it: "
+    ToolFlow.VITIS: "package the Verilog and kernel.xml as an RTL kernel (xo), then link it: "
     "v++ --link --config link.cfg",
-    Flow.VIVADO: "package the Verilog as an IP and connect it to the processing system in Vivado",
+    ToolFlow.VIVADO: "package the Verilog as an IP and connect it to the processing system in "
+    "Vivado",
 }
 
 

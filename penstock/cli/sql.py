@@ -15,7 +15,7 @@ from penstock.host.prune.sizes import pruning_sizes
 
 from ..api.table_query import How, PartsTable, TableQuery
 from ..plan.query import JoinQuery
-from ..uses import COMMAND, Entrance, Kind, Way
+from ..uses import COMMAND, Entrance, QueryKind, Way
 from . import inputs, values
 from .options import Written, application, group, option
 from .output import OutputArguments, conclude, run, serving, summary
@@ -82,10 +82,10 @@ def app(
 ) -> None:
     """Join two tables over a time or ROWS window, aggregate what joins, or group one table."""
     output.check()
-    ways: dict[Kind | Way, bool] = {
+    ways: dict[QueryKind | Way, bool] = {
         Way.WORKERS: how.workers is not None,
         Way.SAVED: output.out is not None,
-        Kind.OPERATOR: device.operator is Operator.WINDOW,
+        QueryKind.OPERATOR: device.operator is Operator.WINDOW,
     }
     entrance = Entrance(COMMAND, frozenset(written)).also(*(way for way in ways if ways[way]))
     began = monotonic()

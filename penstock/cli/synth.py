@@ -30,7 +30,7 @@ FLAT_UNITS = 64
 _KINDS = ("LUT", "FF", "block RAM", "DSP")
 
 
-class Build(StrEnum):
+class SynthPipeline(StrEnum):
     """A pipeline to synthesise where no query describes one."""
 
     BAND = "band"
@@ -111,11 +111,11 @@ _ECP5_PORT_BITS = 64
 @application
 def app(
     *,
-    design: Build = option(
+    design: SynthPipeline = option(
         "Run-time band tests, a built-in Manhattan distance, or the paper's pipeline "
         "with that distance.",
         "--build",
-        default=Build.BAND,
+        default=SynthPipeline.BAND,
     ),
     units: build.Units = 64,
     pipeline: build.PipelineArguments,
@@ -125,9 +125,9 @@ def app(
 ) -> None:
     """Count the cells of a join pipeline with Yosys, for UltraScale+, and compare with boards."""
     band_options = (query.sql, pipeline.band, pipeline.modes)
-    if design is not Build.BAND and any(option is not None for option in band_options):
+    if design is not SynthPipeline.BAND and any(option is not None for option in band_options):
         raise UsageError(f"--build {design} is a predicate; --band, --modes and --sql are others")
-    if design is Build.BAND:
+    if design is SynthPipeline.BAND:
         config = pipeline.config(units, query)
         from penstock.hw.export import TOP, export
 
@@ -170,7 +170,7 @@ def kernel(config: JoinConfig, port_bits: int = 512) -> tuple[str, str]:
     return kernel_verilog(KernelConfig.fit(config, word_bits=port_bits)), KERNEL
 
 
-def reference_verilog(design: Build, units: int, key_bits: int) -> tuple[str, str]:
+def reference_verilog(design: SynthPipeline, units: int, key_bits: int) -> tuple[str, str]:
     """Generate a pipeline for the Manhattan distance, ours or the paper's: its Verilog and top.
 
     Raises
@@ -186,7 +186,7 @@ def reference_verilog(design: Build, units: int, key_bits: int) -> tuple[str, st
         from penstock.hw.join.fjoin.predicates import manhattan
         from penstock.hw.join.fjoin.size import FJOIN_TOP, fjoin_verilog
 
-        if design is Build.FJOIN:
+        if design is SynthPipeline.FJOIN:
             return fjoin_verilog(units, key_bits), FJOIN_TOP
         program = manhattan(key_bits, limit=500)
         return export(JoinConfig(units=units, program=program)), TOP

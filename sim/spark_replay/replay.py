@@ -35,7 +35,7 @@ _MANY = (1 << 62) - 1
 
 
 @dataclass(frozen=True)
-class Pace:
+class ArrivalRate:
     """How fast rows come.
 
     Parameters
@@ -53,7 +53,7 @@ class Pace:
     ticks_per_batch: int | None = None
 
     @staticmethod
-    def of(options: Options, plan: ReplayPlan) -> Pace:
+    def of(options: Options, plan: ReplayPlan) -> ArrivalRate:
         """
         Raises
         ------
@@ -69,7 +69,7 @@ class Pace:
                 "speed is how many seconds of event time go by in one, and the time is a plain "
                 f"integer; declare its unit: time={plan.time}:s (ms, us)"
             )
-        pace = Pace(
+        pace = ArrivalRate(
             options.positive("rowsPerSecond"),
             speed * 1e9 / UNIT_NS[plan.unit] if speed else None,
             options.whole("rowsPerBatch", None),
@@ -81,7 +81,7 @@ class Pace:
 
     @property
     def is_limited(self) -> bool:
-        return self != Pace()
+        return self != ArrivalRate()
 
 
 class ReplaySource(spark_api.DataSource):
@@ -139,7 +139,7 @@ class ReplayStreamReader(_Rows, spark_api.DataSourceStreamReader, SupportsTrigge
 
     def __init__(self, options: Options, schema: spark.StructType) -> None:
         super().__init__(options, schema)
-        self.pace = Pace.of(options, self.plan)
+        self.pace = ArrivalRate.of(options, self.plan)
         if self.pace.is_limited and not TOLD:
             raise UsageError(
                 f"{NAME} can be paced (rowsPerSecond, speed, rowsPerBatch, timePerBatch) from "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from penstock.constraints.boards import Flow
+from penstock.constraints.boards import ToolFlow
 from penstock.constraints.boards import board as find_board
 from penstock.host.devices.board.package import Package
 from penstock.hw.board.hwh import handoff
@@ -53,7 +53,7 @@ def virtual_package(
     behind = register_range(entry, kernels).start if leds else None
     image = Image(entry.part, kernel, text, description.table(), bases, behind)
     names = compute_units(kernels, kernel)
-    if entry.flow is Flow.VITIS:
+    if entry.flow is ToolFlow.VITIS:
         # PYNQ has the structures of the file.
         from .xclbin import write_xclbin
 

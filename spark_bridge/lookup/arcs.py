@@ -64,7 +64,7 @@ class Place:
 
 
 @dataclass(frozen=True)
-class Asked:
+class WantedPlace:
     """What the call says about the place.
 
     Parameters

@@ -35,7 +35,7 @@ from ..resources import await_slot
 from ..session import of_session
 from ..shown import task_of
 from ..types import arrow_schema, check_used, output_schema, spark_schema
-from .arcs import ArcOf, Asked, Place
+from .arcs import ArcOf, Place, WantedPlace
 from .task import SOME_COLUMN, LookupTask
 from .versions import DRIVER, FixedVersion, OwnSnapshot, PinnedVersion
 
@@ -74,7 +74,7 @@ def version_of(
 
 
 @dataclass(frozen=True, kw_only=True)
-class LookupArguments:
+class LookupSettings:
     """Arguments of a call beside the query's options.
 
     Parameters
@@ -105,9 +105,9 @@ class LookupArguments:
     pins: str | None = None
 
     @property
-    def asked(self) -> Asked:
+    def asked(self) -> WantedPlace:
         """What they say about where rows meet the relation."""
-        return Asked(self.partitioning, self.lanes, self.ordered)
+        return WantedPlace(self.partitioning, self.lanes, self.ordered)
 
 
 @dataclass(frozen=True)
@@ -138,7 +138,7 @@ class LookupCall:
         text: str,
         tables: Mapping[str, DataFrame | str | RelationTable],
         options: JoinOptions,
-        arguments: LookupArguments,
+        arguments: LookupSettings,
     ) -> LookupCall:
         """Check a call; one of the tables is a relation.
 

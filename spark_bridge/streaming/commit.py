@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from penstock.host.join.step import Block
+from penstock.host.join.step import RowBlock
 from penstock.plan.query import LEFT, RIGHT
 from penstock.plan.window import NEVER
 
@@ -18,7 +18,7 @@ _KINDS = ("old", "new", "timeless", "late")
 
 
 @dataclass(frozen=True, kw_only=True)
-class StoredFile(Block):
+class StoredFile(RowBlock):
     """Rows of one side in a file, in the order of time, or of cells and time.
 
     Parameters

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.host.join.step import Block, Frontier
+from penstock.host.join.step import Frontier, RowBlock
 from penstock.host.keys.prepare import check
 from penstock.host.rows.sides import Loaded, read_side
 from penstock.plan.plan import plan
@@ -114,11 +114,11 @@ class Ingest:
 
     def _stored(self, table: pa.Table, rows: np.ndarray) -> StoredFile:
         """Rows as they came, whose times do not matter any more."""
-        return self.store.add(self.batch, table.take(pa.array(rows)), Block(len(rows), 0, 0))
+        return self.store.add(self.batch, table.take(pa.array(rows)), RowBlock(len(rows), 0, 0))
 
 
 @dataclass(frozen=True)
-class Admitted:
+class IngestedRows:
     """Rows of a micro-batch of one source.
 
     Parameters
@@ -136,7 +136,7 @@ class Admitted:
     latest: int
 
 
-def admit(frontier: Frontier, name: str, table: pa.Table) -> Admitted:
+def admit(frontier: Frontier, name: str, table: pa.Table) -> IngestedRows:
     """Separate late rows: those below their source's watermark before the micro-batch.
 
     Raises
@@ -157,7 +157,7 @@ def admit(frontier: Frontier, name: str, table: pa.Table) -> Admitted:
         check(form, own.columns, len(own), window=form.window == name)
     if name not in frontier.plan.decided_once:
         loaded = loaded.pick(slice(None))
-    return Admitted(loaded, late, int(times.max()) if len(times) else NEVER)
+    return IngestedRows(loaded, late, int(times.max()) if len(times) else NEVER)
 
 
 def write(
@@ -184,7 +184,7 @@ def write(
     rows, table, group = loaded.rows, loaded.table, None
     if frontier.grouping is not None and side in frontier.plan.decided_once:
         group = int(frontier.grouping.keys(rows.columns, len(rows)).max())
-    block, index = Block(len(rows), int(rows.time[0]), int(rows.time[-1]), group), None
+    block, index = RowBlock(len(rows), int(rows.time[0]), int(rows.time[-1]), group), None
     if cell_of is not None:
         cells = cell_of.of_columns(side, rows.columns, len(rows))
         index = index_of(cell_of.identity, cells, cell_of.cells + 1)

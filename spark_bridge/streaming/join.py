@@ -23,7 +23,7 @@ from penstock.uses import SPARK_STREAM, Entrance
 
 from ..around import one_join_or_parts
 from ..inputs import SlotRows, union_of
-from ..lookup.join import LookupArguments, LookupCall
+from ..lookup.join import LookupCall, LookupSettings
 from ..metrics.listener import watch
 from ..ordering import OF_JOINED_ROWS
 from ..request import JoinOptions, Request, entered, frames_of, static_table
@@ -170,7 +170,7 @@ def stream(
     options = entered(options, Entrance.from_call(SPARK_STREAM, stream, locals()))
     if idle is not None and idle <= timedelta(0):
         raise UsageError(f"idle must be a time above 0, not {idle}")
-    looked_up = LookupArguments(
+    looked_up = LookupSettings(
         unique=unique,
         lanes=lanes,
         partitioning=partitioning,

@@ -14,7 +14,7 @@ from penstock.host.device.base import Device
 from penstock.host.execute.residence import BlockCache, Residence
 from penstock.host.execute.stats import Stats
 from penstock.host.join.parts.groups import merged_groups
-from penstock.host.join.step import Kept, MicroBatch, Share
+from penstock.host.join.step import Kept, Share, StepOutput
 from penstock.host.rows.sides import Loaded, read_side
 from penstock.host.rows.stretches import NamedBlock
 from penstock.plan.window import FOREVER, NEVER
@@ -207,16 +207,16 @@ def run_share(
 
 
 #: Batches for Spark, of a step, its rows, and a share.
-Give = Callable[[MicroBatch, Kept, Share, JoinSpec], Iterator[pa.RecordBatch]]
+Give = Callable[[StepOutput, Kept, Share, JoinSpec], Iterator[pa.RecordBatch]]
 
 
-def _output(step: MicroBatch, rows: Kept, share: Share, spec: JoinSpec) -> Iterator[pa.RecordBatch]:
+def _output(step: StepOutput, rows: Kept, share: Share, spec: JoinSpec) -> Iterator[pa.RecordBatch]:
     for batch in step.run(rows, share):
         yield from in_batches(batch, spec.output, spec.device.conf.output_rows)
 
 
 def _partials(
-    step: MicroBatch, rows: Kept, share: Share, spec: JoinSpec
+    step: StepOutput, rows: Kept, share: Share, spec: JoinSpec
 ) -> Iterator[pa.RecordBatch]:
     keys = merged_groups(spec.query(), spec.compiled.by_side()).keys
     for batch in step.partials(rows, share):
@@ -262,7 +262,7 @@ def run_step(
         if home is not None:
             home.keep(device, names or [file.name for file in commit.kept()])
         watermarks = commit.before, commit.after
-        step = MicroBatch(spec.query(), device, *watermarks, pruning=spec.pruning, residence=home)
+        step = StepOutput(spec.query(), device, *watermarks, pruning=spec.pruning, residence=home)
         yield from give(step, rows(home), share or Share(), spec)
         done(step.stats)
 

@@ -22,7 +22,7 @@ from penstock.plan.query import JoinQuery, Side
 from penstock.plan.shown import form_facts
 from penstock.query.compiler import compile_query
 from penstock.query.options import QueryOptions
-from penstock.uses import Kind
+from penstock.uses import QueryKind
 
 from ..compiled import GROUP_IN_SPARK
 from ..conf import Conf
@@ -30,7 +30,7 @@ from ..devices import DeviceChoice
 from ..explaining import devices, show
 from ..inputs import SlotRows
 from ..lookup.build import relation
-from ..lookup.join import LookupArguments, LookupCall
+from ..lookup.join import LookupCall, LookupSettings
 from ..request import JoinOptions, call_options, entered
 from ..session import of_session
 from ..stream_frame import After, StreamFrame, as_they_are
@@ -71,7 +71,7 @@ class StaticJoin(StreamFrame):
     frames: Mapping[str, DataFrame]
     name: str
     options: JoinOptions
-    arguments: LookupArguments
+    arguments: LookupSettings
     query: JoinQuery
     device: DeviceChoice
     order: Mapping[str, tuple[str, ...]]
@@ -84,7 +84,7 @@ class StaticJoin(StreamFrame):
         tables: Mapping[str, DataFrame],
         name: str,
         options: JoinOptions,
-        arguments: LookupArguments,
+        arguments: LookupSettings,
     ) -> StaticJoin:
         """Check a call.
 
@@ -95,7 +95,7 @@ class StaticJoin(StreamFrame):
         given, device = call_options(spark, options, Conf.read(spark))
         given.pop("keys", None)
         if (entrance := given.get("entrance")) is not None:
-            given["entrance"] = entrance.also(Kind.STATIC)
+            given["entrance"] = entrance.also(QueryKind.STATIC)
         frames = dict(tables)
         schemas = {one: arrow_schema(frame.schema) for one, frame in frames.items()}
         session = of_session(spark, text)

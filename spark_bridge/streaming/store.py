@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.errors import FileError
-from penstock.host.join.step import Block
+from penstock.host.join.step import RowBlock
 from penstock.host.rows.file_store import FileStore
 from penstock.host.rows.own_names import NUMBER, UUID, OwnNames
 from penstock.plan.ranges import place
@@ -109,7 +109,7 @@ class Store:
     # -- rows -------------------------------------------------------------------------------------
 
     def add(
-        self, batch: int, table: pa.Table, block: Block, cells: Mapping[str, str] | None = None
+        self, batch: int, table: pa.Table, block: RowBlock, cells: Mapping[str, str] | None = None
     ) -> StoredFile:
         """Write rows into a new file.
 

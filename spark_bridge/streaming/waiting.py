@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
 from penstock.around.parts import Closing
-from penstock.host.join.step import Block, Frontier, moment_in
+from penstock.host.join.step import Frontier, RowBlock, moment_in
 from penstock.plan.window import FOREVER, NEVER
 
 from ..rows import cast_to
@@ -91,7 +91,7 @@ def _add(store: Store, batch: int, rows: pa.Table, values: np.ndarray) -> Stored
     values = values[order]
     field = pa.field(TIME, pa.int64(), nullable=False)
     table = rows.take(pa.array(order)).add_column(0, field, [pa.array(values)])
-    return store.add(batch, table, Block(len(values), int(values[0]), int(values[-1])))
+    return store.add(batch, table, RowBlock(len(values), int(values[0]), int(values[-1])))
 
 
 def read_closed(

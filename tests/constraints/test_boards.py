@@ -2,11 +2,11 @@ import re
 
 import pytest
 
-from penstock.constraints.boards import BOARDS, Flow, board
+from penstock.constraints.boards import BOARDS, ToolFlow, board
 from penstock.errors import UsageError
 
 #: Names of the first letters of a part's family.
-FAMILIES = {Flow.VITIS: r"xcu\d+-", Flow.VIVADO: r"xc(7z\d+|zu\d+|k\d+)"}
+FAMILIES = {ToolFlow.VITIS: r"xcu\d+-", ToolFlow.VIVADO: r"xc(7z\d+|zu\d+|k\d+)"}
 
 
 def test_unknown_board():
@@ -19,11 +19,11 @@ def test_entry_is_plausible(name):
     entry = board(name)
     assert re.match(FAMILIES[entry.flow], entry.part)
     assert entry.ff == 2 * entry.lut
-    assert (entry.memory == "PS") == (entry.flow is Flow.VIVADO)
+    assert (entry.memory == "PS") == (entry.flow is ToolFlow.VIVADO)
     assert (entry.uram > 0) == (name not in ("pynq-z2", "ultra96v2"))
     # PYNQ dropped Alveo cards after 3.0.1.
-    assert (entry.pynq == "3.0.1") == (entry.flow is Flow.VITIS)
-    if entry.flow is Flow.VITIS:
+    assert (entry.pynq == "3.0.1") == (entry.flow is ToolFlow.VITIS)
+    if entry.flow is ToolFlow.VITIS:
         assert entry.platform.startswith(f"xilinx_{name}_")
     else:
         assert re.fullmatch(r"[\w.-]+:[\w-]+:part0:1\.[\dx]", entry.platform)

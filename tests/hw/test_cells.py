@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from penstock.cli.main import app
-from penstock.cli.synth import Build, reference_verilog
+from penstock.cli.synth import SynthPipeline, reference_verilog
 from penstock.constraints.boards import BOARDS
 from penstock.errors import MissingToolError
 from penstock.expr import ops
@@ -73,7 +73,9 @@ def test_sizes(name):
         found = count_cells(JoinConfig(units=record["units"], program=products()))
         assert found.dsp >= 2 * record["units"]  # two products in each unit, and not of LUTs
     else:
-        text = reference_verilog(Build(record["build"]), record["units"], record["key_bits"])
+        text = reference_verilog(
+            SynthPipeline(record["build"]), record["units"], record["key_bits"]
+        )
         found = synthesise(*text)
     assert asdict(found) == record["cells"]
 

@@ -33,7 +33,7 @@ from penstock.uses import (
     SPARK_STREAM,
     STREAM,
     TABLES,
-    Kind,
+    QueryKind,
     UnusedError,
     Use,
     Way,
@@ -53,49 +53,49 @@ STORED = pa.table({"k": [1, 2], "name": ["one", "two"]})
 
 _TIMED = "b.t BETWEEN a.t - 5 AND a.t + 5 AND a.x <= b.x + 9 AND {small} AND {f}"
 #: A query of each kind, with a parameter, a function and a float column in it, and what it is.
-CASES: dict[str, tuple[str, set[Kind], set[Way]]] = {
-    "time": (f"SELECT a.id, b.id AS j FROM a JOIN b ON {_TIMED}", {Kind.TIME}, set()),
+CASES: dict[str, tuple[str, set[QueryKind], set[Way]]] = {
+    "time": (f"SELECT a.id, b.id AS j FROM a JOIN b ON {_TIMED}", {QueryKind.TIME}, set()),
     "grouped": (
         f"SELECT a.id, a.t, count(*) AS n FROM a JOIN b ON {_TIMED} GROUP BY a.id, a.t",
-        {Kind.TIME, Kind.GROUPED},
+        {QueryKind.TIME, QueryKind.GROUPED},
         set(),
     ),
     "rows": (
         "SELECT a.id FROM a [ROWS 3] LEFT SEMI JOIN b [ROWS 3] ON a.id = b.id + 1 "
         "AND a.x <= b.x + 9 AND {small} AND {f}",
-        {Kind.ROWS},
+        {QueryKind.ROWS},
         set(),
     ),
     "sessions": (
         "SELECT a.id, b.id AS j FROM a JOIN b ON session_window(a.t, 10) = session_window(b.t, 10) "
         "AND a.k = b.k AND a.x <= b.x + 9 AND {small} AND {f}",
-        {Kind.SESSIONS},
+        {QueryKind.SESSIONS},
         set(),
     ),
     "groups": (
         "SELECT a.id, a.t, sum(a.x) AS s FROM a WHERE {small} GROUP BY a.id, a.t",
-        {Kind.GROUPS},
+        {QueryKind.GROUPS},
         set(),
     ),
     "look-up": (
         "SELECT a.id, a.x, c.name FROM a JOIN c ON a.k = c.k AND a.x < 9 AND {small} AND {f}",
-        {Kind.LOOKUP},
+        {QueryKind.LOOKUP},
         set(),
     ),
     "groups of a look-up": (
         "SELECT a.t, c.name, sum(a.x) AS s FROM a JOIN c ON a.k = c.k WHERE {small} "
         "GROUP BY a.t, c.name",
-        {Kind.GROUPED_LOOKUP},
+        {QueryKind.GROUPED_LOOKUP},
         set(),
     ),
     "parts": (
         f"SELECT a.id, upper(a.name) AS w FROM a JOIN b ON {_TIMED} ORDER BY a.id, b.id",
-        {Kind.TIME, Kind.GROUPED},
+        {QueryKind.TIME, QueryKind.GROUPED},
         {Way.PARTS},
     ),
     "plain": (
         "SELECT a.id, a.x FROM a WHERE {small} AND {f} ORDER BY a.id",
-        {Kind.PLAIN},
+        {QueryKind.PLAIN},
         {Way.PARTS},
     ),
 }
@@ -111,7 +111,9 @@ def never(one, other):
     return one + other < -1
 
 
-def is_refused(table: Mapping[str, Use], option: str, kinds: set[Kind], ways: set[Way]) -> bool:
+def is_refused(
+    table: Mapping[str, Use], option: str, kinds: set[QueryKind], ways: set[Way]
+) -> bool:
     use = table[option]
     return bool(ways & set(use.never)) or not kinds & set(use.kinds)
 

@@ -21,7 +21,7 @@ from penstock.plan.lookup import LookupPlan
 from penstock.query.compiler import compile_query
 from penstock.query.options import QueryOptions
 from penstock.spark_bridge.compiled import Compiled
-from penstock.spark_bridge.lookup.arcs import CELLS, ArcOf, Asked, arcs
+from penstock.spark_bridge.lookup.arcs import CELLS, ArcOf, WantedPlace, arcs
 from penstock.spark_bridge.lookup.versions import DRIVERS, DriverPins
 from tests.spark_bridge.kit.lookups import QUERIES, customers, orders, renew, stored
 
@@ -73,7 +73,7 @@ class Stored:
     bytes: int
 
 
-def place(asked: Asked, *, rows=20_000_000, query=QUERIES["left"], **options):
+def place(asked: WantedPlace, *, rows=20_000_000, query=QUERIES["left"], **options):
     plan = LookupPlan(compile_query(query, SCHEMAS, OPTIONS), "customers", ("id",))
     split = MemorySplit(36 << 20, 8 << 20, 50 << 20, 30 << 20)
     given = {"shuffled": 4, "kept_joins": 4, "is_remote": False, "has_nodes": False, **options}
@@ -81,7 +81,7 @@ def place(asked: Asked, *, rows=20_000_000, query=QUERIES["left"], **options):
 
 
 def test_the_model():
-    asked = Asked("auto", None, ordered=False)
+    asked = WantedPlace("auto", None, ordered=False)
     few = place(asked, rows=10_000)
     assert (few.lanes, few.arcs) == (None, None)
     assert "keeps 100% of what comes" in few.why
@@ -94,8 +94,8 @@ def test_the_model():
     # Workers that keep four arcs of 200 seldom have the one that they get.
     assert place(asked, is_remote=True, shuffled=200).lanes is None
     assert place(asked, is_remote=True, has_nodes=True).lanes is None
-    assert place(Asked(None, None, ordered=True), is_remote=True).lanes is None
-    assert place(Asked("arcs", None, ordered=False), shuffled=3000).arcs == CELLS
+    assert place(WantedPlace(None, None, ordered=True), is_remote=True).lanes is None
+    assert place(WantedPlace("arcs", None, ordered=False), shuffled=3000).arcs == CELLS
 
 
 def test_asked_twice():
@@ -106,7 +106,7 @@ def test_asked_twice():
         ("in place", 2, False),
     ):
         with pytest.raises(UsageError):
-            Asked(given[0], given[1], ordered=given[2])
+            WantedPlace(given[0], given[1], ordered=given[2])
 
 
 # -- pins of batch queries -------------------------------------------------------------------------

@@ -19,30 +19,33 @@ from penstock.errors import PenstockError
 from penstock.host.relation import RelationOptions, build
 from penstock.spark_bridge import explain, sql, stream
 from penstock.spark_bridge.stream_frame import StreamFrame
-from penstock.uses import SPARK, SPARK_STREAM, Kind, UnusedError, Use, Way
+from penstock.uses import SPARK, SPARK_STREAM, QueryKind, UnusedError, Use, Way
 
 _TIMED = "b.t BETWEEN a.t - INTERVAL 5 SECONDS AND a.t + INTERVAL 5 SECONDS AND a.k < :lim"
 #: A query of each kind, and what it is, on tables and on streams; c is a relation, d a table.
-CASES: dict[str, tuple[str, set[Kind]]] = {
-    "time": (f"SELECT a.id, b.id AS j FROM a JOIN b ON {_TIMED} AND a.x < b.x", {Kind.TIME}),
+CASES: dict[str, tuple[str, set[QueryKind]]] = {
+    "time": (f"SELECT a.id, b.id AS j FROM a JOIN b ON {_TIMED} AND a.x < b.x", {QueryKind.TIME}),
     "grouped": (
         f"SELECT a.t, count(*) AS n FROM a JOIN b ON {_TIMED} AND a.x < b.x GROUP BY a.t",
-        {Kind.TIME, Kind.GROUPED},
+        {QueryKind.TIME, QueryKind.GROUPED},
     ),
     "rows": (
         "SELECT a.id, b.id AS j FROM a [ROWS 3], b [ROWS 3] WHERE a.k < :lim AND a.x < b.x",
-        {Kind.ROWS},
+        {QueryKind.ROWS},
     ),
-    "look-up": ("SELECT a.id, c.name FROM a JOIN c ON a.k = c.k AND a.k < :lim", {Kind.LOOKUP}),
+    "look-up": (
+        "SELECT a.id, c.name FROM a JOIN c ON a.k = c.k AND a.k < :lim",
+        {QueryKind.LOOKUP},
+    ),
     "groups of a look-up": (
         "SELECT a.id, a.t, count(*) AS n FROM a JOIN c ON a.k = c.k AND a.k < :lim "
         "GROUP BY a.id, a.t",
-        {Kind.LOOKUP, Kind.GROUPED},
+        {QueryKind.LOOKUP, QueryKind.GROUPED},
     ),
-    "static": ("SELECT a.id, d.name FROM a JOIN d ON a.k = d.k AND a.k < :lim", {Kind.STATIC}),
+    "static": ("SELECT a.id, d.name FROM a JOIN d ON a.k = d.k AND a.k < :lim", {QueryKind.STATIC}),
     "parts": (
         f"SELECT a.id, upper(b.name) AS w FROM a JOIN b ON {_TIMED} AND a.x < b.x",
-        {Kind.TIME, Kind.GROUPED},
+        {QueryKind.TIME, QueryKind.GROUPED},
     ),
 }
 
@@ -85,7 +88,9 @@ HOLDS = {
 }
 
 
-def is_refused(table: Mapping[str, Use], option: str, kinds: set[Kind], ways: set[Way]) -> bool:
+def is_refused(
+    table: Mapping[str, Use], option: str, kinds: set[QueryKind], ways: set[Way]
+) -> bool:
     use = table[option]
     return bool(ways & set(use.never)) or not kinds & set(use.kinds)
 

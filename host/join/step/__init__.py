@@ -7,7 +7,7 @@ share its work.
 
 from .frontier import Frontier, moment_in
 from .kept import Kept, Share
-from .retention import Block, needed, oldest
-from .step import MicroBatch
+from .retention import RowBlock, needed, oldest
+from .step import StepOutput
 
-__all__ = ["Block", "Frontier", "Kept", "MicroBatch", "Share", "moment_in", "needed", "oldest"]
+__all__ = ["Frontier", "Kept", "RowBlock", "Share", "StepOutput", "moment_in", "needed", "oldest"]

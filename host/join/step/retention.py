@@ -12,7 +12,7 @@ from .frontier import Frontier
 
 
 @dataclass(frozen=True)
-class Block:
+class RowBlock:
     """Rows of one side that are kept together.
 
     Parameters
@@ -29,7 +29,7 @@ class Block:
     group: int | None = None
 
 
-def needed(frontier: Frontier, blocks: Mapping[str, Sequence[Block]]) -> dict[str, list[bool]]:
+def needed(frontier: Frontier, blocks: Mapping[str, Sequence[RowBlock]]) -> dict[str, list[bool]]:
     """Return, per side and block, whether a later step may read a row of the block.
 
     Parameters
@@ -43,7 +43,7 @@ def needed(frontier: Frontier, blocks: Mapping[str, Sequence[Block]]) -> dict[st
     return over(frontier, blocks)
 
 
-def oldest(frontier: Frontier, blocks: Mapping[str, Sequence[Block]], side: str) -> int:
+def oldest(frontier: Frontier, blocks: Mapping[str, Sequence[RowBlock]], side: str) -> int:
     """Return the time below which no row of a side is needed (time windows).
 
     Returns ``NEVER`` if rows wait for their group: then times do not tell which are needed.
@@ -56,7 +56,7 @@ def oldest(frontier: Frontier, blocks: Mapping[str, Sequence[Block]], side: str)
     return min(bounds)
 
 
-def _met_from(frontier: Frontier, blocks: Mapping[str, Sequence[Block]], side: str) -> int:
+def _met_from(frontier: Frontier, blocks: Mapping[str, Sequence[RowBlock]], side: str) -> int:
     """Return the least time of a side's rows that open or later rows can meet."""
     opposite = other(side)
     first = frontier.watermarks[opposite]
@@ -71,14 +71,16 @@ def _met_from(frontier: Frontier, blocks: Mapping[str, Sequence[Block]], side: s
     return window.closed_below(side, first)
 
 
-def _is_open(frontier: Frontier, side: str, block: Block) -> bool:
+def _is_open(frontier: Frontier, side: str, block: RowBlock) -> bool:
     """Return whether a row of a block may still have to be decided."""
     if frontier.grouping is None:
         return block.high >= frontier.closed(side)
     return block.group is None or block.group >= frontier.limit
 
 
-def _over_time(frontier: Frontier, blocks: Mapping[str, Sequence[Block]]) -> dict[str, list[bool]]:
+def _over_time(
+    frontier: Frontier, blocks: Mapping[str, Sequence[RowBlock]]
+) -> dict[str, list[bool]]:
     kept = {}
     for side in (LEFT, RIGHT):
         is_met, is_decided = side in frontier.plan.met_later, side in frontier.plan.decided_once
@@ -90,7 +92,9 @@ def _over_time(frontier: Frontier, blocks: Mapping[str, Sequence[Block]]) -> dic
     return kept
 
 
-def _over_rows(frontier: Frontier, blocks: Mapping[str, Sequence[Block]]) -> dict[str, list[bool]]:
+def _over_rows(
+    frontier: Frontier, blocks: Mapping[str, Sequence[RowBlock]]
+) -> dict[str, list[bool]]:
     window = frontier.query.window
     assert isinstance(window, RowsWindow)
     sizes = {LEFT: window.left, RIGHT: window.right}
@@ -107,7 +111,7 @@ def _over_rows(frontier: Frontier, blocks: Mapping[str, Sequence[Block]]) -> dic
     return kept
 
 
-def _since(blocks: Sequence[Block], rows: int, bound: int) -> int:
+def _since(blocks: Sequence[RowBlock], rows: int, bound: int) -> int:
     """Return a time at or before the row that is ``rows`` places before a bound."""
     count = 0
     for block in sorted((b for b in blocks if b.high < bound), key=lambda b: -b.low):
@@ -117,7 +121,7 @@ def _since(blocks: Sequence[Block], rows: int, bound: int) -> int:
     return NEVER
 
 
-def _rows_after(blocks: Sequence[Block], k: int, bound: int) -> int:
+def _rows_after(blocks: Sequence[RowBlock], k: int, bound: int) -> int:
     """Return how many rows before a bound certainly come after all rows of a block."""
     return sum(
         block.rows

@@ -32,7 +32,7 @@ from .kept import ALL, Kept, Share
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)
 
 
-class MicroBatch:
+class StepOutput:
     """The output of a join between two watermarks of each source.
 
     Parameters
@@ -106,7 +106,7 @@ class MicroBatch:
 class _Joins(ABC):
     """The table joins that make up a step."""
 
-    def __init__(self, step: MicroBatch, kept: Kept, share: Share) -> None:
+    def __init__(self, step: StepOutput, kept: Kept, share: Share) -> None:
         self.step, self.kept, self.share = step, kept, share
         self.query = step.query
 

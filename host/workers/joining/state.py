@@ -20,7 +20,7 @@ from ...emit.groups.closing import Limit
 from ...execute.residence import BlockCache, Residence
 from ...execute.stats import Stats
 from ...grouping.event_times import read_times
-from ...join.step import Frontier, MicroBatch, Share
+from ...join.step import Frontier, Share, StepOutput
 from ...rows.counting import counting
 from ...rows.sides import SideRows, filtered, side_columns
 from ...state import FoldedRows
@@ -216,7 +216,7 @@ class JoinState:
     def _step(self, then: Frontier, now: Frontier) -> Iterator[pa.RecordBatch]:
         held = self._held
         self._residence.keep(self._device, held.window.names)
-        step = MicroBatch(
+        step = StepOutput(
             held.joined, self._device, then.watermarks, now.watermarks, residence=self._residence
         )
         share = Share() if self._placing.is_by_key else Share(self.rank, self.size)

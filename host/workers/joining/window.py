@@ -14,7 +14,7 @@ from penstock.plan.ranges import place
 from penstock.plan.routing_keys import RoutingKeys, routing_keys
 from penstock.plan.window import FOREVER, NEVER
 
-from ...join.step import Block, Frontier, Kept, needed
+from ...join.step import Frontier, Kept, RowBlock, needed
 from ...rows.counting import counting
 from ...rows.sides import Loaded, SideRows, read_side
 from ...rows.stretches import NamedBlock
@@ -84,7 +84,7 @@ class KeyMarks:
 class _Held:
     """A block of rows in the order of time, and what retention asks of it."""
 
-    about: Block
+    about: RowBlock
     block: NamedBlock
     run: Run
     side: str
@@ -187,9 +187,9 @@ class JoinWindow(Kept):
         self._made += 1
         run = self._runs.run(self._made, count, lambda: make().combine_chunks())
         rows = read_side(self.query, self.query.side(side), run.table).timed
-        about = Block(0, FOREVER, NEVER)
+        about = RowBlock(0, FOREVER, NEVER)
         if count := len(rows):
-            about = Block(count, int(rows.time[0]), int(rows.time[-1]))
+            about = RowBlock(count, int(rows.time[0]), int(rows.time[-1]))
         return _Held(about, NamedBlock(f"rows {self._made}", rows), run, side, self._common)
 
     def end(self, frontier: Frontier) -> None:

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from penstock.errors import PenstockError, ProcessError
 
-from ...channel import Consumer, Kind, Message, ProcessGoneError, Producer
+from ...channel import Consumer, Message, MessageKind, ProcessGoneError, Producer
 from ...wire.errors import error_header
 from ..compiling import compiled
 from ..dealt import packed, unpacked
@@ -76,7 +76,7 @@ class ParentLink(Upstream):
         if found is None:
             return None
         self._open = found
-        if found.kind is Kind.CLOSE:
+        if found.kind is MessageKind.CLOSE:
             self.closed = True
             self.done()
             return None
@@ -97,11 +97,11 @@ class ParentLink(Upstream):
 
     def give(self, message: messages.OutputRows | messages.PartWritten | Status) -> None:
         if isinstance(message, Status):
-            self._producer.send(Kind.HELLO, json.dumps(status_header(message)).encode())
+            self._producer.send(MessageKind.HELLO, json.dumps(status_header(message)).encode())
             return
         if isinstance(message, messages.OutputRows):
             message = replace(message, body=packed(message.body))
-        self._producer.send(Kind[message.kind], encode(message))
+        self._producer.send(MessageKind[message.kind], encode(message))
 
     def pump(self) -> bool:
         if not self._producer.pending or not self._producer.credits:

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from penstock.errors import PenstockError, ProcessError
 
-from ...channel import Doorbell, Kind
+from ...channel import Doorbell, MessageKind
 from ...wire.errors import error_from
 from ..dealt import unpacked
 from ..job import WorkerStart
@@ -144,7 +144,7 @@ class Crew:
 
     def send(self, rank: int, message: Message) -> None:
         """Send a message; what there are no credits for goes on by :meth:`pump`."""
-        self._wiring.producers[rank].send(Kind[message.kind], encode(message))
+        self._wiring.producers[rank].send(MessageKind[message.kind], encode(message))
 
     def pump(self) -> bool:
         """Go on with messages that wait for credits; whether anything has moved."""
@@ -176,7 +176,7 @@ class Crew:
             return None
         payload = bytes(found.payload)
         consumer.done(found)
-        if found.kind is Kind.HELLO:
+        if found.kind is MessageKind.HELLO:
             return status_from(json.loads(payload))
         message = decode(found.kind.name, payload)
         if isinstance(message, OutputRows):
@@ -228,7 +228,7 @@ class Crew:
         for producer in self._wiring.producers:
             with suppress(PenstockError):
                 if not producer.pending and not producer.closed:
-                    producer.send(Kind.CLOSE)
+                    producer.send(MessageKind.CLOSE)
         self._end(_GRACE_S)
 
     def kill(self) -> None:

@@ -20,7 +20,7 @@ from .layout import RESULT, item_layout, item_slots, result_slots
 from .tables import write_tables
 
 
-class WindowEngine(Engine):
+class WindowTaskEngine(Engine):
     """Runs tasks of the window-join operator.
 
     A task starts with empty windows. Its history goes in while both windows count as empty, so

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from ...export import KERNEL_WAIVERS, write_package
-from ...kernel.kernel import Kernel
+from ...kernel.kernel import PackagedKernel
 from ...verilog import verilog
 from .config import WindowKernelConfig
 from .describe import KERNEL, describe
-from .engine import WindowEngine
+from .engine import WindowTaskEngine
 
 
 def window_kernel_verilog(
@@ -23,7 +23,7 @@ def window_kernel_verilog(
     cache, platform
         See :func:`penstock.hw.verilog.verilog`.
     """
-    made = Kernel(WindowEngine(config))
+    made = PackagedKernel(WindowTaskEngine(config))
     return KERNEL_WAIVERS + verilog(made, KERNEL, cache=cache, platform=platform)
 
 

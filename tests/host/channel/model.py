@@ -10,7 +10,7 @@ from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from penstock.host.channel import FOOTER_BYTES, Consumer, Kind, Producer
+from penstock.host.channel import FOOTER_BYTES, Consumer, MessageKind, Producer
 from penstock.host.channel.cut import Cut
 from tests.host.channel.sim import SimChannel
 from tests.kit.explorer import Step
@@ -179,7 +179,7 @@ class ChannelModel:
 
     def _send(self, state: State) -> State:
         after = state.copy(sent=state.sent + 1)
-        after.producer.send(Kind.ROWS, self.messages[state.sent])
+        after.producer.send(MessageKind.ROWS, self.messages[state.sent])
         return after
 
     def _receive(self, state: State) -> State:

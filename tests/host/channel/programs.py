@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator
 
-from penstock.host.channel import Consumer, Kind, Message, Producer
+from penstock.host.channel import Consumer, Message, MessageKind, Producer
 
 Ready = Callable[[], bool]
 Program = Callable[[Consumer, Producer], Iterator[Ready]]
@@ -26,7 +26,7 @@ def hold(consumer: Consumer, producer: Producer) -> Iterator[Ready]:
     messages = []
     for _ in range(consumer.slots):
         messages.append((yield from _next(consumer)))
-    producer.send(Kind.CONTROL, b"holds all")
+    producer.send(MessageKind.CONTROL, b"holds all")
     yield lambda: producer.credits == producer.slots
     for message in messages:
         consumer.done(message)
@@ -38,7 +38,7 @@ def pour(consumer: Consumer, producer: Producer) -> Iterator[Ready]:
     number = 0
     while not consumer.closed:
         while producer.pump() and not consumer.has_arrived:
-            producer.send(Kind.ROWS, number.to_bytes(8, "little"))
+            producer.send(MessageKind.ROWS, number.to_bytes(8, "little"))
             number += 1
         if consumer.has_arrived:
             consumer.done((yield from _next(consumer)))
@@ -46,7 +46,7 @@ def pour(consumer: Consumer, producer: Producer) -> Iterator[Ready]:
             yield lambda: consumer.has_arrived or producer.credits > 0
     while not producer.pump():
         yield lambda: producer.credits > 0
-    producer.send(Kind.CLOSE, number.to_bytes(8, "little"))
+    producer.send(MessageKind.CLOSE, number.to_bytes(8, "little"))
     while not producer.pump():
         yield lambda: producer.credits > 0
 

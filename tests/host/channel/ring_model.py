@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, replace
 
-from penstock.host.channel import FOOTER_BYTES, Consumer, Kind, Producer
+from penstock.host.channel import FOOTER_BYTES, Consumer, MessageKind, Producer
 from tests.host.channel.model import channel_content, content, copied, copied_channel
 from tests.host.channel.serving import Advance, advance
 from tests.host.channel.sim import SimChannel
@@ -110,7 +110,7 @@ class RingModel:
         if producer.pending:
             self.advance(producer, serve)
         elif sent[number] < self.messages:
-            producer.send(Kind.DELTA, bytes([sent[number]]))
+            producer.send(MessageKind.DELTA, bytes([sent[number]]))
             sent[number] += 1
         else:
             serve()

@@ -13,7 +13,7 @@ from typing import Any
 
 from penstock.errors import OverloadError
 from penstock.host.channel.doorbell import Doorbell
-from penstock.host.channel.message import Kind
+from penstock.host.channel.message import MessageKind
 from penstock.host.channel.producer import Producer
 
 
@@ -45,7 +45,7 @@ def advance(producer: Producer, serve: Callable[[], bool]) -> Advance:
 
 def send_serving(
     producer: Producer,
-    kind: Kind,
+    kind: MessageKind,
     payload: Any,
     *,
     serve: Callable[[], bool],

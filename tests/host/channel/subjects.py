@@ -16,7 +16,7 @@ from typing import Any, Protocol
 from penstock.host.channel import (
     Consumer,
     Doorbell,
-    Kind,
+    MessageKind,
     ProcessGoneError,
     Producer,
     Ringer,
@@ -156,9 +156,9 @@ class Caller:
 
     def __init__(self, subject: Any) -> None:
         self.subject = subject
-        self.taken: list[tuple[Kind, bytes]] = []
+        self.taken: list[tuple[MessageKind, bytes]] = []
 
-    def send(self, kind: Kind, payload: Any = b"") -> None:
+    def send(self, kind: MessageKind, payload: Any = b"") -> None:
         producer = self.subject.producer
         producer.send(kind, payload)
         while not producer.pump():
@@ -175,7 +175,7 @@ class Caller:
         self.subject.consumer.done(message)
         return True
 
-    def take(self, count: int) -> list[tuple[Kind, bytes]]:
+    def take(self, count: int) -> list[tuple[MessageKind, bytes]]:
         """What comes back, until there are so many messages."""
         while len(self.taken) < count:
             if not self.serve():
@@ -184,7 +184,7 @@ class Caller:
 
     def close(self) -> None:
         """End the program: CLOSE there and back."""
-        self.send(Kind.CLOSE)
+        self.send(MessageKind.CLOSE)
         while not self.subject.consumer.closed:
             if not self.serve():
                 self.subject.until(lambda: self.subject.consumer.has_arrived)

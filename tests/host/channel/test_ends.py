@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from penstock.errors import DeviceError, UsageError
-from penstock.host.channel import FOOTER_BYTES, Consumer, Kind, Producer, shm
+from penstock.host.channel import FOOTER_BYTES, Consumer, MessageKind, Producer, shm
 from penstock.host.channel.ring_memory import ShmMemory, ring_bytes, write_head
 from penstock.host.device.fields import MalformedError
 
@@ -30,7 +30,7 @@ def ends(
         made.close()
 
 
-def take(consumer: Consumer) -> tuple[Kind, bytes]:
+def take(consumer: Consumer) -> tuple[MessageKind, bytes]:
     message = consumer.receive()
     assert message is not None
     content = bytes(message.payload)
@@ -85,8 +85,11 @@ def test_memory_of_another_form_is_refused(place: int):
 def test_messages_arrive_once_and_in_order(slots: int, crc: bool):
     producer, consumer = ends(slots, crc=crc)
     for number in range(4 * slots):
-        assert producer.send(Kind(1 + number % 6), bytes([number]) * (number % CAPACITY))
-        assert take(consumer) == (Kind(1 + number % 6), bytes([number]) * (number % CAPACITY))
+        assert producer.send(MessageKind(1 + number % 6), bytes([number]) * (number % CAPACITY))
+        assert take(consumer) == (
+            MessageKind(1 + number % 6),
+            bytes([number]) * (number % CAPACITY),
+        )
         assert consumer.receive() is None
 
 
@@ -107,33 +110,33 @@ def test_messages_arrive_once_and_in_order(slots: int, crc: bool):
 )
 def test_any_buffers_can_be_sent(payload):
     producer, consumer = ends()
-    assert producer.send(Kind.ROWS, payload)
+    assert producer.send(MessageKind.ROWS, payload)
     parts = payload if isinstance(payload, list) else [payload]
-    assert take(consumer) == (Kind.ROWS, b"".join(bytes(part) for part in parts))
+    assert take(consumer) == (MessageKind.ROWS, b"".join(bytes(part) for part in parts))
 
 
 def test_without_credits_a_message_waits():
     producer, consumer = ends(2)
     assert producer.credits == 2
-    assert producer.send(Kind.ROWS, b"1")
-    assert producer.send(Kind.ROWS, b"2")
+    assert producer.send(MessageKind.ROWS, b"1")
+    assert producer.send(MessageKind.ROWS, b"2")
     assert producer.credits == 0
-    assert not producer.send(Kind.ROWS, b"3")
+    assert not producer.send(MessageKind.ROWS, b"3")
     assert producer.pending
     with pytest.raises(UsageError, match="call pump"):
-        producer.send(Kind.ROWS, b"4")
+        producer.send(MessageKind.ROWS, b"4")
     assert not producer.pump()
-    assert take(consumer) == (Kind.ROWS, b"1")
+    assert take(consumer) == (MessageKind.ROWS, b"1")
     assert producer.pump()
     assert not producer.pending
-    assert [take(consumer), take(consumer)] == [(Kind.ROWS, b"2"), (Kind.ROWS, b"3")]
+    assert [take(consumer), take(consumer)] == [(MessageKind.ROWS, b"2"), (MessageKind.ROWS, b"3")]
     assert consumer.receive() is None
     assert producer.credits == 2
 
 
 def test_a_slot_is_not_given_back_before_its_message_is_done():
     producer, consumer = ends(2)
-    producer.send(Kind.ROWS, b"1")
+    producer.send(MessageKind.ROWS, b"1")
     message = consumer.receive()
     assert message is not None
     assert consumer.receive() is None
@@ -146,7 +149,7 @@ def test_a_slot_is_not_given_back_before_its_message_is_done():
 def test_messages_may_be_done_in_any_order():
     producer, consumer = ends(4)
     for number in range(4):
-        producer.send(Kind.ROWS, bytes([number]))
+        producer.send(MessageKind.ROWS, bytes([number]))
     taken = [consumer.receive() for _ in range(4)]
     for number, credits in ((1, 0), (3, 0), (2, 0), (0, 4)):
         message = taken[number]
@@ -159,7 +162,7 @@ def test_messages_may_be_done_in_any_order():
 def test_done_twice_is_refused():
     producer, consumer = ends(4)
     for _ in range(3):
-        producer.send(Kind.ROWS, b"x")
+        producer.send(MessageKind.ROWS, b"x")
     first, second = consumer.receive(), consumer.receive()
     assert first is not None
     assert second is not None
@@ -174,7 +177,7 @@ def test_done_twice_is_refused():
 def test_credits_return_at_the_latest_after_half_of_the_slots():
     producer, consumer = ends(8)
     for _ in range(8):
-        producer.send(Kind.ROWS, b"x")
+        producer.send(MessageKind.ROWS, b"x")
     counts = []
     for _ in range(8):
         message = consumer.receive()
@@ -192,11 +195,11 @@ def test_large_messages_are_cut(slots: int, crc: bool, spins: bool):
     for size in (CAPACITY + 1, 2 * CAPACITY, 10 * CAPACITY + 7):
         payload = draw.randbytes(size)
         cut = draw.randrange(size)
-        is_sent = producer.send(Kind.DELTA, [payload[:cut], memoryview(payload)[cut:]])
+        is_sent = producer.send(MessageKind.DELTA, [payload[:cut], memoryview(payload)[cut:]])
         while (message := consumer.receive()) is None:
             assert not is_sent
             is_sent = producer.pump()
-        assert (message.kind, bytes(message.payload)) == (Kind.DELTA, payload)
+        assert (message.kind, bytes(message.payload)) == (MessageKind.DELTA, payload)
         consumer.done(message)
         assert consumer.receive() is None
     assert producer.credits == slots
@@ -206,7 +209,7 @@ def test_memory_of_a_large_message_is_used_again_when_nobody_holds_it():
     producer, consumer = ends(2)
 
     def message(number: int) -> memoryview:
-        is_sent = producer.send(Kind.ROWS, bytes([number]) * (3 * CAPACITY))
+        is_sent = producer.send(MessageKind.ROWS, bytes([number]) * (3 * CAPACITY))
         while (message := consumer.receive()) is None:
             assert not is_sent
             is_sent = producer.pump()
@@ -226,22 +229,22 @@ def test_memory_of_a_large_message_is_used_again_when_nobody_holds_it():
 def test_a_copy_that_lets_other_threads_run_copies_the_same():
     producer, consumer = ends(2, 1 << 20)
     payload = np.random.default_rng(1).integers(0, 256, (1 << 20) - FOOTER_BYTES, np.uint8)
-    assert producer.send(Kind.ROWS, payload)
-    assert take(consumer) == (Kind.ROWS, payload.tobytes())
+    assert producer.send(MessageKind.ROWS, payload)
+    assert take(consumer) == (MessageKind.ROWS, payload.tobytes())
 
 
 def test_too_large_messages_are_refused(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("penstock.host.channel.producer.MOST_MESSAGE_BYTES", 1000)
     producer, _ = ends()
     with pytest.raises(UsageError, match="1001 bytes is above the limit of 1000"):
-        producer.send(Kind.ROWS, bytes(1001))
+        producer.send(MessageKind.ROWS, bytes(1001))
 
 
 def test_nothing_follows_close():
     producer, consumer = ends()
-    assert producer.send(Kind.CLOSE)
+    assert producer.send(MessageKind.CLOSE)
     with pytest.raises(UsageError, match="closed"):
-        producer.send(Kind.ROWS)
+        producer.send(MessageKind.ROWS)
     assert not consumer.closed
     take(consumer)
     assert consumer.closed
@@ -259,7 +262,7 @@ def test_both_sides_ring():
     producer = made.producer(lambda: rung.append("consumer"))
     consumer = made.consumer(lambda: rung.append("producer"))
     made.close()
-    producer.send(Kind.ROWS, bytes(3 * CAPACITY))
+    producer.send(MessageKind.ROWS, bytes(3 * CAPACITY))
     assert since() == {"consumer"}
     assert not producer.pump()
     assert since() == set()
@@ -269,7 +272,7 @@ def test_both_sides_ring():
     assert since() == set()
     assert producer.pump()
     assert since() == {"consumer"}
-    producer.send(Kind.ROWS, b"small")
+    producer.send(MessageKind.ROWS, b"small")
     assert since() == {"consumer"}
 
 
@@ -280,7 +283,7 @@ def test_the_first_slot_of_a_large_message_rings_at_once():
     consumer = made.consumer()
     producer = made.producer(lambda: seen.append(consumer.memory.sequence(2)))
     made.close()
-    assert producer.send(Kind.ROWS, bytes(6 * CAPACITY))
+    assert producer.send(MessageKind.ROWS, bytes(6 * CAPACITY))
     assert seen[0] == 0
     assert seen[-1] == 2
 
@@ -289,18 +292,18 @@ def test_the_first_slot_of_a_large_message_rings_at_once():
 def test_parts_of_a_message_can_be_taken_as_they_come(crc: bool):
     producer, consumer = ends(2, crc=crc)
     payload = os.urandom(3 * CAPACITY + 5)
-    assert not producer.send(Kind.DELTA, payload)
+    assert not producer.send(MessageKind.DELTA, payload)
     parts, goes_on = [], []
     while not goes_on or goes_on[-1]:
         message = consumer.receive(whole=False)
         if message is None:
             producer.pump()
             continue
-        assert message.kind is Kind.DELTA
+        assert message.kind is MessageKind.DELTA
         parts.append(bytes(message.payload))
         goes_on.append(message.goes_on)
         consumer.done(message)
     assert b"".join(parts) == payload
     assert goes_on == [True, True, True, False]
-    assert producer.send(Kind.ROWS, b"next")
-    assert take(consumer) == (Kind.ROWS, b"next")
+    assert producer.send(MessageKind.ROWS, b"next")
+    assert take(consumer) == (MessageKind.ROWS, b"next")

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from penstock.host.channel import FOOTER_BYTES, Consumer, Kind, Message, Producer, shm
+from penstock.host.channel import FOOTER_BYTES, Consumer, Message, MessageKind, Producer, shm
 from penstock.host.channel.crc32c import crc32c
 from penstock.host.device.fields import MalformedError
 from penstock.host.wire.sealed import map_memory
@@ -92,7 +92,7 @@ def test_damaged_slots_give_an_error_or_the_right_message(damage: Damage):
         slot = rig.slots[(rig.producer.sent + 1) % 4]
         before = slot.copy()
         payload = draw.randbytes(draw.randint(0, CAPACITY))
-        assert rig.producer.send(Kind.ROWS, payload)
+        assert rig.producer.send(MessageKind.ROWS, payload)
         intact = slot.copy()
         damage(draw, slot, before)
         message = _received(rig)
@@ -101,7 +101,7 @@ def test_damaged_slots_give_an_error_or_the_right_message(damage: Damage):
         slot[:] = intact
         message = message or rig.consumer.receive()
         assert message is not None
-        assert (message.kind, bytes(message.payload)) == (Kind.ROWS, payload)
+        assert (message.kind, bytes(message.payload)) == (MessageKind.ROWS, payload)
         rig.consumer.done(message)
         if (following := rig.consumer.receive()) is not None:
             assert bytes(following.payload) == b"the next one"
@@ -116,7 +116,7 @@ def _received(rig: Rig) -> Message | None:
         if message is None:
             rig.consumer.check()
             # It looks as if nothing had come, until the next slot comes or a wait's time is over.
-            assert rig.producer.send(Kind.CONTROL, b"the next one")
+            assert rig.producer.send(MessageKind.CONTROL, b"the next one")
             rig.consumer.check()
             raise AssertionError("a slot that has come is not noticed")
     except MalformedError:
@@ -141,7 +141,7 @@ FIELDS = {
 @pytest.mark.parametrize("field", FIELDS)
 def test_damaged_footers_are_errors_without_checksums_too(field: str):
     rig = Rig(3, crc=False)
-    rig.producer.send(Kind.ROWS, b"abc")
+    rig.producer.send(MessageKind.ROWS, b"abc")
     rig.put(1, *FIELDS[field])
     with pytest.raises(MalformedError, match=r"slot 1: .*restart both"):
         rig.consumer.receive()
@@ -151,11 +151,11 @@ def test_damaged_footers_are_errors_without_checksums_too(field: str):
 
 def test_a_slot_whose_number_has_not_come_is_noticed_by_the_next_one():
     rig = Rig(3, crc=False)
-    rig.producer.send(Kind.ROWS, b"abc")
+    rig.producer.send(MessageKind.ROWS, b"abc")
     rig.put(1, 24, "<Q", 0)
     assert rig.consumer.receive() is None
     rig.consumer.check()
-    rig.producer.send(Kind.ROWS, b"def")
+    rig.producer.send(MessageKind.ROWS, b"def")
     assert rig.consumer.receive() is None
     with pytest.raises(MalformedError, match="has come and its sequence number has not"):
         rig.consumer.check()
@@ -165,7 +165,7 @@ def test_check_is_quiet_on_an_intact_channel():
     rig = Rig(2, crc=True)
     for _ in range(5):
         rig.consumer.check()
-        rig.producer.send(Kind.ROWS, b"abc")
+        rig.producer.send(MessageKind.ROWS, b"abc")
         rig.consumer.check()
         message = rig.consumer.receive()
         assert message is not None
@@ -174,15 +174,15 @@ def test_check_is_quiet_on_an_intact_channel():
 
 def test_another_kind_within_a_message_is_an_error():
     rig = Rig(3, crc=False)
-    assert rig.producer.send(Kind.DELTA, bytes(2 * CAPACITY))
-    rig.put(2, 4, "<H", Kind.ROWS)
+    assert rig.producer.send(MessageKind.DELTA, bytes(2 * CAPACITY))
+    rig.put(2, 4, "<H", MessageKind.ROWS)
     with pytest.raises(MalformedError, match="ROWS within a message of kind DELTA"):
         rig.consumer.receive()
 
 
 def test_a_part_that_is_not_full_is_an_error():
     rig = Rig(3, crc=False)
-    assert rig.producer.send(Kind.DELTA, bytes(2 * CAPACITY))
+    assert rig.producer.send(MessageKind.DELTA, bytes(2 * CAPACITY))
     rig.put(1, 0, "<I", CAPACITY - 1)
     with pytest.raises(MalformedError, match="not full"):
         rig.consumer.receive()
@@ -190,7 +190,7 @@ def test_a_part_that_is_not_full_is_an_error():
 
 def test_a_message_of_too_many_parts_is_an_error(monkeypatch: pytest.MonkeyPatch):
     rig = Rig(3, crc=False)
-    rig.producer.send(Kind.DELTA, bytes(3 * CAPACITY))
+    rig.producer.send(MessageKind.DELTA, bytes(3 * CAPACITY))
     monkeypatch.setattr("penstock.host.channel.consumer.MOST_MESSAGE_BYTES", 2 * CAPACITY)
     with pytest.raises(MalformedError, match="one too many"):
         rig.consumer.receive()
@@ -199,19 +199,19 @@ def test_a_message_of_too_many_parts_is_an_error(monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize("count", [3, 1 << 40, (1 << 63) + 1])
 def test_an_impossible_count_of_credits_is_an_error(count: int):
     rig = Rig(2, crc=False)
-    rig.producer.send(Kind.ROWS, b"1")
-    rig.producer.send(Kind.ROWS, b"2")
+    rig.producer.send(MessageKind.ROWS, b"1")
+    rig.producer.send(MessageKind.ROWS, b"2")
     struct.pack_into("<Q", rig.head.data, 2048, count)
     with pytest.raises(MalformedError, match=f"says that {count} slots are processed"):
         _ = rig.producer.credits
     with pytest.raises(MalformedError, match="restart both"):
-        rig.producer.send(Kind.ROWS, b"3")
+        rig.producer.send(MessageKind.ROWS, b"3")
 
 
 def test_a_count_of_credits_that_comes_again_tells_nothing():
     rig = Rig(2, crc=False)
     for _ in range(3):
-        rig.producer.send(Kind.ROWS, b"x")
+        rig.producer.send(MessageKind.ROWS, b"x")
         message = rig.consumer.receive()
         assert message is not None
         rig.consumer.done(message)
@@ -237,7 +237,7 @@ def test_checksums_are_those_of_the_standard(data: bytes, expected: int):
 def test_damage_within_a_large_message_is_an_error(field: str, number: int):
     """Compiled code joins the slots, and leaves what it does not know to the plain way."""
     rig = Rig(8, crc=False)
-    assert rig.producer.send(Kind.DELTA, bytes(5 * CAPACITY + 7))
+    assert rig.producer.send(MessageKind.DELTA, bytes(5 * CAPACITY + 7))
     at, form, value = FIELDS[field]
     # The values are those of slot 1: the next lap's and another slot's numbers are others here.
     value = {4: number + 8, 2: number + 1}.get(value, value) if at == 24 else value
@@ -248,7 +248,7 @@ def test_damage_within_a_large_message_is_an_error(field: str, number: int):
 
 def test_an_impossible_count_of_credits_ends_a_large_message():
     rig = Rig(4, crc=False)
-    assert not rig.producer.send(Kind.DELTA, bytes(6 * CAPACITY))
+    assert not rig.producer.send(MessageKind.DELTA, bytes(6 * CAPACITY))
     struct.pack_into("<Q", rig.head.data, 2048, 7)
     with pytest.raises(MalformedError, match="says that 7 slots are processed"):
         rig.producer.pump()
@@ -263,7 +263,7 @@ def test_compiled_and_plain_ways_do_the_same(slots: int):
         payload = draw.randbytes(size)
         got = []
         for rig in rigs:
-            is_sent = rig.producer.send(Kind.ROWS, payload)
+            is_sent = rig.producer.send(MessageKind.ROWS, payload)
             while (message := rig.consumer.receive()) is None:
                 assert not is_sent
                 is_sent = rig.producer.pump()

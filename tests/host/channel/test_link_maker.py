@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import pytest
 
 from penstock.errors import MissingToolError
-from penstock.host.channel import Consumer, Doorbell, Kind, ProcessGoneError, Producer
+from penstock.host.channel import Consumer, Doorbell, MessageKind, ProcessGoneError, Producer
 from penstock.host.channel.link_maker import LinkMaker, Whereabouts
 from penstock.host.channel.links import Link, ShmLink
 from penstock.host.channel.ucx import UcxLink, library
@@ -71,7 +71,7 @@ def test_who_shares_the_place_shares_memory() -> None:
 def test_elsewhere_is_reached_over_the_network(sides: list[Side]) -> None:
     here, there = sides
     assert isinstance(here.link, UcxLink)
-    assert here.producer.send(Kind.ROWS, b"across")
+    assert here.producer.send(MessageKind.ROWS, b"across")
     until(there, here, lambda: there.consumer.has_arrived)
     message = there.consumer.receive()
     assert message is not None
@@ -83,7 +83,7 @@ def test_elsewhere_is_reached_over_the_network(sides: list[Side]) -> None:
 
 def test_an_end_elsewhere_is_seen_and_can_be_forgotten(sides: list[Side]) -> None:
     here, there = sides
-    assert here.producer.send(Kind.ROWS, b"")  # makes the connection
+    assert here.producer.send(MessageKind.ROWS, b"")  # makes the connection
     until(there, here, lambda: there.consumer.has_arrived)
     assert not here.link.has_ended
     there.maker.close()

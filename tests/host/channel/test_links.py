@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from penstock.errors import ProcessError
-from penstock.host.channel import Doorbell, Kind, ProcessGoneError
+from penstock.host.channel import Doorbell, MessageKind, ProcessGoneError
 from penstock.host.channel.links import ShmLink
 
 TIMEOUT_S = 30.0
@@ -46,7 +46,7 @@ def test_two_processes_connect_by_what_they_offer() -> None:
         other.stdin.flush()
         producer, consumer = link.connect(other.stdout.readline())
         for number in range(20):
-            assert producer.send(Kind.CONTROL, b"%d" % number)
+            assert producer.send(MessageKind.CONTROL, b"%d" % number)
             assert bell.wait(lambda: consumer.has_arrived, TIMEOUT_S)
             message = consumer.receive()
             assert message is not None

@@ -11,7 +11,7 @@ from penstock.host.channel import (
     FOOTER_BYTES,
     Consumer,
     Doorbell,
-    Kind,
+    MessageKind,
     Producer,
     shm,
 )
@@ -48,8 +48,8 @@ def test_one_step_sends_serves_or_waits():
 
     arrivals = ["first"]
     assert advance(producer, serve) is Advance.SENT  # nothing is pending
-    producer.send(Kind.ROWS, b"1")
-    assert not producer.send(Kind.ROWS, b"2")
+    producer.send(MessageKind.ROWS, b"1")
+    assert not producer.send(MessageKind.ROWS, b"2")
     assert advance(producer, serve) is Advance.SERVED
     assert advance(producer, serve) is Advance.WAITS
     message = consumer.receive()
@@ -76,7 +76,7 @@ def test_arrivals_are_served_until_credits_come(bell: Doorbell):
     for payload in payloads:
         send_serving(
             producer,
-            Kind.ROWS,
+            MessageKind.ROWS,
             payload,
             serve=serve,
             arrived=lambda: consumer.has_arrived,
@@ -90,11 +90,11 @@ def test_arrivals_are_served_until_credits_come(bell: Doorbell):
 
 def test_without_credits_it_is_an_overload(bell: Doorbell):
     producer, _ = channel(1)
-    producer.send(Kind.ROWS, b"1")
+    producer.send(MessageKind.ROWS, b"1")
     with pytest.raises(OverloadError, match=r"no credit for 0.05 s.*raise the timeout"):
         send_serving(
             producer,
-            Kind.ROWS,
+            MessageKind.ROWS,
             b"2",
             serve=lambda: False,
             arrived=lambda: False,

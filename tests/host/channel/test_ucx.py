@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from penstock.errors import DeviceError, MissingToolError, UsageError, VersionError
-from penstock.host.channel import Doorbell, Kind
+from penstock.host.channel import Doorbell, MessageKind
 from penstock.host.channel.ucx import Network, UcxLink, library, messages
 from penstock.host.channel.ucx.network import SHARED_MEMORY
 from penstock.host.device.fields import MalformedError
@@ -111,7 +111,7 @@ def test_what_has_come_stays_readable(network: Network, bell: Doorbell):
     _, consumer = other.connect(there)
     assert link.transports
     assert set(link.transports) <= {"self", "posix", "sysv"}
-    assert producer.send(Kind.ROWS, b"first")
+    assert producer.send(MessageKind.ROWS, b"first")
     assert bell.wait(lambda: consumer.has_arrived, 10)
     message = consumer.receive()
     link.close()
@@ -120,7 +120,7 @@ def test_what_has_come_stays_readable(network: Network, bell: Doorbell):
     assert message is not None
     assert bytes(message.payload) == b"first"
     consumer.done(message)  # writes nothing any more
-    assert producer.send(Kind.ROWS, b"lost")
+    assert producer.send(MessageKind.ROWS, b"lost")
     assert consumer.receive() is None
 
 
@@ -135,7 +135,7 @@ def test_compiled_loops_wait_as_long_as_the_doorbell_spins(spin_s: float):
     sends, receives = [], []
     for _ in range(3):
         times = [time.perf_counter()]
-        assert not producer.send(Kind.ROWS, bytes(1000))  # the third slot waits for a credit
+        assert not producer.send(MessageKind.ROWS, bytes(1000))  # the third slot waits for a credit
         times.append(time.perf_counter())
         assert consumer.receive() is None  # waits for the third slot
         times.append(time.perf_counter())

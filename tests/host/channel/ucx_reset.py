@@ -13,7 +13,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 
-from penstock.host.channel import Kind
+from penstock.host.channel import MessageKind
 from penstock.host.channel.doorbell import ProcessGoneError
 from tests.host.channel.peer import PATIENCE_S
 from tests.host.channel.ucx_subject import UcxPeer, UcxSubject
@@ -32,7 +32,7 @@ def main() -> None:
         assert select.select([peer.network.fileno()], [], [], PATIENCE_S)[0], "nothing has come"
     process.send_signal(signal.SIGSTOP)
     os.waitid(os.P_PID, process.pid, os.WSTOPPED)
-    subject.producer.send(Kind.ROWS, b"unread")
+    subject.producer.send(MessageKind.ROWS, b"unread")
     process.kill()
     process.wait()
     try:

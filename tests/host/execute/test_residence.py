@@ -23,7 +23,7 @@ from penstock.host.devices.remote.server.residents import Gone
 from penstock.host.devices.remote.server.service import DeviceServer
 from penstock.host.execute.prepared_blocks import PreparedBlocks
 from penstock.host.execute.residence import BlockCache, Residence
-from penstock.host.join.step import Kept, MicroBatch, Share
+from penstock.host.join.step import Kept, Share, StepOutput
 from penstock.host.keys.prepare import layout, stream_values, window_keys
 from penstock.host.rows.sides import Loaded, read_side
 from penstock.host.rows.stretches import NamedBlock, window_parts
@@ -163,7 +163,7 @@ def steps(device: Device, home: Residence | None, numbers: range) -> int:
         if home is not None:
             home.keep(device, [f"{side}{n}" for side in (LEFT, RIGHT) for n in range(k + 1)])
         before, after = (dict.fromkeys((LEFT, RIGHT), 10 * n) for n in (k - 1, k))
-        step = MicroBatch(MADE, device, before, after, residence=home)
+        step = StepOutput(MADE, device, before, after, residence=home)
         for lane in range(2):
             found += sum(batch.num_rows for batch in step.run(Blocks(k, MADE), Share(lane, 2)))
     return found
@@ -237,8 +237,8 @@ def test_another_query_never_finds_these_windows(cpu: Device) -> None:
     at = dict.fromkeys((LEFT, RIGHT), 0)
     with serving({"cpu": InterpretingCpu(1)}) as server, RemoteDevice(str(server.address)) as one:
         steps(one, home(scope="q"), range(1))
-        step = MicroBatch(another, one, at, at, residence=home(scope="q"))
-        plain = MicroBatch(another, cpu, at, at)
+        step = StepOutput(another, one, at, at, residence=home(scope="q"))
+        plain = StepOutput(another, cpu, at, at)
         found, wanted = (sum(b.num_rows for b in s.run(Blocks(0, another))) for s in (step, plain))
         assert found == wanted
         assert travelled(server) == 20

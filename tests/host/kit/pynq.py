@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from penstock.constraints.boards import Flow, board
+from penstock.constraints.boards import ToolFlow, board
 from penstock.host.device.base import Device
 
 
@@ -26,7 +26,7 @@ def virtual_window_board(board_name: str, **options: Any) -> Device:
 
 def _kit(board_name: str) -> Any:
     pytest.importorskip("pynq", exc_type=ModuleNotFoundError)
-    if board(board_name).flow is Flow.VIVADO:
+    if board(board_name).flow is ToolFlow.VIVADO:
         # PYNQ 3.0, the last one with Alveo cards, has no remote protocol.
         pytest.importorskip("pynq.remote", exc_type=ModuleNotFoundError)
     return import_module("tests.host.kit.virtual_board")

@@ -11,7 +11,7 @@ import pyarrow as pa
 import penstock
 from penstock.host.device.base import Device
 from penstock.host.execute.residence import Residence
-from penstock.host.join.step import Block, Frontier, Kept, MicroBatch, Share, needed
+from penstock.host.join.step import Frontier, Kept, RowBlock, Share, StepOutput, needed
 from penstock.host.rows.sides import Loaded, SideRows, read_side
 from penstock.host.rows.stretches import NamedBlock
 from penstock.plan.plan import plan
@@ -29,7 +29,7 @@ class Memory(Kept):
         self.query = named_by_side(query)
         #: Blocks that were made, and their rows.
         self.made = self.rows = 0
-        self.blocks: dict[str, list[tuple[Block, Loaded]]] = {LEFT: [], RIGHT: []}
+        self.blocks: dict[str, list[tuple[RowBlock, Loaded]]] = {LEFT: [], RIGHT: []}
         self.now: dict[str, Loaded] = {}
 
     def old(self, side: str, low: int, high: int) -> Loaded:
@@ -67,7 +67,7 @@ class Memory(Kept):
                 group = None
                 if frontier.grouping is not None and side in frontier.plan.decided_once:
                     group = int(frontier.grouping.keys(rows.columns, len(rows)).max())
-                block = Block(len(rows), int(rows.time[0]), int(rows.time[-1]), group)
+                block = RowBlock(len(rows), int(rows.time[0]), int(rows.time[-1]), group)
                 self.blocks[side].append((block, loaded.pick(slice(None))))
         kept = needed(frontier, {s: [b for b, _ in own] for s, own in self.blocks.items()})
         self.blocks = {
@@ -110,7 +110,7 @@ def played(
             memory.take_in(side, Loaded.of_table(own, admitted[side][-1], read))
         if residence is not None:
             residence.keep(device, memory.names())
-        step = MicroBatch(query, device, watermarks, after, residence=residence)
+        step = StepOutput(query, device, watermarks, after, residence=residence)
         for lane in range(lanes):
             for batch in step.run(memory, Share(lane, lanes)):
                 found += zip(*(column.to_pylist() for column in batch.columns), strict=True)

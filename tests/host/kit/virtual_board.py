@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from penstock.constraints.boards import Flow, board
+from penstock.constraints.boards import ToolFlow, board
 from penstock.host.device.base import PAIRS, Kernel
 from penstock.host.devices.board.device import BoardDevice
 from penstock.host.devices.board.link import BoardLink
@@ -72,7 +72,7 @@ class Simulated(BoardDevice):
         super().__init__(package=package.folder)
 
     def _connect(self, address: str | None, cards: int) -> list[BoardLink]:
-        if board(self._board_name).flow is Flow.VITIS:
+        if board(self._board_name).flow is ToolFlow.VITIS:
             from penstock.sim.virtual_board.card import virtual_card
 
             self.machine = Machine(board(self._board_name), self._model)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from penstock.constraints.boards import BOARDS, Flow
+from penstock.constraints.boards import BOARDS, ToolFlow
 from penstock.host.devices.board import selftest_join, selftest_window
 
 pytest.importorskip("penstock.hw.join.config", exc_type=ModuleNotFoundError)
@@ -23,7 +23,7 @@ from penstock.hw.window.kernel.describe import table as window_table
 from penstock.sim.pipeline_device import block_of
 from penstock.sim.rtl_device import RtlDevice
 
-VIRTUAL = [name for name, one in BOARDS.items() if one.flow is Flow.VIVADO]
+VIRTUAL = [name for name, one in BOARDS.items() if one.flow is ToolFlow.VIVADO]
 UNITS = 16
 
 

@@ -16,7 +16,7 @@ import pytest
 
 import penstock
 from penstock.errors import PenstockError
-from penstock.host.channel import Consumer, Doorbell, Kind, Producer
+from penstock.host.channel import Consumer, Doorbell, MessageKind, Producer
 from penstock.host.workers.local.spawning import WorkerProcess
 from penstock.host.workers.local.wiring import Wiring, child_ends
 
@@ -47,7 +47,7 @@ def bell() -> Iterator[Doorbell]:
 
 
 def carry(producer: Producer, consumer: Consumer, text: bytes) -> None:
-    producer.send(Kind.HELLO, text)
+    producer.send(MessageKind.HELLO, text)
     message = consumer.receive()
     assert message is not None
     assert bytes(message.payload) == text

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.constraints.boards import BOARDS, Flow, board
+from penstock.constraints.boards import BOARDS, ToolFlow, board
 from penstock.errors import DeviceError, MissingToolError
 from penstock.hw.board.build import build_overlay, check_tools
 from penstock.hw.board.hwh import handoff
@@ -30,7 +30,7 @@ KERNEL = describe(KernelConfig.fit(JoinConfig(units=4, units_per_block=2, tests=
 WINDOW = describe_window(WindowKernelConfig(window=WindowConfig(depth=16, tests=2)))
 KERNELS = [pytest.param(KERNEL, id="join"), pytest.param(WINDOW, id="window")]
 VENDOR = Path(__file__).with_name("vendor.tcl")
-ZYNQ = [name for name, entry in BOARDS.items() if entry.flow is Flow.VIVADO]
+ZYNQ = [name for name, entry in BOARDS.items() if entry.flow is ToolFlow.VIVADO]
 CARDS = [name for name in BOARDS if name not in ZYNQ]
 
 needs_tcl = pytest.mark.skipif(shutil.which("tclsh") is None, reason="tclsh is not installed")
@@ -60,7 +60,7 @@ def written(
 ) -> dict[str, Path]:
     entry = board(name)
     texts = build_scripts(kernel, entry, compute_units(copies, kernel.kernel))
-    if entry.flow is Flow.VITIS:
+    if entry.flow is ToolFlow.VITIS:
         texts[LINK] = link_config(kernel, entry, copies)
     for file, text in texts.items():
         (folder / file).write_text(text)
@@ -95,7 +95,7 @@ def test_package(name: str, kernel: Description, tmp_path: Path) -> None:
     hertz = str(round(clock_of(board(name)) * 1e6))
     assert ["set_property", "value", hertz, frequency] in made
     assert ["set_property", "value_resolve_type", "user", frequency] in made
-    is_card = BOARDS[name].flow is Flow.VITIS
+    is_card = BOARDS[name].flow is ToolFlow.VITIS
     assert ("package_xo" in order) == is_card
     assert (["set_property", "sdx_kernel", "true", "ipx::current_core="] in made) == is_card
 

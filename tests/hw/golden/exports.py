@@ -16,7 +16,7 @@ from pathlib import Path
 from typer.testing import CliRunner
 
 from penstock.cli.main import app
-from penstock.constraints.boards import BOARDS, Flow
+from penstock.constraints.boards import BOARDS, ToolFlow
 from penstock.hw.board.hwh import handoff
 from penstock.hw.board.scripts import build_scripts
 from penstock.hw.export import TOP, export, export_kernel, write_package
@@ -228,7 +228,7 @@ def _board(name: str, folder: Path) -> list[Path]:
         describe_window(WindowKernelConfig(window=_SMALL_WINDOW)),
     ):
         own = folder / description.kernel
-        is_card = entry.flow is Flow.VITIS
+        is_card = entry.flow is ToolFlow.VITIS
         files += _described(description, name, own, kernels=3 if is_card else 1)
         copies = compute_units(3, description.kernel)
         texts = build_scripts(description, entry, copies)

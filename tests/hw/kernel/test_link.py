@@ -3,7 +3,7 @@ from dataclasses import replace
 
 import pytest
 
-from penstock.constraints.boards import BOARDS, Flow, board
+from penstock.constraints.boards import BOARDS, ToolFlow, board
 from penstock.hw.join.config import JoinConfig
 from penstock.hw.join.kernel.config import KernelConfig
 from penstock.hw.join.kernel.describe import describe
@@ -45,7 +45,7 @@ def test_two_kernels():
     ]
 
 
-@pytest.mark.parametrize("name", [n for n, b in BOARDS.items() if b.flow is Flow.VITIS])
+@pytest.mark.parametrize("name", [n for n, b in BOARDS.items() if b.flow is ToolFlow.VITIS])
 @pytest.mark.parametrize("kernels", [1, 3, 12])
 def test_each_card(name, kernels):
     """Every argument is connected once, to banks there are; all kernels reach the windows."""

@@ -17,7 +17,7 @@ pytest.importorskip("pyspark", reason="needs pip install 'penstock[spark]'")
 
 import penstock
 from penstock.errors import FileError, UsageError
-from penstock.host.join.step import Block
+from penstock.host.join.step import RowBlock
 from penstock.plan.query import LEFT, RIGHT
 from penstock.spark_bridge.streaming import compaction, stream
 from penstock.spark_bridge.streaming.commit import Commit, StoredFile
@@ -38,7 +38,7 @@ def rows(*times: int) -> pa.Table:
 
 
 def added(store: Store, batch: int, *times: int) -> StoredFile:
-    return store.add(batch, rows(*times), Block(len(times), times[0], times[-1]))
+    return store.add(batch, rows(*times), RowBlock(len(times), times[0], times[-1]))
 
 
 def test_stores_that_cannot_be_written(object_server, tmp_path):

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from penstock.errors import FileError
-from penstock.host.join.step import Block
+from penstock.host.join.step import RowBlock
 from penstock.host.rows.checksums import checksum
 from penstock.plan.query import LEFT, RIGHT
 from penstock.spark_bridge.streaming.commit import Commit, StoredFile
@@ -33,7 +33,7 @@ def store(tmp_path):
 
 
 def added(store: Store, batch: int, *times: int) -> StoredFile:
-    return store.add(batch, rows(*times), Block(len(times), times[0], times[-1]))
+    return store.add(batch, rows(*times), RowBlock(len(times), times[0], times[-1]))
 
 
 def test_rows_between_times(store):
@@ -95,7 +95,7 @@ def test_a_full_disk_leaves_nothing_behind(store, monkeypatch):
     resource.setrlimit(resource.RLIMIT_FSIZE, (4096, before[1]))
     try:
         with pytest.raises(FileError, match=r"\(ulimit -f\) and start the query again") as got:
-            store.add(0, rows(*range(10_000)), Block(10_000, 0, 9_999))
+            store.add(0, rows(*range(10_000)), RowBlock(10_000, 0, 9_999))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
         signal.signal(signal.SIGXFSZ, ignored)

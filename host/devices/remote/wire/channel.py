@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ....channel.consumer import Consumer
-from ....channel.message import MOST_MESSAGE_BYTES, Kind, Message
+from ....channel.message import MOST_MESSAGE_BYTES, Message, MessageKind
 from ....channel.producer import Producer
 from ....channel.shm import SLOT_BYTES
 from ....device.fields import MalformedError
@@ -80,7 +80,7 @@ class ChannelTransport(Transport):
         whole: Any = b"".join(buffers) if size <= _SHORT_BYTES else buffers
         try:
             for message in [whole] if size <= MOST_MESSAGE_BYTES else buffers:
-                if not self._producer.send(Kind.ROWS, message):
+                if not self._producer.send(MessageKind.ROWS, message):
                     self._pump(waiting)
         except MalformedError as cause:
             raise GoneError(str(cause)) from cause
@@ -89,7 +89,7 @@ class ChannelTransport(Transport):
         if not self._producer.pending and len(data) <= self._producer.capacity:
             try:
                 if self._producer.credits:
-                    self._producer.send(Kind.ROWS, data)
+                    self._producer.send(MessageKind.ROWS, data)
             except MalformedError as cause:
                 raise GoneError(str(cause)) from cause
 
@@ -129,7 +129,7 @@ class ChannelTransport(Transport):
                         raise GoneError("it stopped within a message")
         except MalformedError as cause:
             raise FrameError(str(cause)) from cause
-        if message.kind is not Kind.ROWS or not message.payload:
+        if message.kind is not MessageKind.ROWS or not message.payload:
             raise FrameError(f"frames are rows of bytes, and {message!r} has come")
         self._message, self._part = message, message.payload
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from penstock.errors import QueryError
 from penstock.host.device.base import Device
-from penstock.host.join.step import Frontier, MicroBatch, Share
+from penstock.host.join.step import Frontier, Share, StepOutput
 from penstock.host.rows.sides import Loaded, read_side
 from penstock.plan.plan import plan
 from penstock.plan.query import LEFT, RIGHT
@@ -107,7 +107,7 @@ def test_little_is_kept(device: Device) -> None:
         after = {LEFT: 10 * k, RIGHT: 10 * k}
         rows = [
             row
-            for b in MicroBatch(query, device, before, after).run(memory)
+            for b in StepOutput(query, device, before, after).run(memory)
             for row in b.to_pylist()
         ]
         assert rows == [{"a": k, "b": k}]
@@ -126,7 +126,7 @@ def test_groups_of_one_time_are_in_several_lanes(device: Device) -> None:
     table = pa.Table.from_batches([batch_of([(k, 10, k % 20) for k in range(100)])])
     for own in memory.query.sides:
         memory.now[own.side] = Loaded.of_table(own, table, read_side(memory.query, own, table))
-    step = MicroBatch(query, device, {LEFT: NEVER, RIGHT: NEVER}, {LEFT: 500, RIGHT: 500})
+    step = StepOutput(query, device, {LEFT: NEVER, RIGHT: NEVER}, {LEFT: 500, RIGHT: 500})
     lanes = [
         [row["x"] for batch in step.run(memory, Share(lane, 3)) for row in batch.to_pylist()]
         for lane in range(3)

@@ -19,7 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.errors import DeviceError, OverloadError
-from penstock.host.channel import FOOTER_BYTES, Kind
+from penstock.host.channel import FOOTER_BYTES, MessageKind
 from penstock.host.channel.shm import SLOT_BYTES, SLOTS
 from penstock.host.device.fields import MalformedError
 from penstock.host.devices.remote.wire.channel import ChannelTransport
@@ -268,7 +268,7 @@ def _footer(at: int, form: str, value: int) -> Callable[[Ends], None]:
         _footer(0, "<I", (1 << 32) - 1),
         _footer(0, "<I", 0),
         _footer(4, "<H", 0),
-        _footer(4, "<H", Kind.CLOSE),
+        _footer(4, "<H", MessageKind.CLOSE),
         _footer(4, "<H", 99),
         _footer(6, "<H", 2),
         _footer(8, "<Q", 77),
