@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from functools import partial
 from typing import Generic, TypeVar
 
@@ -86,19 +85,17 @@ class PairGroupDelivery(GroupDelivery[PairGroups]):
         return partial(self.leave, limit)
 
     def rows(self, chunk: Chunk) -> tuple[()]:
-        self._partials[chunk] = self._partials_of(self._pairs.rows(chunk))
+        self._partials[chunk] = [self._partial(one) for one in self._pairs.rows(chunk)]
         return ()
 
     def note(self, chunk: Chunk) -> None:
-        self._add(self._partials.pop(chunk))
+        for table in self._partials.pop(chunk):
+            self.groups.add(table)
 
     def last_rows(self) -> tuple[()]:
-        self._add(self._partials_of(self._pairs.last_rows()))
+        for one in self._pairs.last_rows():
+            self.groups.add(self._partial(one))
         return ()
 
-    def _partials_of(self, pairs: Iterable[Making]) -> list[pa.Table]:
-        return [self.groups.partial(one.make().batch) for one in pairs]
-
-    def _add(self, partials: Iterable[pa.Table]) -> None:
-        for table in partials:
-            self.groups.add(table)
+    def _partial(self, pairs: Making) -> pa.Table:
+        return self.groups.partial(pairs.make().batch)

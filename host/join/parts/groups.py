@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import cached_property
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -60,9 +60,6 @@ class FoldGroupParts(GroupParts[FoldGroups]):
     """
 
     kind = FoldGroups
-
-    def _options(self) -> dict[str, Any]:
-        return self._owned_probing()
 
     def _joined(self, join: TableJoin) -> Iterator[pa.RecordBatch]:
         return self._batches(join.run(_PartFolds(self, join)))

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from penstock.plan.plan import plan
 from penstock.plan.query import JoinKind, JoinQuery, other
 
 from ...device.base import Device, device_list
@@ -48,6 +49,9 @@ class PartJoin(ABC):
     options
         As for :class:`~penstock.host.join.table.table_join.TableJoin`, for the joins of the parts.
     """
+
+    #: Whether it is only asked which held rows match.
+    decides_alone = False
 
     def __init__(
         self,
@@ -94,20 +98,16 @@ class PartJoin(ABC):
         self._added += part.num_rows
         if len(held_rows.rows) and len(part_rows.rows):
             tables = {self.held.side: held_rows, side.side: part_rows}
-            options = self.options | self._options()
+            about = self.held.side if self.decides_alone else None
+            probing = {}
+            if self.query.is_rows and plan(self.query, about=about).probing is not None:
+                probing[self.held.side] = self.held.owned
+            options = {"about": about, "probing": probing, **self.options}
             join = TableJoin(self.query, tables, self.device, **options)
             try:
                 yield from self._joined(join)
             finally:  # count the work done also after an error
                 self.stats.count(join.stats)
-
-    def _options(self) -> dict[str, Any]:
-        """Return further options of the joins of the parts."""
-        return {}
-
-    def _owned_probing(self) -> dict[str, Any]:
-        """Return options by which only the held rows that the join decides probe."""
-        return {"probing": {self.held.side: self.held.owned}} if self.query.is_rows else {}
 
     @abstractmethod
     def _joined(self, join: TableJoin) -> Iterator[pa.RecordBatch]:
@@ -192,8 +192,7 @@ class ExistenceParts(PartJoin):
     whose pairs come from elsewhere.
     """
 
-    def _options(self) -> dict[str, Any]:
-        return {"about": self.held.side, **self._owned_probing()}
+    decides_alone = True
 
     def _joined(self, join: TableJoin) -> Iterator[pa.RecordBatch]:
         return self._batches(join.run(_PartFlags(join, self.matched)))
