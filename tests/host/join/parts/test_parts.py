@@ -146,6 +146,20 @@ def test_groups(device, seed, lanes, parts, window, predicate, of, held):
     assert rows_of(dealt(query, tables, device, held, lanes, parts, rng)) == rows_of(whole)
 
 
+def test_of_equally_near_rows_in_two_parts_the_first_of_the_input_counts(device):
+    left = pa.table({"g": [7], "t": [5], "x": [0]})
+    right = pa.table({"id": [1, 8, 2], "t": [5, 1, 5], "x": [3, 9, -3]})
+    text = "SELECT l.g, min_by(r.id, abs(l.x - r.x)) AS a FROM l JOIN r ON abs(l.t - r.t) < 9"
+    query = query_of(f"{text} AND abs(l.x - r.x) < 99 GROUP BY l.g", {"l": left, "r": right})
+    schemas = {"l": left.schema, "r": right.schema}
+    join = part_join(query)(query, HeldSide(query, LEFT, left), schemas, device)
+    for rows, place in ((right.slice(0, 1), [5]), (right.slice(1), [1, 3])):
+        assert list(join.add(rows, np.array(place))) == []
+    groups = merged_groups(query, schemas)
+    groups.add(pa.Table.from_batches(list(join.finish()), groups.schema))
+    assert groups.finish().to_pylist() == [{"g": 7, "a": 2}]
+
+
 def test_a_full_join_is_one_of_pairs_and_one_of_rows(device):
     rng = np.random.default_rng(5)
     tables = {"l": table(rng, 40), "r": table(rng, 30)}
