@@ -50,6 +50,9 @@ MOST_DIGITS = 38
 
 _BITS = {Kind.BOOL: 1, Kind.FLOAT32: 32, Kind.FLOAT64: 64}
 
+#: Key, in the metadata of Arrow fields of decimals, of the bounds of the integers that these are.
+_BOUNDS = b"penstock integers"
+
 #: Length of one unit of time in nanoseconds.
 UNIT_NS = {"D": 86_400 * 10**9, "s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 
@@ -219,3 +222,27 @@ def from_arrow(dtype: pa.DataType, *, column: str, nullable: bool = True) -> Typ
         f"column {column} has type {dtype}, which cannot be joined on; leave it out of the "
         "predicate and of computed columns"
     )
+
+
+def from_field(field: pa.Field, *, column: str) -> Type:
+    """Type of an Arrow column, an integer where :func:`marked` noted that its decimals are.
+
+    Raises
+    ------
+    SchemaError
+        As for :func:`from_arrow`.
+    """
+    bounds = (field.metadata or {}).get(_BOUNDS)
+    if bounds is None:
+        return from_arrow(field.type, column=column, nullable=field.nullable)
+    return integer(*map(int, bounds.split()), nullable=field.nullable)
+
+
+def marked(field: pa.Field, dtype: Type) -> pa.Field:
+    """Note the type of integers beyond 64 bits in their field, since Arrow has decimals for them.
+
+    Only parts of a query give such fields to one another; no user sees them.
+    """
+    if dtype.kind is Kind.INT and pa.types.is_decimal(field.type):
+        return field.with_metadata({_BOUNDS: f"{dtype.lo} {dtype.hi}"})
+    return field

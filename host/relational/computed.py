@@ -12,7 +12,7 @@ from penstock.errors import DataError
 from penstock.expr.columns import evaluate_columns
 from penstock.expr.node import Expr
 from penstock.expr.vector import Vector, fits_int64, int_vector
-from penstock.types import Type
+from penstock.types import Type, marked
 
 from ..rows.columns import arrow_type, to_arrow, vector
 from ..rows.plain import plain_type
@@ -96,22 +96,26 @@ def sent(table: pa.Table) -> pa.Table:
 def returned(table: pa.Table, outputs: Mapping[str, Known | None], zone: str | None) -> pa.Table:
     """Convert a table from DuckDB to the known types of its columns."""
     for place, (field, known) in enumerate(zip(table.schema, outputs.values(), strict=False)):
-        if known is None:
-            continue
-        target = plain_type(known.arrow or arrow_type(known.type, field.name, zone))
-        # The parser knows less of nested values than DuckDB's own types say.
-        if field.type == target or pa.types.is_nested(target) != pa.types.is_nested(field.type):
-            continue
-        if pa.types.is_null(target):
-            table = table.set_column(place, field.name, pa.nulls(table.num_rows))
-            continue
-        is_extended = isinstance(target, pa.BaseExtensionType)
-        column = table.column(place).cast(target.storage_type if is_extended else target)
-        if is_extended:
-            parts = [pa.ExtensionArray.from_storage(target, chunk) for chunk in column.chunks]
-            column = pa.chunked_array(parts, target)
-        table = table.set_column(place, field.name, column)
+        if known is not None:
+            target = plain_type(known.arrow or arrow_type(known.type, field.name, zone))
+            column = _cast(table.column(place), target)
+            field = marked(pa.field(field.name, column.type), known.type)
+            table = table.set_column(place, field, column)
     return table
+
+
+def _cast(column: pa.ChunkedArray, target: pa.DataType) -> pa.ChunkedArray:
+    # The parser knows less of nested values than DuckDB's own types say.
+    if column.type == target or pa.types.is_nested(target) != pa.types.is_nested(column.type):
+        return column
+    if pa.types.is_null(target):
+        return pa.chunked_array([pa.nulls(len(column))])
+    if not isinstance(target, pa.BaseExtensionType):
+        return column.cast(target)
+    stored = column.cast(target.storage_type)
+    return pa.chunked_array(
+        [pa.ExtensionArray.from_storage(target, chunk) for chunk in stored.chunks], target
+    )
 
 
 def _stored(column: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -82,12 +82,20 @@ def run_parts(
                 show(part, reads, engine.calls(part.text))
             with parts.words.spoken():
                 if isinstance(part, Relational):
-                    rows[part.name] = engine.run(part.text, without_relations(reads))
+                    computed = engine.run(part.text, without_relations(reads))
                 else:
-                    rows[part.name] = join(part.text, reads, part.options)
+                    computed = join(part.text, reads, part.options)
+                rows[part.name] = _with_marks(computed, parts.schemas[part.name])
         last = rows[parts.parts[-1].name]
         assert not isinstance(last, RelationTable)
-        return last.rename_columns(list(parts.names))
+        return _with_marks(last, parts.shown_schema).rename_columns(list(parts.names))
+
+
+def _with_marks(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Rows whose fields have the metadata of a schema's."""
+    pairs = zip(rows.schema, schema, strict=True)
+    fields = [field.with_metadata(like.metadata) for field, like in pairs]
+    return pa.Table.from_arrays(rows.columns, schema=pa.schema(fields))
 
 
 def stream_parts(
@@ -196,11 +204,9 @@ class _Opening:
             steps = [self._step(part) for part in chain]
             is_named = side.alias.lower() in self.aliases
             sides.append(PreparedSide(side.alias, table, schemas[table], steps, is_named))
-        fields = zip(schemas[parts[-1].name], self.split.names, strict=True)
-        schema = pa.schema([field.with_name(name) for field, name in fields])
         steps = [self._step(part) for part in behind]
         inner = join(query, self._inputs(core))
-        shared = sides, steps, after, schema, self.engine, self.split.words
+        shared = sides, steps, after, self.split.shown_schema, self.engine, self.split.words
         if isinstance(inner, LookupStream):
             return PreparedRows(inner, *shared)
         return PreparedStream(inner, *shared)

@@ -18,6 +18,7 @@ from ..plan.lookup import LookupPlan
 from ..plan.query import JoinQuery
 from ..query.compiler import compile_select
 from ..query.options import QueryOptions
+from ..types import marked
 from .received import TableFiles
 
 #: A table, or a relation in its place.
@@ -122,7 +123,7 @@ def one_query(
 
 
 def output_schema(query: JoinQuery | GroupQuery, schemas: Mapping[str, pa.Schema]) -> pa.Schema:
-    """Columns of the rows of a query, of tables with these columns.
+    """Columns of the rows of a query, of tables with these columns; see :func:`marked`.
 
     Raises
     ------
@@ -130,7 +131,11 @@ def output_schema(query: JoinQuery | GroupQuery, schemas: Mapping[str, pa.Schema
         No type holds an aggregate.
     """
     if isinstance(query, GroupQuery) and query.lookup is None:
-        return GroupState(query, schemas[query.source.table]).schema
-    join = lookup_of(query)
-    pairs = joined_schema(join, {side.side: schemas[side.table] for side in join.sides})
-    return GroupState(query, pairs).schema if isinstance(query, GroupQuery) else pairs
+        pairs = schemas[query.source.table]
+    else:
+        join = lookup_of(query)
+        pairs = joined_schema(join, {side.side: schemas[side.table] for side in join.sides})
+    schema = GroupState(query, pairs).schema if isinstance(query, GroupQuery) else pairs
+    values = query.select if query.aggregation is None else query.aggregation.select
+    items = zip(schema, values, strict=True)
+    return pa.schema([marked(field, value.type) for field, (_, value) in items])

@@ -25,7 +25,7 @@ from ..expr.ops.infer import keeps_raw
 from ..expr.vector import fits_int64
 from ..query.aggregates import sum_type
 from ..query.constants import ARROW_TYPES
-from ..types import FLOAT64, INT64, MOST_DIGITS, TIMESTAMPS, Kind, Type, from_arrow, int_of
+from ..types import FLOAT64, INT64, MOST_DIGITS, TIMESTAMPS, Kind, Type, from_field, int_of
 from .calls import ours
 
 _PLAIN = {
@@ -56,8 +56,14 @@ class Known:
 
 def known_as(dtype: pa.DataType) -> Known:
     """A column of an Arrow type."""
+    return known_field(pa.field("", dtype))
+
+
+def known_field(field: pa.Field) -> Known:
+    """A column of a table or of a part of the query."""
+    dtype = field.type
     try:
-        return Known(from_arrow(dtype, column=""), dtype)
+        return Known(from_field(field, column=""), dtype)
     except SchemaError:
         return Known(Type(Kind.OTHER, unit=str(dtype), nested=str(dtype)), dtype)
 

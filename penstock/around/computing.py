@@ -17,7 +17,7 @@ from ..query.window_function import is_window, length_ns
 from ..types import Kind, Type, integer
 from ..zones import zone_of
 from .calls import call
-from .carried import WINDOW, Known, is_coded, known_as
+from .carried import WINDOW, Known, is_coded, known_as, known_field
 from .shapes import SLIDING, slides
 from .sides import field_of, items_of
 from .values import ARGUMENT, Level, Register, Values
@@ -192,7 +192,7 @@ def _column(field: pa.Field) -> Known:
     is_sliding = field.name.startswith(SLIDING) and pa.types.is_struct(field.type)
     if is_sliding and not is_coded(known_as(field.type[0].type).type):
         return Known(Type(Kind.OTHER, nested=WINDOW), field.type)
-    return known_as(field.type)
+    return known_field(field)
 
 
 def _leaves(key: exp.Expr) -> list[exp.Expr]:

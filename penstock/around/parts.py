@@ -133,6 +133,12 @@ class Split:
     schemas: Mapping[str, pa.Schema]
     words: Words
 
+    @property
+    def shown_schema(self) -> pa.Schema:
+        """The output columns as users see them: without the marks of the last part."""
+        fields = zip(self.schemas[self.parts[-1].name], self.names, strict=True)
+        return pa.schema([field.with_name(name).remove_metadata() for field, name in fields])
+
     def of_stream(self) -> tuple[Joined, Sequence[Part], Relational | None]:
         """Return the one join of a query on streams, the steps of its rows, and the part behind.
 

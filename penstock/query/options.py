@@ -160,7 +160,9 @@ def key_of(text: str, schemas: Mapping[str, pa.Schema], options: QueryOptions) -
     except QueryError:  # of a parameter that the query perhaps does not use
         return None
     settings = (_frozen(v) for name, v in vars(options).items() if name not in _APART)
-    key = text, tuple(schemas.items()), params, tuple(settings)
+    # Schemas are equal whatever the marks of their integers are.
+    marks = tuple(str(field.metadata) for schema in schemas.values() for field in schema)
+    key = text, tuple(schemas.items()), marks, params, tuple(settings)
     try:
         hash(key)
     except TypeError:  # a sequence of names may be of any class

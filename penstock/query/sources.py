@@ -13,7 +13,7 @@ from sqlglot import exp
 from ..errors import MistakenError, QueryError, SchemaError
 from ..expr import ops
 from ..plan.query import LEFT, RIGHT
-from ..types import Kind, Type, decimal, from_arrow, int_of
+from ..types import Kind, Type, decimal, from_field, int_of
 from ..user_functions import Udf
 from ..zones import zone_of
 from . import nodes
@@ -116,7 +116,7 @@ class SourceReader:
                 )
             return decimal(18, digits, nullable=field.nullable)
         try:
-            return from_arrow(field.type, column=f"{alias}.{field.name}", nullable=field.nullable)
+            return from_field(field, column=f"{alias}.{field.name}")
         except SchemaError:
             nested = str(field.type) if pa.types.is_nested(field.type) else ""
             return Type(Kind.OTHER, unit=str(field.type), nullable=field.nullable, nested=nested)
@@ -135,7 +135,7 @@ class SourceReader:
             for schema in self.schemas.values():
                 index = schema.get_field_index(other)
                 if index >= 0 and not pa.types.is_null(schema.field(index).type):
-                    return from_arrow(schema.field(index).type, column=column)
+                    return from_field(schema.field(index), column=column).as_nullable(True)
         return int_of(64)
 
     def _subquery(self, tree: exp.Subquery, side: str) -> Source:
