@@ -191,13 +191,8 @@ class FoldDelivery(GroupDelivery[FoldGroups]):
             [keys.rename_columns(list(map(str, range(keys.num_columns))))]
         )
         counts = table.group_by(table.column_names).aggregate([([], "count_all")])
-        (row,) = (
-            counts.filter(pc.field("count_all") > 1)
-            .slice(0, 1)
-            .select(table.column_names)
-            .to_pylist()
-        )
-        shown = ", ".join(map(str, row.values()))
+        repeated = counts.filter(pc.field("count_all") > 1).select(table.column_names)
+        shown = ", ".join(map(str, repeated.slice(0, 1).to_pylist()[0].values()))
         alias = self.query.side(self.side).alias
         raise DataError(
             f"two rows of {alias} have the key {shown}, which was declared unique; leave unique "
