@@ -18,7 +18,7 @@ from amaranth.sim._async import ProcessContext
 
 from penstock.errors import DeviceError
 from penstock.hw.join.config import JoinConfig
-from penstock.hw.join.flit import FlitKind, entry_layout, pass_layout, tuple_layout
+from penstock.hw.join.flit import Kind, entry_layout, pass_layout, tuple_layout
 from penstock.hw.join.modes import CODES
 from penstock.hw.join.pipeline import Chain, Pipeline
 from penstock.passes import Pass, recover
@@ -34,7 +34,7 @@ PATIENCE_CYCLES = 10_000
 class Cycle(NamedTuple):
     """One cycle of a trace: the flit that leaves the head, and how many units are active."""
 
-    kind: FlitKind
+    kind: Kind
     active: int
 
 
@@ -322,7 +322,7 @@ class PipelineSimulator:
                 moved |= self._values(ctx, job, *more[:2])
                 more = more[2:]
             if self._trace:
-                job.trace.append(Cycle(FlitKind(more[0]), sum(more[1:])))
+                job.trace.append(Cycle(Kind(more[0]), sum(more[1:])))
             moved |= self._inputs(ctx, job, seen[10:])
             idle = 0 if moved else idle + 1
             if idle > PATIENCE_CYCLES + self.reach:

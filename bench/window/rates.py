@@ -17,7 +17,7 @@ from bench.store import Store
 from penstock.errors import PenstockError
 from penstock.hw.window.config import WindowConfig
 from penstock.hw.window.export import export
-from penstock.hw.window.layout import StreamSide
+from penstock.hw.window.layout import Side
 from penstock.sim.verilated.build import cache_folder
 from penstock.sim.window.verilated import NEVER, Outcome, Stream, VerilatedJoin
 
@@ -131,7 +131,7 @@ def _measure(join: VerilatedJoin, run: Run) -> dict[str, Any]:
     pace = 2 if run.parallel else 4
     fill = pace * rows + 100
     due = np.concatenate([pace * np.arange(rows), fill + 50 + run.interval * np.arange(arrivals)])
-    hit = {side: _codes(run, side, rows + arrivals) for side in StreamSide}
+    hit = {side: _codes(run, side, rows + arrivals) for side in Side}
     bounds = [0, run.hits - 1] if run.hits else [1, 0]
     streams = {
         side: Stream(
@@ -142,7 +142,7 @@ def _measure(join: VerilatedJoin, run: Run) -> dict[str, Any]:
                 "probe": np.tile(bounds, (len(due), 1)),
             },
         )
-        for side in StreamSide
+        for side in Side
     }
     limit = int(due[-1] + 3 * (arrivals + 2) * most)
     out = join.run(
@@ -160,7 +160,7 @@ def _measure(join: VerilatedJoin, run: Run) -> dict[str, Any]:
     return _steady(run, out)
 
 
-def _codes(run: Run, side: StreamSide, count: int) -> np.ndarray:
+def _codes(run: Run, side: Side, count: int) -> np.ndarray:
     """Codes of a stream; those below ``hits`` are joined."""
     number = np.arange(count)
     if run.spread == "even":
@@ -171,15 +171,15 @@ def _codes(run: Run, side: StreamSide, count: int) -> np.ndarray:
     return np.random.default_rng(side.value).integers(0, run.period, count)
 
 
-def _check(run: Run, out: Outcome, hit: dict[StreamSide, np.ndarray]) -> None:
+def _check(run: Run, out: Outcome, hit: dict[Side, np.ndarray]) -> None:
     """Each tuple has as many results as brute force finds for it; those of the filling have none.
 
     A window tuple is joined if it is a hit, whatever the tuple that arrives.
     """
-    cycles = {side: out.admitted[side] for side in StreamSide}
-    admitted = {side: np.flatnonzero(cycles[side] != NEVER) for side in StreamSide}
-    for side in StreamSide:
-        found = out.a if side is StreamSide.A else out.b
+    cycles = {side: out.admitted[side] for side in Side}
+    admitted = {side: np.flatnonzero(cycles[side] != NEVER) for side in Side}
+    for side in Side:
+        found = out.a if side is Side.A else out.b
         found = np.bincount(found[out.later == side.value].astype(np.int64), minlength=1 << _BITS)
         other = admitted[side.other]
         own = admitted[side][admitted[side] >= run.rows]
@@ -187,7 +187,7 @@ def _check(run: Run, out: Outcome, hit: dict[StreamSide, np.ndarray]) -> None:
             cycles[side.other][other],
             cycles[side][own],
             # A tuple of A that is written in the same cycle was first.
-            side="left" if side is StreamSide.A else "right",
+            side="left" if side is Side.A else "right",
         )
         sums = np.concatenate([[0], np.cumsum(hit[side.other][other])])
         wanted = np.zeros(1 << _BITS, np.int64)
@@ -202,7 +202,7 @@ def _check(run: Run, out: Outcome, hit: dict[StreamSide, np.ndarray]) -> None:
 
 def _steady(run: Run, out: Outcome) -> dict[str, Any]:
     spacing, admitted, arrived = [], 0, 0
-    for side in StreamSide:
+    for side in Side:
         at = out.admitted[side][run.rows :]
         taken = np.flatnonzero(at != NEVER)[_WARM_UP:]
         # From one admitted tuple to another; tuples between were dropped.

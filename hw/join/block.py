@@ -10,7 +10,7 @@ from amaranth.lib.wiring import In, Out
 
 from ..instance import instantiated
 from .config import JoinConfig
-from .flit import FlitKind, entry_layout, flit_layout, record_layout, tail_layout
+from .flit import Kind, entry_layout, flit_layout, record_layout, tail_layout
 from .modes import keep_control
 from .unit import Unit, unit_controls
 
@@ -119,9 +119,7 @@ class Block(wiring.Component):
         names = unit_controls(config)
         told = {name: Signal(name=name) for name in ("folds", *names)}
         for name, signal in told.items():
-            keep_control(
-                m, config.folding, name, entry.mode, signal, self.i.kind == FlitKind.CONFIG
-            )
+            keep_control(m, config.folding, name, entry.mode, signal, self.i.kind == Kind.CONFIG)
         for unit in self.units:
             m.d.comb += [getattr(unit, name).eq(told[name]) for name in names]
         return told["folds"]
@@ -151,15 +149,15 @@ class Block(wiring.Component):
             return None
         table = Signal(self.config.table_bits)
         entry = data.View(entry_layout(self.config), self.i.payload[: self.config.entry_bits])
-        with m.If(self.i.kind == FlitKind.CONFIG):
+        with m.If(self.i.kind == Kind.CONFIG):
             m.d.sync += table.bit_select(entry.index, 1).eq(entry.value)
         return table
 
     def _tail(self, m: Module) -> tuple[Value, Value, Value]:
         """Whether the last unit's flit is a window tuple, or ends a task, as late as its mask; and
         the first a cycle before."""
-        window = before = self.o.kind == FlitKind.WINDOW
-        ends = (self.o.kind == FlitKind.CLEAR) & self.o.lap
+        window = before = self.o.kind == Kind.WINDOW
+        ends = (self.o.kind == Kind.CLEAR) & self.o.lap
         for cycle in range(self.config.test_cycles + 1):
             names = f"window_{cycle}", f"ends_{cycle}"
             later_window, later_ends = (Signal(name=name) for name in names)

@@ -9,7 +9,7 @@ from .config import JoinConfig
 from .modes import MODE_BITS
 
 
-class FlitKind(enum.Enum, shape=3):
+class Kind(enum.Enum, shape=3):
     """What a flit tells the units it passes.
 
     A stream tuple is loaded by ``load_flits - 1`` LOAD flits and a LOAD_LAST: lo and then hi in
@@ -45,7 +45,7 @@ def flit_layout(config: JoinConfig) -> data.StructLayout:
     A band build that folds a value has the operand of the window tuple *before* in it: a test takes
     a cycle, so the operand is there when the match is.
     """
-    fields = {"kind": FlitKind, "lap": 1, "payload": config.payload_bits}
+    fields = {"kind": Kind, "lap": 1, "payload": config.payload_bits}
     if config.value_bits:
         fields["operand"] = signed(config.value_bits)
     return data.StructLayout(fields)
@@ -64,7 +64,7 @@ def registered(m: Module, flit: data.View) -> data.View:
 
 def tail_layout(config: JoinConfig) -> data.StructLayout:
     """What is left of a flit at the end of the chain."""
-    fields = {"kind": FlitKind, "lap": 1}
+    fields = {"kind": Kind, "lap": 1}
     if config.folding:
         fields["payload"] = config.folding.layout.size
     return data.StructLayout(fields)

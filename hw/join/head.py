@@ -15,7 +15,7 @@ from penstock.passes import Pass
 from .block import back_layout
 from .chain import TaskPorts, TaskSignature
 from .config import JoinConfig
-from .flit import FlitKind, flit_layout, registered, report_layout
+from .flit import Kind, flit_layout, registered, report_layout
 from .modes import keep_control
 from .occupancy import Closed, Count, HeldValues, Moves, Turn
 from .ranges import Due, Ends, Next, Place
@@ -23,7 +23,7 @@ from .ranges import Due, Ends, Next, Place
 
 def merge(
     passes: Sequence[Pass], start: Sequence[int], end: Sequence[int], units: int, load_flits: int
-) -> Iterator[tuple[FlitKind, int, int]]:
+) -> Iterator[tuple[Kind, int, int]]:
     """Reference: the flits of a task as (kind, lap, tuple or position), without idle ones.
 
     In a task that folds there are COLLECT flits besides, at the end of a pass in place of the
@@ -33,16 +33,16 @@ def merge(
         loaded = retired = part.first
         for position in range(part.begin, part.end):
             while retired < loaded and end[retired] <= position:
-                yield FlitKind.RETIRE, (retired - part.first) // units % 2, retired
+                yield Kind.RETIRE, (retired - part.first) // units % 2, retired
                 retired += 1
             while loaded < part.stop and start[loaded] == position:
                 lap = (loaded - part.first) // units % 2
                 for _ in range(load_flits - 1):
-                    yield FlitKind.LOAD, lap, loaded
-                yield FlitKind.LOAD_LAST, lap, loaded
+                    yield Kind.LOAD, lap, loaded
+                yield Kind.LOAD_LAST, lap, loaded
                 loaded += 1
-            yield FlitKind.WINDOW, 0, position
-        yield FlitKind.CLEAR, int(number == len(passes) - 1), part.end
+            yield Kind.WINDOW, 0, position
+        yield Kind.CLEAR, int(number == len(passes) - 1), part.end
 
 
 class Head(TaskPorts):
@@ -202,25 +202,25 @@ class Head(TaskPorts):
             stops | Mux(due.load, load.lap, Mux(due.retire, retire.lap, place.last))
         )
         kinds = {
-            FlitKind.LOAD: sends_part & ~moves.load,
-            FlitKind.LOAD_LAST: moves.load,
-            FlitKind.WINDOW: moves.window,
-            FlitKind.RETIRE: moves.retire,
-            FlitKind.CLEAR: moves.clear,
-            FlitKind.CONFIG: configures,
+            Kind.LOAD: sends_part & ~moves.load,
+            Kind.LOAD_LAST: moves.load,
+            Kind.WINDOW: moves.window,
+            Kind.RETIRE: moves.retire,
+            Kind.CLEAR: moves.clear,
+            Kind.CONFIG: configures,
         }
         if values:
             last_ones = due.end & values.some & values.settled
             m.d.comb += values.collect.eq(
                 goes & (last_ones | ~(place.at_stop | due.retire) & values.due)
             )
-            kinds[FlitKind.COLLECT] = values.collect
+            kinds[Kind.COLLECT] = values.collect
             with m.If(values.collect):
                 m.d.comb += flit.lap.eq(values.lap)
 
         # At most one of them is high.
         m.d.comb += flit.kind.eq(
-            FlitKind(reduce(or_, (Mux(sent, kind.value, 0) for kind, sent in kinds.items())))
+            Kind(reduce(or_, (Mux(sent, kind.value, 0) for kind, sent in kinds.items())))
         )
 
         with m.FSM():

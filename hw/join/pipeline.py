@@ -10,7 +10,7 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 from .block import Block
 from .chain import BaseChain, TaskPorts, TaskSignature, connect_tasks
 from .config import JoinConfig
-from .flit import FlitKind, record_layout, result_layout, tail_layout
+from .flit import Kind, record_layout, result_layout, tail_layout
 from .head import Head
 
 
@@ -59,7 +59,7 @@ class ValueOutlet(wiring.Component):
         m.d.comb += [
             fifo.w_data.eq(self.i.payload),
             # Each of them was taken by the unit whose turn it was.
-            fifo.w_en.eq(self.i.kind == FlitKind.COLLECT),
+            fifo.w_en.eq(self.i.kind == Kind.COLLECT),
             self.o.payload.eq(fifo.r_data),
             self.o.valid.eq(fifo.r_rdy),
             fifo.r_en.eq(self.o.ready),

@@ -10,7 +10,7 @@ from amaranth.lib.wiring import In, Out
 from ..hls.datapath import Datapath
 from .band import BandTester
 from .config import JoinConfig
-from .flit import FlitKind, flit_layout, registered, tail_layout
+from .flit import Kind, flit_layout, registered, tail_layout
 from .fold import Fold
 
 
@@ -105,19 +105,19 @@ class Unit(wiring.Component):
 
         part = flit.payload[: config.part_bits]
         with m.Switch(flit.kind):
-            with m.Case(FlitKind.LOAD, FlitKind.LOAD_LAST), m.If(flit.lap == phase):
+            with m.Case(Kind.LOAD, Kind.LOAD_LAST), m.If(flit.lap == phase):
                 # Parts shift in from the top: no part number, no decoder.
                 m.d.sync += stored.eq(Cat(stored, part)[config.part_bits :])
-                m.d.comb += self.o.kind.eq(FlitKind.IDLE)
-                with m.If(flit.kind == FlitKind.LOAD_LAST):
+                m.d.comb += self.o.kind.eq(Kind.IDLE)
+                with m.If(flit.kind == Kind.LOAD_LAST):
                     m.d.sync += [phase.eq(~phase), self.active.eq(1)]
-            with m.Case(FlitKind.RETIRE), m.If(self.active & (flit.lap != phase)):
+            with m.Case(Kind.RETIRE), m.If(self.active & (flit.lap != phase)):
                 m.d.sync += self.active.eq(0)
-                m.d.comb += self.o.kind.eq(FlitKind.IDLE)
-            with m.Case(FlitKind.CLEAR):
+                m.d.comb += self.o.kind.eq(Kind.IDLE)
+            with m.Case(Kind.CLEAR):
                 m.d.sync += [phase.eq(0), self.active.eq(0)]
             if config.folding:
-                with m.Case(FlitKind.COLLECT), m.If(self.held & (flit.lap != phase)):
+                with m.Case(Kind.COLLECT), m.If(self.held & (flit.lap != phase)):
                     m.d.sync += [self.held.eq(0), self.active.eq(0)]
                     # With the other lap it is nobody's turn behind this unit.
                     m.d.comb += self.o.lap.eq(phase)
@@ -128,7 +128,7 @@ class Unit(wiring.Component):
         # of another flit would be matters to folds only.
         times = not config.is_band or config.folding
         m.d.comb += [
-            test.valid.eq(self.active & (flit.kind == FlitKind.WINDOW) if times else self.active),
+            test.valid.eq(self.active & (flit.kind == Kind.WINDOW) if times else self.active),
             self.hit.eq(test.o),
         ]
         if config.folding:
@@ -138,10 +138,10 @@ class Unit(wiring.Component):
     def _fold(self, m: Module, flit: data.View, test: BandTester | Datapath) -> None:
         """Fold the matches; the operand of a band build is in the flit register just then."""
         m.submodules.fold = fold = self.fold
-        loaded = (flit.kind == FlitKind.LOAD_LAST) & (flit.lap == self.phase)
+        loaded = (flit.kind == Kind.LOAD_LAST) & (flit.lap == self.phase)
         with m.If(loaded):
             m.d.sync += self.held.eq(1)
-        with m.If(flit.kind == FlitKind.CLEAR):
+        with m.If(flit.kind == Kind.CLEAR):
             m.d.sync += self.held.eq(0)
         m.d.comb += fold.clear.eq(loaded)
         if self.config.value_bits:
@@ -175,7 +175,7 @@ class Unit(wiring.Component):
         if config.table_in_units:
             m.d.comb += [
                 test.entry.as_value().eq(flit.payload),
-                test.write.eq(flit.kind == FlitKind.CONFIG),
+                test.write.eq(flit.kind == Kind.CONFIG),
             ]
         else:
             m.d.comb += test.table.eq(self.table)

@@ -10,7 +10,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from .config import WindowConfig
-from .layout import State, StreamSide, counters_layout, tuple_layout, word_layout
+from .layout import Side, State, counters_layout, tuple_layout, word_layout
 from .operator import WindowJoin
 
 
@@ -98,9 +98,9 @@ class Cascade(wiring.Component):
         self._key = key
         super().__init__(
             {
-                "i_a": In(stream.Signature(tuple_layout(first, StreamSide.A))),
-                "i_b": In(stream.Signature(tuple_layout(first, StreamSide.B))),
-                "i_c": In(stream.Signature(tuple_layout(second, StreamSide.B))),
+                "i_a": In(stream.Signature(tuple_layout(first, Side.A))),
+                "i_b": In(stream.Signature(tuple_layout(first, Side.B))),
+                "i_c": In(stream.Signature(tuple_layout(second, Side.B))),
                 "rows_a": In(first.slot_bits + 1),
                 "rows_b": In(first.slot_bits + 1),
                 "rows_ab": In(second.slot_bits + 1),

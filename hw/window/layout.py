@@ -9,15 +9,15 @@ from amaranth.lib.wiring import In, Out
 from .config import WindowConfig
 
 
-class StreamSide(enum.Enum, shape=1):
+class Side(enum.Enum, shape=1):
     """One of the two streams."""
 
     A = 0
     B = 1
 
     @property
-    def other(self) -> StreamSide:
-        return StreamSide(1 - self.value)
+    def other(self) -> Side:
+        return Side(1 - self.value)
 
 
 class State(enum.Enum, shape=2):
@@ -31,7 +31,7 @@ class State(enum.Enum, shape=2):
     WAIT = 2
 
 
-def tuple_layout(config: WindowConfig, side: StreamSide) -> data.StructLayout:
+def tuple_layout(config: WindowConfig, side: Side) -> data.StructLayout:
     """A tuple at the operator's input.
 
     ``probe`` is what the tuple looks for in the other side's queue, ``window`` what tuples of the
@@ -46,24 +46,22 @@ def tuple_layout(config: WindowConfig, side: StreamSide) -> data.StructLayout:
     return data.StructLayout({**keys, **_rest(config, side)})
 
 
-def entry_layout(config: WindowConfig, side: StreamSide) -> data.StructLayout:
+def entry_layout(config: WindowConfig, side: Side) -> data.StructLayout:
     """A tuple in its side's queue."""
     return data.StructLayout({"keys": config.window_bits, **_rest(config, side)})
 
 
-def probe_layout(config: WindowConfig, side: StreamSide) -> data.StructLayout:
+def probe_layout(config: WindowConfig, side: Side) -> data.StructLayout:
     """A tuple while it is matched with the other side's queue."""
     return data.StructLayout({"keys": config.probe_bits, **_rest(config, side)})
 
 
-def _rest(config: WindowConfig, side: StreamSide) -> dict[str, int]:
+def _rest(config: WindowConfig, side: Side) -> dict[str, int]:
     time = {"time": config.time_bits} if config.time_bits else {}
     return {**time, "payload": config.payload_bits[side.value]}
 
 
-def record_layout(
-    config: WindowConfig, side: StreamSide, banks: int | None = None
-) -> data.StructLayout:
+def record_layout(config: WindowConfig, side: Side, banks: int | None = None) -> data.StructLayout:
     """Results of one cycle of the match unit of a side: its tuple, and those of all banks, or of
     some neighbouring ones."""
     banks = config.banks if banks is None else banks
@@ -84,7 +82,7 @@ class RecordPort(wiring.PureInterface):
     stop: Signal
 
 
-def record_port(config: WindowConfig, side: StreamSide) -> wiring.Signature:
+def record_port(config: WindowConfig, side: Side) -> wiring.Signature:
     """Results of a row, if there are any, of the match unit of a side; whether one was read; and
     whether there is no room for those of one more row than are on their way."""
     return wiring.Signature(
@@ -95,7 +93,7 @@ def record_port(config: WindowConfig, side: StreamSide) -> wiring.Signature:
 def result_layout(config: WindowConfig) -> data.StructLayout:
     """A result: payloads of both tuples, and the side of the one that arrived later."""
     return data.StructLayout(
-        {"a": config.payload_a_bits, "b": config.payload_b_bits, "later": StreamSide}
+        {"a": config.payload_a_bits, "b": config.payload_b_bits, "later": Side}
     )
 
 
@@ -111,7 +109,7 @@ def word_layout(config: WindowConfig) -> data.StructLayout:
 
 def table_layout(config: WindowConfig) -> data.StructLayout:
     """One entry of a truth table: of the tests by which tuples of ``side`` are matched."""
-    return data.StructLayout({"index": config.tests, "value": 1, "side": StreamSide})
+    return data.StructLayout({"index": config.tests, "value": 1, "side": Side})
 
 
 def counters_layout(config: WindowConfig) -> data.StructLayout:

@@ -12,8 +12,8 @@ from ..join.flit import entry_layout as band_entry_layout
 from .config import WindowConfig
 from .layout import (
     RecordPort,
+    Side,
     State,
-    StreamSide,
     entry_layout,
     probe_layout,
     record_port,
@@ -80,7 +80,7 @@ class MatchUnit(wiring.Component):
     o: RecordPort
     o_busy: Signal
 
-    def __init__(self, config: WindowConfig, side: StreamSide) -> None:
+    def __init__(self, config: WindowConfig, side: Side) -> None:
         self.config = config
         self.side = side
         self.queue = Queue(config, side.other)
@@ -253,29 +253,29 @@ class MatchLayer(wiring.Component):
 
     def __init__(self, config: WindowConfig) -> None:
         self.config = config
-        self.units = {side: MatchUnit(config, side) for side in StreamSide}
+        self.units = {side: MatchUnit(config, side) for side in Side}
         super().__init__(
             {
-                "i_a": In(stream.Signature(tuple_layout(config, StreamSide.A))),
-                "i_b": In(stream.Signature(tuple_layout(config, StreamSide.B))),
+                "i_a": In(stream.Signature(tuple_layout(config, Side.A))),
+                "i_b": In(stream.Signature(tuple_layout(config, Side.B))),
                 "i_b_first": In(1),
                 **settings(config),
                 "state_a": Out(State),
                 "state_b": Out(State),
-                "o_a": Out(record_port(config, StreamSide.A)),
-                "o_b": Out(record_port(config, StreamSide.B)),
+                "o_a": Out(record_port(config, Side.A)),
+                "o_b": Out(record_port(config, Side.B)),
                 "o_idle": Out(1),
             }
         )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        inputs = {StreamSide.A: self.i_a, StreamSide.B: self.i_b}
-        a, b = self.units[StreamSide.A], self.units[StreamSide.B]
+        inputs = {Side.A: self.i_a, Side.B: self.i_b}
+        a, b = self.units[Side.A], self.units[Side.B]
         # Whether a tuple of the side would be the first of a round.
         leads = {
-            StreamSide.A: ~(self.i_b.valid & self.i_b_first),
-            StreamSide.B: ~(self.i_a.valid & ~self.i_b_first),
+            Side.A: ~(self.i_b.valid & self.i_b_first),
+            Side.B: ~(self.i_a.valid & ~self.i_b_first),
         }
         open_ = Signal()
         still = Signal()
@@ -326,7 +326,7 @@ class MatchLayer(wiring.Component):
             m.d.comb += [unit.i_probe.time.eq(own.time), unit.i_window.time.eq(other.time)]
 
     def _connect_settings(self, m: Module, unit: MatchUnit) -> None:
-        is_a = unit.side is StreamSide.A
+        is_a = unit.side is Side.A
         m.d.comb += unit.rows.eq(self.rows_b if is_a else self.rows_a)
         if self.config.time_bits:
             m.d.comb += [

@@ -7,7 +7,7 @@ from dataclasses import replace
 from penstock.constraints.boards import Board
 
 from .config import MemoryKind, WindowConfig
-from .layout import StreamSide, entry_layout
+from .layout import Side, entry_layout
 
 #: Widths that a block RAM of 36 kbit can have, and its words then (UG573).
 _BLOCK_RAM = ((72, 512), (36, 1024), (18, 2048), (9, 4096), (4, 8192), (2, 16384), (1, 32768))
@@ -32,11 +32,11 @@ def bank_urams(bits: int, slots: int) -> int:
 
 def placed(config: WindowConfig, board: Board) -> WindowConfig:
     """The build with each queue in the kind of memory of which it takes the smaller share."""
-    kinds = {f"memory_{side.name.lower()}": _smaller(config, side, board) for side in StreamSide}
+    kinds = {f"memory_{side.name.lower()}": _smaller(config, side, board) for side in Side}
     return replace(config, **kinds)
 
 
-def _smaller(config: WindowConfig, side: StreamSide, board: Board) -> MemoryKind:
+def _smaller(config: WindowConfig, side: Side, board: Board) -> MemoryKind:
     bits, slots = entry_layout(config, side).size, config.depth // config.banks
     if not board.uram:
         return "auto"

@@ -7,7 +7,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from .config import WindowConfig
-from .layout import State, StreamSide, counters_layout, table_layout, tuple_layout, word_layout
+from .layout import Side, State, counters_layout, table_layout, tuple_layout, word_layout
 from .match import MatchLayer, settings
 from .output import OutputLayer
 
@@ -48,7 +48,7 @@ class InputLayer(wiring.Component):
     o_dropped: Signal
 
     def __init__(self, config: WindowConfig) -> None:
-        a, b = (stream.Signature(tuple_layout(config, side)) for side in StreamSide)
+        a, b = (stream.Signature(tuple_layout(config, side)) for side in Side)
         super().__init__(
             {
                 "i_a": In(a),
@@ -143,8 +143,8 @@ class WindowJoin(wiring.Component):
     def __init__(self, config: WindowConfig) -> None:
         self.config = config
         members = {
-            "i_a": In(stream.Signature(tuple_layout(config, StreamSide.A))),
-            "i_b": In(stream.Signature(tuple_layout(config, StreamSide.B))),
+            "i_a": In(stream.Signature(tuple_layout(config, Side.A))),
+            "i_b": In(stream.Signature(tuple_layout(config, Side.B))),
             **{name: member for name, member in settings(config).items() if name in _PLAIN},
             "shed": In(1),
             "o": Out(stream.Signature(word_layout(config))),

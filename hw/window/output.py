@@ -9,7 +9,7 @@ from amaranth.lib.wiring import In, Out
 
 from ..kernel.skid import Skid
 from .config import WindowConfig
-from .layout import RecordPort, StreamSide, record_layout, record_port, result_layout, word_layout
+from .layout import RecordPort, Side, record_layout, record_port, result_layout, word_layout
 
 
 class Picker(wiring.Component):
@@ -108,7 +108,7 @@ class Groups(wiring.Component):
     o: stream.Interface
     o_idle: Signal
 
-    def __init__(self, config: WindowConfig, side: StreamSide) -> None:
+    def __init__(self, config: WindowConfig, side: Side) -> None:
         self.config = config
         self.layout = record_layout(config, side)
         super().__init__(
@@ -200,7 +200,7 @@ class Expander(wiring.Component):
     o: stream.Interface
     o_idle: Signal
 
-    def __init__(self, config: WindowConfig, side: StreamSide) -> None:
+    def __init__(self, config: WindowConfig, side: Side) -> None:
         self.config = config
         self.side = side
         super().__init__(
@@ -231,7 +231,7 @@ class Expander(wiring.Component):
         ]
         with m.If(picker.i.ready):
             m.d.sync += [probe.eq(stage.o.payload.probe), window.eq(stage.o.payload.window)]
-        own, other = ("a", "b") if self.side is StreamSide.A else ("b", "a")
+        own, other = ("a", "b") if self.side is Side.A else ("b", "a")
         m.d.comb += [
             self.o.payload[own].eq(probe),
             self.o.payload[other].eq(window[picker.o.payload]),
@@ -270,8 +270,8 @@ class OutputLayer(wiring.Component):
         self.config = config
         super().__init__(
             {
-                "i_a": In(record_port(config, StreamSide.A)),
-                "i_b": In(record_port(config, StreamSide.B)),
+                "i_a": In(record_port(config, Side.A)),
+                "i_b": In(record_port(config, Side.B)),
                 "o": Out(stream.Signature(word_layout(config))),
                 "o_idle": Out(1),
             }
@@ -279,8 +279,8 @@ class OutputLayer(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        m.submodules.expand_a = a = Expander(self.config, StreamSide.A)
-        m.submodules.expand_b = b = Expander(self.config, StreamSide.B)
+        m.submodules.expand_a = a = Expander(self.config, Side.A)
+        m.submodules.expand_b = b = Expander(self.config, Side.B)
         m.submodules.stage = stage = Skid(word_layout(self.config))
         wiring.connect(m, wiring.flipped(self.i_a), a.i)
         wiring.connect(m, wiring.flipped(self.i_b), b.i)

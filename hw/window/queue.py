@@ -8,7 +8,7 @@ from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 from .config import WindowConfig
-from .layout import StreamSide, entry_layout
+from .layout import Side, entry_layout
 
 
 class Queue(wiring.Component):
@@ -72,7 +72,7 @@ class Queue(wiring.Component):
     o_mask: Signal
     o_busy: Signal
 
-    def __init__(self, config: WindowConfig, side: StreamSide) -> None:
+    def __init__(self, config: WindowConfig, side: Side) -> None:
         self.config = config
         self.side = side
         self.layout = entry_layout(config, side)

@@ -7,7 +7,7 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from .config import WindowConfig
-from .layout import StreamSide, tuple_layout
+from .layout import Side, tuple_layout
 
 
 class TupleSource(wiring.Component):
@@ -54,7 +54,7 @@ class TupleSource(wiring.Component):
     o: stream.Interface
     o_sent: Signal
 
-    def __init__(self, config: WindowConfig, side: StreamSide) -> None:
+    def __init__(self, config: WindowConfig, side: Side) -> None:
         self.config = config
         self.side = side
         #: Width of a code, and of ``hits`` and ``period``.

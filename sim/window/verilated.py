@@ -15,7 +15,7 @@ from penstock.errors import DeviceError
 from penstock.hw.window.config import WindowConfig
 from penstock.hw.window.export import TOP, export
 from penstock.hw.window.layout import (
-    StreamSide,
+    Side,
     counters_layout,
     table_layout,
     tuple_layout,
@@ -91,8 +91,8 @@ class Outcome:
         :func:`penstock.hw.window.layout.counters_layout`, as the operator counted.
     """
 
-    arrived: dict[StreamSide, np.ndarray]
-    admitted: dict[StreamSide, np.ndarray]
+    arrived: dict[Side, np.ndarray]
+    admitted: dict[Side, np.ndarray]
     a: np.ndarray
     b: np.ndarray
     later: np.ndarray
@@ -101,7 +101,7 @@ class Outcome:
     waits: int
     counters: dict[str, int]
 
-    def order(self) -> list[tuple[StreamSide, int]]:
+    def order(self) -> list[tuple[Side, int]]:
         """Side and index of the admitted tuples by cycle of their queue write, A before B."""
         events = [
             (int(cycle), side.value, index)
@@ -109,7 +109,7 @@ class Outcome:
             for index, cycle in enumerate(cycles)
             if cycle != NEVER
         ]
-        return [(StreamSide(side), index) for _, side, index in sorted(events)]
+        return [(Side(side), index) for _, side, index in sorted(events)]
 
 
 class VerilatedJoin:
@@ -137,7 +137,7 @@ class VerilatedJoin:
 
     def run(
         self,
-        streams: Mapping[StreamSide, Stream],
+        streams: Mapping[Side, Stream],
         *,
         rows: tuple[int, int],
         limit: int,
@@ -188,7 +188,7 @@ class VerilatedJoin:
             return array.ctypes.data_as(kind)
 
         marks = {}
-        for side in StreamSide:
+        for side in Side:
             stream = streams[side]
             due = np.ascontiguousarray(stream.due, np.uint64)
             count = job.count[side.value] = len(due)
@@ -215,8 +215,8 @@ class VerilatedJoin:
             )
         a, b, later = self._results(words[: job.words])
         return Outcome(
-            {side: marks[side][0] for side in StreamSide},
-            {side: marks[side][1] for side in StreamSide},
+            {side: marks[side][0] for side in Side},
+            {side: marks[side][1] for side in Side},
             a,
             b,
             later,
@@ -229,7 +229,7 @@ class VerilatedJoin:
     def _entries(self, tables: Sequence[int]) -> np.ndarray:
         size = 1 << self.config.tests
         index = np.tile(np.arange(size), 2)
-        value = [tables[side.value] >> entry & 1 for side in StreamSide for entry in range(size)]
+        value = [tables[side.value] >> entry & 1 for side in Side for entry in range(size)]
         columns = {"index": index, "value": np.array(value), "side": np.repeat([0, 1], size)}
         return pack(table_layout(self.config), columns, 2 * size)
 

@@ -19,7 +19,7 @@ pytest.importorskip("amaranth", reason="needs the rtl extra")
 
 from bench.window.rates import Rates, Run, _check, _codes, _measure
 from bench.window.report import FULL, TENTHS, TOLERANCE
-from penstock.hw.window.layout import StreamSide
+from penstock.hw.window.layout import Side
 from penstock.sim.verilated.build import Tools
 
 
@@ -66,14 +66,14 @@ def test_the_text_of_the_paper_wants_the_larger_value():
 def test_selectivity_is_exact(spread):
     for hits in TENTHS:
         run = Run(depth=64, rows=64, hits=hits, spread=spread)
-        hit = _codes(run, StreamSide.A, 1000) < hits
+        hit = _codes(run, Side.A, 1000) < hits
         windows = np.lib.stride_tricks.sliding_window_view(hit, 10)
         assert (windows.sum(axis=1) == hits).all()
 
 
 def test_random_matches_have_the_share():
     run = Run(depth=64, rows=64, hits=3, spread="random")
-    shares = [np.mean(_codes(run, side, 20_000) < 3) for side in StreamSide]
+    shares = [np.mean(_codes(run, side, 20_000) < 3) for side in Side]
     assert shares == [pytest.approx(0.3, abs=0.02)] * 2
     assert shares[0] != shares[1]
 
@@ -130,7 +130,7 @@ class TestRates:
 
         with pytest.raises(PenstockError, match="the operator is wrong"):
             _measure(Losing(), run)
-        hit = {side: _codes(run, side, 1000) < run.hits for side in StreamSide}
+        hit = {side: _codes(run, side, 1000) < run.hits for side in Side}
         _check(run, kept[0], hit)
 
 

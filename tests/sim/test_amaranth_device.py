@@ -7,7 +7,7 @@ from penstock.errors import DeviceError
 from penstock.expr import ops
 from penstock.host.device.base import Pause, Task
 from penstock.host.devices.narrow.kernel import NarrowKernel
-from penstock.hw.join.flit import FlitKind
+from penstock.hw.join.flit import Kind
 from penstock.program import BandProgram, GeneralProgram
 from penstock.sim.amaranth_device import AmaranthDevice
 from penstock.types import FLOAT64, int_of
@@ -142,7 +142,7 @@ def test_trace():
     with AmaranthDevice(trace=True) as device:
         kernel, buffer = opened(device)
         kernel.submit(buffer, task([0, 1], [5, 8])).result()
-        assert sum(cycle.kind is FlitKind.WINDOW for cycle in device.trace) == 8
+        assert sum(cycle.kind is Kind.WINDOW for cycle in device.trace) == 8
         assert max(cycle.active for cycle in device.trace) == 2
 
 

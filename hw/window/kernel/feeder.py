@@ -6,7 +6,7 @@ from amaranth.hdl import Module, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from ..layout import StreamSide, tuple_layout
+from ..layout import Side, tuple_layout
 from .config import WindowKernelConfig
 from .layout import item_layout
 
@@ -51,7 +51,7 @@ class Dealer(wiring.Component):
 
     def __init__(self, config: WindowKernelConfig) -> None:
         self.config = config
-        a, b = (stream.Signature(tuple_layout(config.window, side)) for side in StreamSide)
+        a, b = (stream.Signature(tuple_layout(config.window, side)) for side in Side)
         super().__init__(
             {
                 "i": In(stream.Signature(item_layout(config.window))),
@@ -68,7 +68,7 @@ class Dealer(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         item = self.i.payload
-        for side, o in ((StreamSide.A, self.o_a), (StreamSide.B, self.o_b)):
+        for side, o in ((Side.A, self.o_a), (Side.B, self.o_b)):
             is_own = item.side == side
             m.d.comb += o.valid.eq(self.i.valid & self.o_offers & is_own)
             with m.If(is_own & self.o_offers):

@@ -19,7 +19,7 @@ from amaranth.lib import data
 
 from ...kernel.slots import Slots
 from ..config import WindowConfig
-from ..layout import StreamSide, tuple_layout
+from ..layout import Side, tuple_layout
 from .config import NUMBER_BITS, WindowKernelConfig
 
 #: Counters, and the width of what each adds per cycle.
@@ -49,9 +49,9 @@ RESULT = data.StructLayout({"a": NUMBER_BITS, "b": NUMBER_BITS})
 
 def item_layout(config: WindowConfig) -> data.StructLayout:
     """A tuple in memory: what enters the operator, with its side in the place of its payload."""
-    fields = {str(name): field.shape for name, field in tuple_layout(config, StreamSide.A)}
+    fields = {str(name): field.shape for name, field in tuple_layout(config, Side.A)}
     del fields["payload"]
-    return data.StructLayout({**fields, "side": StreamSide})
+    return data.StructLayout({**fields, "side": Side})
 
 
 def item_slots(config: WindowKernelConfig) -> Slots:

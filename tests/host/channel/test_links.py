@@ -18,7 +18,7 @@ TIMEOUT_S = 30.0
 #: A process that connects to what it is offered, and sends back what it gets.
 _ECHO = """
 import sys
-from penstock.host.channel import Doorbell, Kind
+from penstock.host.channel import Doorbell
 from penstock.host.channel.links import ShmLink
 bell = Doorbell.create(is_offered=True)
 link = ShmLink(bell, "the test")

@@ -7,7 +7,7 @@ from types import ModuleType
 from amaranth.hdl import Elaboratable, Module, Mux, Signal, Value
 
 from penstock.hw.join.config import JoinConfig
-from penstock.hw.join.flit import FlitKind, flit_layout
+from penstock.hw.join.flit import Kind, flit_layout
 from penstock.hw.join.modes import CODES, Folding
 from penstock.program import Mode
 from tests.hw.formal.head import HeadProof
@@ -101,7 +101,7 @@ class UnitProof(Elaboratable):
         m.d.sync += seen.eq(i)
         same_start(
             m,
-            (seen.kind, FlitKind.IDLE),
+            (seen.kind, Kind.IDLE),
             (seen.lap, o.lap),
             (seen.payload, o.payload),
             *([(seen.operand, o.operand)] if config.value_bits else []),
@@ -110,17 +110,17 @@ class UnitProof(Elaboratable):
             Signal(name=f"{name}_{number}")
             for name in ("phase", "active", "held", "recent", "counted")
         )
-        loads = (seen.kind == FlitKind.LOAD_LAST) & (seen.lap == phase)
-        stops = (seen.kind == FlitKind.RETIRE) & active & (seen.lap == ~phase)
-        gives = (seen.kind == FlitKind.COLLECT) & held & (seen.lap == ~phase)
-        tests = active & (seen.kind == FlitKind.WINDOW)
+        loads = (seen.kind == Kind.LOAD_LAST) & (seen.lap == phase)
+        stops = (seen.kind == Kind.RETIRE) & active & (seen.lap == ~phase)
+        gives = (seen.kind == Kind.COLLECT) & held & (seen.lap == ~phase)
+        tests = active & (seen.kind == Kind.WINDOW)
         with m.If(loads):
             m.d.sync += [phase.eq(~phase), active.eq(1), held.eq(1)]
         with m.If(stops | gives):
             m.d.sync += active.eq(0)
         with m.If(gives):
             m.d.sync += held.eq(0)
-        with m.If(seen.kind == FlitKind.CLEAR):
+        with m.If(seen.kind == Kind.CLEAR):
             m.d.sync += [phase.eq(0), active.eq(0), held.eq(0)]
         m.d.comb += [
             Assert(unit.phase == phase),  # pyright: ignore
@@ -152,7 +152,7 @@ class UnitProof(Elaboratable):
         with m.If(gives):
             # The contract: no window tuple in the cycle before, so nothing is still to be counted.
             m.d.comb += [
-                Assert(o.kind == FlitKind.COLLECT),
+                Assert(o.kind == Kind.COLLECT),
                 Assert(o.lap == ~seen.lap),
                 Assert(recent | ~match),
                 Assert(o.payload[: len(given)] == given),
@@ -184,18 +184,18 @@ class CollectProof(HeadProof):
         loads, stops, collects = (Signal(4, name=name) for name in ("loads", "stops", "collects"))
         stopped, age = Signal(), Signal(range(config.fold_cycles + 1))
         # Cycles since the last window flit that counts for the chosen tuple.
-        with m.If((kind == FlitKind.WINDOW) & ~stopped):
+        with m.If((kind == Kind.WINDOW) & ~stopped):
             m.d.sync += age.eq(1)
         with m.Elif(age < config.fold_cycles):
             m.d.sync += age.eq(age + 1)
         with m.Switch(kind):
-            with m.Case(FlitKind.LOAD_LAST):
+            with m.Case(Kind.LOAD_LAST):
                 m.d.sync += loads.eq(loads + 1)
-            with m.Case(FlitKind.RETIRE):
+            with m.Case(Kind.RETIRE):
                 m.d.sync += stops.eq(stops + 1)
                 with m.If(stops == chosen):
                     m.d.sync += stopped.eq(1)
-            with m.Case(FlitKind.COLLECT):
+            with m.Case(Kind.COLLECT):
                 m.d.sync += collects.eq(collects + 1)
                 m.d.comb += [
                     Assert(folds),
@@ -205,14 +205,14 @@ class CollectProof(HeadProof):
                 ]
                 with m.If(collects == chosen):
                     m.d.comb += Assert(age == config.fold_cycles)
-            with m.Case(FlitKind.CLEAR):
+            with m.Case(Kind.CLEAR):
                 m.d.sync += [loads.eq(0), stops.eq(0), collects.eq(0), stopped.eq(0)]
-        with m.If(folds & ((kind == FlitKind.LOAD) | (kind == FlitKind.LOAD_LAST))):
+        with m.If(folds & ((kind == Kind.LOAD) | (kind == Kind.LOAD_LAST))):
             m.d.comb += Assert(loads - collects < config.units)
         halted = Signal()
         with m.If(head.i_halt):
             m.d.sync += halted.eq(1)
-        with m.If(folds & (kind == FlitKind.CLEAR) & ~halted & ~head.o_fault):
+        with m.If(folds & (kind == Kind.CLEAR) & ~halted & ~head.o_fault):
             m.d.comb += Assert(collects == loads)
         # The first pass of a task finds its mode told.
         m.d.comb += Assume(~began | ~entered)
@@ -232,7 +232,7 @@ class OutletProof(Elaboratable):
     )
 
     def __init__(self, module: ModuleType) -> None:
-        self.outlet = module.Outlet(self.config)
+        self.outlet = module.ValueOutlet(self.config)
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -246,8 +246,8 @@ class OutletProof(Elaboratable):
         way = self._delayed(m, sent, config.units + 1)
         m.d.comb += [
             outlet.i.payload.eq(AnySeq(len(outlet.i.payload))),
-            outlet.i.kind.eq(Mux(way[-1], FlitKind.COLLECT, AnySeq(3))),
-            Assume(way[-1] | (outlet.i.kind != FlitKind.COLLECT)),
+            outlet.i.kind.eq(Mux(way[-1], Kind.COLLECT, AnySeq(3))),
+            Assume(way[-1] | (outlet.i.kind != Kind.COLLECT)),
             Assert(fifo.w_en == way[-1]),
             Assert(~fifo.w_en | (fifo.w_data == outlet.i.payload)),
             Assert(~fifo.w_en | fifo.w_rdy),

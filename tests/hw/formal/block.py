@@ -9,7 +9,7 @@ from amaranth.hdl import Cat, Elaboratable, Module, Signal, Value
 from amaranth.lib import data
 
 from penstock.hw.join.config import JoinConfig
-from penstock.hw.join.flit import FlitKind, flit_layout
+from penstock.hw.join.flit import Kind, flit_layout
 from tests.hw.formal.proof import Claim, Mutation, Proof
 from tests.hw.formal.properties import AnySeq, Assert, Assume
 
@@ -41,7 +41,7 @@ class BlockProof(Elaboratable):
             block.i_back.room.eq(1),
             block.i_back.quiet.eq(AnySeq(1)),
         ]
-        is_window = flit.kind == FlitKind.WINDOW
+        is_window = flit.kind == Kind.WINDOW
         # A report passes the blocks before this one, the head has a register for its output, and
         # the flit passes the units before this block.
         way = self.index + 1 + _CONFIG.units_of(self.index).start
@@ -55,11 +55,11 @@ class BlockProof(Elaboratable):
         """What is written is the mask of the window flit that left the last unit, if any bit is."""
         fifo, units = self.block.fifo, self.block.units
         lag = len(units) + _CONFIG.test_cycles + 1
-        passed = self._delayed(m, flit.kind == FlitKind.WINDOW, lag)
+        passed = self._delayed(m, flit.kind == Kind.WINDOW, lag)
         ordinal = Signal(_CONFIG.ordinal_bits)
         with m.If(passed):
             m.d.sync += ordinal.eq(ordinal + 1)
-        restarts = self._delayed(m, (flit.kind == FlitKind.CLEAR) & flit.lap, lag)
+        restarts = self._delayed(m, (flit.kind == Kind.CLEAR) & flit.lap, lag)
         with m.If(restarts):
             m.d.sync += ordinal.eq(0)
         # Unit k says at k + 1 + test_cycles whether the flit matches.

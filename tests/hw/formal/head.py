@@ -8,7 +8,7 @@ from amaranth.hdl import Cat, Elaboratable, Module, Mux, Signal, Value
 from amaranth.lib import data, stream
 
 from penstock.hw.join.config import JoinConfig
-from penstock.hw.join.flit import FlitKind, pass_layout, tuple_layout
+from penstock.hw.join.flit import Kind, pass_layout, tuple_layout
 from tests.hw.formal.inside import Inside
 from tests.hw.formal.proof import Claim, Mutation, Proof
 from tests.hw.formal.properties import AnySeq, Assert, Assume
@@ -79,9 +79,9 @@ class HeadProof(Elaboratable):
         waits, waiting = Signal(), Signal(len(item))
         with m.If(taken):
             m.d.sync += [waits.eq(1), waiting.eq(item)]
-        with m.Elif(kind == FlitKind.LOAD_LAST):
+        with m.Elif(kind == Kind.LOAD_LAST):
             m.d.sync += waits.eq(0)
-        with m.If(kind == FlitKind.CLEAR):
+        with m.If(kind == Kind.CLEAR):
             m.d.sync += waits.eq(0)
         return waits, data.View(tuple_layout(self.head.config), waiting)
 
@@ -94,16 +94,16 @@ class Streams(HeadProof):
         window, keys = self.taken(m, head.i_window)
         taken, item = self.taken(m, head.i_tuple)
         waits, waiting = self.waiting(m)
-        loaded = head.o.kind == FlitKind.LOAD_LAST
+        loaded = head.o.kind == Kind.LOAD_LAST
         room = Signal()
         m.d.sync += room.eq(head.i_back.room)
         size = _CONFIG.payload_bits
         m.d.comb += [
-            Assert((head.o.kind == FlitKind.WINDOW) == window),
+            Assert((head.o.kind == Kind.WINDOW) == window),
             Assert(~loaded | waits),
             Assert(~(taken & waits) | loaded),
             Assert(~window | room),
-            Assert((head.o.kind != FlitKind.CLEAR) | (head.o.lap == self.inside.ongoing("REPORT"))),
+            Assert((head.o.kind != Kind.CLEAR) | (head.o.lap == self.inside.ongoing("REPORT"))),
         ]
         with m.If(window):
             m.d.comb += Assert(head.o.payload == keys)
@@ -122,7 +122,7 @@ class Streams(HeadProof):
         # For the induction: what the head has is what was taken and not loaded.
         inside = self.inside
         valid, missing = inside["next_valid"], inside["next_is_missing"]
-        cleared = head.o.kind == FlitKind.CLEAR
+        cleared = head.o.kind == Kind.CLEAR
         m.d.comb += [
             Assert(valid == (~cleared & (taken | (waits & ~loaded)))),
             Assert(~valid | (inside["next"] == Mux(taken, item, waiting))),
@@ -148,7 +148,7 @@ class Order(HeadProof):
         position, todo = Signal(_CONFIG.position_bits), Signal(_CONFIG.position_bits)
         with m.If(began):
             m.d.sync += [position.eq(new_pass.begin), todo.eq(new_pass.tuples)]
-        with m.Elif(kind == FlitKind.WINDOW):
+        with m.Elif(kind == Kind.WINDOW):
             m.d.sync += position.eq(position + 1)
 
         # The tuple that is next, and the ends of those that are active, the oldest first.
@@ -157,29 +157,29 @@ class Order(HeadProof):
         ends = [Signal.like(position, name=f"end_{place}") for place in range(units + 1)]
         active, loads, retires = Signal(range(units + 2)), Signal(3), Signal(3)
         with m.Switch(kind):
-            with m.Case(FlitKind.LOAD_LAST):
+            with m.Case(Kind.LOAD_LAST):
                 m.d.sync += [todo.eq(todo - 1), active.eq(active + 1), loads.eq(loads + 1)]
                 for place, kept in enumerate(ends):
                     with m.If(active == place):
                         m.d.sync += kept.eq(end)
-            with m.Case(FlitKind.RETIRE):
+            with m.Case(Kind.RETIRE):
                 m.d.sync += [active.eq(active - 1), retires.eq(retires + 1)]
                 m.d.sync += [ends[place].eq(ends[place + 1]) for place in range(units)]
-            with m.Case(FlitKind.CLEAR):
+            with m.Case(Kind.CLEAR):
                 m.d.sync += [active.eq(0), loads.eq(0), retires.eq(0)]
 
         due = (active != 0) & (ends[0] == position)
         with m.Switch(kind):
-            with m.Case(FlitKind.RETIRE):
+            with m.Case(Kind.RETIRE):
                 m.d.comb += [Assert(due), Assert(head.o.lap == self._lap(retires))]
-            with m.Case(FlitKind.LOAD, FlitKind.LOAD_LAST):
+            with m.Case(Kind.LOAD, Kind.LOAD_LAST):
                 m.d.comb += [
                     Assert(~due),
                     Assert((todo != 0) & here & (start == position)),
                     Assert(active < units),
                     Assert(head.o.lap == self._lap(loads)),
                 ]
-            with m.Case(FlitKind.WINDOW):
+            with m.Case(Kind.WINDOW):
                 m.d.comb += [Assert(~due), Assert((todo == 0) | (here & (start != position)))]
 
     def _lap(self, count: Signal) -> Value:

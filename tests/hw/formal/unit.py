@@ -8,7 +8,7 @@ from types import ModuleType
 from amaranth.hdl import Array, Cat, Elaboratable, Module, Signal
 
 from penstock.hw.join.config import JoinConfig
-from penstock.hw.join.flit import FlitKind, flit_layout
+from penstock.hw.join.flit import Kind, flit_layout
 from tests.hw.formal.proof import Claim, Mutation, Proof
 from tests.hw.formal.properties import AnyConst, AnySeq, Assert, same_start
 
@@ -36,21 +36,21 @@ class UnitProof(Elaboratable):
         bounds = Signal(2 * config.window_bits, reset_less=True)
         same_start(
             m,
-            (seen.kind, FlitKind.IDLE),
+            (seen.kind, Kind.IDLE),
             (seen.lap, unit.o.lap),
             (seen.payload, unit.o.payload),
             (bounds, unit.stored),
         )
-        is_load = (seen.kind == FlitKind.LOAD) | (seen.kind == FlitKind.LOAD_LAST)
+        is_load = (seen.kind == Kind.LOAD) | (seen.kind == Kind.LOAD_LAST)
         takes_load = is_load & (seen.lap == phase)
-        takes_retire = (seen.kind == FlitKind.RETIRE) & active & (seen.lap == ~phase)
+        takes_retire = (seen.kind == Kind.RETIRE) & active & (seen.lap == ~phase)
         with m.If(takes_load):
             m.d.sync += bounds.eq(Cat(bounds[config.payload_bits :], seen.payload))
-            with m.If(seen.kind == FlitKind.LOAD_LAST):
+            with m.If(seen.kind == Kind.LOAD_LAST):
                 m.d.sync += [phase.eq(~phase), active.eq(1)]
         with m.If(takes_retire):
             m.d.sync += active.eq(0)
-        with m.If(seen.kind == FlitKind.CLEAR):
+        with m.If(seen.kind == Kind.CLEAR):
             m.d.sync += [phase.eq(0), active.eq(0)]
         m.d.comb += [
             Assert(unit.phase == phase),
@@ -60,13 +60,13 @@ class UnitProof(Elaboratable):
             Assert(unit.o.payload == seen.payload),
         ]
         with m.If(takes_load | takes_retire):
-            m.d.comb += Assert(unit.o.kind == FlitKind.IDLE)
+            m.d.comb += Assert(unit.o.kind == Kind.IDLE)
         with m.Else():
             m.d.comb += Assert(unit.o.kind == seen.kind)
 
         met, counts, window = Signal(config.tests), Signal(), Signal()
         m.d.sync += [met.eq(self._met(seen.payload, bounds))]
-        m.d.sync += [window.eq(seen.kind == FlitKind.WINDOW), counts.eq(active)]
+        m.d.sync += [window.eq(seen.kind == Kind.WINDOW), counts.eq(active)]
         m.d.comb += Assert(~window | (unit.hit == (counts & Array(unit.table)[met])))
         return m
 

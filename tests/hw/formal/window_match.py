@@ -16,7 +16,7 @@ from amaranth.lib.memory import Memory
 
 from penstock.hw.window import queue
 from penstock.hw.window.config import WindowConfig
-from penstock.hw.window.layout import StreamSide
+from penstock.hw.window.layout import Side
 from tests.hw.formal.proof import Claim, Mutation, Proof, mutant
 from tests.hw.formal.properties import AnyConst, AnySeq, Assert, Assume
 from tests.hw.formal.streams import feed, moves
@@ -94,7 +94,7 @@ class QueueProof(Elaboratable):
 
     def __init__(self, module: ModuleType, config: WindowConfig) -> None:
         self.config = config
-        self.queue = module.Queue(config, StreamSide.A)
+        self.queue = module.Queue(config, Side.A)
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -176,7 +176,7 @@ class QueueProof(Elaboratable):
 class _Marked:
     """The tuple of a side whose payload is 1; there is one at most."""
 
-    def __init__(self, m: Module, side: StreamSide, port: stream.Interface) -> None:
+    def __init__(self, m: Module, side: Side, port: stream.Interface) -> None:
         name = side.name.lower()
         #: Whether a tuple is taken, whether it is the marked one, and its key.
         self.taken = moves(port)
@@ -208,21 +208,21 @@ class MatchProof(Elaboratable):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         m.submodules.layer = layer = self.layer
-        rows = {StreamSide.A: layer.rows_a, StreamSide.B: layer.rows_b}
+        rows = {Side.A: layer.rows_a, Side.B: layer.rows_b}
         for size in rows.values():
             m.d.comb += size.eq(AnyConst(len(size)))
         outputs = (layer.o_a, layer.o_b)
         m.d.comb += layer.i_b_first.eq(AnySeq(1))
         m.d.comb += [o.stop.eq(AnySeq(1)) for o in outputs]
-        ports = {StreamSide.A: layer.i_a, StreamSide.B: layer.i_b}
+        ports = {Side.A: layer.i_a, Side.B: layer.i_b}
         for port in ports.values():
             feed(m, port)
 
         # A tuple of each side may be marked. It must be found with that of the other side exactly
         # if fewer than ROWS tuples of the earlier one's side came after it.
         expected, found = Signal(), Signal(2)
-        watched = {side: _Marked(m, side, ports[side]) for side in StreamSide}
-        m.d.comb += Assert(~(watched[StreamSide.A].taken & watched[StreamSide.B].taken))
+        watched = {side: _Marked(m, side, ports[side]) for side in Side}
+        m.d.comb += Assert(~(watched[Side.A].taken & watched[Side.B].taken))
         for side, new in watched.items():
             old = watched[side.other]
             inside = (old.newer < rows[side.other]) & (old.newer < self.config.depth)

@@ -9,7 +9,7 @@ from amaranth.hdl import Elaboratable, Module, Signal
 from amaranth.lib import data
 
 from penstock.hw.window.config import WindowConfig
-from penstock.hw.window.layout import StreamSide, record_layout
+from penstock.hw.window.layout import Side, record_layout
 from tests.hw.formal.inside import Inside
 from tests.hw.formal.proof import Claim, Mutation, Proof
 from tests.hw.formal.properties import AnyConst, AnySeq, Assert, Assume
@@ -35,13 +35,13 @@ class ExpanderProof(Elaboratable):
     """An expander behind a match unit that steps only while it may; one group is watched."""
 
     def __init__(self, module: ModuleType) -> None:
-        self.expander = module.Expander(_CONFIG, StreamSide.A)
+        self.expander = module.Expander(_CONFIG, Side.A)
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         expander, inside = self.expander, Inside.of(self.expander)
         m.submodules.expander = inside.fragment
-        layout = record_layout(_CONFIG, StreamSide.A)
+        layout = record_layout(_CONFIG, Side.A)
         group = Signal(layout)
         m.d.comb += [
             group.as_value().eq(AnySeq(layout.size)),
@@ -71,7 +71,7 @@ class ExpanderProof(Elaboratable):
         """Results of the watched group leave after those before it, bank 0 first."""
         expander = self.expander
         number, skip = Signal(3), Signal(6)
-        watched, rest = Signal(record_layout(_CONFIG, StreamSide.A)), Signal(_CONFIG.banks)
+        watched, rest = Signal(record_layout(_CONFIG, Side.A)), Signal(_CONFIG.banks)
         with m.If(group.mask.any()):
             m.d.sync += number.eq(number + 1)
         with m.If(leaves & (skip != 0)):
@@ -83,7 +83,7 @@ class ExpanderProof(Elaboratable):
             m.d.comb += [
                 Assert(expander.o.payload.a == watched.probe),
                 Assert(expander.o.payload.b == watched.window.as_value().bit_select(bank, 1)),
-                Assert(expander.o.payload.later == StreamSide.A),
+                Assert(expander.o.payload.later == Side.A),
             ]
         with m.If(group.mask.any() & (number == AnyConst(3))):
             m.d.sync += [skip.eq(owed - leaves), watched.eq(group), rest.eq(group.mask)]

@@ -6,18 +6,18 @@ import pytest
 from amaranth.sim import Simulator
 
 from penstock.hw.join.config import JoinConfig
-from penstock.hw.join.flit import FlitKind
+from penstock.hw.join.flit import Kind
 from penstock.hw.join.head import Head, merge
 from penstock.passes import Pass, plan
 from tests.kit.effort import effort
 
 #: Kinds whose payload counts.
-CARRIES = {FlitKind.LOAD, FlitKind.LOAD_LAST, FlitKind.WINDOW}
+CARRIES = {Kind.LOAD, Kind.LOAD_LAST, Kind.WINDOW}
 
 
 def counted(kind, lap):
     """The lap of a flit that has one."""
-    return None if kind is FlitKind.WINDOW else lap
+    return None if kind is Kind.WINDOW else lap
 
 
 def test_reference_order_at_a_position():
@@ -90,8 +90,8 @@ class Task:
                     return
                 await ctx.tick()
                 flit = ctx.get(head.o)
-                if flit.kind != FlitKind.IDLE:
-                    kind = FlitKind(flit.kind)
+                if flit.kind != Kind.IDLE:
+                    kind = Kind(flit.kind)
                     payload = flit.payload if kind in CARRIES else None
                     seen.append((kind, counted(kind, flit.lap), payload))
 
@@ -112,7 +112,7 @@ def test_random_tasks(seed):
     task = Task(rng, rng.choice([2, 3, 8]))
     expected = []
     for kind, lap, index in task.merged():
-        payload = 1000 + index & 255 if kind is FlitKind.LOAD else index
+        payload = 1000 + index & 255 if kind is Kind.LOAD else index
         expected.append((kind, counted(kind, lap), payload if kind in CARRIES else None))
     seen, report = task.ran(gaps=lambda: rng.random() < 0.3, stalls=lambda: rng.random() < 0.3)
     assert report == (len(task.start), len(task.start), task.end[-1])
@@ -126,8 +126,8 @@ def test_a_halt_in_any_cycle():  # in the short run, in any third one
     for cycle in itertools.count(2, effort(1, 3)):
         seen, (_, _, position) = task.ran(cycle)
         *_, (kind, ends, _) = seen
-        assert (kind, ends) == (FlitKind.CLEAR, 1), cycle
-        assert [flit for flit in seen[:-1] if flit[:2] == (FlitKind.CLEAR, 1)] == [], cycle
+        assert (kind, ends) == (Kind.CLEAR, 1), cycle
+        assert [flit for flit in seen[:-1] if flit[:2] == (Kind.CLEAR, 1)] == [], cycle
         assert seen[:-1] == whole[: len(seen) - 1], cycle
         if position == last:
             assert len(seen) > 20

@@ -8,7 +8,7 @@ from penstock.expr import ops
 from penstock.hw.hls.delay import DelayModel
 from penstock.hw.join.band import band_match
 from penstock.hw.join.config import JoinConfig
-from penstock.hw.join.flit import FlitKind
+from penstock.hw.join.flit import Kind
 from penstock.hw.join.modes import CODES
 from penstock.hw.join.pipeline import Pipeline
 from penstock.program import GeneralProgram, Mode
@@ -251,7 +251,7 @@ def test_trace():
     case = Case(random.Random(7), tests=1, table=2, start=[0, 2], end=[4, 9], window=9)
     run = simulator.run(**case.arguments)
     assert len(run.trace) == run.cycles
-    assert sum(cycle.kind == FlitKind.WINDOW for cycle in run.trace) == 9
+    assert sum(cycle.kind == Kind.WINDOW for cycle in run.trace) == 9
     assert max(cycle.active for cycle in run.trace) == 2
     assert run.trace[-1].active == 0
 

@@ -6,7 +6,7 @@ from amaranth.sim import Simulator
 
 from penstock.hw.join.band import band_match
 from penstock.hw.join.config import JoinConfig
-from penstock.hw.join.flit import FlitKind
+from penstock.hw.join.flit import Kind
 from penstock.hw.join.fold import Folded
 from penstock.hw.join.unit import Unit
 from penstock.program import Mode
@@ -25,40 +25,40 @@ class UnitModel:
     #: Payloads of the tuple's load flits, the newest last.
     parts: list[int] = field(default_factory=list)
 
-    def step(self, kind: FlitKind, lap: int, payload: int) -> FlitKind:
+    def step(self, kind: Kind, lap: int, payload: int) -> Kind:
         """Take a flit; returns the kind that the next unit sees.
 
         A COLLECT that the unit took leaves with the other lap.
         """
-        if kind in (FlitKind.LOAD, FlitKind.LOAD_LAST) and lap == self.phase:
+        if kind in (Kind.LOAD, Kind.LOAD_LAST) and lap == self.phase:
             self.parts.append(payload)
-            if kind is FlitKind.LOAD_LAST:
+            if kind is Kind.LOAD_LAST:
                 self.phase, self.active, self.held = 1 - self.phase, True, True
-            return FlitKind.IDLE
-        if kind is FlitKind.RETIRE and self.active and lap != self.phase:
+            return Kind.IDLE
+        if kind is Kind.RETIRE and self.active and lap != self.phase:
             self.active, self.parts = False, []
-            return FlitKind.IDLE
+            return Kind.IDLE
         if self.takes_collect(kind, lap):
             self.active = self.held = False
-        if kind is FlitKind.CLEAR:
+        if kind is Kind.CLEAR:
             self.phase, self.active, self.held, self.parts = 0, False, False, []
         return kind
 
-    def takes_collect(self, kind: FlitKind, lap: int) -> bool:
+    def takes_collect(self, kind: Kind, lap: int) -> bool:
         """Whether the flit is a COLLECT for this unit."""
-        return kind is FlitKind.COLLECT and self.held and lap != self.phase
+        return kind is Kind.COLLECT and self.held and lap != self.phase
 
 
 def test_reference_follows_the_lap():
     unit = UnitModel()
-    assert unit.step(FlitKind.LOAD, 0, 1) is FlitKind.IDLE
-    assert unit.step(FlitKind.LOAD_LAST, 0, 2) is FlitKind.IDLE
+    assert unit.step(Kind.LOAD, 0, 1) is Kind.IDLE
+    assert unit.step(Kind.LOAD_LAST, 0, 2) is Kind.IDLE
     assert (unit.active, unit.parts) == (True, [1, 2])
-    assert unit.step(FlitKind.LOAD_LAST, 0, 3) is FlitKind.LOAD_LAST
-    assert unit.step(FlitKind.RETIRE, 1, 0) is FlitKind.RETIRE
-    assert unit.step(FlitKind.RETIRE, 0, 0) is FlitKind.IDLE
-    assert unit.step(FlitKind.LOAD, 1, 4) is FlitKind.IDLE
-    assert unit.step(FlitKind.CLEAR, 0, 0) is FlitKind.CLEAR
+    assert unit.step(Kind.LOAD_LAST, 0, 3) is Kind.LOAD_LAST
+    assert unit.step(Kind.RETIRE, 1, 0) is Kind.RETIRE
+    assert unit.step(Kind.RETIRE, 0, 0) is Kind.IDLE
+    assert unit.step(Kind.LOAD, 1, 4) is Kind.IDLE
+    assert unit.step(Kind.CLEAR, 0, 0) is Kind.CLEAR
     assert (unit.phase, unit.active) == (0, False)
 
 
@@ -69,21 +69,21 @@ def test_random_flits(tests, seed):
     rng = random.Random(seed)
     config = JoinConfig(units=2, tests=tests, key_bits=KEY_BITS)
     table = rng.getrandbits(config.table_bits) | 1
-    flits = [(FlitKind.CONFIG, 0, i | (table >> i & 1) << tests) for i in range(config.table_bits)]
+    flits = [(Kind.CONFIG, 0, i | (table >> i & 1) << tests) for i in range(config.table_bits)]
     for _ in range(300):
-        kind = rng.choice([FlitKind.IDLE, FlitKind.LOAD, *[FlitKind.WINDOW] * 4, FlitKind.RETIRE])
+        kind = rng.choice([Kind.IDLE, Kind.LOAD, *[Kind.WINDOW] * 4, Kind.RETIRE])
         if rng.random() < 0.02:
-            kind = FlitKind.CLEAR
+            kind = Kind.CLEAR
         lap, payload = rng.getrandbits(1), rng.getrandbits(config.payload_bits)
         flits.append((kind, lap, payload))
-        if kind is FlitKind.LOAD:
-            flits.append((FlitKind.LOAD_LAST, lap, rng.getrandbits(config.payload_bits)))
+        if kind is Kind.LOAD:
+            flits.append((Kind.LOAD_LAST, lap, rng.getrandbits(config.payload_bits)))
 
     model, kinds, hits = UnitModel(), [], []
     for kind, lap, payload in flits:
         kinds.append(model.step(kind, lap, payload))
         hit = False
-        if kind is FlitKind.WINDOW and model.active:
+        if kind is Kind.WINDOW and model.active:
             low, high = (split(part, tests) for part in model.parts[-2:])
             bounds = list(zip(low, high, strict=True))
             hit = band_match(table, split(payload, tests), bounds)
@@ -95,7 +95,7 @@ def test_random_flits(tests, seed):
         if not config.table_in_units:
             ctx.set(unit.table, table)
         seen_kinds, seen_hits = [], []
-        for kind, lap, payload in [*flits, (FlitKind.IDLE, 0, 0)]:
+        for kind, lap, payload in [*flits, (Kind.IDLE, 0, 0)]:
             ctx.set(unit.i, {"kind": kind, "lap": lap, "payload": payload})
             await ctx.tick()
             seen_kinds.append(ctx.get(unit.o.kind))
@@ -103,7 +103,7 @@ def test_random_flits(tests, seed):
         assert seen_kinds[:-1] == kinds
         seen_hits = seen_hits[config.test_cycles :]
         for (kind, _, _), seen, hit in zip(flits, seen_hits, hits, strict=True):
-            assert kind is not FlitKind.WINDOW or seen == hit
+            assert kind is not Kind.WINDOW or seen == hit
         assert any(hits)
 
     run(unit, bench)
@@ -111,14 +111,14 @@ def test_random_flits(tests, seed):
 
 def test_reference_gives_each_value_once():
     unit = UnitModel()
-    unit.step(FlitKind.LOAD_LAST, 0, 1)
-    assert not unit.takes_collect(FlitKind.COLLECT, 1)
-    unit.step(FlitKind.RETIRE, 0, 0)
+    unit.step(Kind.LOAD_LAST, 0, 1)
+    assert not unit.takes_collect(Kind.COLLECT, 1)
+    unit.step(Kind.RETIRE, 0, 0)
     assert (unit.active, unit.held) == (False, True)
-    assert unit.takes_collect(FlitKind.COLLECT, 0)
-    unit.step(FlitKind.COLLECT, 0, 0)
+    assert unit.takes_collect(Kind.COLLECT, 0)
+    unit.step(Kind.COLLECT, 0, 0)
     assert not unit.held
-    assert not unit.takes_collect(FlitKind.COLLECT, 0)
+    assert not unit.takes_collect(Kind.COLLECT, 0)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -132,27 +132,27 @@ def test_random_ranges_are_folded(least, seed):
     for number in range(60):
         lap, other = number % 2, 1 - number % 2
         low, high = sorted(rng.choices(range(16), k=2))
-        flits.append((FlitKind.LOAD_LAST, lap, low | high << KEY_BITS, 0))
+        flits.append((Kind.LOAD_LAST, lap, low | high << KEY_BITS, 0))
         tests = []
         for _ in range(rng.randrange(12)):
             key, value = rng.randrange(16), rng.randrange(-32, 32)
             if rng.random() < 0.6:
                 tests.append((low <= key <= high, value))
-                flits.append((FlitKind.WINDOW, 0, key, value))
+                flits.append((Kind.WINDOW, 0, key, value))
             else:
                 foreign = [
-                    (FlitKind.IDLE, lap),
-                    (FlitKind.LOAD_LAST, lap),
-                    (FlitKind.RETIRE, other),
+                    (Kind.IDLE, lap),
+                    (Kind.LOAD_LAST, lap),
+                    (Kind.RETIRE, other),
                 ]
                 flits.append((*rng.choice(foreign), key, value))
         if rng.random() < 0.5:
-            flits.append((FlitKind.RETIRE, lap, 0, 0))
-            flits += [(FlitKind.WINDOW, 0, (low + high) // 2, 7)] * rng.randrange(2)
-        flits += [(FlitKind.IDLE, 0, 0, 0)] * (config.fold_cycles - 1)
-        flits.append((FlitKind.COLLECT, other, 5, 0))
+            flits.append((Kind.RETIRE, lap, 0, 0))
+            flits += [(Kind.WINDOW, 0, (low + high) // 2, 7)] * rng.randrange(2)
+        flits += [(Kind.IDLE, 0, 0, 0)] * (config.fold_cycles - 1)
+        flits.append((Kind.COLLECT, other, 5, 0))
         expected[len(flits)] = Folded.of(least, tests)
-        flits.append((FlitKind.COLLECT, lap, 0, 0))
+        flits.append((Kind.COLLECT, lap, 0, 0))
 
     unit, layout = Unit(config), config.folding.layout
 
@@ -165,10 +165,10 @@ def test_random_ranges_are_folded(least, seed):
             late = value
             ctx.set(unit.i, flit)
             await ctx.tick()
-            if kind is not FlitKind.COLLECT:
+            if kind is not Kind.COLLECT:
                 continue
             o = ctx.get(unit.o)
-            assert FlitKind(o.kind) is FlitKind.COLLECT
+            assert Kind(o.kind) is Kind.COLLECT
             if number not in expected:
                 assert (o.lap, o.payload) == (lap, payload)
                 continue

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from amaranth.sim import Simulator
 
-from penstock.hw.window.layout import StreamSide
+from penstock.hw.window.layout import Side
 
 
 @dataclass
@@ -25,7 +25,7 @@ class Run:
     states: set = field(default_factory=set)
     counters: dict = field(default_factory=dict)
     #: Cycles of the queue writes, per side.
-    writes: dict = field(default_factory=lambda: {StreamSide.A: [], StreamSide.B: []})
+    writes: dict = field(default_factory=lambda: {Side.A: [], Side.B: []})
 
 
 def run(
@@ -58,7 +58,7 @@ def run(
         Cycles after which the run counts as hung, or ends if ``until_idle`` is false.
     """
     out = Run()
-    ports = {StreamSide.A: join.i_a, StreamSide.B: join.i_b}
+    ports = {Side.A: join.i_a, Side.B: join.i_b}
 
     async def bench(ctx):
         for name, value in settings.items():
@@ -69,8 +69,8 @@ def run(
             await ctx.tick()
         if join.config.is_band:
             ctx.set(join.i_entry.valid, 0)
-        at = {StreamSide.A: 0, StreamSide.B: 0}
-        waiting = {StreamSide.A: [], StreamSide.B: []}
+        at = {Side.A: 0, Side.B: 0}
+        waiting = {Side.A: [], Side.B: []}
         stalled, ended = None, False
         for cycle in range(limit):
             for name, value in (changes or {}).get(cycle, {}).items():
@@ -84,7 +84,7 @@ def run(
             takes = ready(cycle)
             ctx.set(join.o.ready, takes)
             dropped, admitted = ctx.get(join.o_dropped), ctx.get(join.o_admitted)
-            for side in StreamSide:
+            for side in Side:
                 if admitted >> side.value & 1:
                     out.admitted.append((side, waiting[side].pop()))
                     out.writes[side].append(cycle)
@@ -110,12 +110,12 @@ def run(
                 for place in range(join.config.outputs):
                     if word.present >> place & 1:
                         result = word.results[place]
-                        out.results.append((result.a, result.b, StreamSide(result.later)))
+                        out.results.append((result.a, result.b, Side(result.later)))
             out.states |= {ctx.get(join.o_state_a), ctx.get(join.o_state_b)}
             # A tuple that was taken in this cycle is not in the operator yet.
             if until_idle and ended and ctx.get(join.o_idle):
                 break
-            ended = all(at[side] == len(schedules[side]) for side in StreamSide)
+            ended = all(at[side] == len(schedules[side]) for side in Side)
             await ctx.tick()
         else:
             assert not until_idle, f"the operator hangs after {limit} cycles"

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
-from penstock.hw.window.layout import StreamSide
+from penstock.hw.window.layout import Side
 
 T = TypeVar("T")
 
 
 def join(
-    admitted: Iterable[tuple[StreamSide, T]],
+    admitted: Iterable[tuple[Side, T]],
     rows_a: int,
     rows_b: int,
-    joins: Callable[[T, T, StreamSide], bool],
-) -> Iterator[tuple[T, T, StreamSide]]:
+    joins: Callable[[T, T, Side], bool],
+) -> Iterator[tuple[T, T, Side]]:
     """Brute force over tuples in the order of their admission.
 
     Parameters
@@ -33,12 +33,12 @@ def join(
         Tuple of A, tuple of B, and the side of the later one; in the order of the later, then of
         the earlier one.
     """
-    seen: dict[StreamSide, list[T]] = {StreamSide.A: [], StreamSide.B: []}
-    rows = {StreamSide.A: rows_a, StreamSide.B: rows_b}
+    seen: dict[Side, list[T]] = {Side.A: [], Side.B: []}
+    rows = {Side.A: rows_a, Side.B: rows_b}
     for side, item in admitted:
         window = seen[side.other]
         for old in window[max(len(window) - rows[side.other], 0) :]:
-            a, b = (item, old) if side is StreamSide.A else (old, item)
+            a, b = (item, old) if side is Side.A else (old, item)
             if joins(a, b, side):
                 yield a, b, side
         seen[side].append(item)

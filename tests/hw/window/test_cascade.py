@@ -9,7 +9,7 @@ from amaranth.sim import Simulator
 from penstock.hw.verilog import verilog
 from penstock.hw.window.cascade import Cascade, CascadeConfig
 from penstock.hw.window.config import WindowConfig
-from penstock.hw.window.layout import State, StreamSide
+from penstock.hw.window.layout import Side, State
 from tests.hw.kit import needs_yosys, yosys_accepts
 from tests.hw.window.reference import join
 
@@ -86,10 +86,10 @@ def run(both, schedules, rows, *, shed, ready, limit, until_idle=True):
             ctx.set(both.o.ready, takes)
             for name, (operator, inputs, names) in inner.items():
                 admitted, dropped = ctx.get(operator.o_admitted), ctx.get(operator.o_dropped)
-                for side in StreamSide:
+                for side in Side:
                     if admitted >> side.value & 1:
                         out.admitted[name].append((side, waiting[name][side.value]))
-                for side, port in zip(StreamSide, inputs, strict=True):
+                for side, port in zip(Side, inputs, strict=True):
                     if ctx.get(port.valid) and ctx.get(port.ready):
                         if dropped >> side.value & 1:
                             out.dropped[names[side.value]] += 1
@@ -105,7 +105,7 @@ def run(both, schedules, rows, *, shed, ready, limit, until_idle=True):
                 out.waits[stage] += ctx.get(both.o_waits) >> stage & 1
             if ctx.get(both.o.valid) and takes:
                 result = ctx.get(both.o.payload.results[0])
-                out.results.append((result.a, result.b, StreamSide(result.later)))
+                out.results.append((result.a, result.b, Side(result.later)))
             if until_idle and ended and ctx.get(both.o_idle):
                 break
             ended = all(at[name] == len(schedules[name]) for name in ports)
@@ -158,7 +158,7 @@ def test_three_streams(seed, shed):
         (b[1] >> NUMBER_BITS, a[1] | b[1] << BITS)
         for a, b, _ in join(out.admitted["first"], rows["a"], rows["b"], by_key)
     )
-    came = Counter(item for side, item in out.admitted["second"] if side is StreamSide.A)
+    came = Counter(item for side, item in out.admitted["second"] if side is Side.A)
     assert came <= made
     assert (made - came).total() == out.dropped["ab"]
     found = Counter(out.results)
@@ -169,8 +169,8 @@ def test_three_streams(seed, shed):
     assert found.total() > 0
     # Shed and admitted are what arrived, of each stream; nothing is shed under back-pressure.
     admitted = Counter(side for side, _ in out.admitted["first"])
-    assert admitted[StreamSide.A] + out.dropped["a"] == len(schedules["a"])
-    assert admitted[StreamSide.B] + out.dropped["b"] == len(schedules["b"])
+    assert admitted[Side.A] + out.dropped["a"] == len(schedules["a"])
+    assert admitted[Side.B] + out.dropped["b"] == len(schedules["b"])
     assert len(out.admitted["second"]) - came.total() + out.dropped["c"] == len(schedules["c"])
     for name, whose in (("first", "ab"), ("second", ("ab", "c"))):
         wanted = {"admitted": len(out.admitted[name]), "shed": sum(out.dropped[w] for w in whose)}

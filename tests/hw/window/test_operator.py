@@ -7,7 +7,7 @@ import pytest
 
 from penstock.hw.join.band import band_match
 from penstock.hw.window.config import WindowConfig
-from penstock.hw.window.layout import State, StreamSide
+from penstock.hw.window.layout import Side, State
 from penstock.hw.window.operator import WindowJoin
 from tests.hw.window.kit import run, stalls
 from tests.hw.window.reference import join
@@ -19,19 +19,19 @@ KEY_BITS, TIME_BITS = 4, 6
 def test_reference():
     """ROWS 2 and 1: each tuple sees the latest of the other side that came before it."""
     order = [
-        (StreamSide.A, "a"),
-        (StreamSide.A, "b"),
-        (StreamSide.A, "c"),
-        (StreamSide.B, 1),
-        (StreamSide.B, 2),
-        (StreamSide.A, "d"),
+        (Side.A, "a"),
+        (Side.A, "b"),
+        (Side.A, "c"),
+        (Side.B, 1),
+        (Side.B, 2),
+        (Side.A, "d"),
     ]
     found = list(join(order, 2, 1, lambda a, b, later: (a, b) != ("c", 1)))
     assert found == [
-        ("b", 1, StreamSide.B),
-        ("b", 2, StreamSide.B),
-        ("c", 2, StreamSide.B),
-        ("d", 2, StreamSide.A),
+        ("b", 1, Side.B),
+        ("b", 2, Side.B),
+        ("c", 2, Side.B),
+        ("d", 2, Side.A),
     ]
 
 
@@ -42,15 +42,15 @@ def test_the_case_of_the_paper(depth, parallel):
     for spacing in range(8):
         config = WindowConfig(depth=depth, key_bits=1, parallel=parallel)
         schedules = {
-            StreamSide.A: [(0, tuple_of(config, 0xA)), (2 * spacing, tuple_of(config, 0xB))],
-            StreamSide.B: [(spacing, tuple_of(config, 1)), (3 * spacing, tuple_of(config, 2))],
+            Side.A: [(0, tuple_of(config, 0xA)), (2 * spacing, tuple_of(config, 0xB))],
+            Side.B: [(spacing, tuple_of(config, 1)), (3 * spacing, tuple_of(config, 2))],
         }
         settings = {"rows_a": 1, "rows_b": 1}
         found = run(WindowJoin(config), schedules, settings=settings, limit=100).results
         assert sorted(result[:2] for result in found) == [(0xA, 1), (0xB, 1), (0xB, 2)]
 
 
-@pytest.mark.parametrize("first", StreamSide)
+@pytest.mark.parametrize("first", Side)
 def test_two_tuples_of_one_instant(first):
     """Full queues of 2: the first still sees the oldest, the second sees the first."""
     config = WindowConfig(depth=2, key_bits=1)
@@ -59,7 +59,7 @@ def test_two_tuples_of_one_instant(first):
     schedules = {
         side: [(20 * n + offset[side], tuple_of(config, n)) for n in range(2)]
         + [(40, tuple_of(config, 2)), (43 + offset[side], tuple_of(config, 3))]
-        for side in StreamSide
+        for side in Side
     }
     out = run(WindowJoin(config), schedules, settings={"rows_a": 2, "rows_b": 2}, limit=200)
     assert Counter(out.results) == expected(out, config, 2, 2)
@@ -67,7 +67,7 @@ def test_two_tuples_of_one_instant(first):
     assert out.writes[first.other][3] - out.writes[first][3] == 2
     assert out.admitted[-2:] == [(side, schedules[side][3][1]) for side in (first, first.other)]
     pairs = {(a, b): later for a, b, later in out.results if 3 in (a, b)}
-    oldest = (3, 1) if first is StreamSide.A else (1, 3)
+    oldest = (3, 1) if first is Side.A else (1, 3)
     assert pairs[oldest] is first
     assert pairs[3, 3] is first.other
 
@@ -95,14 +95,14 @@ CONFIGS = {
 def test_random_schedules(name, shed, seed):
     rng = random.Random(f"{name} {shed} {seed}")
     config = CONFIGS[name]
-    rows_a, rows_b = (rng.randint(0 if seed else config.depth, config.depth) for _ in StreamSide)
+    rows_a, rows_b = (rng.randint(0 if seed else config.depth, config.depth) for _ in Side)
     settings = {"rows_a": rows_a, "rows_b": rows_b, "shed": shed}
     if config.time_bits:
         settings |= {"before": rng.randrange(20), "after": rng.choice([0, 5, 63])}
-    tables = {side: rng.getrandbits(1 << config.tests) for side in StreamSide}
+    tables = {side: rng.getrandbits(1 << config.tests) for side in Side}
     entries = [
         {"index": index, "value": tables[side] >> index & 1, "side": side}
-        for side in StreamSide
+        for side in Side
         for index in range(1 << config.tests)
     ]
     pace = rng.choice([1, 4, 12])
@@ -114,7 +114,7 @@ def test_random_schedules(name, shed, seed):
             ),
             key=lambda entry: entry[0],
         )
-        for side in StreamSide
+        for side in Side
     }
     tuples = sum(map(len, schedules.values()))
     # Each round, and each result at the share of cycles in which the output takes one.
@@ -141,7 +141,7 @@ def test_output_stalled_for_ever(shed):
     """It waits and says so; with shed it still takes all tuples, without it none after the first
     few; nothing comes or goes twice."""
     config = WindowConfig(depth=4, key_bits=1, records=7)
-    schedules = {side: [(0, tuple_of(config, n)) for n in range(40)] for side in StreamSide}
+    schedules = {side: [(0, tuple_of(config, n)) for n in range(40)] for side in Side}
     join_ = WindowJoin(config)
     settings = {"rows_a": 4, "rows_b": 4, "shed": shed}
     out = run(
@@ -161,7 +161,7 @@ def test_output_stalled_for_ever(shed):
 def test_policy_that_changes():
     """Nothing is dropped before the change to shed and after the change back, some between."""
     config = WindowConfig(depth=8, key_bits=1)
-    schedules = {side: [(0, tuple_of(config, n)) for n in range(120)] for side in StreamSide}
+    schedules = {side: [(0, tuple_of(config, n)) for n in range(120)] for side in Side}
     out = run(
         WindowJoin(config),
         schedules,
@@ -179,8 +179,8 @@ def test_windows_that_change():
     """Rows count when a tuple is admitted: a wider window has the older tuples back."""
     config = WindowConfig(depth=8, key_bits=1)
     schedules = {
-        StreamSide.A: [(20 * n, tuple_of(config, n)) for n in range(6)],
-        StreamSide.B: [(200 + 40 * n, tuple_of(config, n)) for n in range(4)],
+        Side.A: [(20 * n, tuple_of(config, n)) for n in range(6)],
+        Side.B: [(200 + 40 * n, tuple_of(config, n)) for n in range(4)],
     }
     rows = [1, 5, 0, 8]
     out = run(
@@ -198,8 +198,8 @@ def test_a_full_queue_that_is_searched_further():
     """A window that becomes as wide as the queue has all of its tuples."""
     config = WindowConfig(depth=8, key_bits=1)
     schedules = {
-        StreamSide.A: [(20 * n, tuple_of(config, n)) for n in range(11)],
-        StreamSide.B: [(300 + 40 * n, tuple_of(config, n)) for n in range(2)],
+        Side.A: [(20 * n, tuple_of(config, n)) for n in range(11)],
+        Side.B: [(300 + 40 * n, tuple_of(config, n)) for n in range(2)],
     }
     changes = {280: {"rows_a": 3}, 320: {"rows_a": 15}}
     out = run(WindowJoin(config), schedules, settings={"rows_a": 8}, changes=changes, limit=600)
@@ -216,11 +216,11 @@ def test_cycles_per_tuple(banks, rows, cycles):
     config = WindowConfig(depth=16, banks=banks, key_bits=1)
     # Keys differ: the output is no limit.
     schedules = {
-        side: [(0, tuple_of(config, n, key=side.value)) for n in range(40)] for side in StreamSide
+        side: [(0, tuple_of(config, n, key=side.value)) for n in range(40)] for side in Side
     }
     settings = {"rows_a": rows, "rows_b": rows}
     out = run(WindowJoin(config), schedules, settings=settings, limit=2000)
-    for side in StreamSide:
+    for side in Side:
         steps = [
             after - before
             for before, after in zip(out.writes[side][20:], out.writes[side][21:], strict=False)
@@ -234,12 +234,11 @@ def test_parallel_matching_is_twice_as_fast():
     for parallel in (True, False):
         config = WindowConfig(depth=16, key_bits=1, parallel=parallel)
         schedules = {
-            side: [(0, tuple_of(config, n, key=side.value)) for n in range(60)]
-            for side in StreamSide
+            side: [(0, tuple_of(config, n, key=side.value)) for n in range(60)] for side in Side
         }
         settings = {"rows_a": 16, "rows_b": 16}
         out = run(WindowJoin(config), schedules, settings=settings, limit=4000)
-        cycles[parallel] = out.writes[StreamSide.A][-1] - out.writes[StreamSide.A][20]
+        cycles[parallel] = out.writes[Side.A][-1] - out.writes[Side.A][20]
     assert cycles[False] == 2 * cycles[True]
 
 
@@ -248,10 +247,10 @@ def test_two_results_per_cycle():
     cycles = {}
     for outputs in (1, 2):
         config = WindowConfig(depth=16, key_bits=1, outputs=outputs)
-        schedules = {side: [(0, tuple_of(config, n)) for n in range(60)] for side in StreamSide}
+        schedules = {side: [(0, tuple_of(config, n)) for n in range(60)] for side in Side}
         settings = {"rows_a": 16, "rows_b": 16}
         out = run(WindowJoin(config), schedules, settings=settings, limit=4000)
-        cycles[outputs] = (out.writes[StreamSide.A][-1] - out.writes[StreamSide.A][20]) / 39
+        cycles[outputs] = (out.writes[Side.A][-1] - out.writes[Side.A][20]) / 39
     assert cycles[2] == 18
     assert cycles[1] == pytest.approx(32, rel=0.01)
 
@@ -285,9 +284,7 @@ def expected(out, config, rows_a, rows_b, settings=None, tables=None):
                 return False
         if not config.is_band:
             return a["key"] == b["key"]
-        probe, window = (
-            (a["probe"], b["window"]) if later is StreamSide.A else (b["probe"], a["window"])
-        )
+        probe, window = (a["probe"], b["window"]) if later is Side.A else (b["probe"], a["window"])
         return band_match(tables[later], window, list(zip(*probe, strict=True)))
 
     return Counter(

@@ -9,7 +9,7 @@ from amaranth.lib.wiring import In, Out, connect
 from amaranth.sim import Simulator
 
 from penstock.hw.window.config import WindowConfig
-from penstock.hw.window.layout import StreamSide
+from penstock.hw.window.layout import Side
 from penstock.hw.window.operator import WindowJoin
 from penstock.hw.window.source import TupleSource
 
@@ -19,7 +19,7 @@ class Bench(wiring.Component):
 
     def __init__(self, config):
         self.join = WindowJoin(config)
-        self.sources = [TupleSource(config, side) for side in StreamSide]
+        self.sources = [TupleSource(config, side) for side in Side]
         super().__init__({"run": In(1), "taken": Out(1)})
 
     def elaborate(self, platform):
@@ -42,7 +42,7 @@ def simulate(component, process):
 
 @pytest.mark.parametrize("interval", [0, 1, 2, 7])
 def test_interval(interval):
-    source = TupleSource(WindowConfig(key_bits=4, payload_a_bits=3), StreamSide.A)
+    source = TupleSource(WindowConfig(key_bits=4, payload_a_bits=3), Side.A)
 
     async def bench(ctx):
         for name, value in {"run": 1, "interval": interval, "hits": 1, "period": 3}.items():
@@ -65,7 +65,7 @@ def test_interval(interval):
 
 
 def test_a_tuple_waits_and_none_is_left_out():
-    source = TupleSource(WindowConfig(key_bits=4), StreamSide.A)
+    source = TupleSource(WindowConfig(key_bits=4), Side.A)
 
     async def bench(ctx):
         for name, value in {"run": 1, "interval": 2, "hits": 1, "period": 1}.items():
@@ -98,7 +98,7 @@ def test_selectivity_is_exact(tests, hits, period):
     async def bench(ctx):
         if tests:
             ctx.set(both.join.i_entry.valid, 1)
-            for side in StreamSide:
+            for side in Side:
                 entry = {"index": (1 << tests) - 1, "value": 1, "side": side}
                 ctx.set(both.join.i_entry.payload, entry)
                 await ctx.tick()
@@ -112,10 +112,10 @@ def test_selectivity_is_exact(tests, hits, period):
         for _ in range(20 * 25):
             if ctx.get(both.taken):
                 result = ctx.get(both.join.o.payload.results[0])
-                later = StreamSide(result.later)
-                met[later, result.a if later is StreamSide.A else result.b] += 1
+                later = Side(result.later)
+                met[later, result.a if later is Side.A else result.b] += 1
             await ctx.tick()
 
     simulate(both, bench)
-    counts = {met[side, number] for side in StreamSide for number in range(10, 20)}
+    counts = {met[side, number] for side in Side for number in range(10, 20)}
     assert counts == {rows * hits // period}

@@ -14,7 +14,7 @@ import pytest
 
 from penstock.cli.main import _status
 from penstock.hw.window.config import WindowConfig
-from penstock.hw.window.layout import StreamSide
+from penstock.hw.window.layout import Side
 from penstock.sim.window.verilated import Stream, VerilatedJoin
 from penstock.sim.workloads import Attack
 from tests.kit.effort import effort
@@ -54,7 +54,7 @@ def operator(config, tables, rows, history=0):
     first place of a tuple that it matched. Rows of the history fill the windows only."""
     fill = 4 * history + 50 if history else 0
     streams = {}
-    for side, table in zip(StreamSide, tables.values(), strict=True):
+    for side, table in zip(Side, tables.values(), strict=True):
         count = table.num_rows
         due = np.where(np.arange(count) < history, 2 * np.arange(count), fill)
         columns = {"key": table["dstport"].to_numpy(), "payload": np.arange(count)}
@@ -68,7 +68,7 @@ def operator(config, tables, rows, history=0):
     order = out.order()
     assert len(order) == tuples
     placed = {}
-    for (name, table), side in zip(tables.items(), StreamSide, strict=True):
+    for (name, table), side in zip(tables.items(), Side, strict=True):
         place = np.empty(table.num_rows, np.int64)
         for at, (whose, index) in enumerate(order):
             if whose is side:

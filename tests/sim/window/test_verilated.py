@@ -10,7 +10,7 @@ import pytest
 from penstock.errors import DeviceError, MissingToolError
 from penstock.hw.join.band import band_match
 from penstock.hw.window.config import WindowConfig
-from penstock.hw.window.layout import StreamSide
+from penstock.hw.window.layout import Side
 from penstock.sim.verilated.build import Tools
 from penstock.sim.window.verilated import NEVER, Stream, VerilatedJoin
 from tests.hw.window.reference import join
@@ -69,13 +69,11 @@ def test_random_schedules(builds, name, shed):
 def check(built, shed, rng):
     """One schedule; how many tuples were admitted, were shed, and could be admitted."""
     config = built.config
-    rows = {
-        side: rng.choice([0, 1, config.depth, rng.randint(1, config.depth)]) for side in StreamSide
-    }
-    tables = [rng.getrandbits(1 << config.tests) for _ in StreamSide]
+    rows = {side: rng.choice([0, 1, config.depth, rng.randint(1, config.depth)]) for side in Side}
+    tables = [rng.getrandbits(1 << config.tests) for _ in Side]
     before, after = rng.randrange(1 << TIME_BITS), rng.randrange(40)
     stalls = rng.choice([0, 0.2, 0.6])
-    streams = {side: stream(config, rng) for side in StreamSide}
+    streams = {side: stream(config, rng) for side in Side}
     tuples = sum(len(each.due) for each in streams.values())
     last = max(int(each.due[-1]) for each in streams.values())
     # All rounds one after the other, and all results through the stalls; twice that, since what is
@@ -84,7 +82,7 @@ def check(built, shed, rng):
     limit = 2 * (last + tuples * config.round_cycles(*rows.values()) + pairs / (1 - stalls)) + 200
     out = built.run(
         streams,
-        rows=(rows[StreamSide.A], rows[StreamSide.B]),
+        rows=(rows[Side.A], rows[Side.B]),
         limit=int(limit),
         room=pairs + 1,
         shed=shed,
@@ -98,7 +96,7 @@ def check(built, shed, rng):
     order = out.order()
 
     def joins(a, b, later):
-        left, right = streams[StreamSide.A].columns, streams[StreamSide.B].columns
+        left, right = streams[Side.A].columns, streams[Side.B].columns
         if config.time_bits:
             apart = int(right["time"][b]) - int(left["time"][a])
             if not -before <= apart <= after:
@@ -106,18 +104,16 @@ def check(built, shed, rng):
         if not config.is_band:
             return left["key"][a] == right["key"][b]
         probe, window = (left["probe"][a], right["window"][b])
-        if later is StreamSide.B:
+        if later is Side.B:
             probe, window = right["probe"][b], left["window"][a]
         low, high = probe[: config.tests], probe[config.tests :]
         return band_match(tables[later.value], list(window), list(zip(low, high, strict=True)))
 
-    found = Counter(
-        zip(out.a.tolist(), out.b.tolist(), map(StreamSide, out.later.tolist()), strict=True)
-    )
-    assert found == Counter(join(order, rows[StreamSide.A], rows[StreamSide.B], joins))
-    assert all((out.arrived[side] != NEVER).all() for side in StreamSide)
+    found = Counter(zip(out.a.tolist(), out.b.tolist(), map(Side, out.later.tolist()), strict=True))
+    assert found == Counter(join(order, rows[Side.A], rows[Side.B], joins))
+    assert all((out.arrived[side] != NEVER).all() for side in Side)
     dropped = tuples - len(order)
-    for side, name in ((StreamSide.A, "a"), (StreamSide.B, "b")):
+    for side, name in ((Side.A, "a"), (Side.B, "b")):
         arrived = len(streams[side].due)
         admitted, shed_ = (out.counters[f"{what}_{name}"] for what in ("admitted", "shed"))
         assert admitted == int((out.admitted[side] != NEVER).sum())
@@ -136,13 +132,13 @@ def ideal(config, streams, rows, joins, share):
     need to leave if the port takes one in this share of cycles. Meanwhile one tuple per side
     may come to wait, and others are dropped.
     """
-    due = {side: streams[side].due.tolist() for side in StreamSide}
-    at, now, admitted = dict.fromkeys(StreamSide, 0), 0, 0
-    windows = {side: [] for side in StreamSide}
-    waiting = dict.fromkeys(StreamSide)
+    due = {side: streams[side].due.tolist() for side in Side}
+    at, now, admitted = dict.fromkeys(Side, 0), 0, 0
+    windows = {side: [] for side in Side}
+    waiting = dict.fromkeys(Side)
 
     def arrive(until):
-        for side in StreamSide:
+        for side in Side:
             while at[side] < len(due[side]) and due[side][at[side]] < until:
                 if waiting[side] is None:
                     waiting[side] = at[side]
@@ -151,23 +147,23 @@ def ideal(config, streams, rows, joins, share):
     while True:
         arrive(now)
         if not any(n is not None for n in waiting.values()):
-            left = [due[side][at[side]] for side in StreamSide if at[side] < len(due[side])]
+            left = [due[side][at[side]] for side in Side if at[side] < len(due[side])]
             if not left:
                 return admitted
             now = max(now, min(left)) + 1
             continue
-        came = [side for side in StreamSide if waiting[side] is not None]
+        came = [side for side in Side if waiting[side] is not None]
         came.sort(key=lambda side: due[side][waiting[side]])
         read, results = 0, []
         for side in came:
             other = windows[side.other][-rows[side.other] :] if rows[side.other] else []
             read = max(read, len(other))
             new = waiting[side]
-            pairs = [(new, old) if side is StreamSide.A else (old, new) for old in other]
+            pairs = [(new, old) if side is Side.A else (old, new) for old in other]
             results.append(sum(bool(joins(*pair, side)) for pair in pairs))
             windows[side].append(waiting[side])
             admitted += 1
-        waiting = dict.fromkeys(StreamSide)
+        waiting = dict.fromkeys(Side)
         # Both sides share one port, or have one each.
         needed = sum(results) if config.outputs == 1 else max(results)
         now += max(math.ceil(needed / share), config.round_cycles(read, 0))
@@ -201,7 +197,7 @@ def test_output_stalled_for_ever(builds, name, shed):
         columns["probe"] = np.zeros((tuples, 2 * config.tests))
     else:
         columns["key"] = np.zeros(tuples)
-    streams = {side: Stream(np.zeros(tuples), columns) for side in StreamSide}
+    streams = {side: Stream(np.zeros(tuples), columns) for side in Side}
     settings = {"rows": (config.depth,) * 2, "tables": (-1, -1), "shed": shed}
     out = builds[name].run(streams, **settings, limit=3000, room=0, stalls=1.0)
     assert not out.finished
@@ -209,7 +205,7 @@ def test_output_stalled_for_ever(builds, name, shed):
     # All cycles, but for the rounds in which the FIFOs fill.
     assert out.waits > 2900
     counters = out.counters
-    for side, which in ((StreamSide.A, "a"), (StreamSide.B, "b")):
+    for side, which in ((Side.A, "a"), (Side.B, "b")):
         taken = int((out.arrived[side] != NEVER).sum())
         admitted = counters[f"admitted_{which}"]
         # As many as fill the FIFOs with groups, and not one more.
@@ -220,7 +216,7 @@ def test_output_stalled_for_ever(builds, name, shed):
 
 def test_no_room_for_results(builds):
     columns = {"payload": np.arange(9), "key": np.zeros(9)}
-    streams = {side: Stream(np.zeros(9), columns) for side in StreamSide}
+    streams = {side: Stream(np.zeros(9), columns) for side in Side}
     with pytest.raises(DeviceError, match="gave more than 5 words"):
         builds["one bank"].run(streams, rows=(16, 16), limit=2000, room=5)
 
@@ -237,9 +233,9 @@ def saturated(built, rows, tuples, key=lambda side, index: side.value):
             "payload": np.arange(tuples),
             "key": np.array([key(side, index) for index in range(tuples)]),
         }
-        for side in StreamSide
+        for side in Side
     }
-    streams = {side: Stream(np.zeros(tuples), columns[side]) for side in StreamSide}
+    streams = {side: Stream(np.zeros(tuples), columns[side]) for side in Side}
     limit = tuples * (built.config.round_cycles(rows, rows) + 2 * rows) + 100
     return built.run(streams, rows=(rows, rows), limit=limit, room=2 * tuples * rows)
 
@@ -247,7 +243,7 @@ def saturated(built, rows, tuples, key=lambda side, index: side.value):
 def test_rate_of_the_paper():
     """One bank: f / (ROWS + 2) tuples per second and side, exactly, once the windows are full."""
     out = saturated(VerilatedJoin(WindowConfig(depth=1024, key_bits=KEY_BITS)), 1000, 1100)
-    for side in StreamSide:
+    for side in Side:
         assert set(np.diff(out.admitted[side][1000:])) == {1002}
 
 
@@ -257,16 +253,16 @@ def test_sixty_times_the_rate_of_the_paper():
     rows, period, more = 1 << 16, 1024, 20
     config = WindowConfig(depth=rows, banks=64, key_bits=16)
     columns = {"payload": np.arange(rows + more), "key": np.arange(rows + more) % period}
-    streams = {side: Stream(np.zeros(rows + more), columns) for side in StreamSide}
-    for side in StreamSide:
+    streams = {side: Stream(np.zeros(rows + more), columns) for side in Side}
+    for side in Side:
         streams[side].due[rows:] = 2 * rows + 100
     out = VerilatedJoin(config).run(
         streams, rows=(rows, rows), fill=2 * rows + 50, limit=10 * rows, room=10 * rows
     )
     assert out.finished
     # A joins the 64 older tuples of B, and B those of A.
-    assert Counter(out.later.tolist()) == {side.value: more * rows // period for side in StreamSide}
-    for side in StreamSide:
+    assert Counter(out.later.tolist()) == {side.value: more * rows // period for side in Side}
+    for side in Side:
         step = np.diff(out.admitted[side][rows:])
         assert (rows + 2) / step.mean() >= 60
         assert step.max() <= config.round_cycles(rows, rows) == 1026
@@ -276,6 +272,6 @@ def test_sixty_times_the_rate_of_the_paper():
 def test_rate_with_64_banks(builds):
     """A 64th of the cycles, although windows begin in any of the banks."""
     out = saturated(builds["64 banks"], 128, 400)
-    for side in StreamSide:
+    for side in Side:
         steps = set(np.diff(out.admitted[side][200:]).tolist())
         assert steps == {builds["64 banks"].config.round_cycles(128, 128)} == {4}
