@@ -49,7 +49,7 @@ def _opened(
 ) -> Delivery:
     query = plan.query
     if plan.output is Output.FOLDS:
-        groups = FoldGroups(query, schemas, by_first_row=not bounded)
+        groups = FoldGroups(query, schemas, by_first_row=True)
         return FoldDelivery(plan, groups, bounded=bounded)
     if plan.output is Output.PAIR_GROUPS:
         pair_groups = PairGroups(query, schemas)
