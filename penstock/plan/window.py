@@ -80,7 +80,7 @@ class TimeWindow:
         if watermark == FOREVER:
             return FOREVER
         low, _ = self.offsets(side)
-        return NEVER if low is None else watermark + low
+        return NEVER if low is None else min(watermark + low, FOREVER)
 
     def __str__(self) -> str:
         low = "-inf" if self.before is None else str(-self.before)
