@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
+from penstock.errors import DeviceError
+
 from ...device.base import Kernel, Result, Task
+from ...device.cut import whole
 from ...model.load import BatchHalf
 from ...model.pipeline import task_cycles
 from .device import BoardDevice
@@ -39,8 +43,18 @@ def known_join(device: BoardDevice, package: Package) -> str:
         buffer = kernel.allocate(_WINDOW)
         buffer.write(0, window)
         room = max(kernel.min_room, _TUPLES * _WINDOW)
-        task = Task(stream, start, start + _WINDOW // 2, room)
-        yield kernel.submit(buffer, task).result(device.timeout_s * 2)
+        left = [whole(start, start + _WINDOW // 2)]
+        while left:
+            piece = left.pop()
+            task = Task(piece.entries(stream), piece.start, piece.end, room)
+            result = kernel.submit(buffer, task).result(device.timeout_s * 2)
+            if result.pause is not None:
+                if not len(result.i):
+                    raise DeviceError(
+                        "a task paused before its first pair; the kernel does not run"
+                    )
+                left += piece.remaining(result.pause)
+            yield replace(result, i=piece.rebased(result.i), pause=None)
         buffer.free()
 
     return compare(device, package, program, run, _TUPLES * _WINDOW // 2)

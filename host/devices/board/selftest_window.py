@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
+from penstock.errors import DeviceError
 from penstock.program import BandProgram, WindowProgram
 
 from ...device.base import Kernel, Result
@@ -54,8 +56,14 @@ def known_join(device: BoardDevice, package: Package) -> str:
     start, end = tuples.met(rows)
 
     def run(kernel: Kernel) -> Iterator[Result]:
-        room = max(kernel.min_room, len(tuples) * _ROWS)
-        yield kernel.submit(None, WindowTask(tuples, 0, room)).result(device.timeout_s * 2)
+        room, done = max(kernel.min_room, len(tuples) * _ROWS), 0
+        while done < len(tuples):
+            task = WindowTask(tuples, done, room)
+            result = kernel.submit(None, task).result(device.timeout_s * 2)
+            before, done = done, len(tuples) if result.pause is None else result.pause.i0
+            if done <= before:
+                raise DeviceError("a task paused before its first tuple; the kernel does not run")
+            yield replace(result, pause=None)
 
     return compare(device, package, program, run, int((end - start).sum()))
 
