@@ -12,6 +12,7 @@ import numpy as np
 
 from penstock.errors import DeviceError
 from penstock.host.device.base import PAIRS, Kernel, Result, Task, WindowBuffer
+from penstock.host.device.cut import Piece, run_to_end
 from penstock.host.device.storage import key_dtype
 from penstock.program import BandProgram, Mode
 
@@ -181,22 +182,18 @@ def _to_end(
 ) -> Iterator[tuple[np.ndarray, Result]]:
     """Results of a task and of the tasks that resume it, each with the numbers of its tuples."""
     count, size = len(stream[0]), buffer.capacity
-    waiting = [(np.arange(count), np.zeros(count, np.int64))]
-    while waiting:
-        rows, start = waiting.pop()
-        if len(rows) == 0:
-            continue
-        columns, end = [column[rows] for column in stream], np.full(len(rows), size)
-        future = kernel.submit(buffer, Task(columns, start, end, count * size, mode))
+
+    def run(piece: Piece) -> Result:
+        task = Task(piece.entries(stream), piece.start, piece.end, count * size, mode)
         try:
-            result = future.result(TIMEOUT_S)
+            return kernel.submit(buffer, task).result(TIMEOUT_S)
         except FutureTimeoutError as cause:
             raise DeviceError(f"a task did not end within {TIMEOUT_S:g} s") from cause
-        yield rows, result
-        if (pause := result.pause) is not None:
-            waiting.append((rows[pause.i1 :], start[pause.i1 :]))
-            rest = slice(pause.i0, pause.i1)
-            waiting.append((rows[rest], np.maximum(start[rest], pause.p)))
+
+    rows, start = np.arange(count, dtype=np.uint32), np.zeros(count, np.int64)
+    every = Piece(rows, start, np.full(count, size))
+    for piece, result in run_to_end(every, run):
+        yield piece.rows, result
 
 
 def _check_pairs(

@@ -6,13 +6,13 @@ milliseconds, and few enough for all lanes to share the work.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
-from .base import Device, Pause
+from .base import Device, Pause, Result
 
 #: Most evaluations of a task: 12 ms of one core at 2e10 evaluations per second. Half of it cost a
 #: stream on two cores 15 % of its rate, twice as much gained nothing.
@@ -98,6 +98,28 @@ class Piece:
         begun = self.part(pause.i0, pause.i1).clipped(pause.p, np.iinfo(np.int64).max)
         left = [self.part(pause.i1, len(self.rows)), begun]
         return [piece for piece in left if len(piece.rows)]
+
+
+def run_to_end(piece: Piece, run: Callable[[Piece], Result]) -> Iterator[tuple[Piece, Result]]:
+    """Run a piece as a task, and what its tasks leave over where they pause as further ones.
+
+    Parameters
+    ----------
+    run : callable
+        Runs the task of a piece, and waits for its result.
+
+    Yields
+    ------
+    (Piece, Result)
+        The tuples of each task, and its result.
+    """
+    left = [piece]
+    while left:
+        part = left.pop()
+        result = run(part)
+        yield part, result
+        if result.pause is not None:
+            left += part.remaining(result.pause)
 
 
 def spread(low: int, high: int, most: int) -> np.ndarray:

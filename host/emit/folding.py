@@ -62,8 +62,7 @@ class _Probing:
 class FoldDelivery(GroupDelivery[FoldGroups]):
     """Delivers groups of rows of one side.
 
-    Parameters as for :class:`~penstock.host.emit.grouped.GroupDelivery`; ``groups`` are in the
-    order of their first rows unless ``bounded``.
+    Parameters as for :class:`~penstock.host.emit.grouped.GroupDelivery`.
     """
 
     def __init__(self, plan: JoinPlan, groups: FoldGroups, *, bounded: bool = False) -> None:

@@ -73,7 +73,7 @@ class BoundArrivals:
 
     @cached_property
     def whole(self) -> Piece:
-        """All tuples, also those that meet nothing: they enter the windows."""
+        """All tuples; tuples that meet nothing enter the windows, too."""
         start, end = self.arrivals.met(self.program.rows)
         return Piece(np.arange(len(start), dtype=np.uint32), start, end)
 

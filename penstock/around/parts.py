@@ -1,4 +1,4 @@
-"""The parts of a query, in the order in which they run, and the user's words for what is added.
+"""The parts of a query, in the order in which they run, and its user's words for their names.
 
 Errors quote the user's words in the place of names of parts and of their columns.
 """

@@ -108,7 +108,7 @@ class Aggregate:
         return tuple(one for one in (self.value, self.by) if one is not None)
 
     def over(self, computed: Callable[[Expr], Expr]) -> Aggregate:
-        """The aggregate of what is computed of its arguments."""
+        """The same aggregate, with each argument replaced by the expression computed of it."""
         value, by = (one if one is None else computed(one) for one in (self.value, self.by))
         return replace(self, value=value, by=by)
 

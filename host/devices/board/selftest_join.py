@@ -10,7 +10,7 @@ import numpy as np
 from penstock.errors import DeviceError
 
 from ...device.base import Kernel, Result, Task
-from ...device.cut import whole
+from ...device.cut import Piece, run_to_end, whole
 from ...model.load import BatchHalf
 from ...model.pipeline import task_cycles
 from .device import BoardDevice
@@ -43,17 +43,15 @@ def known_join(device: BoardDevice, package: Package) -> str:
         buffer = kernel.allocate(_WINDOW)
         buffer.write(0, window)
         room = max(kernel.min_room, _TUPLES * _WINDOW)
-        left = [whole(start, start + _WINDOW // 2)]
-        while left:
-            piece = left.pop()
+
+        def run_piece(piece: Piece) -> Result:
             task = Task(piece.entries(stream), piece.start, piece.end, room)
             result = kernel.submit(buffer, task).result(device.timeout_s * 2)
-            if result.pause is not None:
-                if not len(result.i):
-                    raise DeviceError(
-                        "a task paused before its first pair; the kernel does not run"
-                    )
-                left += piece.remaining(result.pause)
+            if result.pause is not None and not len(result.i):
+                raise DeviceError("a task paused before its first pair; the kernel does not run")
+            return result
+
+        for piece, result in run_to_end(whole(start, start + _WINDOW // 2), run_piece):
             yield replace(result, i=piece.rebased(result.i), pause=None)
         buffer.free()
 

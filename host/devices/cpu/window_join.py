@@ -15,7 +15,7 @@ from penstock.program import WindowProgram
 
 from ...device.base import Device, Kernel, Pause, Result, Task, WindowBuffer
 from ...device.checks import check_window_task
-from ...device.cut import Cutting, Piece, whole
+from ...device.cut import Cutting, Piece, run_to_end, whole
 from ...device.window_join import WindowTask
 
 
@@ -109,12 +109,8 @@ def _results(
     kernel: Kernel, buffer: WindowBuffer, stream: Sequence[np.ndarray], room: int, piece: Piece
 ) -> list[Result]:
     """Run a piece to its end, through its pauses; ``i`` are indices of ``stream``."""
-    results, left = [], [piece]
-    while left:
-        part = left.pop()
-        task = Task(part.entries(stream), part.start, part.end, room)
-        result = kernel.run(buffer, task)
-        results.append(replace(result, i=part.rebased(result.i)))
-        if result.pause is not None:
-            left += part.remaining(result.pause)
-    return results
+
+    def run(part: Piece) -> Result:
+        return kernel.run(buffer, Task(part.entries(stream), part.start, part.end, room))
+
+    return [replace(one, i=part.rebased(one.i)) for part, one in run_to_end(piece, run)]
