@@ -86,14 +86,13 @@ class OpenedRank(Opened):
     recorded : sequence of PolledPart
         Rows of the record that were not acknowledged, and that this rank gives again.
     owned : ExitStack
-        Whatever else is to be closed.
+        Closes all of it: links before the bell that watches their processes.
     """
 
     recorded: Sequence[PolledPart]
     owned: ExitStack
 
     def close(self) -> None:
-        super().close()
         self.owned.close()
 
 

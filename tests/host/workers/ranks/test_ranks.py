@@ -13,7 +13,7 @@ import pytest
 
 import penstock
 from penstock import Checkpoint
-from penstock.errors import LostError, PenstockError, ProcessError, UsageError
+from penstock.errors import LostError, PenstockError, ProcessError, QueryError, UsageError
 from penstock.host.workers import Workers
 from tests.host.workers.kit.groups import SCHEMA, batches, comparable, opened, wanted
 from tests.host.workers.kit.together import all_of, together
@@ -237,6 +237,22 @@ def test_what_one_rank_cannot_open_no_rank_opens(tmp_path: Path) -> None:
     assert "which is a file" in str(own)
     assert isinstance(other, ProcessError)
     assert "rank 0 cannot begin: FileError: cannot keep checkpoints" in str(other)
+
+
+def test_a_join_that_no_device_computes_is_refused_in_each_rank() -> None:
+    columns = [("t", pa.timestamp("ms")), ("z", pa.timestamp("s", "UTC"))]
+    query = (
+        "SELECT a.t FROM a JOIN b ON b.t BETWEEN a.t AND a.t + INTERVAL 1 HOUR "
+        "WHERE CAST(least(a.z, b.z) AS DATE) = DATE '2024-03-10'"
+    )
+
+    def rank(workers: Workers) -> None:
+        options = {"time": dict.fromkeys("ab", "t"), "time_zone": "Europe/Berlin"}
+        penstock.stream(query, dict.fromkeys("ab", pa.schema(columns)), workers=workers, **options)
+
+    for error in together(2, rank):
+        assert isinstance(error, QueryError)
+        assert "casts a value computed from both sides" in str(error)
 
 
 def test_an_error_in_one_rank_ends_all() -> None:
