@@ -11,8 +11,8 @@ from typing import Any
 
 from penstock.errors import PenstockError
 from penstock.expr import ops
-from penstock.expr.members import Members
 from penstock.expr.node import Expr, Op, node, walk
+from penstock.expr.values import Members
 from penstock.program import (
     MAX_BAND_TESTS,
     AnyProgram,

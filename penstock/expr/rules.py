@@ -285,7 +285,7 @@ _ARITHMETIC: dict[Op, Callable] = {
     Op.BIT_NOT: invert,
 }
 #: Rules of evaluation, called with the node and its operands: for AND, OR, LEAST and GREATEST two
-#: at a time, for CASE a condition, its value and the ELSE value, see :func:`~.compute.compute`.
+#: at a time, for CASE a condition, its value and the ELSE value, see :func:`~.columns.compute`.
 RULES: dict[Op, Callable[[Expr, Sequence[Vector]], Vector]] = {
     **dict.fromkeys(_ARITHMETIC, _arithmetic),
     **dict.fromkeys((Op.SHL, Op.SHR), _shift),

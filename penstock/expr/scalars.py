@@ -24,16 +24,30 @@ _NO_FRACTIONS = 2.0**52
 _LEAST_BIGINT, _ABOVE_BIGINT = -(2.0**63), 2.0**63
 
 _compiled = njit(error_model="numpy")
+#: Functions whose value the C library has as Java does.
+_OF_C: dict[str, Callable[..., Any]] = {
+    "sqrt": np.sqrt,
+    "ln": math.log,
+    **{name: getattr(math, name) for name in ("exp", "log10", "log1p", "expm1", "hypot")},
+    **{name: getattr(math, name) for name in ("sin", "cos", "tan", "asin", "acos", "atan")},
+    **{name: getattr(math, name) for name in ("sinh", "cosh", "tanh")},
+}
+
+
+def _of_c(function: Callable[..., Any]) -> Any:
+    @_compiled
+    def call(*args):
+        return function(*args)
+
+    return call
+
+
+globals().update({name: _of_c(function) for name, function in _OF_C.items()})
 
 
 @_compiled
 def divide(a, b):
     return a / b
-
-
-@_compiled
-def sqrt(x):
-    return np.sqrt(x)
 
 
 @_compiled
@@ -46,83 +60,8 @@ def cbrt(x):
 
 
 @_compiled
-def exp(x):
-    return math.exp(x)
-
-
-@_compiled
-def ln(x):
-    return math.log(x)
-
-
-@_compiled
-def log10(x):
-    return math.log10(x)
-
-
-@_compiled
-def log1p(x):
-    return math.log1p(x)
-
-
-@_compiled
-def expm1(x):
-    return math.expm1(x)
-
-
-@_compiled
-def sin(x):
-    return math.sin(x)
-
-
-@_compiled
-def cos(x):
-    return math.cos(x)
-
-
-@_compiled
-def tan(x):
-    return math.tan(x)
-
-
-@_compiled
-def asin(x):
-    return math.asin(x)
-
-
-@_compiled
-def acos(x):
-    return math.acos(x)
-
-
-@_compiled
-def atan(x):
-    return math.atan(x)
-
-
-@_compiled
-def sinh(x):
-    return math.sinh(x)
-
-
-@_compiled
-def cosh(x):
-    return math.cosh(x)
-
-
-@_compiled
-def tanh(x):
-    return math.tanh(x)
-
-
-@_compiled
 def atan2(y, x):
     return math.atan2(y + 0.0, x + 0.0)  # which has no -0.0
-
-
-@_compiled
-def hypot(a, b):
-    return math.hypot(a, b)
 
 
 @_compiled
@@ -226,47 +165,19 @@ def sources() -> list[bytes]:
 
 def loop(name: str) -> Callable[..., Any]:
     """The function of this name for columns: its arguments, and an array for its values."""
-    function = globals()[name]
-    arity = FUNCTIONS[name].arity
-    if arity not in _LOOPS or name not in _OWN:
-        return njit(nogil=True)(_of_any(function, arity))
-    column_loop = _LOOPS[arity](function)
-    return keep(njit(nogil=True)(column_loop), *sources(), name.encode())
+    compiled = njit(nogil=True)(_over_columns(globals()[name], FUNCTIONS[name].arity))
+    return keep(compiled, *sources(), name.encode()) if name in _OWN else compiled
 
 
-def _of_one(function: Any) -> Callable[..., Any]:
-    def run(x, out):
-        for k in range(len(out)):
-            out[k] = function(x[k])
-
-    return run
-
-
-def _of_two(function: Any) -> Callable[..., Any]:
-    def run(a, b, out):
-        for k in range(len(out)):
-            out[k] = function(a[k], b[k])
-
-    return run
-
-
-def _of_four(function: Any) -> Callable[..., Any]:
-    def run(a, b, c, d, out):
-        for k in range(len(out)):
-            out[k] = function(a[k], b[k], c[k], d[k])
-
-    return run
-
-
-def _of_any(function: Any, arity: int) -> Callable[..., Any]:
+def _over_columns(function: Any, arity: int) -> Callable[..., Any]:
     args = [f"x{k}" for k in range(arity)]
     values = ", ".join(f"{x}[k]" for x in args)
     source = f"def run({', '.join(args)}, out):\n    for k in range(len(out)):\n"
-    space: dict[str, Any] = {"of": function}
+    # Machine code that is kept names the module that it is from.
+    space: dict[str, Any] = {"of": function, "__name__": __name__}
     exec(f"{source}        out[k] = of({values})\n", space)
     return space["run"]
 
 
 #: Functions that are defined here, not by users.
 _OWN = frozenset(FUNCTIONS)
-_LOOPS: dict[int, Callable[[Any], Callable[..., Any]]] = {1: _of_one, 2: _of_two, 4: _of_four}

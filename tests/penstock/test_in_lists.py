@@ -10,8 +10,8 @@ import pytest
 
 from penstock.expr import ops
 from penstock.expr.columns import evaluate_columns
-from penstock.expr.members import Members
 from penstock.expr.node import Expr, Op, node
+from penstock.expr.values import Members
 from penstock.plan.forms import join_form
 from penstock.plan.logic import when_false, when_not_null, when_null, when_true
 from penstock.plan.simplify import simplify

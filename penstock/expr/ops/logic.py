@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 
 from ...types import BOOL, Kind
-from ..members import Members
 from ..node import Expr, Op, node
+from ..values import Members
 from .align import align, choice_type
 from .infer import typed
 from .leaves import FALSE, TRUE, ExprTypeError, const
