@@ -158,9 +158,7 @@ class FoldDelivery(GroupDelivery[FoldGroups]):
         folds: Mapping[tuple[FoldKey, Mode], Folds],
     ) -> BestPairs:
         """Return the pairs that ``min_by`` or ``max_by`` takes."""
-        need = self._plan.needs[k].fold
-        assert need is not None
-        nearest = folds[need]
+        nearest = folds[self._plan.needs[k]["nearest"]]
         assert nearest.position is not None
         some = np.flatnonzero(nearest.found)
         met = window.rows.pick(nearest.position[some], -window.first)

@@ -7,7 +7,6 @@ about themselves.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -87,9 +86,8 @@ class FoldPlace:
 class Uses:
     """The folds of one aggregate, by number, and the flag that says whether it has a value."""
 
-    first: int
-    count: int | None
-    found: Flag | None
+    folds: tuple[int, ...]
+    has_value: Flag | None
 
 
 class EntryLayout:
@@ -134,14 +132,14 @@ class EntryLayout:
         exists: dict[Expr, Flag] = {}
         uses = []
         for one in aggregates:
-            first, *more = (_number(folds, fold) for fold in _folds_of(one, schema))
+            numbers = tuple(_number(folds, _fold(name, one, schema)) for name in one.folds)
             watched = one.by if one.by is not None else one.value
-            found = None
+            has_value = None
             if one.function != "count" and watched is not None and watched.type.nullable:
                 if watched not in exists:
                     exists[watched] = self._flag()
-                found = exists[watched]
-            uses.append(Uses(first, more[0] if more else None, found))
+                has_value = exists[watched]
+            uses.append(Uses(numbers, has_value))
         #: The flag that is set where an expression is not NULL in some row.
         self.exists = exists
         self.uses = tuple(uses)
@@ -272,12 +270,11 @@ def _has_bytes(expr: Expr, schema: pa.Schema) -> bool:
     return is_coded_column(expr) and has_bytes(schema.field(expr.attr[1]).type)
 
 
-def _folds_of(one: Aggregate, schema: pa.Schema) -> Iterable[GroupFold]:
-    """The folds that an aggregate is made from: its own, and for ``avg`` the count."""
+def _fold(name: str, one: Aggregate, schema: pa.Schema) -> GroupFold:
+    """How entries hold one of the folds of an aggregate."""
     value = one.value
-    if one.function == "count":
-        yield GroupFold(Merge.SUM, value if _is_nullable(value) else None, is_count=True)
-        return
+    if name == "count":
+        return GroupFold(Merge.SUM, value if _is_nullable(value) else None, is_count=True)
     assert value is not None
     if one.by is not None:
         if value.type.kind is Kind.OTHER and not _has_bytes(value, schema):
@@ -287,14 +284,11 @@ def _folds_of(one: Aggregate, schema: pa.Schema) -> Iterable[GroupFold]:
             )
         merge = Merge.MIN_BY if one.function == "min_by" else Merge.MAX_BY
         own = words_of(one.by.type, one.text)
-        yield GroupFold(merge, value, one.by, own, words_of(value.type, one.text))
-    elif one.function in ("min", "max"):
-        merge = Merge.MIN if one.function == "min" else Merge.MAX
-        yield GroupFold(merge, value, None, words_of(value.type, one.text))
-    elif value.type.is_float:
-        yield GroupFold(Merge.FLOAT_SUM, value)
-    else:
-        words = max(2, words_for(value.type.signed_bits + MORE_BITS, one.text))
-        yield GroupFold(Merge.SUM, value, None, words)
-    if one.function == "avg":
-        yield GroupFold(Merge.SUM, value if _is_nullable(value) else None, is_count=True)
+        return GroupFold(merge, value, one.by, own, words_of(value.type, one.text))
+    if name in ("min", "max"):
+        merge = Merge.MIN if name == "min" else Merge.MAX
+        return GroupFold(merge, value, None, words_of(value.type, one.text))
+    if value.type.is_float:
+        return GroupFold(Merge.FLOAT_SUM, value)
+    words = max(2, words_for(value.type.signed_bits + MORE_BITS, one.text))
+    return GroupFold(Merge.SUM, value, None, words)

@@ -7,20 +7,20 @@ from collections.abc import Mapping
 import numpy as np
 import pyarrow as pa
 
-from penstock.expr.columns import Vector, int_vector
+from penstock.expr.columns import Vector
 from penstock.plan.group_query import GroupQuery
 from penstock.plan.query import Aggregate
 from penstock.types import Kind, Type
 
 from ..emit.groups.select import GroupSelect
-from ..emit.groups.values import mean, total
+from ..emit.groups.values import value_of
 from ..rows.columns import to_arrow
 from .coded import is_coded
 from .folds import Merge
-from .layout import EntryLayout, Flag, FoldPlace, Uses
+from .layout import EntryLayout, Flag, FoldPlace
 from .sorting import by_column, in_order
 from .texts import Texts
-from .words import extremes, integers, plain_values
+from .words import integers, plain_values
 
 
 class GroupRows:
@@ -74,12 +74,13 @@ class GroupRows:
         vectors: dict[tuple[str, str], Vector] = {}
         uses = zip(self._query.aggregation.aggregates, layout.uses, strict=True)
         for k, (one, use) in enumerate(uses):
-            found = np.zeros(rows, bool) if is_empty else _where(columns, use.found)
-            place = layout.folds[use.first]
+            valid = np.zeros(rows, bool) if is_empty else _where(columns, use.has_value)
+            places = [layout.folds[number] for number in use.folds]
             if one.by is None:
-                vectors["agg", str(k)] = self._value(one, use, place, columns, found)
+                folds = [_fold_values(place, columns) for place in places]
+                vectors["agg", str(k)] = value_of(one, folds, valid)
             else:
-                arrays["agg", str(k)] = self._nearest(k, one, place, columns, found, texts)
+                arrays["agg", str(k)] = self._nearest(k, one, places[0], columns, valid, texts)
         return self._select.batch(rows, arrays, vectors)
 
     def _key(self, k: int, columns: np.ndarray, texts: Texts) -> pa.Array:
@@ -91,51 +92,32 @@ class GroupRows:
         words = columns[place.offset : place.offset + place.words]
         return _array(plain_values(words, place.expr.type, valid), place.expr.type, target)
 
-    def _value(
-        self,
-        one: Aggregate,
-        use: Uses,
-        place: FoldPlace,
-        columns: np.ndarray,
-        found: np.ndarray | None,
-    ) -> Vector:
-        words = columns[place.offset : place.offset + place.fold.words]
-        if one.function == "count":
-            return int_vector(words[0])
-        assert one.value is not None
-        dtype = one.value.type
-        if one.function in ("min", "max"):
-            return extremes(words, dtype, found)
-        known = np.ones(len(words[0]), bool) if found is None else found
-        if place.fold.merge is Merge.FLOAT_SUM:
-            sums = words[0].view(np.float64)
-        else:
-            sums = integers(words, None).values
-        if one.function == "avg":
-            assert use.count is not None
-            counts = columns[self._layout.folds[use.count].offset]
-            return mean(one, sums, counts, found)
-        return total(one, sums, known)
-
     def _nearest(
         self,
         k: int,
         one: Aggregate,
         place: FoldPlace,
         columns: np.ndarray,
-        found: np.ndarray | None,
+        has_value: np.ndarray | None,
         texts: Texts,
     ) -> pa.Array:
         assert one.value is not None
         valid = _where(columns, place.null, is_set=False)
-        if found is not None:
-            valid = found if valid is None else valid & found
+        if has_value is not None:
+            valid = has_value if valid is None else valid & has_value
         target = self._select.values[k].schema.field(0).type
         at = place.offset + place.fold.words + 2
         if is_coded(one.value.type):
             return texts.array(columns[at], valid, target)
         v = plain_values(columns[at : at + place.fold.value_words], one.value.type, valid)
         return _array(v, one.value.type, target)
+
+
+def _fold_values(place: FoldPlace, columns: np.ndarray) -> np.ndarray:
+    """The sums, counts or extremes of a fold, one per group."""
+    words = columns[place.offset : place.offset + place.fold.words]
+    is_float = place.fold.merge is Merge.FLOAT_SUM
+    return words[0].view(np.float64) if is_float else integers(words, None).values
 
 
 def _where(columns: np.ndarray, flag: Flag | None, *, is_set: bool = True) -> np.ndarray | None:

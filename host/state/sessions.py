@@ -19,7 +19,7 @@ from .layout import EntryLayout
 from .merger import EntryMerger
 from .panes import Panes
 from .store import LogStore
-from .words import extremes
+from .words import integers
 
 
 class SessionParts:
@@ -35,7 +35,7 @@ class SessionParts:
     def __init__(self, session: SessionKey, layout: EntryLayout, merger: EntryMerger) -> None:
         self._gap, self._layout, self._merger = session.gap, layout, merger
         self._first = layout.keys[session.key].offset
-        self._last = layout.folds[layout.uses[session.last].first]
+        self._last = layout.folds[layout.uses[session.last].folds[0]]
         self._type = layout.keys[session.key].expr.type
         #: The last limit: until it rises, no further session is over.
         self._limit: Limit = -math.inf
@@ -88,7 +88,7 @@ class SessionParts:
     def _lasts(self, parts: np.ndarray) -> np.ndarray:
         words = self._last.fold.words
         columns = parts[:, self._last.offset : self._last.offset + words].T
-        return extremes(columns, self._type, None).values.astype(np.int64)
+        return integers(columns, None).values.astype(np.int64)
 
 
 def _running_most(values: np.ndarray, groups: np.ndarray) -> np.ndarray:

@@ -7,7 +7,7 @@ import numpy as np
 from penstock.expr.columns import Vector, int_vector
 from penstock.types import Kind, Type
 
-from ..emit.groups.floats import ordered, unordered
+from ..emit.groups.floats import ordered
 from ..keys.hashing import float_bits
 
 _LOW = (1 << 64) - 1
@@ -79,14 +79,6 @@ def integers(words: np.ndarray, valid: np.ndarray | None) -> Vector:
     for word in words[-2::-1]:
         total = (total << 64) | word.view(np.uint64).astype(object)
     return int_vector(total, valid)
-
-
-def extremes(words: np.ndarray, dtype: Type, valid: np.ndarray | None) -> Vector:
-    """The values of words from :func:`order_words`, as for :func:`integers`."""
-    if not dtype.is_float:
-        return integers(words, valid)
-    found = unordered(words[0], dtype)
-    return Vector(found if valid is None else np.where(valid, found, found.dtype.type(0)), valid)
 
 
 def plain_values(words: np.ndarray, dtype: Type, valid: np.ndarray | None) -> Vector:

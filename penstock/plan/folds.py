@@ -14,7 +14,7 @@ from ..program import Mode
 from .linear import as_integer
 from .query import Aggregate, Aggregation
 
-_MODES = {"sum": Mode.SUM, "avg": Mode.SUM, "min": Mode.MIN, "max": Mode.MAX}
+_MODES = {"sum": Mode.SUM, "min": Mode.MIN, "max": Mode.MAX}
 
 
 @dataclass(frozen=True)
@@ -25,22 +25,6 @@ class FoldKey:
     nearest: bool = False
 
 
-@dataclass(frozen=True)
-class Needs:
-    """The folds from which an aggregate is computed.
-
-    Parameters
-    ----------
-    fold : (FoldKey, Mode) or None
-        Gives its value; None if the number of matches and the group's own side suffice.
-    count : (FoldKey, Mode) or None
-        Gives the number of its rows.
-    """
-
-    fold: tuple[FoldKey, Mode] | None = None
-    count: tuple[FoldKey, Mode] | None = None
-
-
 @dataclass
 class FoldPlan:
     """Folds of a query.
@@ -49,8 +33,9 @@ class FoldPlan:
     ----------
     modes : dict of FoldKey to set of Mode
         Modes of each fold's program.
-    needs : list of Needs
-        One per aggregate.
+    needs : list of dict of str to (FoldKey, Mode)
+        One per aggregate: what gives each fold of its value, by the fold's name. A value of the
+        group's own side has "count" alone: the row's value and the number of its matches suffice.
     match_fold : (FoldKey, Mode)
         Tells whether a row has a match.
     texts : dict of FoldKey to list of str
@@ -58,7 +43,7 @@ class FoldPlan:
     """
 
     modes: dict[FoldKey, set[Mode]] = field(default_factory=dict)
-    needs: list[Needs] = field(default_factory=list)
+    needs: list[dict[str, tuple[FoldKey, Mode]]] = field(default_factory=list)
     match_fold: tuple[FoldKey, Mode] = (FoldKey(None), Mode.EXISTS)
     texts: dict[FoldKey, list[str]] = field(default_factory=dict)
 
@@ -84,24 +69,26 @@ def fold_plan(aggregation: Aggregation) -> FoldPlan:
     }
     counts: list[tuple[int, Aggregate]] = []
     for index, one in enumerate(aggregation.aggregates):
-        fold = None
-        value = one.inputs[0] if one.inputs else None
-        if one.by is not None:
-            fold = plan.ask(FoldKey(least_of(one), nearest=True), Mode.NEAREST, one.text)
-        elif value is not None and value.sides - folding_side and one.function != "count":
-            mode = _MODES[one.function]
-            if one.function == "min" and value in nearest:
-                fold = plan.ask(FoldKey(value, nearest=True), Mode.NEAREST, one.text)
-            else:
-                fold = plan.ask(FoldKey(value), mode, one.text)
-        plan.needs.append(Needs(fold))
-        if one.function in ("count", "avg") or (fold is None and value is not None):
+        needs: dict[str, tuple[FoldKey, Mode]] = {}
+        plan.needs.append(needs)
+        value = one.value
+        is_of_pairs = value is not None and bool(value.sides - folding_side)
+        for name in one.folds:
+            if name == "nearest":
+                key = FoldKey(least_of(one), nearest=True)
+                needs[name] = plan.ask(key, Mode.NEAREST, one.text)
+            elif name == "min" and value in nearest:
+                key = FoldKey(value, nearest=True)
+                needs[name] = plan.ask(key, Mode.NEAREST, one.text)
+            elif name != "count" and is_of_pairs:
+                needs[name] = plan.ask(FoldKey(value), _MODES[name], one.text)
+        if "count" in one.folds or not needs:
             counts.append((index, one))
     for index, one in counts:
         value = one.value
         filtered = value is not None and value.sides - folding_side and value.type.nullable
         key = FoldKey(value) if filtered else _every_match(plan) or FoldKey(None)
-        plan.needs[index] = Needs(plan.needs[index].fold, plan.ask(key, Mode.COUNT, one.text))
+        plan.needs[index]["count"] = plan.ask(key, Mode.COUNT, one.text)
     key = _every_match(plan)
     if key is None:
         plan.ask(FoldKey(None), Mode.EXISTS, "the groups")

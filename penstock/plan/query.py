@@ -78,6 +78,19 @@ class Side:
     unit: str = ""
 
 
+#: The folds of its value that each aggregate is computed from: of pairs here, of one source's rows
+#: in ``host/state``. "nearest" is the value of the pair (or row) with the least or greatest ``by``.
+FOLDS: dict[str, tuple[str, ...]] = {
+    "count": ("count",),
+    "sum": ("sum",),
+    "avg": ("sum", "count"),
+    "min": ("min",),
+    "max": ("max",),
+    "min_by": ("nearest",),
+    "max_by": ("nearest",),
+}
+
+
 @dataclass(frozen=True)
 class Aggregate:
     """One aggregate over the matches of a group.
@@ -85,7 +98,7 @@ class Aggregate:
     Parameters
     ----------
     function : str
-        "count", "sum", "min", "max", "avg", "min_by" or "max_by".
+        One of :data:`FOLDS`.
     value : Expr or None
         Over columns of both sides; None for ``count(*)``.
     by : Expr or None
@@ -101,6 +114,11 @@ class Aggregate:
     by: Expr | None
     type: Type
     text: str
+
+    @property
+    def folds(self) -> tuple[str, ...]:
+        """Names of the folds that it is computed from."""
+        return FOLDS[self.function]
 
     @property
     def arguments(self) -> tuple[Expr, ...]:

@@ -52,15 +52,15 @@ class FoldGroups(PartialGroups):
         need, one = plan.needs[k], self.aggregation.aggregates[k]
         side_value = rows.side_values.get(k)
         counts = np.zeros(0, np.int64)
-        if need.count is not None:
-            counts = rows.folds[need.count].value
+        if "count" in need:
+            counts = rows.folds[need["count"]].value
             if side_value is not None and side_value.valid is not None:
                 counts = np.where(side_value.valid, counts, 0)
         if part.function == "count":
             return pa.array(counts.astype(np.int64))
         assert one.value is not None
-        if need.fold is not None:
-            fold = rows.folds[need.fold]
+        if part.function in need:
+            fold = rows.folds[need[part.function]]
             return part.terms(group_vector(fold.value, fold.found), one.value.type)
         assert side_value is not None
         values = side_value.values
@@ -70,9 +70,7 @@ class FoldGroups(PartialGroups):
 
     def _best(self, one: NearestColumns, rows: RowFolds, plan: FoldPlan) -> dict[str, pa.Array]:
         k = one.aggregate
-        need, best = plan.needs[k].fold, rows.best[k]
-        assert need is not None
-        fold = rows.folds[need]
+        best, fold = rows.best[k], rows.folds[plan.needs[k]["nearest"]]
         dtype = by_type(self.aggregation.aggregates[k])
         by = PartialColumn("min", k, one.by).terms(group_vector(fold.value, fold.found), dtype)
         ties = (

@@ -8,17 +8,16 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.errors import QueryError
-from penstock.expr.columns import Vector, int_vector
+from penstock.expr.columns import Vector
 from penstock.plan.group_query import Grouped
 from penstock.plan.query import Aggregate
 
 from ...rows.columns import vector
 from ...rows.ordering import order_by
 from .closing import Limit, below
-from .floats import unordered
 from .pieces import NearestColumns, PartialColumn, by_type, extreme, parts_of
 from .select import GroupSelect, as_vector
-from .values import group_vector, mean, total
+from .values import value_of
 
 #: Columns of the time and place of a group's first row.
 FIRST_ROW = ("first time", "first place")
@@ -204,17 +203,7 @@ class PartialGroups:
     def _value(self, one: Aggregate, parts: Sequence[PartialColumn], groups: pa.Table) -> Vector:
         """Compute an aggregate of every group."""
         merged = [vector(groups.column(part.name), None, one.text) for part in parts]
-        first = merged[0]
-        if one.function == "count":
-            return int_vector(first.values)
-        known = np.ones(groups.num_rows, bool) if first.valid is None else first.valid
-        if one.function == "avg":
-            return mean(one, first.values, merged[1].values, known)
-        if one.function == "sum":
-            return total(one, first.values, known)
-        if one.type.is_float:
-            return group_vector(unordered(first.values, one.type), known)
-        return group_vector(first.values, known)
+        return value_of(one, [column.values for column in merged], merged[0].valid)
 
 
 def ungroupable(types: str) -> QueryError:

@@ -104,18 +104,19 @@ def by_type(one: Aggregate) -> Type:
 
 
 def parts_of(k: int, one: Aggregate) -> tuple[PartialColumn, ...]:
-    """Return the columns that an aggregate is made from."""
-    if one.by is not None:
-        return ()
-    if one.function == "count":
-        return (PartialColumn("count", None if one.value is None else k, pa.int64()),)
+    """Return the columns that an aggregate is made from, in the order of its folds."""
+    return () if one.by is not None else tuple(_part(name, k, one) for name in one.folds)
+
+
+def _part(name: str, k: int, one: Aggregate) -> PartialColumn:
+    if name == "count":
+        return PartialColumn(name, None if one.value is None else k, pa.int64())
     assert one.value is not None
     dtype = one.value.type
-    if one.function in ("min", "max"):
-        return (PartialColumn(one.function, k, extreme(dtype, one)),)
-    total = pa.float64() if dtype.is_float else _exact(dtype.bits + _SUM_BITS, one)
-    parts = (PartialColumn("sum", k, total),)
-    return parts if one.function == "sum" else (*parts, PartialColumn("count", k, pa.int64()))
+    if name in ("min", "max"):
+        return PartialColumn(name, k, extreme(dtype, one))
+    is_exact = not dtype.is_float
+    return PartialColumn(name, k, _exact(dtype.bits + _SUM_BITS, one) if is_exact else pa.float64())
 
 
 def extreme(dtype: Type, one: Aggregate) -> pa.DataType:

@@ -1,6 +1,8 @@
-"""Values of aggregates from merged sums and counts."""
+"""Values of aggregates from their merged folds."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -10,11 +12,41 @@ from penstock.expr.columns import Vector, evaluate_columns, int_vector
 from penstock.plan.query import Aggregate
 from penstock.types import Kind, Type
 
+from .floats import unordered
+
 #: Integers up to this magnitude are exact in float64.
 _EXACT_FLOAT64 = 1 << 53
 
 
-def mean(one: Aggregate, total: np.ndarray, count: np.ndarray, valid: np.ndarray | None) -> Vector:
+def value_of(one: Aggregate, folds: Sequence[np.ndarray], valid: np.ndarray | None) -> Vector:
+    """Compute an aggregate of every group.
+
+    Parameters
+    ----------
+    folds : sequence of ndarray, shape (groups,)
+        In the order of :attr:`~penstock.plan.query.Aggregate.folds`; extremes of floats as codes,
+        see :func:`~penstock.host.emit.groups.floats.ordered`.
+    valid : ndarray of bool or None
+        Where the group has a value that is not NULL; None if everywhere.
+
+    Raises
+    ------
+    DataError
+        A sum is beyond its type.
+    """
+    first = folds[0]
+    if one.function == "count":
+        return int_vector(first)
+    if one.function == "avg":
+        return _mean(one, first, folds[1], valid)
+    if one.function == "sum":
+        _check_sums(one, first if valid is None else first[valid])
+    elif one.type.is_float:
+        first = unordered(first, one.type)
+    return group_vector(first, np.ones(len(first), bool) if valid is None else valid)
+
+
+def _mean(one: Aggregate, total: np.ndarray, count: np.ndarray, valid: np.ndarray | None) -> Vector:
     """Divide sums by counts, rounded once; averages of decimals are decimals."""
     assert one.value is not None
     divisor = np.maximum(count, 1)
@@ -45,22 +77,14 @@ def _float_mean(dtype: Type, total: np.ndarray, divisor: np.ndarray) -> np.ndarr
     return out
 
 
-def total(one: Aggregate, sums: np.ndarray, known: np.ndarray) -> Vector:
-    """Return sums of an aggregate's type.
-
-    Raises
-    ------
-    DataError
-        A sum is beyond the type.
-    """
-    some = sums[known]
-    is_checked = one.type.is_integral and len(some)
-    if is_checked and not (one.type.lo <= some.min() and some.max() <= one.type.hi):
+def _check_sums(one: Aggregate, sums: np.ndarray) -> None:
+    """Refuse sums beyond an aggregate's type."""
+    is_checked = one.type.is_integral and len(sums)
+    if is_checked and not (one.type.lo <= sums.min() and sums.max() <= one.type.hi):
         raise DataError(
             f"{one.text} overflows {one.type}: a group's sum lies outside "
             f"{one.type.lo}..{one.type.hi}; CAST its argument to DOUBLE, or use avg"
         )
-    return group_vector(sums, known)
 
 
 def product(values: np.ndarray, counts: np.ndarray) -> np.ndarray:
