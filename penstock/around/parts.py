@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import pyarrow as pa
 from sqlglot import exp
@@ -58,6 +58,9 @@ class Joined:
     reads: tuple[str, ...]
     options: QueryOptions
     clock: tuple[tuple[str, str], ...] = ()
+
+    #: The engine that runs it.
+    engine: ClassVar = "Penstock"
 
     @property
     def looks_up(self) -> bool:
@@ -110,8 +113,29 @@ class Relational:
     needs_all: str
     closing: Closing | None = None
 
+    #: The engine that runs it.
+    engine: ClassVar = "DuckDB"
+
 
 Part = Joined | Relational
+
+
+def tree_lines(parts: Sequence[Part]) -> list[str]:
+    """A tree of the parts of a query: the last one, and below each those that it reads."""
+    by_name = {part.name: part for part in parts}
+
+    def lines(name: str) -> Iterator[str]:
+        part = by_name.get(name)
+        if part is None:
+            yield f"{name}, a table"
+            return
+        yield f"{name}, by {part.engine}"
+        for number, read in enumerate(part.reads, 1):
+            first, later = ("└─ ", "   ") if number == len(part.reads) else ("├─ ", "│  ")
+            for row, text in enumerate(lines(read)):
+                yield f"{later if row else first}{text}"
+
+    return list(lines(parts[-1].name))
 
 
 @dataclass(frozen=True)
@@ -132,6 +156,9 @@ class Split:
     names: Sequence[str]
     schemas: Mapping[str, pa.Schema]
     words: Words
+
+    def __str__(self) -> str:
+        return "\n".join(tree_lines(self.parts))
 
     @property
     def shown_schema(self) -> pa.Schema:

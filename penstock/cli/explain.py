@@ -1,9 +1,9 @@
-"""``penstock explain``: shows how a query is compiled."""
+"""``penstock explain``: shows how a query is compiled, and the parts of one that is several."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 
 import pyarrow as pa
 
@@ -13,32 +13,43 @@ from penstock.host.devices.narrow.device import NARROW_WIDTHS
 from penstock.host.execute.units import UnitSample
 from penstock.host.grouping import grouped_table
 from penstock.host.join.filtering import with_filter
+from penstock.host.join.lookup.base import row_bytes
+from penstock.host.join.lookup.reach import Reach
+from penstock.host.join.lookup.source import RelationTable
 from penstock.host.join.table.directions import Direction
 from penstock.host.join.table.table_join import TableJoin
 from penstock.host.keys.encoders import width_for
-from penstock.host.keys.layouts import BandLayout, Layout
+from penstock.host.keys.layouts import BandLayout
 from penstock.host.keys.prepare import MOST_SEARCHED, layout
+from penstock.host.lookup.memory import kept_keys, split_of
+from penstock.host.lookup.zipf import top_share
 from penstock.host.prune.expectation import expectation
 from penstock.host.windows.run import still
 
-from ..api.classify import InParts
-from ..api.table_query import TableQuery
+from ..api.classify import InParts, Table, columns_of
+from ..api.table_query import How, TableQuery
+from ..around.parts import Part, tree_lines
 from ..errors import DeviceError, PenstockError, installing
-from ..expr.columns import Vector
-from ..expr.node import Expr, show
-from ..plan.band import BandForm, Bound
-from ..plan.general import GeneralForm
-from ..plan.group_query import GroupQuery
+from ..plan.band import BandForm
+from ..plan.group_query import Grouped, GroupQuery, lookup_of
+from ..plan.lookup import LookupPlan
 from ..plan.query import JoinQuery, RowsWindow, other
-from ..plan.shown import group_facts, query_facts, search_facts, side_facts
+from ..plan.shown import (
+    Fact,
+    form_text,
+    group_facts,
+    key_facts,
+    lookup_facts,
+    query_facts,
+    search_facts,
+)
 from ..program import BandProgram, GeneralProgram, Mode, Program, WindowProgram
 from ..query.ansi import beyond_spark
-from ..types import Type
+from ..query.options import QueryOptions
 from ..uses import EXPLAIN, Entrance
 from . import inputs
-from .explain_parts import explain_lookup, explain_parts
 from .options import Written, application
-from .terminal import count, facts, heading, line, results, table
+from .terminal import count, facts, heading, line, say
 
 
 @application
@@ -50,26 +61,134 @@ def app(
 ) -> None:
     """Show windows, widths, prepared keys, band tests or pipeline stages, and devices."""
     query = request.over(lookup, Entrance(EXPLAIN, frozenset(written)))
-    if isinstance(query.query, InParts):
-        explain_parts(query, partial(_explain, band=not no_band))
-    elif query.relation is not None:
-        explain_lookup(query, *query.relation, lookup.memory_bytes)
-    else:
-        _explain(query, band=not no_band)
+    parts: list[Part] = []
 
+    def explain(part: TableQuery) -> None:
+        if part.relation is not None:
+            _explain_lookup(part, *part.relation, lookup.memory_bytes)
+        elif isinstance(whole := part.whole, GroupQuery):
+            _explain_groups(whole, part.needed()[whole.source.table])
+        else:
+            _explain_join(whole, part.needed(), band=not no_band)
 
-def _explain(table_query: TableQuery, *, band: bool) -> None:
-    """Print how a join of tables, or groups of one, are run."""
-    query, tables = table_query.whole, table_query.needed()
-    if isinstance(query, GroupQuery):
-        _explain_groups(query, tables[query.source.table])
+    def join(text: str, tables: Mapping[str, Table], options: QueryOptions) -> pa.Table:
+        part = TableQuery.classify(text, tables, options)
+        explain(part)
+        return part.rows(How())
+
+    def show(
+        part: Part, reads: Mapping[str, pa.Table | RelationTable], calls: Mapping[str, str]
+    ) -> None:
+        parts.append(part)
+        _show_part(part, reads, calls)
+
+    if not isinstance(query.query, InParts):
+        explain(query)
         return
+    # Which rows a part reads is known once those before it have run, so they run.
+    query.run_parts(join, show)
+    heading("parts")
+    for text in tree_lines(parts):
+        say(text)
+
+
+def _show_part(
+    part: Part, reads: Mapping[str, pa.Table | RelationTable], calls: Mapping[str, str]
+) -> None:
+    """Print which engine runs a part of a query, over which tables."""
+    heading(part.name)
+    line("engine", part.engine)
+    for name, table in reads.items():
+        is_stored = isinstance(table, RelationTable)
+        line("looks up" if is_stored else "reads", f"{name}, {_size(table)}")
+    line("text", part.text)
+    for name, expression in calls.items():
+        line(name, expression)
+
+
+def _size(table: pa.Table | RelationTable) -> str:
+    if isinstance(table, RelationTable):
+        with closing(table.open()) as stored:
+            version = stored.version(table.version)
+            return f"version {version.number}, {count(version.rows)} rows"
+    return f"{count(table.num_rows)} rows"
+
+
+#: Exponents of Zipf distributions for which the share of keys in memory is shown.
+_EXPONENTS = (0.0, 0.8, 1.0, 1.2)
+
+
+def _explain_lookup(
+    table_query: TableQuery, name: str, relation: RelationTable, memory_bytes: int | None
+) -> None:
+    """Print layout, path, shares of memory and expected hits of a join with a relation.
+
+    Raises
+    ------
+    QueryError
+        A key column is compared with a value of another type.
+    """
+    query = table_query.whole
+    with closing(relation.open()) as stored:
+        plan = LookupPlan(lookup_of(query), name, stored.found_by)
+        version = stored.version(relation.version)
+        heading("query")
+        by_key = plan.sought_keys is not None
+        bounds = () if by_key else sorted(Reach(plan, version.index).bounded)
+        pruned = f"pruned by {', '.join(bounds)}" if bounds else "all are read"
+        facts(lookup_facts(plan, pruned))
+        if isinstance(query, GroupQuery):
+            facts(group_facts(query, plan.query.names))
+        heading("relation")
+        order = ", ".join(stored.cluster or stored.key)
+        how = "clustered by" if stored.cluster else "by the hash of"
+        size = version.bytes / 1e6
+        line("version", f"{version.number}, {count(version.rows)} rows")
+        line("pages", f"{count(len(version.index))}, {size:.1f} MB, {how} {order}")
+        options = relation.options(memory_bytes, ordered=False, pruning=None)
+        width = row_bytes(columns_of(table_query.tables[plan.outer.table]))
+        algorithm = options.algorithm if by_key else None
+        split = split_of(version, options.memory_bytes, width, algorithm)
+        if by_key:
+            line("algorithm", str(options.algorithm))
+        parts = (f"{part} {size / 1e6:.1f} MB" for part, size in vars(split).items() if size)
+        line("memory", ", ".join(parts))
+        if split.cache:
+            kept = kept_keys(version, split.cache)
+            shares = "   ".join(
+                f"{top_share(kept, version.rows, s):.0%} at exponent {s:g}" for s in _EXPONENTS
+            )
+            line("hits", f"{shares}, by the Zipf exponent of the stream's keys")
+
+
+def _show_query(query: Grouped, counts: Mapping[str, str], schema: pa.Schema, *more: Fact) -> None:
+    """Print a query, with texts about the rows of each side, and its output."""
+    heading("query")
+    notes = (("arithmetic", note) for note in beyond_spark(query))
+    output = "output", ", ".join(f"{field.name}: {field.type}" for field in schema)
+    facts([*query_facts(query, counts), *more, *notes, output])
+
+
+def _explain_groups(query: GroupQuery, table: pa.Table) -> None:
+    """Print how one table is grouped."""
+    counts = {query.source.side: f", {count(table.num_rows)} rows"}
+    _show_query(query, counts, grouped_table(query, table).schema)
+    heading("devices")
+    line("none", "this process folds the rows as they come")
+
+
+def _explain_join(query: JoinQuery, tables: Mapping[str, pa.Table], *, band: bool) -> None:
+    """Print how a join of tables is run, and which devices can."""
     with open_device("cpu") as device:
         join = TableJoin(query, tables, device, band=band)
-        explanation = _Explanation(query, join)
-        explanation.query()
+        counts = {
+            side: f", {count(base.num_rows)} rows, {count(len(join.tables.sides[side]))} kept"
+            for side, base in join.tables.base.items()
+        }
+        pairs = "pairs", f"{count(join.pairs_in_window)} in the window"
+        _show_query(query, counts, join.schema, pairs)
         programs = [
-            (explanation.direction(part, device), frozenset(part.evaluation.modes))
+            (_explain_direction(join, part, device), frozenset(part.evaluation.modes))
             for part in join.directions
         ]
     heading("devices")
@@ -77,173 +196,65 @@ def _explain(table_query: TableQuery, *, band: bool) -> None:
     _show_operator(query, [program for program, _ in programs])
 
 
-def _explain_groups(query: GroupQuery, table: pa.Table) -> None:
-    """Print how one table is grouped."""
-    source, names = query.source, query.names
-    heading("query")
-    facts(side_facts("source", source, names, f", {count(table.num_rows)} rows"))
-    if query.time_zone is not None:
-        line("time zone", query.time_zone)
-    for note in beyond_spark(query):
-        line("arithmetic", note)
-    facts(group_facts(query, names))
-    schema = grouped_table(query, table).schema
-    line("output", ", ".join(f"{f.name}: {f.type}" for f in schema))
-    heading("devices")
-    line("none", "this process folds the rows as they come")
-
-
-class _Explanation:
-    """Prints a query with its author's names."""
-
-    def __init__(self, query: JoinQuery, join: TableJoin) -> None:
-        self.compiled = query
-        self.join = join
-        self.names = query.names
-
-    def text(self, expr: Expr) -> str:
-        return show(expr, self.names)
-
-    def query(self) -> None:
-        query, join = self.compiled, self.join
-        heading("query")
-        bases, sides = join.tables.base, join.tables.sides
-        counts = {
-            side: f", {count(base.num_rows)} rows, {count(len(sides[side]))} kept"
-            for side, base in bases.items()
-        }
-        facts(query_facts(query, counts))
-        line("pairs", f"{count(join.pairs_in_window)} in the window")
-        for note in beyond_spark(query):
-            line("arithmetic", note)
-        line("output", ", ".join(f"{f.name}: {f.type}" for f in join.schema))
-
-    def direction(self, direction: Direction, device: Device) -> Program:
-        part, names = direction.evaluation, self.names
-        form = part.form
-        heading(f"{names[other(form.window)]} probes the window of {names[form.window]}")
-        if part.fold is not None:
-            line("aggregates", ", ".join(self.join.plan.folds.texts_of(part.fold)))
-        if part.modes != (Mode.PAIRS,):
-            line("modes", ", ".join(mode.value for mode in part.modes))
-        prepared, values = inputs.keys_of(self.join.tables.sides, form)
-        laid_out = layout(form, prepared, values, device.key_widths)
-        program = laid_out.program
-        if isinstance(form.form, BandForm) and isinstance(program, BandProgram):
-            self.band(form.form, program, prepared)
-            self.units(direction, laid_out, prepared)
-        elif isinstance(form.form, GeneralForm) and isinstance(program, GeneralProgram):
-            line("form", f"general, because {form.why_general(self.names)}")
-            self.keys(form.form, program, prepared, values)
-            line("per pair", show(program.predicate))
-            if program.value is not None:
-                line("folded", show(program.value))
-            _show_stages(program, frozenset(part.modes))
-        self.search(direction, device)
-        return program
-
-    def search(self, direction: Direction, device: Device) -> None:
-        """Print the keys by which window rows are searched, and the expected saving."""
-        part, sides = direction.evaluation, self.join.tables.sides
-        facts(search_facts(part.search, self.names, MOST_SEARCHED))
-        window, stream = sides[part.form.window], sides[direction.side].pick(direction.rows)
-        expected = expectation(part, window, stream, direction.start, direction.end, device)
-        if expected is None:
-            return
-        grid = expected.choice.grid
-        line("  cells", f"{count(grid.cells)} for each {count(expected.rows)} rows")
+def _explain_direction(join: TableJoin, direction: Direction, device: Device) -> Program:
+    """Print what devices evaluate for tuples of one side; return the program."""
+    part, names, sides = direction.evaluation, join.query.names, join.tables.sides
+    form = part.form
+    heading(f"{names[other(form.window)]} probes the window of {names[form.window]}")
+    if part.fold is not None:
+        line("aggregates", ", ".join(join.plan.folds.texts_of(part.fold)))
+    if part.modes != (Mode.PAIRS,):
+        line("modes", ", ".join(mode.value for mode in part.modes))
+    prepared, values = inputs.keys_of(sides, form)
+    laid_out = layout(form, prepared, values, device.key_widths)
+    program, text = laid_out.program, form_text(form, names)
+    if isinstance(program, BandProgram):
+        text += f", codes of {program.key_bits} bits"
+    line("form", text)
+    facts(key_facts(form, names, program, (prepared, values)))
+    window, stream = sides[form.window], sides[direction.side].pick(direction.rows)
+    if isinstance(laid_out, BandLayout):
+        run = still(window.time, prepared)
+        _show_units(
+            laid_out,
+            part.modes,
+            lambda: UnitSample.take(laid_out, run, stream.columns, direction.start, direction.end),
+        )
+    elif isinstance(program, GeneralProgram):
+        _show_stages(program, frozenset(part.modes))
+    facts(search_facts(part.search, names, MOST_SEARCHED))
+    expected = expectation(part, window, stream, direction.start, direction.end, device)
+    if expected is not None:
+        cells = count(expected.choice.grid.cells)
+        line("  cells", f"{cells} for each {count(expected.rows)} rows")
         share = f"{100 * expected.share:.2g} % of the pairs in the window are expected to be tested"
         line("  share", share if expected.is_worth else "all pairs: testing them is as fast")
+    return program
 
-    def band(self, form: BandForm, program: BandProgram, prepared: Sequence[Vector]) -> None:
-        line("form", f"band, {program.tests} tests, codes of {program.key_bits} bits")
-        shown = table("test", "key of the window tuple", "declared", "in the data", "bounds")
-        for index, (test, v) in enumerate(zip(form.tests, prepared, strict=False)):
-            bounds = [self.bound(b, ">") for b in test.lo] + [self.bound(b, "<") for b in test.hi]
-            bounds += [f"if {self.text(condition)}" for condition in test.when]
-            key = test.key.type
-            cells = (self.text(test.key), _declared(key), _present(v, key), ", ".join(bounds))
-            shown.add_row(f"t{index}", *cells)
-        results.print(shown)
-        line("truth table", f"{program.table:#x}")
-        cubes = [" and ".join(f"t{d}" for d in _members(c)) or "always" for c in program.cubes]
-        line("  true where", " or ".join(cubes) if cubes else "never")
-        if form.need is not None:
-            line("  and where", self.text(form.need))
-        if form.payload is not None:
-            line("folded", f"{self.text(form.payload)} of the window tuple")
 
-    def units(self, direction: Direction, laid_out: Layout, prepared: Sequence[Vector]) -> None:
-        """Print the width of the hardware's units, and the matches of narrower ones."""
-        program, modes = laid_out.program, direction.evaluation.modes
-        assert isinstance(laid_out, BandLayout)
-        assert isinstance(program, BandProgram)
-        exact = width_for(laid_out.encoders, (*NARROW_WIDTHS, program.key_bits))
-        narrower = [bits for bits in NARROW_WIDTHS if bits < exact]
-        if narrower and modes != (Mode.PAIRS,):
-            line("units", f"{exact} bits: narrower ones cannot fold, which needs exact codes")
-            return
-        if not narrower:
-            line("units", f"{exact} bits, which hold every code")
-            return
-        window = self.join.tables.sides[direction.evaluation.form.window]
-        stream = self.join.tables.sides[direction.side].pick(direction.rows)
-        run = still(window.time, prepared)
-        sample = UnitSample.take(laid_out, run, stream.columns, direction.start, direction.end)
-        for bits in narrower:
-            expected = sample.estimate(bits)
-            maps = ", ".join(
-                f"t{test} by {'frame' if one.is_frame else 'rank'}"
-                for test, one in enumerate(expected.maps)
-            )
-            share = f"{100 * expected.share:.2g} % of the pairs that they find are expected to be"
-            verdict = "" if expected.is_good else ", too many"
-            line("units", f"{bits} bits, {maps}: {share} false{verdict}")
-            if expected.is_good:
-                return
-        line("units", f"{exact} bits, which hold every code")
-
-    def bound(self, bound: Bound, sign: str) -> str:
-        shown = sign if bound.open else f"{sign}="
-        after = "all text starting with " if bound.after else ""
-        return f"{shown} {after}{self.text(bound.expr)}"
-
-    def keys(
-        self,
-        form: GeneralForm,
-        program: GeneralProgram,
-        window: Sequence[Vector],
-        stream: Sequence[Vector],
-    ) -> None:
-        shown = table("key", "prepared from", "declared", "in the data", "bits")
-        sides = (
-            ("w", form.window_keys, window, program.window),
-            ("s", form.stream_keys, stream, program.stream),
+def _show_units(
+    laid_out: BandLayout, modes: Sequence[Mode], sampled: Callable[[], UnitSample]
+) -> None:
+    """Print the width of the hardware's units, and the matches of narrower ones."""
+    exact = width_for(laid_out.encoders, (*NARROW_WIDTHS, laid_out.program.key_bits))
+    narrower = [bits for bits in NARROW_WIDTHS if bits < exact]
+    if narrower and modes != (Mode.PAIRS,):
+        line("units", f"{exact} bits: narrower ones cannot fold, which needs exact codes")
+        return
+    sample = sampled() if narrower else None
+    for bits in narrower:
+        assert sample is not None
+        expected = sample.estimate(bits)
+        maps = ", ".join(
+            f"t{test} by {'frame' if one.is_frame else 'rank'}"
+            for test, one in enumerate(expected.maps)
         )
-        for letter, sources, values, types in sides:
-            for index, (source, v, dtype) in enumerate(zip(sources, values, types, strict=True)):
-                key, text = source.expr.type, self.text(source.expr)
-                cell = text if source.kind == "value" else f"{source.kind}: {text}"
-                cells = (cell, _declared(key), _present(v, key), str(dtype.bits))
-                shown.add_row(f"{letter}{index}", *cells)
-        results.print(shown)
-
-
-def _members(cube: int) -> list[int]:
-    return [d for d in range(cube.bit_length()) if cube >> d & 1]
-
-
-def _declared(dtype: Type) -> str:
-    return f"{dtype}, {dtype.bits} bits" if dtype.is_integral else str(dtype)
-
-
-def _present(v: Vector, dtype: Type) -> str:
-    if not len(v.values):
-        return "-"
-    nulls = "" if v.valid is None else ", NULL"
-    if dtype.is_integral and v.values.dtype.kind in "iu":
-        return f"{v.lo}..{v.hi}{nulls}"
-    return f"{dtype.kind.value}{nulls}"
+        share = f"{100 * expected.share:.2g} % of the pairs that they find are expected to be"
+        verdict = "" if expected.is_good else ", too many"
+        line("units", f"{bits} bits, {maps}: {share} false{verdict}")
+        if expected.is_good:
+            return
+    line("units", f"{exact} bits, which hold every code")
 
 
 def _show_stages(program: GeneralProgram, modes: frozenset[Mode]) -> None:
@@ -260,7 +271,7 @@ def _show_stages(program: GeneralProgram, modes: frozenset[Mode]) -> None:
         return
     line("pipeline", f"{plan.stages} stages in hardware")
     for stage in plan.lines():
-        results.print(f"  {stage}", markup=False, highlight=False)
+        say(f"  {stage}")
 
 
 def _verdict_of(

@@ -18,6 +18,7 @@ from .group_query import is_per_row
 from .linear import linear
 from .logic import conjuncts_of, equalities
 from .query import JoinQuery, Side, columns, other
+from .shown import lookup_facts, text_of
 
 #: Column of the groups; no column of a user has this name.
 GROUP = "\0group"
@@ -70,6 +71,9 @@ class LookupPlan:
     relation: str
     key: tuple[str, ...]
 
+    def __str__(self) -> str:
+        return text_of(lookup_facts(self))
+
     @cached_property
     def inner(self) -> Side:
         """The relation."""
@@ -104,6 +108,13 @@ class LookupPlan:
         if not all(column in by_column for column in self.key):
             return None
         return tuple(by_column[column] for column in self.key)
+
+    @property
+    def keys_text(self) -> str:
+        """The equalities by which rows are found, as text."""
+        names = self.query.names
+        keys = zip(self.key, self.sought_keys or (), strict=True)
+        return ", ".join(f"{self.inner.alias}.{name} = {key.text(names)}" for name, key in keys)
 
     @cached_property
     def sought_key_columns(self) -> list[str]:

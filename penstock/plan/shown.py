@@ -5,18 +5,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ..errors import QueryError
 from ..expr.node import Expr, Op, node, show, transform
 from ..expr.tumbling import as_tumbling
-from .band import BandForm
+from ..expr.vector import Vector
+from ..program import BandProgram, GeneralProgram, Program
+from ..types import Type
+from .band import BandForm, Bound
+from .forms import JoinForm
+from .general import GeneralForm
 from .group_query import Grouped, GroupQuery, require_closing, time_key
 from .query import JoinQuery, Side, other
 from .search import Search
 
 if TYPE_CHECKING:
+    from .lookup import LookupPlan
     from .plan import JoinPlan
 
 #: A topic and a text; the topic is empty if the text continues the fact before.
@@ -31,7 +38,7 @@ def text_of(facts: Iterable[Fact]) -> str:
 def plan_facts(plan: JoinPlan) -> list[Fact]:
     """All that is known of a join: its query, the forms of its predicate, its output columns."""
     query = plan.query
-    facts = [*query_facts(query), *form_facts(plan)]
+    facts = [*query_facts(query), *form_facts(plan, with_keys=True)]
     if query.aggregation is None:
         facts += leaving_facts(query)
     elif query.aggregation.side is not None:
@@ -42,19 +49,42 @@ def plan_facts(plan: JoinPlan) -> list[Fact]:
     return [*facts, ("output", ", ".join(f"{name}: {value.type}" for name, value in columns))]
 
 
-def query_facts(query: JoinQuery, counts: Mapping[str, str] | None = None) -> list[Fact]:
-    """The sides of a join, its window, predicate and groups; ``counts`` are texts by side."""
-    names, judged = query.names, query.by_event_time
-    types, facts = judged.column_types(), list[Fact]()
+def query_facts(query: Grouped, counts: Mapping[str, str] | None = None) -> list[Fact]:
+    """The sides of a query, its window, predicate and groups; ``counts`` are texts by side."""
+    names, counts = query.names, counts or {}
+    zone = [] if query.time_zone is None else [("time zone", query.time_zone)]
+    groups = [] if query.aggregation is None else group_facts(query, names)
+    if isinstance(query, GroupQuery):
+        source = query.source
+        return [*side_facts("source", source, names, counts.get(source.side, "")), *zone, *groups]
+    judged, facts = query.by_event_time, list[Fact]()
+    types = judged.column_types()
     for topic, side in zip(("left", "right"), judged.sides, strict=True):
-        facts += side_facts(topic, side, names, (counts or {}).get(side.side, ""))
+        facts += side_facts(topic, side, names, counts.get(side.side, ""))
         read = (f"{name} {types[side.side, name]}" for name in judged.columns_of(side.side))
         facts.append(("  reads", ", ".join(read) or "no column"))
     facts += [("join", query.kind.value.lower()), ("window", str(query.sessions or query.window))]
-    if query.time_zone is not None:
-        facts.append(("time zone", query.time_zone))
-    facts.append(("predicate", show(query.predicate, names)))
-    return facts if query.aggregation is None else [*facts, *group_facts(query, names)]
+    return [*facts, *zone, ("predicate", show(query.predicate, names)), *groups]
+
+
+def lookup_facts(plan: LookupPlan, pages: str = "all are read") -> list[Fact]:
+    """The stream and the relation of a look-up, its condition, and how rows are found.
+
+    Parameters
+    ----------
+    pages : str
+        The relation's pages that a scan reads.
+    """
+    query, names = plan.query, plan.query.names
+    facts = [
+        *side_facts("stream", replace(plan.outer, time=None), names),
+        *side_facts("relation", replace(plan.inner, time=None), names),
+        ("join", query.kind.value.lower()),
+        ("predicate", show(query.predicate, names)),
+    ]
+    if plan.sought_keys is None:
+        return [*facts, ("by scanning", f"pages of {plan.inner.alias}: {pages}")]
+    return [*facts, ("by key", plan.keys_text)]
 
 
 def side_facts(topic: str, side: Side, names: Mapping[str, str], count: str = "") -> list[Fact]:
@@ -64,7 +94,7 @@ def side_facts(topic: str, side: Side, names: Mapping[str, str], count: str = ""
     return [(topic, f"{side.alias}{table}{count}"), *times, ("  filter", show(side.filter, names))]
 
 
-def form_facts(plan: JoinPlan) -> list[Fact]:
+def form_facts(plan: JoinPlan, *, with_keys: bool = False) -> list[Fact]:
     """The form of the predicate in each direction in which devices may evaluate it."""
     facts: list[Fact] = []
     for window in [other(plan.probing)] if plan.probing else ["r", "l"]:
@@ -75,14 +105,83 @@ def form_facts(plan: JoinPlan) -> list[Fact]:
         except QueryError as error:
             facts.append(("form", f"{direction}: none, {error}"))
             continue
-        form = evaluation.form
-        if isinstance(form.form, BandForm):
-            tests = len(form.form.tests)
-            text = f"band, {tests} {'test' if tests == 1 else 'tests'}"
-        else:
-            text = f"general, because {form.why_general(names)}"
-        facts += [("form", f"{direction}: {text}"), *search_facts(evaluation.search, names)]
+        facts.append(("form", f"{direction}: {form_text(evaluation.form, names)}"))
+        facts += key_facts(evaluation.form, names) if with_keys else []
+        facts += search_facts(evaluation.search, names)
     return facts
+
+
+def form_text(form: JoinForm, names: Mapping[str, str]) -> str:
+    """Whether a predicate is a band, or why it is not."""
+    if not isinstance(form.form, BandForm):
+        return f"general, because {form.why_general(names)}"
+    tests = len(form.form.tests)
+    return f"band, {tests} {'test' if tests == 1 else 'tests'}"
+
+
+def key_facts(
+    form: JoinForm,
+    names: Mapping[str, str],
+    program: Program | None = None,
+    values: tuple[Sequence[Vector], Sequence[Vector]] = ((), ()),
+) -> list[Fact]:
+    """The keys that devices compare, and when the predicate is TRUE.
+
+    Parameters
+    ----------
+    program : Program, optional
+        The form with the types of the keys that came.
+    values : pair of sequences of Vector
+        With a program: the keys that came, of window tuples and of stream tuples.
+    """
+    inner, facts = form.form, list[Fact]()
+    if isinstance(inner, GeneralForm):
+        typed = program if isinstance(program, GeneralProgram) else None
+        types = ((), ()) if typed is None else (typed.window, typed.stream)
+        sources = ("w", inner.window_keys), ("s", inner.stream_keys)
+        for (letter, keys), vectors, narrowed in zip(sources, values, types, strict=True):
+            for number, key in enumerate(keys):
+                text = "" if key.kind == "value" else f"{key.kind}: "
+                text += f"{show(key.expr, names)}; {_type_text(key.expr.type)}"
+                bits = f", {narrowed[number].bits} bits" if narrowed else ""
+                facts.append((f"  {letter}{number}", text + _data_text(vectors, number) + bits))
+        whole = typed or inner
+        facts.append(("per pair", show(whole.predicate)))
+        return facts if whole.value is None else [*facts, ("folded", show(whole.value))]
+    for number, test in enumerate(inner.tests):
+        bounds = [_bound_text(bound, ">", names) for bound in test.lo]
+        bounds += [_bound_text(bound, "<", names) for bound in test.hi]
+        bounds += [f"if {show(condition, names)}" for condition in test.when]
+        text = f"{show(test.key, names)}: {', '.join(bounds)}; {_type_text(test.key.type)}"
+        facts.append((f"  t{number}", text + _data_text(values[0], number)))
+    facts.append(("truth table", f"{inner.table:#x}"))
+    cubes = BandProgram(len(inner.tests), inner.table).cubes
+    tests = ([f"t{d}" for d in range(len(inner.tests)) if cube >> d & 1] for cube in cubes)
+    ways = [" and ".join(one) or "always" for one in tests]
+    facts.append(("  true where", " or ".join(ways) or "never"))
+    if inner.need is not None:
+        facts.append(("  and where", show(inner.need, names)))
+    if inner.payload is not None:
+        facts.append(("folded", f"{show(inner.payload, names)} of the window tuple"))
+    return facts
+
+
+def _type_text(dtype: Type) -> str:
+    return f"{dtype}, {dtype.bits} bits" if dtype.is_integral else str(dtype)
+
+
+def _data_text(keys: Sequence[Vector], number: int) -> str:
+    """The values of a key, if there are any."""
+    if not keys or not len(keys[number].values):
+        return ""
+    key = keys[number]
+    nulls = "" if key.valid is None else ", NULL"
+    return f"; in the data {key.lo}..{key.hi}{nulls}" if key.values.dtype.kind in "iu" else nulls
+
+
+def _bound_text(bound: Bound, sign: str, names: Mapping[str, str]) -> str:
+    after = "all text starting with " if bound.after else ""
+    return f"{sign if bound.open else f'{sign}='} {after}{show(bound.expr, names)}"
 
 
 def search_facts(search: Search, names: Mapping[str, str], most: int | None = None) -> list[Fact]:

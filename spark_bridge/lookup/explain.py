@@ -24,11 +24,7 @@ def describe(call: LookupCall, *, extended: bool = False) -> str:
     ]
     lines += _relation(call)
     if plan.sought_keys is not None:
-        keys = ", ".join(
-            f"{inner}.{column} = {one.text(query.names)}"
-            for column, one in zip(plan.key, plan.sought_keys, strict=True)
-        )
-        lines.append(("path", f"key: pages are found by {keys}"))
+        lines.append(("path", f"key: pages are found by {plan.keys_text}"))
     else:
         lines.append(("path", "scan: rows of a task meet all pages that may hold a match"))
     lines.append(("version", _version(call)))

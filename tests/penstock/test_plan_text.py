@@ -31,6 +31,8 @@ WINDOW = "b.t BETWEEN a.t AND a.t + INTERVAL 5 SECONDS"
             [
                 "join left anti",
                 "form a probes b: general, because",
+                "  w0 b.x; float64",
+                "per pair ",
                 "searched by no key: every pair in the window is tested",
                 "leaving rows of a when the watermark of b has passed the end of their window",
             ],
@@ -41,6 +43,8 @@ WINDOW = "b.t BETWEEN a.t AND a.t + INTERVAL 5 SECONDS"
                 "groups by a.t; each row of a is folded over its matches on the device",
                 "  in a stream leave when no later pair can have their a.t",
                 "form a probes b: band, 1 test",
+                "  t0 b.k: >= a.k, <= a.k; string",
+                "  true where t0",
                 "folds MAX(b.x): max",
             ],
         ),

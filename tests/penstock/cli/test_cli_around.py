@@ -44,6 +44,8 @@ def test_explains_who_runs_what(cli, tables):
     heads = [head for head in heads if head.startswith("engine") or head.endswith("a join b")]
     assert heads == ["a join b", "engine Penstock", "rows of a join b", "engine DuckDB"]
     assert "LIMIT 3" in out
+    tree = ["rows of a join b, by DuckDB", "└─ a join b, by Penstock", "   ├─ a, a table"]
+    assert out.splitlines()[-4:] == [*tree, "   └─ b, a table"]
     assert "probes the window of" in out
 
 

@@ -103,4 +103,4 @@ def test_explains_groups_of_looked_up_rows(cli, file, ads):
     assert status == 0
     assert "by c.campaign, window(e.t" in out
     assert "each pair that the look-up gives is folded into its group" in out
-    assert "by key       ad = e.ad" in out
+    assert "by key       c.ad = e.ad" in out

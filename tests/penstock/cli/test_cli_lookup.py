@@ -74,13 +74,13 @@ def test_mistakes_are_one_line(cli, folder, more, message):
 def test_explain_shows_path_memory_and_hits(cli, folder):
     out, _, status = cli(*arguments(folder, "explain", LEFT, "--memory", "1MB"))
     assert status == 0
-    assert "by key       id = o.customer" in out
+    assert "by key       c.id = o.customer" in out
     assert "version      1, 5 rows" in out
     assert "cache 0." in out
     assert "100% at exponent 1 " in out
     out, _, status = cli(*arguments(folder, "explain", NEAR))
     assert status == 0
-    assert "by scanning  pages are pruned by id" in out
+    assert "by scanning  pages of c: pruned by id" in out
 
 
 def test_plan_predicts_each_algorithm_and_the_memory_of_a_rate(cli, folder):
@@ -125,6 +125,6 @@ def test_a_relation_beside_a_join(cli, folder):
     out, _, status = cli(*arguments(folder, "explain", query, *more))
     assert status == 0
     assert [line for line in out.splitlines() if line.startswith(("looks up", "by key"))] == [
-        "looks up     customers, version 1, 5 rows", "by key       id = o join p.p.customer",
-        "looks up     ages, version 1, 2 rows", "by key       name = o join p join c.c.name",
+        "looks up     customers, version 1, 5 rows", "by key       c.id = o join p.p.customer",
+        "looks up     ages, version 1, 2 rows", "by key       a.name = o join p join c.c.name",
     ]  # fmt: skip
