@@ -161,7 +161,7 @@ class Sessions:
 
     times: tuple[Expr, Expr]
     unit: str
-    own_units: tuple[str, str]
+    own_units: tuple[str, ...]
     gap: int
     keys: tuple[tuple[Expr, ...], tuple[Expr, ...]]
 

@@ -55,17 +55,9 @@ def group_query(
             "by window(...) for groups in time"
         )
     time = event_time(statement, times, LEFT) if follows_time(statement, times, LEFT) else None
-    # Any other window leaves out what has no time, too.
-    other_times = [w.time for w in statement.windows if time is None or not _follows(w.start, time)]
+    other_times = _other_times(statement, time)
     conditions = (source.filter, *filters, *(ops.not_(ops.is_null(other)) for other in other_times))
-    side = Side(
-        LEFT,
-        source.alias,
-        source.table,
-        simplify(ops.and_(*conditions)),
-        None if time is None else as_integer(time),
-        "" if time is None else _unit(statement, time),
-    )
+    side = _grouped_side(statement, source.alias, source.table, ops.and_(*conditions), time)
     return GroupQuery(
         text,
         side,
@@ -108,15 +100,10 @@ def group_lookup(
 
     aggregates = tuple(one.over(flat) for one in groups.aggregates)
     select = tuple((names[ref], leaves[ref]) for ref in needed) or ((_NO_COLUMN, ops.const(1)),)
-    other_times = [w.time for w in statement.windows if time is None or not _follows(w.start, time)]
-    side = Side(
-        LEFT,
-        lookup.side(outer).alias,
-        lookup.side(outer).table,
-        simplify(ops.and_(*(ops.not_(ops.is_null(flat(other))) for other in other_times))),
-        None if time is None else flat(as_integer(time)),
-        "" if time is None else _unit(statement, time),
-    )
+    other_times, stream = _other_times(statement, time), lookup.side(outer)
+    condition = ops.and_(*(ops.not_(ops.is_null(flat(other))) for other in other_times))
+    side = _grouped_side(statement, stream.alias, stream.table, condition, time)
+    side = replace(side, time=None if side.time is None else flat(side.time))
     return GroupQuery(
         text,
         side,
@@ -127,6 +114,21 @@ def group_lookup(
         replace(lookup, select=select, aggregation=None),
         windowed=len(other_times) < len(statement.windows),
     )
+
+
+def _other_times(statement: Statement, time: Expr | None) -> list[Expr]:
+    """Times of windows that do not follow the event time: they leave out rows without a time."""
+    return [w.time for w in statement.windows if time is None or not _follows(w.start, time)]
+
+
+def _grouped_side(
+    statement: Statement, alias: str, table: str, condition: Expr, time: Expr | None
+) -> Side:
+    condition = simplify(condition)
+    if time is None:
+        return Side(LEFT, alias, table, condition, None, "")
+    unit = time.type.unit or statement.scope.unit_of(time) or ""
+    return Side(LEFT, alias, table, condition, as_integer(time), unit)
 
 
 def follows_time(statement: Statement, times: Mapping[str, str], side: str) -> bool:
@@ -150,10 +152,6 @@ def event_time(statement: Statement, times: Mapping[str, str], side: str) -> Exp
 
 def _follows(key: Expr, time: Expr) -> bool:
     return key.sides == time.sides and nondecreasing(key, time_column(time))
-
-
-def _unit(statement: Statement, time: Expr) -> str:
-    return time.type.unit or statement.scope.unit_of(time) or ""
 
 
 def stream_side(statement: Statement, relation: str) -> str:

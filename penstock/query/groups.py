@@ -182,9 +182,8 @@ class _GroupLowering(Lowering):
         if self.session_of is None or self._has_one_time:
             return None
         time, gap = self.session_of
-        return SessionKey(
-            self.keys[time], self._number(self._last()), min(ticks(gap, time), MOST_GAP)
-        )
+        most = min(ticks(gap, time.type.unit), MOST_GAP)
+        return SessionKey(self.keys[time], self._number(self._last()), most)
 
     def _last(self) -> Aggregate:
         """The time of a session's last row."""

@@ -112,8 +112,14 @@ def side_times(
         right = right or _without_value(statement.sources[1], kind)
     if not is_needed and (left is None or right is None):
         left = right = None
-    declared = [None if time is None else scope.unit_of(time) for time in (left, right)]
-    if None not in (left, right) and declared[0] != declared[1]:
+    return _one_clock((left, right), scope, rules)
+
+
+def _one_clock(times: tuple[Expr | None, Expr | None], scope: Scope, rules: TimeRules) -> SideTimes:
+    """Count the times of both sides, if both have one, in one unit."""
+    left, right = times
+    declared = [None if time is None else scope.unit_of(time) for time in times]
+    if None not in times and declared[0] != declared[1]:
         shown = " and ".join(unit or "no unit" for unit in declared)
         raise QueryError(
             f"the integer time columns are declared in {shown}; convert one of them in a subquery "
@@ -121,11 +127,11 @@ def side_times(
         )
     own_units = tuple(
         "" if time is None else time.type.unit or unit or ""
-        for time, unit in zip((left, right), declared, strict=True)
+        for time, unit in zip(times, declared, strict=True)
     )
-    stamped = any(time is not None and time.type.kind in TIMESTAMPS for time in (left, right))
+    stamped = any(time is not None and time.type.kind in TIMESTAMPS for time in times)
     if left is None or right is None:
-        return SideTimes((left, right), "", own_units, stamped)
+        return SideTimes(times, "", own_units, stamped)
     a, b = ops.align(rules.alike(left, right), "the time columns")
     return SideTimes((as_integer(a), as_integer(b)), a.type.unit, own_units, stamped)
 
@@ -312,18 +318,12 @@ def sessions_of(
             "l.k = r.k",
             calls.tree,
         )
-    left, right = calls.times
-    units = [scope.unit_of(time) for time in calls.times]
-    if units[0] != units[1]:
-        raise QueryError(
-            "the integer time columns are declared in different units; convert one of them in a "
-            "subquery in FROM, so that both count the same unit"
-        )
-    own_units = left.type.unit or units[0] or "", right.type.unit or units[1] or ""
-    a, b = ops.align(rules.alike(left, right), "the time columns")
-    gap = ticks(calls.gap, a)
-    both = as_integer(a), as_integer(b)
-    return Sessions(both, a.type.unit, own_units, min(gap, MOST_GAP), keys)
+    clock = _one_clock(calls.times, scope, rules)
+    left, right = clock.times
+    assert left is not None
+    assert right is not None
+    gap = min(ticks(calls.gap, clock.unit), MOST_GAP)
+    return Sessions((left, right), clock.unit, clock.own_units, gap, keys)
 
 
 def _column(time: Expr) -> Expr | None:

@@ -157,47 +157,31 @@ OF_SELECT = frozenset({"expressions", "from_", "joins", "where", "hint"})
 GROUPING = frozenset({"group", "having", "distinct"})
 OF_TABLE = frozenset({"this", "alias"})
 OF_JOIN = TAKEN[exp.Join]
-#: SQL of arguments whose names in the parser say something else.
-_WORDS = {
-    "group": "GROUP BY",
-    "order": "ORDER BY",
-    "windows": "WINDOW",
-    "with_": "WITH",
-    "sort": "SORT BY",
-    "cluster": "CLUSTER BY",
-    "distribute": "DISTRIBUTE BY",
-    "laterals": "LATERAL VIEW",
-    "sample": "TABLESAMPLE",
-    "pivots": "PIVOT",
-    "locks": "FOR UPDATE",
-    "for_": "FOR UPDATE",
-    "version": "AS OF",
-    "db": "a database's name before a table's",
-}
-
 _OTHER = "leave it out"
 _BEFORE = "do that before, and give its result as the table"
 _AFTER = "leave it out, and do that with the rows that the query gives"
 _GROUPS = "group in a query of its own, and give its result as the table"
-#: What to write instead.
-_INSTEAD = {
-    "group": _GROUPS,
-    "having": _GROUPS,
-    "distinct": _GROUPS,
-    "with_": "put it at the beginning of the whole query",
-    "order": _AFTER,
-    "limit": _AFTER,
-    "offset": _AFTER,
-    "sort": _AFTER,
-    "qualify": _AFTER,
-    "windows": _AFTER,
-    "laterals": _BEFORE,
-    "sample": _BEFORE,
-    "pivots": _BEFORE,
-    "distribute": _AFTER,
-    "cluster": _AFTER,
-    "version": "only a relation (penstock.relation) has versions",
-    "db": "name the table alone",
+#: Arguments of the parser: their SQL, and what to write instead.
+_REFUSED = {
+    "group": ("GROUP BY", _GROUPS),
+    "having": ("HAVING", _GROUPS),
+    "distinct": ("DISTINCT", _GROUPS),
+    "with_": ("WITH", "put it at the beginning of the whole query"),
+    "order": ("ORDER BY", _AFTER),
+    "limit": ("LIMIT", _AFTER),
+    "offset": ("OFFSET", _AFTER),
+    "sort": ("SORT BY", _AFTER),
+    "qualify": ("QUALIFY", _AFTER),
+    "windows": ("WINDOW", _AFTER),
+    "laterals": ("LATERAL VIEW", _BEFORE),
+    "sample": ("TABLESAMPLE", _BEFORE),
+    "pivots": ("PIVOT", _BEFORE),
+    "distribute": ("DISTRIBUTE BY", _AFTER),
+    "cluster": ("CLUSTER BY", _AFTER),
+    "locks": ("FOR UPDATE", _OTHER),
+    "for_": ("FOR UPDATE", _OTHER),
+    "version": ("AS OF", "only a relation (penstock.relation) has versions"),
+    "db": ("a database's name before a table's", "name the table alone"),
 }
 
 
@@ -260,8 +244,8 @@ def _refusal(tree: exp.Expr, key: str, within: str) -> tuple[str, exp.Expr]:
     """Return the message about an argument that nothing reads, and the node that it is about."""
     part = tree.args[key]
     node = part[0] if isinstance(part, list) else part
-    words = _WORDS.get(key, key.upper().strip("_").replace("_", " "))
+    words, instead = _REFUSED.get(key, (key.upper().strip("_").replace("_", " "), _OTHER))
     if not isinstance(tree, exp.Query | exp.Table | exp.Join):
         within = f" in {written(tree)}"
     where = node if isinstance(node, exp.Expr) else tree
-    return f"{words} is not supported{within}: {_INSTEAD.get(key, _OTHER)}", where
+    return f"{words} is not supported{within}: {instead}", where

@@ -137,9 +137,9 @@ def _offset_ns(window: Tumbling) -> int:
     return 0 if window.offset is None else length_ns(window.offset) % length_ns(window.size)
 
 
-def ticks(span: Expr, time: Expr) -> int:
+def ticks(span: Expr, unit: str) -> int:
     """Return a length in whole units of a time, since times lie whole units apart."""
-    return length_ns(span) // UNIT_NS.get(time.type.unit, 1)
+    return length_ns(span) // UNIT_NS.get(unit, 1)
 
 
 def length_ns(span: Expr) -> int:

@@ -14,7 +14,9 @@ from .arithmetic import (
     bit_not,
     bit_or,
     bit_xor,
+    call,
     div,
+    divide,
     greatest,
     least,
     mod,
@@ -24,7 +26,6 @@ from .arithmetic import (
     shr,
     sub,
 )
-from .calls import call, divide
 from .convert import cast, to_instant, to_local
 from .decimals import (
     before_settling,

@@ -1,18 +1,29 @@
-"""Arithmetic on numbers, times and durations, and on the bits of integers in two's complement."""
+"""Arithmetic on numbers, times and durations, on the bits of integers, and functions of floats."""
 
 from __future__ import annotations
 
+from collections.abc import Set
 from functools import partial
 
-from ...types import TIMES, Kind, Type, integer
+from ...types import FLOAT64, TIMES, Kind, Type, integer
+from ..functions import FUNCTIONS
 from ..node import Expr, Op
-from .align import EXACT, NUMBERS, align, choice_type, finer, to_unit
-from .decimals import combined, exact_pair, whole_quotient
+from .align import EXACT, NUMBERS, align, choice_type, finer, to_float, to_unit
+from .decimals import combined, decimal_quotient, exact_pair, whole_quotient
 from .infer import typed
 from .leaves import ExprTypeError, const
+from .logic import eq
 
 #: Kinds of numbers, which have a sign.
 _SIGNED = NUMBERS | {Kind.DURATION, Kind.NULL}
+_INTEGERS = {Kind.INT, Kind.NULL}
+
+
+def _require(kinds: Set[Kind], need: str, *args: Expr) -> None:
+    """Refuse an operand of another kind."""
+    for arg in args:
+        if arg.type.kind not in kinds:
+            raise ExprTypeError(f"{need}, not {arg.type}")
 
 
 def add(a: Expr, b: Expr) -> Expr:
@@ -52,9 +63,7 @@ def _arithmetic(op: Op, a: Expr, b: Expr) -> Expr:
     name = {Op.ADD: "the sum", Op.SUB: "the difference", Op.MOD: "the remainder"}[op]
     if Kind.NULL in (kinds := {a.type.kind, b.type.kind}) and kinds & {*TIMES, Kind.DURATION}:
         return const(None)  # NULL for a time or for a duration: the other operand suits both
-    for arg in (a, b):
-        if arg.type.kind not in _SIGNED:
-            raise ExprTypeError(f"{name} needs numbers, not {arg.type}")
+    _require(_SIGNED, f"{name} needs numbers", a, b)
     if pair := exact_pair(a, b):
         return combined(op, *pair)
     left, right = align((a, b), name)
@@ -66,9 +75,7 @@ mod = partial(_arithmetic, Op.MOD)
 
 def div(a: Expr, b: Expr) -> Expr:
     """The quotient of integers or decimals as an integer, rounded to 0."""
-    for arg in (a, b):
-        if arg.type.kind not in EXACT | {Kind.NULL}:
-            raise ExprTypeError(f"DIV needs integers or decimals, not {arg.type}")
+    _require(EXACT | {Kind.NULL}, "DIV needs integers or decimals", a, b)
     if pair := exact_pair(a, b):
         return whole_quotient(*pair)
     left, right = align((a, b), "DIV")
@@ -81,9 +88,7 @@ def mul(a: Expr, b: Expr) -> Expr:
     if a.type.kind is Kind.DURATION and b.type.kind is Kind.INT:
         a = to_unit(a, "s") if a.type.unit == "D" else a  # no longer an interval of days alone
         return typed(Op.MUL, (a, b), a.type)
-    for arg in (a, b):
-        if arg.type.kind not in _SIGNED - {Kind.DURATION}:
-            raise ExprTypeError(f"a product needs numbers, not {arg.type}")
+    _require(_SIGNED - {Kind.DURATION}, "a product needs numbers", a, b)
     if pair := exact_pair(a, b):
         return combined(Op.MUL, *pair)
     if not (a.type.kind in EXACT and b.type.kind in EXACT):
@@ -94,20 +99,15 @@ def mul(a: Expr, b: Expr) -> Expr:
     return typed(Op.MUL, (a, b), Type(Kind.INT))
 
 
-def _signed_number(expr: Expr, name: str) -> None:
-    if expr.type.kind not in _SIGNED:
-        raise ExprTypeError(f"{name} needs a number, not {expr.type}")
-
-
 def neg(a: Expr) -> Expr:
-    _signed_number(a, "unary minus")
+    _require(_SIGNED, "unary minus needs a number", a)
     if a.is_const and a.attr is not None:
         return const(-a.attr, a.type)
     return typed(Op.NEG, (a,), a.type)
 
 
 def absolute(a: Expr) -> Expr:
-    _signed_number(a, "abs")
+    _require(_SIGNED, "abs needs a number", a)
     return typed(Op.ABS, (a,), a.type)
 
 
@@ -125,14 +125,8 @@ least = partial(_extreme, Op.LEAST)
 greatest = partial(_extreme, Op.GREATEST)
 
 
-def _integers(name: str, *args: Expr) -> None:
-    for arg in args:
-        if arg.type.kind not in (Kind.INT, Kind.NULL):
-            raise ExprTypeError(f"{name} needs integers, not {arg.type}")
-
-
 def _bits(op: Op, a: Expr, b: Expr) -> Expr:
-    _integers(op.value, a, b)
+    _require(_INTEGERS, f"{op.value} needs integers", a, b)
     left, right = align((a, b), op.value)
     if left.type.kind is Kind.NULL:
         return left
@@ -145,14 +139,14 @@ bit_xor = partial(_bits, Op.BIT_XOR)
 
 
 def bit_not(a: Expr) -> Expr:
-    _integers("~", a)
+    _require(_INTEGERS, "~ needs integers", a)
     if a.type.kind is Kind.NULL:
         return a
     return typed(Op.BIT_NOT, (a,), a.type)
 
 
 def _shift(op: Op, a: Expr, n: Expr) -> Expr:
-    _integers(op.value, a, n)
+    _require(_INTEGERS, f"{op.value} needs integers", a, n)
     if Kind.NULL in (a.type.kind, n.type.kind):
         return const(None, integer(0, 0))
     if n.type.lo < 0 or n.type.hi > 63:
@@ -165,3 +159,26 @@ def _shift(op: Op, a: Expr, n: Expr) -> Expr:
 
 shl = partial(_shift, Op.SHL)
 shr = partial(_shift, Op.SHR)
+
+
+def call(name: str, *args: Expr) -> Expr:
+    """A function of :data:`~penstock.expr.functions.FUNCTIONS`; other numbers become float64."""
+    _require(NUMBERS | {Kind.NULL}, f"{name} needs numbers", *args)
+    function = FUNCTIONS[name]
+    if any(arg.type.kind is Kind.NULL for arg in args):
+        return const(None, function.type)
+    return typed(Op.FUNCTION, [to_float(arg) for arg in args], function.type, name)
+
+
+def divide(a: Expr, b: Expr) -> Expr:
+    """The quotient, a decimal if an operand is one and none a float; NULL for a divisor of 0."""
+    _require(NUMBERS | {Kind.NULL}, "/ needs numbers", a, b)
+    pair = exact_pair(a, b)
+    exact = decimal_quotient(*pair) if pair else None
+    if exact is not None:
+        return exact
+    quotient = call("divide", a, b)
+    if quotient.is_const or (b.is_const and b.attr):
+        return quotient
+    args = (eq(b, const(0)), const(None, FLOAT64), quotient)
+    return typed(Op.CASE, args, FLOAT64, "DIVIDE_BY_ZERO")
