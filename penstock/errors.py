@@ -7,10 +7,9 @@ root, and prints the message as one line.
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterator
 from contextlib import contextmanager
-
-from .system_limits import limit_remedy
 
 
 class PenstockError(Exception):
@@ -124,6 +123,23 @@ class LostError(ProcessError):
     """A worker ended with rows that no checkpoint covers; the message says which were lost."""
 
     exit_code = 11
+
+
+#: How a user raises limits of the system, or makes room.
+_REMEDIES = {
+    errno.EMFILE: "raise the limit of open files (ulimit -n)",
+    errno.ENFILE: "let other programs of this machine close files (sysctl fs.file-max)",
+    errno.EFBIG: "raise the limit of what a process may write to one file (ulimit -f)",
+    errno.ENOSPC: "free or add space",
+    errno.EDQUOT: "free or add space",
+    errno.ENOMEM: "free memory",
+}
+
+
+def limit_remedy(cause: BaseException, otherwise: str) -> str:
+    """Return how to raise the limit that a call of the system has met; else the other text."""
+    number = cause.errno if isinstance(cause, OSError) else None
+    return _REMEDIES.get(number or 0, otherwise)
 
 
 @contextmanager

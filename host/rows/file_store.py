@@ -19,8 +19,7 @@ from typing import Any, NamedTuple, Protocol
 import pyarrow as pa
 from pyarrow import fs
 
-from penstock.errors import FileError, UsageError
-from penstock.system_limits import limit_remedy
+from penstock.errors import FileError, UsageError, limit_remedy
 
 from . import exclusive_put
 from .atomic import atomic

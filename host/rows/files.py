@@ -13,8 +13,7 @@ import pyarrow as pa
 import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 
-from penstock.errors import FileError, PenstockError, SchemaError
-from penstock.system_limits import limit_remedy
+from penstock.errors import FileError, PenstockError, SchemaError, limit_remedy
 
 from .atomic import atomic
 from .formats import SUFFIXES, CsvFormat, format_of, formats

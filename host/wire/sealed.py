@@ -15,8 +15,7 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from penstock.errors import DeviceError
-from penstock.system_limits import limit_remedy
+from penstock.errors import DeviceError, limit_remedy
 
 from ..device.fields import MalformedError
 

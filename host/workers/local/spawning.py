@@ -16,8 +16,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 
-from penstock.errors import ProcessError
-from penstock.system_limits import limit_remedy
+from penstock.errors import ProcessError, limit_remedy
 
 from ..points import without_kill
 from .line import Line

@@ -12,8 +12,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from penstock.errors import FileError
-from penstock.system_limits import limit_remedy
+from penstock.errors import FileError, limit_remedy
 
 from ...rows.atomic import atomic
 from ...rows.checksums import checksum
