@@ -241,8 +241,14 @@ def from_field(field: pa.Field, *, column: str) -> Type:
 def marked(field: pa.Field, dtype: Type) -> pa.Field:
     """Note the type of integers beyond 64 bits in their field, since Arrow has decimals for them.
 
-    Only parts of a query give such fields to one another; no user sees them.
+    Only parts of a query give such fields to one another; no user sees them, or can give them.
     """
     if dtype.kind is Kind.INT and pa.types.is_decimal(field.type):
         return field.with_metadata({_BOUNDS: f"{dtype.lo} {dtype.hi}"})
     return field
+
+
+def unmarked(field: pa.Field) -> pa.Field:
+    """Take the note of :func:`marked` off a user's column, which has the values of its type."""
+    metadata = {key: text for key, text in (field.metadata or {}).items() if key != _BOUNDS}
+    return field.with_metadata(metadata)

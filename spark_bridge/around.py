@@ -32,6 +32,8 @@ from .types import arrow_schema, check_used, output_schema, spark_schema
 
 #: Runs a join of Penstock's: its text, tables and options.
 RunJoin = Callable[[str, Mapping[str, DataFrame | str], JoinOptions], DataFrame]
+#: Nodes with a condition.
+_TESTING = (exp.Where, exp.Having, exp.Join, exp.If)
 #: Functions of Penstock's, as Spark says them.
 _OF_PENSTOCK = {
     "ps_span": "named_struct('start', :a, 'end', :b)",
@@ -236,6 +238,7 @@ class _Spark:
     def written(self, tree: exp.Query, schemas: Mapping[str, pa.Schema]) -> str:
         """Write a query with a placeholder for each table, see :func:`_rows_of`."""
         made = tree.copy()
+        _type_conditions(made)
         for call in list(made.find_all(exp.Anonymous)):
             formula = _OF_PENSTOCK.get(call.name.lower())
             if formula is not None:
@@ -276,6 +279,19 @@ class _Spark:
             is_unknown = error.getCondition() == "UNRESOLVED_ROUTINE"
             kind = NoJoinError if is_unknown else PartError
             raise kind(str(error).splitlines()[0]) from error
+
+
+def _type_conditions(tree: exp.Query) -> None:
+    """Cast NULL to BOOLEAN where it is a condition, since Spark takes no other type there."""
+    for null in list(tree.find_all(exp.Null)):
+        condition: exp.Expr = null
+        while isinstance(condition.parent, exp.Paren):
+            condition = condition.parent
+        around = condition.parent
+        key = "on" if isinstance(around, exp.Join) else "this"
+        is_value = isinstance(around, exp.If) and around.parent.args.get("this")  # CASE x WHEN
+        if isinstance(around, _TESTING) and condition.arg_key == key and not is_value:
+            null.replace(exp.cast(exp.null(), "boolean"))
 
 
 def told(part: Part) -> Fact:

@@ -13,6 +13,7 @@ import pyarrow as pa
 from pyarrow import types
 
 from penstock.errors import DataError, SchemaError, UsageError
+from penstock.types import unmarked
 
 from .plain import decoded, received_type, relaid
 
@@ -73,14 +74,14 @@ def arrow_table(rows: Any, label: str, *, also: str = "") -> pa.Table:
 def received_schema(schema: pa.Schema) -> pa.Schema:
     """Return a schema with its columns in their :func:`received_type`."""
     return pa.schema(
-        [field.with_type(received_type(field.type)) for field in schema], schema.metadata
+        [unmarked(field).with_type(received_type(field.type)) for field in schema], schema.metadata
     )
 
 
 def received_table(table: pa.Table) -> pa.Table:
     """Return a table with its :func:`received_schema`."""
     schema = received_schema(table.schema)
-    if schema.types == table.schema.types:
+    if schema.equals(table.schema, check_metadata=True):
         return table
     columns = [
         column

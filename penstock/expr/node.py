@@ -192,7 +192,8 @@ def _text(expr: Expr, texts: Mapping[Expr, str], names: Mapping[str, str] | None
         alias = (names or {}).get(side, side)
         if column is PRESENT:
             return f"{alias} has a row"
-        return f"{alias}.{column}" if alias else column
+        # Columns of "a join b", a part of a query, are named by expressions with names in full.
+        return f"{alias}.{column}" if alias and " join " not in alias else column
     if op is Op.KEY:
         return f"{expr.attr[0]}{expr.attr[1]}"
     plain = [texts[x] for x in expr.args]

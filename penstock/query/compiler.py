@@ -10,7 +10,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from .. import arguments
-from ..errors import MistakenError, QueryError
+from ..errors import BeyondError, MistakenError, QueryError
 from ..expr import ops
 from ..expr.node import Expr, Op, transform
 from ..plan.group_query import GroupQuery
@@ -51,7 +51,7 @@ def conditions(statement: Statement) -> tuple[list[list[Expr]], list[Expr]]:
                 members.append(conjunct)
         elif conjunct.sides & nulls:
             alias = statement.sources[0 if LEFT in conjunct.sides & nulls else 1].alias
-            raise QueryError(
+            raise BeyondError(
                 f"WHERE tests {alias}, whose columns are NULL where the {statement.kind.value} "
                 "JOIN finds no match, after the join; to filter its rows before it, write the "
                 "condition in ON or in a subquery in FROM: (SELECT * FROM ... WHERE ...) "

@@ -20,7 +20,7 @@ from ..expr import ops
 from ..expr.node import Expr
 from ..types import UNIT_NS, Kind, Type, decimal, from_arrow
 from ..zones import find_zone
-from .dialect import mistaken, refused, snippet
+from .dialect import beyond, mistaken, refused, snippet
 from .parse import HALF_CHARACTER, MOST_CHARACTERS, MOST_DIGITS
 from .time_rules import TimeRules
 
@@ -224,7 +224,7 @@ def time_literal(text: str, dtype: Type, rules: TimeRules, tree: exp.Expr) -> Ex
     QueryError
     """
     if not dtype.unit:
-        raise refused(f"CAST of text to {dtype} is not supported", tree)
+        raise beyond(f"CAST of text to {dtype} is not supported", tree)
     pattern = _DATE_ONLY if dtype.kind is Kind.DATE else _DATE_TIME
     match = pattern.fullmatch(text.strip())
     days = None if match is None else _days(*match.groups()[:3])

@@ -18,8 +18,9 @@ from tempfile import TemporaryDirectory
 import pyarrow as pa
 from pyarrow import parquet
 
-from penstock.errors import DataError
+from penstock.errors import DataError, QueryError
 from penstock.host.workers import Workers
+from penstock.query import compile_query
 from tests.fuzz.twins import Case, Pair, plain
 from tests.host.workers.kit.together import all_of, together
 
@@ -47,13 +48,22 @@ def _of_spark(kind: pa.DataType) -> pa.DataType:
     return kind
 
 
-def _widened(table: pa.Table) -> pa.Table:
-    """Integers as BIGINT: those of SQL around joins have the types of Spark's functions."""
+def _widened(table: pa.Table, case: Case) -> pa.Table:
+    """Integers as BIGINT; in SQL around joins, where Spark's functions type them, as decimals."""
+    schemas = {name: case.tables[name].schema for name in case.query.tables}
+    try:
+        compile_query(case.query.text(), schemas, **case.options)
+        wide, whole = pa.int64(), (pa.types.is_integer,)
+    except QueryError:
+        wide, whole = pa.decimal128(38, 0), (pa.types.is_integer, _is_decimal_of_scale_0)
     for place, field in enumerate(table.schema):
-        if pa.types.is_integer(field.type):
-            wide = field.with_type(pa.int64())
-            table = table.set_column(place, wide, table[place].cast(pa.int64()))
+        if any(is_one(field.type) for is_one in whole):
+            table = table.set_column(place, field.with_type(wide), table[place].cast(wide))
     return table
+
+
+def _is_decimal_of_scale_0(dtype: pa.DataType) -> bool:
+    return pa.types.is_decimal(dtype) and dtype.scale == 0
 
 
 @contextmanager
@@ -93,12 +103,12 @@ def spark() -> Iterator[Place]:
                 answer = sql(session, text, frames, time=case.options["time"]).toArrow()
             except (ArithmeticException, PythonException) as error:
                 raise DataError(str(error)) from error
-        return _widened(answer)
+        return _widened(answer, case)
 
     def of_types(case: Case) -> pa.Table:
         """The plain answer in the types that docs/spark.md promises."""
         table = plain(case)
-        return _widened(table.cast(output_schema(table.schema)))
+        return _widened(table.cast(output_schema(table.schema)), case)
 
     def place(case: Case) -> tuple[Case, Pair] | None:
         if len(case.query.tables) == 1:  # it has no window, and is Spark's own

@@ -41,13 +41,17 @@ LIMITS = {
     "OVER": _BESIDE,
     "stream": ("orders numbers, dates and times",),
     # Of rows that a predicate does not take, it is not computed.
-    "split predicate": ("cannot be computed", "overflows", "64 bits"),
+    "split predicate": (
+        *("cannot be computed", "overflows", "64 bits", "not a finite number"),
+        "is read in the time zone",
+    ),
     "predicate as a column": ("cannot be computed", "overflows", "64 bits"),
     "two workers": ("workers= is not for a query without", "CAST of text"),
     # Of decimals of 38 digits; in SQL around joins, which is Spark's; and what that takes, too.
     "spark": (
         *(*_BESIDE, "rounded half up", "Multiple time/session window", 'has the type "VOID"'),
-        *('of type "VOID"', "round does not take float32", "timestamp_seconds takes a whole"),
+        *("round does not take float32", "timestamp_seconds takes a whole"),
+        "a whole number and a timestamp",
     ),
     "workers": (
         *("workers= is not for a query without", "nothing by DuckDB", "CAST of text"),

@@ -211,6 +211,13 @@ def test_integers_beyond_64_bits_between_parts() -> None:
         rows = {"numbers": table(30)}
         mean = penstock.sql(f"{joined} JOIN numbers b ON x.k = b.id", rows, time=TIME | {"x": "k"})
         assert mean.schema.types == [dtype]
+    # The note by which parts know them is not believed of a user's column.
+    noted = pa.schema(
+        [field.with_metadata({"penstock integers": "0 9"}) for field in table(30).schema]
+    )
+    for out in (on_tables, on_streams):
+        rows = out(query(["a.n / 2"]), table(30).cast(noted))
+        assert rows.schema.types[1:] == [pa.decimal128(26, 6)]
 
 
 def test_averages_around_joins() -> None:

@@ -55,6 +55,15 @@ def test_what_a_stream_does_not_know(spark, tmp_path):
         sql(spark, f"SELECT a.n AS n FROM a JOIN b ON {NEAR} ORDER BY n", given)
 
 
+def test_null_is_a_condition(spark):
+    """Spark's own SQL takes only NULL of a truth value for one."""
+    given = dict.fromkeys("ab", spark.createDataFrame(table([(1, 1, 1)])))
+    values = "CASE WHEN NULL THEN 1 ELSE 2 END, CASE a.n WHEN NULL THEN 1 END"
+    text = f"SELECT {values}, count(*) FILTER (WHERE (NULL)) OVER () FROM a JOIN b ON {NEAR}"
+    assert sql(spark, f"{text} LIMIT 1", given).collect() == [(2, None, 0)]
+    assert sql(spark, f"{text} WHERE NULL LIMIT 1", given).collect() == []
+
+
 def test_what_is_cached_stays_cached(spark):
     frame = spark.createDataFrame(table([(1, 1, 1)])).cache()
     sql(spark, "SELECT a.n AS n FROM a JOIN b ON a.n = b.n", {"a": frame, "b": frame}).collect()
