@@ -236,7 +236,7 @@ def _show_units(
     laid_out: BandLayout, modes: Sequence[Mode], sampled: Callable[[], UnitSample]
 ) -> None:
     """Print the width of the hardware's units, and the matches of narrower ones."""
-    exact = width_for(laid_out.encoders, (*NARROW_WIDTHS, laid_out.program.key_bits))
+    exact = width_for(laid_out.encoders, (*NARROW_WIDTHS, laid_out.bits))
     narrower = [bits for bits in NARROW_WIDTHS if bits < exact]
     if narrower and modes != (Mode.PAIRS,):
         line("units", f"{exact} bits: narrower ones cannot fold, which needs exact codes")

@@ -136,12 +136,6 @@ def _bands(predicate: Expr) -> Iterator[RoutingKeys]:
             yield RoutingKeys((left,), (right,), (key.conjunct,), (low, high))
 
 
-def _float_bands(predicate: Expr) -> Iterator[RoutingKeys]:
-    for one in float_bands(predicate):
-        band = (one.low, one.high)
-        yield RoutingKeys((one.left,), (one.right,), one.conjuncts, band, one.share)
-
-
 def _span(lows: tuple[Bound, ...], highs: tuple[Bound, ...]) -> tuple[Expr, int, int] | None:
     """A left key, and how far below and above it the bounds lie."""
     for low in lows:
@@ -162,45 +156,18 @@ _SHARES = {Kind.FLOAT32: 2.0**-18, Kind.FLOAT64: 2.0**-45}
 _MOST_CONSTANTS, _LARGEST = 16, 2.0**100
 
 
-@dataclass(frozen=True)
-class FloatBand:
-    """Keys of both sides, floats, that stay close.
-
-    Parameters
-    ----------
-    left, right : Expr
-        Of a match, one is NaN only where the other is.
-    low, high : float
-        Of a match, ``left + low <= right <= left + high``, but for what rounding may hide.
-    share : float
-        How much that is at most, as a share of either key.
-    conjuncts : tuple of Expr
-        That say so.
-    """
-
-    left: Expr
-    right: Expr
-    low: float
-    high: float
-    share: float
-    conjuncts: tuple[Expr, ...]
-
-
-def float_bands(predicate: Expr) -> Iterator[FloatBand]:
-    """Bands of floats in the outermost AND."""
+def _float_bands(predicate: Expr) -> Iterator[RoutingKeys]:
+    """Keys that are floats and stay close; of a match, one is NaN only where the other is."""
     halves_of_keys: dict[tuple[Expr, Expr], list[_Half]] = {}
     for conjunct in conjuncts_of(predicate):
         for half in _halves(conjunct):
             halves_of_keys.setdefault((half.left, half.right), []).append(half)
-    for halves in halves_of_keys.values():
-        low = max((one.low for one in halves), default=-inf)
-        high = min((one.high for one in halves), default=inf)
-        if not isfinite(low) or not isfinite(high) or not _without_nan(halves):
-            continue
-        first = halves[0]
-        share = max(one.share for one in halves)
-        conjuncts = tuple(dict.fromkeys(one.conjunct for one in halves))
-        yield FloatBand(first.left, first.right, low, high, share, conjuncts)
+    for (left, right), halves in halves_of_keys.items():
+        band = max(one.low for one in halves), min(one.high for one in halves)
+        if all(map(isfinite, band)) and _without_nan(halves):
+            conjuncts = tuple(dict.fromkeys(one.conjunct for one in halves))
+            share = max(one.share for one in halves)
+            yield RoutingKeys((left,), (right,), conjuncts, band, share)
 
 
 @dataclass(frozen=True)
