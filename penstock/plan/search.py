@@ -63,12 +63,7 @@ class Search:
     keys: tuple[SearchKey, ...]
     refusals: tuple[tuple[Expr, NotBandError], ...] = ()
 
-    @property
-    def refused(self) -> tuple[tuple[Expr, str], ...]:
-        """The refusals in plain words."""
-        return self.refused_as(None)
-
-    def refused_as(self, names: Mapping[str, str] | None) -> tuple[tuple[Expr, str], ...]:
+    def refused(self, names: Mapping[str, str] | None = None) -> tuple[tuple[Expr, str], ...]:
         """The refusals in plain words, with the sides called by these names."""
         return tuple((conjunct, why.text(names)) for conjunct, why in self.refusals)
 

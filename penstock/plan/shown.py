@@ -193,7 +193,7 @@ def search_facts(search: Search, names: Mapping[str, str], most: int | None = No
         facts.append(("searched by", text))
     if not facts:
         facts.append(("searched by", "no key: every pair in the window is tested"))
-    refusals = search.refused_as(names)
+    refusals = search.refused(names)
     return facts + [("  not by", f"{show(fact, names)}: {reason}") for fact, reason in refusals]
 
 

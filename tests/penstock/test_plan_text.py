@@ -5,6 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
+from penstock.plan.lookup import LookupPlan
 from penstock.plan.plan import plan
 from penstock.query import compile_query
 
@@ -57,3 +58,13 @@ def test_a_plan_tells_how_it_is_run(text: str, facts: list[str]) -> None:
     ]
     for fact in facts:
         assert any(line.startswith(fact) for line in lines), lines
+
+
+def test_a_look_up_tells_how_rows_are_found() -> None:
+    text = "SELECT a.k FROM a JOIN b ON {}"
+    for condition, found in (
+        ("a.k = b.k AND a.x < 2", "by key         b.k = a.k"),
+        ("a.x < b.x", "by scanning    pages of b: all are read"),
+    ):
+        query = compile_query(text.format(condition), {"a": ROWS, "b": ROWS}, relation="b")
+        assert str(LookupPlan(query, "b", ("k",))).splitlines()[-1] == found

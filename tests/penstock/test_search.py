@@ -322,7 +322,7 @@ def test_keys_that_decide_all_conjuncts_are_the_predicate(seed: int, window: str
     hunts = Hunts(seed)
     predicate = hunts.predicate()
     found = search_of(predicate, window)
-    if not found.keys or found.refused or any(key.is_implied for key in found.keys):
+    if not found.keys or found.refused() or any(key.is_implied for key in found.keys):
         return
     rows = hunts.rows(10, predicate)
     outcomes = np.asarray(passed(found, rows[5:], rows[:5]).all(axis=0))
