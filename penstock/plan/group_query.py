@@ -68,14 +68,12 @@ class GroupQuery:
         """
         time, select = self.source.time, {} if self.lookup is None else dict(self.lookup.select)
 
-        def rule(current: Expr, args: tuple[Expr, ...]) -> Expr:
-            if current.op is not Op.COLUMN:
-                return node(current.op, args, current.type, current.attr)
-            _, name = select[current.attr[1]].attr
-            return ops.column(LEFT, name, current.type)
+        def of_stream(column: Expr) -> Expr:
+            _, name = select[column.attr[1]].attr
+            return ops.column(LEFT, name, column.type)
 
         if time is not None and self.lookup is not None:
-            time = transform(time, rule)
+            time = ops.over_columns(time, of_stream)
         return replace(self.source, filter=ops.TRUE, time=time)
 
     def columns_of(self, side: str) -> tuple[str, ...]:

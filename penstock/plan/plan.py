@@ -9,7 +9,7 @@ from functools import cached_property
 
 from ..errors import QueryError
 from ..expr import ops
-from ..expr.node import Expr, Op, node, transform
+from ..expr.node import Expr
 from ..program import Mode
 from ..types import Kind
 from .band import BandForm
@@ -270,15 +270,13 @@ class JoinPlan:
             Takes a column as (side, name).
         """
 
-        def rule(current: Expr, args: tuple[Expr, ...]) -> Expr:
-            if current.op is not Op.COLUMN:
-                return ops.remake(current, args)
-            if current.type.kind is Kind.NULL or not is_never_null(current.attr):
-                return current
-            return node(Op.COLUMN, (), current.type.as_nullable(False), current.attr)
+        def typed(column: Expr) -> Expr:
+            if column.type.kind is Kind.NULL or not is_never_null(column.attr):
+                return column
+            return ops.column(*column.attr, column.type.as_nullable(False))
 
         def known(expr: Expr | None) -> Expr | None:
-            return None if expr is None else transform(expr, rule)
+            return None if expr is None else ops.over_columns(expr, typed)
 
         query = self.query
         assert query.aggregation is not None
@@ -287,7 +285,7 @@ class JoinPlan:
             for a in query.aggregation.aggregates
         )
         aggregation = replace(query.aggregation, aggregates=aggregates)
-        predicate = transform(query.predicate, rule)
+        predicate = ops.over_columns(query.predicate, typed)
         return replace(self, query=replace(query, predicate=predicate, aggregation=aggregation))
 
 

@@ -10,7 +10,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ..errors import QueryError
-from ..expr.node import Expr, Op, node, show, transform
+from ..expr.node import Expr, show
+from ..expr.ops import over_columns
 from ..expr.tumbling import as_tumbling
 from ..expr.vector import Vector
 from ..program import BandProgram, GeneralProgram, Program
@@ -257,13 +258,7 @@ def _over_tables(query: Grouped, expr: Expr) -> Expr:
     if not isinstance(query, GroupQuery) or query.lookup is None:
         return expr
     select = dict(query.lookup.select)
-
-    def rule(current: Expr, args: tuple[Expr, ...]) -> Expr:
-        if current.op is Op.COLUMN:
-            return select[current.attr[1]]
-        return node(current.op, args, current.type, current.attr)
-
-    return transform(expr, rule)
+    return over_columns(expr, lambda column: select[column.attr[1]])
 
 
 def _key_text(key: Expr, names: Mapping[str, str]) -> str:

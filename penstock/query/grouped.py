@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from ..errors import QueryError
 from ..expr import ops
-from ..expr.node import Expr, Op, node, transform, walk
+from ..expr.node import Expr, Op, walk
 from ..plan.group_query import GroupQuery, nondecreasing, time_column
 from ..plan.linear import as_integer
 from ..plan.query import LEFT, RIGHT, JoinKind, JoinQuery, Side, columns
@@ -91,12 +91,9 @@ def group_lookup(
     names = {ref: f"{ref[0]}.{ref[1]}" for ref in needed}
 
     def flat(expr: Expr) -> Expr:
-        def rule(current: Expr, args: tuple[Expr, ...]) -> Expr:
-            if current.op is not Op.COLUMN:
-                return node(current.op, args, current.type, current.attr)
-            return ops.column(LEFT, names[current.attr], current.type)
-
-        return transform(expr, rule)
+        return ops.over_columns(
+            expr, lambda column: ops.column(LEFT, names[column.attr], column.type)
+        )
 
     aggregates = tuple(one.over(flat) for one in groups.aggregates)
     select = tuple((names[ref], leaves[ref]) for ref in needed) or ((_NO_COLUMN, ops.const(1)),)

@@ -12,7 +12,7 @@ from sqlglot import exp
 
 from ..errors import BeyondError, QueryError
 from ..expr import ops
-from ..expr.node import PRESENT, Expr, Op, node, transform, walk
+from ..expr.node import PRESENT, Expr, Op, node, walk
 from ..expr.tumbling import Tumbling
 from ..plan.query import LEFT, RIGHT, Aggregation, JoinKind
 from ..types import BOOL
@@ -243,13 +243,9 @@ _STRICT = frozenset(
 
 def null_supplied(expr: Expr) -> Expr:
     """Make all columns of an expression nullable: the other side may have rows without a match."""
-
-    def rule(current: Expr, args: tuple[Expr, ...]) -> Expr:
-        if current.op is Op.COLUMN:
-            return node(Op.COLUMN, (), current.type.as_nullable(True), current.attr)
-        return ops.remake(current, args)
-
-    return transform(expr, rule)
+    return ops.over_columns(
+        expr, lambda column: ops.column(*column.attr, column.type.as_nullable(True))
+    )
 
 
 def supplied_or_null(expr: Expr, side: str) -> Expr:

@@ -39,4 +39,4 @@ from .infer import MAX_BITS, keeps_raw, raw_factor, typed
 from .leaves import FALSE, TRUE, ExprTypeError, column, const, decimal_const, duration_const, key
 from .logic import and_, case, eq, in_members, is_in, is_null, le, lt, ne, not_, or_, order, prefix
 from .operands import check_operands
-from .remake import remake, two_valued
+from .remake import over_columns, remake, two_valued

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ..node import Expr, Op, node
+from ..node import Expr, Op, node, transform
 from .infer import is_nullable, keeps_raw, typed
 from .logic import and_, is_null, not_, or_
 
@@ -36,6 +36,14 @@ def remake(expr: Expr, args: Sequence[Expr]) -> Expr:
     if not expr.type.nullable and is_nullable(expr.op, expr.args):
         return _without_null(rebuilt)  # as rewrites have declared it
     return rebuilt
+
+
+def over_columns(expr: Expr, column: Callable[[Expr], Expr]) -> Expr:
+    """Repeat an expression with what ``column`` gives in the place of each column."""
+    return transform(
+        expr,
+        lambda current, args: column(current) if current.op is Op.COLUMN else remake(current, args),
+    )
 
 
 def two_valued(expr: Expr, args: Sequence[Expr]) -> Expr:
