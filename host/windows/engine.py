@@ -1,25 +1,26 @@
 """Window state of a running join: which rows meet, for any batch cut.
 
-Each pair is found exactly once, since a new row first probes the other side's runs and only then
-enters its own side's. Nothing is evaluated here: a step gives the probes to be made, each with a
-snapshot of the run that it reads.
+Nothing is evaluated here: a step gives the probes to be made, each with a snapshot of the run that
+it reads. The clock of the window (:mod:`penstock.plan.window`) says which rows meet, and when.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 
 from penstock.expr.columns import Vector
-from penstock.plan.forms import JoinForm
-from penstock.plan.query import LEFT, RIGHT, JoinQuery, RowsWindow, TimeWindow, other
-from penstock.plan.ranges import arrival_order, place
+from penstock.plan.plan import JoinPlan, fold_name
+from penstock.plan.query import LEFT, RIGHT, RowsWindow, other
+from penstock.plan.window import FOREVER
 
-from ..keys.prepare import check, window_keys
+from ..keys.prepare import window_keys
 from ..rows.sides import Arrival
-from .probe import Probe, Watermarks, WindowStep, make_probe, time_probe
+from .places import ascending_places
+from .probe import Probe, Watermarks, WindowStep, make_probe
 from .run import WindowRun
 from .waiting import WaitingRows
 
@@ -27,90 +28,171 @@ from .waiting import WaitingRows
 MAX_RUNS = 8
 
 
-class WindowEngine(ABC):
-    """Takes arrivals and watermarks, and gives probes.
+class WindowEngine:
+    """Takes arrivals and watermarks, and gives probes: each pair of rows meets exactly once.
+
+    New rows enter their side's window and probe the other side's. For semi and anti joins, and for
+    folds of each row's matches, the rows of one side enter no window: each waits until no later row
+    can meet it, and probes once. The other side is then one run in order of time and arrival, so
+    that positions in it tell which row came first.
+
+    A time window may have several runs per side: rows in order extend one, others open a new one.
+    Rows of a ROWS window get their arrival numbers when their order is known, and from then on the
+    number is their time. The order is (time, left first, row) if both sides have a time, and rows
+    wait until the watermarks of both sides have passed them; otherwise it is that of the calls.
 
     Parameters
     ----------
-    forms : mapping of str to JoinForm
-        By side, the form of the predicate with that side as the window; by :func:`.fold_name`, the
-        form of a fold.
+    number : callable
+        Gives the next arrival numbers.
+
+    Raises
+    ------
+    QueryError
+        The predicate, or a folded value, has no form.
     """
 
-    def __init__(self, forms: Mapping[str, JoinForm]) -> None:
-        self.forms = forms
+    def __init__(self, plan: JoinPlan, number: Callable[[int], np.ndarray]) -> None:
+        self.forms = {key: one.form for key, one in plan.evaluations.items()}
+        self.window = plan.query.window
+        self.number = number
+        #: The side whose rows probe once; None if rows of both sides probe as they come.
+        self.probing = plan.probing
+        self.by_side: dict[str, list[WindowRun]] = {LEFT: [], RIGHT: []}
+        waiting = [] if self.probing is None else [other(self.probing)]
+        self._is_counted = isinstance(self.window, RowsWindow)
+        if self._is_counted:
+            is_timed = all(side.time is not None for side in plan.query.sides)
+            waiting = [LEFT, RIGHT] if is_timed else []
+        #: Rows that wait until all rows before them have come, of the sides where rows do.
+        self._early = {side: WaitingRows() for side in waiting}
+        #: Rows that wait until no later row can meet them.
+        self._open = WaitingRows()
+        #: Place after the window keys of each form, among those of all forms.
+        self._key_ends: list[int] = []
 
-    @abstractmethod
-    def step(self, new: Sequence[Arrival], watermarks: Watermarks) -> WindowStep:
-        """Take tuples, left before right, or only watermarks; return the step.
-
-        Raises
-        ------
-        DataError
-            A prepared key cannot be computed. Nothing has changed then.
-        """
-
-    @abstractmethod
     def runs(self) -> list[WindowRun]:
         """Return all runs."""
+        return self.by_side[LEFT] + self.by_side[RIGHT]
 
     @property
     def rows(self) -> int:
-        """Number of rows in the windows."""
-        return sum(len(run) for run in self.runs())
+        """Number of rows in the windows; a ROWS window has none of those that wait."""
+        waiting = 0 if self._is_counted else sum(rows.rows for rows in self._early.values())
+        return waiting + sum(len(run) for run in self.runs())
 
     @property
     def nbytes(self) -> int:
         """Approximate bytes of main memory of the windows."""
-        return sum(run.nbytes for run in self.runs())
-
-    def _keys(self, new: Arrival) -> list[Vector]:
-        return window_keys(self.forms[new.side], new.rows.columns, len(new.rows))
-
-
-class TimeEngine(WindowEngine):
-    """Runs sorted by time: in-order rows extend a run, out-of-order rows open a new one."""
-
-    def __init__(self, window: TimeWindow, forms: Mapping[str, JoinForm]) -> None:
-        super().__init__(forms)
-        self.window = window
-        self.by_side: dict[str, list[WindowRun]] = {LEFT: [], RIGHT: []}
-
-    def runs(self) -> list[WindowRun]:
-        return self.by_side[LEFT] + self.by_side[RIGHT]
+        held = (*self.runs(), *self._early.values(), self._open)
+        return sum(one.nbytes for one in held)
 
     def step(self, new: Sequence[Arrival], watermarks: Watermarks) -> WindowStep:
-        probes: list[Probe] = []
+        """Take tuples, left before right, or only watermarks; return the step."""
         arrivals = [arrival.in_time_order() for arrival in new if len(arrival.rows)]
-        keys = [self._keys(arrival) for arrival in arrivals]  # may fail, so before any change
-        for arrival, side_keys in zip(arrivals, keys, strict=True):
-            for run in self.by_side[other(arrival.side)]:
-                probes += time_probe(self.window, arrival, run)
-            self._insert(arrival, side_keys)
-        for side in (LEFT, RIGHT):
-            self._expire(side, watermarks[other(side)])
-        return WindowStep(tuple(probes), tuple(arrivals))
+        entered: list[Arrival] = []
+        probing: list[Arrival] = []
+        probes: list[Probe] = []
+        # Where no side waits one side enters at a time, so that a pair is found by its later row.
+        for turn in [arrivals] if self._early or not arrivals else [[one] for one in arrivals]:
+            ready = self._ready(turn, watermarks)
+            entered += ready
+            for arrival in ready:
+                self._enter(arrival)
+            if self.probing is None:
+                probes += [probe for arrival in ready for probe in self._probes(arrival)]
+                if self._is_counted:  # in time, rows of the next turn may still meet all
+                    self._expire(watermarks)
+        if self.probing is not None:
+            probing, probes = self._probe_closed(self.probing, watermarks)
+        self._expire(watermarks)
+        return WindowStep(tuple(probes), tuple(entered), tuple(probing))
 
-    def _insert(self, new: Arrival, keys: Sequence[Vector]) -> None:
-        runs = self.by_side[new.side]
+    def _ready(self, new: Sequence[Arrival], watermarks: Watermarks) -> list[Arrival]:
+        """Return the tuples before which no further row will come, with arrival numbers."""
+        ready = [arrival for arrival in new if arrival.side not in self._early]
+        for arrival in new:
+            if arrival.side in self._early:
+                self._early[arrival.side].add(arrival)
+        for side, early in self._early.items():
+            below = min(watermarks.values()) if self._is_counted else watermarks[side]
+            ready += early.take(below)
+        if not self._is_counted or not ready:
+            return ready
+        times = {LEFT: np.zeros(0, np.int64), RIGHT: np.zeros(0, np.int64)}
+        times |= {arrival.side: arrival.rows.time for arrival in ready}
+        places = self.window.moments(times)
+        numbers = self.number(sum(map(len, places.values())))
+        return [_numbered(arrival, numbers[places[arrival.side]]) for arrival in ready]
+
+    def _enter(self, new: Arrival) -> None:
+        """Let rows into their side's window, or among the rows that wait to probe."""
+        if new.side == self.probing:
+            self._open.add(new)
+            return
+        runs, keys = self.by_side[new.side], self._keys(new)
         for run in runs:
-            if run.times[-1] <= new.rows.time[0]:
+            if not len(run) or run.times[-1] <= new.rows.time[0]:
                 run.append(new.rows.time, keys, new.base, new.ids)
                 return
         runs.append(WindowRun(new.rows.time, keys, new.base, new.ids))
         if len(runs) > MAX_RUNS:
             _merge_shortest(runs)
 
-    def _expire(self, side: str, watermark: int) -> None:
-        """Drop rows that cannot meet rows of the other side from ``watermark`` on."""
-        closed = self.window.closed_below(side, watermark)
-        kept = []
+    def _keys(self, new: Arrival) -> list[Vector]:
+        """Compute the window keys of all forms with this side as the window, side by side."""
+        forms = [form for form in self.forms.values() if form.window == new.side]
+        by_form = [window_keys(form, new.rows.columns, len(new.rows)) for form in forms]
+        self._key_ends = np.cumsum([0, *map(len, by_form)]).tolist()
+        return [v for keys in by_form for v in keys]
+
+    def _probes(self, new: Arrival) -> list[Probe]:
+        """Make the probes of new tuples."""
+        side, probes = other(new.side), []
         for run in self.by_side[side]:
-            count = place(run.times, closed)
-            if count < len(run):
-                run.drop(count)
-                kept.append(run)
-        self.by_side[side] = kept
+            ranges = self.window.ranges(side, new.rows.time, run.times, ascending_places)
+            probes += make_probe(new, run, *ranges)
+        return probes
+
+    def _probe_closed(self, side: str, watermarks: Watermarks) -> tuple[list[Arrival], list[Probe]]:
+        """Take the rows of a side that no later row can meet, as at most one arrival; probe."""
+        opposite, own = other(side), np.zeros(0, np.int64)
+        if isinstance(self.window, RowsWindow):
+            own, is_over = self._open.times, min(watermarks.values()) == FOREVER
+            count = self.window.closed(side, len(own), is_over=is_over)
+            closed = self._open.take(int(own[count]) if count < len(own) else FOREVER)
+        else:
+            closed = self._open.take(self.window.closed_below(side, watermarks[opposite]))
+            own = closed[0].rows.time if closed else own
+        probes: list[Probe] = []
+        for arrival in closed:
+            for run in self.by_side[opposite]:
+                ranges = self.window.met(side, {side: own, opposite: run.times}, ascending_places)
+                probes += make_probe(arrival, run, *(ends[: len(arrival.ids)] for ends in ranges))
+        if fold_name(0) not in self.forms:
+            return closed, probes
+        return closed, [
+            replace(
+                probe, window=replace(probe.window, keys=probe.window.keys[low:high]), fold=fold
+            )
+            for probe in probes
+            for fold, (low, high) in enumerate(pairwise(self._key_ends))
+        ]
+
+    def _expire(self, watermarks: Watermarks) -> None:
+        """Drop rows that neither rows to come can meet, nor those that wait to probe."""
+        for side, runs in self.by_side.items():
+            following = FOREVER if self._is_counted else watermarks[other(side)]
+            first = min(following, self._open.oldest)
+            for run in runs:
+                run.drop(self.window.expired(side, run.times, first))
+            if self.probing is None:  # else positions of later rows continue those of the run
+                runs[:] = [run for run in runs if len(run)]
+
+
+def _numbered(arrival: Arrival, numbers: np.ndarray) -> Arrival:
+    """Return the same tuples with these arrival numbers, also as their times."""
+    return replace(arrival, ids=numbers, rows=replace(arrival.rows, time=numbers))
 
 
 def _merge_shortest(runs: list[WindowRun]) -> None:
@@ -125,119 +207,3 @@ def _merge_shortest(runs: list[WindowRun]) -> None:
         rows += len(runs[first])
     if first < len(runs) - 1:
         runs[first:] = [WindowRun.merged(runs[first:])]
-
-
-class RowsEngine(WindowEngine):
-    """One run per side in order of arrival.
-
-    If both sides have a time, the order is (time, left first, row), and rows wait until the
-    watermarks of both sides have passed them; otherwise it is the order of the calls.
-
-    Parameters
-    ----------
-    forms : mapping of side to JoinForm
-    number : callable
-        Gives the next arrival numbers; rows are numbered when they are released.
-    """
-
-    def __init__(
-        self, query: JoinQuery, forms: Mapping[str, JoinForm], number: Callable[[int], np.ndarray]
-    ) -> None:
-        super().__init__(forms)
-        assert isinstance(query.window, RowsWindow)
-        self.window = query.window
-        self.timed = query.left.time is not None and query.right.time is not None
-        self.number = number
-        self.by_side: dict[str, WindowRun] = {}
-        self.waiting = {LEFT: WaitingRows(), RIGHT: WaitingRows()}
-
-    def runs(self) -> list[WindowRun]:
-        return list(self.by_side.values())
-
-    @property
-    def nbytes(self) -> int:
-        return super().nbytes + sum(waiting.nbytes for waiting in self.waiting.values())
-
-    def step(self, new: Sequence[Arrival], watermarks: Watermarks) -> WindowStep:
-        steps = []
-        for arrivals in self._turns(new):
-            before, ready = self._enter(arrivals, watermarks)
-            probes: list[Probe] = []
-            for side, arrival in ready.items():
-                run = self.by_side.get(other(side))
-                if run is not None:
-                    start, end = self.window.ranges(other(side), before[side])
-                    probes += make_probe(arrival, run, start, end)
-            for side, run in self.by_side.items():
-                run.drop(len(run) - self.window.size(side))
-            steps.append(WindowStep(tuple(probes), tuple(ready.values())))
-        return WindowStep(
-            tuple(probe for step in steps for probe in step.probes),
-            tuple(arrival for step in steps for arrival in step.entered),
-        )
-
-    def _turns(self, new: Sequence[Arrival]) -> list[list[Arrival]]:
-        """Group arrivals that may enter together: without a time, the order of calls counts."""
-        arrivals = [arrival for arrival in new if len(arrival.rows)]
-        for arrival in arrivals:
-            for form in self.forms.values():
-                is_window = form.window == arrival.side
-                check(form, arrival.rows.columns, len(arrival.rows), window=is_window)
-        return [arrivals] if self.timed or not arrivals else [[one] for one in arrivals]
-
-    def _enter(
-        self,
-        arrivals: Sequence[Arrival],
-        watermarks: Watermarks,
-        kept: Sequence[str] = (LEFT, RIGHT),
-    ) -> tuple[dict[str, np.ndarray], dict[str, Arrival]]:
-        """Let tuples whose order is known into the windows of the sides ``kept``.
-
-        Returns
-        -------
-        before : mapping of side to ndarray of int64
-            Logical position of the other side's run at which each tuple arrived.
-        ready : mapping of side to Arrival
-            These tuples, with their arrival numbers.
-        """
-        released = {arrival.side: arrival for arrival in arrivals}
-        if self.timed:
-            for arrival in arrivals:
-                self.waiting[arrival.side].add(arrival)
-            horizon = min(watermarks.values())
-            due = {side: waiting.take(horizon) for side, waiting in self.waiting.items()}
-            released = {side: arrival for side, batches in due.items() for arrival in batches}
-        before, ready = self._arrived_before(released)
-        for side, arrival in ready.items():
-            if side not in kept:
-                continue
-            keys = self._keys(arrival)
-            if side in self.by_side:
-                self.by_side[side].append(arrival.rows.time, keys, arrival.base, arrival.ids)
-            else:
-                run = WindowRun(arrival.rows.time, keys, arrival.base, arrival.ids)
-                self.by_side[side] = run
-        return before, ready
-
-    def _arrived_before(
-        self, ready: Mapping[str, Arrival]
-    ) -> tuple[dict[str, np.ndarray], dict[str, Arrival]]:
-        """Return each released tuple's logical position in the other side's run when it arrives.
-
-        Also returns the tuples with their arrival numbers.
-        """
-        none = np.zeros(0, np.int64)
-        left, right = (ready[side].rows.time if side in ready else none for side in (LEFT, RIGHT))
-        if self.timed:
-            before_left, before_right = arrival_order(left, right)
-        else:  # only one side is new
-            before_left, before_right = (np.zeros(len(new), np.int64) for new in (left, right))
-        earlier = {LEFT: before_left, RIGHT: before_right}
-        numbers = self.number(len(left) + len(right))
-        before, numbered = {}, {}
-        for side, arrival in ready.items():
-            run = self.by_side.get(other(side))
-            before[side] = earlier[side] + (0 if run is None else run.first + len(run))
-            place = np.arange(len(arrival.rows)) + earlier[side]
-            numbered[side] = arrival.numbered(numbers[place])
-        return before, numbered

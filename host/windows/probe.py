@@ -10,11 +10,10 @@ import numpy as np
 
 from penstock.expr.columns import Columns
 from penstock.plan.plan import fold_name
-from penstock.plan.query import TimeWindow, other
+from penstock.plan.query import other
 
 from ..rows.sides import Arrival
 from ..rows.stretches import WindowPart
-from .places import ascending_places
 from .run import Snapshot, WindowRun
 
 #: Per side, the time below which no later row comes.
@@ -133,20 +132,10 @@ class WindowStep:
     timeless: tuple[Arrival, ...] = ()
 
 
-def time_probe(window: TimeWindow, new: Arrival, run: WindowRun) -> list[Probe]:
-    """Make the probe of tuples in time order, unless the window admits no pair."""
-    start, end = window.ranges(other(new.side), new.rows.time, run.times, ascending_places)
+def make_probe(new: Arrival, run: WindowRun, start: np.ndarray, end: np.ndarray) -> list[Probe]:
+    """Make a probe of ranges that count from the run's first row, unless they have no pair."""
     if not (end > start).any():
         return []
     if run.first:
-        start += run.first
-        end += run.first
+        start, end = start + run.first, end + run.first
     return [Probe(new, run.snapshot(), start, end)]
-
-
-def make_probe(new: Arrival, run: WindowRun, start: np.ndarray, end: np.ndarray) -> list[Probe]:
-    """Make a probe unless the window admits no pair; ranges may begin before the run."""
-    start = np.maximum(start, run.first)
-    if not (end > start).any():
-        return []
-    return [Probe(new, run.snapshot(), start, np.maximum(start, end))]

@@ -110,10 +110,10 @@ def _moved(times: np.ndarray, by: int) -> np.ndarray:
     return (times.view(np.uint64) + np.uint64(by % _SPAN)).view(np.int64)
 
 
-def arrival_order(
+def arrival_numbers(
     left: np.ndarray, right: np.ndarray, search: Search = np.searchsorted
 ) -> tuple[np.ndarray, np.ndarray]:
-    """How many of the other side arrived before each tuple, in (time, left first, row) order.
+    """Numbers from 0 of the rows of two sides, in (time, left first, row) order.
 
     Parameters
     ----------
@@ -121,11 +121,7 @@ def arrival_order(
         Times, ascending.
     search : callable
         Finds places of ascending times.
-
-    Returns
-    -------
-    before_left, before_right : ndarray of int64
-        Right rows before each left row; left rows before each right row.
     """
     before_left = search(right, left, "left").astype(np.int64, copy=False)
-    return before_left, search(left, right, "right").astype(np.int64, copy=False)
+    before_right = search(left, right, "right").astype(np.int64, copy=False)
+    return before_left + np.arange(len(left)), before_right + np.arange(len(right))

@@ -17,7 +17,7 @@ from ..expr import ops
 from ..expr.node import Expr, Op, walk
 from ..types import INT64, int_of
 from .logic import equalities
-from .ranges import Search, arrival_order, time_ranges
+from .ranges import Search, arrival_numbers, place, time_ranges
 
 #: The sides of a join.
 LEFT, RIGHT = "l", "r"
@@ -64,10 +64,16 @@ class TimeWindow:
         """Ranges of a side's times that tuples of the other side meet; both ascend."""
         return time_ranges(stream, times, *self.offsets(window), search)
 
+    def moments(
+        self, times: Mapping[str, np.ndarray], search: Search = np.searchsorted
+    ) -> Mapping[str, np.ndarray]:
+        """By what rows of both sides, in order of time, meet: their times."""
+        return times
+
     def met(
         self, side: str, times: Mapping[str, np.ndarray], search: Search = np.searchsorted
     ) -> Ranges:
-        """All that each row of a side meets, of all rows of both sides in order of time."""
+        """All that each row of a side meets, of all rows of both sides by :meth:`moments`."""
         return self.ranges(other(side), times[side], times[other(side)], search)
 
     def reach(self, window: str, least: int, most: int) -> tuple[int, int]:
@@ -81,6 +87,10 @@ class TimeWindow:
             return FOREVER
         low, _ = self.offsets(side)
         return NEVER if low is None else min(watermark + low, FOREVER)
+
+    def expired(self, side: str, times: np.ndarray, first: int) -> int:
+        """How many of a side's ascending times no row of the other meets, from ``first`` on."""
+        return place(times, self.closed_below(side, first))
 
     def __str__(self) -> str:
         low = "-inf" if self.before is None else str(-self.before)
@@ -99,22 +109,38 @@ class RowsWindow:
         """Rows of the window over a side."""
         return self.left if side == LEFT else self.right
 
-    def ranges(self, window: str, arrived: np.ndarray) -> Ranges:
-        """Ranges of the latest rows of a side; ``arrived`` of it came before each tuple."""
+    def moments(
+        self, times: Mapping[str, np.ndarray], search: Search = np.searchsorted
+    ) -> Mapping[str, np.ndarray]:
+        """By what rows of both sides, in order of time, meet: their numbers by arrival, from 0.
+
+        Rows of the left side come first among those of one time.
+        """
+        left, right = arrival_numbers(times[LEFT], times[RIGHT], search)
+        return {LEFT: left, RIGHT: right}
+
+    def ranges(
+        self,
+        window: str,
+        stream: np.ndarray,
+        numbers: np.ndarray,
+        search: Search = np.searchsorted,
+    ) -> Ranges:
+        """Ranges of the latest rows of a side when tuples of the other arrive; numbers ascend."""
+        arrived = search(numbers, stream, "left").astype(np.int64, copy=False)
         return np.maximum(arrived - self.size(window), 0), arrived
 
     def met(
-        self, side: str, times: Mapping[str, np.ndarray], search: Search = np.searchsorted
+        self, side: str, numbers: Mapping[str, np.ndarray], search: Search = np.searchsorted
     ) -> Ranges:
-        """All that each row of a side meets, of all rows of both sides in order of time.
+        """All that each row of a side meets, of all rows of both sides by :meth:`moments`.
 
         It is one range: the latest when the row arrives, and those that arrive while it is among
         the latest of its own side.
         """
-        before_left, before_right = arrival_order(times[LEFT], times[RIGHT], search)
-        arrived, rows = before_left if side == LEFT else before_right, self.size(side)
-        start, _ = self.ranges(other(side), arrived)
-        end = np.full(len(arrived), len(times[other(side)]), dtype=np.int64)
+        others, rows = numbers[other(side)], self.size(side)
+        start, arrived = self.ranges(other(side), numbers[side], others, search)
+        end = np.full(len(arrived), len(others), dtype=np.int64)
         if rows < len(arrived):
             end[:-rows] = arrived[rows:]
         return start, end
@@ -122,6 +148,10 @@ class RowsWindow:
     def closed(self, side: str, count: int, *, is_over: bool) -> int:
         """How many of a side's first ``count`` rows meet no later row; all once it ``is_over``."""
         return count if is_over else max(0, count - self.size(side))
+
+    def expired(self, side: str, numbers: np.ndarray, first: int) -> int:
+        """How many of a side's ascending numbers no row of the other meets, from ``first`` on."""
+        return max(0, place(numbers, first) - self.size(side))
 
     def __str__(self) -> str:
         return f"the last {self.left} left rows x the last {self.right} right rows"

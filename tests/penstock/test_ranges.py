@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.host.windows.admission import Admission
-from penstock.plan.ranges import arrival_order, place, shifted, time_ranges
+from penstock.plan.ranges import place, shifted, time_ranges
 from penstock.plan.window import FOREVER, NEVER, RowsWindow
 from tests.kit.effort import examples
 
@@ -55,16 +55,31 @@ def test_shifting_stops_at_the_ends(values: list, by: int) -> None:
 @given(
     st.lists(st.integers(0, 5), max_size=9),
     st.lists(st.integers(0, 5), max_size=9),
-    st.integers(1, 4),
+    st.tuples(st.integers(1, 4), st.integers(1, 4)),
+    st.integers(0, 20),
 )
-def test_rows_ranges(left: list, right: list, size: int) -> None:
-    left, right = sorted(left), sorted(right)
-    before_left, before_right = arrival_order(times(left), times(right))
+def test_rows_window(left: list, right: list, sizes: tuple[int, int], cut: int) -> None:
+    window = RowsWindow(*sizes)
+    numbers = window.moments({"l": times(sorted(left)), "r": times(sorted(right))})
     # Left rows come first among those of one time.
-    assert before_left.tolist() == [sum(r < t for r in right) for t in left]
-    assert before_right.tolist() == [sum(x <= t for x in left) for t in right]
-    start, end = RowsWindow(left=1, right=size).ranges("r", before_left)
-    assert (end - start).tolist() == [min(size, n) for n in before_left.tolist()]
+    order = sorted([(t, s) for s, ts in (("l", left), ("r", right)) for t in ts])
+    for side in "lr":
+        assert numbers[side].tolist() == [n for n, (_, s) in enumerate(order) if s == side]
+    # A pair is met where its later row arrives.
+    latest = {s: [numbers[s][numbers[s] < n][-window.size(s) :] for n in range(20)] for s in "lr"}
+    for side, opposite in ("lr", "rl"):
+        others = numbers[opposite]
+        start, end = window.ranges(opposite, numbers[side], others)
+        first, last = window.met(side, numbers)
+        for k, n in enumerate(numbers[side].tolist()):
+            assert others[start[k] : end[k]].tolist() == latest[opposite][n].tolist()
+            later = [m for m in others.tolist() if m > n and n in latest[side][m]]
+            assert others[first[k] : last[k]].tolist() == [*latest[opposite][n].tolist(), *later]
+        needed = latest[opposite][min(cut, 19)]
+        count = window.expired(opposite, others, min(cut, 19))
+        assert others[count:][: len(needed)].tolist() == needed.tolist()
+        count = window.closed(side, len(numbers[side]), is_over=False)
+        assert numbers[side][count:].tolist() == numbers[side][-window.size(side) :].tolist()
 
 
 @settings(max_examples=examples(100), deadline=None)

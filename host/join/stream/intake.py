@@ -18,9 +18,9 @@ from ...metrics import Latency
 from ...rows.batch_bytes import byte_counter
 from ...rows.growing import GROWTH
 from ...rows.sides import Arrival, Read, filtered
-from ...windows.pending import Pending
 from ...windows.probe import Watermarks
 from ...windows.source import Span, StreamSource
+from ...windows.waiting import Pending
 from .checks import JoinChecks
 from .sources import Admitted, Sources
 

@@ -21,7 +21,7 @@ from ...execute.stats import Stats
 from ...execute.trace import Trace
 from ...metrics import Latency, Report
 from ...rows.sides import Read, read_side
-from ...windows.opening import open_engine
+from ...windows.engine import WindowEngine
 from ...windows.source import Span, StreamSource
 from ..filtering import with_filter
 from ..session import Session
@@ -104,7 +104,7 @@ class JoinStream(StreamCalls):
         room = Room(self.budget, schema, lanes, depth, lambda: self._outlet.rows)
         self._session = Session(
             self.plan,
-            open_engine(self.plan, self._intake.number),
+            WindowEngine(self.plan, self._intake.number),
             self._delivery,
             self.devices,
             self.stats,

@@ -9,11 +9,10 @@ import pyarrow as pa
 
 from penstock.plan.forms import JoinForm
 from penstock.plan.query import JoinKind, JoinQuery
-from penstock.plan.ranges import arrival_order
+from penstock.plan.ranges import arrival_numbers
 from penstock.plan.window import FOREVER, LEFT, NEVER, RIGHT
 
 from ...metrics import Latency
-from ...rows.sides import Arrival
 from ...sessions.open_sessions import OpenSessions
 from ...windows.probe import Watermarks
 from ...windows.source import Span
@@ -69,16 +68,11 @@ class SessionIntake(Intake):
         closed = {one.side: one for one in self._open.close(self._clock)}
         none = np.zeros(0, np.int64)
         left, right = (closed[side].rows.time if side in closed else none for side in (LEFT, RIGHT))
-        before_left, before_right = arrival_order(left, right)
         numbers = self.number(len(left) + len(right))
-        for side, earlier in ((LEFT, before_left), (RIGHT, before_right)):
+        for side, places in zip((LEFT, RIGHT), arrival_numbers(left, right), strict=True):
             if side in closed:
-                self._pending.add(self._numbered(closed[side], numbers, earlier))
+                self._pending.add(closed[side].numbered(numbers[places]))
         return len(numbers)
-
-    @staticmethod
-    def _numbered(arrival: Arrival, numbers: np.ndarray, earlier: np.ndarray) -> Arrival:
-        return arrival.numbered(numbers[np.arange(len(earlier)) + earlier])
 
     def watermarks(self) -> Watermarks:
         closed = FOREVER if self._clock == FOREVER else self._open.following

@@ -9,7 +9,6 @@ import numpy as np
 
 from penstock.plan.plan import Evaluation, JoinPlan, Output, fold_name
 from penstock.plan.query import LEFT, RIGHT, TimeWindow, other
-from penstock.plan.ranges import arrival_order
 
 from ...device.base import Device
 from ...rows.sides import SideRows
@@ -72,6 +71,7 @@ def directions(
     """
     window = plan.query.window
     times = {side: rows.time for side, rows in sides.items()}
+    moments = window.moments(times, ascending_places)
 
     def probed(
         one: Evaluation, ranges: tuple[np.ndarray, np.ndarray], fold: int | None = None
@@ -82,19 +82,18 @@ def directions(
         return Direction(one, slice(*rows.indices(len(sides[side]))), start, end, fold)
 
     if plan.probing is not None:
-        met = window.met(plan.probing, times, ascending_places)
+        met = window.met(plan.probing, moments, ascending_places)
         if plan.output is Output.EXISTENCE:
             return [probed(plan.existence(plan.probing), met)]
         return [probed(one, met, fold) for fold, one in enumerate(plan.folded())]
     if isinstance(window, TimeWindow):
         one = _cheaper(plan.candidates(), sides, named, devices)
-        return [probed(one, window.met(other(one.form.window), times, ascending_places))]
-    arrived = arrival_order(times[LEFT], times[RIGHT], ascending_places)
-    before = dict(zip((LEFT, RIGHT), arrived, strict=True))
-    return [
-        probed(plan.pairs(other(side)), window.ranges(other(side), before[side]))
-        for side in (LEFT, RIGHT)
-    ]
+        return [probed(one, window.met(other(one.form.window), moments, ascending_places))]
+    directions = []
+    for side, opposite in ((LEFT, RIGHT), (RIGHT, LEFT)):
+        met = window.ranges(opposite, moments[side], moments[opposite], ascending_places)
+        directions.append(probed(plan.pairs(opposite), met))
+    return directions
 
 
 def _cheaper(

@@ -11,7 +11,7 @@ import pyarrow as pa
 from penstock.errors import DataError
 from penstock.plan.plan import plan
 from penstock.plan.query import LEFT, RIGHT, JoinQuery, Side
-from penstock.plan.ranges import arrival_order
+from penstock.plan.ranges import arrival_numbers
 
 from ...rows.counting import counting
 from ...rows.sides import Arrival, Loaded, SideRows, read_side
@@ -71,8 +71,8 @@ class Tables:
         numbers = {side: counting(len(rows)) for side, rows in self.sides.items()}
         if self.numbered:
             times = self.sides[LEFT].time, self.sides[RIGHT].time
-            before = arrival_order(*times, ascending_places)
-            numbers = {LEFT: numbers[LEFT] + before[0], RIGHT: numbers[RIGHT] + before[1]}
+            left, right = arrival_numbers(*times, ascending_places)
+            numbers = {LEFT: left, RIGHT: right}
         return {side: self._arrival(side, self.sides[side], ids) for side, ids in numbers.items()}
 
     @property

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from penstock.errors import DeviceError, QueryError, UsageError
 from penstock.plan.query import LEFT, RIGHT, JoinQuery, RowsWindow, other
-from penstock.plan.ranges import arrival_order
+from penstock.plan.ranges import arrival_numbers
 from penstock.program import WindowProgram
 
 from ...device.base import Device
@@ -94,9 +94,9 @@ class OperatorJoin(TableJoin):
     def _is_right(self) -> np.ndarray:
         """Return the side of each tuple in order of arrival: whether it is the right one."""
         sides = self.tables.sides
-        before_left, before_right = arrival_order(sides[LEFT].time, sides[RIGHT].time)
-        is_right = np.zeros(len(before_left) + len(before_right), bool)
-        is_right[np.arange(len(before_right)) + before_right] = True
+        left, right = arrival_numbers(sides[LEFT].time, sides[RIGHT].time)
+        is_right = np.zeros(len(left) + len(right), bool)
+        is_right[right] = True
         return is_right
 
     def _why_general(self) -> str:
