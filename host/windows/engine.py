@@ -156,18 +156,18 @@ class WindowEngine:
 
     def _probe_closed(self, side: str, watermarks: Watermarks) -> tuple[list[Arrival], list[Probe]]:
         """Take the rows of a side that no later row can meet, as at most one arrival; probe."""
-        opposite, own = other(side), np.zeros(0, np.int64)
+        opposite, times = other(side), np.zeros(0, np.int64)
         if isinstance(self.window, RowsWindow):
-            own, is_over = self._open.times, min(watermarks.values()) == FOREVER
-            count = self.window.closed(side, len(own), is_over=is_over)
-            closed = self._open.take(int(own[count]) if count < len(own) else FOREVER)
+            times, is_over = self._open.times, min(watermarks.values()) == FOREVER
+            count = self.window.closed(side, len(times), is_over=is_over)
+            closed = self._open.take(int(times[count]) if count < len(times) else FOREVER)
         else:
             closed = self._open.take(self.window.closed_below(side, watermarks[opposite]))
-            own = closed[0].rows.time if closed else own
+            times = closed[0].rows.time if closed else times
         probes: list[Probe] = []
         for arrival in closed:
             for run in self.by_side[opposite]:
-                ranges = self.window.met(side, {side: own, opposite: run.times}, ascending_places)
+                ranges = self.window.met(side, {side: times, opposite: run.times}, ascending_places)
                 probes += make_probe(arrival, run, *(ends[: len(arrival.ids)] for ends in ranges))
         if fold_name(0) not in self.forms:
             return closed, probes

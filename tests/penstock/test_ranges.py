@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.host.windows.admission import Admission
+from penstock.host.windows.feeds import Admission
 from penstock.plan.ranges import place, shifted, time_ranges
 from penstock.plan.window import FOREVER, NEVER, RowsWindow
 from tests.kit.effort import examples

@@ -16,7 +16,7 @@ from penstock.plan.ranges import arrival_numbers
 from ...rows.counting import counting
 from ...rows.sides import Arrival, Loaded, SideRows, read_side
 from ...rows.store import TableRows
-from ...windows.admission import Admission
+from ...windows.feeds import Admission
 from ...windows.places import ascending_places
 from ...windows.run import Snapshot, still
 from ...windows.source import Span, StreamSource, check_names
