@@ -360,13 +360,15 @@ class Values(Lowering):
     def inside(self, tree: exp.Expr) -> dict[str, Known | None]:
         """Rewrite the parts of an expression in place; return their types by argument."""
         types: dict[str, Known | None] = {}
+        is_sum = isinstance(tree.parent if isinstance(tree, exp.Distinct) else tree, exp.Sum)
         for child in list(tree.iter_expressions()):
             is_argument = isinstance(tree, exp.AggFunc) or carries(tree)
             is_argument = is_argument and not isinstance(tree, exp.Is | exp.In)
             if isinstance(child, exp.Paren) and is_argument:
                 child = child.replace(child.unnest())
             is_span = isinstance(child, exp.Interval) and carries(tree)
-            if isinstance(child, AS_WRITTEN) and not is_span:
+            is_sum_of_null = is_sum and isinstance(child, exp.Null)
+            if isinstance(child, AS_WRITTEN) and not (is_span or is_sum_of_null):
                 if isinstance(child, exp.Literal):
                     types[str(child.arg_key)] = Known(self.lower(child).type)
                 continue
@@ -391,6 +393,9 @@ class Values(Lowering):
                 continue
             key = str(child.arg_key)
             rewritten, known = self.rewritten(child)
+            if is_sum and known is not None and known.type.kind is Kind.NULL:
+                known = Known(FLOAT64)  # as in Spark
+                rewritten = _cast(rewritten.copy(), known)
             types.setdefault(key, known)
             if known is not None and is_coded(known.type) and not carries(tree):
                 rewritten = self._decoded(rewritten, known, child)

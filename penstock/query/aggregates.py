@@ -108,8 +108,8 @@ def _read(
     if name == "count":
         is_never_null = value.is_const and not value.is_null_const
         return name, None if is_never_null else value, None, _COUNT
-    if value.is_null_const:  # of no type: a whole number, as in SQL around a join
-        value = ops.const(None, int_of(64))
+    if value.type.kind is Kind.NULL:  # a DOUBLE, as in Spark
+        value = ops.cast(value, FLOAT64)
     if value.type.kind not in NUMBERS:
         raise refused(f"{name} needs a number, not {value.type}", tree)
     return name, value, None, (average_type if name == "avg" else sum_type)(value.type)

@@ -226,6 +226,11 @@ def test_types_are_those_of_spark(device) -> None:
         pa.int64(), pa.int64(), pa.decimal128(19, 2), pa.float64(), pa.int16(),
         pa.timestamp("us"), pa.decimal128(9, 2), pa.float64(),
     ]  # fmt: skip
+    nothing = ["sum(NULL)", "sum(CASE WHEN r.y > 0 THEN NULL END)"]
+    for aside in ("", ", count(DISTINCT 1)"):
+        text = f"SELECT {', '.join(nothing)}{aside} FROM l JOIN r ON TRUE AND {WINDOW}"
+        found = penstock.sql(text, tables(1), time=TIME, device=device)
+        assert found.schema.types[:2] == [pa.float64()] * 2
 
 
 def test_nan_is_above_everything_and_minus_zero_is_zero(device) -> None:
