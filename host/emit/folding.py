@@ -31,7 +31,7 @@ from .grouped import GroupDelivery
 from .groups.closing import Limit
 from .groups.folded import BestPairs, RowFolds, RowPlaces, side_values
 from .groups.folds import FoldGroups
-from .output import RowsByArrival
+from .output import Making
 
 
 class _Probing:
@@ -115,7 +115,7 @@ class FoldDelivery(GroupDelivery[FoldGroups]):
         limit: Limit,
         *,
         is_new: bool,
-    ) -> list[RowsByArrival]:
+    ) -> list[Making]:
         """Add the rows of a batch that have a match; return the groups that no later row joins."""
         folds = self._probing.pop(batch).folds()
         matched = np.flatnonzero(folds[self._plan.match_fold].found)

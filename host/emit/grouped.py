@@ -16,8 +16,7 @@ from .delivery import AfterBatch, Delivery, RowDelivery
 from .groups.closing import Limit, group_closing
 from .groups.pairs import PairGroups
 from .groups.partial import PartialGroups
-from .making import Making
-from .output import RowsByArrival
+from .output import Making, RowsByArrival
 
 #: Type that holds the groups of a join.
 Groups = TypeVar("Groups", bound=PartialGroups)
@@ -51,14 +50,15 @@ class GroupDelivery(Delivery, Generic[Groups]):
     def nbytes(self) -> int:
         return self.groups.nbytes
 
-    def leave(self, limit: Limit) -> list[RowsByArrival]:
-        """Return the complete groups, and forget them."""
+    def leave(self, limit: Limit) -> list[Making]:
+        """Tell how to make rows of the complete groups, and forget these."""
         if self.closing is None:
             batch = self.groups.finish()
         else:
             batch = self.groups.leave(self.closing.index, limit)
         none = np.zeros(batch.num_rows, np.int64)
-        return [RowsByArrival(batch, none, none)] if batch.num_rows else []
+        rows = RowsByArrival(batch, none, none)
+        return [Making(batch.num_rows, lambda: rows)] if batch.num_rows else []
 
 
 class PairGroupDelivery(GroupDelivery[PairGroups]):
@@ -84,6 +84,9 @@ class PairGroupDelivery(GroupDelivery[PairGroups]):
         self.limit = limit
         return partial(self.leave, limit)
 
+    def matches(self, chunk: Chunk) -> Chunk:
+        return self._pairs.matches(chunk)
+
     def rows(self, chunk: Chunk) -> tuple[()]:
         self._partials[chunk] = [self._partial(one) for one in self._pairs.rows(chunk)]
         return ()
@@ -91,11 +94,6 @@ class PairGroupDelivery(GroupDelivery[PairGroups]):
     def note(self, chunk: Chunk) -> None:
         for table in self._partials.pop(chunk):
             self.groups.add(table)
-
-    def last_rows(self) -> tuple[()]:
-        for one in self._pairs.last_rows():
-            self.groups.add(self._partial(one))
-        return ()
 
     def _partial(self, pairs: Making) -> pa.Table:
         return self.groups.partial(pairs.make().batch)

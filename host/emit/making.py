@@ -5,31 +5,14 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
 
 from ..execute.promptness import only_computes
-from .output import RowsByArrival
+from .output import Making, RowsByArrival
 
 #: Most threads that make rows: copying needs memory, and fewer threads than finding pairs does.
 MOST_THREADS = 16
 #: Rows that are cheaper to make than another thread is to start: 20 microseconds per column.
 LEAST_ROWS = 1 << 14
-
-
-@dataclass(frozen=True)
-class Making:
-    """Output rows that any thread can make.
-
-    Parameters
-    ----------
-    count : int
-        Number of rows.
-    make : callable
-        Makes the rows; to be called once.
-    """
-
-    count: int
-    make: Callable[[], RowsByArrival]
 
 
 def make_rows(

@@ -10,13 +10,11 @@ from penstock.plan.plan import JoinPlan, Output
 from penstock.plan.plan import plan as plan_of
 from penstock.plan.query import JoinQuery, named_by_side
 
-from .delivery import Delivery, ExistenceDelivery, PairDelivery
+from .delivery import Delivery, ExistenceDelivery, InOrder, PairDelivery
 from .folding import FoldDelivery
 from .grouped import PairGroupDelivery
 from .groups.folds import FoldGroups
 from .groups.pairs import PairGroups
-from .tables import OrderedPairs, TablePairs
-from .testing import PairTester
 
 
 def open_delivery(
@@ -38,28 +36,18 @@ def open_delivery(
         Whether rows of whole tables leave in the order of arrival, in which tuples of both sides
         are numbered.
     """
-    delivery = _opened(plan, schemas, bounded=bounded, numbered=numbered)
-    if plan.query.tests_pairs:
-        delivery.tester = PairTester(plan.query, schemas)
-    return delivery
-
-
-def _opened(
-    plan: JoinPlan, schemas: Mapping[str, pa.Schema], *, bounded: bool, numbered: bool
-) -> Delivery:
     query = plan.query
     if plan.output is Output.FOLDS:
         groups = FoldGroups(query, schemas, by_first_row=True)
         return FoldDelivery(plan, groups, bounded=bounded)
     if plan.output is Output.PAIR_GROUPS:
         pair_groups = PairGroups(query, schemas)
-        pairs = (TablePairs if bounded else PairDelivery)(pair_groups.pairs, schemas)
+        pairs = PairDelivery(pair_groups.pairs, schemas, bounded=bounded, numbered=False)
         return PairGroupDelivery(plan, pair_groups, pairs, bounded=bounded)
-    if plan.output is Output.EXISTENCE:
+    if plan.output is Output.EXISTENCE:  # by arrival anyway
         return ExistenceDelivery(plan, schemas)
-    if not bounded:
-        return PairDelivery(query, schemas)
-    return (OrderedPairs if numbered else TablePairs)(query, schemas)
+    pairs = PairDelivery(query, schemas, bounded=bounded, numbered=numbered or not bounded)
+    return InOrder(pairs) if bounded and numbered else pairs
 
 
 def joined_schema(query: JoinQuery, schemas: Mapping[str, pa.Schema]) -> pa.Schema:

@@ -7,11 +7,14 @@ each other.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
+
+from ..rows.picked import Nobody, Picked
+from .restore import Restorer
 
 #: Factor by which the largest bytes per tuple of a batch fade with each further complete batch.
 FADING = 0.9
@@ -33,6 +36,47 @@ class RowsByArrival:
         return RowsByArrival(
             self.batch.take(pa.array(order)), self.later[order], self.earlier[order]
         )
+
+
+@dataclass(frozen=True)
+class RowSources:
+    """Base rows of output rows, by side, and the arrival numbers by which these are ordered.
+
+    ``later`` and ``earlier`` are int64 of shape (rows,), or empty if the order is free.
+    """
+
+    sides: Mapping[str, Picked | Nobody]
+    later: np.ndarray
+    earlier: np.ndarray
+
+
+@dataclass(frozen=True)
+class Making:
+    """Output rows that any thread can make.
+
+    Parameters
+    ----------
+    count : int
+        Number of rows.
+    make : callable
+        Makes the rows; to be called once.
+    sources : callable, optional
+        Picks the base rows of the rows, to make them later.
+    """
+
+    count: int
+    make: Callable[[], RowsByArrival]
+    sources: Callable[[], RowSources] | None = None
+
+    @staticmethod
+    def of(count: int, sources: Callable[[], RowSources], restorer: Restorer) -> Making:
+        """Tell how to make rows of base rows."""
+
+        def make() -> RowsByArrival:
+            picked = sources()
+            return RowsByArrival(restorer.restore(picked.sides), picked.later, picked.earlier)
+
+        return Making(count, make, sources)
 
 
 def by_arrival(later: np.ndarray, earlier: np.ndarray) -> np.ndarray:
@@ -57,7 +101,7 @@ def joined(parts: Sequence[RowsByArrival]) -> RowsByArrival:
 @dataclass
 class _Batch:
     left: int
-    closing: Callable[[], Iterable[RowsByArrival]] | None
+    closing: Callable[[], Iterable[Making]] | None
     tuples: int
     rows: list[RowsByArrival] = field(default_factory=list)
 
@@ -94,7 +138,7 @@ class Gatherer:
         self,
         number: int,
         orders: int,
-        closing: Callable[[], Iterable[RowsByArrival]] | None = None,
+        closing: Callable[[], Iterable[Making]] | None = None,
         tuples: int = 0,
     ) -> list[RowsByArrival]:
         """Begin a batch of some orders and tuples; return the rows that can leave.
@@ -142,7 +186,7 @@ class Gatherer:
             if batch.closing is not None:
                 if not is_first:
                     continue
-                complete += batch.closing()
+                complete += [one.make() for one in batch.closing()]
             del self._open[number]
         return complete
 

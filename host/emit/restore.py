@@ -1,21 +1,26 @@
-"""Makes output columns from base rows: copied, or computed."""
+"""Makes output columns from base rows, copied or computed, and tests pairs on them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from penstock.expr.columns import Vector, evaluate_columns
 from penstock.expr.node import PRESENT, Expr, Op
 from penstock.plan.group_query import Grouped
 from penstock.plan.query import JoinQuery, columns, other
 
+from ..execute.chunk import Chunk
 from ..execute.pairs import Pairs
 from ..rows.columns import arrow_type, load, to_arrow
 from ..rows.picked import Nobody, Picked
 from ..rows.plain import plain_type
 from ..rows.sides import Arrival
+from ..windows.probe import Probe
 from ..windows.run import Snapshot
 
 #: Most rows of one output batch.
@@ -89,10 +94,17 @@ class Restorer:
         ]
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
-    def alone(self, side: str, rows: Picked) -> pa.RecordBatch:
-        """Make output rows of one side's base rows, which leave without a match."""
-        nobody = Nobody(self._schemas[other(side)], len(rows))
-        return self.restore({side: rows, other(side): nobody})
+    def alone(self, side: str, rows: Picked) -> dict[str, Picked | Nobody]:
+        """Return the base rows of output rows of one side, which leave without a match."""
+        return {side: rows, other(side): Nobody(self._schemas[other(side)], len(rows))}
+
+    def picked(
+        self, side: str, base: pa.RecordBatch | pa.Table | None, rows: np.ndarray
+    ) -> Picked | Nobody:
+        """Pick rows of a side's base; -1 for none, and all are none without a base."""
+        if base is None:
+            return Nobody(self._schemas[side], len(rows))
+        return Picked(base, rows, lacks=side in self._lacking)
 
     @staticmethod
     def _compute(
@@ -108,3 +120,28 @@ def base_rows(stream: Arrival, window: Snapshot, pairs: Pairs) -> dict[str, Pick
         stream.side: stream.picked(tuples, None if pairs.tuples is None else pairs.i),
         other(stream.side): window.rows.pick(pairs.j, pairs.first - window.first),
     }
+
+
+class PairTester:
+    """Keeps the pairs for which a query's predicate is TRUE.
+
+    Parameters
+    ----------
+    schemas : mapping of side to pyarrow.Schema
+        Schemas of the base tables.
+    """
+
+    def __init__(self, query: JoinQuery, schemas: Mapping[str, pa.Schema]) -> None:
+        self._restorer = Restorer(query, schemas, [("match", query.predicate)])
+
+    def tested(self, chunk: Chunk) -> Chunk:
+        """Return the chunk with only the matches among its pairs."""
+        probe = chunk.order.bound.probe
+        return replace(chunk, pairs=tuple(self._matches(probe, pairs) for pairs in chunk.pairs))
+
+    def _matches(self, probe: Probe, pairs: Pairs) -> Pairs:
+        if not len(pairs):
+            return pairs
+        rows = self._restorer.restore(base_rows(probe.stream, probe.window, pairs))
+        is_match = pc.fill_null(rows.column(0), False)
+        return pairs.pick(is_match.to_numpy(zero_copy_only=False))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -13,7 +13,7 @@ from penstock.program import Mode
 
 from ..device.base import Folds, Result
 from .order import BoundProbe, Order
-from .pairs import Pairs
+from .pairs import Pairs, joined
 from .task_part import TaskPart
 
 
@@ -63,6 +63,30 @@ def chunk_of(order: Order, parts: Sequence[TaskPart]) -> Chunk:
             left = part.piece.remaining(pause)
             remaining += [Order(order.batch, order.bound, piece) for piece in reversed(left)]
     return Chunk(order, tuple(pairs), tuple(rows_of), tuple(results), tuple(remaining))
+
+
+def with_many_pairs(chunks: Iterable[Chunk], least: int) -> Iterator[Chunk]:
+    """Yield chunks, in order; pairs of one probe wait until they are ``least``, to be one chunk."""
+    waiting: list[Chunk] = []
+    for chunk in chunks:
+        if waiting and chunk.order.bound.probe is not waiting[0].order.bound.probe:
+            yield _joined(waiting)
+            waiting = []
+        if any(map(len, chunk.pairs)):
+            waiting.append(chunk)
+        else:
+            yield chunk
+        if sum(len(pairs) for one in waiting for pairs in one.pairs) >= least:
+            yield _joined(waiting)
+            waiting = []
+    if waiting:
+        yield _joined(waiting)
+
+
+def _joined(chunks: Sequence[Chunk]) -> Chunk:
+    """Join the pairs of chunks."""
+    pairs = [pairs for one in chunks for pairs in one.pairs]
+    return replace(chunks[0], pairs=(joined(pairs),), rows=(), results=())
 
 
 def _pairs(order: Order, part: TaskPart, result: Result) -> Pairs:

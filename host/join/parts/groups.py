@@ -18,7 +18,7 @@ from ...emit.groups.folded import RowPlaces
 from ...emit.groups.folds import FoldGroups
 from ...emit.groups.pairs import PairGroups
 from ...emit.groups.partial import PartialGroups
-from ...emit.output import RowsByArrival
+from ...emit.output import Making
 from ...rows.sides import Arrival
 from ...windows.run import Snapshot
 from ..table.table_join import TableJoin
@@ -48,7 +48,7 @@ class PairGroupParts(GroupParts[PairGroups]):
     kind = PairGroups
 
     def _joined(self, join: TableJoin) -> Iterator[pa.RecordBatch]:
-        for rows in join.run(PartPairs(self, self.groups.pairs)):
+        for rows in join.run(PartPairs(self, join, self.groups.pairs)):
             self.groups.add(self.groups.partial(rows.batch))
         return iter(())
 
@@ -78,7 +78,7 @@ class _PartFolds(FoldDelivery):
     def met_places(self, window: Snapshot, positions: np.ndarray) -> RowPlaces:
         return RowPlaces(window.times[positions], self._places[other(self.side)][positions])
 
-    def leave(self, limit: Limit) -> list[RowsByArrival]:
+    def leave(self, limit: Limit) -> list[Making]:
         return []
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,16 +19,15 @@ from penstock.plan.plan import plan
 from penstock.plan.query import JoinKind, JoinQuery, other
 
 from ...device.base import Device, device_list
-from ...emit.delivery import ExistenceDelivery
-from ...emit.making import Making
-from ...emit.output import RowsByArrival
+from ...emit.delivery import ExistenceDelivery, PairDelivery
+from ...emit.output import Making, RowsByArrival
 from ...emit.restore import Restorer, base_rows
-from ...emit.tables import TablePairs
+from ...execute.chunk import Chunk
 from ...execute.pairs import Pairs
 from ...execute.stats import Stats
 from ...rows.picked import Picked
 from ...rows.sides import Arrival
-from ...windows.run import Snapshot
+from ...windows.probe import Watermarks, WindowStep
 from ..table.loading import loaded
 from ..table.table_join import TableJoin
 from .held import HeldSide
@@ -133,36 +133,48 @@ class PartJoin(ABC):
         for at in range(0, len(rows), self.output_rows):
             some = Picked(held.table, rows[at : at + self.output_rows])
             self.stats.rows += len(some)
-            yield restorer.alone(self.held.side, some)
+            yield restorer.restore(restorer.alone(self.held.side, some))
 
 
-class PartPairs(TablePairs):
+class PartPairs(PairDelivery):
     """Delivers pairs of a part; rows without a match are not known yet."""
 
-    def __init__(self, join: PartJoin, query: JoinQuery) -> None:
-        super().__init__(query, join.schemas, output_rows=join.output_rows)
-        self._held, self._flags = join.held, join.matched
+    def __init__(self, parts: PartJoin, join: TableJoin, query: JoinQuery) -> None:
+        query = replace(query, tests_pairs=join.plan.query.tests_pairs)
+        super().__init__(
+            query, parts.schemas, bounded=True, numbered=False, output_rows=parts.output_rows
+        )
+        self._held, self._flags = parts.held, parts.matched
 
-    def pairs(self, stream: Arrival, window: Snapshot, pairs: Pairs) -> Iterator[Making]:
-        owned = self._held.owned
-        if owned != slice(0, len(self._held)):
-            held_rows = base_rows(stream, window, pairs)[self._held.side].rows
-            pairs = pairs.pick((held_rows >= owned.start) & (held_rows < owned.stop))
-        return super().pairs(stream, window, pairs)
+    def begin(self, batch: int, step: WindowStep, watermarks: Watermarks) -> None:
+        """Wait for nothing."""
 
-    def close(self) -> Iterator[RowsByArrival]:
-        side = self._held.side
-        if side in self.matched:
-            held_rows = self._preserved[side].at(np.flatnonzero(self.matched[side]))
-            self._flags[held_rows] = True
-        return iter(())
+    def matches(self, chunk: Chunk) -> Chunk:
+        chunk, owned = super().matches(chunk), self._held.owned
+        if owned == slice(0, len(self._held)):
+            return chunk
+        kept = []
+        for pairs in chunk.pairs:
+            held_rows = self._held_rows(chunk, pairs)
+            kept.append(pairs.pick((held_rows >= owned.start) & (held_rows < owned.stop)))
+        return replace(chunk, pairs=tuple(kept))
+
+    def _held_rows(self, chunk: Chunk, pairs: Pairs) -> np.ndarray:
+        """Return the held row of each pair."""
+        probe = chunk.order.bound.probe
+        return base_rows(probe.stream, probe.window, pairs)[self._held.side].rows
+
+    def note(self, chunk: Chunk) -> None:
+        if self._held.side in self.query.kind.unmatched:
+            for pairs in filter(len, chunk.pairs):
+                self._flags[self._held_rows(chunk, pairs)] = True
 
 
 class PairParts(PartJoin):
     """Gives pairs, and at the end the held rows in no pair, if the join preserves them."""
 
     def _joined(self, join: TableJoin) -> Iterator[pa.RecordBatch]:
-        return self._batches(join.run(PartPairs(self, self.query)))
+        return self._batches(join.run(PartPairs(self, join, self.query)))
 
     def finish(self) -> Iterator[pa.RecordBatch]:
         if self.held.side in self.query.kind.unmatched:
@@ -176,13 +188,11 @@ class _PartFlags(ExistenceDelivery):
         super().__init__(join.plan, join.tables.schemas)
         self._flags = flags
 
-    def _close(
-        self, batch: int, probing: Arrival | None, alone: list[Arrival]
-    ) -> list[RowsByArrival]:
+    def _close(self, batch: int, probing: Arrival | None, alone: list[Arrival]) -> Iterator[Making]:
         has_match = self._has_match.pop(batch)
         if probing is not None:
             self._flags[probing.at(np.flatnonzero(has_match))] = True
-        return []
+        return iter(())
 
 
 class ExistenceParts(PartJoin):

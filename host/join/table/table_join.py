@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, closing
+from contextlib import AbstractContextManager, ExitStack, closing
 from dataclasses import replace
 from functools import cached_property
 from itertools import chain
@@ -19,10 +19,10 @@ from penstock.plan.window import FOREVER, SESSION
 from ...device.base import Device, device_list
 from ...device.cut import Cutting
 from ...emit.delivery import Delivery
-from ...emit.making import Making, make_rows
+from ...emit.making import make_rows
 from ...emit.opening import open_delivery
-from ...emit.output import RowsByArrival
-from ...execute.chunk import Chunk
+from ...emit.output import Making, RowsByArrival
+from ...execute.chunk import Chunk, with_many_pairs
 from ...execute.executor import lane_names
 from ...execute.order import Order
 from ...execute.prepared import Prepared
@@ -45,6 +45,9 @@ from .loading import Tables, check_order
 
 #: Watermarks after the last row of both sides.
 EVERYTHING: Watermarks = {LEFT: FOREVER, RIGHT: FOREVER}
+#: Least pairs whose rows are made together: if matches are rare, a batch per task would cost more
+#: than finding its rows.
+LEAST_PAIRS = 1 << 16
 
 
 def in_sessions(
@@ -232,27 +235,23 @@ class TableJoin:
         return open_delivery(self.plan, schemas, bounded=True, numbered=numbered)
 
     def run(self, delivery: Delivery) -> Iterator[RowsByArrival]:
-        """Run the join's one step; give the rows of a delivery."""
-        with self._prepared() as prepared:
-            step = self.step(prepared)
-            at_end = delivery.begin(0, step, EVERYTHING)
-            yield from self._rows(self._makings(delivery, self._chunks(prepared, step)), delivery)
-        if at_end is not None:
-            yield from at_end()
-
-    def _rows(self, makings: Generator[Making], delivery: Delivery) -> Iterator[RowsByArrival]:
-        """Make rows while devices find the next pairs, then the last rows of a delivery."""
+        """Run the join's one step; give the rows of a delivery, made while devices find pairs."""
         lanes = sum(device.lanes for device in self.devices)
-        with closing(makings), closing(make_rows(makings, lanes, delivery.last_rows)) as rows:
-            yield from rows
+        with ExitStack() as stack:
+            prepared = stack.enter_context(self._prepared())
+            step = self.step(prepared)
+            after_batch = delivery.begin(0, step, EVERYTHING) or tuple
+            makings = self._makings(delivery, self._chunks(prepared, step), stack)
+            with closing(makings), closing(make_rows(makings, lanes, after_batch)) as rows:
+                yield from rows
 
     @staticmethod
     def _makings(
-        delivery: Delivery, chunks: Generator[Chunk, None, None]
+        delivery: Delivery, chunks: Generator[Chunk, None, None], stack: ExitStack
     ) -> Generator[Making, None, None]:
-        with closing(chunks):
-            for from_device in chunks:
-                chunk = delivery.matches(from_device)
+        """Tell how to make the rows of chunks; close a stack after the last one."""
+        with stack, closing(chunks):
+            for chunk in with_many_pairs(map(delivery.matches, chunks), LEAST_PAIRS):
                 yield from delivery.rows(chunk)
                 delivery.note(chunk)
 

@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from penstock.host.emit.making import LEAST_ROWS, MOST_THREADS, Making, make_rows
-from penstock.host.emit.output import RowsByArrival
+from penstock.host.emit.making import LEAST_ROWS, MOST_THREADS, make_rows
+from penstock.host.emit.output import Making, RowsByArrival
 
 NONE = np.zeros(0, np.int64)
 

@@ -10,10 +10,11 @@ import pytest
 
 import penstock
 from penstock.host.devices.cpu import CpuDevice
-from penstock.host.emit import making, tables
-from penstock.host.emit.tables import TablePairs
+from penstock.host.emit import making
+from penstock.host.emit.delivery import InOrder, PairDelivery
 from penstock.host.execute.running import Running
 from penstock.host.join.stream import Flow
+from penstock.host.join.table import table_join
 from penstock.host.join.table.table_join import TableJoin
 from penstock.host.prune.sizes import DEFAULT_PRUNING
 from penstock.host.rows import gather
@@ -119,7 +120,7 @@ def by_ids(table: pa.Table) -> list[dict]:
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Small results are treated as large ones are."""
-    monkeypatch.setattr(tables, "LEAST_ROWS", 64)
+    monkeypatch.setattr(table_join, "LEAST_PAIRS", 64)
     monkeypatch.setattr(making, "LEAST_ROWS", 16)
     monkeypatch.setattr(gather, "FEW", 8)
 
@@ -144,8 +145,9 @@ def test_tables(seed: int, lanes: int) -> None:
             pruning=[None, DEFAULT_PRUNING, TINY][seed % 3],
         )  # fmt: skip
         delivery = join.delivery()
-        assert isinstance(delivery, TablePairs)
-        delivery.output_rows = int(rng.choice([7, 100, 1 << 20]))
+        pairs_out = delivery.output if isinstance(delivery, InOrder) else delivery
+        assert isinstance(pairs_out, PairDelivery)
+        pairs_out.output_rows = int(rng.choice([7, 100, 1 << 20]))
         join.delivery = lambda: delivery
         batches = list(join)
     for batch in batches:
@@ -157,7 +159,7 @@ def test_tables(seed: int, lanes: int) -> None:
         assert found.to_pylist() == wanted.to_pylist()
     else:
         assert by_ids(found) == by_ids(wanted)
-        assert all(batch.num_rows <= delivery.output_rows for batch in batches)
+        assert all(batch.num_rows <= pairs_out.output_rows for batch in batches)
 
 
 @pytest.mark.parametrize("lanes", [1, 4])

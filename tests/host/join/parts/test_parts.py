@@ -13,12 +13,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from penstock.errors import DeviceError
+from penstock.host.device.base import PAIRS
 from penstock.host.execute.running import Running
 from penstock.host.join.parts.groups import GroupParts, merged_groups, part_join
 from penstock.host.join.parts.held import HeldSide
 from penstock.host.join.parts.join import ExistenceParts, PairParts
 from penstock.host.join.table.table_join import TableJoin
 from penstock.plan.query import LEFT, RIGHT, JoinKind, JoinQuery, other
+from penstock.program import GeneralProgram
 from penstock.query.compiler import compile_query
 from tests.host.kit.faulty import FaultyDevice
 from tests.kit.effort import examples
@@ -41,6 +43,13 @@ AGGREGATES = (
     ("l.g, r.s", "sum(l.x * r.y) AS a, max(r.f) AS b, avg(l.d) AS c"),
     ("", "count(*) AS a, sum(r.y) AS b, min_by(r.id, r.f) AS c"),
 )
+
+
+class WithBandsOnly(InterpretingCpu):
+    """Finds pairs by search keys, but cannot test a predicate of any form."""
+
+    def refuses(self, program, modes=PAIRS):
+        return "a general predicate" if isinstance(program, GeneralProgram) else None
 
 
 @pytest.fixture(scope="module")
@@ -144,6 +153,23 @@ def test_groups(device, seed, lanes, parts, window, predicate, of, held):
     query = query_of(f"{text} GROUP BY {by}" if by else text, tables)
     whole = list(TableJoin(query, tables, device))
     assert rows_of(dealt(query, tables, device, held, lanes, parts, rng)) == rows_of(whole)
+
+
+@pytest.mark.parametrize("kind", [*KINDS, "GROUP BY"])
+def test_pairs_that_a_device_cannot_test_are_tested_here(kind):
+    rng = np.random.default_rng(3)
+    tables = {"l": table(rng, 25), "r": table(rng, 30)}
+    select = "l.id AS i" if "SEMI" in kind or "ANTI" in kind else "l.id AS i, r.id AS j"
+    text = f"SELECT {select} FROM l {kind} r ON {WINDOWS[0]} AND abs(l.x - r.x) < 3"
+    text += " AND l.x * r.x > 2"
+    if kind == "GROUP BY":
+        text = text.replace(kind, "JOIN").replace(" FROM", ", count(*) AS n FROM")
+        text += " GROUP BY l.id, r.id"
+    query = query_of(text, tables)
+    held = KINDS.get(kind, (LEFT,))[0]
+    with InterpretingCpu(threads=1) as able, WithBandsOnly(threads=1) as device:
+        whole = rows_of(list(TableJoin(query, tables, able)))
+        assert rows_of(dealt(query, tables, device, held, 2, 2, rng)) == whole
 
 
 def test_of_equally_near_rows_in_two_parts_the_first_of_the_input_counts(device):
