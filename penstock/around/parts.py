@@ -121,7 +121,7 @@ Part = Joined | Relational
 
 
 def tree_lines(parts: Sequence[Part]) -> list[str]:
-    """A tree of the parts of a query: the last one, and below each those that it reads."""
+    """Draw a query as a tree: below each part the parts and tables that it reads."""
     by_name = {part.name: part for part in parts}
 
     def lines(name: str) -> Iterator[str]:

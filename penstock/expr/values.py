@@ -1,4 +1,4 @@
-"""Values: their order, their substitutes for NULL, CAST, and those of an IN list."""
+"""Order of values, substitutes for NULL, CAST, and lists of IN."""
 
 from __future__ import annotations
 

@@ -9,12 +9,13 @@ split by side, |a|, GREATEST and LEAST become conjunctions or disjunctions of su
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from ..expr import ops
-from ..expr.node import Expr, Op, remembered, show
+from ..expr.node import Expr, Op, remembered, show, walk
 from ..program import MAX_BAND_TESTS
+from ..types import BOOL
 from .linear import Linear, choices, linear, sums_at_most_zero, total
 
 ZERO = ops.const(0)
@@ -129,102 +130,76 @@ def band_form(formula: Expr, window: str) -> BandForm:
     NotBandError
         Some part is not ``f(window) op g(stream)``, or more than 8 tests would be needed.
     """
-    tree = _merge(_Splitter(window).split(formula))
-    tests = tuple(dict.fromkeys(_tests(tree)))
-    if len(tests) > MAX_BAND_TESTS:
-        raise NotBandError(f"{len(tests)} band tests are needed, more than {MAX_BAND_TESTS}")
-    tests = tests or (ALWAYS,)
+    splitter = _Splitter(window)
+    tree = splitter.merged(splitter.split(formula))
+    leaves = [leaf for leaf in walk(tree) if leaf.op is Op.KEY]
+    if len(leaves) > MAX_BAND_TESTS:
+        raise NotBandError(f"{len(leaves)} band tests are needed, more than {MAX_BAND_TESTS}")
+    tests = tuple(splitter.tests[leaf] for leaf in leaves) or (ALWAYS,)
     table = 0
     for outcome in range(1 << len(tests)):
-        passed = {test: bool(outcome >> d & 1) for d, test in enumerate(tests)}
+        passed = {leaf: bool(outcome >> d & 1) for d, leaf in enumerate(leaves)}
         table |= _holds(tree, passed) << outcome
     return BandForm(window, tests, table)
 
 
-@dataclass(frozen=True)
-class _Junction:
-    is_and: bool
-    parts: tuple[_Tree, ...]
-
-
-_Tree = _Junction | BandTest | bool
-
-
-def _join(is_and: bool, parts: list[_Tree]) -> _Tree:
-    flat: dict[_Tree, None] = {}
-    for part in parts:
-        inner = part.parts if isinstance(part, _Junction) and part.is_and == is_and else (part,)
-        for item in inner:
-            if item is (not is_and):
-                return not is_and
-            if item is not is_and:
-                flat[item] = None
-    if not flat:
-        return is_and
-    if len(flat) == 1:
-        return next(iter(flat))
-    return _Junction(is_and, tuple(flat))
-
-
-def _tests(tree: _Tree) -> Iterator[BandTest]:
-    if isinstance(tree, BandTest):
-        yield tree
-    elif isinstance(tree, _Junction):
-        for part in tree.parts:
-            yield from _tests(part)
-
-
-def _holds(tree: _Tree, passed: Mapping[BandTest, bool]) -> bool:
+def _holds(tree: Expr, passed: Mapping[Expr, bool]) -> bool:
     """Whether a predicate is true, from which of its tests are passed."""
-    if isinstance(tree, bool):
-        return tree
-    if isinstance(tree, BandTest):
+    if tree.is_const:
+        return tree is ops.TRUE
+    if tree.op is Op.KEY:
         return passed[tree]
-    results = (_holds(part, passed) for part in tree.parts)
-    return all(results) if tree.is_and else any(results)
-
-
-def _merge(tree: _Tree) -> _Tree:
-    """Within an AND, join tests of one key; attach stream-side conditions to a test."""
-    if not isinstance(tree, _Junction):
-        return tree
-    parts = [_merge(p) for p in tree.parts]
-    if not tree.is_and:
-        return _join(False, parts)
-    by_key: dict[Expr, BandTest] = {}
-    unmerged: list[_Tree] = []
-    conditions: list[Expr] = []
-    for part in parts:
-        if not isinstance(part, BandTest):
-            unmerged.append(part)
-        elif not part.lo and not part.hi:
-            conditions += part.when
-        elif part.key in by_key:
-            seen = by_key[part.key]
-            by_key[part.key] = BandTest(
-                part.key, seen.lo + part.lo, seen.hi + part.hi, seen.when + part.when
-            )
-        else:
-            by_key[part.key] = part
-    tests = list(by_key.values())
-    if conditions and tests:
-        tests[0] = replace(tests[0], when=tests[0].when + tuple(conditions))
-    elif conditions:
-        unmerged.append(BandTest(ZERO, when=tuple(conditions)))
-    return _join(True, [*tests, *unmerged])
+    return (all if tree.op is Op.AND else any)(_holds(part, passed) for part in tree.args)
 
 
 class _Splitter:
+    """Turns a formula into ANDs and ORs of tests, each a leaf with the test's number."""
+
     def __init__(self, window: str) -> None:
         self.window = window
+        self.leaves: dict[BandTest, Expr] = {}
+        self.tests: dict[Expr, BandTest] = {}
         # An atom may stand in many places.
         self.split = remembered(self._split)
 
-    def _split(self, formula: Expr) -> _Tree:
+    def leaf(self, test: BandTest) -> Expr:
+        if test not in self.leaves:
+            self.leaves[test] = ops.key("t", len(self.leaves), BOOL)
+            self.tests[self.leaves[test]] = test
+        return self.leaves[test]
+
+    def merged(self, tree: Expr) -> Expr:
+        """Within an AND, join tests of one key; attach stream-side conditions to a test."""
+        if tree.op is Op.OR:
+            return ops.or_(*map(self.merged, tree.args))
+        if tree.op is not Op.AND:
+            return tree
+        by_key: dict[Expr, BandTest] = {}
+        unmerged: list[Expr] = []
+        conditions: list[Expr] = []
+        for part in map(self.merged, tree.args):
+            test = self.tests.get(part)
+            if test is None:
+                unmerged.append(part)
+            elif not test.lo and not test.hi:
+                conditions += test.when
+            else:
+                seen = by_key.get(test.key, BandTest(test.key))
+                by_key[test.key] = BandTest(
+                    test.key, seen.lo + test.lo, seen.hi + test.hi, seen.when + test.when
+                )
+        tests = list(by_key.values())
+        if conditions and tests:
+            tests[0] = replace(tests[0], when=tests[0].when + tuple(conditions))
+        elif conditions:
+            unmerged.append(self.leaf(BandTest(ZERO, when=tuple(conditions))))
+        return ops.and_(*map(self.leaf, tests), *unmerged)
+
+    def _split(self, formula: Expr) -> Expr:
         if formula.is_const:
-            return formula.attr is True
+            return ops.TRUE if formula.attr is True else ops.FALSE
         if len(formula.sides) == 1:
-            return self.one_sided(formula)
+            return self.leaf(self.one_sided(formula))
         if formula.op in (Op.AND, Op.OR):
             return self.junction(formula)
         negated = formula.op is Op.NOT
@@ -234,7 +209,7 @@ class _Splitter:
         if atom.op in (Op.LT, Op.LE, Op.EQ) and not negated:
             if atom.args[0].type.is_integral:
                 return self.integers(atom)
-            return self.direct(atom)
+            return self.leaf(self.direct(atom))
         raise NotBandError("{} is not a comparison", atom)
 
     def one_sided(self, condition: Expr) -> BandTest:
@@ -242,26 +217,26 @@ class _Splitter:
             return BandTest(condition, lo=(Bound(_ONE),))
         return BandTest(ZERO, when=(condition,))
 
-    def junction(self, formula: Expr) -> _Tree:
+    def junction(self, formula: Expr) -> Expr:
         """Split the parts, the one-sided ones of a side together: they need one test."""
         join = ops.and_ if formula.op is Op.AND else ops.or_
         by_side: dict[frozenset[str], list[Expr]] = {}
-        parts: list[_Tree] = []
+        parts: list[Expr] = []
         for part in formula.args:
             if len(part.sides) == 1:
                 by_side.setdefault(part.sides, []).append(part)
             else:
                 parts.append(self.split(part))
-        parts += [self.one_sided(join(*group)) for group in by_side.values()]
-        return _join(formula.op is Op.AND, parts)
+        parts += [self.leaf(self.one_sided(join(*group))) for group in by_side.values()]
+        return join(*parts)
 
-    def integers(self, atom: Expr) -> _Tree:
+    def integers(self, atom: Expr) -> Expr:
         prefix = _xor_prefix(atom)
         if prefix is not None:
             return self.split(prefix)
-        return _join(True, [self.at_most_zero(form, atom) for form in sums_at_most_zero(atom)])
+        return ops.and_(*(self.at_most_zero(form, atom) for form in sums_at_most_zero(atom)))
 
-    def at_most_zero(self, form: Linear, atom: Expr, fan_out: int = 1) -> _Tree:
+    def at_most_zero(self, form: Linear, atom: Expr, fan_out: int = 1) -> Expr:
         """Tree for ``form <= 0``."""
         if fan_out > _MAX_FAN_OUT:
             raise NotBandError(f"{{}} fans out to more than {_MAX_FAN_OUT} sums", atom)
@@ -271,7 +246,7 @@ class _Splitter:
             remainder = form.without(term)
             exact = exact_sums(term, coefficient, remainder)
             if exact:
-                return _join(True, [self.at_most_zero(s, atom, 2 * fan_out) for s in exact])
+                return ops.and_(*(self.at_most_zero(s, atom, 2 * fan_out) for s in exact))
             is_and, values = choices(term, coefficient)
             if not values:
                 raise NotBandError("{} mixes both sides", term)
@@ -279,8 +254,9 @@ class _Splitter:
                 raise NotBandError("{} skips NULL", term)
             fan_out *= len(values)
             sums = [remainder.plus(linear(value).scaled(coefficient)) for value in values]
-            return _join(is_and, [self.at_most_zero(s, atom, fan_out) for s in sums])
-        return test_of_sum(form, self.window)
+            join = ops.and_ if is_and else ops.or_
+            return join(*(self.at_most_zero(s, atom, fan_out) for s in sums))
+        return self.leaf(test_of_sum(form, self.window))
 
     def direct(self, atom: Expr) -> BandTest:
         """Comparison of floats or text, which is not rearranged."""
@@ -297,15 +273,16 @@ class _Splitter:
         test = BandTest(b, lo=(Bound(a, open=is_open),))
         return replace(test, hi=(Bound(a),)) if atom.op is Op.EQ else test
 
-    def prefix(self, atom: Expr, negated: bool) -> _Tree:
+    def prefix(self, atom: Expr, negated: bool) -> Expr:
         text, start = atom.args
         if text.sides != {self.window} or self.window in start.sides:
             raise NotBandError("{} is a band only where the window holds the text", atom)
         if negated:
             below = BandTest(text, hi=(Bound(start, open=True),))
             above = BandTest(text, lo=(Bound(start, after=True),))
-            return _join(False, [below, above])
-        return BandTest(text, lo=(Bound(start),), hi=(Bound(start, open=True, after=True),))
+            return ops.or_(self.leaf(below), self.leaf(above))
+        within = BandTest(text, lo=(Bound(start),), hi=(Bound(start, open=True, after=True),))
+        return self.leaf(within)
 
 
 def exact_sums(term: Expr, coefficient: int, remainder: Linear) -> list[Linear]:
