@@ -14,7 +14,7 @@ from ..device.cut import Piece
 from ..device.merge import merged_once
 from ..device.search import SPARE_ROWS, SearchPiece
 from ..keys.prepare import Layout
-from ..prune.search import Part, Searched
+from ..prune.parts import Part, Searched
 from ..windows.probe import Probe
 from ..windows.run import Snapshot
 from .arrivals import BoundArrivals

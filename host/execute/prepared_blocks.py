@@ -15,7 +15,7 @@ from penstock.program import Mode
 
 from ..device.base import PAIRS, Device, WindowName
 from ..keys.prepare import Layout
-from ..prune.search import OrderedRun
+from ..prune.parts import OrderedRun
 from ..rows.stretches import WindowPart
 from ..windows.run import Readable, Snapshot
 from .memory import DeviceMemory, Lease, Window

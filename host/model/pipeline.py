@@ -1,7 +1,11 @@
-"""Cycles of the join pipeline, computed from its head's flits (docs/planning.md).
+"""Hardware: cycles of the join pipeline and of the window kernel, and transfers to a board.
 
-The constants were fitted to the counted cycles of the Verilated kernel with memory that answers at
-once; ``tests/host/model`` compares them with the simulated devices.
+Cycles are computed from the flits of the pipeline's head (docs/planning.md), and from the rounds of
+the window operator (docs/window-operator.md). The constants were fitted to the counted cycles of
+the Verilated kernels with memory that answers at once; ``tests/host/model`` compares them.
+
+Two orders are in flight on a lane (:mod:`penstock.host.execute.lane`): one is transferred while the
+other is evaluated. Transfers are hidden if a batch's transfers end before the next batch is cut.
 """
 
 from __future__ import annotations
@@ -11,7 +15,7 @@ from dataclasses import dataclass
 
 from penstock.errors import UsageError
 
-from .load import BatchHalf, Load, check_above_0
+from .load import BatchHalf, Load, check_above_0, check_not_negative
 
 #: Flits that load a stream tuple of two band tests.
 LOAD_FLITS = 2
@@ -106,3 +110,91 @@ class PipelineModel:
         """Share of the unit-cycles of a load that evaluate: the paper's η."""
         have = self.cycles_per_s(load) * self.units * self.pipelines
         return load.evaluations_per_s / have
+
+
+#: Transfers of a batch: new window tuples, stream tuples and results, for both streams.
+TRANSFERS = 6
+
+
+@dataclass(frozen=True, kw_only=True)
+class TransferLink:
+    """A link, and the data that it carries.
+
+    Parameters
+    ----------
+    bandwidth_bytes_per_s : float
+        The default of 12 GB/s is the net rate of PCIe 3.0 with 16 lanes.
+    transfer_s : float
+        Fixed cost of a transfer. The default is an assumption: no board was measured.
+    tuple_bytes : float
+        Bytes of an arriving tuple, as stream tuple plus as window tuple. The default is for two
+        band tests on 32-bit keys: four bounds with their range padded to 32 bytes, and two keys.
+
+    Raises
+    ------
+    UsageError
+        A value is out of range.
+    """
+
+    bandwidth_bytes_per_s: float = 12e9
+    transfer_s: float = 30e-6
+    tuple_bytes: float = 40.0
+
+    def __post_init__(self) -> None:
+        check_above_0(
+            bandwidth_bytes_per_s=self.bandwidth_bytes_per_s, tuple_bytes=self.tuple_bytes
+        )
+        check_not_negative(transfer_s=self.transfer_s)
+
+    def batch_s(self, load: Load) -> float:
+        """Seconds that the transfers of a batch take."""
+        moved = load.rate_per_s * load.interval_s * self.tuple_bytes
+        return TRANSFERS * self.transfer_s + moved / self.bandwidth_bytes_per_s
+
+    def utilisation(self, load: Load) -> float:
+        """Share of the link's time that a load takes; above 1, transfers are not hidden."""
+        return self.batch_s(load) / load.interval_s
+
+    def smallest_latency_s(self, load: Load) -> float | None:
+        """Smallest latency target at which transfers are hidden; None if the link is too slow."""
+        left = 1 - load.rate_per_s * self.tuple_bytes / self.bandwidth_bytes_per_s
+        if left <= 0:
+            return None
+        return TRANSFERS * self.transfer_s / left * load.latency_s / load.interval_s
+
+
+#: Cycles of a round of the window kernel, besides its reads.
+ROUND_CYCLES = 2
+#: Cycles of a task of the window kernel, besides its rounds: start, truth tables, first words from
+#: memory, header.
+WINDOW_TASK_CYCLES = 20
+
+
+def round_cycles(rows: int, banks: int) -> int:
+    """Cycles from one tuple of a side to the next while results have room to leave."""
+    return -(-rows // banks) + ROUND_CYCLES
+
+
+def window_task_cycles(
+    tuples: int, history: int, rows: int, banks: int, tuple_words: float = 1
+) -> float:
+    """Cycles of a task whose tuples come from both sides in turn, with few results.
+
+    Each round takes a tuple of each side. The first tuple goes alone, each later one of its side
+    with the other side's tuple before it: one round more than tuples per side.
+
+    Parameters
+    ----------
+    tuples : int
+        Tuples that are matched.
+    history : int
+        Tuples that fill the windows first, as fast as memory gives them.
+    rows : int
+        Size of both windows.
+    banks : int
+        Queue tuples that the operator tests per cycle and side.
+    tuple_words : float, optional
+        Words of the memory port that a tuple takes; the operator takes one tuple a cycle at most.
+    """
+    fill = history * max(tuple_words, 1)
+    return fill + (tuples // 2 + 1) * round_cycles(rows, banks) + WINDOW_TASK_CYCLES

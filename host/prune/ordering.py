@@ -12,8 +12,7 @@ import numpy as np
 from ..device.ranges import MORE_STARTS
 from ..device.search import SPARE_ROWS, OrderedRows
 from ..windows.run import next_number
-from .cells import Grid, sort_by_cell, take
-from .key_order import highest_digit, sort_keys
+from .cells import Grid, highest_digit, sort_by_cell, sort_keys, take
 
 _T = TypeVar("_T")
 

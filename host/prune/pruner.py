@@ -17,7 +17,8 @@ from ..keys.prepare import Layout
 from ..windows.run import Snapshot
 from .cells import Grid
 from .choice import GridChoice, costs_of
-from .search import OrderedRun, Orderings, Part, PrunedRanges, SearchKeys
+from .parts import OrderedRun, Part, PrunedRanges
+from .search import Orderings, SearchKeys
 from .sizes import Pruning
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,16 +10,17 @@ from typing import Any
 
 import numpy as np
 
-from penstock.program import BandProgram, Mode, Program, null_code
+from penstock.program import BandProgram, Program, null_code
 
 from ..device.cut import Piece, concat, spread
-from ..device.search import AnySearch, Boxes, OrderedRows, RangeWalk, SearchPiece, SearchTask
+from ..device.search import Boxes, RangeWalk
 from ..device.storage import storage_dtype
 from ..keys.prepare import Layout
 from ..windows.run import Snapshot
 from .cells import Grid
-from .choice import CORE, SAMPLE_ROWS, SAMPLE_TUPLES, SORT_NS, Costs, GridChoice, choose
+from .choice import SAMPLE_ROWS, SAMPLE_TUPLES, SORT_NS, Costs, GridChoice, choose
 from .ordering import SlabOrdering
+from .parts import OrderedRun, Part, PrunedRanges, expanded, searched, slab_visits
 from .sizes import Pruning
 
 #: Fewest rows of a slab of a table: a few times what fits a second-level cache at once.
@@ -39,134 +39,6 @@ TASK_NS = 3e5
 COPY_NS = 5.0
 #: Rows that are sorted in the time that a tuple takes in a slab, about.
 ROWS_PER_VISIT = 2.5
-
-
-@dataclass(frozen=True, eq=False)
-class OrderedRun:
-    """Ordered rows as a run of their own, whose positions are places.
-
-    Parameters
-    ----------
-    run : int
-        Number of the run.
-    base : int
-        Number of the run whose rows these are.
-    rows : OrderedRows
-    """
-
-    run: int
-    base: int
-    rows: OrderedRows
-
-    @property
-    def first(self) -> int:
-        return self.rows.first
-
-    @property
-    def end(self) -> int:
-        return self.rows.end
-
-    def columns(self, layout: Layout, low: int, high: int) -> list[np.ndarray]:
-        """Device columns of the places ``[low, high)``."""
-        return [column[low - self.first : high - self.first] for column in self.rows.columns]
-
-
-@dataclass(frozen=True, eq=False)
-class Searched(ABC):
-    """Tuples that a device searches for in ordered rows.
-
-    Parameters
-    ----------
-    source : OrderedRun
-    piece : SearchPiece
-    """
-
-    source: OrderedRun
-    piece: SearchPiece
-
-    @property
-    def pieces(self) -> tuple[SearchPiece, ...]:
-        return (self.piece,)
-
-    @property
-    def evaluations(self) -> int:
-        """Pairs that the window admits; how many are tested is known afterwards."""
-        return self.piece.admitted
-
-    @abstractmethod
-    def task(self, piece: Piece, arrays: Sequence[np.ndarray], room: int, mode: Mode) -> AnySearch:
-        """The task of some tuples.
-
-        Parameters
-        ----------
-        piece : SearchPiece
-        arrays : sequence of ndarray
-            Device arrays of all tuples.
-        """
-
-    def floor(self, piece: SearchPiece) -> np.ndarray | None:
-        """The floor of a piece as places."""
-        return None if piece.floor is None else piece.floor - self.source.first
-
-    def positions(self, places: np.ndarray) -> np.ndarray:
-        """Positions in the run of the device's hits; here they are positions already."""
-        return places
-
-
-@dataclass(frozen=True, eq=False)
-class SearchedBoxes(Searched):
-    """Tuples with keys that a device searches for.
-
-    Parameters
-    ----------
-    boxes : Boxes
-        Of all tuples.
-    """
-
-    boxes: Boxes
-
-    def task(self, piece: Piece, arrays: Sequence[np.ndarray], room: int, mode: Mode) -> SearchTask:
-        assert isinstance(piece, SearchPiece)
-        return SearchTask(
-            piece.entries(arrays),
-            piece.start,
-            piece.end,
-            room,
-            self.source.rows,
-            Boxes(*piece.entries(self.boxes.arrays)),
-            mode,
-            self.floor(piece),
-        )
-
-
-@dataclass(frozen=True, eq=False)
-class PrunedRanges:
-    """Ranges of stream tuples in one order of a run's rows.
-
-    Parameters
-    ----------
-    source : Snapshot or OrderedRun
-    pieces : tuple of Piece
-        Positions are those of the source.
-    """
-
-    source: Snapshot | OrderedRun
-    pieces: tuple[Piece, ...]
-
-    @property
-    def evaluations(self) -> int:
-        return sum(piece.evaluations for piece in self.pieces)
-
-    def positions(self, places: np.ndarray) -> np.ndarray:
-        """Map the device's hits in the source to positions in the run."""
-        if isinstance(self.source, Snapshot):
-            return places
-        rows = self.source.rows
-        at = places - rows.first
-        return rows.order[at] + (places - at % rows.rows)
-
-
-Part = PrunedRanges | Searched
 
 
 @dataclass(frozen=True)
@@ -315,7 +187,7 @@ class Orderings:
 
     def gain(self, ranges: Piece, rows: int, choice: GridChoice) -> float:
         """Expected nanoseconds that searching slabs of so many rows saves, sorting aside."""
-        return ranges.evaluations * self.costs.scan_ns - _visits(ranges, rows) * choice.tuple_ns
+        return ranges.evaluations * self.costs.scan_ns - slab_visits(ranges, rows) * choice.tuple_ns
 
     def choose(
         self,
@@ -439,9 +311,9 @@ class Orderings:
             if low < begin:
                 scanned.append(ranges.clipped(low, begin))
             if self.costs.apart:
-                parts.append(_expanded(ordered, boxes, inside))
+                parts.append(expanded(ordered, boxes, inside))
             else:
-                parts.append(_searched(ordered, boxes, inside, choice))
+                parts.append(searched(ordered, boxes, inside, choice))
             low = end
         if parts and self.misses == misses:
             self.misses = 0
@@ -494,7 +366,7 @@ class Orderings:
         while count := walk.next():
             ranges += count
             tested += int((walk.high[:count] - walk.low[:count]).sum())
-        visits = _visits(some, ordered.rows.rows)
+        visits = slab_visits(some, ordered.rows.rows)
         if self.costs.total_ns(visits, ranges, tested) < some.evaluations * self.costs.scan_ns:
             return True
         self.missed()
@@ -510,34 +382,3 @@ def _widened(column: np.ndarray) -> np.ndarray:
 def _up(position: int, size: int) -> int:
     """The first multiple of a size from a position on."""
     return -(-position // size) * size
-
-
-def _visits(ranges: Piece, rows: int) -> float:
-    """About how many slabs of so many rows the tuples visit in all."""
-    return len(ranges.rows) + ranges.evaluations / rows
-
-
-def _searched(ordered: OrderedRun, boxes: Boxes, piece: Piece, choice: GridChoice) -> Searched:
-    return SearchedBoxes(ordered, search_piece(ordered, piece, choice), boxes)
-
-
-def search_piece(ordered: OrderedRun, piece: Piece, choice: GridChoice) -> SearchPiece:
-    """Tuples to search for, with their expected cost."""
-    slabs = _visits(piece, ordered.rows.rows) / len(piece.rows)
-    cost = choice.tuple_ns / CORE.scan_ns * slabs
-    return SearchPiece(piece.rows, piece.start, piece.end, cost, piece.evaluations)
-
-
-def _expanded(ordered: OrderedRun, boxes: Boxes, ranges: Piece) -> PrunedRanges:
-    """The ranges of places that tuples visit, in an order in which none steps back."""
-    tuples = boxes.pick(ranges.rows), ranges.start, ranges.end
-    walk = RangeWalk(ordered.rows, *tuples, None, apart=True)
-    parts = [(walk.row[:0], walk.low[:0], walk.high[:0])]
-    while count := walk.next():
-        parts.append((walk.row[:count].copy(), walk.low[:count].copy(), walk.high[:count].copy()))
-    row, low, high = (np.concatenate(each) for each in zip(*parts, strict=True))
-    # Cells do not overlap, and in each cell ranges rise with the tuples.
-    order = np.argsort(low, kind="stable")
-    first = ordered.rows.first
-    piece = Piece(ranges.rows[row[order]], first + low[order], first + high[order])
-    return PrunedRanges(ordered, (piece,) if len(order) else ())

@@ -11,8 +11,7 @@ from penstock.plan.query import LEFT, RIGHT
 from penstock.plan.window import FOREVER, Sessions
 
 from ..rows.sides import Arrival
-from .key_codes import KeyCodes
-from .numbering import Spans
+from .numbering import KeyCodes, Spans
 
 #: Per row: code of its key, time, number in the order of arrival, whether it is a right row.
 _Index = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]

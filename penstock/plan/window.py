@@ -138,9 +138,9 @@ class RowsWindow:
         It is one range: the latest when the row arrives, and those that arrive while it is among
         the latest of its own side.
         """
-        others, rows = numbers[other(side)], self.size(side)
-        start, arrived = self.ranges(other(side), numbers[side], others, search)
-        end = np.full(len(arrived), len(others), dtype=np.int64)
+        opposite, rows = numbers[other(side)], self.size(side)
+        start, arrived = self.ranges(other(side), numbers[side], opposite, search)
+        end = np.full(len(arrived), len(opposite), dtype=np.int64)
         if rows < len(arrived):
             end[:-rows] = arrived[rows:]
         return start, end

@@ -27,7 +27,7 @@ from penstock.host.device.registry import device_names, open_device
 from penstock.host.device.search import SPARE_ROWS
 from penstock.host.device.storage import key_dtype
 from penstock.host.devices.cpu import CpuDevice
-from penstock.host.prune.search import Part
+from penstock.host.prune.parts import Part
 from penstock.program import BandProgram, GeneralProgram, Mode, Program
 from penstock.types import Type, integer
 from tests.host.kit.folds import check_folds, payload_join, run_folds, valued_join

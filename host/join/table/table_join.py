@@ -35,8 +35,7 @@ from ...metrics.report import LaneReport, Report
 from ...prune.sizes import DEFAULT_PRUNING, Pruning
 from ...rows.sides import Arrival, Loaded, filtered, read_side
 from ...rows.stretches import window_parts
-from ...sessions.key_codes import KeyCodes
-from ...sessions.numbering import session_numbers
+from ...sessions.numbering import KeyCodes, session_numbers
 from ...windows.probe import Evaluated, Probe, ProbePart, Watermarks, WindowStep
 from ...windows.source import Span, StreamSource, check_names
 from ..filtering import with_filter

@@ -15,8 +15,7 @@ from ...grouping.event_times import read_times
 from ...join.step import Frontier
 from ...rows.counting import counting
 from ...rows.sides import SideRows, side_columns
-from ...sessions.key_codes import KeyCodes
-from ...sessions.numbering import Spans
+from ...sessions.numbering import KeyCodes, Spans
 from .pending import Due, PendingRows, Taken
 from .runs import Runs
 from .window import JoinWindow

@@ -11,7 +11,7 @@ import pytest
 
 import penstock
 from penstock import Pruning
-from penstock.host.prune.late import SearchedLate
+from penstock.host.prune.parts import SearchedLate
 
 TIME = {"l": "t", "r": "t"}
 #: Portions of 64 tuples.

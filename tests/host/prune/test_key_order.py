@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from penstock.host.device.base import Device
 from penstock.host.device.registry import open_device
-from penstock.host.prune.cells import Grid, sort_by_cell
-from penstock.host.prune.key_order import highest_digit, sort_keys
+from penstock.host.prune.cells import Grid, highest_digit, sort_by_cell, sort_keys
 from penstock.program import BandProgram, Mode, null_code
 from tests.host.kit.folds import check_folds
 from tests.host.kit.searches import Search, axis_of, ordered_rows, run_folds, run_pairs, walked

@@ -10,8 +10,7 @@ import pyarrow as pa
 import pytest
 
 from penstock.host.rows.sides import Arrival, filtered, read_side
-from penstock.host.sessions.key_codes import KeyCodes
-from penstock.host.sessions.numbering import session_numbers
+from penstock.host.sessions.numbering import KeyCodes, session_numbers
 from penstock.host.sessions.open_sessions import KeptRows, OpenSessions
 from penstock.plan.query import JoinQuery
 from penstock.plan.window import FOREVER, NEVER
