@@ -168,7 +168,7 @@ def make(
     clock_mhz: Clock = None,
     scripts_only: bool = option("Write everything, run nothing.", "--scripts-only", default=False),
 ) -> None:
-    """Build what a board loads: export a kernel, run Vivado (and v++ for a card), make a package.
+    """Build a package that a board loads: export a kernel, run Vivado (and v++ for a card).
 
     The vendor's tools must be on the path. Takes an hour for a small board, many for a card.
     """

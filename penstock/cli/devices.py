@@ -16,7 +16,7 @@ from .terminal import results, table
 
 @application
 def app(address: inputs.Address = None, token_file: inputs.TokenFile = None) -> None:
-    """List the devices here, or those of a server, and what is missing where one cannot be used."""
+    """List the devices of this machine or of a server; one that cannot be used says why."""
     shown = table("device", "lanes", "key bits", "")
     if address is not None:
         from penstock.host.devices.remote.client.device import RemoteDevice

@@ -22,8 +22,7 @@ _AGAIN_S = 0.01
 COMMANDS = {
     "sql": "Join two tables over a time or ROWS window, aggregate what joins, or group one table.",
     "explain": "Show windows, widths, prepared keys, band tests or pipeline stages, and devices.",
-    "devices": "List the devices here, or those of a server, and what is missing where one cannot "
-    "be used.",
+    "devices": "List the devices of this machine or of a server; one that cannot be used says why.",
     "demo": "Join ride orders with vehicle positions nearby: CPU, Spark, and simulated hardware.",
     "synth": "Count the cells of a join pipeline with Yosys, for UltraScale+, and compare with "
     "boards.",

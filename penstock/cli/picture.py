@@ -24,6 +24,17 @@ if TYPE_CHECKING:
 _INK = "#1b2a41"
 _STYLE: dict[Any, Any] = {"font.size": 10, "text.color": _INK, "axes.labelcolor": _INK}
 _GROUND = "#f7f5f0"
+#: Places of the demo's three drawings.
+_GRID: dict[str, Any] = {
+    "width_ratios": (1, 1.1),
+    "height_ratios": (3, 1),
+    "wspace": 0.2,
+    "hspace": 0.32,
+    "left": 0.05,
+    "right": 0.98,
+    "top": 0.86,
+    "bottom": 0.09,
+}
 _STREET = "#8fa3b8"
 #: Flits at the head, in the order they are drawn, with a colour each.
 _KINDS = {"window": "#2a7f9e", "load": "#e07a2f", "retire": "#7d4e9e", "clear": "#b03a48"}
@@ -59,18 +70,7 @@ def draw(
 
     with plt.rc_context(_STYLE):
         figure = plt.figure(figsize=(14, 7), facecolor=_GROUND)
-        grid = figure.add_gridspec(
-            2,
-            2,
-            width_ratios=(1, 1.1),
-            height_ratios=(3, 1),
-            wspace=0.2,
-            hspace=0.32,
-            left=0.05,
-            right=0.98,
-            top=0.86,
-            bottom=0.09,
-        )
+        grid = figure.add_gridspec(2, 2, **_GRID)
         _map(figure.add_subplot(grid[:, 0]), tables, joined)
         _occupancy(figure.add_subplot(grid[0, 1]), trace, units)
         _flits(figure.add_subplot(grid[1, 1]), trace)

@@ -188,7 +188,7 @@ def _size(number: int) -> str:
 
 @app.grouped("check")
 def check(location: Location) -> None:
-    """Read everything, and list what is damaged."""
+    """Read all of a relation, and list the damage."""
     opened = open_folder(location, "cannot be checked here")
     damaged = 0
     with errors.status("reading", spinner="line"):

@@ -103,7 +103,7 @@ def pack(
         "Python on the executors, of this version; default: where it is here."
     ),
 ) -> None:
-    """Pack Penstock and what it needs on executors, for spark.archives."""
+    """Pack Penstock and its packages for executors, as spark.archives takes them."""
     from penstock.spark_bridge.packing import pack
 
     packages = pack(output, also or (), python)
