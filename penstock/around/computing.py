@@ -18,8 +18,8 @@ from ..types import Kind, Type, integer
 from ..zones import zone_of
 from .calls import call
 from .carried import WINDOW, Known, is_coded, known_as, known_field
-from .shapes import SLIDING, slides
-from .sides import field_of, items_of
+from .shapes import SLIDING, equates, slides
+from .sides import aliases_in, conditions_of, field_of, items_of, kind_of
 from .values import ARGUMENT, Level, Register, Values
 
 #: Most windows that a row is in.
@@ -61,6 +61,8 @@ class Computing:
         for join in tree.args.get("joins") or ():
             if join.args.get("on"):
                 join.set("on", values.tested(join.args["on"]))
+                if kind_of(join):
+                    _put_in_keys(join)
         if tree.args.get("where"):
             tree.args["where"].set("this", values.tested(tree.args["where"].this))
         if tree.args.get("group"):
@@ -185,6 +187,18 @@ class Computing:
                 values.level.keys[text] = value, known
             if value is not leaf:
                 leaf.replace(value)
+
+
+def _put_in_keys(join: exp.Join) -> None:
+    """Make computed tests of one side part of a key, which is computed once for a row."""
+    conditions = conditions_of(join)
+    key = next(filter(equates, conditions), exp.false())
+    for test in conditions if isinstance(key, exp.EQ) else ():
+        sides = (s for s in (key.this, key.expression) if set() < aliases_in(test) <= aliases_in(s))
+        side = next(sides, None)
+        if side is not None and test is not key and test.find(exp.Anonymous):
+            side.replace(exp.Case(ifs=[exp.If(this=test.copy(), true=side.copy())]))
+            test.replace(exp.true())
 
 
 def _column(field: pa.Field) -> Known:

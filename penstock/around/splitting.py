@@ -379,7 +379,7 @@ class _Splitter:
         core = exp.Select(expressions=outputs.selected())
         self._read_from(core, kind, sides, on)
         name = self._joined(core, sides)
-        if name is None and not all(map(self.clocks.named_time, sides)) and self._is_theta(on):
+        if name is None and not all(map(self.clocks.named_time, sides)):
             name = self._without_window(core, kind, sides, on)
         if name is None:
             return None
@@ -392,15 +392,11 @@ class _Splitter:
         outputs.put(select, name)
         return name
 
-    def _is_theta(self, on: list[exp.Expr]) -> bool:
-        """Whether a join that was refused has neither a window nor an equality."""
-        return isinstance(self.why, NoWindowError) and not any(map(equates, on))
-
     def _without_window(
         self, core: exp.Select, kind: str, sides: list[JoinSide], on: list[exp.Expr]
     ) -> str | None:
-        """Join tables in a window that has all rows: all are of one time."""
-        if not self.ends:
+        """Join tables without a window or an equality in a window that has all rows."""
+        if not self.ends or not isinstance(self.why, NoWindowError) or any(map(equates, on)):
             return None
         for side in sides:
             side.table = self._projected(side, {_ONE_TIME: exp.Literal.number(0)})

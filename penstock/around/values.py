@@ -344,18 +344,15 @@ class Values(Lowering):
     def _native(self, tree: exp.Expr) -> tuple[exp.Expr, Known | None]:
         """An expression that DuckDB computes, of parts that may be Penstock's."""
         if id(tree) not in self._natives:
-            self._natives[id(tree)] = tree, *self._made_native(tree)
+            native = tree.copy()
+            if isinstance(tree, exp.CountIf):
+                one = exp.Case(ifs=[exp.If(this=native.this, true=exp.Literal.number(1))])
+                native = exp.Count(this=one)
+            native.type = tree.type
+            known = type_of_engines(native, self.inside(native), self._named(tree))
+            self._natives[id(tree)] = tree, native, known
         _, native, known = self._natives[id(tree)]
         return native, known
-
-    def _made_native(self, tree: exp.Expr) -> tuple[exp.Expr, Known | None]:
-        native = tree.copy()
-        if isinstance(tree, exp.CountIf):
-            one = exp.Case(ifs=[exp.If(this=native.this, true=exp.Literal.number(1))])
-            native = exp.Count(this=one)
-        native.type = tree.type
-        part_types = self.inside(native)
-        return native, type_of_engines(native, part_types, self._named(tree))
 
     def inside(self, tree: exp.Expr) -> dict[str, Known | None]:
         """Rewrite the parts of an expression in place; return their types by argument."""

@@ -235,6 +235,35 @@ def test_exact_numbers_are_in_duckdbs_words() -> None:
     assert len(calls) - len(around.schema) + 1 == len(CALLED)
 
 
+@pytest.mark.parametrize("kind", ["LEFT", "RIGHT", "FULL", "LEFT SEMI", "LEFT ANTI"])
+def test_computed_conditions_of_outer_joins(kind: str) -> None:
+    a = {"id": [1, 2, 3, 4], "k": [7, 7, 8, None], "x": [0.0, 1.0, 0.25, 0.0]}
+    b = {"id": [5, 6, 7, 8], "k": [7, 7, 8, 9], "x": [0.0, 4.0, 0.25, 0.0]}
+    met = [(1, 5), (3, 7)]  # one side is below 1, and the other, and their sum is below 1
+    alone = {
+        side: [(n, None) if side == "a" else (None, n) for n in kept]
+        for side, kept in {"a": (2, 4), "b": (6, 8)}.items()
+    }
+    rows = {
+        "LEFT": met + alone["a"],
+        "RIGHT": met + alone["b"],
+        "FULL": met + alone["a"] + alone["b"],
+        "LEFT SEMI": [(1,), (3,)],
+        "LEFT ANTI": [(2,), (4,)],
+    }[kind]
+    columns = "a.id" if len(rows[0]) == 1 else "a.id, b.id AS other"
+    query = (
+        f"SELECT {columns} FROM a {kind} JOIN b ON a.k = b.k AND sqrt(a.x) < 1 "
+        "AND sqrt(b.x) + 0 < 1e0 AND a.x + b.x < 1e0"
+    )
+    tables = {"a": pa.table(a), "b": pa.table(b)}
+    answer = penstock.sql(query, tables)
+    assert sorted(zip(*answer.to_pydict().values(), strict=True), key=str) == sorted(rows, key=str)
+    text, _ = text_and_calls(parse(query), {name: one.schema for name, one in tables.items()})
+    # DuckDB computes a key once for a row, and other tests of an outer join for each pair.
+    assert text.count('THEN "a"."k" END = CASE WHEN') == text.count('THEN "b"."k" END') == 1
+
+
 def test_counts_of_conditions_are_numbers() -> None:
     query = "SELECT count_if(k > 9) AS c, count(DISTINCT k) AS d FROM a"
     rows = penstock.sql(query, {"a": TABLE})

@@ -84,15 +84,10 @@ def extracted(tree: exp.Extract) -> exp.Expr:
     return _FIELDS[field](this=tree.expression)
 
 
-def as_date(tree: exp.Expr) -> exp.Expr:
-    # Not exp.cast, which believes that a date is one already where Spark has one.
-    return exp.Cast(this=tree, to=exp.DataType.build("date"))
-
-
 def to_date(tree: exp.TsOrDsToDate) -> exp.Expr:
     if tree.args.get("format") is not None:
         return read(tree)
-    return as_date(tree.this)
+    return _typed(tree.this, "date")
 
 
 def interval(tree: exp.Interval) -> exp.Expr:
