@@ -64,41 +64,26 @@ class Opened:
             self.folder.close()
 
 
-def open_parts(
-    text: str,
-    schemas: Mapping[str, pa.Schema],
-    options: QueryOptions,
-    size: int,
-    flow: Flow,
-    checkpoint: Checkpoint | None,
-    release: str,
-    trace: bool,
-    relation: tuple[str, RelationTable] | None = None,
-    device: str = "cpu",
-) -> Opened:
+def open_parts(job: Job, flow: Flow, checkpoint: Checkpoint | None, now: bool) -> Opened:
     """Compile the query, lock the checkpoint and read its record.
 
     Raises
     ------
     QueryError
         It would never be known that a group is complete.
-    UsageError
-        An order is asked of rows that leave at once.
     FileError
         The checkpoint is another query's, damaged, or cannot be written.
     """
-    now = checkpoint is not None and release == "now"
-    job = job_of(text, schemas, options, size, flow, checkpoint, now, trace, relation, device)
     work = compiled(job)
     work.close()  # only workers read a relation
     arm("parent")
-    traced = Trace(trace)
+    trace = Trace(job.traces)
     with ExitStack() as undo:
         kept = None
         if job.folder is not None:
             kept = CheckpointFolder(job.folder)
             undo.callback(kept.close)
-        bell = Doorbell.create(spin_seconds(size))
+        bell = Doorbell.create(spin_seconds(job.size))
         undo.callback(bell.close)
         driver = Driver(
             job,
@@ -110,10 +95,10 @@ def open_parts(
             now=now,
             lease_s=flow.running.timeout_s,
             bell=bell,
-            trace=traced,
+            trace=trace,
         )
         undo.pop_all()
-    return Opened(work, schemas, flow, checkpoint, now, kept, bell, driver, traced)
+    return Opened(work, job.schemas, flow, checkpoint, now, kept, bell, driver, trace)
 
 
 def job_of(

@@ -10,15 +10,11 @@ import pyarrow as pa
 
 from penstock import arguments
 from penstock.errors import OverloadError, UsageError
-from penstock.query.options import QueryOptions
 from penstock.untaken import warn_untaken
 
-from ..join.lookup.source import RelationTable
-from ..join.stream.flow import Flow
 from ..windows.feeds import ONLY
 from ..windows.source import Span
-from .checkpoint import Checkpoint
-from .opening import Opened, open_parts
+from .opening import Opened
 from .points import reached
 from .results import Polled, PolledPart, table_of
 from .turns import WorkerTurns
@@ -216,58 +212,3 @@ class NumberedStream(WorkerStream):
         """End the source; returns what :meth:`poll` does, which gives the rest of the numbers."""
         super().close()
         return cast("Polled | None", self._offered)
-
-
-def open_workers(
-    text: str,
-    schemas: Mapping[str, pa.Schema],
-    options: QueryOptions,
-    size: int,
-    *,
-    checkpoint: Checkpoint | None = None,
-    release: str = "commit",
-    disorder: Span | Mapping[str, Span] = 0,
-    flow: Flow | None = None,
-    trace: bool = False,
-    relation: tuple[str, RelationTable] | None = None,
-    device: str = "cpu",
-) -> WorkerStream:
-    """Open a stream on workers.
-
-    Parameters
-    ----------
-    text : str
-        The query; each worker compiles it anew.
-    schemas : mapping of table name to pyarrow.Schema
-    options : QueryOptions
-    size : int
-        Workers.
-    checkpoint : Checkpoint, optional
-    release : str
-        "commit" or "now".
-    disorder, flow, trace
-        As for :class:`~penstock.host.grouping.GroupStream`.
-    relation : (str, RelationTable), optional
-        Name and place of what rows are looked up in before they are grouped.
-    device : str
-        That each worker opens for a join.
-
-    Returns
-    -------
-    WorkerStream or NumberedStream
-        The latter if commits release rows.
-
-    Raises
-    ------
-    QueryError
-        It would never be known that a group is complete.
-    FileError
-        The checkpoint is another query's, damaged, or cannot be written.
-    ProcessError
-        A worker does not come up, or differs from the others.
-    """
-    opened = open_parts(
-        text, schemas, options, size, flow or Flow(), checkpoint, release, trace, relation, device
-    )  # fmt: skip
-    is_numbered = checkpoint is not None and not opened.now
-    return (NumberedStream if is_numbered else WorkerStream)(opened, disorder)

@@ -32,8 +32,8 @@ from penstock.host.rows.received import received_schema
 from penstock.host.workers import Checkpoint
 from penstock.host.workers.checkpoint import checkpoint_of, release_of
 from penstock.host.workers.members import Workers
-from penstock.host.workers.ranks.stream import NumberedRankStream, RankStream, open_ranks
-from penstock.host.workers.stream import NumberedStream, WorkerStream, open_workers
+from penstock.host.workers.ranks.stream import NumberedRankStream, RankStream, open_workers
+from penstock.host.workers.stream import NumberedStream, WorkerStream
 
 from .. import arguments
 from ..errors import memory_explained
@@ -224,11 +224,12 @@ def stream(
     chosen = flow or Flow()
     if size is not None:
         plain = {name: one for name, one in schemas.items() if isinstance(one, pa.Schema)}
-        open_ = partial(open_workers, query, plain, options, size)
-        if isinstance(workers, Workers):
-            open_ = partial(open_ranks, query, plain, options, workers)
         with memory_explained():
-            return open_(
+            return open_workers(
+                query,
+                plain,
+                options,
+                workers if isinstance(workers, Workers) else size,
                 checkpoint=checkpoint_of(checkpoint),
                 release=release,
                 disorder=disorder,

@@ -9,16 +9,12 @@ from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass
 from typing import Any
 
-import pyarrow as pa
-
 from penstock.errors import ProcessError
-from penstock.query.options import QueryOptions
 
 from ...channel import Doorbell, spin_seconds
 from ...channel.link_maker import LinkMaker, Whereabouts
 from ...channel.links import Link, opened
 from ...execute.trace import Trace
-from ...join.lookup.source import RelationTable
 from ...join.stream.flow import Flow
 from ..checkpoint import Checkpoint
 from ..commits import commit_of, parts_in, rows_by_rank
@@ -28,7 +24,7 @@ from ..joining.runs import create_board
 from ..local.child import warm
 from ..local.wiring import ringer_of
 from ..members import Workers, as_bytes, require_equal, schema_text
-from ..opening import Opened, job_of
+from ..opening import Opened
 from ..peers import PeerChannels
 from ..points import arm, reached
 from ..protocol.worker import Worker
@@ -229,16 +225,11 @@ class _Opening:
 
 
 def open_rank(
-    text: str,
-    schemas: Mapping[str, pa.Schema],
-    options: QueryOptions,
+    job_of_rank: Callable[[], Job],
     workers: Workers,
     flow: Flow,
     checkpoint: Checkpoint | None,
-    release: str,
-    trace: bool,
-    relation: tuple[str, RelationTable] | None,
-    device: str,
+    now: bool,
 ) -> OpenedRank:
     """Open the parts of a stream in this rank, while all others do the same.
 
@@ -249,20 +240,18 @@ def open_rank(
     ProcessError
         Another one cannot, or runs something else.
     """
-    now = checkpoint is not None and release == "now"
     meeting = Meeting(workers)
     with ExitStack() as owned:
         # Whatever fails here fails in all ranks: none waits for one that has given up.
         opening = _Opening(workers, owned)
-        given = text, schemas, options, workers.size, flow, checkpoint, now, trace, relation, device
-        opening.compare(meeting.agree(lambda: opening.compile(job_of(*given))))
+        opening.compare(meeting.agree(lambda: opening.compile(job_of_rank())))
         offers = meeting.agree(opening.offer)
         meeting.agree(lambda: opening.connect(offers))
         opening.connected()
         job = opening.job
         ringer = ringer_of(opening.bell)
         owned.callback(ringer.close)
-        traced = Trace(trace)
+        trace = Trace(job.traces)
         driver = RankDriver(
             job,
             opening.worker,
@@ -274,18 +263,18 @@ def open_rank(
             wake=ringer.ring,
             now=now,
             lease_s=flow.running.timeout_s,
-            trace=traced,
+            trace=trace,
         )
         return OpenedRank(
             opening.work,
-            schemas,
+            job.schemas,
             flow,
             checkpoint,
             now,
             None,
             opening.bell,
             driver,
-            traced,
+            trace,
             opening.recorded,
             owned.pop_all(),
         )

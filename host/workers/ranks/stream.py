@@ -21,9 +21,10 @@ from ...windows.source import Span, StreamSource
 from ..checkpoint import Checkpoint
 from ..dealt import projected
 from ..members import Workers
+from ..opening import job_of, open_parts
 from ..points import reached
 from ..results import Polled, PolledPart
-from ..stream import WorkerStream
+from ..stream import NumberedStream, WorkerStream
 from .driver import RankDriver
 from .opening import OpenedRank, open_rank
 
@@ -224,44 +225,61 @@ class NumberedRankStream(RankStream):
         return cast("PolledPart | None", self._offered)
 
 
-def open_ranks(
+def open_workers(
     text: str,
     schemas: Mapping[str, pa.Schema],
     options: QueryOptions,
-    workers: Workers,
+    workers: int | Workers,
     *,
-    checkpoint: Checkpoint | None = None,
-    release: str = "commit",
-    disorder: Span | Mapping[str, Span] = 0,
-    flow: Flow | None = None,
-    trace: bool = False,
-    relation: tuple[str, RelationTable] | None = None,
-    device: str = "cpu",
-) -> RankStream:
-    """Open a stream in this rank; all ranks call it.
+    checkpoint: Checkpoint | None,
+    release: str,
+    disorder: Span | Mapping[str, Span],
+    flow: Flow,
+    trace: bool,
+    relation: tuple[str, RelationTable] | None,
+    device: str,
+) -> WorkerStream:
+    """Open a stream on workers of its own, or in this rank, as all ranks do.
 
     Parameters
     ----------
-    workers : Workers
-        This rank, as its engine has it.
-    text, schemas, options, checkpoint, release, disorder, flow, trace, relation, device
-        As for :func:`~..stream.open_workers`.
+    text : str
+        The query; each worker compiles it anew.
+    schemas : mapping of table name to pyarrow.Schema
+    options : QueryOptions
+    workers : int or Workers
+        How many are started, or this rank, as its engine has it.
+    checkpoint : Checkpoint, optional
+    release : str
+        "commit" or "now".
+    disorder, flow, trace
+        As for :class:`~penstock.host.grouping.GroupStream`.
+    relation : (str, RelationTable), optional
+        Name and place of what rows are looked up in before they are grouped.
+    device : str
+        That each worker opens for a join.
 
     Returns
     -------
-    RankStream or NumberedRankStream
-        The latter if commits release rows.
+    WorkerStream, NumberedStream, RankStream or NumberedRankStream
+        A numbered one if commits release rows.
 
     Raises
     ------
-    PenstockError
-        This rank cannot begin.
+    QueryError
+        It would never be known that a group is complete.
+    FileError
+        The checkpoint is another query's, damaged, or cannot be written.
     ProcessError
-        Another one cannot, or runs something else.
+        A worker does not come up, another rank cannot begin, or they differ.
     """
-    opened = open_rank(
-        text, schemas, options, workers, flow or Flow(), checkpoint, release, trace, relation,
-        device,
-    )  # fmt: skip
-    is_numbered = checkpoint is not None and not opened.now
-    return (NumberedRankStream if is_numbered else RankStream)(opened, disorder)
+    now = checkpoint is not None and release == "now"
+    size = workers if isinstance(workers, int) else workers.size
+    facts = text, schemas, options, size, flow, checkpoint, now, trace, relation, device
+    if isinstance(workers, int):
+        opened = open_parts(job_of(*facts), flow, checkpoint, now)
+        plain, numbered = WorkerStream, NumberedStream
+    else:
+        opened = open_rank(lambda: job_of(*facts), workers, flow, checkpoint, now)
+        plain, numbered = RankStream, NumberedRankStream
+    return (plain if checkpoint is None or now else numbered)(opened, disorder)

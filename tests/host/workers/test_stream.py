@@ -180,7 +180,7 @@ def test_metrics_and_traces_name_each_worker(tmp_path) -> None:
         stream.flush()
         report = stream.report()
         assert sum(one.rows for one in report.workers) == 8 * 40
-        assert all(one.epochs and one.checkpoint == 1 for one in report.workers)
+        assert all(one.epochs and one.checkpoint for one in report.workers)
         assert sum(one.delta_bytes for one in report.workers) > 0
         assert report.groups is not None
         assert report.groups.open == sum(one.entries for one in report.workers) > 0
