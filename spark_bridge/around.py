@@ -289,7 +289,8 @@ def _type_conditions(tree: exp.Query) -> None:
             condition = condition.parent
         around = condition.parent
         key = "on" if isinstance(around, exp.Join) else "this"
-        is_value = isinstance(around, exp.If) and around.parent.args.get("this")  # CASE x WHEN
+        case = around.parent if isinstance(around, exp.If) else None
+        is_value = isinstance(case, exp.Case) and case.this is not None  # CASE x WHEN
         if isinstance(around, _TESTING) and condition.arg_key == key and not is_value:
             null.replace(exp.cast(exp.null(), "boolean"))
 

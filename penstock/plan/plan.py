@@ -9,7 +9,7 @@ from functools import cached_property
 
 from ..errors import QueryError
 from ..expr import ops
-from ..expr.node import Expr
+from ..expr.node import Expr, Op, node
 from ..program import Mode
 from ..types import Kind
 from .band import BandForm
@@ -273,7 +273,7 @@ class JoinPlan:
         def typed(column: Expr) -> Expr:
             if column.type.kind is Kind.NULL or not is_never_null(column.attr):
                 return column
-            return ops.column(*column.attr, column.type.as_nullable(False))
+            return node(Op.COLUMN, (), column.type.as_nullable(False), column.attr)
 
         def known(expr: Expr | None) -> Expr | None:
             return None if expr is None else ops.over_columns(expr, typed)

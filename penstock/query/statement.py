@@ -244,7 +244,7 @@ _STRICT = frozenset(
 def null_supplied(expr: Expr) -> Expr:
     """Make all columns of an expression nullable: the other side may have rows without a match."""
     return ops.over_columns(
-        expr, lambda column: ops.column(*column.attr, column.type.as_nullable(True))
+        expr, lambda column: node(Op.COLUMN, (), column.type.as_nullable(True), column.attr)
     )
 
 
