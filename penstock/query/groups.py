@@ -143,8 +143,8 @@ class _GroupLowering(Lowering):
         super().__init__(plain.scope, plain.params, plain.functions, plain.rules)
         self.plain = plain
         self.windows: list[Tumbling] = []
-        #: The call of ``session_window`` in GROUP BY: its time and its gap.
-        self.session_of: tuple[Expr, Expr] | None = None
+        #: The call of ``session_window`` in GROUP BY, as a window from its time on.
+        self.session: Tumbling | None = None
         #: Keys with their numbers.
         self.keys: dict[Expr, int] = {}
         times = set()
@@ -154,7 +154,7 @@ class _GroupLowering(Lowering):
             if not is_session(tree):
                 times.add(key)
         #: Whether the time of the session is a key by itself: then all rows of a session have it.
-        self._has_one_time = self.session_of is not None and self.session_of[0] in times
+        self._has_one_time = self.session is not None and self.session.time in times
         #: Windows within keys, such as ``window(...).start``, too.
         self.used = [
             plain.window(part)
@@ -162,34 +162,30 @@ class _GroupLowering(Lowering):
             for part in tree.walk()
             if isinstance(part, exp.Anonymous) and is_window(part)
         ]
-        self.used += self._session_as_window()
+        self.used += self._sessions
         #: Trees, by id, with an aggregate or a field of a window in them.
         self.special: set[int] = set()
         self.aggregates: list[Aggregate] = []
         # Aggregates without their text by number, so that the same one is computed once.
         self.numbers: dict[Aggregate, int] = {}
 
-    def _session_as_window(self) -> list[Tumbling]:
-        """The session in GROUP BY, as a window whose time the groups follow."""
-        if self.session_of is None:
-            return []
-        time, gap = self.session_of
-        return [Tumbling(time, time, gap)]
+    @property
+    def _sessions(self) -> list[Tumbling]:
+        return [] if self.session is None else [self.session]
 
     @property
     def session_key(self) -> SessionKey | None:
         """The key that is a session, if one is and its rows may have several times."""
-        if self.session_of is None or self._has_one_time:
+        if self.session is None or self._has_one_time:
             return None
-        time, gap = self.session_of
-        most = min(ticks(gap, time.type.unit), MOST_GAP)
-        return SessionKey(self.keys[time], self._number(self._last()), most)
+        time = self.session.time
+        gap = min(ticks(self.session.size, time.type.unit), MOST_GAP)
+        return SessionKey(self.keys[time], self._last(time), gap)
 
-    def _last(self) -> Aggregate:
-        """The time of a session's last row."""
-        assert self.session_of is not None
-        time = self.session_of[0]
-        return Aggregate("max", time, None, time.type, "the last time of a session")
+    def _last(self, time: Expr) -> int:
+        """The number of the time of a session's last row."""
+        last = Aggregate("max", time, None, time.type, "the last time of a session")
+        return self._number(last)
 
     def _key(self, tree: exp.Expr) -> Expr:
         if is_session(tree):
@@ -206,23 +202,24 @@ class _GroupLowering(Lowering):
         return self.windows[-1].start
 
     def _session(self, tree: exp.Expr) -> Expr:
-        if self.session_of is not None:
+        if self.session is not None:
             raise refused("GROUP BY takes one session_window", tree)
         try:
-            self.session_of = self.plain.session(tree)
+            time, gap = self.plain.session(tree)
         except ExprTypeError as error:
             raise refused(error, tree) from None
         if self.windows:
             raise mistaken("GROUP BY takes a window or a session_window, not both", tree)
-        return self.session_of[0]
+        self.session = Tumbling(time, time, gap)
+        return time
 
     def mark(self, *trees: exp.Expr) -> None:
         """Note where aggregates and fields of windows are, for trees that are to be lowered."""
         for tree in trees:
             for part in tree.walk():
                 is_dot = isinstance(part, exp.Dot) and is_session(part.this)
-                is_field = self._is_field(part) or self._is_field(part, "session_window") or is_dot
-                if isinstance(part, exp.AggFunc) or is_field:
+                is_field = any(self._is_field(part, one) for one in ("window", "session_window"))
+                if isinstance(part, exp.AggFunc) or is_field or is_dot:
                     while part is not None and id(part) not in self.special:
                         self.special.add(id(part))
                         part = part.parent
@@ -235,11 +232,9 @@ class _GroupLowering(Lowering):
     def lower(self, tree: exp.Expr) -> Expr:
         if isinstance(tree, exp.AggFunc):
             return self._aggregate(tree)
-        window = self._window_of(tree)
-        if window is not None:
-            return window_field(replace(window, start=self._output(window.start)), tree.name, tree)
-        if (name := self._session_field(tree)) is not None:
-            return self._bound(name, tree)
+        span = self._span_of(tree)
+        if span is not None:
+            return self._bound(span, tree)
         if id(tree) not in self.special:
             known = self.plain.value(tree)
             if known in self.keys:
@@ -250,59 +245,54 @@ class _GroupLowering(Lowering):
                 raise refused(NO_KEY.format(snippet(tree)), tree)
         return super().lower(tree)
 
-    def _session_field(self, tree: exp.Expr) -> str | None:
-        """The name of a field of the session; None for other trees."""
-        if isinstance(tree, exp.Dot) and is_session(tree.this):
-            if self.session_of is None or self.plain.session(tree.this) != self.session_of:
-                raise refused("GROUP BY has no such session_window", tree)
-            return tree.expression.name.lower()
-        return tree.name.lower() if self._is_field(tree, "session_window") else None
-
-    def _bound(self, name: str, tree: exp.Expr) -> Expr:
-        """``session_window.start`` or ``session_window.end``."""
-        if self.session_of is None:
-            raise refused(
-                "GROUP BY has no session_window(...); write session_window(t, '10 seconds')."
-                f"{name} of one that it has",
-                tree,
-            )
-        time, gap = self.session_of
+    def _bound(self, span: Tumbling, tree: exp.Expr) -> Expr:
+        """The start or end of a window or session."""
+        start = self._output(span.start)
+        if span is not self.session:
+            return window_field(replace(span, start=start), tree.name, tree)
+        name, gap = tree.name.lower(), span.size
         if name == "start":
-            start = self._output(time)
             # Computed, as the end is: instants of both are in the session's zone.
-            is_instant = time.type.kind in TIMES
+            is_instant = span.time.type.kind in TIMES
             return ops.sub(ops.add(start, gap), gap) if is_instant else start
         if name != "end":
             raise refused(f"a session has start and end, not {name}", tree)
         if self._has_one_time:
-            return ops.add(self._output(time), gap)
-        last = ops.column("agg", str(self._number(self._last())), time.type)
+            return ops.add(start, gap)
+        last = ops.column("agg", str(self._last(span.time)), span.time.type)
         return ops.add(last, gap)
 
     def _output(self, key: Expr) -> Expr:
         """A key as a column of the groups."""
         return ops.column("key", str(self.keys[key]), key.type)
 
-    def _window_of(self, tree: exp.Expr) -> Tumbling | None:
-        """The key of a field ``window.start`` or ``window(...).start``; None for others."""
+    def _span_of(self, tree: exp.Expr) -> Tumbling | None:
+        """The key of a field such as ``window.start`` or ``window(...).start``; None for others."""
         if self._is_bare(tree):
             raise refused("a window is not one value; take window.start or window.end", tree)
-        if self._is_field(tree):
-            if len(self.windows) != 1:
-                count = "no" if not self.windows else "more than one"
-                raise refused(
-                    f"GROUP BY has {count} window(...); write window(t, '10 seconds')."
-                    f"{tree.name} of one that it has",
-                    tree,
-                )
-            return self.windows[0]
-        if not isinstance(tree, exp.Dot) or not is_window(tree.this):
+        for name, spans in (("window", self.windows), ("session_window", self._sessions)):
+            if self._is_field(tree, name):
+                if len(spans) != 1:
+                    count = "no" if not spans else "more than one"
+                    raise refused(
+                        f"GROUP BY has {count} {name}(...); write {name}(t, '10 seconds')."
+                        f"{tree.name} of one that it has",
+                        tree,
+                    )
+                return spans[0]
+        call = tree.this if isinstance(tree, exp.Dot) else None
+        if is_session(call):
+            time, gap = self.plain.session(tree.this)
+            if self.session != Tumbling(time, time, gap):
+                raise refused("GROUP BY has no such session_window", tree)
+            return self.session
+        if not is_window(call):
             return None
         start = self.plain.window(tree.this).start
         return next((w for w in self.windows if w.start is start), None)
 
-    def _is_field(self, tree: exp.Expr, name: str = "window") -> bool:
-        """Whether it is ``window.something``, and no table is named so."""
+    def _is_field(self, tree: exp.Expr, name: str) -> bool:
+        """Whether it is a field of this name, as ``window.start``, and no table is named so."""
         is_named = isinstance(tree, exp.Column) and tree.table.lower() == name
         return is_named and self.plain.scope.source(name) is None
 
