@@ -348,8 +348,8 @@ class Lowering:
         a, b = equal_windows(left, right, tree)
         return ops.eq(*self.rules.alike(a, b))
 
-    def session(self, tree: exp.Expr) -> tuple[Expr, Expr]:
-        """Read a call of ``session_window``: its time and its gap."""
+    def session(self, tree: exp.Expr) -> Tumbling:
+        """Read a call of ``session_window``, as a window from its time on."""
         return read_session(tree, self)
 
     def _dot(self, tree: exp.Dot) -> Expr:

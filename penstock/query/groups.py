@@ -205,13 +205,12 @@ class _GroupLowering(Lowering):
         if self.session is not None:
             raise refused("GROUP BY takes one session_window", tree)
         try:
-            time, gap = self.plain.session(tree)
+            self.session = self.plain.session(tree)
         except ExprTypeError as error:
             raise refused(error, tree) from None
         if self.windows:
             raise mistaken("GROUP BY takes a window or a session_window, not both", tree)
-        self.session = Tumbling(time, time, gap)
-        return time
+        return self.session.time
 
     def mark(self, *trees: exp.Expr) -> None:
         """Note where aggregates and fields of windows are, for trees that are to be lowered."""
@@ -282,8 +281,7 @@ class _GroupLowering(Lowering):
                 return spans[0]
         call = tree.this if isinstance(tree, exp.Dot) else None
         if is_session(call):
-            time, gap = self.plain.session(tree.this)
-            if self.session != Tumbling(time, time, gap):
+            if self.session != self.plain.session(tree.this):
                 raise refused("GROUP BY has no such session_window", tree)
             return self.session
         if not is_window(call):

@@ -275,14 +275,14 @@ def _calls(tree: exp.EQ, lowering: Lowering) -> SessionCalls:
     calls = tree.this, tree.expression
     if not all(is_session(call) for call in calls):
         raise refused(f"a session equals only another one, as in {_SHAPE}", tree)
-    (a, a_gap), (b, b_gap) = (lowering.session(call) for call in calls)
-    if a.sides == {RIGHT}:
-        (a, a_gap), (b, b_gap) = (b, b_gap), (a, a_gap)
-    if (a.sides, b.sides) != ({LEFT}, {RIGHT}):
+    a, b = (lowering.session(call) for call in calls)
+    if a.time.sides == {RIGHT}:
+        a, b = b, a
+    if (a.time.sides, b.time.sides) != ({LEFT}, {RIGHT}):
         raise refused(f"a join by sessions needs a time of each table, as in {_SHAPE}", tree)
-    if length_ns(a_gap) != length_ns(b_gap):
+    if length_ns(a.size) != length_ns(b.size):
         raise refused("sessions of a join need the same gap on both sides", tree)
-    return SessionCalls((a, b), a_gap, tree)
+    return SessionCalls((a.time, b.time), a.size, tree)
 
 
 def sessions_of(

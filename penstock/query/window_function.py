@@ -50,8 +50,8 @@ def read_window(tree: exp.Expr, lowering: Lowering) -> Tumbling:
     return tumbling(time, size, *optional[1:])
 
 
-def read_session(tree: exp.Expr, lowering: Lowering) -> tuple[Expr, Expr]:
-    """Read ``session_window(time, gap)``: the time and the gap, a constant.
+def read_session(tree: exp.Expr, lowering: Lowering) -> Tumbling:
+    """Read ``session_window(time, gap)`` as a window of the gap's size that begins at the time.
 
     Raises
     ------
@@ -67,7 +67,7 @@ def read_session(tree: exp.Expr, lowering: Lowering) -> tuple[Expr, Expr]:
     gap = read_span(arguments[1], time, tree, lowering)
     if gap.attr < 1:
         raise refused("the gap of a session must be above 0", tree)
-    return time, gap
+    return Tumbling(time, time, gap)
 
 
 def _time(tree: exp.Expr, lowering: Lowering) -> Expr:
