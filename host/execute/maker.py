@@ -19,9 +19,9 @@ from ..device.cut import Cutting, Piece
 from ..keys.binding import Binder, search_binder
 from ..keys.layouts import Layout
 from ..keys.prepare import expressions
+from ..prune.chooser import LOOKED_AT, SearchKeys
 from ..prune.parts import SearchedLate, TupleKeys, search_piece
 from ..prune.pruner import Pruner
-from ..prune.search import LOOKED_AT, SearchKeys
 from ..prune.sizes import Pruning
 from ..windows.probe import Evaluated, Probe
 from .order import BoundProbe, Order

@@ -1,4 +1,4 @@
-"""Decides which probes to search for in an order, and gives their remaining ranges.
+"""Searches for probes in an order of their window, and gives their remaining ranges.
 
 Where an order gains little it soon costs nothing: after a probe without one the next ones are left
 as they are, twice as many each time. All decisions follow from counts, none from a clock.
@@ -10,15 +10,16 @@ from collections.abc import Collection
 
 import numpy as np
 
-from penstock.program import BandProgram, Mode, Program
+from penstock.program import Mode
 
 from ..device.cut import TASK_EVALUATIONS, Piece, whole
 from ..keys.prepare import Layout
 from ..windows.run import Snapshot
 from .cells import Grid
 from .choice import GridChoice, costs_of
+from .chooser import Chooser, SearchKeys
 from .parts import OrderedRun, Part, PrunedRanges
-from .search import Orderings, SearchKeys
+from .search import Orderings
 from .sizes import Pruning
 
 
@@ -55,11 +56,14 @@ class Pruner:
         is_band: bool = True,
     ) -> None:
         self.pruning = pruning
-        self.speed = min(task_evaluations / TASK_EVALUATIONS, 1.0)
-        self.growing = growing
-        self.searches = searches
-        self.costs = costs_of(searches=searches, units=units, speed=self.speed, is_band=is_band)
         self.threads = threads
+        self._may_search = searches and pruning is not None
+        self._growing = growing
+        self._chooser: Chooser | None = None
+        if pruning is not None:
+            speed = min(task_evaluations / TASK_EVALUATIONS, 1.0)
+            costs = costs_of(searches=searches, units=units, speed=speed, is_band=is_band)
+            self._chooser = Chooser(pruning, costs, growing=growing, speed=speed)
         self._runs: dict[int, Orderings] = {}
 
     def parts(
@@ -88,12 +92,12 @@ class Pruner:
         if not len(everything.rows):
             return []
         unpruned: list[Part] = [PrunedRanges(window, (everything,))]
-        sizes = self.pruning
-        if sizes is None or not _may_prune(layout.program, mode):
+        chooser = self._chooser
+        if chooser is None or not chooser.considers(layout.program, mode, everything):
             return unpruned
-        if everything.evaluations < self.least_pairs:
-            return unpruned
-        orderings = self._orderings(window.run, sizes)
+        if window.run not in self._runs:
+            self._runs[window.run] = Orderings(chooser, self.threads)
+        orderings = self._runs[window.run]
         if orderings.skip:
             orderings.skip -= 1
             return unpruned
@@ -120,34 +124,24 @@ class Pruner:
         orderings = self._runs.get(window.run)
         if orderings is None or orderings.skip or not self.may_be_late:
             return None
-        if ranges.evaluations < self.least_pairs or not _may_prune(layout.program, mode):
+        if not orderings.chooser.considers(layout.program, mode, ranges):
             return None
         return orderings.covering(window, layout, by, ranges, sample)
 
     @property
     def may_be_late(self) -> bool:
         """Whether probes may be searched for before their tuples have keys."""
-        return not self.growing and self.searches and self.pruning is not None
+        return self._may_search and not self._growing
 
     @property
     def may_search(self) -> bool:
         """Whether later probes may be searched for, as windows grow."""
-        return self.growing and self.searches and self.pruning is not None
+        return self._may_search and self._growing
 
     @property
     def least_pairs(self) -> float:
         """Fewest pairs of a probe to look for an order."""
-        return 0 if self.pruning is None else self.pruning.least_pairs * self.speed
-
-    def _orderings(self, run: int, sizes: Pruning) -> Orderings:
-        if run not in self._runs:
-            self._runs[run] = Orderings(
-                sizes,
-                growing=self.growing,
-                threads=self.threads,
-                costs=self.costs,
-            )
-        return self._runs[run]
+        return 0 if self._chooser is None else self._chooser.least_pairs
 
     def keep(self, runs: Collection[int]) -> set[int]:
         """Forget all other runs; returns the numbers of runs to keep in device memory."""
@@ -159,10 +153,3 @@ class Pruner:
     def nbytes(self) -> int:
         """Bytes of main memory, about."""
         return sum(held.nbytes for held in self._runs.values())
-
-
-def _may_prune(program: Program, mode: Mode) -> bool:
-    """Whether a mode allows pruning, which reorders rows: sums of floats depend on the order."""
-    if mode is not Mode.SUM or isinstance(program, BandProgram):
-        return True
-    return program.value is not None and not program.value.type.is_float

@@ -23,7 +23,7 @@ from penstock.host.keys.layouts import BandLayout
 from penstock.host.keys.prepare import MOST_SEARCHED, layout
 from penstock.host.lookup.memory import kept_keys, split_of
 from penstock.host.lookup.zipf import top_share
-from penstock.host.prune.expectation import expectation
+from penstock.host.prune.chooser import expectation
 from penstock.host.windows.run import still
 
 from ..api.classify import InParts, Table, columns_of

@@ -12,9 +12,9 @@ from penstock.host.device.cut import Cutting, Piece
 from penstock.host.device.merge import Merged
 from penstock.host.device.search import SearchTask
 from penstock.host.keys.layouts import Layout, StreamKeys
+from penstock.host.prune.chooser import SearchKeys
 from penstock.host.prune.parts import OrderedRun, Part, Searched
 from penstock.host.prune.pruner import Pruner
-from penstock.host.prune.search import SearchKeys
 from penstock.host.prune.sizes import Pruning
 from penstock.host.windows.run import WindowRun
 from penstock.program import Mode, Program

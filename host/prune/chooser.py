@@ -1,0 +1,272 @@
+"""Every choice of pairs to leave out: which rows are sorted together, by which cells, and whether
+that pays.
+
+Who sorts and searches (:mod:`.search`) asks here: for cells, before anything is sorted; what a
+probe gains by them; and, before a search, whether they still rule out enough. Each answer is from a
+sample of rows and tuples at equal distances, and from counts, never from a clock. Devices do not
+ask: pairs that they test by narrow codes first are chosen from pairs of their own tasks.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from penstock.plan.band import BandForm
+from penstock.plan.plan import Evaluation
+from penstock.program import BandProgram, Mode, Program, null_code
+
+from ..device.base import Device
+from ..device.cut import Piece, spread, whole
+from ..device.search import Boxes, OrderedRows, RangeWalk
+from ..device.storage import storage_dtype
+from ..keys.binding import Binder, search_binder
+from ..keys.prepare import Layout, window_keys
+from ..rows.sides import SideRows
+from ..windows.run import Snapshot, still
+from .choice import SAMPLE_ROWS, SAMPLE_TUPLES, Costs, GridChoice, choose, costs_of
+from .parts import slab_visits
+from .sizes import DEFAULT_PRUNING, Pruning
+
+#: Fewest rows of a slab of a table: a few times what fits a second-level cache at once.
+LEAST_ROWS = 1 << 14
+#: Parts of a growing window's ranges that its longest slabs may be: one expires as a whole.
+PARTS = 8
+#: Rows that are sorted in the time that a tuple takes in a slab, about.
+ROWS_PER_VISIT = 2.5
+#: Tuples whose ranges are looked at before a probe is searched for.
+LOOKED_AT = 32
+
+
+@dataclass(frozen=True)
+class SearchKeys:
+    """Keys by which the rows that tuples may match are searched.
+
+    Parameters
+    ----------
+    layout : Layout
+        Of codes; may be that of the program.
+    bounds : sequence of ndarray
+        ``lo_0, hi_0, lo_1, ...`` of the tuples.
+    skip : int
+        Keys of a window tuple before those to search by.
+    """
+
+    layout: Layout
+    bounds: Sequence[np.ndarray]
+    skip: int
+
+    @cached_property
+    def tests(self) -> list[int]:
+        """Tests to search by: every match passes them."""
+        return searched_tests(self.layout.program)
+
+    @cached_property
+    def equal(self) -> list[int]:
+        """Tests to search by whose bounds are one code for every tuple: equalities."""
+        bounds = self.bounds
+        return [d for d in self.tests if np.array_equal(bounds[2 * d], bounds[2 * d + 1])]
+
+    @property
+    def null(self) -> int:
+        """Code of NULL."""
+        assert isinstance(self.layout.program, BandProgram)
+        return null_code(self.layout.program.key_bits)
+
+
+def searched_tests(program: Program) -> list[int]:
+    """The tests that every match of a program passes."""
+    if not isinstance(program, BandProgram) or not program.cubes:
+        return []
+    if program.payload is not None and storage_dtype(program.payload).kind != "i":
+        return []  # folded in several passes
+    common = int(np.bitwise_and.reduce(np.array(program.cubes, np.int64)))
+    return [d for d in range(program.tests) if common >> d & 1]
+
+
+class Chooser:
+    """Chooses for the probes of one form.
+
+    Parameters
+    ----------
+    costs : Costs
+        Of the devices; those to which each cell is a range are given ranges of places.
+    growing : bool
+        Whether rows may follow; else one ordering holds all rows.
+    speed : float
+        Of the devices, where a core's is 1.
+
+    Attributes
+    ----------
+    least_pairs : float
+        Fewest pairs of a probe to look for an order.
+    """
+
+    def __init__(
+        self, pruning: Pruning, costs: Costs, *, growing: bool, speed: float = 1.0
+    ) -> None:
+        self.pruning = pruning
+        self.costs = costs
+        self.growing = growing
+        self.least_pairs = pruning.least_pairs * speed
+
+    def considers(self, program: Program, mode: Mode, ranges: Piece) -> bool:
+        """Whether a probe may have an order, which pays only for many pairs.
+
+        An order moves rows, and sums of floats depend on their order.
+        """
+        if ranges.evaluations < self.least_pairs:
+            return False
+        if mode is not Mode.SUM or isinstance(program, BandProgram):
+            return True
+        return program.value is not None and not program.value.type.is_float
+
+    @property
+    def gathers(self) -> bool:
+        """Whether the youngest rows are an incomplete slab."""
+        return self.growing and not self.costs.apart
+
+    def slab_rows(self, ranges: Piece, held: int) -> list[int]:
+        """Rows of the slabs of each level, the longest first."""
+        mean = ranges.evaluations / len(ranges.rows)
+        if not self.growing:
+            if self.costs.apart and not self.pruning.always:
+                return [max(held, 1)]  # each slab would load a tuple again
+            least = self.pruning.run_rows[0] if self.pruning.always else LEAST_ROWS
+            size = 1 << (int(max(mean, least)) - 1).bit_length()
+            # As long as each other: each has a directory of its own.
+            return [max(-(-held // -(-held // size)), 1)] if held else [size]
+        sizes = sorted(self.pruning.run_rows, reverse=True)
+        least = sizes[-1]
+        if self.gathers:
+            # Each probe may sort half a slab again; shorter slabs are more visits.
+            best = min(math.sqrt(2 * len(ranges.rows) * mean * ROWS_PER_VISIT), 2 * mean)
+            doublings = round(math.log2(max(best / least, 1.0)))
+            least = min(least << doublings, sizes[0])
+        return [size for size in sizes if size > least and size * PARTS <= mean] + [least]
+
+    def grids(
+        self,
+        window: Snapshot,
+        by: SearchKeys,
+        ranges: Piece,
+        sizes: Sequence[int],
+    ) -> list[tuple[int, GridChoice]]:
+        """The grids for slabs of so many rows; none for a size that they would gain nothing by.
+
+        Parameters
+        ----------
+        sizes : sequence of int
+            From :meth:`slab_rows`, or some of these.
+        """
+        if not by.tests or not sizes:
+            return []
+        mean = ranges.evaluations / len(ranges.rows)
+        keys = window.keys_at(spread(window.first, window.end, SAMPLE_ROWS))
+        sample = by.layout.window(keys[by.skip :])
+        tests = by.tests if self.pruning.bands else [d for d in by.tests if d in by.equal]
+        if not tests:
+            return []
+        tuples = ranges.sample(SAMPLE_TUPLES).rows
+        some = [bound[tuples] for bound in by.bounds]
+        grids = (
+            choose(
+                tests,
+                by.equal,
+                sample,
+                some,
+                size,
+                by.null,
+                costs=self.costs,
+                admitted=mean,
+                always=self.pruning.always,
+            )
+            for size in sizes
+        )
+        return [(n, grid) for n, grid in zip(sizes, grids, strict=True) if grid is not None]
+
+    def gain(self, ranges: Piece, rows: int, choice: GridChoice) -> float:
+        """Expected nanoseconds that searching slabs of so many rows saves, sorting aside."""
+        if self.pruning.always:
+            return math.inf
+        return ranges.evaluations * self.costs.scan_ns - slab_visits(ranges, rows) * choice.tuple_ns
+
+    def holds(self, rows: OrderedRows, boxes: Boxes, piece: Piece) -> bool:
+        """Whether some of the tuples are searched for in less time than their pairs are tested.
+
+        Keys may drift with time, or depend on each other.
+        """
+        if self.pruning.always:
+            return True
+        some = piece.sample(LOOKED_AT)
+        tuples = boxes.pick(some.rows), some.start, some.end
+        walk = RangeWalk(rows, *tuples, None, apart=self.costs.apart)
+        ranges = tested = 0
+        while count := walk.next():
+            ranges += count
+            tested += int((walk.high[:count] - walk.low[:count]).sum())
+        spent_ns = self.costs.total_ns(slab_visits(some, rows.rows), ranges, tested)
+        return spent_ns < some.evaluations * self.costs.scan_ns
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """The order that a join of two tables has a choice of.
+
+    Parameters
+    ----------
+    rows : int
+        Window rows that are sorted together.
+    choice : GridChoice
+    share : float
+        Share of the pairs in the window that are expected to be tested.
+    is_worth : bool
+        Whether that takes less time than to test all.
+    """
+
+    rows: int
+    choice: GridChoice
+    share: float
+    is_worth: bool
+
+
+def expectation(
+    evaluation: Evaluation,
+    window: SideRows,
+    stream: SideRows,
+    start: np.ndarray,
+    end: np.ndarray,
+    device: Device,
+) -> Expectation | None:
+    """The order of a window that a join of tables would choose; None if there is none.
+
+    Parameters
+    ----------
+    window, stream : SideRows
+        In the order of time.
+    start, end : ndarray of int64
+        Range of window rows of each tuple.
+    """
+    form = evaluation.form
+    ranges = whole(start, end)
+    if not len(ranges.rows):
+        return None
+    run = still(window.time, window_keys(form, window.columns, len(window)))
+    binder = search_binder(form, growing=False) or Binder(form, device.key_widths, growing=False)
+    layout = binder.bind(run, stream.columns, len(start))
+    by = SearchKeys(layout, layout.stream(stream.columns, len(start)).arrays, binder.skip)
+    is_band = isinstance(form.form, BandForm)
+    costs = costs_of(searches=device.searches, units=device.units, speed=1.0, is_band=is_band)
+    chooser = Chooser(DEFAULT_PRUNING, costs, growing=False)
+    choices = chooser.grids(run, by, ranges, chooser.slab_rows(ranges, len(window)))
+    if not choices:
+        return None
+    ((rows, choice),) = choices
+    mean = ranges.evaluations / len(ranges.rows)
+    share = min(choice.share * (rows + mean) / mean, 1.0)
+    is_worth = chooser.gain(ranges, rows, choice) > 0
+    return Expectation(rows, choice, share, is_worth)
