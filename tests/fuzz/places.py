@@ -83,6 +83,9 @@ def spark() -> Iterator[Place]:
         ("spark.ui.enabled", "false"),
         ("spark.ui.showConsoleProgress", "false"),
         ("spark.sql.shuffle.partitions", "2"),
+        # It is to live on a machine that has much else to do.
+        ("spark.executor.heartbeatInterval", "600s"),
+        ("spark.network.timeout", "3600s"),
         ("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"),
     ):
         builder = builder.config(key, value)
