@@ -276,10 +276,9 @@ def open_workers(
     now = checkpoint is not None and release == "now"
     size = workers if isinstance(workers, int) else workers.size
     facts = text, schemas, options, size, flow, checkpoint, now, trace, relation, device
+    is_numbered = checkpoint is not None and not now
     if isinstance(workers, int):
-        opened = open_parts(job_of(*facts), flow, checkpoint, now)
-        plain, numbered = WorkerStream, NumberedStream
-    else:
-        opened = open_rank(lambda: job_of(*facts), workers, flow, checkpoint, now)
-        plain, numbered = RankStream, NumberedRankStream
-    return (plain if checkpoint is None or now else numbered)(opened, disorder)
+        parts = open_parts(job_of(*facts), flow, checkpoint, now)
+        return (NumberedStream if is_numbered else WorkerStream)(parts, disorder)
+    opened = open_rank(lambda: job_of(*facts), workers, flow, checkpoint, now)
+    return (NumberedRankStream if is_numbered else RankStream)(opened, disorder)
