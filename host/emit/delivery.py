@@ -92,7 +92,7 @@ class RowDelivery(Delivery):
             tuples = np.arange(len(arrival.ids))
         for at in range(0, len(tuples), BATCH_ROWS):
             some = tuples[at : at + BATCH_ROWS]
-            yield Making.of(len(some), partial(self._alone, arrival, some), self.restorer)
+            yield Making.from_sources(len(some), partial(self._alone, arrival, some), self.restorer)
 
     def _alone(self, arrival: Arrival, tuples: np.ndarray) -> RowSources:
         ids = arrival.ids[tuples]
@@ -126,7 +126,7 @@ class PreservedTable:
         return ClosedRows(self._arrival.ids, NO_NUMBERS)
 
     def unmatched(self, closed: ClosedRows) -> tuple[Arrival, np.ndarray]:
-        """Return all rows, and those that are in no pair."""
+        """Return all rows, and which of them are in no pair."""
         assert self._arrival is not None
         return self._arrival, np.flatnonzero(~self._flags)
 
@@ -179,7 +179,7 @@ class PairDelivery(RowDelivery):
             for at in range(0, len(pairs), self.output_rows):
                 some = pairs.pick(slice(at, at + self.output_rows))
                 sources = partial(self._sources, probe.stream, probe.window, some)
-                yield Making.of(len(some), sources, self.restorer)
+                yield Making.from_sources(len(some), sources, self.restorer)
 
     def _sources(self, stream: Arrival, window: Snapshot, pairs: Pairs) -> RowSources:
         """Pick the base rows of pairs."""
@@ -284,7 +284,7 @@ class InOrder(Delivery):
         for at in range(0, len(order), BATCH_ROWS):
             some = order[at : at + BATCH_ROWS]
             sources = partial(self._sources, rows, some)
-            yield Making.of(len(some), sources, self.output.restorer)
+            yield Making.from_sources(len(some), sources, self.output.restorer)
 
     def _sorted(self) -> tuple[np.ndarray, dict[str, np.ndarray]]:
         """Return the order of all rows, and their rows of each side's table."""

@@ -11,8 +11,7 @@ from penstock.plan.plan import plan as plan_of
 from penstock.plan.query import JoinQuery, named_by_side
 
 from .delivery import Delivery, ExistenceDelivery, InOrder, PairDelivery
-from .folding import FoldDelivery
-from .grouped import PairGroupDelivery
+from .grouped import FoldDelivery, PairGroupDelivery
 from .groups.folds import FoldGroups
 from .groups.pairs import PairGroups
 

@@ -1,18 +1,21 @@
-"""Gathers output rows of batches, and releases them: at once, or batch by batch in order.
+"""Makes output rows, in threads if they are many, and releases them: at once, or in order.
 
 The order is that of paper 1, section 3.4: by the arrival number of the later tuple of a pair, then
-of the earlier one. The later tuple of a pair belongs to the pair's batch, so sorted batches follow
-each other.
+of the earlier one. The later tuple of a pair belongs to the pair's batch, so sorted batches of a
+stream follow each other.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
 
+from ..execute.promptness import only_computes
 from ..rows.picked import Nobody, Picked
 from .restore import Restorer
 
@@ -69,7 +72,7 @@ class Making:
     sources: Callable[[], RowSources] | None = None
 
     @staticmethod
-    def of(count: int, sources: Callable[[], RowSources], restorer: Restorer) -> Making:
+    def from_sources(count: int, sources: Callable[[], RowSources], restorer: Restorer) -> Making:
         """Tell how to make rows of base rows."""
 
         def make() -> RowsByArrival:
@@ -194,3 +197,58 @@ class Gatherer:
 def _size(rows: RowsByArrival) -> int:
     """Return the bytes needed while a batch is sorted: its rows are copied twice."""
     return 2 * (rows.batch.nbytes + rows.later.nbytes + rows.earlier.nbytes)
+
+
+#: Most threads that make rows: copying needs memory, and fewer threads than finding pairs does.
+MOST_THREADS = 16
+#: Rows that are cheaper to make than another thread is to start: 20 microseconds per column.
+LEAST_ROWS = 1 << 14
+
+
+def make_rows(
+    makings: Iterable[Making], lanes: int, last_makings: Callable[[], Iterable[Making]] = tuple
+) -> Generator[RowsByArrival, None, None]:
+    """Make rows in as many threads as there are lanes; give them in order.
+
+    While rows are made, the next makings are fetched: at most one batch per thread is ahead of the
+    yielded one. Closing the generator waits for the batches that have begun.
+
+    Parameters
+    ----------
+    last_makings : callable
+        Tells how to make further rows, after all makings. The last ones are made in the caller's
+        thread, which would otherwise wait for them.
+    """
+    threads = min(lanes, MOST_THREADS)
+    waiting: deque[Future[RowsByArrival]] = deque()
+    with ThreadPoolExecutor(threads, "penstock-rows", only_computes) as pool:
+        try:
+            for making, is_last in _last_known(makings, last_makings):
+                if is_last or (making.count < LEAST_ROWS and not waiting):
+                    rows = making.make()
+                    while waiting:
+                        yield waiting.popleft().result()
+                    yield rows
+                    continue
+                waiting.append(pool.submit(making.make))
+                while waiting and (len(waiting) > threads or waiting[0].done()):
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            for future in waiting:
+                future.cancel()
+
+
+def _last_known(
+    makings: Iterable[Making], last_makings: Callable[[], Iterable[Making]]
+) -> Iterator[tuple[Making, bool]]:
+    """Yield each making, and whether it is known to be the last one."""
+    for making in makings:
+        yield making, False
+    left = iter(last_makings())
+    making = next(left, None)
+    while making is not None:
+        following = next(left, None)
+        yield making, following is None
+        making = following

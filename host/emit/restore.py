@@ -87,7 +87,9 @@ class Restorer:
         for guard in self.guards:
             evaluate_columns(guard, vectors, count)
         arrays = [
-            self._compute(expr, field.type, vectors, count) if computed else take(*expr.attr)
+            to_arrow(evaluate_columns(expr, vectors, count), expr.type, field.type)
+            if computed
+            else take(*expr.attr)
             for (_, expr), field, computed in zip(
                 self.select, self.schema, self.computed, strict=True
             )
@@ -105,12 +107,6 @@ class Restorer:
         if base is None:
             return Nobody(self._schemas[side], len(rows))
         return Picked(base, rows, lacks=side in self._lacking)
-
-    @staticmethod
-    def _compute(
-        expr: Expr, target: pa.DataType, vectors: Mapping[tuple[str, str | None], Vector], rows: int
-    ) -> pa.Array:
-        return to_arrow(evaluate_columns(expr, vectors, rows), expr.type, target)
 
 
 def base_rows(stream: Arrival, window: Snapshot, pairs: Pairs) -> dict[str, Picked]:

@@ -20,8 +20,7 @@ from ..device.cut import Cutting, Piece
 from ..device.window_join import Arrivals, WindowTask
 from ..windows.probe import Probe
 from .memory import DeviceMemory, Lease
-from .pairs import Pairs
-from .task_part import Submit, TaskPart
+from .pairs import Pairs, Submit, TaskPart
 
 #: Tuples of a task for each tuple of its history: replaying costs less than matching.
 _TUPLES_PER_HISTORY = 4

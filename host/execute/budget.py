@@ -48,10 +48,6 @@ class Budget:
         self._watched: list[tuple[str, Callable[[], int]]] = []
         self._lock = threading.Lock()
 
-    @property
-    def used(self) -> int:
-        return sum(self.parts().values())
-
     def parts(self) -> Counter[str]:
         """Return the bytes of each part."""
         by_part = Counter(dict(self._used))
@@ -77,7 +73,7 @@ class Budget:
 
     def note(self) -> None:
         """Note that bytes have changed, and wake waiting threads."""
-        self.highest = max(self.highest, self.used)
+        self.highest = max(self.highest, sum(self.parts().values()))
         self.bells.ring()
 
     @property

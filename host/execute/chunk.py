@@ -13,8 +13,7 @@ from penstock.program import Mode
 
 from ..device.base import Folds, Result
 from .order import BoundProbe, Order
-from .pairs import Pairs, joined
-from .task_part import TaskPart
+from .pairs import Pairs, TaskPart, joined
 
 
 @dataclass(frozen=True, eq=False)

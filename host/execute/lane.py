@@ -26,8 +26,8 @@ from .budget import LOOK_S
 from .chunk import Chunk, chunk_of
 from .memory import DeviceMemory, Lease
 from .order import Order
+from .pairs import TaskPart
 from .room import NO_ROOM, Room, TaskRoom
-from .task_part import TaskPart
 from .trace import Trace
 
 #: Most pairs of a task that runs in the stream's own thread, which has other work.
@@ -210,7 +210,7 @@ class LaneRunner:
             kernel = self.memory.kernel(order.bound.program, order.bound.modes)
             if order.bound.may_search:
                 kernel.prepare_search()  # rather than seconds later, when more rows wait
-            lease = self._lease(order)
+            lease = order.bound.lease(self.memory, order.piece, self.timeout_s)
         except Exception as error:  # whatever a device does must not end the thread
             self.room.give_back(task_room)
             self._on_failed(order, error, False)
@@ -236,9 +236,6 @@ class LaneRunner:
             part.future.add_done_callback(lambda _, f=flight: self._ended(f))
         return flight
 
-    def _lease(self, order: Order) -> Lease | None:
-        return order.bound.lease(self.memory, order.piece, self.timeout_s)
-
     def run_here(self, order: Order, *, loads: bool, times: int = 1) -> Chunk | None:
         """Run a small order in the calling thread; None if it is too large or has no room.
 
@@ -262,7 +259,7 @@ class LaneRunner:
             return None
         began, number = time.monotonic(), next(self._numbers)
         try:
-            lease = self._lease(order)
+            lease = order.bound.lease(self.memory, order.piece, self.timeout_s)
             try:
                 pairs = task_room.pairs if loads else min(task_room.pairs, times * HERE_PAIRS)
                 synced = time.monotonic()

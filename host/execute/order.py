@@ -19,8 +19,7 @@ from ..windows.probe import Probe
 from ..windows.run import Snapshot
 from .arrivals import BoundArrivals
 from .memory import DeviceMemory, Lease
-from .pairs import Pairs
-from .task_part import Submit, TaskPart
+from .pairs import Pairs, Submit, TaskPart
 
 #: An order is near its probe's end if at most one tuple follows per this many of its own.
 FEW = 8
@@ -106,11 +105,6 @@ class BoundProbe:
             )
             yield TaskPart(part, by, submit(lease.window.buffers[span.buffer], task))
 
-    @property
-    def _gives_positions(self) -> bool:
-        """Whether devices give positions of the window, not places of its rows in another order."""
-        return isinstance(self.ranges, Searched) or isinstance(self.ranges.source, Snapshot)
-
     def pairs(self, piece: Piece, result: Result, by: int) -> Pairs:
         """Return matches as tuples of the probe and logical positions of its window.
 
@@ -124,7 +118,11 @@ class BoundProbe:
             i, tuples = self.probe.tuples(self.kept[rows[i]]), None
         else:
             tuples = self.probe.tuples(self.kept[rows])
-        if self.probe.part is None and self._gives_positions:
+        # Other sources have the window's rows in another order.
+        gives_positions = isinstance(self.ranges, Searched) or isinstance(
+            self.ranges.source, Snapshot
+        )
+        if self.probe.part is None and gives_positions:
             return Pairs(i, j, tuples, by)
         positions = self.ranges.positions(j.astype(np.int64) + by)
         return Pairs(i, self.probe.positions(positions), tuples)

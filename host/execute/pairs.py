@@ -1,11 +1,16 @@
-"""Pairs as a device wrote them: their tuples and positions are looked up only when needed."""
+"""Device tasks of an order, and the pairs that they find."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
 
 import numpy as np
+
+from ..device.base import AnyTask, Result, WindowBuffer
+from ..device.cut import Piece
+from ..device.search import AnySearch
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,3 +55,24 @@ def joined(parts: Sequence[Pairs]) -> Pairs:
         return parts[0]
     stream, positions = zip(*((part.stream, part.positions) for part in parts), strict=True)
     return Pairs(np.concatenate(stream), np.concatenate(positions))
+
+
+#: Starts a task, as ``Kernel.submit`` does.
+Submit = Callable[[WindowBuffer | None, AnyTask | AnySearch], Future[Result]]
+
+
+@dataclass(eq=False)
+class TaskPart:
+    """A device task of an order, once it has been submitted.
+
+    Parameters
+    ----------
+    piece : Piece
+        Part of the order's piece.
+    by : int
+        Logical position that the task's positions count from.
+    """
+
+    piece: Piece
+    by: int
+    future: Future[Result]

@@ -12,7 +12,7 @@ from penstock.expr.columns import Vector
 
 from ..device.base import Device
 from ..rows.stretches import NamedBlock
-from .prepared_blocks import PreparedBlocks
+from .prepared import PreparedBlocks
 
 #: (scope, name of a block)
 _Name = tuple[str, str]

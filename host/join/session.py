@@ -7,7 +7,7 @@ join's own threads take; lanes run outside it.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -22,14 +22,13 @@ from ..execute.chunk import Chunk
 from ..execute.executor import Executor, Receiver
 from ..execute.maker import OrderMaker
 from ..execute.memory import DeviceMemory
-from ..execute.order import Order
 from ..execute.room import Room
 from ..execute.running import Running
 from ..execute.stats import Stats
 from ..execute.trace import Trace
 from ..rows.sides import Arrival
 from ..windows.engine import WindowEngine
-from ..windows.probe import Probe, Watermarks, WindowStep
+from ..windows.probe import Watermarks, WindowStep
 
 #: Most batches in the lanes at a time: while these are busy, tuples gather into larger batches.
 MOST_BATCHES = 4
@@ -146,7 +145,11 @@ class Session(Receiver):
             raise
 
     def _begin(self, step: WindowStep, watermarks: Watermarks) -> None:
-        orders = [order for probe in step.probes for order in self._orders(probe)]
+        orders = [
+            order
+            for probe in step.probes
+            for order in self._makers[probe.form].orders(self._batch, probe, self.stats)
+        ]
         with self._lock:
             closing = self.delivery.begin(self._batch, step, watermarks)
             alive = {run.number for run in self.engine.runs()}
@@ -162,9 +165,6 @@ class Session(Receiver):
         if left:
             self.executor.add(left)
         self.bells.ring()
-
-    def _orders(self, probe: Probe) -> Iterator[Order]:
-        return self._makers[probe.form].orders(self._batch, probe, self.stats)
 
     def drain(self, room_s: float | None = None) -> None:
         """Wait until all rows of the steps so far have been given.

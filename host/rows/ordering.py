@@ -1,9 +1,10 @@
-"""The order of rows by columns: Arrow's, right for all types of keys."""
+"""The order of rows by columns, and of small numbers."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -22,3 +23,24 @@ def _comparable(column: pa.ChunkedArray) -> pa.ChunkedArray:
         # Arrow sorts these as if they had no sign.
         return column.cast(pa.decimal128(column.type.precision, column.type.scale))
     return column
+
+
+_DIGIT = 16
+
+
+def order_of(numbers: np.ndarray, end: int) -> np.ndarray:
+    """The order that sorts numbers; equal ones keep theirs.
+
+    NumPy sorts words of 16 bits by counting, several times as fast as longer ones.
+
+    Parameters
+    ----------
+    numbers : ndarray of int64, shape (n,)
+        Each from 0 up to ``end``, which it is below.
+    end : int
+    """
+    order = np.argsort(numbers.astype(np.uint16), kind="stable")
+    for shift in range(_DIGIT, max(0, end - 1).bit_length(), _DIGIT):
+        digit = (numbers[order] >> shift).astype(np.uint16)
+        order = order[np.argsort(digit, kind="stable")]
+    return order

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from weakref import ref
 
 import numpy as np
 import pyarrow as pa
@@ -16,10 +17,21 @@ from penstock.plan.query import JoinQuery, Side
 from penstock.plan.ranges import place
 
 from .columns import load
-from .counting import counting
 from .gather import take_batch
 from .picked import Picked
 from .stretches import NamedBlock, Stretch
+
+_longest: list[ref[np.ndarray]] = []
+
+
+def counting(count: int) -> np.ndarray:
+    """Return ``0 .. count - 1`` as read-only int64; arrays that are in use share their memory."""
+    held = _longest[0]() if _longest else None
+    if held is None or len(held) < count:
+        held = np.arange(count, dtype=np.int64)
+        held.flags.writeable = False
+        _longest[:] = [ref(held)]
+    return held[:count]
 
 
 @dataclass(frozen=True)

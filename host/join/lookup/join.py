@@ -17,7 +17,7 @@ from ...lookup.memory import MemorySplit, split_of
 from ...lookup.model import ANSWERED, UnitCosts
 from ...lookup.tuner import Tuner
 from ...relation.border import PageRows, Version
-from ...rows.order import order_of
+from ...rows.ordering import order_of
 from .answer import in_group
 from .base import RelationJoin
 from .seals import Seals, seals_of_groups

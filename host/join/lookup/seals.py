@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ...lookup.hash_table import HashTable
-from ...rows.order import order_of
+from ...rows.ordering import order_of
 
 #: Seal of a hash that several requested keys share; no key has this seal.
 _SEVERAL = np.uint64(0)

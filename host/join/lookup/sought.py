@@ -12,7 +12,7 @@ from penstock.plan.lookup import LookupPlan, SoughtKey
 from ...keys.hashing import hash_keys
 from ...relation.key_hash import KeyHash
 from ...rows.columns import load
-from ...rows.order import order_of
+from ...rows.ordering import order_of
 
 _SEAL = np.uint64(0xA0761D6478BD642F)
 

@@ -12,10 +12,9 @@ import pyarrow as pa
 from penstock.plan.plan import Output, plan
 from penstock.plan.query import JoinQuery, other
 
-from ...emit.folding import FoldDelivery
+from ...emit.grouped import FoldDelivery
 from ...emit.groups.closing import Limit
-from ...emit.groups.folded import RowPlaces
-from ...emit.groups.folds import FoldGroups
+from ...emit.groups.folds import FoldGroups, RowPlaces
 from ...emit.groups.pairs import PairGroups
 from ...emit.groups.partial import PartialGroups
 from ...emit.output import Making

@@ -10,8 +10,7 @@ import pyarrow as pa
 from penstock.plan.query import JoinQuery, TimeWindow
 from penstock.plan.ranges import place as place_of
 
-from ...rows.counting import counting
-from ...rows.sides import Loaded
+from ...rows.sides import Loaded, counting
 from ..table.loading import loaded
 
 

@@ -5,9 +5,7 @@ after it. So a step can be run again if its output was lost, and any number of i
 share its work.
 """
 
-from .frontier import Frontier, moment_in
-from .kept import Kept, Share
-from .retention import RowBlock, needed, oldest
-from .step import StepOutput
+from .frontier import Frontier, RowBlock, moment_in, needed, oldest
+from .step import Kept, Share, StepOutput
 
 __all__ = ["Frontier", "Kept", "RowBlock", "Share", "StepOutput", "moment_in", "needed", "oldest"]

@@ -1,4 +1,7 @@
-"""Takes rows into a join: their feeds, late rows, rows that wait for a batch."""
+"""Takes rows into a join: their feeds, late rows, rows that wait for a batch.
+
+Rows whose values cannot be computed are refused before they are taken.
+"""
 
 from __future__ import annotations
 
@@ -10,18 +13,20 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from penstock.expr.columns import Columns
+from penstock.expr.node import Expr
 from penstock.plan.band import BandForm
 from penstock.plan.forms import JoinForm
-from penstock.plan.query import JoinKind, JoinQuery
+from penstock.plan.query import LEFT, RIGHT, JoinKind, JoinQuery, columns
 
+from ...keys.prepare import check_casts, expressions
 from ...metrics import Latency
 from ...rows.batch_bytes import byte_counter
 from ...rows.growing import GROWTH
-from ...rows.sides import Arrival, Read, filtered
+from ...rows.sides import Arrival, Read, filtered, side_columns
 from ...windows.probe import Watermarks
 from ...windows.source import Span, StreamSource
 from ...windows.waiting import Pending
-from .checks import JoinChecks
 from .sources import Admitted, Sources
 
 #: Memory that many small waiting batches take per byte: measured, with losses of allocators.
@@ -172,3 +177,68 @@ def _extra_bytes(side: str, forms: Iterable[JoinForm]) -> int:
     for form in (join_form.form for join_form in forms if join_form.window == side):
         keys += len(form.tests) if isinstance(form, BandForm) else len(form.window_keys)
     return math.ceil(GROWTH * (_NUMBER_AND_TIME_BYTES + _KEY_BYTES * keys))
+
+
+class JoinChecks:
+    """The casts of single rows, in filters, keys and groups.
+
+    Parameters
+    ----------
+    query : JoinQuery
+    forms : sequence of JoinForm
+        Forms that the join evaluates.
+    """
+
+    def __init__(self, query: JoinQuery, forms: Sequence[JoinForm]) -> None:
+        self._query = query
+        self._kept = {side: _of_groups(query, side) for side in (LEFT, RIGHT)}
+        self._checked = {
+            side: [
+                expr
+                for form in forms
+                for expr in expressions(form, form.window == side)
+                if expr.may_fail
+            ]
+            for side in (LEFT, RIGHT)
+        }
+        self._may_fail = {side: self._casts(side) for side in (LEFT, RIGHT)}
+
+    def _casts(self, side: str) -> bool:
+        exprs = [self._query.side(side).filter, *self._kept[side], *self._checked[side]]
+        return any(expr.may_fail for expr in exprs)
+
+    def may_fail(self, side: str) -> bool:
+        """Whether a CAST of a side's rows can fail, in its filter, its keys or its groups."""
+        return self._may_fail[side]
+
+    def check(self, arrived: Arrival) -> None:
+        """Refuse rows, which pass their filter, with a value that cannot be computed.
+
+        Raises
+        ------
+        DataError
+        """
+        side, rows = arrived.side, arrived.rows
+        check_casts(self._checked[side], rows.columns, len(rows))
+        check_casts(self._kept[side], self._columns(arrived), len(rows))
+
+    def _columns(self, arrived: Arrival) -> Columns:
+        """Compute the columns for a side's keys and groups, with values of min_by and max_by."""
+        side, known = arrived.side, arrived.rows.columns
+        needed = {column for expr in self._kept[side] if expr.may_fail for column in columns(expr)}
+        names = sorted(name for owner, name in needed if (owner, name) not in known)
+        if not names:
+            return known
+        return {**known, **side_columns(self._query, side, arrived.base, names)}
+
+
+def _of_groups(query: JoinQuery, side: str) -> list[Expr]:
+    """Return the expressions of single rows of a side that are computed when groups leave."""
+    aggregation = query.aggregation
+    if aggregation is None:
+        return []
+    exprs = [
+        *aggregation.keys,
+        *(e for a in aggregation.aggregates for e in (a.value, a.by) if e is not None),
+    ]
+    return [expr for expr in exprs if expr.sides == {side}]

@@ -19,7 +19,7 @@ from penstock.plan.window import FOREVER, NEVER
 from ...windows.feeds import HOLD, ONLY, Feeds
 from ...windows.probe import Watermarks
 from ...windows.source import Moment, Span, StreamSource, check_names, sides_named
-from .handover import Handover
+from .outlet import Handover
 
 
 @dataclass(frozen=True)

@@ -19,9 +19,8 @@ from penstock.plan.window import FOREVER, SESSION
 from ...device.base import Device, device_list
 from ...device.cut import Cutting
 from ...emit.delivery import Delivery
-from ...emit.making import make_rows
 from ...emit.opening import open_delivery
-from ...emit.output import Making, RowsByArrival
+from ...emit.output import Making, RowsByArrival, make_rows
 from ...execute.chunk import Chunk, with_many_pairs
 from ...execute.executor import lane_names
 from ...execute.order import Order

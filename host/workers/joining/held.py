@@ -13,8 +13,7 @@ from penstock.plan.window import FOREVER, NEVER, SESSION
 
 from ...grouping.event_times import read_times
 from ...join.step import Frontier
-from ...rows.counting import counting
-from ...rows.sides import SideRows, side_columns
+from ...rows.sides import SideRows, counting, side_columns
 from ...sessions.numbering import KeyCodes, Spans
 from .pending import Due, PendingRows, Taken
 from .runs import Runs

@@ -21,8 +21,7 @@ from ...execute.residence import BlockCache, Residence
 from ...execute.stats import Stats
 from ...grouping.event_times import read_times
 from ...join.step import Frontier, Share, StepOutput
-from ...rows.counting import counting
-from ...rows.sides import SideRows, filtered, side_columns
+from ...rows.sides import SideRows, counting, filtered, side_columns
 from ...state import FoldedRows
 from ..protocol.border import Buffer
 from .blocks import Head, read_block, shipped_schema, with_places, write_block, write_loads

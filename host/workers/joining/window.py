@@ -15,8 +15,7 @@ from penstock.plan.routing_keys import RoutingKeys, routing_keys
 from penstock.plan.window import FOREVER, NEVER
 
 from ...join.step import Frontier, Kept, RowBlock, needed
-from ...rows.counting import counting
-from ...rows.sides import Loaded, SideRows, read_side
+from ...rows.sides import Loaded, SideRows, counting, read_side
 from ...rows.stretches import NamedBlock
 from .pending import Due
 from .runs import Run, Runs

@@ -20,7 +20,7 @@ from ...emit.groups.closing import Limit
 from ...emit.opening import open_delivery
 from ...grouping.event_times import EventTimes
 from ...grouping.intake import RowIntake
-from ...join.stream.checks import JoinChecks
+from ...join.stream.intake import JoinChecks
 from ...rows.sides import Arrival, filtered, read_side, side_columns
 from ...state import PARTITIONS
 from ...windows.source import Span, StreamSource

@@ -11,8 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from penstock.host.emit.making import LEAST_ROWS, MOST_THREADS, make_rows
-from penstock.host.emit.output import Making, RowsByArrival
+from penstock.host.emit.output import LEAST_ROWS, MOST_THREADS, Making, RowsByArrival, make_rows
 
 NONE = np.zeros(0, np.int64)
 

@@ -10,7 +10,7 @@ import pytest
 
 import penstock
 from penstock.host.devices.cpu import CpuDevice
-from penstock.host.emit import making
+from penstock.host.emit import output
 from penstock.host.emit.delivery import InOrder, PairDelivery
 from penstock.host.execute.running import Running
 from penstock.host.join.stream import Flow
@@ -121,7 +121,7 @@ def by_ids(table: pa.Table) -> list[dict]:
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Small results are treated as large ones are."""
     monkeypatch.setattr(table_join, "LEAST_PAIRS", 64)
-    monkeypatch.setattr(making, "LEAST_ROWS", 16)
+    monkeypatch.setattr(output, "LEAST_ROWS", 16)
     monkeypatch.setattr(gather, "FEW", 8)
 
 

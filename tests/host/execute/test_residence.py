@@ -21,7 +21,7 @@ from penstock.host.devices.remote.client.device import RemoteDevice
 from penstock.host.devices.remote.server.limits import ServerLimits
 from penstock.host.devices.remote.server.residents import Gone
 from penstock.host.devices.remote.server.service import DeviceServer
-from penstock.host.execute.prepared_blocks import PreparedBlocks
+from penstock.host.execute.prepared import PreparedBlocks
 from penstock.host.execute.residence import BlockCache, Residence
 from penstock.host.join.step import Kept, Share, StepOutput
 from penstock.host.keys.prepare import layout, stream_values, window_keys
