@@ -153,6 +153,8 @@ def floor_of(key: Expr) -> Expr:
 
     def rule(current: Expr, args: tuple[Expr, ...]) -> Expr:
         attr = current.attr
+        if current.op is Op.CHECKED:  # of no row, which might be an error
+            return args[0]
         if current.op in (Op.LOCAL, Op.INSTANT):
             args, attr = args[:1], (attr[0], True)
         return node(current.op, args, current.type, attr)
@@ -258,7 +260,7 @@ def _followed(expr: Expr) -> Expr | None:
     if op is Op.CAST:
         is_coarser = args[0].type.kind in TIMESTAMPS and expr.type.kind is Kind.DATE
         return args[0] if is_coarser or ops.keeps_raw(args[0].type, expr.type) else None
-    if op in (Op.RAW, Op.LOCAL, Op.INSTANT):
+    if op in (Op.RAW, Op.CHECKED, Op.LOCAL, Op.INSTANT):
         return args[0]
     if op in (Op.ADD, Op.SUB, Op.SHR) and args[1].is_const:
         return args[0]

@@ -8,21 +8,23 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from random import Random
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
 import numpy as np
+import pyarrow as pa
 from sqlglot import exp
 
 from penstock.around import carried, values
 from penstock.expr import ops
 from penstock.expr.node import Expr, Op
-from penstock.host.relational import computed
+from penstock.host.relational import computed, engine, stream
 from penstock.plan import plan, ranges
-from penstock.query import compiler, expressions
-from penstock.query.dialect import Penstock
+from penstock.query import compiler
+from penstock.query.dialect import Penstock, refused
 from penstock.query.expressions import Lowering
 from penstock.query.options import KeptQueries
 from penstock.query.time_rules import TimeRules
@@ -107,21 +109,68 @@ def _microseconds() -> tuple[Any, ...]:
     def is_coded(dtype: Type) -> bool:
         return dtype.kind is Kind.DURATION
 
-    return tuple(
-        patch.object(module, "is_coded", is_coded) for module in (carried, values, computed)
-    )
+    def sent(table: pa.Table) -> pa.Table:
+        for place, (name, dtype) in enumerate(
+            zip(table.column_names, table.schema.types, strict=True)
+        ):
+            if pa.types.is_timestamp(dtype) and dtype.unit == "ns":
+                cut = table[name].cast(pa.timestamp("us", dtype.tz), safe=False)
+                table = table.set_column(place, name, cut)
+        return computed.sent(table)
+
+    modules = (carried, values, computed)
+    coded = tuple(patch.object(module, "is_coded", is_coded) for module in modules)
+    return (*coded, patch.object(engine, "sent", sent))
 
 
-def _months_in_utc() -> tuple[Any, ...]:
-    mended = Lowering._truncation
+def _in_utc(*kinds: type[exp.Expr]) -> tuple[Any, ...]:
+    mended = values.Values._lower
 
-    def truncation(self: Lowering, tree: exp.TimestampTrunc) -> Expr:
-        if not isinstance(self, values.Values):
+    def lower(self: values.Values, tree: exp.Expr) -> Expr:
+        if not isinstance(tree, kinds):
             return mended(self, tree)
         with patch.object(self, "rules", TimeRules(zone_of("UTC"))):
             return mended(self, tree)
 
-    return (patch.dict(expressions._FORMS, {exp.TimestampTrunc: truncation}),)
+    return (patch.object(values.Values, "_lower", lower),)
+
+
+def _without_integer_windows() -> tuple[Any, ...]:
+    mended = values.Values.window
+
+    def window(self: values.Values, tree: exp.Anonymous) -> Any:
+        if self.lower(tree.expressions[0]).type.kind is Kind.INT:
+            raise refused("window takes a time", tree)
+        return mended(self, tree)
+
+    return (patch.object(values.Values, "window", window),)
+
+
+def _columns_of_duckdb() -> tuple[Any, ...]:
+    mended = carried._typed
+
+    def typed(dtype: Type, tree: exp.Expr) -> exp.Expr:
+        return tree if isinstance(tree, exp.Column) else mended(dtype, tree)
+
+    return (patch.object(carried, "_typed", typed),)
+
+
+def _types_of_duckdb() -> tuple[Any, ...]:
+    mended = computed.returned
+
+    def returned(table: Any, outputs: Any, zone: str | None) -> Any:
+        known = {
+            name: carried.Known(one.type) if one and (one.type.unit or one.type.is_text) else one
+            for name, one in outputs.items()
+        }
+        return mended(table, known, zone)
+
+    return (patch.object(engine, "returned", returned),)
+
+
+def _moment_in(query: Any, side: Any, time: int, dtype: pa.DataType) -> pa.Array:
+    stored = dtype if pa.types.is_integer(dtype) else pa.int64()
+    return pa.array([time], stored).cast(dtype)
 
 
 def _counts_of_duckdb() -> tuple[Any, ...]:
@@ -152,12 +201,32 @@ MUTANTS = {
                     patch.object(Penstock, "NULL_ORDERING", "nulls_are_last"),
                 ),
                 "around joins, count_if of no row is NULL": _counts_of_duckdb,
-                "around joins, date_trunc is in UTC": _months_in_utc,
+                "around joins, date_trunc is in UTC": partial(
+                    _in_utc, exp.DateTrunc, exp.TimestampTrunc
+                ),
                 "around joins, a sum has the type of its argument": lambda: (
                     patch.object(carried, "sum_type", lambda dtype: dtype),
                 ),
                 "beside a join, a row without a time is in a window": lambda: (
                     patch.object(Lowering, "timed", lambda self, others=(): ()),
+                ),
+                "around joins, a day of an interval has 24 hours": partial(
+                    _in_utc, exp.Add, exp.Sub, exp.TimestampAdd
+                ),
+                "around joins, windows of integers are refused": _without_integer_windows,
+                "around joins, integers are added in the types of columns": _columns_of_duckdb,
+                "around joins, decimals have DuckDB's digits": lambda: (
+                    patch.object(carried, "_as_decimals", lambda one, args: args),
+                ),
+                "around joins, an average of decimals is a float": lambda: (
+                    patch.object(values.Values, "_average", lambda self, tree: None),
+                ),
+                "around joins, times and texts come back in DuckDB's types": _types_of_duckdb,
+                "around joins, an error under ANSI is NULL": lambda: (
+                    patch.object(values, "checked", lambda expr, names: expr),
+                ),
+                "streams end where their times have no integer": lambda: (
+                    patch.object(stream, "moment_in", _moment_in),
                 ),
             }.items(),
             start=4,

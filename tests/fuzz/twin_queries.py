@@ -7,15 +7,22 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from random import Random
 
-from tests.fuzz.twin_tables import COLUMNS
+from tests.fuzz.twin_tables import COLUMNS, TYPES
 
 UNITS = ("SECOND", "MINUTE", "HOUR", "DAY", "WEEK", "MONTH", "QUARTER", "YEAR")
+#: By the kind of the tables' times: how far before and after a row another joins it, and an hour.
+TIMES = {
+    "timestamp": ("INTERVAL 90 MINUTES", "INTERVAL 2 HOURS", "'1 hour'"),
+    "integer": ("5400", "7200", "3600"),
+    "date": ("INTERVAL 1 DAY", "INTERVAL 2 DAYS", "'1 day'"),
+}
 SPANS = ("3 SECONDS", "90 MINUTES", "1 DAY", "36 HOURS", "2 WEEKS", "5 MICROSECONDS")
 #: Ways to write a value of a kind: each with the kinds of what stands in it.
 FORMS: dict[str, tuple[str, ...]] = {
     "int": (
         "({int} + {int})",
         "({int} - {int})",
+        "window({int}, 10).end",
         "({int} * {int})",
         "({int} % {int})",
         "({int} DIV {int})",
@@ -54,6 +61,7 @@ FORMS: dict[str, tuple[str, ...]] = {
         "({decimal} - {int})",
         "({decimal} * {decimal})",
         "({decimal} % {decimal})",
+        "({decimal} / {decimal})",
         "(- {decimal})",
         "abs({decimal})",
         "round({decimal}, 1)",
@@ -148,6 +156,8 @@ FORMS: dict[str, tuple[str, ...]] = {
         "least({span}, {span})",
     ),
 }
+#: Of columns of one type, which may not hold the value.
+EXACT = ("({COLUMN} + {COLUMN})", "({COLUMN} - {COLUMN})", "({COLUMN} * {COLUMN})")
 LITERALS = {
     "int": ("0", "1", "-1", "7", "127", "255", "2147483647", "9223372036854775807", "NULL"),
     "decimal": ("0.5", "1.25", "-3.10", "99999999999.999"),
@@ -191,6 +201,8 @@ class Value:
 
 
 def random_value(rng: Random, kind: str, depth: int, tables: str) -> Value:
+    if kind in TYPES:
+        return Value(kind, f"{rng.choice(tables)}.{kind}")
     if depth == 0 or rng.random() < 0.15:
         if rng.random() < 0.2:
             return Value(kind, rng.choice(LITERALS[kind]))
@@ -203,6 +215,8 @@ def random_value(rng: Random, kind: str, depth: int, tables: str) -> Value:
         f"if({{bool}}, {same}, {same})",
     )
     form = rng.choice(FORMS[kind] if rng.random() < 0.75 else general)
+    if kind in ("int", "decimal") and rng.random() < 0.3:
+        form = rng.choice(EXACT).replace("COLUMN", rng.choice(list(COLUMNS[kind])))
     if "UNIT" in form:
         form = form.replace("UNIT", rng.choice(UNITS))
     form = form.replace("SPAN", rng.choice(SPANS))
@@ -255,6 +269,7 @@ class Query:
     columns: tuple[tuple[str, Value], ...]
     keys: tuple[Value, ...] | None = None
     having: Value | None = None
+    time: str = "timestamp"
 
     @property
     def is_grouped(self) -> bool:
@@ -262,7 +277,7 @@ class Query:
 
     @property
     def is_streamed(self) -> bool:
-        return self.is_unique or "window(a.t, '1 hour').start" in map(str, self.keys or ())
+        return self.is_unique or any("window(a.t," in str(key) for key in self.keys or ())
 
     @property
     def can_stream(self) -> bool:
@@ -295,11 +310,11 @@ class Query:
 
     def source(self) -> str:
         text = "a"
+        before, after, _ = TIMES[self.time]
         for table in self.tables[1:]:
             on = f" AND {self.on}" if self.on is not None and table == self.tables[-1] else ""
             text += (
-                f" {self.join} {table} ON {table}.t BETWEEN a.t - INTERVAL 90 MINUTES"
-                f" AND a.t + INTERVAL 2 HOURS{on}"
+                f" {self.join} {table} ON {table}.t BETWEEN a.t - {before} AND a.t + {after}{on}"
             )
         return text
 
@@ -353,6 +368,7 @@ def random_query(rng: Random) -> Query:
     tables = rng.choice(["a", "ab", "ab", "ab", "ab", "abc"])
     join = rng.choice(["JOIN", "JOIN", "LEFT JOIN"]) if tables == "ab" else "JOIN"
     depth = rng.choice([1, 1, 2, 3])
+    time = rng.choice(["timestamp", "timestamp", *TIMES])
 
     def value(kind: str) -> Value:
         return random_value(rng, kind, depth, tables)
@@ -360,21 +376,23 @@ def random_query(rng: Random) -> Query:
     on = value("bool") if len(tables) > 1 and rng.random() < 0.2 else None
     where = value("bool") if join == "JOIN" and rng.random() < 0.5 else None
     if tables == "a" or rng.random() < 0.5:
-        return _groups(rng, tables, join, on, where, depth)
-    columns = [value(rng.choice(KINDS)) for _ in range(rng.randint(1, 4))]
+        query = Query(tables, join, on, where, (), time=time)
+        return _groups(rng, query, depth)
+    columns = [
+        value(rng.choice((*KINDS, "int", "int", "decimal"))) for _ in range(rng.randint(1, 4))
+    ]
     if rng.random() < 0.5:
         columns += [Value("int", f"{table}.id") for table in tables]
-    return Query(tables, join, on, where, _named(columns))
+    return Query(tables, join, on, where, _named(columns), time=time)
 
 
 def _named(columns: list[Value]) -> tuple[tuple[str, Value], ...]:
     return tuple((f"v{place}", column) for place, column in enumerate(columns))
 
 
-def _groups(
-    rng: Random, tables: str, join: str, on: Value | None, where: Value | None, depth: int
-) -> Query:
-    time = Value("key", "window(a.t, '1 hour').start")
+def _groups(rng: Random, query: Query, depth: int) -> Query:
+    tables = query.tables
+    time = Value("key", f"window(a.t, {TIMES[query.time][-1]}).start")
     choices = [[], [Value("key", "a.id")], [time], [time, Value("key", "a.s")]]
     kind = rng.choice([kind for kind in KINDS if kind != "span"])
     choices += [[replace(random_value(rng, kind, depth, tables[:2]), kind="key")]] * 2
@@ -384,7 +402,7 @@ def _groups(
     having = None
     if rng.random() < 0.2:
         having = Value("bool", rng.choice(["count(*) > 1", "min(a.i32) < 5", "max(a.n2) >= 1.25"]))
-    return Query(tables, join, on, where, _named(columns), keys, having)
+    return replace(query, columns=_named(columns), keys=keys, having=having)
 
 
 def smaller(query: Query) -> Iterator[Query]:

@@ -16,6 +16,12 @@ DAYS = (1710054000, 1730610000, 0, -86400 * 3651, 1710000000, 951782400)
 UNITS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 DEEP = [Decimal(sign + "9" * 28 + "." + "9" * 10) for sign in ("", "-")]
 
+TIMES = {
+    "timestamp": (pa.timestamp("us"), pa.timestamp("ms", NEW_YORK), pa.timestamp("ns", "UTC")),
+    "integer": (pa.int64(), pa.uint32()),
+    "date": (pa.date32(),),
+}
+
 #: Columns by the kind of their values.
 COLUMNS: dict[str, dict[str, pa.DataType]] = {
     "int": {
@@ -25,7 +31,7 @@ COLUMNS: dict[str, dict[str, pa.DataType]] = {
     "float": {"f32": pa.float32(), "f64": pa.float64(), "g": pa.float64()},
     "decimal": {"n2": pa.decimal128(10, 2), "n10": pa.decimal128(38, 10)},
     "bool": {"b": pa.bool_()},
-    "text": {"s": pa.string()},
+    "text": {"s": pa.string(), "l": pa.large_string()},
     "date": {"d": pa.date32()},
     "clock": {f"c_{unit}": pa.timestamp(unit) for unit in UNITS},
     "instant": {
@@ -44,9 +50,9 @@ _DECIMALS = {
 }
 
 
-def random_tables(rng: Random) -> dict[str, pa.Table]:
-    """Tables a, b and c; a few rows in each hour of a day."""
-    time = rng.choice([pa.timestamp("us"), pa.timestamp("ms", NEW_YORK), pa.timestamp("ns", "UTC")])
+def random_tables(rng: Random, kind: str) -> dict[str, pa.Table]:
+    """Tables a, b and c, with times of a kind; a few rows in each hour of a day."""
+    time = rng.choice(TIMES[kind])
     day = rng.choice(DAYS)
     is_wild = rng.random() < 0.5
     return {name: _table(rng, time, day, is_wild) for name in "abc"}
@@ -54,8 +60,12 @@ def random_tables(rng: Random) -> dict[str, pa.Table]:
 
 def _table(rng: Random, time: pa.DataType, day: int, is_wild: bool) -> pa.Table:
     count = rng.randint(3, 9)
-    scale = UNITS[time.unit]
-    times = [(day + rng.randrange(6) * HOUR) * scale + rng.randrange(3) for _ in range(count)]
+    if pa.types.is_timestamp(time):
+        first, step = day * UNITS[time.unit], HOUR * UNITS[time.unit]
+    else:
+        first, step = (0, HOUR) if pa.types.is_integer(time) else (day // 86_400, 1)
+    parts = 1 if pa.types.is_date(time) else 3
+    times = [first + rng.randrange(6) * step + rng.randrange(parts) for _ in range(count)]
     columns = {"id": pa.array(range(1, count + 1), pa.int64()), "t": pa.array(times, time)}
     for name, kind in TYPES.items():
         values = [_value(rng, name, kind, day, is_wild) for _ in range(count)]
@@ -79,7 +89,7 @@ def _value(rng: Random, name: str, kind: pa.DataType, day: int, is_wild: bool) -
         return rng.choice(_DECIMALS[name][: None if is_wild else 4])
     if pa.types.is_boolean(kind):
         return rng.random() < 0.5
-    if pa.types.is_string(kind):
+    if kind in COLUMNS["text"].values():
         return rng.choice(["", "a", "B", "ab", "é", "10", "2024-03-10"])
     if pa.types.is_date32(kind):
         last = [date(1, 1, 1), date(9999, 12, 31)] if is_wild else []
@@ -100,7 +110,7 @@ def literal(table: pa.Table) -> str:
     for name in table.column_names:
         column = table[name]
         kind = column.type
-        if not (pa.types.is_string(kind) or pa.types.is_decimal(kind)) and not (
+        if not (kind in COLUMNS["text"].values() or pa.types.is_decimal(kind)) and not (
             pa.types.is_floating(kind) or pa.types.is_boolean(kind)
         ):
             width = pa.uint64() if pa.types.is_unsigned_integer(kind) else pa.int64()

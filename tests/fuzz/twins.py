@@ -25,7 +25,7 @@ import pyarrow as pa
 import penstock
 from penstock.errors import DataError, PenstockError
 from penstock.host.workers import Workers
-from tests.fuzz.twin_queries import Query, random_query, smaller
+from tests.fuzz.twin_queries import TIMES, Query, random_query, smaller
 from tests.fuzz.twin_tables import literal, random_tables
 from tests.penstock.kit.devices import InterpretingCpu
 
@@ -125,7 +125,7 @@ class Case:
         schemas = {name: self.tables[name].schema for name in names}
         unique = {"a": "id"} if self.query.is_unique else None
         options: dict[str, Any] = (
-            {} if self.query.is_unique and len(names) == 1 else {"disorder": _ALL}
+            {} if self.query.is_unique and len(names) == 1 else {"disorder": _ALL[self.query.time]}
         )
         options |= {**self.options, **self._device, **others}
         stream = penstock.stream(text, schemas, unique=unique, **options)
@@ -135,6 +135,7 @@ class Case:
                 stream.register(name, **feed)
             pieces = [(name, at) for name in names for at in range(self.tables[name].num_rows)]
             rng.shuffle(pieces)
+            polled: list[pa.Table] = []
             while pieces:
                 name = pieces[0][0]
                 size = rng.randint(1, 4)
@@ -142,7 +143,9 @@ class Case:
                 pieces = [piece for piece in pieces if piece not in {(name, at) for at in rows}]
                 if rank is None or rng.randrange(rank.size) == rank.rank:
                     stream.push(name, self.tables[name].take(rows), **feed)
-            return stream.close()
+                if rank is None and rng.random() < 0.3:
+                    polled.append(stream.poll())
+            return pa.concat_tables([*polled, stream.close()])
 
 
 @cache
@@ -151,7 +154,7 @@ def _cpu() -> InterpretingCpu:
     return InterpretingCpu()
 
 
-_ALL = timedelta(days=200_000)
+_ALL = dict.fromkeys(TIMES, timedelta(days=200_000)) | {"integer": 100_000}
 
 Twin = Callable[[Case], pa.Table]
 #: The name of a pair, and its two ways to ask.
@@ -384,7 +387,8 @@ def _smaller(case: Case) -> Iterator[Case]:
 def random_case(seed: int) -> Case:
     rng = Random(seed)
     zone = rng.choice([None, None, "America/New_York", "UTC"])
-    return Case(random_query(rng), random_tables(rng), zone, seed)
+    query = random_query(rng)
+    return Case(query, random_tables(rng, query.time), zone, seed, rng.random() < 0.2)
 
 
 def findings(

@@ -162,6 +162,17 @@ def test_streams(what):
         rows()
 
 
+def test_groups_of_a_stream_by_times_that_may_overflow():
+    schema = pa.schema([("t", pa.int64())])
+    query = "SELECT t + 1 AS later, count(*) AS n FROM a GROUP BY t + 1, window(t, 10)"
+    with penstock.stream(query, {"a": schema}, time={"a": "t"}, ansi=True) as running:
+        running.push("a", pa.table({"t": [1, 3, 3, 2**63 - 2]}, schema))
+        complete = running.poll().to_pylist()
+        assert [(int(row["later"]), row["n"]) for row in complete] == [(2, 1), (4, 2)]
+        with pytest.raises(DataError, match="ARITHMETIC_OVERFLOW"):
+            running.push("a", pa.table({"t": [2**63 - 1]}, schema))
+
+
 @pytest.mark.parametrize("command", ["sql", "explain"])
 def test_the_command_line(command, monkeypatch, tmp_path, capfd):
     pq.write_table(T, tmp_path / "a.parquet")
