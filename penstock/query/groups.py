@@ -144,7 +144,7 @@ class _GroupLowering(Lowering):
         self.plain = plain
         self.windows: list[Tumbling] = []
         #: The call of ``session_window`` in GROUP BY, as a window from its time on.
-        self.session: Tumbling | None = None
+        self.key_session: Tumbling | None = None
         #: Keys with their numbers.
         self.keys: dict[Expr, int] = {}
         times = set()
@@ -154,7 +154,7 @@ class _GroupLowering(Lowering):
             if not is_session(tree):
                 times.add(key)
         #: Whether the time of the session is a key by itself: then all rows of a session have it.
-        self._has_one_time = self.session is not None and self.session.time in times
+        self._has_one_time = self.key_session is not None and self.key_session.time in times
         #: Windows within keys, such as ``window(...).start``, too.
         self.used = [
             plain.window(part)
@@ -171,15 +171,15 @@ class _GroupLowering(Lowering):
 
     @property
     def _sessions(self) -> list[Tumbling]:
-        return [] if self.session is None else [self.session]
+        return [] if self.key_session is None else [self.key_session]
 
     @property
     def session_key(self) -> SessionKey | None:
         """The key that is a session, if one is and its rows may have several times."""
-        if self.session is None or self._has_one_time:
+        if self.key_session is None or self._has_one_time:
             return None
-        time = self.session.time
-        gap = min(ticks(self.session.size, time.type.unit), MOST_GAP)
+        time = self.key_session.time
+        gap = min(ticks(self.key_session.size, time.type.unit), MOST_GAP)
         return SessionKey(self.keys[time], self._last(time), gap)
 
     def _last(self, time: Expr) -> int:
@@ -202,15 +202,15 @@ class _GroupLowering(Lowering):
         return self.windows[-1].start
 
     def _session(self, tree: exp.Expr) -> Expr:
-        if self.session is not None:
+        if self.key_session is not None:
             raise refused("GROUP BY takes one session_window", tree)
         try:
-            self.session = self.plain.session(tree)
+            self.key_session = self.plain.session(tree)
         except ExprTypeError as error:
             raise refused(error, tree) from None
         if self.windows:
             raise mistaken("GROUP BY takes a window or a session_window, not both", tree)
-        return self.session.time
+        return self.key_session.time
 
     def mark(self, *trees: exp.Expr) -> None:
         """Note where aggregates and fields of windows are, for trees that are to be lowered."""
@@ -247,7 +247,7 @@ class _GroupLowering(Lowering):
     def _bound(self, span: Tumbling, tree: exp.Expr) -> Expr:
         """The start or end of a window or session."""
         start = self._output(span.start)
-        if span is not self.session:
+        if span is not self.key_session:
             return window_field(replace(span, start=start), tree.name, tree)
         name, gap = tree.name.lower(), span.size
         if name == "start":
@@ -281,9 +281,9 @@ class _GroupLowering(Lowering):
                 return spans[0]
         call = tree.this if isinstance(tree, exp.Dot) else None
         if is_session(call):
-            if self.session != self.plain.session(tree.this):
+            if self.key_session != self.plain.session(tree.this):
                 raise refused("GROUP BY has no such session_window", tree)
-            return self.session
+            return self.key_session
         if not is_window(call):
             return None
         start = self.plain.window(tree.this).start
