@@ -68,20 +68,13 @@ class _Share(Generic[T]):
     before: Amount = Amount()
 
 
-class _Claim(Generic[T]):
-    """A thread's share, replaced by one assignment."""
-
-    def __init__(self) -> None:
-        self.share: _Share[T] = _Share()
-
-
 class Handover(Generic[T]):
     """Items that wait to be taken, in order."""
 
     def __init__(self) -> None:
         self._waiting: deque[Item[T]] = deque()
         self._returned: deque[Item[T]] = deque()
-        self._claims: dict[threading.Thread, _Claim[T]] = {}
+        self._claims: dict[threading.Thread, _Share[T]] = {}
         self._put = Amount()
         self._forgotten = Amount()
         self._guard = threading.Lock()  # among the join's own threads
@@ -89,7 +82,7 @@ class Handover(Generic[T]):
     @property
     def left(self) -> Amount:
         """Amount of the items that have not been taken."""
-        polled = self._forgotten.plus([c.share.before for c in list(self._claims.values())])
+        polled = self._forgotten.plus([claim.before for claim in list(self._claims.values())])
         return Amount(self._put.rows - polled.rows, self._put.nbytes - polled.nbytes)
 
     def put(self, value: T, rows: int, nbytes: int) -> None:
@@ -106,18 +99,19 @@ class Handover(Generic[T]):
 
         Call it in a ``return`` statement, in a method that is itself called in one.
         """
-        claim = self._claims.setdefault(threading.current_thread(), _Claim())
-        claimed = claim.share.claimed
+        here = threading.current_thread()
+        claim = self._claims.setdefault(here, _Share())
+        claimed = claim.claimed
         try:
             for thread, other in list(self._claims.items()):
-                if other.share.claimed and not thread.is_alive():
-                    _move(other.share.claimed, claimed)
+                if other.claimed and not thread.is_alive():
+                    _move(other.claimed, claimed)
             _move(self._returned, claimed)
             _move(self._waiting, claimed)
             items = list(claimed)
             result = answer([item.value for item in items])
-            settled = _Share(before=claim.share.before.plus(items))
-            claim.share = settled
+            settled: _Share[T] = _Share(before=claim.before.plus(items))
+            self._claims[here] = settled
             return result
         except BaseException:
             _move(claimed, self._returned)
@@ -126,8 +120,8 @@ class Handover(Generic[T]):
     def _forget(self) -> None:
         """Forget ended threads without a claim."""
         for thread, claim in list(self._claims.items()):
-            if not thread.is_alive() and not claim.share.claimed:
-                self._forgotten = self._forgotten.plus([claim.share.before])
+            if not thread.is_alive() and not claim.claimed:
+                self._forgotten = self._forgotten.plus([claim.before])
                 del self._claims[thread]
 
 
