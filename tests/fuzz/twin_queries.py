@@ -378,9 +378,8 @@ def random_query(rng: Random) -> Query:
     if tables == "a" or rng.random() < 0.5:
         query = Query(tables, join, on, where, (), time=time)
         return _groups(rng, query, depth)
-    columns = [
-        value(rng.choice((*KINDS, "int", "int", "decimal"))) for _ in range(rng.randint(1, 4))
-    ]
+    kinds = (*KINDS, "int", "int", "decimal", "instant", "instant")
+    columns = [value(rng.choice(kinds)) for _ in range(rng.randint(1, 4))]
     if rng.random() < 0.5:
         columns += [Value("int", f"{table}.id") for table in tables]
     return Query(tables, join, on, where, _named(columns), time=time)

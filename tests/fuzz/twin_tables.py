@@ -86,7 +86,7 @@ def _value(rng: Random, name: str, kind: pa.DataType, day: int, is_wild: bool) -
     if pa.types.is_floating(kind):
         return rng.choice(_FLOATS)
     if pa.types.is_decimal(kind):
-        return rng.choice(_DECIMALS[name][: None if is_wild else 4])
+        return rng.choice(_DECIMALS[name][: None if is_wild or name == "n2" else 4])
     if pa.types.is_boolean(kind):
         return rng.random() < 0.5
     if kind in COLUMNS["text"].values():

@@ -386,7 +386,7 @@ def _smaller(case: Case) -> Iterator[Case]:
 
 def random_case(seed: int) -> Case:
     rng = Random(seed)
-    zone = rng.choice([None, None, "America/New_York", "UTC"])
+    zone = rng.choice([None, "America/New_York", "America/New_York", "UTC"])
     query = random_query(rng)
     return Case(query, random_tables(rng, query.time), zone, seed, rng.random() < 0.2)
 
