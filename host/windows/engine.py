@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 import numpy as np
 
@@ -143,7 +143,7 @@ class WindowEngine:
         """Compute the window keys of all forms with this side as the window, side by side."""
         forms = [form for form in self.forms.values() if form.window == new.side]
         by_form = [window_keys(form, new.rows.columns, len(new.rows)) for form in forms]
-        self._key_ends = np.cumsum([0, *map(len, by_form)]).tolist()
+        self._key_ends = list(accumulate(map(len, by_form), initial=0))
         return [v for keys in by_form for v in keys]
 
     def _probes(self, new: Arrival) -> list[Probe]:
