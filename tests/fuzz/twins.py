@@ -39,7 +39,7 @@ LIMITS = {
     "above": (*_BESIDE, "casts a value computed from both sides", "is read in the time zone"),
     "extra column": _BESIDE,
     "OVER": _BESIDE,
-    "stream": ("orders numbers, dates and times",),
+    "stream": (*_BESIDE, "orders numbers, dates and times"),
     # Of rows that a predicate does not take, it is not computed.
     "split predicate": (
         *("cannot be computed", "overflows", "64 bits", "not a finite number"),
