@@ -35,21 +35,16 @@ class QueryError(PenstockError, ValueError):
 
     exit_code = 2
 
-    def beside(self, why: QueryError) -> QueryError:
-        """Choose the error to raise: this one, of a query in parts, or why it is not one join.
-
-        A reason such as an unknown column holds for parts, too, so it is raised. A
-        :class:`BeyondError` does not, so this error is.
-        """
-        return self if isinstance(why, BeyondError) else why
-
 
 class BeyondError(QueryError):
-    """One join, or groups of one table, cannot do this; a query that is run in parts may."""
+    """One join, or groups of one table, cannot do this; a query that is run in parts may.
+
+    Every other :class:`QueryError` about a query says that it is wrong, whatever engine runs it.
+    """
 
 
-class MistakenError(QueryError):
-    """The query is written wrong or is too long, whatever engine runs it."""
+class LikelyMistakeError(BeyondError):
+    """The query is likely wrong; if its parts do not run, either, this is the reason to tell."""
 
 
 class SchemaError(PenstockError, ValueError):

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
 
-from .errors import MistakenError, UsageError
+from .errors import QueryError, UsageError
 from .plan.group_query import GroupQuery
 from .plan.query import JoinQuery
 
@@ -61,7 +61,7 @@ class Use:
     never: Collection[Way] = ()
 
 
-class UnusedError(MistakenError, UsageError):
+class UnusedError(QueryError, UsageError):
     """An option was given that has no effect on its query."""
 
     def __init__(self, option: str, query: str, why: str, spelling: str | None = None) -> None:

@@ -7,7 +7,7 @@ from typing import Any, Unpack, cast
 
 from pyspark.sql import DataFrame, SparkSession
 
-from penstock.errors import MistakenError, QueryError, UsageError
+from penstock.errors import UsageError
 from penstock.host.join.lookup.source import RelationTable, relation_of
 from penstock.plan.plan import plan as plan_join
 from penstock.plan.query import JoinQuery, other
@@ -250,13 +250,10 @@ def explain(
         return describe_lookup(
             LookupCall.of(spark, query, tables, options, arguments), extended=extended
         )
-    frames = cast("Mapping[str, DataFrame | str]", tables)
-    try:
+    frames = frames_of(spark, cast("Mapping[str, DataFrame | str]", tables))
+    parts = SparkParts.of(spark, query, frames, options)
+    if parts is None:
         return _explained(_plan(spark, query, frames, options, lanes, partitioning), extended)
-    except MistakenError:
-        raise
-    except QueryError as error:
-        parts = SparkParts.of(spark, query, frames, options, error)
     facts: list[str] = []
 
     def plan(text: str, given: Mapping[str, DataFrame | str], own: JoinOptions) -> DataFrame:

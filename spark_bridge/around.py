@@ -3,29 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 import sqlglot
 from pyspark.sql import DataFrame, SparkSession
 from sqlglot import exp
 
-from penstock.around.parts import Joined, NoJoinError, Part, PartError, Relational, Split
+from penstock.around.parts import (
+    Joined,
+    NoJoinError,
+    Part,
+    PartError,
+    Relational,
+    Split,
+    one_or_beyond,
+)
 from penstock.around.splitting import split
-from penstock.errors import MistakenError, QueryError
+from penstock.errors import BeyondError
 from penstock.expr.functions import EARTH_RADIUS_M
 from penstock.host.emit.opening import open_delivery
 from penstock.plan.plan import plan
-from penstock.query.compiler import compile_query
 from penstock.query.dialect import Penstock
-from penstock.query.options import QueryOptions
 from penstock.query.parse import parse, with_room
-from penstock.uses import UnusedError
+from penstock.uses import QueryKind
 
-from .compiled import GROUP_IN_SPARK
 from .explaining import Fact
-from .request import JoinOptions, entered, frames_of, static_table
-from .session import of_session
+from .request import (
+    JoinOptions,
+    entered,
+    frames_of,
+    one_join,
+    query_options,
+    static_table,
+)
 from .shown import without_log
 from .stream_frame import StreamFrame
 from .types import arrow_schema, check_used, output_schema, spark_schema
@@ -60,12 +71,9 @@ def one_join_or_parts(
     PenstockError
         As for :func:`penstock.spark_bridge.sql`.
     """
-    try:
-        return join(text, tables, options)
-    except MistakenError:
-        raise
-    except QueryError as error:
-        return SparkParts.of(spark, text, tables, options, error, unique).open(join)
+    frames = frames_of(spark, tables)
+    parts = SparkParts.of(spark, text, frames, options, unique)
+    return join(text, frames, options) if parts is None else parts.open(join)
 
 
 @dataclass(frozen=True)
@@ -90,18 +98,14 @@ class SparkParts:
     def of(
         spark: SparkSession,
         text: str,
-        tables: Mapping[str, DataFrame | str],
+        frames: Mapping[str, DataFrame],
         options: JoinOptions,
-        why: QueryError,
         unique: Mapping[str, str | Sequence[str]] | None = None,
-    ) -> SparkParts:
-        """Split a query.
+    ) -> SparkParts | None:
+        """Split a query; None if it is one join.
 
         Parameters
         ----------
-        why : QueryError
-            Why it is not one join: raised where its parts are wrong, or none of them is a join of
-            Penstock's.
         unique : mapping, optional
             As for :func:`penstock.spark_bridge.stream`.
 
@@ -109,32 +113,26 @@ class SparkParts:
         ------
         QueryError, SchemaError
         """
-        frames = frames_of(spark, tables)
         schemas = {name: arrow_schema(frame.schema) for name, frame in frames.items()}
-        chosen = QueryOptions(
-            time=options.get("time"),
-            rows=options.get("rows"),
-            within=options.get("within"),
-            params=options.get("params"),
-            scale=options.get("scale"),
-            unique=unique,
-            **of_session(spark, text),
-            entrance=options.get("entrance"),
-        )
+        ends = not any(frame.isStreaming for frame in frames.values())
+        static = static_table(frames)
+        ways, looked_up = ((), ()) if static is None else ((QueryKind.STATIC,), (static,))
+        whole = query_options(spark, text, options, *ways, unique=unique, relation=static)
+        kind = one_or_beyond(lambda: one_join(text, schemas, whole, ends=ends))
+        if not isinstance(kind, BeyondError):
+            return None
+        chosen = replace(whole, relation=None, entrance=options.get("entrance"))
         around = _Spark(spark, frames)
         try:
-            ends = not any(frame.isStreaming for frame in frames.values())
-            static = static_table(frames)
-            looked_up = () if static is None else (static,)
             found = with_room(
                 lambda: split(text, schemas, chosen, around, ends=ends, relations=looked_up), text
             )
             if not ends:
                 found.of_stream()
-        except (PartError, UnusedError) as error:
-            raise error.beside(why) from None
+        except PartError as error:
+            raise error.beside(kind) from None
         if not any(isinstance(part, Joined) for part in found.parts) and not _joins(text):
-            raise why
+            raise kind
         return SparkParts(spark, found, frames, options)
 
     def open(self, join: RunJoin, tell: Callable[[Part], None] = lambda part: None) -> DataFrame:
@@ -257,8 +255,7 @@ class _Spark:
 
     def joined(self, part: Joined, schemas: Mapping[str, pa.Schema]) -> pa.Schema:
         own = {name: schemas[name] for name in part.reads}
-        query = compile_query(part.text, own, part.options, instead=GROUP_IN_SPARK)
-        query.require_no_sessions("Spark's bridge")
+        query = one_join(part.text, own, part.options)
         check_used(query, {name: self._frames[name].schema for name in part.reads})
         inputs = {side.side: schemas[side.table] for side in query.sides}
         schema = output_schema(open_delivery(plan(query), inputs).schema)

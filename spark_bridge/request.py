@@ -10,10 +10,11 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from penstock.errors import UsageError
+from penstock.plan.lookup import require_complete
 from penstock.plan.query import JoinQuery
 from penstock.query.compiler import compile_query
 from penstock.query.options import QueryOptions, Rows, Within
-from penstock.uses import Entrance
+from penstock.uses import Entrance, QueryKind, Way
 
 from .compiled import GROUP_IN_SPARK, Compiled
 from .conf import Conf
@@ -27,6 +28,8 @@ from .types import arrow_schema, check_used
 
 #: Beside the options of a call: what its caller wrote.
 _ENTRANCE = "entrance"
+#: Options that are not the query's, or are not taken as they are.
+_APART = ("device", "device_options", "keys", _ENTRANCE)
 
 
 class CommonOptions(TypedDict, total=False):
@@ -105,13 +108,11 @@ class Request:
             There is no such option.
         """
         conf = Conf.read(spark)
-        given, choice = call_options(spark, options, conf)
-        keys = given.pop("keys", None)
+        chosen = query_options(spark, text, options, unique=unique)
+        choice = device_of(spark, options, conf)
         frames = frames_of(spark, tables)
         schemas = {name: arrow_schema(frame.schema) for name, frame in frames.items()}
-        chosen = QueryOptions(**given, unique=unique, **of_session(spark, text))
-        query = compile_query(text, schemas, chosen, instead=GROUP_IN_SPARK)
-        query.require_no_sessions("Spark's bridge")
+        query = one_join(text, schemas, chosen)
         check_used(query, {name: frame.schema for name, frame in frames.items()})
         ordering = None
         if ordered:
@@ -131,7 +132,7 @@ class Request:
             device=choice,
             conf=conf,
             ordering=ordering,
-            wanted=wanted_keys(query, keys),
+            wanted=wanted_keys(query, options.get("keys")),
         )
 
     @property
@@ -150,23 +151,76 @@ class Request:
         return any(frame.isStreaming for frame in self.used)
 
 
-def call_options(
-    spark: SparkSession, options: JoinOptions, conf: Conf
-) -> tuple[dict[str, Any], DeviceChoice]:
-    """The query's options of a call, and its device.
+def query_options(
+    spark: SparkSession,
+    text: str,
+    options: JoinOptions,
+    *ways: QueryKind | Way,
+    unique: Mapping[str, str | Sequence[str]] | None = None,
+    relation: str | None = None,
+) -> QueryOptions:
+    """Options of a query, from those of a call and the session's.
+
+    Parameters
+    ----------
+    text : str
+        The query.
+    ways : QueryKind or Way
+        Ways in which it runs.
 
     Raises
     ------
-    UsageError, DeviceError
+    UsageError
     TypeError
         There is no such option.
     """
     for name in options.keys() - JoinOptions.__optional_keys__ - {_ENTRANCE}:
         raise TypeError(f"got an unexpected keyword argument {name!r}")
-    given: dict[str, Any] = {**options}
-    choice = DeviceChoice.of(given.pop("device", None), given.pop("device_options", None), conf)
+    chosen: dict[str, Any] = {name: one for name, one in options.items() if name not in _APART}
+    entrance = options.get(_ENTRANCE)
+    return QueryOptions(
+        **chosen,
+        **of_session(spark, text),
+        unique=unique,
+        relation=relation,
+        entrance=None if entrance is None else entrance.also(*ways),
+    )
+
+
+def one_join(
+    text: str, schemas: Mapping[str, pa.Schema], options: QueryOptions, *, ends: bool = True
+) -> JoinQuery:
+    """Compile a query that is one join.
+
+    Parameters
+    ----------
+    ends : bool
+        Whether the inputs end: they are no streaming DataFrames.
+
+    Raises
+    ------
+    BeyondError
+        The query is more than that, or has groups of which a stream never knows that they are
+        complete.
+    QueryError, SchemaError
+    """
+    query = compile_query(text, schemas, options, instead=GROUP_IN_SPARK)
+    query.require_no_sessions("Spark's bridge")
+    if not ends:
+        require_complete(query, options.relation)
+    return query
+
+
+def device_of(spark: SparkSession, options: JoinOptions, conf: Conf) -> DeviceChoice:
+    """The device of a call.
+
+    Raises
+    ------
+    UsageError, DeviceError
+    """
+    choice = DeviceChoice.of(options.get("device"), options.get("device_options"), conf)
     check_resources(spark, conf)
-    return given, choice
+    return choice
 
 
 def entered(options: JoinOptions, entrance: Entrance | None) -> JoinOptions:

@@ -9,7 +9,7 @@ import pyarrow as pa
 from pyspark.sql import types as spark
 from pyspark.sql.pandas.types import from_arrow_type
 
-from penstock.errors import MistakenError, SchemaError
+from penstock.errors import QueryError, SchemaError
 
 if TYPE_CHECKING:  # data sources need the tables of types, in processes that start for each batch
     from penstock.expr.node import Expr
@@ -127,7 +127,7 @@ def output_schema(computed: pa.Schema, query: JoinQuery | None = None) -> pa.Sch
 
     Raises
     ------
-    MistakenError
+    QueryError
         A value may be too large for every Spark type.
     """
     select = () if query is None else (query.aggregation or query).select
@@ -151,7 +151,7 @@ def _output_type(field: pa.Field) -> pa.DataType:
     if pa.types.is_uint64(dtype):
         return pa.decimal128(20, 0)
     if pa.types.is_decimal(dtype) and dtype.precision > _DECIMAL_DIGITS:
-        raise MistakenError(
+        raise QueryError(
             f"output column {field.name} may need {dtype.precision} digits, and Spark's decimals "
             f"have {_DECIMAL_DIGITS}; CAST it, or its operands, to a smaller type"
         )

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.errors import DataError, MistakenError, SchemaError
+from penstock.errors import DataError, QueryError, SchemaError
 from penstock.expr.columns import Vector, int_vector
 from penstock.types import Kind, Type
 
@@ -156,7 +156,7 @@ def arrow_type(dtype: Type, name: str, zone: str | None = None) -> pa.DataType:
 
     Raises
     ------
-    MistakenError
+    QueryError
         The value may need more than 76 digits.
     """
     if dtype.kind is Kind.INT and _INT64[0] <= dtype.lo and dtype.hi <= _INT64[1]:
@@ -166,7 +166,7 @@ def arrow_type(dtype: Type, name: str, zone: str | None = None) -> pa.DataType:
     if dtype.kind in (Kind.INT, Kind.DECIMAL):
         digits = dtype.precision
         if digits > 76:
-            raise MistakenError(f"output column {name} may need {digits} digits; CAST its operands")
+            raise QueryError(f"output column {name} may need {digits} digits; CAST its operands")
         make = pa.decimal128 if digits <= 38 else pa.decimal256
         return make(digits, dtype.scale)
     unit = "s" if dtype.unit == "D" else dtype.unit

@@ -24,13 +24,12 @@ from ..around.calls import ours
 from ..around.duckdb_sql import check_compared, to_duckdb
 from ..around.parts import Joined, Part, PartError, Relational, Split
 from ..around.splitting import split
-from ..errors import DataError, QueryError, SchemaError
+from ..errors import BeyondError, DataError, QueryError, SchemaError
 from ..plan.group_query import GroupQuery
 from ..plan.query import JoinQuery
 from ..query.compiler import compile_select
 from ..query.options import QueryOptions
 from ..query.parse import parse, with_room
-from ..uses import UnusedError
 from .classify import Columns, Table, columns_of, one_query, output_schema
 from .received import TableFiles
 
@@ -52,7 +51,7 @@ def run_parts(
     tables: Mapping[str, Table],
     options: QueryOptions,
     join: RunJoin,
-    why: QueryError,
+    why: BeyondError,
     show: ShowPart | None = None,
 ) -> pa.Table:
     """Run a query in parts.
@@ -61,8 +60,8 @@ def run_parts(
     ----------
     join : callable
         Runs the joins among them.
-    why : QueryError
-        Why the query is not one join: raised where its parts are wrong, too.
+    why : BeyondError
+        Why the query is not one join: raised where no part is one.
     show : callable, optional
         Called with each part before it runs.
 
@@ -104,7 +103,7 @@ def stream_parts(
     options: QueryOptions,
     join: OpenJoin,
     lookup: LookUp,
-    why: QueryError,
+    why: BeyondError,
 ) -> PreparedRows:
     """Open a running query whose rows are computed or looked up before or behind the join.
 
@@ -115,8 +114,8 @@ def stream_parts(
         Opens the join.
     lookup : callable
         Opens joins of its rows, or of those of a source, with relations.
-    why : QueryError
-        Why the query is not one join: raised where its parts are wrong, too.
+    why : BeyondError
+        Why the query is not one join: raised where no part is one.
 
     Raises
     ------
@@ -140,7 +139,7 @@ def stream_parts(
             stream = _Opening(parts, relations, aliases, engine, lookup, opened)
             with parts.words.spoken():
                 running = stream.opened(join)
-        except (PartError, UnusedError) as error:
+        except PartError as error:
             raise error.beside(why) from None
         opened.pop_all()
         return running
@@ -151,9 +150,9 @@ def _split(
     tables: Mapping[str, Table | Columns],
     options: QueryOptions,
     around: _DuckDB,
-    why: QueryError,
+    why: BeyondError,
 ) -> Split:
-    """Split a query; where that fails since it has no join, or unused options, say ``why``."""
+    """Split a query; where a part is wrong, ``why`` may be the better reason."""
     schemas = {name: columns_of(table) for name, table in tables.items()}
     relations = relations_of(tables)
     try:
@@ -161,7 +160,7 @@ def _split(
             lambda: split(query, schemas, options, around, ends=around.ends, relations=relations),
             query,
         )
-    except (PartError, UnusedError) as error:
+    except PartError as error:
         raise error.beside(why) from None
 
 

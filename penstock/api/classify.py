@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import pyarrow as pa
 
@@ -12,9 +12,10 @@ from penstock.host.emit.opening import joined_schema
 from penstock.host.join.lookup.source import RelationTable, relation_of
 from penstock.host.state import GroupState
 
-from ..errors import MistakenError, QueryError
-from ..plan.group_query import GroupQuery, lookup_of, require_closing
-from ..plan.lookup import LookupPlan
+from ..around.parts import one_or_beyond
+from ..errors import BeyondError
+from ..plan.group_query import GroupQuery, lookup_of
+from ..plan.lookup import require_complete
 from ..plan.query import JoinQuery
 from ..query.compiler import compile_select
 from ..query.options import QueryOptions
@@ -41,19 +42,6 @@ def columns_of(table: Table | Columns) -> pa.Schema:
     return table.schema if isinstance(table, pa.Table | TableFiles) else table
 
 
-@dataclass(frozen=True)
-class InParts:
-    """A query that is not one join, nor groups of one table.
-
-    Parameters
-    ----------
-    why : QueryError
-        The reason: raised where the query's parts are wrong, too.
-    """
-
-    why: QueryError
-
-
 def classify(
     text: str,
     schemas: Mapping[str, pa.Schema],
@@ -61,7 +49,7 @@ def classify(
     relations: Mapping[str, RelationTable],
     *,
     ends: bool = True,
-) -> JoinQuery | GroupQuery | InParts:
+) -> JoinQuery | GroupQuery | BeyondError:
     """Say which kind of query a text is.
 
     Parameters
@@ -74,20 +62,18 @@ def classify(
 
     Raises
     ------
-    MistakenError
+    QueryError
         The query is wrong, whatever kind it is.
     SchemaError
         A column has a type that cannot be used as the query does.
     """
-    try:
+
+    def compiled() -> JoinQuery | GroupQuery:
         relation = relation_of(relations)
-        if relation is not None:
-            options = replace(options, relation=relation[0])
-        return one_query(text, schemas, options, ends=ends)
-    except MistakenError:
-        raise
-    except QueryError as why:
-        return InParts(why)
+        chosen = options if relation is None else replace(options, relation=relation[0])
+        return one_query(text, schemas, chosen, ends=ends)
+
+    return one_or_beyond(compiled)
 
 
 def one_query(
@@ -104,21 +90,17 @@ def one_query(
 
     Raises
     ------
-    QueryError
+    BeyondError
         The query is more than that, or has groups of which a stream never knows that they are
         complete.
-    SchemaError
+    QueryError, SchemaError
         As for :func:`classify`.
     """
     query = compile_select(text, schemas, options)
     if query.aggregation is not None:
         output_schema(query, schemas)
-    if ends:
-        return query
-    if options.relation is not None and not isinstance(query, GroupQuery):
-        LookupPlan(query, options.relation, ()).require_per_row()
-    else:
-        require_closing(query)
+    if not ends:
+        require_complete(query, options.relation)
     return query
 
 

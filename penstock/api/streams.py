@@ -36,7 +36,7 @@ from penstock.host.workers.ranks.stream import NumberedRankStream, RankStream, o
 from penstock.host.workers.stream import NumberedStream, WorkerStream
 
 from .. import arguments
-from ..errors import memory_explained
+from ..errors import BeyondError, memory_explained
 from ..plan.group_query import GroupQuery, lookup_of
 from ..plan.lookup import LookupPlan
 from ..plan.query import JoinQuery
@@ -44,7 +44,7 @@ from ..query.options import QueryOptions, Rows, Within
 from ..user_functions import Udf
 from ..uses import STREAM, Entrance, Way
 from .around import stream_parts
-from .classify import Columns, InParts, classify, columns_of, one_query
+from .classify import Columns, classify, columns_of, one_query
 from .received import Devices, check_devices, check_workers, device_name, using
 
 #: The path of a folder of checkpoints, or more about it.
@@ -268,9 +268,9 @@ def stream(
             name: columns_of(one) for name, one in relations_of(schemas).items()
         }
         kind = classify(query, columns, options, relations_of(schemas), ends=False)
-        if isinstance(kind, InParts):
+        if isinstance(kind, BeyondError):
             lookup = partial(look_up, devices=device, flow=chosen)
-            return stream_parts(query, schemas, options, open_stream, lookup, kind.why)
+            return stream_parts(query, schemas, options, open_stream, lookup, kind)
         return open_stream(kind, schemas)
 
 

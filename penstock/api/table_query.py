@@ -23,12 +23,13 @@ from penstock.host.join.table.table_join import TableJoin
 from penstock.host.prune.sizes import DEFAULT_PRUNING, Pruning
 from penstock.host.workers.table import WorkerTable
 
+from ..errors import BeyondError
 from ..plan.group_query import GroupQuery, lookup_of
 from ..plan.lookup import LookupPlan
 from ..plan.query import JoinQuery
 from ..query.options import QueryOptions
 from .around import ShowPart, run_parts
-from .classify import InParts, Table, classify, columns_of
+from .classify import Table, classify, columns_of
 from .received import Devices, TableFiles, device_name, using
 
 
@@ -127,13 +128,14 @@ class TableQuery:
     tables : mapping of name to table
         Relations are at these versions.
     options : QueryOptions
-    query : JoinQuery, GroupQuery or InParts
+    query : JoinQuery, GroupQuery or BeyondError
+        What one join lacks for the query, which then runs in parts.
     """
 
     text: str
     tables: Mapping[str, Table]
     options: QueryOptions
-    query: JoinQuery | GroupQuery | InParts
+    query: JoinQuery | GroupQuery | BeyondError
 
     @staticmethod
     def classify(text: str, tables: Mapping[str, Table], options: QueryOptions) -> TableQuery:
@@ -141,7 +143,7 @@ class TableQuery:
 
         Raises
         ------
-        MistakenError, SchemaError, FileError
+        QueryError, SchemaError, FileError
         """
         text, tables = at_versions(text, tables, options)
         schemas = {name: columns_of(table) for name, table in tables.items()}
@@ -157,8 +159,8 @@ class TableQuery:
         QueryError
             There are several.
         """
-        if isinstance(self.query, InParts):
-            raise self.query.why
+        if isinstance(self.query, BeyondError):
+            raise self.query
         return self.query
 
     @property
@@ -198,7 +200,7 @@ class TableQuery:
         ------
         PenstockError
         """
-        if isinstance(self.query, InParts):
+        if isinstance(self.query, BeyondError):
 
             def join(text: str, tables: Mapping[str, Table], options: QueryOptions) -> pa.Table:
                 return TableQuery.classify(text, tables, options).rows(how)
@@ -246,8 +248,8 @@ class TableQuery:
         PenstockError
             Also where the query is in parts.
         """
-        if isinstance(self.query, InParts):
-            raise self.query.why
+        if isinstance(self.query, BeyondError):
+            raise self.query
         with self.open(how) as answer:
             return pa.Table.from_batches(answer, answer.schema)
 
@@ -257,8 +259,8 @@ class TableQuery:
         show: ShowPart | None = None,
     ) -> pa.Table:
         """Run a query in parts; see :func:`~.around.run_parts`."""
-        assert isinstance(self.query, InParts)
-        return run_parts(self.text, self.tables, self.options, join, self.query.why, show)
+        assert isinstance(self.query, BeyondError)
+        return run_parts(self.text, self.tables, self.options, join, self.query, show)
 
     @contextmanager
     def _open_lookup(self, name: str, relation: RelationTable, how: How) -> Iterator[Answer]:

@@ -124,6 +124,8 @@ class Values(Lowering):
         Rewrites the queries in expressions.
     """
 
+    misfit_error = staticmethod(refused)
+
     def __init__(self, level: Level, around: Computing) -> None:
         super().__init__(Scope(()), {}, around.functions, around.rules)
         self.level, self._around = level, around

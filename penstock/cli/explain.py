@@ -26,10 +26,10 @@ from penstock.host.lookup.zipf import top_share
 from penstock.host.prune.chooser import expectation
 from penstock.host.windows.run import still
 
-from ..api.classify import InParts, Table, columns_of
+from ..api.classify import Table, columns_of
 from ..api.table_query import How, TableQuery
 from ..around.parts import Part, tree_lines
-from ..errors import DeviceError, PenstockError, installing
+from ..errors import BeyondError, DeviceError, PenstockError, installing
 from ..plan.band import BandForm
 from ..plan.group_query import Grouped, GroupQuery, lookup_of
 from ..plan.lookup import LookupPlan
@@ -82,7 +82,7 @@ def app(
         parts.append(part)
         _show_part(part, reads, calls)
 
-    if not isinstance(query.query, InParts):
+    if not isinstance(query.query, BeyondError):
         explain(query)
         return
     # Which rows a part reads is known once those before it have run, so they run.

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from ..errors import QueryError
+from ..errors import LikelyMistakeError, QueryError
 from ..expr import ops
 from ..expr.calendar import dated
 from ..expr.node import Expr, Op, node, transform, walk
@@ -177,7 +177,10 @@ def require_closing(query: Grouped) -> None:
 
     Raises
     ------
+    LikelyMistakeError
+        Groups are never complete.
     QueryError
+        A time is of another kind.
     """
     sessions = query.sessions if isinstance(query, JoinQuery) else None
     _require_linear_times(query.by_event_time if isinstance(query, JoinQuery) else query)
@@ -185,7 +188,7 @@ def require_closing(query: Grouped) -> None:
     if aggregation is None or is_per_row(query):
         return
     if sessions is not None:
-        raise QueryError(
+        raise LikelyMistakeError(
             "a stream never knows that groups of pairs of sessions are complete: group by a "
             "column that differs from row to row of one table and say so with unique, or group "
             "the pairs that the join gives"
@@ -193,7 +196,7 @@ def require_closing(query: Grouped) -> None:
     alias = query.side(aggregation.side or "l").alias
     time_keys = time_key(query)
     if aggregation.side is None and isinstance(query, JoinQuery) and query.is_rows:
-        raise QueryError(
+        raise LikelyMistakeError(
             "a stream cannot group by columns of both tables over ROWS: it is not known when a "
             "group has its last pair; use a time window, or group by columns of one table"
         )
@@ -214,7 +217,7 @@ def require_closing(query: Grouped) -> None:
             if aggregation.keys
             else "the one group of a query without GROUP BY is"
         )
-        raise QueryError(
+        raise LikelyMistakeError(
             f"a stream never knows that {subject} complete, since rows with the same keys may "
             f"always follow: add the event time to GROUP BY, as window({alias}.{time}, "
             f"'10 seconds') or {alias}.{time}{unique}"

@@ -10,11 +10,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from ..errors import QueryError
+from ..errors import LikelyMistakeError, QueryError
 from ..expr import ops
 from ..expr.node import Expr, Op, show
 from ..types import int_of
-from .group_query import is_per_row
+from .group_query import GroupQuery, is_per_row, require_closing
 from .linear import linear
 from .logic import conjuncts_of, equalities
 from .query import JoinQuery, Side, columns, other
@@ -136,20 +136,20 @@ class LookupPlan:
                 return
         self._refuse_converted(key, value)
 
-    def require_per_row(self) -> None:
-        """Refuse groups that a stream could never complete.
+    def require_per_row(self, remark: str = "") -> None:
+        """Refuse groups that a stream could never complete; a remark ends the message.
 
         Raises
         ------
-        QueryError
+        LikelyMistakeError
         """
         if self.query.aggregation is not None and not is_per_row(self.query):
             alias = self.outer.alias
-            raise QueryError(
+            raise LikelyMistakeError(
                 "a stream never knows that these groups are complete, since rows with the same "
                 f"keys may always follow: group by a column that differs from row to row of "
                 f"{alias}, and say so with unique={{'{alias}': 'COLUMN'}}, or aggregate the rows "
-                "that the join gives"
+                f"that the join gives{remark}"
             )
 
     def _refuse_converted(self, key: Expr, value: Expr) -> None:
@@ -162,6 +162,20 @@ class LookupPlan:
             f"{show(value, names)}, whose type is {value.type}, so its rows cannot be found by it; "
             f"CAST the side of {self.outer.alias} to the type of {self.inner.alias}.{column}"
         )
+
+
+def require_complete(query: JoinQuery | GroupQuery, relation: str | None) -> None:
+    """Refuse a query of a stream, and perhaps a relation, with groups that are never complete.
+
+    Raises
+    ------
+    QueryError
+        As for :func:`~.group_query.require_closing`.
+    """
+    if relation is None or isinstance(query, GroupQuery):
+        require_closing(query)
+    else:
+        LookupPlan(query, relation, ()).require_per_row()
 
 
 def _plain(expr: Expr) -> str | None:

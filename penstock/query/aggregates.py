@@ -10,7 +10,7 @@ from ..expr.ops import ExprTypeError
 from ..expr.ops.align import NUMBERS
 from ..plan.query import Aggregate
 from ..types import FLOAT64, MOST_DIGITS, Kind, Type, decimal, int_of
-from .dialect import beyond, refused, snippet
+from .dialect import beyond, misfit, refused, snippet
 from .expressions import Lowering
 
 #: Names of the aggregates that Penstock folds, by the parser's types.
@@ -63,7 +63,7 @@ def read_aggregate(tree: exp.AggFunc, plain: Lowering) -> Aggregate:
     try:
         function, value, by, dtype = _read(name, tree, plain)
     except ExprTypeError as error:
-        raise refused(error, tree) from None
+        raise misfit(error, tree) from None
     return Aggregate(function, value, by, dtype, text)
 
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from .. import arguments
-from ..errors import BeyondError, MistakenError, QueryError
+from ..errors import BeyondError, QueryError
 from ..expr import ops
 from ..expr.node import Expr, Op, transform
 from ..plan.group_query import GroupQuery
@@ -112,11 +112,11 @@ def compile_query(
     Raises
     ------
     QueryError, SchemaError, UsageError
-        As for :func:`compile_select`, and where the query is over one table.
+        As for :func:`compile_select`; a BeyondError where the query is over one table.
     """
     query = _compiled(text, schemas, options, keywords, only_joins=True)
     if isinstance(query, GroupQuery):
-        raise QueryError(f"a join of two tables is needed here, and the query has one: {instead}")
+        raise BeyondError(f"a join of two tables is needed here, and the query has one: {instead}")
     return query
 
 
@@ -140,8 +140,10 @@ def compile_select(
 
     Raises
     ------
+    BeyondError
+        One join, or groups of one table, lack something of the query, which may run in parts.
     QueryError
-        The text cannot be compiled; the message gives the place and the remedy.
+        The query is wrong; the message gives the place and the remedy.
     SchemaError
         A column has a type that cannot be used as the query does.
     UsageError
@@ -348,5 +350,5 @@ def time_columns(
 def _dotted(name: str) -> tuple[str, str]:
     table, dot, column = name.partition(".")
     if not dot:
-        raise MistakenError(f"scale needs table.column, not {name!r}")
+        raise QueryError(f"scale needs table.column, not {name!r}")
     return table.lower(), column.lower()

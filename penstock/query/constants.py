@@ -20,7 +20,7 @@ from ..expr import ops
 from ..expr.node import Expr
 from ..types import UNIT_NS, Kind, Type, decimal, from_arrow
 from ..zones import find_zone
-from .dialect import beyond, mistaken, refused, snippet
+from .dialect import beyond, refused, snippet
 from .parse import HALF_CHARACTER, MOST_CHARACTERS, MOST_DIGITS
 from .time_rules import TimeRules
 
@@ -229,13 +229,13 @@ def time_literal(text: str, dtype: Type, rules: TimeRules, tree: exp.Expr) -> Ex
     match = pattern.fullmatch(text.strip())
     days = None if match is None else _days(*match.groups()[:3])
     if match is None or days is None:
-        raise mistaken(f"{text!r} is not an ISO date or time", tree)
+        raise refused(f"{text!r} is not an ISO date or time", tree)
     if dtype.kind is Kind.DATE:
         return ops.const(days, dtype)
     hour, minute, second, fraction, name = match.groups()[3:]
     clock = [int(part or 0) for part in (hour, minute, second)]
     if clock[0] > 23 or max(clock) > 59:
-        raise mistaken(f"{text!r} is not an ISO date or time", tree)
+        raise refused(f"{text!r} is not an ISO date or time", tree)
     seconds = days * 86_400 + clock[0] * 3600 + clock[1] * 60 + clock[2]
     nanos = seconds * _SECOND_NS + int((fraction or "")[:9].ljust(9, "0"))
     unit = "ns" if nanos % UNIT_NS[dtype.unit] else dtype.unit
@@ -244,7 +244,7 @@ def time_literal(text: str, dtype: Type, rules: TimeRules, tree: exp.Expr) -> Ex
         return wall
     zone = rules.zone if name is None else find_zone(name.strip())
     if zone is None:
-        raise mistaken(f"{text!r} ends with no time zone that is known", tree)
+        raise refused(f"{text!r} ends with no time zone that is known", tree)
     return ops.to_instant(wall, zone)
 
 

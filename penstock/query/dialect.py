@@ -14,7 +14,7 @@ from sqlglot import exp
 from sqlglot.dialects.spark import Spark
 from sqlglot.tokens import TokenType
 
-from ..errors import BeyondError, MistakenError, QueryError
+from ..errors import BeyondError, LikelyMistakeError, QueryError
 
 #: What sqlglot raises where a call lacks an argument, or has one of another kind.
 MALFORMED = (LookupError, TypeError, AttributeError, AssertionError, ValueError)
@@ -111,9 +111,9 @@ def beyond(reason: object, tree: exp.Expr) -> BeyondError:
     return BeyondError(f"{reason} ({place(tree)})")
 
 
-def mistaken(reason: object, tree: exp.Expr) -> MistakenError:
-    """Make an error about a text that no other engine should be asked for, either."""
-    return MistakenError(f"{reason} ({place(tree)})")
+def misfit(reason: object, tree: exp.Expr) -> LikelyMistakeError:
+    """Make the error about values that do not fit here, but may in the SQL around joins."""
+    return LikelyMistakeError(f"{reason} ({place(tree)})")
 
 
 def place(tree: exp.Expr) -> str:

@@ -19,7 +19,7 @@ from ..types import TIMES, TIMESTAMPS, UNIT_NS, Kind
 from ..user_functions import PairFunction, Udf
 from . import nodes
 from .constants import cast_type, interval, months_of, number, param, time_literal
-from .dialect import beyond, mistaken, not_compared, place, refused, snippet, written
+from .dialect import beyond, misfit, not_compared, place, refused, snippet, written
 from .operators import (
     ARGUMENTS,
     BINARY_OPS,
@@ -69,6 +69,9 @@ class Lowering:
         How times of different kinds are compared and moved.
     """
 
+    #: Makes the error about values that do not fit.
+    misfit_error = staticmethod(misfit)
+
     def __init__(
         self,
         scope: Scope,
@@ -101,7 +104,7 @@ class Lowering:
             try:
                 self._lowered[id(tree)] = tree, self._lower(tree)
             except ExprTypeError as error:
-                self._refused[id(tree)] = tree, refused(error, tree)
+                self._refused[id(tree)] = tree, self.misfit_error(error, tree)
                 raise self._refused[id(tree)][1] from None
             except (QueryError, SchemaError) as error:
                 self._refused[id(tree)] = tree, error
@@ -112,7 +115,7 @@ class Lowering:
         """Lower an expression that must be a condition."""
         result = self.lower(tree)
         if result.type.kind not in (Kind.BOOL, Kind.NULL):
-            raise refused(f"a condition is needed, not {result.type}", tree)
+            raise self.misfit_error(f"a condition is needed, not {result.type}", tree)
         return ops.and_(result)
 
     def _lower(self, tree: exp.Expr) -> Expr:
@@ -203,7 +206,7 @@ class Lowering:
         if isinstance(tree.this, exp.Star):
             raise refused("* is not a value", tree)
         if tree.args.get("db"):
-            raise refused("fields of structs are computed of one table, before a join", tree)
+            raise beyond("fields of structs are computed of one table, before a join", tree)
         try:
             value = self.scope.find(tree.table or None, tree.name)
         except QueryError as error:
@@ -360,13 +363,13 @@ class Lowering:
 
     def _anonymous(self, tree: exp.Anonymous) -> Expr:
         if is_window(tree):
-            raise refused(
+            raise self.misfit_error(
                 "a window is not one value; take window.start or window.end, or compare it with "
                 "another window by =",
                 tree,
             )
         if is_session(tree):
-            raise refused(
+            raise self.misfit_error(
                 "a session is not one value: group by session_window(t, '10 seconds'), or join by "
                 "session_window(l.t, '10 seconds') = session_window(r.t, '10 seconds') in ON, "
                 "beside AND",
@@ -455,7 +458,7 @@ class Lowering:
 def _check_count(count: int, name: str, parts: str, tree: exp.Expr) -> None:
     """Refuse choices among too many: each is tested for NULL together with all before it."""
     if count > _MOST_CHOICES:
-        raise mistaken(
+        raise refused(
             f"{name} has {count} {parts}, more than {_MOST_CHOICES}; look them up in a table that "
             "is joined before, or nest several",
             tree,

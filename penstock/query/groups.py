@@ -18,7 +18,7 @@ from ..plan.query import Aggregate, Aggregation, SessionKey
 from ..plan.window import MOST_GAP
 from ..types import TIMES
 from .aggregates import OF_PAIRS_INSTEAD, has_aggregate, read_aggregate
-from .dialect import beyond, mistaken, not_compared, refused, snippet
+from .dialect import beyond, misfit, not_compared, refused, snippet
 from .expressions import Lowering
 from .scope import check_output, is_star, output_name
 from .window_function import is_session, is_window, ticks, window_field
@@ -78,7 +78,7 @@ def check_joined(groups: Aggregation, tree: exp.Select) -> None:
         )
     computed = {a.value for a in groups.aggregates if a.value and len(a.value.sides) > 1}
     if len(computed) > _MOST_COMPUTED:
-        raise refused(
+        raise beyond(
             f"the query has aggregates of {len(computed)} values that are computed from both "
             f"tables, more than {_MOST_COMPUTED}: each is a program of its own; ask for some of "
             "them in a second query",
@@ -100,7 +100,7 @@ def _key_trees(tree: exp.Select, plain: Lowering) -> list[exp.Expr]:
         if group or any(map(has_aggregate, tree.expressions)):
             raise beyond("DISTINCT beside aggregates is not supported", tree)
         if distinct.args.get("on"):
-            raise refused("DISTINCT ON is not supported", tree)
+            raise beyond("DISTINCT ON is not supported", tree)
         for item in filter(is_star, tree.expressions):
             raise refused("* cannot be grouped; list the columns", item)
         return [item.unalias() for item in tree.expressions]
@@ -115,9 +115,8 @@ def _key_trees(tree: exp.Select, plain: Lowering) -> list[exp.Expr]:
 
 def _referred(item: exp.Expr, tree: exp.Select, plain: Lowering) -> exp.Expr:
     """The tree that a key of GROUP BY means: itself, or an output column by number or name."""
-    if isinstance(item, exp.Literal) and not item.is_string:
-        text = str(item.this)
-        number = int(text) if text.isascii() and text.isdecimal() and len(text) < 9 else 0
+    if isinstance(item, exp.Literal) and item.is_int:
+        number = int(item.this)
         if not 1 <= number <= len(tree.expressions):
             raise refused(
                 f"GROUP BY {item.this}: there are {len(tree.expressions)} output columns", tree
@@ -198,7 +197,7 @@ class _GroupLowering(Lowering):
         try:
             self.windows.append(self.plain.window(tree))
         except ExprTypeError as error:
-            raise refused(error, tree) from None
+            raise misfit(error, tree) from None
         return self.windows[-1].start
 
     def _session(self, tree: exp.Expr) -> Expr:
@@ -207,9 +206,9 @@ class _GroupLowering(Lowering):
         try:
             self.key_session = self.plain.session(tree)
         except ExprTypeError as error:
-            raise refused(error, tree) from None
+            raise misfit(error, tree) from None
         if self.windows:
-            raise mistaken("GROUP BY takes a window or a session_window, not both", tree)
+            raise refused("GROUP BY takes a window or a session_window, not both", tree)
         return self.key_session.time
 
     def mark(self, *trees: exp.Expr) -> None:
@@ -268,7 +267,7 @@ class _GroupLowering(Lowering):
     def _span_of(self, tree: exp.Expr) -> Tumbling | None:
         """The key of a field such as ``window.start`` or ``window(...).start``; None for others."""
         if self._is_bare(tree):
-            raise refused("a window is not one value; take window.start or window.end", tree)
+            raise misfit("a window is not one value; take window.start or window.end", tree)
         for name, spans in (("window", self.windows), ("session_window", self._sessions)):
             if self._is_field(tree, name):
                 if len(spans) != 1:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
-from ..errors import BeyondError, MistakenError, QueryError
+from ..errors import BeyondError, QueryError
 from ..expr import ops
 from ..expr.node import Expr, Op
 from ..plan.linear import as_integer
@@ -146,7 +146,7 @@ def time_of(source: Source, scope: Scope, times: Mapping[str, str]) -> Expr | No
     if column is None:
         raise QueryError(f"time: {scope.unknown(source.alias, name)}")
     if column.type.kind not in TIMES | {Kind.INT}:
-        raise MistakenError(
+        raise QueryError(
             f"time column {source.alias}.{name} is a {column.type}; an integer, date or "
             "timestamp is needed"
         )
@@ -197,7 +197,7 @@ def time_window(
     low, high, remaining = find_time_window(conjuncts, left, right)
     if within is not None:
         if within and isinstance(within, int) and clock.has_timestamps:
-            raise MistakenError(without_unit("within", within))
+            raise QueryError(without_unit("within", within))
         size = _size(within, clock.unit or statement.scope.unit_of(left) or "")
         low = -size if low is None else max(low, -size)
         high = size if high is None else min(high, size)
@@ -218,11 +218,11 @@ def _size(within: Within, unit: str) -> int:
         micros = within // timedelta(microseconds=1)
         size, remainder = divmod(micros * 1000, UNIT_NS[unit])
         if remainder:
-            raise MistakenError(f"within is not a whole number of {unit}")
+            raise QueryError(f"within is not a whole number of {unit}")
     else:
-        raise MistakenError("within is a duration, but the time columns are plain integers")
+        raise QueryError("within is a duration, but the time columns are plain integers")
     if size < 0:
-        raise MistakenError(f"within must not be negative, not {within!r}")
+        raise QueryError(f"within must not be negative, not {within!r}")
     return size
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from .dialect import beyond, mistaken, refused, written
+from .dialect import beyond, refused, written
 
 #: Arguments that every reader of a node reads.
 OPERANDS = frozenset({"this", "expression", "expressions"})
@@ -190,16 +190,16 @@ def check_tree(tree: exp.Expr) -> None:
 
     Raises
     ------
-    MistakenError
+    QueryError
     """
     for node in tree.walk(prune=lambda node: isinstance(node, exp.Hint)):
         if isinstance(node, exp.Func) and type(node) not in TAKEN:
             continue  # whoever computes it calls check_function; Spark reads its text
         if type(node) not in TAKEN and not isinstance(node, exp.Hint):
-            raise mistaken(f"{written(node)} is not supported: {_OTHER}", node)
+            raise refused(f"{written(node)} is not supported: {_OTHER}", node)
         unread = _unread(node, TAKEN.get(type(node), OPERANDS))
         if unread is not None:
-            raise mistaken(*_refusal(node, unread, ""))
+            raise refused(*_refusal(node, unread, ""))
 
 
 def check_function(tree: exp.Expr) -> None:

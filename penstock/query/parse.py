@@ -11,7 +11,7 @@ from sqlglot import exp
 from sqlglot.errors import ParseError, TokenError
 from sqlglot.tokens import TokenType
 
-from ..errors import MistakenError, QueryError
+from ..errors import QueryError
 from ..stack import run_deep
 from . import nodes
 from .dialect import MALFORMED, ROWS, Penstock, refused
@@ -216,9 +216,9 @@ def _tokens(text: str) -> list[Any]:
     for token in tokens:
         if token.token_type is TokenType.IDENTIFIER and not token.text:
             where = f"line {token.line}, column {token.col - 1}"
-            raise MistakenError(f"`` is no name of a table, column or function ({where})")
+            raise QueryError(f"`` is no name of a table, column or function ({where})")
         if token.token_type is TokenType.NUMBER and len(token.text) > MOST_DIGITS:
-            raise MistakenError(
+            raise QueryError(
                 f"a number has {len(token.text):,} digits, more than {MOST_DIGITS}; give a shorter "
                 f"one (line {token.line})"
             )
@@ -237,14 +237,14 @@ def _check_types(tokens: list[Any]) -> None:
 
     Raises
     ------
-    MistakenError
+    QueryError
     """
     levels, before = 0, None
     for token in tokens:
         if token.token_type is TokenType.LT and before in _NESTED:
             levels += 1
             if levels > MOST_TYPE_LEVELS:
-                raise MistakenError(
+                raise QueryError(
                     f"a type has more than {MOST_TYPE_LEVELS} lists, structs or maps inside one "
                     f"another (line {token.line}, column {token.col}); take its values apart"
                 )

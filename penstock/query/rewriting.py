@@ -8,7 +8,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from . import nodes
-from .dialect import ROWS, beyond, mistaken, refused
+from .dialect import ROWS, beyond, refused
 from .operators import members
 from .scope import Source, is_star
 
@@ -51,7 +51,7 @@ def _size(tree: exp.Expr, sizes: Mapping[str, int]) -> int:
     tables = [node.name.lower() for node in nodes if isinstance(node, exp.Table)]
     size = len(nodes) + sum(sizes.get(name, 0) for name in tables)
     if size > _MOST_NODES:
-        raise mistaken("queries of WITH are read too often; compute one of them before", tree)
+        raise refused("queries of WITH are read too often; compute one of them before", tree)
     return size
 
 
@@ -75,7 +75,7 @@ def with_column_names(tree: exp.Expr, schemas: Mapping[str, pa.Schema]) -> exp.E
 
     Raises
     ------
-    MistakenError
+    QueryError
         The number of columns is another one, or is not known.
     """
     for alias in list(tree.find_all(exp.TableAlias)):
@@ -102,12 +102,12 @@ def with_column_names(tree: exp.Expr, schemas: Mapping[str, pa.Schema]) -> exp.E
 def _name(query: exp.Expr, names: list[exp.Expr], whole: exp.Expr) -> None:
     """Give the output columns of a query names, in their order."""
     if not isinstance(query, exp.Select) or any(map(is_star, query.expressions)):
-        raise mistaken(
+        raise refused(
             "names behind an alias need a SELECT that lists its columns; list them, or use AS",
             whole,
         )
     if len(names) != len(query.expressions):
-        raise mistaken(
+        raise refused(
             f"the alias has {len(names)} names for {len(query.expressions)} columns", whole
         )
     items = zip(query.expressions, names, strict=True)
@@ -183,7 +183,7 @@ def existence_as_join(tree: exp.Select, read: Read) -> exp.Select:
     nodes.check(select, nodes.OF_SELECT | {"distinct"}, "EXISTS or IN (SELECT ...)")
     outer, inner = tree.args["from_"].this, select.args.get("from_")
     if inner is None:
-        raise refused("a subquery needs FROM", select)
+        raise beyond("a subquery needs FROM", select)
     sources = read(outer), read(inner.this)
     inner_where = select.args.get("where")
     conditions = [] if inner_where is None else [inner_where.this]
@@ -215,7 +215,7 @@ def _equal(
         for side, one in zip(sources, (value, selected), strict=True):
             column = side.find(one.name) if isinstance(one, exp.Column) else None
             if column is None or column.type.nullable:
-                raise refused(
+                raise beyond(
                     "NOT IN gives no row at all if one of the values is NULL, which is hardly "
                     "meant: write NOT EXISTS (SELECT ... WHERE ... = ...), or say that both "
                     "columns are never NULL, in the schema",

@@ -12,7 +12,7 @@ from sqlglot import exp
 
 from ..errors import QueryError
 from ..expr.node import Expr, Op, walk
-from .dialect import beyond, mistaken, refused
+from .dialect import beyond, refused
 
 if TYPE_CHECKING:
     from .expressions import Lowering
@@ -156,7 +156,7 @@ def check_output(select: Sequence[tuple[str, Expr]], tree: exp.Select) -> None:
     """Refuse an output with two columns of one name."""
     for name, count in Counter(name for name, _ in select).items():
         if count > 1:
-            raise refused(f"the output has two columns named {name}; rename one with AS", tree)
+            raise beyond(f"the output has two columns named {name}; rename one with AS", tree)
 
 
 def select_columns(
@@ -190,7 +190,7 @@ def _expand(scope: Scope, item: exp.Expr) -> list[tuple[str, Expr]]:
     """Columns of ``*`` or ``table.*``; a name that both sides have gets the alias in front."""
     star = item.this if isinstance(item, exp.Column) else item
     if any(part for key, part in star.args.items() if key != "except_"):
-        raise refused("* takes no REPLACE or RENAME; list the columns", item)
+        raise beyond("* takes no REPLACE or RENAME; list the columns", item)
     sources: Sequence[Source] = scope.sources
     if isinstance(item, exp.Column) and item.table:
         source = scope.source(item.table)
@@ -221,5 +221,5 @@ def _left_out(item: exp.Expr, sources: Sequence[Source]) -> tuple[str, set[str]]
     candidates = sources if not table else [s for s in (scope.source(table),) if s]
     aliases = {s.alias for s in candidates if s.find(item.name) is not None}
     if not aliases:
-        raise mistaken(scope.unknown(table or None, item.name), item)
+        raise refused(scope.unknown(table or None, item.name), item)
     return item.name.lower(), aliases

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 from sqlglot import exp
 
-from ..errors import MistakenError, QueryError, SchemaError
+from ..errors import QueryError, SchemaError
 from ..expr import ops
 from ..plan.query import LEFT, RIGHT
 from ..types import Kind, Type, decimal, from_field, int_of
@@ -107,7 +107,7 @@ class SourceReader:
             self.used.update(scaled)
             digits = self.scales[scaled[0]]
             if not 0 <= digits <= 18:
-                raise MistakenError(f"scale of {alias}.{field.name} must be 0 to 18, not {digits}")
+                raise QueryError(f"scale of {alias}.{field.name} must be 0 to 18, not {digits}")
             self.declared[side, field.name] = digits
             if not (pa.types.is_floating(field.type) or pa.types.is_integer(field.type)):
                 raise SchemaError(
@@ -146,7 +146,7 @@ class SourceReader:
         nodes.check(tree, nodes.OF_TABLE, "FROM yet")
         inner_from = select.args.get("from_")
         if inner_from is None:
-            raise refused("a subquery needs FROM", tree)
+            raise beyond("a subquery needs FROM", tree)
         inner = self.read(inner_from.this, side)
         if not tree.alias:
             raise refused("a subquery in FROM needs an alias", tree)

@@ -17,7 +17,7 @@ from ..expr.tumbling import Tumbling
 from ..plan.query import LEFT, RIGHT, Aggregation, JoinKind
 from ..types import BOOL
 from . import nodes
-from .dialect import beyond, mistaken, place, refused
+from .dialect import beyond, place, refused
 from .groups import check_joined, has_groups, read_aggregation
 from .join_window import SessionCalls, split_sessions
 from .rewriting import existence_as_join, with_column_names, without_filters, without_with
@@ -150,7 +150,7 @@ def _common(tree: exp.Select, sources: tuple[Source, ...]) -> list[str]:
             return common
         if join.method == "NATURAL":
             if join.args.get("on"):
-                raise mistaken("NATURAL JOIN takes no ON; leave one of both out", join)
+                raise refused("NATURAL JOIN takes no ON; leave one of both out", join)
             return [name for name in sources[0].columns if sources[1].find(name) is not None]
     return []
 
@@ -210,6 +210,10 @@ def _tables(tree: exp.Select) -> tuple[tuple[exp.Expr, ...], JoinKind]:
         raise BeyondError(
             f"one table or a join of two is needed; the query has {count} ({place(third)})"
         )
+    if has_groups(tree) and (window := tree.find(exp.Window)) is not None:
+        raise beyond(
+            "WINDOW is not supported: a window function needs all rows of a table or join", window
+        )
     if not joins:
         if not has_groups(tree):
             raise beyond(
@@ -218,8 +222,6 @@ def _tables(tree: exp.Select) -> tuple[tuple[exp.Expr, ...], JoinKind]:
                 "library that the table comes from",
                 tree,
             )
-        if (window := tree.find(exp.Window)) is not None:
-            raise beyond("a window function over one table needs all rows of it", window)
         return (source.this,), JoinKind.INNER
     join = joins[0]
     words = " ".join(str(join.args.get(k) or "") for k in ("method", "side", "kind")).split()

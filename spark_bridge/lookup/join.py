@@ -19,7 +19,6 @@ from penstock.host.relation import FolderRelation, Relation, open_relation
 from penstock.plan.group_query import is_per_row
 from penstock.plan.lookup import LookupPlan
 from penstock.query.compiler import compile_query
-from penstock.query.options import QueryOptions
 from penstock.uses import Way
 
 from ..blobs import BLOB, BUCKET, SCHEMA
@@ -30,9 +29,8 @@ from ..filters import push
 from ..inputs import SlotRows, computed
 from ..merging import merge
 from ..metrics.lookups import observe, with_figures
-from ..request import JoinOptions, call_options, frame_of
+from ..request import JoinOptions, device_of, frame_of, query_options
 from ..resources import await_slot
-from ..session import of_session
 from ..shown import task_of
 from ..types import arrow_schema, check_used, output_schema, spark_schema
 from .arcs import ArcOf, Place, WantedPlace
@@ -149,20 +147,15 @@ class LookupCall:
             There is no such option.
         """
         conf, asked = Conf.read(spark), arguments.asked
-        given, device = call_options(spark, options, conf)
-        given.pop("keys", None)
         ((name, table),) = ((n, t) for n, t in tables.items() if isinstance(t, RelationTable))
         frames = {
             one: frame_of(spark, one, frame)
             for one, frame in tables.items()
             if not isinstance(frame, RelationTable)
         }
-        entrance = given.get("entrance")
-        if entrance is not None and not any(frame.isStreaming for frame in frames.values()):
-            given["entrance"] = entrance.also(Way.BATCH)
-        chosen = QueryOptions(
-            **given, unique=arguments.unique, **of_session(spark, text), relation=name
-        )
+        ways = () if any(frame.isStreaming for frame in frames.values()) else (Way.BATCH,)
+        chosen = query_options(spark, text, options, *ways, unique=arguments.unique, relation=name)
+        device = device_of(spark, options, conf)
         text, fixed = at_versions(text, {name: table}, chosen)
         table = fixed[name]
         with closing(open_relation(table.location)) as stored:
@@ -291,7 +284,4 @@ def _check_groups(lookup_plan: LookupPlan, is_streaming: bool, ordered: bool) ->
             "keys: .orderBy(...)"
         )
     if is_streaming:
-        try:
-            lookup_plan.require_per_row()
-        except QueryError as error:
-            raise QueryError(f"{error}; unique is for penstock.spark_bridge.stream") from None
+        lookup_plan.require_per_row("; unique is for penstock.spark_bridge.stream")

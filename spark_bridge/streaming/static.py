@@ -20,19 +20,15 @@ from penstock.plan.lookup import LookupPlan
 from penstock.plan.plan import plan
 from penstock.plan.query import JoinQuery, Side
 from penstock.plan.shown import form_facts
-from penstock.query.compiler import compile_query
-from penstock.query.options import QueryOptions
 from penstock.uses import QueryKind
 
-from ..compiled import GROUP_IN_SPARK
 from ..conf import Conf
 from ..devices import DeviceChoice
 from ..explaining import devices, show
 from ..inputs import SlotRows
 from ..lookup.build import relation
 from ..lookup.join import LookupCall, LookupSettings
-from ..request import JoinOptions, call_options, entered
-from ..session import of_session
+from ..request import JoinOptions, device_of, entered, one_join, query_options
 from ..stream_frame import After, StreamFrame, as_they_are
 from ..types import arrow_schema, check_used, output_schema, spark_schema
 from .notes import put_note, read_note
@@ -92,19 +88,15 @@ class StaticJoin(StreamFrame):
         ------
         QueryError, SchemaError, UsageError, DeviceError
         """
-        given, device = call_options(spark, options, Conf.read(spark))
-        given.pop("keys", None)
-        if (entrance := given.get("entrance")) is not None:
-            given["entrance"] = entrance.also(QueryKind.STATIC)
+        chosen = query_options(
+            spark, text, options, QueryKind.STATIC, unique=arguments.unique, relation=name
+        )
+        device = device_of(spark, options, Conf.read(spark))
         frames = dict(tables)
         schemas = {one: arrow_schema(frame.schema) for one, frame in frames.items()}
-        session = of_session(spark, text)
-        chosen = QueryOptions(**given, unique=arguments.unique, **session, relation=name)
-        query = compile_query(text, schemas, chosen, instead=GROUP_IN_SPARK)
+        query = one_join(text, schemas, chosen, ends=False)
         check_used(query, {one: frame.schema for one, frame in frames.items()})
         found = LookupPlan(query, name, ())
-        if query.aggregation is not None:
-            found.require_per_row()
         static = frames[found.inner.table]
         read = [*SlotRows(query, found.inner, static).slot_of] or static.columns[:1]
         frames[found.inner.table] = static.select(*(F.col(f"`{one}`") for one in read))

@@ -12,7 +12,7 @@ from sqlglot import exp
 
 from penstock.errors import FileError, QueryError
 from penstock.expr.columns import evaluate
-from penstock.query.dialect import SPAN, mistaken, snippet
+from penstock.query.dialect import SPAN, refused, snippet
 from penstock.query.expressions import Lowering
 from penstock.query.options import QueryOptions
 from penstock.query.parse import tree_of, with_room
@@ -66,7 +66,7 @@ def at_versions(
         clause = table.args.get("version")
         at = relations[name] if clause is None else _at(relations[name], clause, options)
         if fixed.setdefault(name, at).version != at.version:
-            raise mistaken(
+            raise refused(
                 f"{name} is read as of several versions; give the relation under a name for each",
                 table,
             )
@@ -81,7 +81,7 @@ def _at(table: RelationTable, clause: exp.Version, options: QueryOptions) -> Rel
     """Return a relation fixed at the version that a clause names."""
     words = snippet(clause)
     if is_postgres(table.location):
-        raise mistaken(
+        raise refused(
             f"{table.shown} is a table in PostgreSQL, which has no versions: leave that out, or "
             "store copies with `penstock relation build`",
             clause,
@@ -102,11 +102,11 @@ def _constant(
 ) -> tuple[int | None, int | None]:
     """Return the number of a version, or microseconds of Unix time; the other one is None."""
     if clause.args["kind"] != "AS OF" or clause.expression is None:
-        raise mistaken("one version of a relation is read: write AS OF", clause)
+        raise refused("one version of a relation is read: write AS OF", clause)
     params = options.params or {}
     for column in clause.expression.find_all(exp.Column):
         if column.table or column.name not in params:
-            raise mistaken(
+            raise refused(
                 f"AS OF takes a constant, and {snippet(column)} is a column: a row of a relation "
                 "that was valid at the time of a row is found by a condition on its times",
                 clause,
@@ -118,7 +118,7 @@ def _constant(
         number = str(evaluate(value)).strip()
         is_number = value.type.kind in (Kind.INT, Kind.STRING)
         if not is_number or not re.fullmatch("[0-9]{1,18}", number):
-            raise mistaken(f"{words}: a version is a whole number", clause)
+            raise refused(f"{words}: a version is a whole number", clause)
         return int(number), None
     if value.type.kind is Kind.STRING:
         to = exp.DataType(this=exp.DataType.Type.TIMESTAMPTZ)
@@ -126,5 +126,5 @@ def _constant(
     instant = rules.instant(value) if value.type.kind in TIMES else None
     time = None if instant is None else evaluate(instant)
     if instant is None or time is None:
-        raise mistaken(f"{words}: that is no time, such as '2024-05-06 07:08:09'", clause)
+        raise refused(f"{words}: that is no time, such as '2024-05-06 07:08:09'", clause)
     return None, time * UNIT_NS[instant.type.unit] // UNIT_NS["us"]

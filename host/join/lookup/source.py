@@ -9,7 +9,7 @@ from os import PathLike, fspath
 from typing import Any, TypeVar
 
 from penstock import arguments
-from penstock.errors import QueryError, UsageError
+from penstock.errors import BeyondError, UsageError
 
 from ...lookup.algorithm import Algorithm
 from ...prune.sizes import Pruning
@@ -177,12 +177,12 @@ def relation_of(tables: Mapping[str, Any]) -> tuple[str, RelationTable] | None:
 
     Raises
     ------
-    QueryError
+    BeyondError
         There are several.
     """
     relations = list(relations_of(tables).items())
     if len(relations) > 1:
-        raise QueryError(
+        raise BeyondError(
             f"{' and '.join(name for name, _ in relations)} are relations, and a join looks up "
             "one; join the rows that come out with the other one"
         )
