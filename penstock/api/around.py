@@ -24,7 +24,7 @@ from ..around.calls import ours
 from ..around.duckdb_sql import check_compared, to_duckdb
 from ..around.parts import Joined, Part, PartError, Relational, Split
 from ..around.splitting import split
-from ..errors import BeyondError, DataError, QueryError, SchemaError
+from ..errors import BeyondError, DataError, SchemaError
 from ..plan.group_query import GroupQuery
 from ..plan.query import JoinQuery
 from ..query.compiler import compile_select
@@ -260,7 +260,7 @@ class _DuckDB:
         schemas = {name: table.schema for name, table in tables.items()}
         try:
             query = compile_select(part.text, schemas, part.options)
-        except (QueryError, SchemaError):
+        except (BeyondError, SchemaError):
             return None
         if isinstance(query, GroupQuery):
             return None

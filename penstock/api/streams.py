@@ -32,7 +32,7 @@ from penstock.host.rows.received import received_schema
 from penstock.host.workers import Checkpoint
 from penstock.host.workers.checkpoint import checkpoint_of, release_of
 from penstock.host.workers.members import Workers
-from penstock.host.workers.ranks.stream import NumberedRankStream, RankStream, open_workers
+from penstock.host.workers.ranks.stream import NumberedRankStream, open_workers
 from penstock.host.workers.stream import NumberedStream, WorkerStream
 
 from .. import arguments
@@ -101,18 +101,6 @@ def stream(
     query: str,
     schemas: _Schemas,
     *,
-    workers: Workers,
-    checkpoint: _Checkpoint | None = None,
-    release: str | None = None,
-    **options: Unpack[_Options],
-) -> RankStream: ...
-
-
-@overload
-def stream(
-    query: str,
-    schemas: _Schemas,
-    *,
     workers: int | None = None,
     checkpoint: _Checkpoint,
     release: Literal["commit"] | None = None,
@@ -125,7 +113,7 @@ def stream(
     query: str,
     schemas: _Schemas,
     *,
-    workers: int,
+    workers: int | Workers,
     checkpoint: _Checkpoint | None = None,
     release: str | None = None,
     **options: Unpack[_Options],

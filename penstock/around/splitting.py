@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 from sqlglot import exp
 
-from ..errors import QueryError, SchemaError
+from ..errors import BeyondError, QueryError, SchemaError
 from ..plan.query import LEFT
 from ..query.dialect import ROWS, Penstock, refused, snippet
 from ..query.groups import NO_KEY
@@ -203,7 +203,7 @@ class _Splitter:
             part = Joined(name, tree.sql(dialect=Penstock), reads, chosen)
             try:
                 return self._add(part, self.engine.joined(part, self.schemas))
-            except (QueryError, SchemaError) as error:
+            except (BeyondError, SchemaError) as error:
                 self.why = error
         return None
 
