@@ -152,7 +152,7 @@ def sql(
         return LookupCall.of(spark, query, tables, options, arguments).frame()
     frames = cast("Mapping[str, DataFrame | str]", tables)
 
-    def run(text: str, given: Mapping[str, DataFrame | str], own: JoinOptions) -> DataFrame:
+    def run(text: str, given: Mapping[str, DataFrame], own: JoinOptions) -> DataFrame:
         made = _plan(spark, text, given, own, lanes, partitioning, ordered=ordered)
         return made.frame() if isinstance(made, BatchPlan) else made
 
@@ -256,7 +256,7 @@ def explain(
         return _explained(_plan(spark, query, frames, options, lanes, partitioning), extended)
     facts: list[str] = []
 
-    def plan(text: str, given: Mapping[str, DataFrame | str], own: JoinOptions) -> DataFrame:
+    def plan(text: str, given: Mapping[str, DataFrame], own: JoinOptions) -> DataFrame:
         made = _plan(spark, text, given, own, lanes, partitioning)
         facts.append(_explained(made, extended))
         return made.frame() if isinstance(made, BatchPlan) else made
@@ -268,7 +268,7 @@ def explain(
 def _plan(
     spark: SparkSession,
     text: str,
-    tables: Mapping[str, DataFrame | str],
+    frames: Mapping[str, DataFrame],
     options: JoinOptions,
     lanes: int | None,
     partitioning: str | None,
@@ -276,7 +276,6 @@ def _plan(
     ordered: bool = False,
 ) -> BatchPlan | StreamFrame:
     """A query that is one join, checked and planned."""
-    frames = frames_of(spark, tables)
     static = static_table(frames)
     if static is not None:
         from .streaming.static import StaticJoin

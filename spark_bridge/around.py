@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import cast
 
 import pyarrow as pa
 import sqlglot
@@ -42,7 +43,7 @@ from .stream_frame import StreamFrame
 from .types import arrow_schema, check_used, output_schema, spark_schema
 
 #: Runs a join of Penstock's: its text, tables and options.
-RunJoin = Callable[[str, Mapping[str, DataFrame | str], JoinOptions], DataFrame]
+RunJoin = Callable[[str, Mapping[str, DataFrame], JoinOptions], DataFrame]
 #: Nodes with a condition.
 _TESTING = (exp.Where, exp.Having, exp.Join, exp.If)
 #: Functions of Penstock's, as Spark says them.
@@ -181,16 +182,9 @@ class SparkParts:
 
     def options_of(self, part: Joined) -> JoinOptions:
         """The options of a join among the parts."""
-        own = part.options
-        options: JoinOptions = {
-            **self.options,
-            "time": own.time,
-            "rows": own.rows,
-            "within": own.within,
-            "params": own.params,
-            "scale": own.scale,
-        }
-        return entered(options, None)
+        names = ("time", "rows", "within", "params", "scale")
+        chosen = {name: getattr(part.options, name) for name in names}
+        return entered(cast("JoinOptions", {**self.options, **chosen}), None)
 
 
 @dataclass(frozen=True)

@@ -159,14 +159,7 @@ def query_options(
     unique: Mapping[str, str | Sequence[str]] | None = None,
     relation: str | None = None,
 ) -> QueryOptions:
-    """Options of a query, from those of a call and the session's.
-
-    Parameters
-    ----------
-    text : str
-        The query.
-    ways : QueryKind or Way
-        Ways in which it runs.
+    """Options of a query that runs in these ways, from those of a call and the session's.
 
     Raises
     ------
@@ -200,8 +193,7 @@ def one_join(
     Raises
     ------
     BeyondError
-        The query is more than that, or has groups of which a stream never knows that they are
-        complete.
+        The query is more than that, or has groups that a stream never completes.
     QueryError, SchemaError
     """
     query = compile_query(text, schemas, options, instead=GROUP_IN_SPARK)

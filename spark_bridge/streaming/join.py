@@ -26,7 +26,7 @@ from ..inputs import SlotRows, union_of
 from ..lookup.join import LookupCall, LookupSettings
 from ..metrics.listener import watch
 from ..ordering import OF_JOINED_ROWS
-from ..request import JoinOptions, Request, entered, frames_of, static_table
+from ..request import JoinOptions, Request, entered, static_table
 from ..stream_frame import After, StreamFrame, as_they_are
 from ..types import output_schema
 from .commit import Commit
@@ -183,9 +183,8 @@ def stream(
     others = cast("Mapping[str, DataFrame | str]", tables)
 
     def open_join(
-        text: str, given: Mapping[str, DataFrame | str], own: JoinOptions
+        text: str, frames: Mapping[str, DataFrame], own: JoinOptions
     ) -> StreamingJoin | DataFrame:
-        frames = frames_of(spark, given)
         static = static_table(frames)
         if static is not None:
             return StaticJoin.of(spark, text, frames, static, own, looked_up)
