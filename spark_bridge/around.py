@@ -18,13 +18,13 @@ from penstock.around.parts import (
     PartError,
     Relational,
     Split,
-    one_or_beyond,
 )
 from penstock.around.splitting import split
 from penstock.errors import BeyondError
 from penstock.expr.functions import EARTH_RADIUS_M
 from penstock.host.emit.opening import open_delivery
 from penstock.plan.plan import plan
+from penstock.query.compiler import one_or_beyond
 from penstock.query.dialect import Penstock
 from penstock.query.parse import parse, with_room
 from penstock.uses import QueryKind

@@ -12,12 +12,11 @@ from penstock.host.emit.opening import joined_schema
 from penstock.host.join.lookup.source import RelationTable, relation_of
 from penstock.host.state import GroupState
 
-from ..around.parts import one_or_beyond
 from ..errors import BeyondError
 from ..plan.group_query import GroupQuery, lookup_of
 from ..plan.lookup import require_complete
 from ..plan.query import JoinQuery
-from ..query.compiler import compile_select
+from ..query.compiler import compile_select, one_or_beyond
 from ..query.options import QueryOptions
 from ..types import marked
 from .received import TableFiles

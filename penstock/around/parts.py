@@ -6,17 +6,15 @@ Errors quote the user's words in the place of names of parts and of their column
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import ClassVar, Protocol, TypeVar
+from typing import ClassVar, Protocol
 
 import pyarrow as pa
 from sqlglot import exp
 
 from ..errors import BeyondError, LikelyMistakeError, PenstockError, QueryError
-from ..plan.group_query import GroupQuery
-from ..plan.query import JoinQuery
 from ..query.compiler import compile_select
 from ..query.dialect import Penstock, place
 from ..query.options import QueryOptions
@@ -31,29 +29,12 @@ class PartError(QueryError):
 
     def beside(self, why: BeyondError) -> QueryError:
         """Choose the error to raise: this one, or why the query is not one join."""
-        return why if isinstance(why, LikelyMistakeError) else self
+        is_why = isinstance(self, NoJoinError) or isinstance(why, LikelyMistakeError)
+        return why if is_why else self
 
 
 class NoJoinError(PartError):
     """The query has no part that Penstock joins; raised is why the whole is not one join."""
-
-    def beside(self, why: BeyondError) -> QueryError:
-        return why
-
-
-#: The class of a compiled query.
-Q = TypeVar("Q", bound=JoinQuery | GroupQuery)
-
-
-def one_or_beyond(compiled: Callable[[], Q]) -> Q | BeyondError:
-    """Compile a query as one join, or groups of one table; return what these lack, if any of it.
-
-    The query then runs in parts. Any other error is a mistake in the query, and raised.
-    """
-    try:
-        return compiled()
-    except BeyondError as why:
-        return why
 
 
 @dataclass(frozen=True)

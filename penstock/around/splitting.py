@@ -344,8 +344,7 @@ class _Splitter:
         alias = tree.alias_or_name
         if not isinstance(tree, exp.Subquery):
             return JoinSide(alias, tree.name, tree.name)
-        name = self.add_relational(tree.this)
-        return JoinSide(alias, alias, name)
+        return JoinSide(alias, alias, self.add_relational(tree.this))
 
     def _make_pairs(
         self,
@@ -542,6 +541,5 @@ class _Splitter:
         if grouped:
             core.set("group", exp.Group(expressions=grouped))
         left = {column.table for column in core.find_all(exp.Column)} - {s.alias for s in sides}
-        return (
-            None if left else self._joined(core, sides, self.clocks.choices(sides, is_grouped=True))
-        )
+        choices = self.clocks.choices(sides, is_grouped=True)
+        return None if left else self._joined(core, sides, choices)

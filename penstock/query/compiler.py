@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 from sqlglot import exp
@@ -150,6 +150,21 @@ def compile_select(
         An argument has another type.
     """
     return _compiled(text, schemas, options, keywords, only_joins=False)
+
+
+#: The class of a compiled query.
+Q = TypeVar("Q", bound=JoinQuery | GroupQuery)
+
+
+def one_or_beyond(compiled: Callable[[], Q]) -> Q | BeyondError:
+    """Compile a query as one join, or groups of one table; return what these lack, if any of it.
+
+    The query then runs in parts. Any other error is a mistake in the query, and raised.
+    """
+    try:
+        return compiled()
+    except BeyondError as why:
+        return why
 
 
 def _compiled(
