@@ -10,7 +10,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from .. import arguments
-from ..errors import BeyondError, QueryError
+from ..errors import BeyondError, LikelyMistakeError, QueryError
 from ..expr import ops
 from ..expr.node import Expr, Op, transform
 from ..plan.group_query import GroupQuery
@@ -339,9 +339,11 @@ def _unique(
         exprs = [source.find(column) for column in names]
         for column, expr in zip(names, exprs, strict=True):
             if expr is None:
-                raise QueryError(f"unique: {scope.unknown(source.alias, column)}")
+                raise LikelyMistakeError(f"unique: {scope.unknown(source.alias, column)}")
             if expr.op is not Op.COLUMN:
-                raise QueryError(f"unique: {source.alias}.{column} is computed; name a column")
+                raise LikelyMistakeError(
+                    f"unique: {source.alias}.{column} is computed; name a column"
+                )
         side = (LEFT, RIGHT)[scope.sources.index(source)]
         unique_columns.append((side, frozenset(expr.attr[1] for expr in exprs if expr is not None)))
     return tuple(unique_columns)

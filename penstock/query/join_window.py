@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
-from ..errors import BeyondError, QueryError
+from ..errors import BeyondError, LikelyMistakeError, QueryError
 from ..expr import ops
 from ..expr.node import Expr, Op
 from ..plan.linear import as_integer
@@ -144,7 +144,7 @@ def time_of(source: Source, scope: Scope, times: Mapping[str, str]) -> Expr | No
         return stamps[0] if len(stamps) == 1 else None
     column = source.find(name)
     if column is None:
-        raise QueryError(f"time: {scope.unknown(source.alias, name)}")
+        raise LikelyMistakeError(f"time: {scope.unknown(source.alias, name)}")
     if column.type.kind not in TIMES | {Kind.INT}:
         raise QueryError(
             f"time column {source.alias}.{name} is a {column.type}; an integer, date or "
