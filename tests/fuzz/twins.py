@@ -52,6 +52,9 @@ LIMITS = {
         *(*_BESIDE, "rounded half up", "Multiple time/session window", 'has the type "VOID"'),
         *("round does not take float32", "timestamp_seconds takes a whole"),
         "a whole number and a timestamp",
+        # Spark's functions of its own types: docs/spark.md, Types.
+        *('Cannot resolve "window(', 'Cannot resolve "date_add('),
+        'The value NaN of the type "DOUBLE" cannot be cast',
     ),
     "workers": (
         *("workers= is not for a query without", "nothing by DuckDB", "CAST of text"),
