@@ -12,7 +12,7 @@ import generated
 import pyarrow.parquet as pq
 import real
 
-from penstock.sim.local_spark.session import local_session
+from penstock.sim.local_spark.local_session import local_session
 from penstock.spark_bridge import register
 
 if TYPE_CHECKING:

@@ -16,14 +16,14 @@ from penstock.errors import DeviceError
 from penstock.host.device.base import PAIRS, Kernel, Result, Task, WindowBuffer
 from penstock.host.devices.kernel.driver import JoinKernelTask, KernelDriver
 from penstock.host.devices.kernel.packing import Packing
-from penstock.host.devices.kernel.window_driver import operator_refusal
-from penstock.host.devices.kernel.work import (
+from penstock.host.devices.kernel.pipeline_task import (
     PipelineKernel,
     PipelineTask,
     PipelineWindow,
     TaskOutcome,
 )
-from penstock.host.devices.narrow.device import narrow_refusal, open_narrow, units_of
+from penstock.host.devices.kernel.window_driver import operator_refusal
+from penstock.host.devices.narrow.narrow_device import narrow_refusal, open_narrow, units_of
 from penstock.hw.checks import check_range
 from penstock.hw.export import kernel_verilog
 from penstock.hw.hls.compare import SIMULATION
@@ -35,8 +35,8 @@ from penstock.hw.window.kernel.config import WindowKernelConfig
 from penstock.program import AnyProgram, BandProgram, Mode, Program, WindowProgram
 
 from .pipeline_device import ANY_PROGRAM, PipelineDevice, value_bits
-from .verilated.board import Board, MemoryModel
-from .verilated.build import Tools, board_library, cache_folder
+from .verilated.compile_kernel import Tools, board_library, cache_folder
+from .verilated.verilated_board import Board, MemoryModel
 from .window.kernel import RtlWindowKernel
 
 #: Addresses of a task's memory, far apart: one that runs over hits no other memory.
@@ -192,7 +192,7 @@ class RtlDevice(PipelineDevice):
         exported Verilog to the letter, but its carry chains are proved to be comparisons
         (tests/hw/formal), and it is compiled and run several times as fast.
     latency_cycles, bandwidth, stalls, seed
-        The memory, see :class:`penstock.sim.verilated.board.MemoryModel`.
+        The memory, see :class:`penstock.sim.verilated.verilated_board.MemoryModel`.
     """
 
     name = "rtl"

@@ -9,7 +9,7 @@ from penstock.errors import MissingToolError, installing
 
 if TYPE_CHECKING:
     from .api import explain, join, sql
-    from .lookup.build import relation
+    from .lookup.build_relation import relation
     from .metrics.listener import watch
     from .placing import run_workers
     from .sources import register

@@ -8,7 +8,7 @@ from typing import Any, Unpack, cast
 from pyspark.sql import DataFrame, SparkSession
 
 from penstock.errors import UsageError
-from penstock.host.join.lookup.source import RelationTable, relation_of
+from penstock.host.join.lookup.relation_source import RelationTable, relation_of
 from penstock.plan.plan import plan as plan_join
 from penstock.plan.query import JoinQuery, other
 from penstock.plan.shown import Fact, form_facts

@@ -22,7 +22,7 @@ from penstock.around.parts import (
 from penstock.around.splitting import split
 from penstock.errors import BeyondError
 from penstock.expr.functions import EARTH_RADIUS_M
-from penstock.host.emit.opening import open_delivery
+from penstock.host.emit.open_delivery import open_delivery
 from penstock.plan.plan import plan
 from penstock.query.compiler import one_or_beyond
 from penstock.query.dialect import Penstock

@@ -21,7 +21,7 @@ from penstock.host.device.registry import open_device, parse_device
 from penstock.private_folder import private_folder
 
 from .conf import Conf
-from .task import task_addresses
+from .spark_task import task_addresses
 
 #: Environment variable that names the device of an executor.
 VARIABLE = "PENSTOCK_DEVICE"

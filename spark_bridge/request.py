@@ -22,7 +22,7 @@ from .devices import DeviceChoice
 from .key_choice import Wanted, wanted_keys
 from .ordering import PLACE, Ordering, with_places
 from .resources import await_slot, check_resources
-from .session import of_session
+from .session_settings import of_session
 from .stream_frame import StreamFrame
 from .types import arrow_schema, check_used
 

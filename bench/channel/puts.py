@@ -17,7 +17,7 @@ from bench.channel import networks
 from bench.channel.far import Far
 from bench.channel.work import PATIENCE_S, Done, Job, Source, touch
 from penstock.host.channel import FOOTER_BYTES, MessageKind
-from penstock.host.channel.ucx import calls, transfer
+from penstock.host.channel.ucx import puts, transfer
 
 #: What carries each, by its name.
 ON_SHM, ON_TCP = "bare puts, ucx on shm", "bare puts, ucx on TCP"
@@ -76,7 +76,7 @@ def _read(line, memory, ring, count):
     stride, share, total = size + FOOTER_BYTES, max(1, slots // 2), np.uint64(0)
     for number in range(_FIRST, _FIRST + count):
         at = number % slots * stride
-        while calls.look(line, address + at + stride - calls.WORD_BYTES) != number:
+        while puts.look(line, address + at + stride - puts.WORD_BYTES) != number:
             pass
         total += touch(memory[at : at + size])
         if number % share == 0 or number == _FIRST + count - 1:

@@ -20,7 +20,7 @@ from penstock.expr import ops
 from penstock.host.device.base import Task
 from penstock.host.devices.remote.client.device import RemoteDevice
 from penstock.host.devices.remote.wire.bodies import Bodies
-from penstock.host.devices.remote.wire.columns import pack
+from penstock.host.devices.remote.wire.column_bytes import pack
 from penstock.host.devices.remote.wire.tasks import task_message
 from penstock.host.wire.frames import Frames, GoneError
 from penstock.host.wire.handshake import greet

@@ -1,7 +1,7 @@
 """Lanes of simulated units in real time: results come when the kernel would have them.
 
 A lane is one pipeline of ``units`` join units at ``clock_hz``. It takes one task after the other,
-each for the cycles that :func:`penstock.host.model.pipeline.task_cycles` counts, which is
+each for the cycles that :func:`penstock.host.model.pipeline_cycles.task_cycles` counts, which is
 compared with the Verilated kernel (``python -m bench.host``: within 5 %). What the model leaves
 out: transfers between host and card. Results are exact (:mod:`bench.host.search`); a result that
 this machine computes too late is delivered late, and counted.
@@ -25,7 +25,7 @@ from bench.host.search import IndexedWindow, matches
 from penstock.errors import DeviceError
 from penstock.host.device.base import PAIRS, Device, Kernel, Result, Task, WindowBuffer
 from penstock.host.model.load import BatchHalf
-from penstock.host.model.pipeline import task_cycles
+from penstock.host.model.pipeline_cycles import task_cycles
 from penstock.program import BandProgram, Mode, Program
 
 CLOCK_HZ = 300e6

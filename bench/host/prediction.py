@@ -13,7 +13,7 @@ from penstock.host.device.base import Task
 from penstock.host.device.registry import open_device
 from penstock.host.model.cpu import KEYS, PROGRAM, calibrate
 from penstock.host.model.load import BatchHalf, Model
-from penstock.host.model.pipeline import task_cycles
+from penstock.host.model.pipeline_cycles import task_cycles
 
 #: Latency target of the runs on this machine, and seconds of their windows to either side.
 TARGET_S, WINDOW_S = 0.2, 2.0

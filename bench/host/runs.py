@@ -15,7 +15,7 @@ from penstock.host.device.base import Device
 from penstock.host.device.registry import open_device
 from penstock.host.model.cpu import Cores, calibrate
 from penstock.host.model.load import Model
-from penstock.host.model.pipeline import PipelineModel
+from penstock.host.model.pipeline_cycles import PipelineModel
 
 #: The CPU device, where a number of units is asked for.
 CPU = 0

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numba
 import numpy as np
 
-from penstock.host.devices.cpu.window import CpuWindow
+from penstock.host.devices.cpu.resident_window import CpuWindow
 from penstock.program import BandProgram
 
 #: Window positions of a chunk, and buckets that they are sorted into.

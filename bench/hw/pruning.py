@@ -34,7 +34,7 @@ from penstock.host.device.base import PAIRS, Device, Kernel, Pause, Result, Task
 from penstock.host.device.registry import open_device
 from penstock.host.device.wrapped import WrappedDevice, WrappedKernel
 from penstock.host.join.table.table_join import TableJoin
-from penstock.host.model.pipeline import FETCH_BURST, PASS_CYCLES, TASK_CYCLES, TUPLE_WORDS
+from penstock.host.model.pipeline_cycles import FETCH_BURST, PASS_CYCLES, TASK_CYCLES, TUPLE_WORDS
 from penstock.host.prune.sizes import DEFAULT_PRUNING
 from penstock.hw.join.config import JoinConfig
 from penstock.program import AnyProgram, Mode, WindowProgram

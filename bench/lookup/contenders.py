@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from bench.lookup.scale import Data
-from penstock.sim.workloads.calls import NAME_CHARS
+from penstock.sim.workloads.call_records import NAME_CHARS
 
 #: Bytes of a Python dictionary's entry with its key and a value of 72 bytes, as sizes say.
 _ENTRY_BYTES = 280

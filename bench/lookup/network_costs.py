@@ -12,7 +12,7 @@ import numpy as np
 
 from bench.lookup.nodes_model import NetworkCosts
 from bench.lookup.scale import Data
-from penstock.host.node.service import LookupNode
+from penstock.host.node.node_service import LookupNode
 from penstock.host.relation import Version, open_relation
 from penstock.host.relation.folder.reading import file_store
 from penstock.host.relation.nodes.messages import HASH_BYTES, KeyRequest

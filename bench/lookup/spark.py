@@ -34,9 +34,9 @@ from bench.command import BUILD, Titles, run
 from bench.lookup.scale import Data
 from bench.rows import Row
 from penstock.errors import PenstockError
-from penstock.sim.local_spark.session import local_session
+from penstock.sim.local_spark.local_session import local_session
 from penstock.sim.workloads import Calls
-from penstock.sim.workloads.calls import SUBSCRIBERS
+from penstock.sim.workloads.call_records import SUBSCRIBERS
 from penstock.spark_bridge import sql
 
 if TYPE_CHECKING:

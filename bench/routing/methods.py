@@ -11,7 +11,7 @@ from bench.routing.nodes import LEFT, Nodes, Routes
 from bench.routing.readj import readj
 from penstock.host.routing.loads import Loads, spans
 from penstock.host.routing.moves import Moves
-from penstock.host.routing.plan import largest_load, plan
+from penstock.host.routing.moves_plan import largest_load, plan
 from penstock.host.routing.table import RoutingTable
 
 #: Keys that Readj tracks, for each node.

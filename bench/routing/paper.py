@@ -18,7 +18,7 @@ from bench.routing.readj import readj
 from penstock.errors import PenstockError
 from penstock.host.model.cpu import Cores
 from penstock.host.routing.loads import Loads
-from penstock.host.routing.plan import plan
+from penstock.host.routing.moves_plan import plan
 
 from .tpch import KeyStreams, orders, suppliers, zipf_keys
 

@@ -20,7 +20,7 @@ from bench.command import Titles, run
 from bench.routing.quality import at_home, beside_exact, drift, grid, zipf
 from bench.rows import Row
 from penstock.host.routing.loads import Loads
-from penstock.host.routing.plan import plan
+from penstock.host.routing.moves_plan import plan
 
 _PLANNERS = ("qmmp", "mnrt")
 #: Seconds that a plan may take, by keys.

@@ -9,7 +9,7 @@ import numpy as np
 
 from bench.routing.homes import ByHash
 from penstock.host.routing.loads import Loads
-from penstock.host.routing.plan import plan
+from penstock.host.routing.moves_plan import plan
 
 KEYS, EXPONENTS = (100, 1000), (0.5, 0.8, 1.0, 1.2)
 LANES, TOLERANCES = (4, 8, 16), (0.0, 0.05, 0.1)

@@ -95,7 +95,7 @@ def measured(root: str, engine: str, case: Case, inputs: str, later: int) -> dic
     """Figures of a new session, and a sum that both engines must agree on."""
     from pyspark.sql import functions as F
 
-    from penstock.sim.local_spark.session import local_session
+    from penstock.sim.local_spark.local_session import local_session
     from penstock.spark_bridge import sql
 
     if not str(inspect.getfile(sql)).startswith(root):

@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.table import Table
 
 from penstock.errors import PenstockError
-from penstock.sim.local_spark.session import local_session
+from penstock.sim.local_spark.local_session import local_session
 from penstock.spark_bridge.sources import register
 
 BATCHES = 5

@@ -38,7 +38,7 @@ from bench.spark.keyed import CONTENDERS, Keyed, counted, joined
 from bench.spark.native import equal_constants
 from bench.spark.streams import THETA, points, seconds, source
 from bench.spark.windows import Case, cases, measured
-from penstock.sim.local_spark.session import local_session
+from penstock.sim.local_spark.local_session import local_session
 from penstock.spark_bridge.streaming import stream
 
 TARGET_RATE, TARGET_RATIO, TARGET_ROWS = 3e10, 1e3, 5e5

@@ -18,7 +18,7 @@ from penstock.errors import PenstockError
 from penstock.hw.window.config import WindowConfig
 from penstock.hw.window.export import export
 from penstock.hw.window.layout import Side
-from penstock.sim.verilated.build import cache_folder
+from penstock.sim.verilated.compile_kernel import cache_folder
 from penstock.sim.window.verilated import NEVER, Outcome, Stream, VerilatedJoin
 
 #: Width of codes and payloads.

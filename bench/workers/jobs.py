@@ -15,7 +15,7 @@ from bench.workers import hand
 from bench.workers.tasks import Inputs, Sent, Task
 from penstock.errors import PenstockError
 from penstock.sim.workloads import CM, NB7, RO, YSB
-from penstock.sim.workloads.base import Workload
+from penstock.sim.workloads.workload import Workload
 
 #: Rows of a batch of input.
 BATCH_ROWS = 1 << 16

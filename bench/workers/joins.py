@@ -15,8 +15,8 @@ from bench.workers import hand_joins
 from bench.workers.jobs import BATCH_ROWS, PER_SECOND
 from bench.workers.tasks import Inputs, Sent, Task
 from penstock.sim.workloads import NB8, NB11
-from penstock.sim.workloads.base import Workload
 from penstock.sim.workloads.nb_joins import PER_SELLER
+from penstock.sim.workloads.workload import Workload
 
 #: Sellers of one worker have numbers below this, so that each has rows of one worker alone. They
 #: are led by any worker all the same.

@@ -20,7 +20,7 @@ import penstock
 from bench.rows import Row
 from penstock.errors import PenstockError
 from penstock.sim.workloads import Q7, Q8, Q11
-from penstock.sim.workloads.base import Workload
+from penstock.sim.workloads.workload import Workload
 
 #: Events per second and core of Flink 1.13, and our least rate over it.
 FLINK = {"Q7": 12_330.0, "Q8": 146_140.0, "Q11": 39_700.0}

@@ -15,7 +15,7 @@ from penstock.host.workers.job import Job as WorkersJob
 from penstock.host.workers.work import Work
 from penstock.host.workers.worker_loop import EPOCH_BYTES
 from penstock.query.options import QueryOptions
-from penstock.sim.workloads.base import Workload
+from penstock.sim.workloads.workload import Workload
 
 #: Batches of sources, by number, in the order in which they come.
 Inputs = list[tuple[int, pa.RecordBatch]]

@@ -20,7 +20,7 @@ from penstock.program import Mode
 
 from .base import Pause
 from .cut import TASKS_PER_LANE, Cutting, Piece
-from .ranges import MORE_STARTS, next_ranges
+from .visited_ranges import MORE_STARTS, next_ranges
 
 #: Rows that may be read beyond the last one of a column: whole vectors are loaded.
 SPARE_ROWS = 64

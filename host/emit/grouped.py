@@ -28,7 +28,7 @@ from ..windows.probe import Watermarks, WindowStep
 from ..windows.run import Snapshot
 from .delivery import AfterBatch, Delivery, RowDelivery
 from .groups.closing import Limit, group_closing
-from .groups.folds import BestPairs, FoldGroups, RowFolds, RowPlaces, side_values
+from .groups.fold_groups import BestPairs, FoldGroups, RowFolds, RowPlaces, side_values
 from .groups.pairs import PairGroups
 from .groups.partial import PartialGroups
 from .output import Making, RowsByArrival

@@ -10,7 +10,7 @@ import pyarrow as pa
 from penstock.plan.group_query import GroupQuery
 
 from ..emit.groups.closing import Limit
-from ..join.lookup.base import RelationJoin
+from ..join.lookup.lookup_join import RelationJoin
 from ..state import GroupState
 
 

@@ -21,7 +21,7 @@ from ..execute import promptness
 from ..execute.batcher import Batcher
 from ..execute.budget import LOOK_S, SPARE, Budget
 from ..execute.trace import Trace
-from ..join.lookup.base import RelationJoin
+from ..join.lookup.lookup_join import RelationJoin
 from ..join.stream.calls import QUANTILES, StreamCalls
 from ..join.stream.flow import Flow
 from ..join.stream.outlet import Outlet

@@ -10,7 +10,7 @@ import pyarrow as pa
 from penstock.plan.group_query import GroupQuery
 
 from ..execute.trace import Trace
-from ..join.lookup.base import RelationJoin
+from ..join.lookup.lookup_join import RelationJoin
 from ..metrics import Report
 from .folding import GroupFolding
 from .report import report_of

@@ -10,7 +10,7 @@ import numpy as np
 
 from .cpu import Cores
 from .load import Load, Model
-from .pipeline import MOST_UNITS, PipelineModel, TransferLink
+from .pipeline_cycles import MOST_UNITS, PipelineModel, TransferLink
 
 #: Range of the search for rates, in tuples per second.
 _LEAST_RATE, _MOST_RATE = 1e-6, 1e15

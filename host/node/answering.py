@@ -17,7 +17,7 @@ from ..lookup.cache import Cache, KeyGroups
 from ..lookup.memory import split_of
 from ..lookup.pages import fitting, picked_bytes
 from ..relation.border import Version
-from ..relation.folder.relation import FolderRelation
+from ..relation.folder.folder_relation import FolderRelation
 from .key_groups import groups_of
 
 #: Share of the memory that is left for kept rows; the rest is for requests that are answered.

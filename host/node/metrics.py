@@ -8,7 +8,7 @@ from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
 from ..metrics.exporter import Series, families
-from .service import LookupNode
+from .node_service import LookupNode
 
 
 class NodeCollector(Collector):

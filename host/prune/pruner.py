@@ -15,11 +15,11 @@ from penstock.program import Mode
 from ..device.cut import TASK_EVALUATIONS, Piece, whole
 from ..keys.prepare import Layout
 from ..windows.run import Snapshot
+from .cell_search import Orderings
 from .cells import Grid
 from .choice import GridChoice, costs_of
 from .chooser import Chooser, SearchKeys
 from .parts import OrderedRun, Part, PrunedRanges
-from .search import Orderings
 from .sizes import Pruning
 
 

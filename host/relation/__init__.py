@@ -12,8 +12,8 @@ from penstock.errors import UsageError
 
 from .border import PageIndex, PageRows, Relation, Version
 from .folder.build import RelationOptions, build
+from .folder.folder_relation import FolderRelation
 from .folder.reading import file_store
-from .folder.relation import FolderRelation
 from .nodes.client import NodesRelation
 from .nodes.peers import Patience
 from .postgres.location import PostgresLocation, is_postgres, masked

@@ -15,10 +15,10 @@ import pyarrow.compute as pc
 from sqlglot import exp, parse_one
 
 from penstock.around.carried import Known, carried
+from penstock.around.computed_values import ARGUMENT
 from penstock.around.duckdb_sql import quoted
 from penstock.around.duckdb_sql.macros import FAIL, definitions
 from penstock.around.qualified import is_unread, unread
-from penstock.around.values import ARGUMENT
 from penstock.errors import DataError, PenstockError, QueryError
 from penstock.expr.functions import FUNCTIONS
 from penstock.expr.node import Expr, show

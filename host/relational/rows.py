@@ -22,7 +22,7 @@ from ..metrics import MetricsServer, Report
 from ..rows.received import one_batch
 from ..windows.source import Moment, sides_named
 from .engine import RelationalEngine
-from .steps import Computed, RowStep
+from .table_steps import Computed, RowStep
 
 
 class RunningQuery(Protocol):

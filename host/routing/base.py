@@ -9,7 +9,7 @@ import numpy as np
 
 from penstock.errors import UsageError
 
-from .checks import below, checked_lanes
+from .checked_arrays import below, checked_lanes
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .assignment import Assignment
-from .merging import lanes_of
+from .bring_together import lanes_of
 
 #: Split keys that room is made for, the largest, and keys that leave for one of them at most.
 _KEYS, _LEAVE = 256, 64

@@ -9,7 +9,7 @@ import numpy as np
 
 from penstock.errors import DataError
 
-from .checks import amounts, below, checked_lanes
+from .checked_arrays import amounts, below, checked_lanes
 
 if TYPE_CHECKING:
     from .moves import Draft

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from .assignment import Assignment
+from .bring_together import merge, return_home
 from .exchanging import make_room
 from .loads import Loads
-from .merging import merge, return_home
 from .moves import Draft
 from .placing import place
 from .unloading import unload

@@ -9,7 +9,7 @@ import numpy as np
 
 from penstock.errors import DataError
 
-from .checks import amounts, below, checked_lanes, not_negative
+from .checked_arrays import amounts, below, checked_lanes, not_negative
 from .loads import Loads, spans
 from .shares import bounds, deal
 

@@ -26,7 +26,7 @@ from .atomic import atomic
 from .checksums import checksum, sealed, unsealed
 from .location import Location
 from .own_names import OwnNames
-from .ranges import FileRanges, ObjectRanges, RangeReader
+from .ranged_files import FileRanges, ObjectRanges, RangeReader
 
 #: Hadoop's names of stores, and pyarrow's.
 _SCHEMES = {"s3": "s3", "s3a": "s3", "s3n": "s3", "gs": "gs", "gcs": "gs", "abfs": "abfs",

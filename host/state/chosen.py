@@ -13,7 +13,7 @@ from penstock.plan.group_query import GroupQuery
 from ..devices.cpu.operations import NotCompilable
 from .compiled import CompiledContributions, has_null
 from .contributions import ColumnContributions, Contributions
-from .layout import EntryLayout
+from .entry_layout import EntryLayout
 from .store import Target
 from .texts import Texts
 

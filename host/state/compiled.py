@@ -18,10 +18,10 @@ from ..rows import gather
 from ..rows.columns import load
 from .coded import as_bytes, is_coded, is_coded_column
 from .contributions import Contributions
+from .entry_layout import EntryLayout
 from .entry_source import entry_source
-from .layout import EntryLayout
+from .generated_sources import load_loops
 from .merger import EntryMerger
-from .sources import load_loops
 from .store import LogStore, Target
 from .texts import Texts
 from .words import integer_words

@@ -18,8 +18,8 @@ from penstock.types import INT64, Kind
 from ..rows.columns import load
 from ..rows.gather import take
 from .coded import as_bytes, is_coded, is_coded_column
+from .entry_layout import EntryLayout
 from .folds import Merge
-from .layout import EntryLayout
 from .texts import Texts
 from .words import integer_words, key_words, order_words, plain_words, sum_words
 

@@ -10,8 +10,8 @@ from penstock.expr.node import Expr, Op, walk
 from penstock.plan.group_query import GroupQuery
 from penstock.types import INT64, Kind
 
+from .entry_layout import EntryLayout, Flag, FoldPlace, KeyPlace
 from .folds import Merge
-from .layout import EntryLayout, Flag, FoldPlace, KeyPlace
 from .loop_steps import LoopSteps
 from .merging import merge_source
 from .narrowing import Bounds, narrowed

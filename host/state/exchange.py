@@ -8,7 +8,7 @@ import numpy as np
 
 from ..device.fields import MalformedError
 from .blocks import BlockWriter, StateBlock, read_block
-from .layout import EntryLayout
+from .entry_layout import EntryLayout
 from .panes import Panes
 from .texts import Texts
 

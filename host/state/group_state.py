@@ -16,10 +16,10 @@ from penstock.plan.group_query import GroupQuery, time_key
 from ..emit.groups.closing import Limit
 from .chosen import ChosenContributions
 from .contributions import MOST_FEEDS, ROW_BITS, Contributions, FoldedRows
+from .entry_layout import EntryLayout
 from .exchange import Exchange
-from .layout import EntryLayout
+from .group_rows import GroupRows
 from .merger import EntryMerger
-from .output import GroupRows
 from .panes import Panes
 from .sessions import SessionParts
 from .store import LogStore, Target

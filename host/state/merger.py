@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from .layout import EntryLayout
+from .entry_layout import EntryLayout
+from .generated_sources import load_loops
 from .merging import merge_source
 from .probing import index_all, leaders, merge_all, scatter
-from .sources import load_loops
 
 
 class EntryMerger:

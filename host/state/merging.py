@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from .entry_layout import EntryLayout, FoldPlace, KeyPlace
 from .folds import Merge
-from .layout import EntryLayout, FoldPlace, KeyPlace
 
 _HEAD = """
 @njit(nogil=True)

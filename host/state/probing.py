@@ -13,7 +13,7 @@ from numba import njit
 from penstock.kept_code import kept
 
 from . import machine
-from .layout import (
+from .entry_layout import (
     KEY_IS_TEXT,
     KEY_NULL_MASK,
     KEY_NULL_WORD,

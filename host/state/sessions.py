@@ -15,7 +15,7 @@ import numpy as np
 from penstock.plan.query import SessionKey
 
 from ..emit.groups.closing import Limit
-from .layout import EntryLayout
+from .entry_layout import EntryLayout
 from .merger import EntryMerger
 from .panes import Panes
 from .store import LogStore

@@ -12,7 +12,7 @@ from penstock.kept_code import kept
 
 from ..emit.groups.floats import ordered
 from . import machine
-from .layout import EntryLayout, KeyPlace
+from .entry_layout import EntryLayout, KeyPlace
 from .machine import prefetch
 from .texts import Texts
 

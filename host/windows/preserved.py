@@ -12,8 +12,8 @@ from penstock.plan.window import FOREVER
 
 from ..rows.gather import take_batch
 from ..rows.growing import Column
+from ..rows.row_store import RowStore
 from ..rows.sides import Arrival, SideRows
-from ..rows.store import RowStore
 from .probe import Watermarks
 
 _MATCHED, _CLOSING, _GONE = 1, 2, 4

@@ -18,8 +18,8 @@ from penstock.expr.columns import Vector
 
 from ..keys.layouts import Layout
 from ..rows.growing import Column, Keys
+from ..rows.row_store import BaseRows, RowStore, TableRows
 from ..rows.sides import concat, take
-from ..rows.store import BaseRows, RowStore, TableRows
 
 _numbers = itertools.count()
 

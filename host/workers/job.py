@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from penstock.query.options import QueryOptions
 
-from ..join.lookup.source import RelationTable
+from ..join.lookup.relation_source import RelationTable
 from .members import facts
 from .records.parts import PartFile
 

@@ -14,7 +14,7 @@ from penstock.query.options import QueryOptions
 from ..channel import Doorbell, spin_seconds
 from ..execute.budget import SPARE
 from ..execute.trace import Trace
-from ..join.lookup.source import RelationTable
+from ..join.lookup.relation_source import RelationTable
 from ..join.stream.flow import Flow
 from .checkpoint import Checkpoint
 from .compiling import compiled

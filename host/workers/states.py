@@ -19,7 +19,7 @@ from penstock.plan.window import FOREVER
 from ..device.registry import open_device
 from ..emit.groups.closing import GroupClosing, Limit
 from ..grouping.intake import GroupIntake
-from ..join.lookup.base import RelationJoin
+from ..join.lookup.lookup_join import RelationJoin
 from ..join.lookup.opening import open_lookup
 from ..relation.border import Relation
 from ..state import FoldedRows, GroupState

@@ -28,7 +28,7 @@ from .points import reached
 from .reporting import report_of
 from .results import Gathering, Tally
 from .slabs import Slabs
-from .waiting import BellInbox
+from .stream_waits import BellInbox
 
 #: Bytes that this process may hold of batches and results where no budget is given.
 _MEMORY_BYTES = 1 << 30

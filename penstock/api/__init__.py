@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from penstock.host.execute.running import Running
 from penstock.host.grouping import GroupStream
-from penstock.host.join.lookup.source import relation
+from penstock.host.join.lookup.relation_source import relation
 from penstock.host.join.stream import Flow, JoinStream
 from penstock.host.prune.sizes import Pruning
 from penstock.host.workers import Checkpoint

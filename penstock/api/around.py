@@ -11,16 +11,16 @@ from sqlglot import exp
 
 from penstock.host.device.registry import open_device
 from penstock.host.grouping import GroupStream
-from penstock.host.join.lookup.source import RelationTable, relations_of, without_relations
+from penstock.host.join.lookup.relation_source import RelationTable, relations_of, without_relations
 from penstock.host.join.lookup.stream import LookupStream
 from penstock.host.join.stream import JoinStream
 from penstock.host.join.table.table_join import TableJoin
 from penstock.host.relational.engine import USERS, RelationalEngine
 from penstock.host.relational.rows import PreparedRows, PreparedSide
-from penstock.host.relational.steps import Computed, RowStep
 from penstock.host.relational.stream import PreparedStream
+from penstock.host.relational.table_steps import Computed, RowStep
 
-from ..around.calls import ours
+from ..around.computed_calls import ours
 from ..around.duckdb_sql import check_compared, to_duckdb
 from ..around.parts import Joined, Part, PartError, Relational, Split
 from ..around.splitting import split

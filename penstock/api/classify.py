@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from penstock.host.emit.opening import joined_schema
-from penstock.host.join.lookup.source import RelationTable, relation_of
+from penstock.host.emit.open_delivery import joined_schema
+from penstock.host.join.lookup.relation_source import RelationTable, relation_of
 from penstock.host.state import GroupState
 
 from ..errors import BeyondError

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from penstock.host.device.base import Device
 from penstock.host.device.registry import open_device
-from penstock.host.relation.folder.sources import BATCH_ROWS
+from penstock.host.relation.folder.row_batches import BATCH_ROWS
 from penstock.host.rows.files import CSV, read_batches, read_schema, read_table
 from penstock.host.rows.formats import CsvFormat
 from penstock.host.rows.received import arrow_table, received_schema, received_table

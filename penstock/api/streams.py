@@ -15,9 +15,9 @@ from penstock.host.device.base import Device, device_list
 from penstock.host.device.registry import open_device
 from penstock.host.grouping import GroupStream
 from penstock.host.join.lookup.as_of import at_versions
-from penstock.host.join.lookup.base import LookupOptions, RelationJoin
+from penstock.host.join.lookup.lookup_join import LookupOptions, RelationJoin
 from penstock.host.join.lookup.opening import open_lookup
-from penstock.host.join.lookup.source import (
+from penstock.host.join.lookup.relation_source import (
     RelationTable,
     relation_of,
     relations_of,
@@ -27,7 +27,7 @@ from penstock.host.join.lookup.stream import LookupStream
 from penstock.host.join.stream import Flow, JoinStream, Span
 from penstock.host.relation.border import Relation
 from penstock.host.relational.rows import PreparedRows
-from penstock.host.relational.steps import LookedUp
+from penstock.host.relational.table_steps import LookedUp
 from penstock.host.rows.received import received_schema
 from penstock.host.workers import Checkpoint
 from penstock.host.workers.checkpoint import checkpoint_of, release_of

@@ -14,14 +14,14 @@ from penstock.host.execute.running import Running
 from penstock.host.execute.trace import Trace
 from penstock.host.grouping import GroupedTable, grouped_table
 from penstock.host.join.lookup.as_of import at_versions
-from penstock.host.join.lookup.base import RelationJoin
+from penstock.host.join.lookup.lookup_join import RelationJoin
 from penstock.host.join.lookup.opening import open_lookup
-from penstock.host.join.lookup.source import RelationTable, relations_of, without_relations
+from penstock.host.join.lookup.relation_source import RelationTable, relations_of, without_relations
 from penstock.host.join.stream import Span
 from penstock.host.join.table.operator_join import table_join
 from penstock.host.join.table.table_join import TableJoin
 from penstock.host.prune.sizes import DEFAULT_PRUNING, Pruning
-from penstock.host.workers.table import WorkerTable
+from penstock.host.workers.table_groups import WorkerTable
 
 from ..errors import BeyondError
 from ..plan.group_query import GroupQuery, lookup_of

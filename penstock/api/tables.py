@@ -10,7 +10,7 @@ import pyarrow as pa
 from penstock.host.device.base import Device
 from penstock.host.device.operator import Operator
 from penstock.host.execute.running import Running
-from penstock.host.join.lookup.source import RelationTable
+from penstock.host.join.lookup.relation_source import RelationTable
 from penstock.host.join.stream import Span
 from penstock.host.prune.sizes import Pruning, pruning_sizes
 

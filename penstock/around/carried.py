@@ -26,7 +26,7 @@ from ..expr.vector import fits_int64
 from ..query.aggregates import sum_type
 from ..query.constants import ARROW_TYPES
 from ..types import FLOAT64, INT64, MOST_DIGITS, TIMESTAMPS, Kind, Type, from_field, int_of
-from .calls import ours
+from .computed_calls import ours
 
 _PLAIN = {
     Kind.BOOL: pa.bool_(),

@@ -16,11 +16,11 @@ from ..query.time_rules import TimeRules
 from ..query.window_function import is_window, length_ns
 from ..types import Kind, Type, integer
 from ..zones import zone_of
-from .calls import call
 from .carried import WINDOW, Known, is_coded, known_as, known_field
+from .computed_calls import call
+from .computed_values import ARGUMENT, Level, Register, Values
 from .shapes import SLIDING, equates, slides
 from .sides import aliases_in, conditions_of, field_of, items_of, kind_of
-from .values import ARGUMENT, Level, Register, Values
 
 #: Most windows that a row is in.
 _MOST_WINDOWS = 100_000

@@ -11,7 +11,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from ..query.window_function import is_session, is_window
-from .calls import call
+from .computed_calls import call
 from .parts import OF_GROUPS, Joined, Part
 from .sides import Outputs, aliases_in, column_of, conditions_of, field_of, in_spark, set_where
 

@@ -25,7 +25,7 @@ from ..query.sources import Lowered, reader_of
 from ..query.window_function import is_session, is_window
 from .clocks import Clocks
 from .given import check_fields, check_names, check_size, name_tables, with_values
-from .ordering import order_joins, rank_nearest, relations_last
+from .join_order import order_joins, rank_nearest, relations_last
 from .parts import (
     Closing,
     Joined,

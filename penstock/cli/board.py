@@ -14,7 +14,7 @@ from penstock.host.devices.board.package import Package
 from penstock.host.rows.files import write_text
 
 from ..errors import MissingToolError, UsageError, installing
-from . import build, inputs
+from . import inputs, pipeline_options
 from .options import Commands, group, grouped, option
 from .stopping import stops
 from .terminal import count, results, say, table
@@ -61,7 +61,7 @@ class VirtualBoard:
         entry = find_board(board)
         configs = [
             KernelConfig.fit(join, word_bits=entry.port_bits),
-            build.window_config(entry),
+            pipeline_options.window_config(entry),
         ]
         return [
             virtual_package(config, board, folder / f"default-{number}")
@@ -89,7 +89,7 @@ def command(context: typer.Context, board: VirtualBoard) -> None:
             f"in an environment of its own, {installing('board,rtl')}"
         ) from error
     from penstock.sim.deploy import deploy
-    from penstock.sim.verilated.board import MemoryModel
+    from penstock.sim.verilated.verilated_board import MemoryModel
 
     with stops() as wait, tempfile.TemporaryDirectory(prefix="penstock-board-") as folder:
         packages = board.packages(name, Path(folder))
@@ -113,14 +113,14 @@ def command(context: typer.Context, board: VirtualBoard) -> None:
 def package(
     *,
     board: Board,
-    out: build.Out,
+    out: pipeline_options.Out,
     virtual: bool = option(
         "For the virtual board, which runs Verilog.", "--virtual", default=False
     ),
     overlay: Path | None = option(
         "What the vendor's tools made of the export: .bit (with .hwh) or .xclbin."
     ),
-    units: build.Units = 16,
+    units: pipeline_options.Units = 16,
     kernels: Kernels = 1,
     clock_mhz: Clock = None,
     leds: bool = option(
@@ -129,8 +129,8 @@ def package(
         "--leds",
         default=False,
     ),
-    kernel: build.KernelArguments,
-    query: build.BuildQuery,
+    kernel: pipeline_options.KernelArguments,
+    query: pipeline_options.BuildQuery,
 ) -> None:
     """Make the folder that the board device loads a kernel from.
 
@@ -162,9 +162,9 @@ def make(
     *,
     board: Board,
     out: Path = option("Folder to build in.", "--out", "-o", required=True),
-    units: build.Units = 64,
+    units: pipeline_options.Units = 64,
     kernels: Kernels = 1,
-    kernel: build.KernelArguments,
+    kernel: pipeline_options.KernelArguments,
     clock_mhz: Clock = None,
     scripts_only: bool = option("Write everything, run nothing.", "--scripts-only", default=False),
 ) -> None:
@@ -173,7 +173,7 @@ def make(
     The vendor's tools must be on the path. Takes an hour for a small board, many for a card.
     """
     entry = find_board(board, clock_mhz)
-    config = kernel.config(units, build.BuildQuery(), entry)
+    config = kernel.config(units, pipeline_options.BuildQuery(), entry)
     from penstock.hw.board.build import build_overlay, check_tools
     from penstock.hw.board.scripts import build_scripts
     from penstock.hw.export import write_package

@@ -150,7 +150,7 @@ def _on_cpu(query: JoinQuery, tables: dict[str, pa.Table]) -> _Run:
 
 
 def _on_spark(query: JoinQuery, out: Path, evaluations: int) -> _Run:
-    from penstock.sim.local_spark.session import local_session
+    from penstock.sim.local_spark.local_session import local_session
 
     from .. import spark_bridge
 

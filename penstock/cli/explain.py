@@ -9,13 +9,13 @@ import pyarrow as pa
 
 from penstock.host.device.base import PAIRS, Device
 from penstock.host.device.registry import device_names, open_device
-from penstock.host.devices.narrow.device import NARROW_WIDTHS
+from penstock.host.devices.narrow.narrow_device import NARROW_WIDTHS
 from penstock.host.execute.units import UnitSample
 from penstock.host.grouping import grouped_table
 from penstock.host.join.filtering import with_filter
-from penstock.host.join.lookup.base import row_bytes
+from penstock.host.join.lookup.lookup_join import row_bytes
 from penstock.host.join.lookup.reach import Reach
-from penstock.host.join.lookup.source import RelationTable
+from penstock.host.join.lookup.relation_source import RelationTable
 from penstock.host.join.table.directions import Direction
 from penstock.host.join.table.table_join import TableJoin
 from penstock.host.keys.encoders import width_for

@@ -5,7 +5,7 @@ from __future__ import annotations
 from penstock.constraints.boards import BOARDS, ToolFlow
 from penstock.constraints.boards import board as find_board
 
-from . import build
+from . import pipeline_options
 from .options import application, option
 from .terminal import NUMBERS, count, results, say, table
 
@@ -22,13 +22,13 @@ _NEXT = {
 def app(
     *,
     board: str = option(f"One of {', '.join(BOARDS)}.", required=True),
-    out: build.Out,
-    units: build.Units = 512,
+    out: pipeline_options.Out,
+    units: pipeline_options.Units = 512,
     kernels: int = option(
         "Kernels on the board; of a card, link.cfg connects them to its memory.", default=1
     ),
-    kernel: build.KernelArguments,
-    query: build.BuildQuery,
+    kernel: pipeline_options.KernelArguments,
+    query: pipeline_options.BuildQuery,
 ) -> None:
     """Write a kernel for a board: Verilog, register table, C header, kernel.xml, link.cfg.
 
@@ -44,14 +44,14 @@ def app(
     from penstock.hw.join.kernel.config import KernelConfig
     from penstock.hw.window.kernel.export import export_window_kernel
 
-    with build.building():
+    with pipeline_options.building():
         if isinstance(config, KernelConfig):
             files = export_kernel(config, board, out, kernels=kernels)
             many = f"{kernel.pipelines} pipelines, each " if kernel.pipelines > 1 else ""
-            kind = f"{many}{build.describe(config.join)}"
+            kind = f"{many}{pipeline_options.describe(config.join)}"
         else:
             files = export_window_kernel(config, board, out, kernels=kernels)
-            kind = build.describe_window(config.window)
+            kind = pipeline_options.describe_window(config.window)
     sizes = ((str(file), f"{count(file.stat().st_size)} bytes") for file in files)
     results.print(table("", "", rows=sizes, right=NUMBERS))
     say(f"kernel   {kind}")

@@ -10,7 +10,7 @@ import typer
 
 from penstock.host.device.base import Device
 from penstock.host.device.registry import open_device
-from penstock.host.join.lookup.source import RelationTable, relation
+from penstock.host.join.lookup.relation_source import RelationTable, relation
 from penstock.host.keys.prepare import program_keys, stream_values, window_keys
 from penstock.host.rows.formats import CsvFormat, format_of
 from penstock.host.rows.sides import SideRows

@@ -10,7 +10,7 @@ from penstock.constraints.boards import BOARDS
 from penstock.constraints.boards import board as find_board
 from penstock.host.model import solve
 from penstock.host.model.load import Load, Model, latency
-from penstock.host.model.pipeline import MOST_UNITS, PipelineModel, TransferLink
+from penstock.host.model.pipeline_cycles import MOST_UNITS, PipelineModel, TransferLink
 
 from ..errors import UsageError
 from . import values

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from prometheus_client.registry import Collector
 
     from penstock.host.devices.remote.server.service import DeviceServer
-    from penstock.host.node.service import LookupNode
+    from penstock.host.node.node_service import LookupNode
 
 #: Seconds between switches of Python threads. At the default of 5 ms a task's answer would wait for
 #: busy threads; at this one it takes 0.3 ms.
@@ -71,7 +71,7 @@ def serve_relation(
     """Answer lookups in a relation until interrupted."""
     # Imported here, since other commands do not need it.
     from penstock.host.node.metrics import NodeCollector
-    from penstock.host.node.service import MEMORY_BYTES, LookupNode
+    from penstock.host.node.node_service import MEMORY_BYTES, LookupNode
     from penstock.host.relation import FolderRelation
     from penstock.host.relation.folder.reading import file_store
     from penstock.host.relation.nodes.ring import Node

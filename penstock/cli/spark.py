@@ -90,7 +90,7 @@ def _watch(started) -> None:
 @app.grouped("stop")
 def stop(folder: Folder = _FOLDER) -> None:
     """End the cluster that runs in a folder."""
-    from penstock.sim.local_spark.record import stop_recorded
+    from penstock.sim.local_spark.cluster_record import stop_recorded
 
     say(f"stopped {', '.join(stop_recorded(folder)) or 'nothing: it had ended'}")
 

@@ -18,7 +18,7 @@ from ..plan.query import JoinQuery
 from ..uses import COMMAND, Entrance, QueryKind, Way
 from . import inputs, values
 from .options import Written, application, group, option
-from .output import OutputArguments, conclude, run, serving, summary
+from .row_output import OutputArguments, conclude, run, serving, summary
 from .terminal import meter
 
 

@@ -12,7 +12,7 @@ from rich.table import Table
 from penstock.constraints.boards import BOARDS, Board
 
 from ..errors import UsageError
-from . import build
+from . import pipeline_options
 from .options import application, group, option
 from .terminal import NUMBERS, count, results, say, say_json, table
 
@@ -117,9 +117,9 @@ def app(
         "--build",
         default=SynthPipeline.BAND,
     ),
-    units: build.Units = 64,
-    pipeline: build.PipelineArguments,
-    query: build.BuildQuery,
+    units: pipeline_options.Units = 64,
+    pipeline: pipeline_options.PipelineArguments,
+    query: pipeline_options.BuildQuery,
     extra: Extra,
     as_json: bool = option("Print JSON.", "--json", default=False),
 ) -> None:
@@ -136,7 +136,7 @@ def app(
         raise UsageError(f"--paths shows those of a kernel, and there is none of --build {design}")
     else:
         config = None
-        key_bits = build.KEY_BITS if pipeline.key_bits is None else pipeline.key_bits
+        key_bits = pipeline_options.KEY_BITS if pipeline.key_bits is None else pipeline.key_bits
         text, top = reference_verilog(design, units, key_bits)
     sizes = extra.measured(text, top, units, config)
     if as_json:
@@ -180,7 +180,7 @@ def reference_verilog(design: SynthPipeline, units: int, key_bits: int) -> tuple
     MissingToolError
         The packages that hardware is generated with are not installed.
     """
-    with build.building():
+    with pipeline_options.building():
         from penstock.hw.export import TOP, export
         from penstock.hw.join.config import JoinConfig
         from penstock.hw.join.fjoin.predicates import manhattan

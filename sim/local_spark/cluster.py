@@ -15,8 +15,8 @@ from penstock.host.rows.own_names import OwnNames
 
 from .board import ServedBoard
 from .child import Child
+from .cluster_record import owned, remove_record, write_record
 from .java import ensure_java
-from .record import owned, remove_record, write_record
 from .standalone import (
     MOST_WORKERS,
     Settings,

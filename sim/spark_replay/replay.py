@@ -22,8 +22,8 @@ from penstock.types import UNIT_NS
 
 from .arrival import NO_TIME
 from .limits import TOLD, ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
-from .options import Options
-from .plan import ReplayPlan, spark_types
+from .replay_options import Options
+from .replay_order import ReplayPlan, spark_types
 
 NAME = "penstock_replay"
 

@@ -23,10 +23,10 @@ from pynq.pl_server.xrt_device import XrtDevice  # pyright: ignore
 from penstock.constraints.boards import board
 from penstock.errors import DeviceError
 
-from ..verilated.board import MemoryModel
+from ..verilated.verilated_board import MemoryModel
 from .bitfile import Image
+from .board_memory import Bank
 from .machine import Machine
-from .memory import Bank
 from .xclbin import read_xclbin
 
 #: What XRT returns where it allocates nothing.

@@ -15,7 +15,7 @@ from penstock.hw.window.kernel.config import WindowKernelConfig
 
 from ..builds import build_of
 from ..deploy import write_package
-from ..verilated.build import cache_folder
+from ..verilated.compile_kernel import cache_folder
 from .bitfile import Image, write_bit
 
 

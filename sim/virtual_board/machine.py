@@ -11,11 +11,11 @@ from penstock.errors import DeviceError
 from penstock.hw.board.gpio import DATA, TRI, WIDTH
 from penstock.hw.board.placement import STRIDE_BYTES, system_of
 
-from ..verilated.board import Board as Kernel
-from ..verilated.board import MemoryModel
-from ..verilated.build import board_library
+from ..verilated.compile_kernel import board_library
+from ..verilated.verilated_board import Board as Kernel
+from ..verilated.verilated_board import MemoryModel
 from .bitfile import Image
-from .memory import Bank, Buffer, Memory
+from .board_memory import Bank, Buffer, Memory
 
 #: Addresses of buffers of a processing system; below them lies the memory of Linux.
 _ADDRESSES = range(0x1000_0000, 1 << 40)

@@ -27,7 +27,7 @@ from penstock.errors import DeviceError
 from penstock.host.devices.board.link import DEPLOYED, FAULTS
 from penstock.hw.board.placement import ZYNQ, system_of
 
-from ..verilated.board import MemoryModel
+from ..verilated.verilated_board import MemoryModel
 from .bitfile import read_bin
 from .machine import Machine
 

@@ -25,8 +25,8 @@ from penstock.hw.window.kernel.describe import KERNEL, PORTS, table
 from penstock.hw.window.kernel.export import window_kernel_verilog
 from penstock.program import WindowProgram
 
-from ..verilated.board import Board, MemoryModel
-from ..verilated.build import board_library, cache_folder
+from ..verilated.compile_kernel import board_library, cache_folder
+from ..verilated.verilated_board import Board, MemoryModel
 
 #: Addresses of a task's memory, far apart: one that runs over hits no other memory.
 _ADDRESSES = {"tuples": 1 << 40, "results": 2 << 40}

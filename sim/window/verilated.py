@@ -22,7 +22,7 @@ from penstock.hw.window.layout import (
     word_layout,
 )
 
-from ..verilated.build import cache_folder, library, load
+from ..verilated.compile_kernel import cache_folder, library, load
 
 #: Stands for the cycle of an event that did not happen.
 NEVER = (1 << 64) - 1

@@ -17,14 +17,14 @@ from __future__ import annotations
 
 from .attack import Attack
 from .backbone import Backbone
-from .base import Workload
-from .calls import Calls
+from .call_records import Calls
 from .city import City
 from .cm import CM
 from .nb7 import NB7
 from .nb_joins import NB8, NB11
 from .nexmark import Q7, Q8, Q11
 from .ro import RO
+from .workload import Workload
 from .yahoo import Yahoo
 from .ysb import YSB
 

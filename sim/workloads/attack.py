@@ -18,9 +18,9 @@ import pyarrow as pa
 
 from penstock.errors import UsageError
 
-from .base import TIMESTAMP, Columns, Workload, check
 from .draws import draw, zipf_cdf
 from .slots import US_PER_S, Slot, poisson_times
+from .workload import TIMESTAMP, Columns, Workload, check
 
 #: The sites, as the paper calls them.
 SITES = ("tsukuba", "uec")

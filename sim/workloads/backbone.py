@@ -20,9 +20,9 @@ import pyarrow as pa
 
 from penstock.errors import UsageError
 
-from .base import TIMESTAMP, Columns, Workload, check
 from .draws import draw, zipf_cdf
 from .slots import US_PER_S, Slot, poisson_times
+from .workload import TIMESTAMP, Columns, Workload, check
 
 #: Column names of the two addresses as the paper spells them; SQL ignores the case.
 PAPER_NAMES = ("sourceIP", "destinationIP")

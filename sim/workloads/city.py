@@ -22,9 +22,9 @@ import pyarrow as pa
 
 from penstock.errors import UsageError
 
-from .base import SLOT_ROWS, TIMESTAMP, Columns, Workload, check
 from .draws import cdf, draw
 from .slots import US_PER_S, Slot, poisson_times
+from .workload import SLOT_ROWS, TIMESTAMP, Columns, Workload, check
 
 ORDERS = pa.schema(
     [

@@ -14,10 +14,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from .base import TIMESTAMP_MS, Columns, check
 from .draws import Zipf
 from .slots import Slot, steady_times
 from .tumbling import TumblingGroups
+from .workload import TIMESTAMP_MS, Columns, check
 
 #: 64 bytes.
 TASKS = pa.schema(

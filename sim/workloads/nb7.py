@@ -15,10 +15,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from .base import TIMESTAMP_MS, Columns, check
 from .draws import prices, spreading_step
 from .slots import Slot, steady_times
 from .tumbling import TumblingGroups
+from .workload import TIMESTAMP_MS, Columns, check
 
 BIDS = pa.schema(
     [("auction", pa.int64()), ("bidder", pa.int64()), ("price", pa.int64()), ("t", TIMESTAMP_MS)]

@@ -20,9 +20,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from .base import TIMESTAMP_MS, Columns, Workload, check
 from .draws import letters, prices
 from .slots import US_PER_S, Slot, steady_numbers, steady_times
+from .workload import TIMESTAMP_MS, Columns, Workload, check
 
 #: 206 bytes.
 SELLERS = pa.schema(

@@ -20,10 +20,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from .base import TIMESTAMP_MS, Columns, Workload, check
 from .draws import prices
 from .nexmark_texts import pools
 from .slots import US_PER_S, Slot, steady_numbers, steady_times
+from .workload import TIMESTAMP_MS, Columns, Workload, check
 
 PERSONS = pa.schema(
     [

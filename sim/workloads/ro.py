@@ -13,9 +13,9 @@ from types import MappingProxyType
 
 import pyarrow as pa
 
-from .base import TIMESTAMP_MS, Columns, Workload, check
 from .draws import Zipf
 from .slots import Slot, steady_times
+from .workload import TIMESTAMP_MS, Columns, Workload, check
 
 READS = pa.schema([("key", pa.int64()), ("t", TIMESTAMP_MS)])
 

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import pyarrow as pa
 
-from .base import Workload, check
+from .workload import Workload, check
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,8 +16,8 @@ from uuid import UUID
 import numpy as np
 import pyarrow as pa
 
-from .base import TIMESTAMP_MS, Columns, Workload, check
 from .slots import Slot, steady_times
+from .workload import TIMESTAMP_MS, Columns, Workload, check
 
 EVENTS = pa.schema(
     [

@@ -14,10 +14,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from .base import TIMESTAMP_MS, Columns, check
 from .draws import Zipf
 from .slots import Slot, steady_times
 from .tumbling import TumblingGroups
+from .workload import TIMESTAMP_MS, Columns, check
 from .yahoo import EVENT_TYPES, FORMATS
 
 #: 78 bytes. A type is its number and its name, of nine bytes together.

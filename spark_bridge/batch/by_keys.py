@@ -13,10 +13,10 @@ from pyspark.sql import functions as F
 
 from penstock.plan.query import LEFT, RIGHT, JoinQuery, TimeWindow
 
-from ..cells import CellOf, bounds_of
 from ..costs import EVALUATIONS_PER_ROW
 from ..inputs import Input, computed
 from ..request import Request
+from ..routing_cells import CellOf, bounds_of
 from .choose import Choice, Limits, decides_rows, one_shard
 from .key_plan import CellRows, KeyPlan
 from .key_shards import KeyRoutes, KeyShards

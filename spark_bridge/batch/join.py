@@ -11,7 +11,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from penstock.errors import UsageError
-from penstock.host.emit.opening import joined_schema
+from penstock.host.emit.open_delivery import joined_schema
 from penstock.plan.query import Aggregation
 
 from ..blobs import BLOB, BUCKET, SCHEMA

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from penstock.host.routing.loads import Loads
-from penstock.host.routing.plan import Plan, plan
+from penstock.host.routing.moves_plan import Plan, plan
 from penstock.plan.query import LEFT, RIGHT
 
-from ..cells import CellOf
 from ..costs import EVALUATIONS_PER_ROW
+from ..routing_cells import CellOf
 
 
 @dataclass(frozen=True)

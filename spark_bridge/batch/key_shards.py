@@ -12,8 +12,8 @@ from pyspark.sql import Column
 from penstock.host.routing.table import RoutingTable
 from penstock.plan.query import LEFT
 
-from ..cells import NO_CELL, CellOf
 from ..inputs import computed
+from ..routing_cells import NO_CELL, CellOf
 from .shards import Shards
 
 #: A row's hash has this many bits to choose its lane of a split cell by.

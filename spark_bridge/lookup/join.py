@@ -11,9 +11,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from penstock.errors import QueryError, UsageError
-from penstock.host.emit.opening import joined_schema
+from penstock.host.emit.open_delivery import joined_schema
 from penstock.host.join.lookup.as_of import at_versions
-from penstock.host.join.lookup.source import RelationTable
+from penstock.host.join.lookup.relation_source import RelationTable
 from penstock.host.prune.sizes import pruning_sizes
 from penstock.host.relation import FolderRelation, Relation, open_relation
 from penstock.plan.group_query import is_per_row

@@ -13,9 +13,9 @@ import pyarrow as pa
 
 from penstock.errors import FileError
 from penstock.host.device.base import Device
-from penstock.host.join.lookup.base import LookupOptions, RelationJoin
+from penstock.host.join.lookup.lookup_join import LookupOptions, RelationJoin
 from penstock.host.join.lookup.opening import open_lookup
-from penstock.host.join.lookup.source import RelationTable
+from penstock.host.join.lookup.relation_source import RelationTable
 from penstock.host.relation import NodesRelation, Relation
 from penstock.plan.lookup import LookupPlan
 from penstock.plan.query import JoinQuery, other
@@ -26,7 +26,7 @@ from ..conf import Conf
 from ..devices import DeviceChoice
 from ..metrics.lookups import TaskFigures, without_figures
 from ..rows import from_slots, in_batches, used_schema
-from ..task import partition
+from ..spark_task import partition
 from .versions import FixedVersion, OwnSnapshot, PinnedVersion
 
 #: Schema of rows of which a query uses no column: Arrow batches of no columns have no rows.

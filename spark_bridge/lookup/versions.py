@@ -20,7 +20,7 @@ from penstock.host.relation import FolderRelation, Relation
 from penstock.host.relation.folder.pins import Pins
 from penstock.host.relation.folder.reading import file_store
 
-from ..task import local_property
+from ..spark_task import local_property
 
 #: Spark's properties of the tasks of a micro-batch.
 QUERY_ID, BATCH_ID = "sql.streaming.queryId", "streaming.sql.batchId"

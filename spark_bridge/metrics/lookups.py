@@ -22,7 +22,7 @@ from .figures import LOOKED_UP, BatchFigures, LookupFigures
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from penstock.host.join.lookup.base import RelationJoin
+    from penstock.host.join.lookup.lookup_join import RelationJoin
 
 #: Prefix of the names of our observed metrics.
 PREFIX = "penstock-lookup "

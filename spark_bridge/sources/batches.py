@@ -23,7 +23,7 @@ from pyspark.sql import types as spark
 from penstock.errors import FileError, UsageError
 from penstock.host.rows.location import local_path
 from penstock.host.rows.own_names import NUMBER, OwnNames
-from penstock.sim.spark_replay.options import Options
+from penstock.sim.spark_replay.replay_options import Options
 
 from ..rows import cast_to
 from ..types import arrow_schema

@@ -17,7 +17,7 @@ from penstock.plan.plan import plan
 from penstock.plan.query import LEFT, RIGHT
 from penstock.plan.window import NEVER
 
-from ..cells import CellOf
+from ..routing_cells import CellOf
 from .cell_index import index_of
 from .commit import StoredFile
 from .planning import Sample, sample

@@ -12,8 +12,8 @@ from pyspark.sql import functions as F
 
 from penstock.around.parts import Closing
 from penstock.errors import QueryError, UsageError
-from penstock.host.emit.opening import open_delivery
-from penstock.host.join.lookup.source import RelationTable, relation_of
+from penstock.host.emit.open_delivery import open_delivery
+from penstock.host.join.lookup.relation_source import RelationTable, relation_of
 from penstock.host.prune.sizes import Pruning, pruning_sizes
 from penstock.host.windows.source import Span, StreamSource, check_names
 from penstock.plan.plan import plan
@@ -30,14 +30,14 @@ from ..request import JoinOptions, Request, entered, static_table
 from ..stream_frame import After, StreamFrame, as_they_are
 from ..types import output_schema
 from .commit import Commit
-from .explain import describe
+from .explain_stream import describe
 from .identity import check_folder
 from .microbatch import complete_rows, output_of, shards_of
 from .place import Place
 from .rules import rules_of
 from .spec import IS_RIGHT, JoinSpec
 from .static import StaticJoin
-from .waiting import Waiting
+from .waiting_rows import Waiting
 from .writer import StreamingJoinWriter, joined_rows, parallelism
 
 #: Metadata in which Spark keeps the delay that withWatermark was given.

@@ -20,8 +20,8 @@ from ..blobs import BUCKET, SCHEMA
 from ..merging import merge
 from ..rows import cast_to
 from ..shown import described, task_of, told
+from ..spark_task import partition
 from ..stream_frame import After
-from ..task import partition
 from ..types import arrow_schema, spark_schema
 from .commit import Commit, Files, StoredFile
 from .compaction import (
@@ -41,7 +41,7 @@ from .probe import run_share
 from .routing import Routing, known_cells
 from .spec import JoinSpec
 from .store import LOST, Store
-from .waiting import Waiting, closed_files, merge_waiting, read_closed, store_waiting
+from .waiting_rows import Waiting, closed_files, merge_waiting, read_closed, store_waiting
 
 #: Writes rows of a micro-batch, given its number; may be called again for the same batch.
 Sink = Callable[[DataFrame, int], None]

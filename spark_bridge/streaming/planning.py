@@ -8,15 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from penstock.host.routing.plan import Plan, plan
+from penstock.host.routing.moves_plan import Plan, plan
 from penstock.host.routing.table import RoutingTable
 from penstock.host.rows.sides import SideRows
 from penstock.plan.plan import Output
 from penstock.plan.plan import plan as plan_of
 from penstock.plan.query import LEFT, RIGHT, other
 
-from ..cells import CellOf, bounds_of
 from ..costs import EVALUATIONS_PER_ROW
+from ..routing_cells import CellOf, bounds_of
 from .cell_index import total_of
 from .commit import Commit
 from .routing import Routing, known_cells, wanted_cells

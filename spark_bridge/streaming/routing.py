@@ -19,7 +19,7 @@ from penstock.host.routing.table import RoutingTable
 from penstock.host.rows.sides import SideRows
 from penstock.plan.query import other
 
-from ..cells import CellOf
+from ..routing_cells import CellOf
 from .commit import Commit
 from .spec import JoinSpec
 

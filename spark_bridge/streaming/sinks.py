@@ -14,7 +14,7 @@ from penstock.errors import UsageError
 from penstock.host.rows.location import Location
 
 from .notes import plain
-from .output import FolderSink
+from .output_folders import FolderSink
 from .room import SPARK_ERRORS
 
 #: Names of the formats.

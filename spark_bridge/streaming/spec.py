@@ -17,7 +17,7 @@ from ..key_choice import Wanted
 from ..rows import from_slots, used_schema
 
 if TYPE_CHECKING:
-    from .waiting import Waiting
+    from .waiting_rows import Waiting
 
 #: Column of the rows on their way to the tasks that says which side they are of.
 IS_RIGHT = "is_right"

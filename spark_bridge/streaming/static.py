@@ -13,8 +13,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from penstock.errors import QueryError, UsageError
-from penstock.host.emit.opening import joined_schema
-from penstock.host.join.lookup.source import RelationTable
+from penstock.host.emit.open_delivery import joined_schema
+from penstock.host.join.lookup.relation_source import RelationTable
 from penstock.host.rows.location import Location
 from penstock.plan.lookup import LookupPlan
 from penstock.plan.plan import plan
@@ -26,7 +26,7 @@ from ..conf import Conf
 from ..devices import DeviceChoice
 from ..explaining import devices, show
 from ..inputs import SlotRows
-from ..lookup.build import relation
+from ..lookup.build_relation import relation
 from ..lookup.join import LookupCall, LookupSettings
 from ..request import JoinOptions, device_of, entered, one_join, query_options
 from ..stream_frame import After, StreamFrame, as_they_are

@@ -25,7 +25,7 @@ from .delta import DeltaSink
 from .figures import FigureRecords
 from .identity import check_folder
 from .microbatch import MicroBatch, Sink
-from .output import FolderSink, require_distinct
+from .output_folders import FolderSink, require_distinct
 from .place import Place
 from .room import started
 from .sinks import (

@@ -12,7 +12,7 @@ from bench.host.modelled import ModelledDevice
 from bench.host.search import CHUNK, deciding_tests
 from penstock.host.device.base import Task
 from penstock.host.model.load import BatchHalf
-from penstock.host.model.pipeline import task_cycles
+from penstock.host.model.pipeline_cycles import task_cycles
 from penstock.program import BandProgram
 from tests.host.kit.tasks import (
     RANGES,

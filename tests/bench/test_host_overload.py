@@ -9,7 +9,7 @@ from bench.host.overload import Plan, run
 from bench.host.soak import Line, verdict
 from bench.host.traffic import US_PER_S, Traffic
 from penstock.host.model import solve
-from penstock.host.model.pipeline import PipelineModel
+from penstock.host.model.pipeline_cycles import PipelineModel
 
 #: A device that a few thousand tuples per second keep busy, so that the host has little to do.
 UNITS, CLOCK_HZ, LANES = 4, 1e6, 2

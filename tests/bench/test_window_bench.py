@@ -20,7 +20,7 @@ pytest.importorskip("amaranth", reason="needs the rtl extra")
 from bench.window.rates import Rates, Run, _check, _codes, _measure
 from bench.window.report import FULL, TENTHS, TOLERANCE
 from penstock.hw.window.layout import Side
-from penstock.sim.verilated.build import Tools
+from penstock.sim.verilated.compile_kernel import Tools
 
 
 def missing():

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 from sqlglot import exp
 
-from penstock.around import carried, values
+from penstock.around import carried, computed_values
 from penstock.expr import ops
 from penstock.expr.node import Expr, Op
 from penstock.host.relational import computed, engine, stream
@@ -118,32 +118,32 @@ def _microseconds() -> tuple[Any, ...]:
                 table = table.set_column(place, name, cut)
         return computed.sent(table)
 
-    modules = (carried, values, computed)
+    modules = (carried, computed_values, computed)
     coded = tuple(patch.object(module, "is_coded", is_coded) for module in modules)
     return (*coded, patch.object(engine, "sent", sent))
 
 
 def _in_utc(*kinds: type[exp.Expr]) -> tuple[Any, ...]:
-    mended = values.Values._lower
+    mended = computed_values.Values._lower
 
-    def lower(self: values.Values, tree: exp.Expr) -> Expr:
+    def lower(self: computed_values.Values, tree: exp.Expr) -> Expr:
         if not isinstance(tree, kinds):
             return mended(self, tree)
         with patch.object(self, "rules", TimeRules(zone_of("UTC"))):
             return mended(self, tree)
 
-    return (patch.object(values.Values, "_lower", lower),)
+    return (patch.object(computed_values.Values, "_lower", lower),)
 
 
 def _without_integer_windows() -> tuple[Any, ...]:
-    mended = values.Values.window
+    mended = computed_values.Values.window
 
-    def window(self: values.Values, tree: exp.Anonymous) -> Any:
+    def window(self: computed_values.Values, tree: exp.Anonymous) -> Any:
         if self.lower(tree.expressions[0]).type.kind is Kind.INT:
             raise refused("window takes a time", tree)
         return mended(self, tree)
 
-    return (patch.object(values.Values, "window", window),)
+    return (patch.object(computed_values.Values, "window", window),)
 
 
 def _columns_of_duckdb() -> tuple[Any, ...]:
@@ -177,7 +177,9 @@ def _counts_of_duckdb() -> tuple[Any, ...]:
     class Nothing:
         pass
 
-    return (patch.object(values, "exp", SimpleNamespace(**{**vars(exp), "CountIf": Nothing})),)
+    return (
+        patch.object(computed_values, "exp", SimpleNamespace(**{**vars(exp), "CountIf": Nothing})),
+    )
 
 
 @dataclass(frozen=True)
@@ -219,11 +221,11 @@ MUTANTS = {
                     patch.object(carried, "_as_decimals", lambda one, args: args),
                 ),
                 "around joins, an average of decimals is a float": lambda: (
-                    patch.object(values.Values, "_average", lambda self, tree: None),
+                    patch.object(computed_values.Values, "_average", lambda self, tree: None),
                 ),
                 "around joins, times and texts come back in DuckDB's types": _types_of_duckdb,
                 "around joins, an error under ANSI is NULL": lambda: (
-                    patch.object(values, "checked", lambda expr, names: expr),
+                    patch.object(computed_values, "checked", lambda expr, names: expr),
                 ),
                 "streams end where their times have no integer": lambda: (
                     patch.object(stream, "moment_in", _moment_in),

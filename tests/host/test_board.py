@@ -25,8 +25,8 @@ from penstock.hw.join.kernel.config import KernelConfig
 from penstock.hw.join.kernel.describe import describe
 from penstock.program import BandProgram, Mode
 from penstock.sim.deploy import deploy
-from penstock.sim.verilated.board import MemoryModel
-from penstock.sim.verilated.build import cache_folder
+from penstock.sim.verilated.compile_kernel import cache_folder
+from penstock.sim.verilated.verilated_board import MemoryModel
 from penstock.sim.virtual_board.bitfile import Image, read_bin, write_bit
 from penstock.sim.virtual_board.deploy import virtual_package
 from penstock.sim.virtual_board.service import Server

@@ -17,7 +17,7 @@ from tests.test_packaging import MODULES
 #: Calls that remove something, by module: how many, and why they remove nothing of a user's.
 REMOVALS = {
     "penstock.host.devices.remote.server.service": (1, "the server's socket, by its inode"),
-    "penstock.host.node.service": (1, "the node's socket, by its inode"),
+    "penstock.host.node.node_service": (1, "the node's socket, by its inode"),
     "penstock.host.relation.folder.build": (1, "the new folder of a build that has failed"),
     "penstock.host.relation.folder.sorting": (1, "a run in a temporary folder of its own"),
     "penstock.host.rows.atomic": (1, "the name that was made for this write"),
@@ -27,7 +27,7 @@ REMOVALS = {
     "penstock.host.workers.records.folder": (1, "names of OwnNames, and of a record"),
     "penstock.private_folder": (2, "the name made for a write; forms of a cache, by pattern"),
     "penstock.sim.local_spark.board": (2, "a socket in a temporary folder of its own"),
-    "penstock.sim.local_spark.record": (1, "the cluster's own record"),
+    "penstock.sim.local_spark.cluster_record": (1, "the cluster's own record"),
     "penstock.spark_bridge.streaming.delta": (1, "names of OwnNames"),
 }
 _REMOVING = {"unlink", "rmtree", "rmdir", "removedirs", "delete_file", "delete_dir", "rmdirs"}

@@ -8,7 +8,7 @@ import pytest
 
 from penstock.host.rows import gather
 from penstock.host.rows.picked import Nobody, Picked
-from penstock.host.rows.store import RowStore, TableRows
+from penstock.host.rows.row_store import RowStore, TableRows
 
 COUNT = 3 * gather.FEW
 TABLE = pa.table(

@@ -17,7 +17,7 @@ import pytest
 import penstock
 from penstock.api.classify import columns_of
 from penstock.errors import FileError, PenstockError, QueryError
-from penstock.host.join.lookup.source import RelationTable
+from penstock.host.join.lookup.relation_source import RelationTable
 from penstock.host.relation import FolderRelation, RelationOptions, build, file_store, open_folder
 from penstock.host.relation.folder.records import version_name
 from tests.host.node.kit import nodes_of

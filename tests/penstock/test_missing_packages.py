@@ -73,7 +73,7 @@ def test_nanoseconds_are_printed_without_pandas(tmp_path: Path) -> None:
     }
     pq.write_table(pa.table(columns), tmp_path / "a.parquet")
     code = (
-        "import pyarrow.parquet as pq\nfrom penstock.cli.output import show\n"
+        "import pyarrow.parquet as pq\nfrom penstock.cli.row_output import show\n"
         "table = pq.read_table(sys.argv[1])\n"
         "for name in table.schema.names: show(table.select([name]), 2)\n"
     )

@@ -17,7 +17,7 @@ import pytest
 
 import penstock
 from penstock.errors import FileError, PenstockError, QueryError, UsageError
-from penstock.host.join.lookup.source import RelationTable
+from penstock.host.join.lookup.relation_source import RelationTable
 from penstock.host.relation import RelationOptions, build, open_relation
 
 ROWS = 300

@@ -9,7 +9,7 @@ from penstock.host.device.registry import open_device
 from penstock.hw.join.fjoin.predicates import manhattan
 from penstock.program import BandProgram, Mode
 from penstock.sim.fjoin_device import FJoinAmaranthDevice, FJoinDevice
-from penstock.sim.verilated.build import Tools
+from penstock.sim.verilated.compile_kernel import Tools
 from penstock.types import int_of
 from tests.host.kit.tasks import Join, load, run_to_end, sorted_pairs
 

@@ -18,9 +18,9 @@ from penstock.hw.kernel.status import Status
 from penstock.passes import plan, recover
 from penstock.program import BandProgram
 from penstock.sim.rtl_device import RtlDevice
-from penstock.sim.verilated import build
-from penstock.sim.verilated.board import Board, MemoryModel
-from penstock.sim.verilated.build import Tools, board_library, cache_folder
+from penstock.sim.verilated import compile_kernel
+from penstock.sim.verilated.compile_kernel import Tools, board_library, cache_folder
+from penstock.sim.verilated.verilated_board import Board, MemoryModel
 from tests.host.kit.tasks import RANGES, band_join, expected, load, run_to_end, sorted_pairs
 from tests.kit.effort import effort, examples
 
@@ -65,11 +65,13 @@ def test_bad_options(options, error, message):
 
 def test_missing_tools(monkeypatch):
     monkeypatch.delenv("CXX", raising=False)
-    monkeypatch.setattr(build.shutil, "which", lambda name: None)
+    monkeypatch.setattr(compile_kernel.shutil, "which", lambda name: None)
     with pytest.raises(MissingToolError, match=r"g\+\+, which is not installed"):
         RtlDevice()
-    monkeypatch.setattr(build.shutil, "which", lambda name: "/bin/g++" if name == "g++" else None)
-    monkeypatch.setattr(build.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(
+        compile_kernel.shutil, "which", lambda name: "/bin/g++" if name == "g++" else None
+    )
+    monkeypatch.setattr(compile_kernel.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(MissingToolError, match=r"pip install '\.\["):
         RtlDevice()
 
@@ -83,7 +85,7 @@ def test_libraries_that_others_could_replace_are_not_loaded(tmp_path):
     tmp_path.chmod(0o777)
     (tmp_path / "planted.so").write_bytes(b"planted")
     with pytest.raises(FileError, match=f"others may write in the folder {tmp_path}"):
-        build.load(tmp_path / "planted.so")
+        compile_kernel.load(tmp_path / "planted.so")
 
 
 def test_the_cache_is_this_user_s_alone(monkeypatch, tmp_path):

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from penstock.cli.main import app
 from penstock.errors import MissingToolError
-from penstock.sim.verilated.build import Tools
+from penstock.sim.verilated.compile_kernel import Tools
 from tests.kit.effort import effort
 
 try:

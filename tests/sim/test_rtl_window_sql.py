@@ -13,7 +13,7 @@ import pytest
 
 from penstock.cli.main import _status
 from penstock.errors import MissingToolError
-from penstock.sim.verilated.build import Tools
+from penstock.sim.verilated.compile_kernel import Tools
 
 try:
     Tools.find()

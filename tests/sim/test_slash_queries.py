@@ -14,7 +14,7 @@ import penstock
 from penstock.errors import QueryError
 from penstock.host.relation import RelationOptions, build
 from penstock.sim.workloads import CM, NB7, NB8, NB11, Q7, Q8, Q11, RO, YSB, Yahoo
-from penstock.sim.workloads.base import Workload
+from penstock.sim.workloads.workload import Workload
 
 Rows = Counter[tuple[object, ...]]
 

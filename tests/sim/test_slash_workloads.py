@@ -13,9 +13,9 @@ from typer.testing import CliRunner
 
 from penstock.errors import UsageError
 from penstock.sim.workloads import CM, NB7, NB8, NB11, Q7, Q8, Q11, RO, YSB, Yahoo
-from penstock.sim.workloads.base import TIMESTAMP_MS, Workload
 from penstock.sim.workloads.cli import app
 from penstock.sim.workloads.draws import Zipf, spreading_step
+from penstock.sim.workloads.workload import TIMESTAMP_MS, Workload
 
 #: Several slots of each stream.
 WORK: dict[str, Workload] = {

@@ -21,9 +21,9 @@ from hypothesis import strategies as st
 from penstock.errors import FileError, UsageError
 from penstock.sim.workloads import Attack, Backbone, Calls, City
 from penstock.sim.workloads.backbone import SHORT_NAMES
-from penstock.sim.workloads.base import TIMESTAMP, Workload
 from penstock.sim.workloads.city import BLOCK, CENTRE_LAT, CENTRE_LON, SPEED
 from penstock.sim.workloads.draws import draw, zipf_cdf
+from penstock.sim.workloads.workload import TIMESTAMP, Workload
 from tests.kit.effort import examples
 
 US = 1_000_000

@@ -239,7 +239,7 @@ def test_tables_of_a_local_session_lie_in_a_folder_of_its_own(tmp_path):
     """Other users' sessions cannot find it, or put tables there; it goes with the process."""
     code = (
         "import os\n"
-        "from penstock.sim.local_spark.session import _warehouse\n"
+        "from penstock.sim.local_spark.local_session import _warehouse\n"
         "print(_warehouse(), oct(os.stat(_warehouse()).st_mode & 0o777))\n"
     )
     said = [

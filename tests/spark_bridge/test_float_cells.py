@@ -17,8 +17,8 @@ import penstock
 from penstock.plan.routing_keys import routing_keys
 from penstock.query.compiler import compile_query
 from penstock.query.options import QueryOptions
-from penstock.spark_bridge.cells import CellOf, bounds_of
 from penstock.spark_bridge.compiled import Compiled
+from penstock.spark_bridge.routing_cells import CellOf, bounds_of
 from tests.kit.effort import examples
 
 SCHEMA = pa.schema(

@@ -20,9 +20,9 @@ from penstock.query.compiler import compile_query
 from penstock.query.options import QueryOptions
 from penstock.spark_bridge.batch.key_plan import CellRows, KeyPlan
 from penstock.spark_bridge.batch.key_shards import KeyRoutes
-from penstock.spark_bridge.cells import NO_CELL, CellOf
 from penstock.spark_bridge.compiled import Compiled
 from penstock.spark_bridge.key_choice import require_keys, why_not_by_keys
+from penstock.spark_bridge.routing_cells import NO_CELL, CellOf
 
 SCHEMA = pa.schema(
     [

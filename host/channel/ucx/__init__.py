@@ -7,7 +7,7 @@ guesses a key, can write into the rings. :class:`Network` is a thread's access t
 
 from __future__ import annotations
 
-from .link import UcxLink
 from .network import Network
+from .ucx_link import UcxLink
 
 __all__ = ["Network", "UcxLink"]

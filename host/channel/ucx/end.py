@@ -12,7 +12,7 @@ import numpy as np
 from penstock.errors import DeviceError
 
 from . import library
-from .calls import WORD_BYTES
+from .puts import WORD_BYTES
 
 if TYPE_CHECKING:
     from .network import Network, Region

@@ -13,7 +13,7 @@ from ..doorbell import Doorbell
 from . import library
 from .end import TOKEN_BYTES, End, check
 from .library import Library, load
-from .messages import Writable, handlers
+from .write_messages import Writable, handlers
 
 #: Transports between processes of one machine: memory that both map. They notice no death of the
 #: other side, so its process must be watched.

@@ -6,8 +6,8 @@ from penstock.kept_code import kept
 
 from .. import atomics
 from ..message import FOOTER_BYTES, MORE
-from . import calls
-from .calls import (
+from . import puts
+from .puts import (
     CHANNEL,
     CLOCK,
     DONE_SLOTS,
@@ -46,7 +46,7 @@ _MONOTONIC, _SECOND_NS = 1, 1_000_000_000
 _LOOKS, _PATIENT_LOOKS = 8, 32
 
 
-@kept(atomics, calls)
+@kept(atomics, puts)
 def _write_bytes(line, at, source, size):
     """Write bytes of a slot: at once if the way can, else with the footer, from the stage."""
     if not size:
@@ -64,7 +64,7 @@ def _write_bytes(line, at, source, size):
     write(line + STAGED_END, at + size)
 
 
-@kept(atomics, calls)
+@kept(atomics, puts)
 def write_part(line, at, source):
     """Write a payload, or the next part of one, which may be changed afterwards.
 
@@ -78,7 +78,7 @@ def write_part(line, at, source):
     _write_bytes(line, at, address_of(source), len(source))
 
 
-@kept(atomics, calls)
+@kept(atomics, puts)
 def write_footer(line, at, first, checksum, sequence):
     """Write a footer and what the stage has of its slot, and the sequence number when all that has
     come.
@@ -109,7 +109,7 @@ def write_footer(line, at, first, checksum, sequence):
     put(line, stage + end, WORD_BYTES, end, False, 1)
 
 
-@kept(atomics, calls)
+@kept(atomics, puts)
 def write_word(line, value):
     """Write a word of which only the newest value counts, after all that was read before."""
     write(read(line + WORD), value)
@@ -118,7 +118,7 @@ def write_word(line, value):
     reclaim(line)
 
 
-@kept(atomics, calls)
+@kept(atomics, puts)
 def _until(line, looks, until):
     """Until when a wait that has looked so often may look again; -1 when that is over."""
     if looks % _LOOKS == 0:
@@ -133,7 +133,7 @@ def _until(line, looks, until):
     return until
 
 
-@kept(atomics, calls)
+@kept(atomics, puts)
 def fill_slots(line, slot, sent, source, count, first, is_last):
     """:func:`..filling.fill_slots`, into the other side's memory; a slot is written again only when
     its last write from this side is complete, too. The word is the consumer's count."""
@@ -161,7 +161,7 @@ def fill_slots(line, slot, sent, source, count, first, is_last):
     return count
 
 
-@kept(atomics, calls)
+@kept(atomics, puts)
 def join_slots(line, memory, slot, received, target, at, count, first):
     """:func:`..filling.join_slots`; credits are given after half of the slots, and at the end.
 

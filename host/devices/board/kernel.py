@@ -16,9 +16,9 @@ from ...device.base import Result, Task, WindowBuffer
 from ...device.window_join import WindowTask
 from ..kernel.driver import KernelDriver
 from ..kernel.packing import Packing
+from ..kernel.pipeline_task import PipelineKernel, PipelineTask, PipelineWindow, TaskOutcome
 from ..kernel.task import WINDOW
 from ..kernel.window_driver import DrivenWindowKernel, WindowDriver, WindowKernelTask
-from ..kernel.work import PipelineKernel, PipelineTask, PipelineWindow, TaskOutcome
 from .instances import KernelInstances, KernelUse
 from .link import BoardLink
 from .port import BoardMemory

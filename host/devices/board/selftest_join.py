@@ -12,7 +12,7 @@ from penstock.errors import DeviceError
 from ...device.base import Kernel, Result, Task
 from ...device.cut import Piece, run_to_end, whole
 from ...model.load import BatchHalf
-from ...model.pipeline import task_cycles
+from ...model.pipeline_cycles import task_cycles
 from .device import BoardDevice
 from .known import all_tests, bounds, codes, compare, no_bounds, timed, words
 from .package import Package

@@ -12,7 +12,7 @@ from penstock.program import BandProgram, WindowProgram
 
 from ...device.base import Kernel, Result
 from ...device.window_join import Arrivals, WindowTask
-from ...model.pipeline import window_task_cycles
+from ...model.pipeline_cycles import window_task_cycles
 from .device import BoardDevice
 from .known import all_tests, bounds, codes, compare, no_bounds, timed, words
 from .package import Package

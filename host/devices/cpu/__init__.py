@@ -1,5 +1,5 @@
 """The CPU device, the default: SIMD kernels compiled by Numba."""
 
-from .device import CpuDevice
+from .cpu_device import CpuDevice
 
 __all__ = ["CpuDevice"]

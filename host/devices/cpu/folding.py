@@ -11,17 +11,17 @@ from penstock.types import Type
 
 from ...device.base import Folds, Task
 from ...device.search import SearchTask
-from . import folds
+from . import fold_loops
 from .loops import new_walk
 
 _INT64 = np.iinfo(np.int64)
 _RULES = {
-    Mode.COUNT: folds.COUNT,
-    Mode.EXISTS: folds.EXISTS,
-    Mode.SUM: folds.SUM,
-    Mode.MIN: folds.MIN,
-    Mode.MAX: folds.MAX,
-    Mode.NEAREST: folds.NEAREST,
+    Mode.COUNT: fold_loops.COUNT,
+    Mode.EXISTS: fold_loops.EXISTS,
+    Mode.SUM: fold_loops.SUM,
+    Mode.MIN: fold_loops.MIN,
+    Mode.MAX: fold_loops.MAX,
+    Mode.NEAREST: fold_loops.NEAREST,
 }
 #: The :func:`ordered` key of a float64 NaN: above every other key.
 NAN_KEY = _INT64.max
@@ -30,7 +30,7 @@ LIMB_BITS = 31
 
 
 class FoldState:
-    """State that the compiled loops fold into, see :func:`penstock.host.devices.cpu.folds.fold`.
+    """State that loops fold into, see :func:`~penstock.host.devices.cpu.fold_loops.fold`.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ class FoldState:
         if task.mode is Mode.SUM and value is not None and value.is_integral:
             longest = int((self.end - self.start).max()) if task.rows else 0
             if max(abs(value.lo), abs(value.hi)) * longest > _INT64.max:
-                self.rule = folds.WIDE_SUM
+                self.rule = fold_loops.WIDE_SUM
         sums_floats = self.is_float and task.mode is Mode.SUM
         first = {Mode.MIN: _INT64.max, Mode.NEAREST: _INT64.max, Mode.MAX: _INT64.min}
         self.count = np.zeros(task.rows, np.int64)
@@ -76,7 +76,7 @@ class FoldState:
             return Folds(matched, self.count)
         if self.mode is Mode.EXISTS:
             return Folds(matched, matched)
-        if self.rule == folds.WIDE_SUM:
+        if self.rule == fold_loops.WIDE_SUM:
             low = self.value.view(np.uint64)
             return Folds(matched, (self.extra.astype(object) << 32) + low.astype(object))
         value = self.value

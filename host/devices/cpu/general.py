@@ -18,11 +18,11 @@ from .folding import FoldState
 from .interpreted import InterpretedKernel
 from .kernel import Columns, CpuKernel, CpuResources, PairOutput, folded
 from .operations import NotCompilable
+from .resident_window import CpuWindow
 from .searching import FoundPairs, walk_of
 from .source_cache import load_source
 from .templates import FoldKind
 from .vector import GRANULE
-from .window import CpuWindow
 
 #: Stream tuples per block.
 BLOCK_ROWS = 256

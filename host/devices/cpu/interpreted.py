@@ -18,8 +18,8 @@ from ...device.base import Folds, Pause, Result, Task
 from ...device.search import SearchTask
 from .kernel import Columns, CpuKernel, PairOutput, folded
 from .loops import COUNT, EDGE, FIRST, LAST, POSITION, new_walk, next_tile
+from .resident_window import CpuWindow
 from .searching import walk_of
-from .window import CpuWindow
 
 #: A step holds a whole tile in memory: 65,536 pairs, half a megabyte of machine integers.
 INTERPRETED_ROWS, INTERPRETED_TILE = 64, 1024

@@ -19,8 +19,8 @@ from ...device.checks import Column, check_search_task, check_task, stream_colum
 from ...device.search import AnySearch, LateSearch, SearchTask, empty_search
 from ...device.storage import storage_dtype
 from .loops import COUNT, EVALUATIONS, I0, I1, PAUSED, POSITION, SLACK, new_walk
-from .memory import ResultMemory
-from .window import CpuWindow
+from .resident_window import CpuWindow
+from .result_memory import ResultMemory
 
 #: Window columns in the form of the compiled loops.
 Columns = tuple[np.ndarray, ...]

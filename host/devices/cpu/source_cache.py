@@ -14,12 +14,12 @@ from weakref import WeakValueDictionary, finalize
 from penstock.kept_code import keep
 
 from ...device import search
-from . import folds, loops, reduce, searching, vector
+from . import fold_loops, loops, reduce, searching, vector
 
 #: Unused sources that stay loaded; each takes from half a MB to some MB.
 MOST_IDLE = 64
 #: Functions that generated kernels call.
-_CALLED = (folds, loops, reduce, search, searching, vector)
+_CALLED = (fold_loops, loops, reduce, search, searching, vector)
 
 _lock = threading.Lock()
 

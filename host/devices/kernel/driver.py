@@ -13,10 +13,10 @@ from penstock.passes import Pass, plan, plan_batches, recover
 from penstock.program import BandProgram, Mode, Program
 
 from ...device.checks import window_columns
-from .folds import read_folds
+from .fold_values import read_folds
 from .packing import Packing
+from .pipeline_task import PipelineTask, Stop, TaskOutcome
 from .task import KernelTask, read_header, truth_table
-from .work import PipelineTask, Stop, TaskOutcome
 
 #: Counters of the header that a result carries.
 _COUNTERS = ("cycles", "window_flits", "admission_stalls", "memory_waits", "records", "passes")

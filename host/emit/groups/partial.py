@@ -15,9 +15,9 @@ from penstock.plan.query import Aggregate
 from ...rows.columns import vector
 from ...rows.ordering import order_by
 from .closing import Limit, below
+from .group_values import value_of
 from .pieces import NearestColumns, PartialColumn, by_type, extreme, parts_of
 from .select import GroupSelect, as_vector
-from .values import value_of
 
 #: Columns of the time and place of a group's first row.
 FIRST_ROW = ("first time", "first place")

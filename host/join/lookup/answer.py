@@ -16,7 +16,7 @@ from penstock.plan.query import named_by_side
 from penstock.types import int_of
 
 from ...device.base import Device
-from ...emit.opening import open_delivery
+from ...emit.open_delivery import open_delivery
 from ...execute.stats import Stats
 from ...prune.sizes import Pruning
 from ..parts.groups import GroupParts, merged_groups, part_join

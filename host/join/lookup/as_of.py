@@ -23,7 +23,7 @@ from penstock.types import TIMES, UNIT_NS, Kind
 from penstock.zones import zone_of
 
 from ...relation import is_postgres, open_folder
-from .source import RelationTable, relations_of
+from .relation_source import RelationTable, relations_of
 
 T = TypeVar("T")
 

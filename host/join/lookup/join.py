@@ -19,7 +19,7 @@ from ...lookup.tuner import Tuner
 from ...relation.border import PageRows, Version
 from ...rows.ordering import order_of
 from .answer import in_group
-from .base import RelationJoin
+from .lookup_join import RelationJoin
 from .seals import Seals, seals_of_groups
 from .sought import has_own_hashes, sought_hashes, sought_keys, sought_seals
 

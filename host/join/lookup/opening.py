@@ -11,8 +11,8 @@ from penstock.plan.lookup import LookupPlan
 from ...device.base import Device
 from ...metrics import Latency
 from ...relation.border import Relation
-from .base import LookupOptions, RelationJoin
 from .join import LookupJoin
+from .lookup_join import LookupOptions, RelationJoin
 from .scan import ScanJoin
 
 

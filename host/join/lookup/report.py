@@ -9,7 +9,7 @@ from ...execute.executor import lane_names
 from ...metrics.report import LaneReport, LookupReport, Report
 from ...relation.nodes.client import NodesRelation
 from ...relation.nodes.entrances import AskCounts
-from .base import RelationJoin
+from .lookup_join import RelationJoin
 
 
 def asked_of(join: RelationJoin) -> AskCounts:

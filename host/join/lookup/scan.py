@@ -18,7 +18,7 @@ from ...lookup.pages import fitting
 from ...relation.border import Version
 from ...rows.columns import load
 from .answer import Answer, in_group
-from .base import RelationJoin
+from .lookup_join import RelationJoin
 from .reach import Reach
 
 #: Times that a pass begins anew after its state was lost.

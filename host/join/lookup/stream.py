@@ -22,7 +22,7 @@ from ...rows.received import one_batch
 from ...windows.source import Moment
 from ..stream.calls import QUANTILES
 from ..stream.flow import Flow
-from .base import LookupOptions
+from .lookup_join import LookupOptions
 from .opening import open_lookup
 from .report import report
 

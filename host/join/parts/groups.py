@@ -14,7 +14,7 @@ from penstock.plan.query import JoinQuery, other
 
 from ...emit.grouped import FoldDelivery
 from ...emit.groups.closing import Limit
-from ...emit.groups.folds import FoldGroups, RowPlaces
+from ...emit.groups.fold_groups import FoldGroups, RowPlaces
 from ...emit.groups.pairs import PairGroups
 from ...emit.groups.partial import PartialGroups
 from ...emit.output import Making

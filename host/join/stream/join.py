@@ -14,7 +14,7 @@ from penstock.plan.query import JoinQuery
 from penstock.plan.window import TimeWindow
 
 from ...device.base import Device, device_list
-from ...emit.opening import open_delivery
+from ...emit.open_delivery import open_delivery
 from ...execute.budget import Budget
 from ...execute.room import Room
 from ...execute.stats import Stats

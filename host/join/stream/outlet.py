@@ -99,8 +99,8 @@ class Handover(Generic[T]):
 
         Call it in a ``return`` statement, in a method that is itself called in one.
         """
-        here = threading.current_thread()
-        claim = self._claims.setdefault(here, _Share())
+        caller = threading.current_thread()
+        claim = self._claims.setdefault(caller, _Share())
         claimed = claim.claimed
         try:
             for thread, other in list(self._claims.items()):
@@ -111,7 +111,7 @@ class Handover(Generic[T]):
             items = list(claimed)
             result = answer([item.value for item in items])
             settled: _Share[T] = _Share(before=claim.before.plus(items))
-            self._claims[here] = settled
+            self._claims[caller] = settled
             return result
         except BaseException:
             _move(claimed, self._returned)

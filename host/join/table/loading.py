@@ -13,8 +13,8 @@ from penstock.plan.plan import plan
 from penstock.plan.query import LEFT, RIGHT, JoinQuery, Side
 from penstock.plan.ranges import arrival_numbers
 
+from ...rows.row_store import TableRows
 from ...rows.sides import Arrival, Loaded, SideRows, counting, read_side
-from ...rows.store import TableRows
 from ...windows.feeds import Admission
 from ...windows.places import ascending_places
 from ...windows.run import Snapshot, still

@@ -19,7 +19,7 @@ from penstock.plan.window import FOREVER, SESSION
 from ...device.base import Device, device_list
 from ...device.cut import Cutting
 from ...emit.delivery import Delivery
-from ...emit.opening import open_delivery
+from ...emit.open_delivery import open_delivery
 from ...emit.output import Making, RowsByArrival, make_rows
 from ...execute.chunk import Chunk, with_many_pairs
 from ...execute.executor import lane_names

@@ -20,8 +20,9 @@ from ...rows.atomic import flush
 from ...rows.file_store import FileStore, Sink, WrittenFile, unwritable
 from ...rows.own_names import UUID
 from ..key_hash import KeyHash
+from .folder_relation import MEMORY_BYTES, FolderRelation
 from .keeping import ORPHANS_S, remove_older
-from .layout import RelationLayout, checked_schema, with_splits
+from .page_layout import RelationLayout, checked_schema, with_splits
 from .reading import AGAIN, LOST, file_store, note_newest
 from .records import (
     RELATION,
@@ -31,10 +32,9 @@ from .records import (
     VersionRecord,
     version_name,
 )
-from .relation import MEMORY_BYTES, FolderRelation
+from .row_batches import Rows, source_of
 from .segment import DATA, SegmentRecord
 from .sorting import scratch
-from .sources import Rows, source_of
 from .writing import put_once
 
 #: What an operating system keeps together: a shorter read takes hardly less time, a longer one has

@@ -13,10 +13,10 @@ import pyarrow as pa
 from penstock.errors import DataError
 
 from .keys import key_codes, keys_within, shown_key
-from .layout import RelationLayout
+from .page_layout import RelationLayout
 from .records import Delta, VersionRecord
+from .row_batches import RowSource
 from .segment import SegmentRecord
-from .sources import RowSource
 from .version import READ_BYTES, FolderVersion
 
 

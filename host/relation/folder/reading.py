@@ -12,7 +12,7 @@ from penstock.errors import FileError
 
 from ...rows.file_store import FileStore
 from ..border import Relation
-from .layout import RelationLayout
+from .page_layout import RelationLayout
 from .records import (
     FORMAT,
     NEWEST,

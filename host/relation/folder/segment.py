@@ -20,7 +20,7 @@ from penstock.errors import FileError
 
 from ...rows.columns import vector
 from ...rows.file_store import FileStore, Sink
-from ...rows.ranges import RangeReader
+from ...rows.ranged_files import RangeReader
 from ..key_hash import NULL_HASH, KeyHash
 from .cutting import cut
 from .page_filter import PageFilters, filters_of

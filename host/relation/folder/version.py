@@ -14,7 +14,7 @@ from penstock.errors import SchemaError
 from ..border import PageIndex, PageRows, Version
 from ..key_hash import NULL_HASH
 from .keys import keys_within
-from .layout import RelationLayout
+from .page_layout import RelationLayout
 from .pages import Sought
 from .records import VersionRecord
 from .segment import HASH_COLUMN, READ_BYTES, PageSegment, has_bounds

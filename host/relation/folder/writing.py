@@ -12,11 +12,11 @@ from penstock.errors import FileError, SchemaError
 
 from ...rows.file_store import FileStore
 from .changes import ChangedKeys
-from .layout import RelationLayout, stored_schema
+from .page_layout import RelationLayout, stored_schema
 from .reading import RelationReader, note_newest
 from .records import VersionRecord, version_name
+from .row_batches import Rows, RowSource, source_of
 from .segment import SegmentRecord
-from .sources import Rows, RowSource, source_of
 from .version import FolderVersion
 
 #: Times that a change is tried again after another writer was faster.

@@ -14,7 +14,7 @@ from penstock.errors import UsageError
 from ...rows.file_store import FileStore
 from ...wire.address import Address
 from ..border import PageIndex, PageRows, Relation, Version
-from ..folder.relation import FolderRelation
+from ..folder.folder_relation import FolderRelation
 from ..folder.version import FolderVersion
 from ..slices import slices_of_hashes
 from .entrances import AskCounts, Entrances

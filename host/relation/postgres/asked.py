@@ -11,7 +11,7 @@ from penstock.expr.columns import Vector
 from penstock.types import from_arrow
 
 from ...rows.columns import to_arrow
-from .columns import LEAST_DAY, LEAST_US, PostgresColumn, quoted
+from .server_columns import LEAST_DAY, LEAST_US, PostgresColumn, quoted
 
 _DAYS = (LEAST_DAY, (1 << 31) - 1)
 _MICROSECONDS = (LEAST_US, (1 << 63) - 1)

@@ -18,9 +18,9 @@ from ..key_hash import KeyHash
 from ..slices import slices_of_hashes
 from .ages import ReadLog
 from .asked import has_keys_in
+from .described_table import PostgresTable
 from .location import PostgresLocation
 from .server import Server
-from .table import PostgresTable
 from .version import PostgresVersion
 
 #: Hashes of read keys that are remembered at most and at least: 8 bytes each.

@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from penstock.errors import DataError, FileError, PenstockError, SchemaError, ServerError
 
+from .connection import PostgresSession, Unanswered
 from .location import PostgresLocation
-from .session import PostgresSession, Unanswered
 
 _T = TypeVar("_T")
 #: Seconds before a try again, at first and at most; each pause is twice the one before.

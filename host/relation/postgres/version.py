@@ -16,9 +16,9 @@ from ..border import PageIndex, PageRows, Version
 from ..key_hash import KeyHash
 from .ages import ReadLog
 from .asked import condition, parameters
-from .columns import PostgresColumn
+from .described_table import PostgresTable, columns_of, difference
 from .server import ChangedTable, Server, TableSnapshot
-from .table import PostgresTable, columns_of, difference
+from .server_columns import PostgresColumn
 
 
 class PostgresVersion(Version):

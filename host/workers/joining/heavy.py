@@ -18,7 +18,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ...device.fields import MalformedError
-from ...routing.plan import largest_load
+from ...routing.moves_plan import largest_load
 from ...state import PARTITIONS
 
 #: Share above the mean of all workers from which on the rows of a cell are too many for one.

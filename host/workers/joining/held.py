@@ -15,9 +15,9 @@ from ...grouping.event_times import read_times
 from ...join.step import Frontier
 from ...rows.sides import SideRows, counting, side_columns
 from ...sessions.numbering import KeyCodes, Spans
+from .held_window import JoinWindow
 from .pending import Due, PendingRows, Taken
 from .runs import Runs
-from .window import JoinWindow
 
 #: Rows of a piece that a checkpoint looks at.
 _PIECE_ROWS = 1 << 18

@@ -25,9 +25,9 @@ from ...rows.sides import SideRows, counting, filtered, side_columns
 from ...state import FoldedRows
 from ..protocol.border import Buffer
 from .blocks import Head, read_block, shipped_schema, with_places, write_block, write_loads
+from .checkpoint_parts import Parts
 from .heavy import HeavyCells
 from .held import HeldRows
-from .parts import Parts
 from .runs import OwnRuns, Runs
 from .sharing import Placing, side_for_all
 

@@ -17,7 +17,7 @@ from penstock.plan.window import FOREVER
 from ...device.base import Device
 from ...device.registry import open_device, parse_device
 from ...emit.groups.closing import Limit
-from ...emit.opening import open_delivery
+from ...emit.open_delivery import open_delivery
 from ...grouping.event_times import EventTimes
 from ...grouping.intake import RowIntake
 from ...join.stream.intake import JoinChecks

@@ -14,7 +14,7 @@ from penstock.query.options import QueryOptions
 from penstock.untaken import warn_untaken
 
 from ...grouping.intake import GATHERED_ROWS
-from ...join.lookup.source import RelationTable
+from ...join.lookup.relation_source import RelationTable
 from ...join.stream.flow import Flow
 from ...windows.feeds import ONLY
 from ...windows.source import Span, StreamSource
@@ -25,8 +25,8 @@ from ..opening import job_of, open_parts
 from ..points import reached
 from ..results import Polled, PolledPart
 from ..stream import NumberedStream, WorkerStream
-from .driver import RankDriver
-from .opening import OpenedRank, open_rank
+from .open_rank import OpenedRank, open_rank
+from .rank_driver import RankDriver
 
 #: Seconds between looks at whether the last cut is over.
 _LOOK_S = 1.0

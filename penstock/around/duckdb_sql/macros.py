@@ -11,7 +11,7 @@ from functools import cache
 
 from sqlglot import exp
 
-from ..calls import call
+from ..computed_calls import call
 
 #: Most characters that ``repeat``, ``lpad`` and ``rpad`` make, and most bytes of a text that
 #: becomes longer in another way. DuckDB makes some 2,000 values at once, counts none of their bytes

@@ -7,7 +7,7 @@ from typing import Any
 from sqlglot import exp
 
 from ...query.dialect import Penstock, not_compared, refused, snippet
-from ..calls import INTEGERS, call, is_of
+from ..computed_calls import INTEGERS, call, is_of
 
 _NESTED = (exp.DType.ARRAY, exp.DType.STRUCT, exp.DType.MAP)
 #: What compares values, and under which names it has them.

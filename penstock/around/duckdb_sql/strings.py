@@ -7,7 +7,7 @@ import re
 from sqlglot import exp
 
 from ...query.dialect import refused, written
-from ..calls import INTEGERS, TEXTS, TIMES, call, is_of
+from ..computed_calls import INTEGERS, TEXTS, TIMES, call, is_of
 
 
 def like(tree: exp.Expr) -> exp.Expr:

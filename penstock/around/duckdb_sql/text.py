@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from ...errors import QueryError
 from ...query.dialect import refused, snippet
-from ..calls import is_ours
+from ..computed_calls import is_ours
 
 _UNITS = "YEAR QUARTER MONTH WEEK DAY HOUR MINUTE SECOND MILLISECOND MICROSECOND"
 #: Words of SQL that the parser keeps as texts in nodes of what is taken: of joins, windows and

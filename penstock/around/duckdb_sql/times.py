@@ -9,7 +9,7 @@ from sqlglot import exp
 from ...query import constants
 from ...query.dialect import refused
 from ...types import UNIT_NS
-from ..calls import TEXTS, call, is_of
+from ..computed_calls import TEXTS, call, is_of
 
 #: What a format of a date is made of: codes of ``strftime``, and signs.
 _DATE_CODES = re.compile(r"(%[YmdHMSyjfpI]|%-[mdHMSyI]|[^%A-Za-z])*\Z")

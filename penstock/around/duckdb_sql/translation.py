@@ -14,11 +14,11 @@ from ...query import nodes
 from ...query.aggregates import FUNCTIONS, check_arguments
 from ...query.dialect import MALFORMED, refused, written
 from ...query.options import QueryOptions
-from ..calls import call, is_ours
 from ..carried import Known
+from ..computed_calls import call, is_ours
+from ..computed_values import Register
 from ..computing import Computing
 from ..parts import NoJoinError, PartError
-from ..values import Register
 from . import nested, strings, times
 from .macros import compute_once
 from .text import text_of

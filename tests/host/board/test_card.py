@@ -32,7 +32,7 @@ from penstock.hw.join.kernel.describe import describe
 from penstock.hw.kernel.link import link_config
 from penstock.program import BandProgram
 from penstock.sim import deploy
-from penstock.sim.verilated.board import MemoryModel
+from penstock.sim.verilated.verilated_board import MemoryModel
 from penstock.sim.virtual_board import deploy as virtual_deploy
 from penstock.sim.virtual_board.card import virtual_card
 from penstock.sim.virtual_board.deploy import virtual_package

@@ -31,8 +31,8 @@ from penstock.hw.window.kernel.describe import describe
 from penstock.hw.window.kernel.export import window_kernel_verilog
 from penstock.program import BandProgram
 from penstock.sim.deploy import deploy
-from penstock.sim.verilated.board import MemoryModel
-from penstock.sim.verilated.build import cache_folder
+from penstock.sim.verilated.compile_kernel import cache_folder
+from penstock.sim.verilated.verilated_board import MemoryModel
 from penstock.sim.virtual_board.deploy import virtual_package
 from penstock.sim.virtual_board.service import Server
 from tests.host.kit.arrivals import arrivals, expected, pairs_of, pulled

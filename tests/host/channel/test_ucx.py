@@ -14,7 +14,7 @@ import pytest
 
 from penstock.errors import DeviceError, MissingToolError, UsageError, VersionError
 from penstock.host.channel import Doorbell, MessageKind
-from penstock.host.channel.ucx import Network, UcxLink, library, messages
+from penstock.host.channel.ucx import Network, UcxLink, library, write_messages
 from penstock.host.channel.ucx.network import SHARED_MEMORY
 from penstock.host.device.fields import MalformedError
 
@@ -164,7 +164,7 @@ class Received:
     """The handlers of messages, called as UCX calls them."""
 
     def __init__(self) -> None:
-        self.writable = messages.Writable(library.load())
+        self.writable = write_messages.Writable(library.load())
         self.memory = np.zeros(24, np.uint8)
         self.at = self.memory.ctypes.data
         self.token = self.writable.add(self.at, 16)
@@ -173,7 +173,7 @@ class Received:
         call = ctypes.CFUNCTYPE(ctypes.c_int8, *[ctypes.c_size_t] * 6)
         header = (ctypes.c_int64 * 3)(place, token, word)
         held = ctypes.create_string_buffer(content)
-        function = call(messages.handlers()[number].value or 0)
+        function = call(write_messages.handlers()[number].value or 0)
         parts = (ctypes.addressof(header), 24, ctypes.addressof(held), len(content))
         assert function(self.writable.address, *parts, 0) == 0
         return bytes(self.memory)
@@ -193,7 +193,7 @@ def test_a_message_writes_no_other_place(number: int, place: int):
     assert received(number, received.at + place, received.token, b"xxxx", -1) == bytes(24)
 
 
-@pytest.mark.parametrize("wrong", [1, messages.MOST_REGIONS])
+@pytest.mark.parametrize("wrong", [1, write_messages.MOST_REGIONS])
 @pytest.mark.parametrize("number", [library.WRITE, library.ANSWER])
 def test_a_message_needs_its_token(number: int, wrong: int):
     received = Received()
@@ -213,7 +213,7 @@ def test_a_region_that_is_gone_is_not_written():
 
 def test_there_are_only_so_many_regions():
     received = Received()
-    for _ in range(messages.MOST_REGIONS - 1):
+    for _ in range(write_messages.MOST_REGIONS - 1):
         received.writable.add(received.at, 1)
     with pytest.raises(DeviceError, match="close channels"):
         received.writable.add(received.at, 1)

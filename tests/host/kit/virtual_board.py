@@ -19,8 +19,8 @@ from penstock.hw.window.config import WindowConfig
 from penstock.hw.window.kernel.config import WindowKernelConfig
 from penstock.program import BandProgram, Mode, Program
 from penstock.sim.rtl_device import RtlDevice
-from penstock.sim.verilated.board import MemoryModel
-from penstock.sim.verilated.build import cache_folder
+from penstock.sim.verilated.compile_kernel import cache_folder
+from penstock.sim.verilated.verilated_board import MemoryModel
 from penstock.sim.virtual_board.deploy import virtual_package
 from penstock.sim.virtual_board.machine import Machine
 

@@ -10,7 +10,7 @@ import pytest
 from penstock.host.device.base import Task
 from penstock.host.device.registry import open_device
 from penstock.host.model.load import BatchHalf
-from penstock.host.model.pipeline import TASK_CYCLES, task_cycles
+from penstock.host.model.pipeline_cycles import TASK_CYCLES, task_cycles
 from penstock.program import BandProgram
 
 PROGRAM = BandProgram(tests=2, table=0b1000, key_bits=32)

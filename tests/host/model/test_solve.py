@@ -13,7 +13,7 @@ from penstock.errors import UsageError
 from penstock.host.execute.batcher import Batcher
 from penstock.host.model import solve
 from penstock.host.model.load import Load, latency
-from penstock.host.model.pipeline import PipelineModel, TransferLink
+from penstock.host.model.pipeline_cycles import PipelineModel, TransferLink
 from tests.host.model.paper_equations import sustainable_rate_per_s
 from tests.kit.effort import examples
 

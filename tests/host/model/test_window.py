@@ -8,7 +8,7 @@ import pytest
 from penstock.errors import MissingToolError
 from penstock.host.device.registry import open_device
 from penstock.host.device.window_join import Arrivals, WindowTask
-from penstock.host.model.pipeline import round_cycles, window_task_cycles
+from penstock.host.model.pipeline_cycles import round_cycles, window_task_cycles
 from penstock.program import BandProgram, WindowProgram
 
 #: Tuples, ROWS, banks; and cycles of the Verilated kernel with two tests and a history of two

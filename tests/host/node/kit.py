@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from penstock.host.node.service import LookupNode
+from penstock.host.node.node_service import LookupNode
 from penstock.host.relation import open_relation
 from penstock.host.relation.folder.reading import file_store
 from penstock.host.relation.nodes.peers import Patience

@@ -13,7 +13,7 @@ import pytest
 
 from penstock.errors import FileError, OverloadError, UsageError
 from penstock.host.device.fields import MalformedError
-from penstock.host.node.service import RequestRoom
+from penstock.host.node.node_service import RequestRoom
 from penstock.host.relation import NodesRelation, RelationOptions, build, open_nodes, open_relation
 from penstock.host.relation.folder.reading import file_store
 from penstock.host.relation.folder.records import ring_name

@@ -20,9 +20,9 @@ from penstock.host.device.search import SPARE_ROWS, SearchPiece
 from penstock.host.device.wrapped import WrappedDevice
 from penstock.host.join.table.table_join import TableJoin
 from penstock.host.keys.layouts import Layout
+from penstock.host.prune.cell_search import MOST_SKIPPED
 from penstock.host.prune.parts import OrderedRun, Part, PrunedRanges, Searched
 from penstock.host.prune.pruner import Pruner
-from penstock.host.prune.search import MOST_SKIPPED
 from penstock.host.prune.sizes import Pruning
 from penstock.program import BandProgram, Mode, empty_code
 from penstock.query.compiler import compile_query

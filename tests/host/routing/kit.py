@@ -10,7 +10,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from penstock.host.routing.loads import Loads
-from penstock.host.routing.plan import Plan
+from penstock.host.routing.moves_plan import Plan
 
 Held = dict[int, dict[int, int]]
 

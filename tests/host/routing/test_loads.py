@@ -7,7 +7,7 @@ import pytest
 
 from penstock.errors import DataError, PenstockError, UsageError
 from penstock.host.routing.loads import Loads
-from penstock.host.routing.plan import plan
+from penstock.host.routing.moves_plan import plan
 
 _MOST = (1 << 63) - 1
 

@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from penstock.host.routing.loads import Loads
-from penstock.host.routing.plan import PLANNERS, Plan, largest_load, plan
+from penstock.host.routing.moves_plan import PLANNERS, Plan, largest_load, plan
 from tests.host.routing.kit import (
     any_loads,
     apply,

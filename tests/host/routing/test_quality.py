@@ -11,7 +11,7 @@ import pytest
 
 from bench.routing.quality import at_home, beside_exact, drift, grid, zipf
 from penstock.host.routing.loads import Loads
-from penstock.host.routing.plan import plan
+from penstock.host.routing.moves_plan import plan
 
 
 def test_mnrt_splits_little_and_moves_little():

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.errors import DataError, UsageError
-from penstock.host.routing.plan import plan
+from penstock.host.routing.moves_plan import plan
 from penstock.host.routing.table import RoutingTable
 from tests.host.routing.kit import any_loads, held
 

@@ -12,7 +12,7 @@ from penstock.host.keys.hashing import hash_keys
 from penstock.host.state import PARTITIONS, GroupState
 from penstock.host.state.compiled import CompiledContributions
 from penstock.host.state.contributions import ColumnContributions
-from penstock.host.state.layout import EntryLayout
+from penstock.host.state.entry_layout import EntryLayout
 from penstock.host.state.texts import Texts
 from penstock.plan.group_query import GroupQuery
 from penstock.query.compiler import compile_select

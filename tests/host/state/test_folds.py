@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from penstock.errors import QueryError
 from penstock.expr import ops
 from penstock.host.state.contributions import ColumnContributions
+from penstock.host.state.entry_layout import EntryLayout
 from penstock.host.state.folds import GroupFold, Merge, words_for
-from penstock.host.state.layout import EntryLayout
 from penstock.host.state.merger import EntryMerger
 from penstock.host.state.store import LogStore
 from penstock.host.state.texts import Texts

@@ -9,7 +9,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.host.rows.store import RowStore
+from penstock.host.rows.row_store import RowStore
 from penstock.host.windows.run import WindowRun
 from penstock.types import int_of
 from tests.kit.effort import examples

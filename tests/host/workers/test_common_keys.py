@@ -13,8 +13,8 @@ from penstock.expr.columns import Vector
 from penstock.host.rows.sides import Loaded, SideRows
 from penstock.host.workers.compiling import compiled
 from penstock.host.workers.job import Job
-from penstock.host.workers.joining import window
-from penstock.host.workers.joining.window import JoinWindow, KeyMarks, is_worth
+from penstock.host.workers.joining import held_window
+from penstock.host.workers.joining.held_window import JoinWindow, KeyMarks, is_worth
 from penstock.plan.window import FOREVER
 from penstock.query.options import QueryOptions
 from tests.host.workers.kit.groups import comparable, difference
@@ -28,7 +28,7 @@ KINDS = ["", "LEFT", "RIGHT", "FULL", "LEFT SEMI", "LEFT ANTI"]
 @pytest.fixture
 def left_out(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Rows of windows that steps did not look at."""
-    monkeypatch.setattr(window, "_WORTH", 0)
+    monkeypatch.setattr(held_window, "_WORTH", 0)
     counted: list[int] = []
 
     def met(self: JoinWindow, side: str, low: int, high: int, meeting: Any) -> Any:

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from penstock.host.workers.joining import parts
+from penstock.host.workers.joining import checkpoint_parts
 from penstock.host.workers.records.folder import CheckpointFolder
 from penstock.host.workers.records.record import Record
 from tests.host.workers.kit.groups import comparable, numbered
@@ -127,9 +127,9 @@ def test_another_number_of_workers_reads_what_several_checkpoints_hold(tmp_path)
 
 
 def test_many_files_are_written_as_one(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(parts, "MOST_FILES", 3)
+    monkeypatch.setattr(checkpoint_parts, "MOST_FILES", 3)
     times = np.zeros(1, np.int64)
-    rows = parts.SavedRows()
+    rows = checkpoint_parts.SavedRows()
     earlier = []
     for place in range(9):
         earlier.append(rows.begin({"a": 0}))
@@ -142,4 +142,4 @@ def test_many_files_are_written_as_one(tmp_path, monkeypatch) -> None:
 
 def row(place: int) -> pa.RecordBatch:
     columns = [pa.array([0], pa.uint32()), pa.array([place], pa.int64())]
-    return pa.RecordBatch.from_arrays(columns, [parts.FEED, parts.PLACE])
+    return pa.RecordBatch.from_arrays(columns, [checkpoint_parts.FEED, checkpoint_parts.PLACE])

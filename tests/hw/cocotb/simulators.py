@@ -12,7 +12,7 @@ from pathlib import Path
 from xml.etree import ElementTree as xml
 
 from penstock.hw.join.kernel.describe import KERNEL
-from penstock.sim.verilated.build import Tools
+from penstock.sim.verilated.compile_kernel import Tools
 from tests.hw.cocotb.names import BUILD_VARIABLE, REPORT_VARIABLE
 
 ROOT = Path(__file__).parents[3]

@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from penstock.cli import build as command
+from penstock.cli import pipeline_options as command
 from penstock.cli.inputs import QueryArguments
 from penstock.expr import ops
 from penstock.hw.join.config import JoinConfig

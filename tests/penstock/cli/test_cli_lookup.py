@@ -125,6 +125,6 @@ def test_a_relation_beside_a_join(cli, folder):
     out, _, status = cli(*arguments(folder, "explain", query, *more))
     assert status == 0
     assert [line for line in out.splitlines() if line.startswith(("looks up", "by key"))] == [
-        "looks up     customers, version 1, 5 rows", "by key       c.id = o join p.p.customer",
-        "looks up     ages, version 1, 2 rows", "by key       a.name = o join p join c.c.name",
+        "looks up     customers, version 1, 5 rows", "by key       c.id = p.customer",
+        "looks up     ages, version 1, 2 rows", "by key       a.name = c.name",
     ]  # fmt: skip

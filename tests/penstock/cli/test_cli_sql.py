@@ -17,7 +17,7 @@ import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 import pytest
 
-from penstock.cli import output
+from penstock.cli import row_output
 from penstock.cli.top import read
 from penstock.host.metrics import serve_metrics
 from penstock.host.rows.files import open_writer
@@ -371,8 +371,8 @@ def test_serves_metrics_while_it_joins(cli, tables, monkeypatch):
         seen.append(read(f"http://127.0.0.1:{servers[0].port}/metrics"))
         return open_writer(path, schema)
 
-    monkeypatch.setattr(output, "serve_metrics", serve)
-    monkeypatch.setattr(output, "open_writer", look)
+    monkeypatch.setattr(row_output, "serve_metrics", serve)
+    monkeypatch.setattr(row_output, "open_writer", look)
     _, err, status = cli(*arguments(tables, JOIN, "--metrics-port", "0", "--out", tables / "o.csv"))
     assert status == 0
     assert f"penstock top {servers[0].port}" in err

@@ -17,8 +17,8 @@ from penstock.hw.window.config import WindowConfig
 from penstock.hw.window.kernel.config import WindowKernelConfig
 from penstock.hw.window.kernel.describe import KERNEL, PORTS, table
 from penstock.hw.window.kernel.export import window_kernel_verilog
-from penstock.sim.verilated.board import Board, MemoryModel
-from penstock.sim.verilated.build import Tools, board_library, cache_folder
+from penstock.sim.verilated.compile_kernel import Tools, board_library, cache_folder
+from penstock.sim.verilated.verilated_board import Board, MemoryModel
 from tests.host.kit.arrivals import arrivals, expected
 
 try:

@@ -11,7 +11,7 @@ from penstock.errors import DeviceError, MissingToolError
 from penstock.hw.join.band import band_match
 from penstock.hw.window.config import WindowConfig
 from penstock.hw.window.layout import Side
-from penstock.sim.verilated.build import Tools
+from penstock.sim.verilated.compile_kernel import Tools
 from penstock.sim.window.verilated import NEVER, Stream, VerilatedJoin
 from tests.hw.window.reference import join
 from tests.kit.effort import examples

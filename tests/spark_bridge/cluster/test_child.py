@@ -13,7 +13,7 @@ from queue import SimpleQueue
 import pytest
 
 from penstock.errors import DeviceError, FileError, MissingToolError, ProcessError, UsageError
-from penstock.sim.local_spark import record
+from penstock.sim.local_spark import cluster_record
 from penstock.sim.local_spark.child import Child
 from penstock.sim.local_spark.cluster import ClusterConfig
 from penstock.sim.local_spark.standalone import Settings
@@ -82,9 +82,9 @@ def test_what_cannot_be_started(tmp_path):
 
 
 def test_one_cluster_per_folder(tmp_path):
-    with record.owned(tmp_path), pytest.raises(UsageError, match="a cluster runs in"):
-        record.owned(tmp_path).__enter__()
-    with record.owned(tmp_path):
+    with cluster_record.owned(tmp_path), pytest.raises(UsageError, match="a cluster runs in"):
+        cluster_record.owned(tmp_path).__enter__()
+    with cluster_record.owned(tmp_path):
         pass
 
 
@@ -93,24 +93,24 @@ def test_what_a_killed_supervisor_left_is_ended(tmp_path):
     left.wait_for("up", TIMEOUT_S)
     code = (
         "import sys; from pathlib import Path\n"
-        "from penstock.sim.local_spark.record import write_record\n"
+        "from penstock.sim.local_spark.cluster_record import write_record\n"
         "write_record(Path(sys.argv[1]), 'spark://x:1', {'left': int(sys.argv[2])})"
     )
     given = [str(tmp_path), str(left.process.pid)]
     subprocess.run([sys.executable, "-c", code, *given], check=True, timeout=TIMEOUT_S)
-    assert record.stop_recorded(tmp_path) == ["left"]
+    assert cluster_record.stop_recorded(tmp_path) == ["left"]
     assert left.process.wait(TIMEOUT_S) == -signal.SIGKILL
     left.stop()
     with pytest.raises(FileError, match="no cluster runs in"):
-        record.stop_recorded(tmp_path)
+        cluster_record.stop_recorded(tmp_path)
 
 
 def test_a_stranger_with_the_number_of_a_process_is_left_alone(tmp_path, monkeypatch):
     own = os.getpid()
-    started = record._started(own)
-    monkeypatch.setattr(record, "_identity", lambda pid: (pid, started - 1))
-    record.write_record(tmp_path, "spark://x:1", {"stranger": own})
-    assert record.stop_recorded(tmp_path) == []
+    started = cluster_record._started(own)
+    monkeypatch.setattr(cluster_record, "_identity", lambda pid: (pid, started - 1))
+    cluster_record.write_record(tmp_path, "spark://x:1", {"stranger": own})
+    assert cluster_record.stop_recorded(tmp_path) == []
 
 
 def test_settings_are_their_owners_and_have_a_secret(tmp_path):

@@ -17,7 +17,7 @@ pytest.importorskip("pyspark", reason="needs pip install 'penstock[spark]'")
 from penstock.errors import UsageError
 from penstock.host.devices.cpu import CpuDevice
 from penstock.sim.local_spark.cluster import Cluster, ClusterConfig
-from penstock.sim.local_spark.record import stop_recorded
+from penstock.sim.local_spark.cluster_record import stop_recorded
 from tests.host.kit.serving import serving
 from tests.kit.foreign import ForeignFiles
 from tests.spark_bridge.kit.apps import ended_of, run_app

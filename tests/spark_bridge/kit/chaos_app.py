@@ -30,7 +30,7 @@ def main(folder: Path, design: str, master: str, server: str, partitioning: str)
     """Join what comes into the folder, from where the checkpoint is, until its last file."""
     import penstock
     from penstock.spark_bridge.streaming import compaction, microbatch, stream
-    from penstock.spark_bridge.streaming.output import FolderSink
+    from penstock.spark_bridge.streaming.output_folders import FolderSink
 
     compaction.MOST_FILES = 5  # files are merged, too
     settings = {

@@ -58,7 +58,7 @@ def main(folder: Path) -> None:
     from pyspark.sql import DataFrame
 
     from penstock.spark_bridge.streaming import microbatch, stream
-    from penstock.spark_bridge.streaming.output import FolderSink
+    from penstock.spark_bridge.streaming.output_folders import FolderSink
 
     microbatch.PAIRS_PER_SHARD = 10  # two tasks, however few the rows
     settings = {

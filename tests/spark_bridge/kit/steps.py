@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.host.emit.opening import open_delivery
+from penstock.host.emit.open_delivery import open_delivery
 from penstock.host.join.step import Frontier, Share
 from penstock.host.prune.sizes import DEFAULT_PRUNING
 from penstock.plan.plan import plan

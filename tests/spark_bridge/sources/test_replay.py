@@ -15,9 +15,9 @@ pytest.importorskip("pyspark", reason="needs pip install 'penstock[spark]'")
 from penstock.errors import FileError, SchemaError, UsageError
 from penstock.host.rows.files import read_schema, read_table
 from penstock.sim.spark_replay import replay
-from penstock.sim.spark_replay.options import Options
-from penstock.sim.spark_replay.plan import ReplayPlan, spark_types
 from penstock.sim.spark_replay.replay import ReplaySource
+from penstock.sim.spark_replay.replay_options import Options
+from penstock.sim.spark_replay.replay_order import ReplayPlan, spark_types
 from penstock.spark_bridge.types import spark_schema
 
 ROWS = 1000

@@ -14,7 +14,7 @@ import pytest
 
 pytest.importorskip("pyspark", reason="needs pip install 'penstock[spark]'")
 
-from penstock.host.routing.plan import PLANNERS
+from penstock.host.routing.moves_plan import PLANNERS
 from penstock.spark_bridge.streaming import stream
 from tests.kit.effort import effort
 from tests.spark_bridge.kit.answers import (

@@ -19,7 +19,7 @@ import penstock
 from penstock.errors import FileError
 from penstock.spark_bridge.streaming import stream
 from penstock.spark_bridge.streaming.identity import check_folder
-from penstock.spark_bridge.streaming.output import FolderSink
+from penstock.spark_bridge.streaming.output_folders import FolderSink
 from penstock.spark_bridge.streaming.place import FOLDER, Place
 from tests.spark_bridge.kit.streams import cut, rows_of, stream_of, table, written
 

@@ -11,7 +11,7 @@ pytest.importorskip("pyspark", reason="needs pip install 'penstock[spark]'")
 
 from penstock.errors import UsageError
 from penstock.spark_bridge.streaming import stream
-from penstock.spark_bridge.streaming.output import MARKER, FolderSink
+from penstock.spark_bridge.streaming.output_folders import MARKER, FolderSink
 from tests.spark_bridge.kit.streams import SCHEMA, stream_of, table, written
 
 TEXT = "SELECT a.n AS a, b.n AS b FROM a JOIN b ON a.x = b.x AND b.t BETWEEN a.t AND a.t"

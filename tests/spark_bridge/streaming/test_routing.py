@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 pytest.importorskip("pyspark", reason="needs pip install 'penstock[spark]'")
 
 import penstock
-from penstock.host.routing import plan as plans
+from penstock.host.routing import moves_plan as plans
 from penstock.spark_bridge.streaming import compaction
 from penstock.spark_bridge.streaming.probe import LaneParts, StoredRows
 from penstock.spark_bridge.streaming.routing import CellShare, Routing

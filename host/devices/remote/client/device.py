@@ -18,7 +18,7 @@ from ....device.fields import Header
 from ....wire.address import Address, read_token
 from .failures import AbsentError
 from .kernels import RemoteKernel, program_fields
-from .session import RemoteSession
+from .server_session import RemoteSession
 
 #: Seconds between two attempts to reach a server again.
 _RETRY_S = 0.05

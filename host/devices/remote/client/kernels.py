@@ -19,7 +19,7 @@ from ....device.programs import program_header
 from ....device.window_join import WindowTask
 from ..wire.tasks import result_from, task_message
 from .failures import SessionLostError
-from .session import RemoteSession
+from .server_session import RemoteSession
 
 if TYPE_CHECKING:
     from .device import RemoteDevice

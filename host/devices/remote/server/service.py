@@ -25,7 +25,7 @@ from ....wire.handshake import welcome
 from ....wire.listening import Connection, Listener
 from ....wire.transport import GoneError
 from ..wire.welcome import Welcome
-from .calls import serve_calls
+from .call_answers import serve_calls
 from .holdings import SessionOverError
 from .limits import ServerLimits
 from .owner import DeviceOwner

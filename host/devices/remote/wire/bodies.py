@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from ....device.fields import Header, MalformedError
-from .columns import ColumnLayout, Packed, unpack
+from .column_bytes import ColumnLayout, Packed, unpack
 
 #: Field of a header that describes columns.
 BODY = "body"

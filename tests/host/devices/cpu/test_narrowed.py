@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.host.device.base import Task
-from penstock.host.devices.cpu import CpuDevice, band, masks
-from penstock.host.devices.cpu.band import BandKernel
+from penstock.host.devices.cpu import CpuDevice, band_kernel, masks
+from penstock.host.devices.cpu.band_kernel import BandKernel
 from penstock.host.devices.cpu.narrowed import NEVER, SLAB_ROWS, NarrowLimits
 from penstock.host.devices.cpu.vector import GRANULE
 from penstock.program import BandProgram, Mode, Program, empty_code, null_code
@@ -62,7 +62,7 @@ def tiles(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         return counted
 
     for name in ("run_pairs", "run_band"):
-        monkeypatch.setattr(band, name, counting(getattr(band, name)))
+        monkeypatch.setattr(band_kernel, name, counting(getattr(band_kernel, name)))
     return counts
 
 

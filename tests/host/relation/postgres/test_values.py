@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 import penstock
 from penstock.errors import DataError, FileError, PenstockError, SchemaError
-from penstock.host.join.lookup.source import RelationTable
+from penstock.host.join.lookup.relation_source import RelationTable
 from penstock.host.relation.postgres.location import PostgresLocation
 from penstock.host.relation.postgres.relation import PostgresRelation
 

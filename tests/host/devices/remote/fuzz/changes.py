@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from penstock.host.devices.remote.wire.columns import pack
+from penstock.host.devices.remote.wire.column_bytes import pack
 from penstock.host.wire.frames import MAGIC, PREFIX
 
 #: Values that are put in the place of others.

@@ -17,7 +17,7 @@ from penstock.host.device.programs import any_program_from, modes_from, program_
 from penstock.host.devices.remote.server.limits import ServerLimits
 from penstock.host.devices.remote.server.session import check_asked
 from penstock.host.devices.remote.wire.bodies import BODY, Bodies
-from penstock.host.devices.remote.wire.columns import pack
+from penstock.host.devices.remote.wire.column_bytes import pack
 from penstock.host.devices.remote.wire.tasks import (
     result_from,
     result_message,

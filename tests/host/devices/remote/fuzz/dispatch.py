@@ -14,7 +14,7 @@ from random import Random
 
 import numpy as np
 
-from penstock.host.devices.remote.server import calls
+from penstock.host.devices.remote.server import call_answers
 from penstock.host.devices.remote.server.limits import ServerLimits
 from penstock.host.devices.remote.server.owner import DeviceOwner
 from penstock.host.devices.remote.server.place import PeerPlaces
@@ -172,7 +172,7 @@ class Dispatch:
         self.counts[what] += 1
         try:
             with session.place.serving(frames):
-                answer = calls.answer_next(session, frames, hold)
+                answer = call_answers.answer_next(session, frames, hold)
         except GoneError:
             self.counts["gone"] += 1
             return False

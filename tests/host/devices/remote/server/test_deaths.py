@@ -19,7 +19,7 @@ import penstock
 from penstock import Flow
 from penstock.errors import DeviceError
 from penstock.host.device.base import Task
-from penstock.host.devices.remote.client import session as client_session
+from penstock.host.devices.remote.client import server_session as client_session
 from penstock.host.devices.remote.client.device import RemoteDevice
 from penstock.host.devices.remote.server.limits import ServerLimits
 from penstock.host.devices.remote.server.service import DeviceServer, Reason

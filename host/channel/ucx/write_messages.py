@@ -19,9 +19,9 @@ from numba import cfunc
 from penstock.errors import DeviceError
 from penstock.kept_code import kept
 
-from . import calls
-from .calls import HEADER_BYTES, WORD_BYTES, call, copy, read, write
+from . import puts
 from .library import ANSWER, ASK, EAGER, FLAGS_SET, LAST_ERROR, WAKE, WRITE, Library, RequestParams
+from .puts import HEADER_BYTES, WORD_BYTES, call, copy, read, write
 
 #: Regions that others may write at a time, at most; the last bits of a token are its number.
 MOST_REGIONS = 1 << 12
@@ -75,7 +75,7 @@ class Writable:
         self._entries[token % MOST_REGIONS] = 0
 
 
-@kept(calls)
+@kept(puts)
 def _entry(argument, header, header_bytes):
     """The entry that a message names; 0 if there is none, as for a channel that was closed."""
     if header_bytes != HEADER_BYTES:

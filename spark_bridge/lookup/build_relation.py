@@ -14,11 +14,11 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as spark_types
 
 from penstock.errors import SchemaError, UsageError
-from penstock.host.join.lookup.source import RelationTable, whole_location
+from penstock.host.join.lookup.relation_source import RelationTable, whole_location
 from penstock.host.relation import RelationOptions
 from penstock.host.relation.folder.build import PAGE_BYTES
-from penstock.host.relation.folder.parts import PartsBuild, build_in_parts
-from penstock.host.relation.folder.relation import MEMORY_BYTES
+from penstock.host.relation.folder.built_parts import PartsBuild, build_in_parts
+from penstock.host.relation.folder.folder_relation import MEMORY_BYTES
 from penstock.host.relation.folder.segment import SegmentRecord
 from penstock.host.relation.folder.zorder import SAMPLE
 

@@ -14,8 +14,8 @@ from .keeping import RelationKeeper
 from .pins import Pins
 from .reading import file_store
 from .records import VersionRecord
+from .row_batches import Rows
 from .segment import SegmentRecord
-from .sources import Rows
 from .version import FolderVersion
 from .writing import VersionWriter
 

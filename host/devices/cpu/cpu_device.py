@@ -12,10 +12,10 @@ from penstock.program import AnyProgram, BandProgram, Mode, WindowProgram
 
 from ...device.base import PAIRS, Device, Kernel, Result
 from ...execute import promptness
-from .band import BandKernel
+from .band_kernel import BandKernel
 from .general import general_kernel
 from .kernel import CpuResources
-from .memory import ResultMemory
+from .result_memory import ResultMemory
 from .window_join import WindowJoinKernel
 
 #: Threads that a device takes, at most.

@@ -13,15 +13,15 @@ from ...device.base import PAIRS, Folds, Result, Task
 from ...device.search import SearchTask
 from ...device.storage import key_dtype
 from ...keys.narrow import NarrowCodes
+from .fold_loops import run_band
 from .folding import FoldState, limbs
-from .folds import run_band
 from .kernel import Columns, CpuKernel, CpuResources, PairOutput, folded
 from .loops import EVALUATIONS, run_pairs
 from .masks import BLOCK_ROWS
 from .narrowed import DEFAULT_LIMITS, NarrowColumns, NarrowLimits
+from .resident_window import CpuWindow
 from .searching import FoundPairs, search_folds, search_pairs, walk_of
 from .vector import GRANULE
-from .window import CpuWindow
 
 #: Bytes of window keys per tile, over all tests: a first-level data cache. Tiles of half and of
 #: twice the size are within 3 % of its speed, since two tuples share each load.

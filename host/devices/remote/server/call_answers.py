@@ -13,7 +13,7 @@ from ....wire.frames import Frames
 from ....wire.transport import FrameError, GoneError, SocketTransport, Transport
 from ..wire.bodies import body_of, columns_of
 from ..wire.channel import ChannelTransport
-from ..wire.columns import pack
+from ..wire.column_bytes import pack
 from ..wire.rings import Rings
 from .holdings import SessionOverError
 from .session import ClientSession

@@ -15,9 +15,9 @@ from penstock.program import Mode
 
 from ...device.base import Folds
 from .floats import plain_keys
+from .group_values import group_vector, product
 from .partial import PartialGroups
 from .pieces import NearestColumns, PartialColumn, by_type
-from .values import group_vector, product
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,10 @@ from functools import cache
 import numpy as np
 
 from ..message import FOOTER_BYTES, Footer
-from . import calls, library, transfer
-from .calls import WORD_BYTES
+from . import library, puts, transfer
 from .end import End
 from .network import Region
+from .puts import WORD_BYTES
 
 _FOOTER = struct.Struct("<IHHQII")
 _ALWAYS = 1 << 62
@@ -36,30 +36,40 @@ class _Way:
             if end.is_in_order
             else library.RequestParams(mask=0),
         )
-        self._words = np.zeros(calls.LINE_BYTES // WORD_BYTES, np.int64)
+        self._words = np.zeros(puts.LINE_BYTES // WORD_BYTES, np.int64)
         self.line: int = self._words.ctypes.data
         for place, name in (
-            (calls.PUT, "put_nbx"),
-            (calls.SEND, "am_send_nbx"),
-            (calls.FENCE, "worker_fence"),
-            (calls.PROGRESS, "worker_progress"),
-            (calls.CHECK, "request_check_status"),
-            (calls.FREE, "request_free"),
+            (puts.PUT, "put_nbx"),
+            (puts.SEND, "am_send_nbx"),
+            (puts.FENCE, "worker_fence"),
+            (puts.PROGRESS, "worker_progress"),
+            (puts.CHECK, "request_check_status"),
+            (puts.FREE, "request_free"),
         ):
             self[place] = end.ucx.address(name)
-        self[calls.CLOCK] = _clock()
-        self[calls.WORKER], self[calls.ENDPOINT] = end.worker, end.handle.value or 0
-        self[calls.KEY], self[calls.REMOTE] = key, remote
-        self[calls.AT_ONCE], self[calls.LATER] = map(ctypes.addressof, self._params)
-        self[calls.SLOTS], self[calls.SLOT_BYTES], self[calls.CHANNEL] = ring
-        self[calls.SPIN_NS] = round(spin_s * 1e9)
+        self[puts.CLOCK] = _clock()
+        self[puts.WORKER], self[puts.ENDPOINT] = (
+            end.worker,
+            end.handle.value or 0,
+        )
+        self[puts.KEY], self[puts.REMOTE] = key, remote
+        self[puts.AT_ONCE], self[puts.LATER] = map(ctypes.addressof, self._params)
+        (
+            self[puts.SLOTS],
+            self[puts.SLOT_BYTES],
+            self[puts.CHANNEL],
+        ) = ring
+        self[puts.SPIN_NS] = round(spin_s * 1e9)
         # Where writes are messages, one for a slot is worth a copy, always.
-        self[calls.IN_ORDER], self[calls.STAGES] = end.is_in_order, end.is_in_order * _ALWAYS
-        self[calls.STAGED_END] = -1
-        of_slot = calls.SLOT_REQUESTS + ring[1] // calls.MESSAGE_BYTES
-        self[calls.MOST_REQUESTS] = of_slot * (ring[0] + 1)
-        self._requests = np.zeros(self[calls.MOST_REQUESTS] * calls.REQUEST_BYTES, np.uint8)
-        self[calls.REQUESTS] = self._requests.ctypes.data
+        self[puts.IN_ORDER], self[puts.STAGES] = (
+            end.is_in_order,
+            end.is_in_order * _ALWAYS,
+        )
+        self[puts.STAGED_END] = -1
+        of_slot = puts.SLOT_REQUESTS + ring[1] // puts.MESSAGE_BYTES
+        self[puts.MOST_REQUESTS] = of_slot * (ring[0] + 1)
+        self._requests = np.zeros(self[puts.MOST_REQUESTS] * puts.REQUEST_BYTES, np.uint8)
+        self[puts.REQUESTS] = self._requests.ctypes.data
         # Bytes of a stream wake who reads it; a write into memory wakes nobody.
         self._wakes = not end.is_in_order
 
@@ -72,12 +82,12 @@ class _Way:
     def wake(self) -> None:
         """Wake the process at the other end if it sleeps."""
         if self._wakes:
-            calls.wake(self.line)
+            puts.wake(self.line)
 
     def close(self) -> None:
         """Write nothing any more, and forget what was not complete."""
-        self[calls.FAILED] = 1
-        self[calls.PROGRESS] = self[calls.CHECK] = 0
+        self[puts.FAILED] = 1
+        self[puts.PROGRESS] = self[puts.CHECK] = 0
 
 
 class UcxProducerMemory:
@@ -120,7 +130,10 @@ class UcxProducerMemory:
         # What is under way is read from here, since a caller's memory may change.
         self._stage = np.zeros(slots * slot_bytes, np.uint8)
         self._count = count
-        self._way[calls.STAGE], self._way[calls.WORD] = self._stage.ctypes.data, count.address
+        self._way[puts.STAGE], self._way[puts.WORD] = (
+            self._stage.ctypes.data,
+            count.address,
+        )
         self._published = 0
 
     def write(self, slot: int, at: int, part: bytes | bytearray | memoryview) -> None:
@@ -155,8 +168,8 @@ class UcxProducerMemory:
 
     def processed(self) -> int:
         """The consumer's count, of slots whose bytes have left this process."""
-        count = int(calls.look(self._line, self._count.address))
-        done = self._way[calls.DONE_SLOTS]
+        count = int(puts.look(self._line, self._count.address))
+        done = self._way[puts.DONE_SLOTS]
         # An impossible count is for the producer to see.
         return done if done < count <= self._published else count
 
@@ -209,12 +222,12 @@ class UcxConsumerMemory:
         self.ring = ring
         self._view = ring.memory.data
         self._given = np.zeros(1, np.uint64)
-        self._way[calls.WORD] = self._given.ctypes.data
+        self._way[puts.WORD] = self._given.ctypes.data
 
     def sequence(self, slot: int) -> int:
         """The sequence number of a slot, by an acquire load; arrivals go on."""
         at = self.ring.address + (slot + 1) * self.slot_bytes - WORD_BYTES
-        return calls.look(self.line, at)
+        return puts.look(self.line, at)
 
     def footer(self, slot: int) -> Footer:
         """The rest of the footer."""

@@ -16,9 +16,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from .base import TIMESTAMP, Columns, Workload, check
 from .draws import Zipf, spreading_step
 from .slots import US_PER_S, Slot, poisson_times
+from .workload import TIMESTAMP, Columns, Workload, check
 
 CALLS = pa.schema(
     [("id", pa.int64()), ("ts", TIMESTAMP), ("subscriber", pa.int64()), ("seconds", pa.int32())]

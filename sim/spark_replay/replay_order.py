@@ -16,8 +16,8 @@ from penstock.errors import SchemaError, UsageError
 from penstock.types import UNIT_NS
 
 from .arrival import NO_TIME, ArrivalOrder, ArrivalPiece, arriving
-from .options import Options
-from .rows import RowFiles
+from .file_rows import RowFiles
+from .replay_options import Options
 
 #: Most rows of a batch that goes to Spark.
 _BATCH_ROWS = 1 << 16

@@ -14,7 +14,7 @@ import numpy as np
 from penstock.errors import DeviceError
 from penstock.hw.checks import check_range
 
-from .build import load
+from .compile_kernel import load
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,7 +81,7 @@ class Board:
     Parameters
     ----------
     path : Path
-        Shared library (:func:`penstock.sim.verilated.build.library`).
+        Shared library (:func:`penstock.sim.verilated.compile_kernel.library`).
     table : mapping
         The kernel's exported table.
     memory : MemoryModel

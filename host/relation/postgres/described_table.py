@@ -9,8 +9,8 @@ import pyarrow as pa
 
 from penstock.errors import SchemaError, ServerError
 
-from .columns import PostgresColumn, quoted
 from .server import Server
+from .server_columns import PostgresColumn, quoted
 
 #: Kinds of relations that can be locked, and those that lie in blocks: tables, partitioned ones.
 _LOCKED, _IN_BLOCKS = "rpv", "rp"

@@ -15,11 +15,11 @@ from ....wire.errors import error_from
 from ....wire.frames import Frames
 from ..wire.bodies import body_of, columns_of
 from ..wire.channel import ChannelTransport
-from ..wire.columns import pack
+from ..wire.column_bytes import pack
 from ..wire.rings import Rings
 
 if TYPE_CHECKING:
-    from .session import RemoteSession
+    from .server_session import RemoteSession
 
 #: Most characters to show of a server's reason for ending a session.
 MOST_REASON = 500

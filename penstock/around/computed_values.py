@@ -31,7 +31,17 @@ from ..query.operators import members
 from ..query.scope import Scope
 from ..query.window_function import is_session, is_window, read_span
 from ..types import BOOL, FLOAT64, MOST_DIGITS, Kind, Type, int_of, integer
-from .calls import (
+from .carried import (
+    Known,
+    carried,
+    element_of,
+    in_words,
+    is_coded,
+    known_by_name,
+    type_of_engines,
+    window_of,
+)
+from .computed_calls import (
     AROUND_CALLS,
     AS_WRITTEN,
     COMPARING,
@@ -47,16 +57,6 @@ from .calls import (
     is_over_doubles,
     is_test_of_null,
     ours,
-)
-from .carried import (
-    Known,
-    carried,
-    element_of,
-    in_words,
-    is_coded,
-    known_by_name,
-    type_of_engines,
-    window_of,
 )
 from .parts import NoJoinError
 from .qualified import type_name, unread

@@ -15,7 +15,7 @@ from penstock.errors import FileError, OverloadError, PenstockError, UsageError
 
 from ..device.fields import MalformedError, field
 from ..lookup.cache import KeyGroups
-from ..relation.folder.relation import FolderRelation
+from ..relation.folder.folder_relation import FolderRelation
 from ..relation.nodes.known_ring import KnownRing
 from ..relation.nodes.messages import (
     HASH_BYTES,

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from penstock.around.parts import Relational
 
-from ..join.lookup.base import RelationJoin
+from ..join.lookup.lookup_join import RelationJoin
 from .engine import RelationalEngine
 
 

@@ -12,12 +12,12 @@ from penstock.plan.group_query import GroupQuery
 from penstock.plan.query import Aggregate
 from penstock.types import Kind, Type
 
+from ..emit.groups.group_values import value_of
 from ..emit.groups.select import GroupSelect
-from ..emit.groups.values import value_of
 from ..rows.columns import to_arrow
 from .coded import is_coded
+from .entry_layout import EntryLayout, Flag, FoldPlace
 from .folds import Merge
-from .layout import EntryLayout, Flag, FoldPlace
 from .sorting import by_column, in_order
 from .texts import Texts
 from .words import integers, plain_values

@@ -16,8 +16,8 @@ from ..links import Link
 from ..producer import Producer
 from ..shm import SLOT_BYTES, SLOTS, check_sizes
 from .end import End
-from .memory import UcxConsumerMemory, UcxProducerMemory
 from .network import Network
+from .remote_rings import UcxConsumerMemory, UcxProducerMemory
 
 _MAGIC = b"penstuc2"
 #: Magic, slots, bytes of a slot, whether they have checksums, channel, where the ring and the word

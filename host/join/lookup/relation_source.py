@@ -17,7 +17,7 @@ from ...relation import is_postgres, masked, open_nodes, open_relation
 from ...relation.border import Relation
 from ...rows.location import Location
 from ...wire.address import read_token
-from .base import LookupOptions
+from .lookup_join import LookupOptions
 
 T = TypeVar("T")
 

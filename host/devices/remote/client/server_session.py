@@ -20,7 +20,7 @@ from ....wire.frames import Frames
 from ....wire.handshake import TokenError
 from ....wire.transport import FrameError, GoneError
 from ..wire.welcome import Welcome
-from .calls import MOST_REASON, CallStream, EndedSessionError
+from .call_connections import MOST_REASON, CallStream, EndedSessionError
 from .failures import SessionLostError, unwelcome
 
 #: Signs of life per lease: two may be lost on the way.

@@ -19,10 +19,10 @@ from penstock.errors import FileError
 
 from ...rows.file_store import FileStore
 from .build import RelationOptions, commit, new_place, new_record
-from .layout import RelationLayout
+from .folder_relation import MEMORY_BYTES, FolderRelation
+from .page_layout import RelationLayout
 from .reading import file_store
 from .records import VERSIONS, RelationRecord
-from .relation import MEMORY_BYTES, FolderRelation
 from .segment import DATA, READ_BYTES, SegmentRecord, index_names
 from .zorder import Sample, places
 

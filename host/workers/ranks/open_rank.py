@@ -32,8 +32,8 @@ from ..records.folder import CheckpointFolder, shared
 from ..records.parts import read_part
 from ..records.record import Record, read_record
 from ..results import PolledPart, table_of
-from .driver import RankDriver
 from .other import OtherRank, named
+from .rank_driver import RankDriver
 from .recorder import Recorder
 
 

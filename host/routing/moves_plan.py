@@ -12,7 +12,7 @@ import numpy as np
 
 from penstock.errors import DataError, UsageError
 
-from .checks import below
+from .checked_arrays import below
 from .loads import Loads
 from .mnrt import plan_carefully
 from .moves import Draft, Moves, whole_parts
