@@ -12,6 +12,7 @@ from sqlglot import exp
 from ..errors import BeyondError, LikelyMistakeError, QueryError
 from ..expr import ops
 from ..expr.node import Expr, Op
+from ..expr.ops import ExprTypeError
 from ..plan.linear import as_integer
 from ..plan.narrowing import find_time_window
 from ..plan.query import LEFT, RIGHT
@@ -132,7 +133,13 @@ def _one_clock(times: tuple[Expr | None, Expr | None], scope: Scope, rules: Time
     stamped = any(time is not None and time.type.kind in TIMESTAMPS for time in times)
     if left is None or right is None:
         return SideTimes(times, "", own_units, stamped)
-    a, b = ops.align(rules.alike(left, right), "the time columns")
+    try:
+        a, b = ops.align(rules.alike(left, right), "the time columns")
+    except ExprTypeError:
+        raise QueryError(
+            f"the time of one table is of type {left.type}, that of the other {right.type}; "
+            "convert one of them in a subquery in FROM, so that both count the same"
+        ) from None
     return SideTimes((as_integer(a), as_integer(b)), a.type.unit, own_units, stamped)
 
 

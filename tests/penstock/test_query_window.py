@@ -237,6 +237,11 @@ def test_windows_that_cannot_be(on: str, options: dict, message: str) -> None:
     assert message in str(caught.value)
 
 
+def test_times_of_two_kinds() -> None:
+    with pytest.raises(QueryError, match=r"of type \w+\[ms\], that of the other integer"):
+        compiled("a.x = b.x", a=stamped("ms"), time={"b": "t"}, within=3)
+
+
 def test_a_duration_that_does_not_fit_the_unit() -> None:
     both = stamped("s")
     with pytest.raises(QueryError, match="within is not a whole number of s"):
