@@ -100,7 +100,7 @@ class RowDelivery(Delivery):
 
 
 class PreservedTable:
-    """The preserved rows of one whole table, which stay where they are: as :class:`.Preserved`."""
+    """Preserved rows of a whole table, left in place; it has the methods of :class:`.Preserved`."""
 
     def __init__(self, side: str, window: TimeWindow | RowsWindow) -> None:
         self._arrival: Arrival | None = None

@@ -1,4 +1,4 @@
-"""Delivers groups of a join, of pairs or of rows folded over their matches, once complete.
+"""Delivers the complete groups of a join: of pairs, or of rows with folds over their matches.
 
 The folds of a row are known when its window has closed and it has been probed. They are merged into
 the partial aggregates of its group, which leaves when none of its rows is missing.
@@ -115,7 +115,7 @@ class PairGroupDelivery(GroupDelivery[PairGroups]):
 
 
 class _Probing:
-    """The folds of one batch's tuples, over the results so far."""
+    """Folds of each tuple of one batch, merged from the results that have come so far."""
 
     def __init__(self, plan: FoldPlan, rows: int) -> None:
         self._merged = {
@@ -130,7 +130,7 @@ class _Probing:
         self._merged[key, mode].add(rows, folds)
 
     def keep(self, low: int, key: FoldKey, mode: Mode, rows: np.ndarray, folds: Folds) -> None:
-        """Keep folds over the window from ``low`` on, to merge them when all parts are there."""
+        """Keep folds of a window part from ``low`` on; :meth:`folds` merges parts in order."""
         self._in_order.append((low, key, mode, rows, folds))
 
     def folds(self) -> dict[tuple[FoldKey, Mode], Folds]:
@@ -223,11 +223,11 @@ class FoldDelivery(GroupDelivery[FoldGroups]):
         )
 
     def places(self, rows: Arrival) -> RowPlaces:
-        """Return what orders rows of the groups' side."""
+        """Return the places that order rows of the groups' side: by time, then arrival."""
         return RowPlaces(rows.rows.time, rows.ids)
 
     def met_places(self, window: Snapshot, positions: np.ndarray) -> RowPlaces:
-        """Return what orders rows of the other side: positions are in the order of time."""
+        """Return the places that order rows of the other side: positions, which follow time."""
         return RowPlaces(positions, positions)
 
     def _best(

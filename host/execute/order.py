@@ -1,4 +1,4 @@
-"""Orders: all that any lane needs to run a task, or to run it again."""
+"""Orders: all that any lane needs to run some tasks, or to run them again."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ class BoundProbe:
 
 @dataclass(frozen=True, eq=False)
 class Order:
-    """Part of a probe, small enough for one task.
+    """Part of a probe that one lane runs: as one task, or as several where it pauses.
 
     Parameters
     ----------

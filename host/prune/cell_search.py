@@ -65,7 +65,7 @@ class Orderings:
         return [level.number for level in self.levels]
 
     def missed(self) -> None:
-        """Leave the next probes as they are, twice as many after each miss."""
+        """Note a miss: the next probes are not searched, twice as many after each miss in a row."""
         self.misses += 1
         self.skip = min((1 << self.misses) - 1, MOST_SKIPPED)
 
@@ -119,7 +119,7 @@ class Orderings:
         self.levels, self._choices = [pair[0] for pair in levels], [pair[1] for pair in levels]
 
     def _wanted(self, window: Snapshot, ranges: Piece) -> list[int]:
-        """How far each level should reach."""
+        """Position up to which each level should be sorted."""
         if not self.chooser.growing:
             is_whole = self.chooser.costs.apart  # a device's memory is for a run that does not grow
             high = ranges.high
@@ -203,9 +203,9 @@ class Orderings:
     def covering(
         self, window: Snapshot, layout: Layout, by: SearchKeys, ranges: Piece, sample: Piece
     ) -> tuple[OrderedRun, Grid, GridChoice] | None:
-        """The order of a run that does not grow in which all tuples of a probe are searched for.
+        """The one ordering that holds every row a probe's tuples meet; for runs that do not grow.
 
-        None if there is none so far, or not for all of them.
+        None if there is none so far, it lacks some of these rows, or searching does not pay.
 
         Parameters
         ----------

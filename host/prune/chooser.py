@@ -1,10 +1,10 @@
-"""Every choice of pairs to leave out: which rows are sorted together, by which cells, and whether
+"""Choose how to leave pairs untested: which rows are sorted together, by which cells, and whether
 that pays.
 
-Who sorts and searches (:mod:`.search`) asks here: for cells, before anything is sorted; what a
+Modules that sort and search ask here: which cells to use, before anything is sorted; how much a
 probe gains by them; and, before a search, whether they still rule out enough. Each answer is from a
 sample of rows and tuples at equal distances, and from counts, never from a clock. Devices do not
-ask: pairs that they test by narrow codes first are chosen from pairs of their own tasks.
+ask: they choose from pairs of their own tasks which pairs to test by narrow codes first.
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ class Chooser:
         ranges: Piece,
         sizes: Sequence[int],
     ) -> list[tuple[int, GridChoice]]:
-        """The grids for slabs of so many rows; none for a size that they would gain nothing by.
+        """Choose a grid for slabs of each size; leave out sizes at which no grid gains anything.
 
         Parameters
         ----------
@@ -196,9 +196,9 @@ class Chooser:
         return ranges.evaluations * self.costs.scan_ns - slab_visits(ranges, rows) * choice.tuple_ns
 
     def holds(self, rows: OrderedRows, boxes: Boxes, piece: Piece) -> bool:
-        """Whether some of the tuples are searched for in less time than their pairs are tested.
+        """Whether, for a sample of the tuples, searching costs less than testing all their pairs.
 
-        Keys may drift with time, or depend on each other.
+        It may not: keys drift with time, or depend on each other.
         """
         if self.pruning.always:
             return True
@@ -215,7 +215,7 @@ class Chooser:
 
 @dataclass(frozen=True)
 class Expectation:
-    """The order that a join of two tables has a choice of.
+    """The order of rows by which a join of two tables may search, and whether that pays.
 
     Parameters
     ----------
@@ -242,7 +242,7 @@ def expectation(
     end: np.ndarray,
     device: Device,
 ) -> Expectation | None:
-    """The order of a window that a join of tables would choose; None if there is none.
+    """Best order of a window for a join of tables; None if no grid gains anything.
 
     Parameters
     ----------

@@ -90,7 +90,7 @@ class Searched(ABC):
         """
 
     def floor(self, piece: SearchPiece) -> np.ndarray | None:
-        """The floor of a piece as places."""
+        """For each tuple of a piece, the place below which it is done; None for no limit."""
         return None if piece.floor is None else piece.floor - self.source.first
 
     def positions(self, places: np.ndarray) -> np.ndarray:
@@ -145,7 +145,7 @@ class TupleKeys:
 
 @dataclass(frozen=True, eq=False)
 class SearchedLate(Searched):
-    """Neighbouring tuples that a device searches for, before they have keys.
+    """Neighbouring tuples that a device searches for; their keys are made when their task runs.
 
     Parameters
     ----------
@@ -219,7 +219,7 @@ def search_piece(ordered: OrderedRun, piece: Piece, choice: GridChoice) -> Searc
 
 
 def expanded(ordered: OrderedRun, boxes: Boxes, ranges: Piece) -> PrunedRanges:
-    """The ranges of places that tuples visit, in an order in which none steps back."""
+    """Ranges of places that tuples visit, sorted so that places never step back."""
     tuples = boxes.pick(ranges.rows), ranges.start, ranges.end
     walk = RangeWalk(ordered.rows, *tuples, None, apart=True)
     parts = [(walk.row[:0], walk.low[:0], walk.high[:0])]

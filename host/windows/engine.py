@@ -77,7 +77,7 @@ class WindowEngine:
 
     @property
     def rows(self) -> int:
-        """Number of rows in the windows; a ROWS window has none of those that wait."""
+        """Number of rows in the windows, and of rows that wait to enter a time window."""
         waiting = 0 if self._is_counted else sum(rows.rows for rows in self._early.values())
         return waiting + sum(len(run) for run in self.runs())
 
@@ -109,7 +109,7 @@ class WindowEngine:
         return WindowStep(tuple(probes), tuple(entered), tuple(probing))
 
     def _ready(self, new: Sequence[Arrival], watermarks: Watermarks) -> list[Arrival]:
-        """Return the tuples before which no further row will come, with arrival numbers."""
+        """Return the tuples whose place in the order is final, with arrival numbers."""
         ready = [arrival for arrival in new if arrival.side not in self._early]
         for arrival in new:
             if arrival.side in self._early:
@@ -155,7 +155,7 @@ class WindowEngine:
         return probes
 
     def _probe_closed(self, side: str, watermarks: Watermarks) -> tuple[list[Arrival], list[Probe]]:
-        """Take the rows of a side that no later row can meet, as at most one arrival; probe."""
+        """Take a side's rows that no later row can meet, as at most one arrival; make probes."""
         opposite, times = other(side), np.zeros(0, np.int64)
         if isinstance(self.window, RowsWindow):
             times, is_over = self._open.times, min(watermarks.values()) == FOREVER
@@ -180,7 +180,7 @@ class WindowEngine:
         ]
 
     def _expire(self, watermarks: Watermarks) -> None:
-        """Drop rows that neither rows to come can meet, nor those that wait to probe."""
+        """Drop rows that neither a later row nor a row that waits to probe can meet."""
         for side, runs in self.by_side.items():
             following = FOREVER if self._is_counted else watermarks[other(side)]
             first = min(following, self._open.oldest)
@@ -196,7 +196,7 @@ def _numbered(arrival: Arrival, numbers: np.ndarray) -> Arrival:
 
 
 def _merge_shortest(runs: list[WindowRun]) -> None:
-    """Merge the shortest runs, until the next longer one has at least twice their rows together.
+    """Merge the shortest runs until the next longer run has at least twice as many rows as they.
 
     So a row is moved a logarithmic number of times, however many batches are out of order.
     """

@@ -104,7 +104,7 @@ def one_query(
 
 
 def output_schema(query: JoinQuery | GroupQuery, schemas: Mapping[str, pa.Schema]) -> pa.Schema:
-    """Columns of the rows of a query, of tables with these columns; see :func:`marked`.
+    """Schema of a query's output rows, given the schemas of its tables; see :func:`marked`.
 
     Raises
     ------

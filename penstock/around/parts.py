@@ -34,7 +34,7 @@ class PartError(QueryError):
 
 
 class NoJoinError(PartError):
-    """The query has no part that Penstock joins; raised is why the whole is not one join."""
+    """No part of the query is a join; :meth:`beside` then gives why the whole is not one join."""
 
 
 @dataclass(frozen=True)
@@ -103,8 +103,8 @@ class Relational:
         In the engine's SQL, over tables and earlier parts.
     reads : tuple of str
     needs_all : str
-        Why it is not row by row: what in it is of several rows. Empty if each row of its one input
-        gives at most a row, whatever the others are.
+        Name of the first construct that needs more than one row; empty if each row of its one input
+        gives at most one row, independently of the others.
     closing : Closing, optional
         Of groups of a stream's rows: when one is complete.
     """
@@ -169,7 +169,7 @@ class Split:
         return pa.schema([field.with_name(name).remove_metadata() for field, name in fields])
 
     def of_stream(self) -> tuple[Joined, Sequence[Part], Relational | None]:
-        """Return the one join of a query on streams, the steps of its rows, and the part behind.
+        """Return a streaming query's one join, the row-by-row parts after it, and the last part.
 
         Raises
         ------

@@ -67,13 +67,13 @@ class TimeWindow:
     def moments(
         self, times: Mapping[str, np.ndarray], search: Search = np.searchsorted
     ) -> Mapping[str, np.ndarray]:
-        """By what rows of both sides, in order of time, meet: their times."""
+        """Values that decide which rows meet, for each side's rows in order of time: the times."""
         return times
 
     def met(
         self, side: str, times: Mapping[str, np.ndarray], search: Search = np.searchsorted
     ) -> Ranges:
-        """All that each row of a side meets, of all rows of both sides by :meth:`moments`."""
+        """Range of the other side's rows that each row of a side meets, by :meth:`moments`."""
         return self.ranges(other(side), times[side], times[other(side)], search)
 
     def reach(self, window: str, least: int, most: int) -> tuple[int, int]:
@@ -82,14 +82,14 @@ class TimeWindow:
         return NEVER if low is None else least + low, FOREVER if high is None else most + high
 
     def closed_below(self, side: str, watermark: int) -> int:
-        """The time below which rows of a side meet no row of the other from a watermark on."""
+        """Time below which a side's rows meet no row of the other at or after ``watermark``."""
         if watermark == FOREVER:
             return FOREVER
         low, _ = self.offsets(side)
         return NEVER if low is None else min(watermark + low, FOREVER)
 
     def expired(self, side: str, times: np.ndarray, first: int) -> int:
-        """How many of a side's ascending times no row of the other meets, from ``first`` on."""
+        """How many of a side's ascending times meet no row of the other at or after ``first``."""
         return place(times, self.closed_below(side, first))
 
     def __str__(self) -> str:
@@ -112,9 +112,9 @@ class RowsWindow:
     def moments(
         self, times: Mapping[str, np.ndarray], search: Search = np.searchsorted
     ) -> Mapping[str, np.ndarray]:
-        """By what rows of both sides, in order of time, meet: their numbers by arrival, from 0.
+        """Values that decide which rows meet, for each side's rows in order of time: numbers.
 
-        Rows of the left side come first among those of one time.
+        Both sides are counted together, from 0; at equal times, left rows come first.
         """
         left, right = arrival_numbers(times[LEFT], times[RIGHT], search)
         return {LEFT: left, RIGHT: right}
@@ -133,10 +133,10 @@ class RowsWindow:
     def met(
         self, side: str, numbers: Mapping[str, np.ndarray], search: Search = np.searchsorted
     ) -> Ranges:
-        """All that each row of a side meets, of all rows of both sides by :meth:`moments`.
+        """Range of the other side's rows that each row of a side meets, by :meth:`moments`.
 
-        It is one range: the latest when the row arrives, and those that arrive while it is among
-        the latest of its own side.
+        A range starts with the latest rows when its row arrives, and goes on with rows that arrive
+        while that row is among the latest of its own side.
         """
         opposite, rows = numbers[other(side)], self.size(side)
         start, arrived = self.ranges(other(side), numbers[side], opposite, search)
@@ -150,7 +150,7 @@ class RowsWindow:
         return count if is_over else max(0, count - self.size(side))
 
     def expired(self, side: str, numbers: np.ndarray, first: int) -> int:
-        """How many of a side's ascending numbers no row of the other meets, from ``first`` on."""
+        """How many of a side's ascending numbers meet no row of the other from ``first`` on."""
         return max(0, place(numbers, first) - self.size(side))
 
     def __str__(self) -> str:

@@ -157,7 +157,7 @@ Q = TypeVar("Q", bound=JoinQuery | GroupQuery)
 
 
 def one_or_beyond(compiled: Callable[[], Q]) -> Q | BeyondError:
-    """Compile a query as one join, or groups of one table; return what these lack, if any of it.
+    """Compile one join, or groups of one table; return the BeyondError if the query needs more.
 
     The query then runs in parts. Any other error is a mistake in the query, and raised.
     """
@@ -319,7 +319,7 @@ def _query(
 
 
 def _without_widening(condition: Expr) -> Expr:
-    """A condition whose integers are of no type: devices compare exact ones."""
+    """Remove casts to wider integers from a condition: devices compare exact integers."""
 
     def rule(current: Expr, args: tuple[Expr, ...]) -> Expr:
         is_wider = current.op is Op.CAST and current.attr is not None

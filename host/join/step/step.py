@@ -39,7 +39,7 @@ class Kept(ABC):
         """Return rows of earlier steps with ``low <= time <= high``."""
 
     def met(self, side: str, low: int, high: int, meeting: Loaded) -> Loaded:
-        """Return the rows of :meth:`old`, or fewer: at least all that ``meeting`` can meet."""
+        """Return rows of :meth:`old`: at least those that rows of ``meeting`` can meet."""
         return self.old(side, low, high)
 
     @abstractmethod
@@ -65,7 +65,7 @@ class Share:
         return self.cut(0, len(rows))
 
     def grouped(self, side: str, rows: SideRows, groups: np.ndarray) -> np.ndarray:
-        """Return the indices of this share's rows, where rows are decided with their group.
+        """Return the indices of this share's rows, for output that waits for a whole group.
 
         Parameters
         ----------
@@ -172,11 +172,11 @@ class _Joins(ABC):
 
     @abstractmethod
     def pairs(self) -> Iterator[TableJoin]:
-        """Make joins that give each pair with a new later row."""
+        """Make joins that give each pair whose later row is new in this step."""
 
     @abstractmethod
     def once(self, side: str) -> Iterator[TableJoin]:
-        """Make joins that decide the rows of a side that have become decidable in this step."""
+        """Make joins for the rows of a side whose output is final since this step."""
 
     def pairs_of(self, tables: dict[str, Loaded], **options: Any) -> TableJoin:
         """Make a join that gives pairs; tables are by side."""
@@ -225,7 +225,7 @@ class _OverTime(_Joins):
         yield self.rows_of(side, {side: decided, other(side): window})
 
     def _decided(self, side: str) -> Loaded:
-        """Return this lane's rows that have become decidable in this step."""
+        """Return this lane's share of the rows whose output is final since this step."""
         before, after, new = self.step.before, self.step.after, self.kept.new(side)
         if after.grouping is None:
             high = after.closed(side) - 1
