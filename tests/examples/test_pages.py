@@ -105,6 +105,7 @@ def test_a_notebook_has_its_examples_cells(name):
     assert file.read_text(encoding="utf-8") == PAGES.notebook(name)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("name", PAGES.NOTEBOOKS)
 def test_a_notebook_runs_and_prints_what_its_page_shows(name, tmp_path, monkeypatch):

@@ -73,8 +73,10 @@ def answer(ask) -> object:
         return names[-1] if names else f"another error: {error}"
 
 
-@pytest.mark.parametrize("ansi", [True, False])
-def test_errors(spark, ansi):
+@pytest.mark.parametrize(
+    ("ansi", "step"), [(True, 3), (False, 5), pytest.param(True, 1, marks=pytest.mark.slow)]
+)
+def test_errors(spark, ansi, step):
     wrong = {}
     with (
         setting(spark, "spark.sql.ansi.enabled", str(ansi).lower()),
@@ -84,7 +86,7 @@ def test_errors(spark, ansi):
         tables, frames = {"a": ROWS, "b": ROWS}, {"a": frame, "b": frame}
         for name in frames:
             frame.createOrReplaceTempView(name)
-        for text in QUERIES if ansi else QUERIES[::5]:
+        for text in QUERIES[::step]:
 
             def of_tables(text=text):
                 found = penstock.sql(text, tables, time={"a": "t", "b": "t"}, ansi=ansi)
