@@ -21,7 +21,7 @@ _HOMES = {
     "explain": "api",
     "join": "api",
     "register": "sources",
-    "relation": "lookup.build",
+    "relation": "lookup.build_relation",
     "run_workers": "placing",
     "sql": "api",
     "stream": "streaming",

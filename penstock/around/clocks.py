@@ -39,17 +39,17 @@ class Clocks:
     windows: dict[tuple[str, str], str] = field(default_factory=dict)
 
     def named_time(self, side: JoinSide) -> str | None:
-        """The time of a side that the options name."""
+        """The time of a side that the options name: a column, perhaps with a unit behind."""
         for name, column in (self.options.time or {}).items():
             if name.lower() in (side.alias.lower(), side.source.lower()):
-                return column.lower()
+                return column
         return None
 
     def times(self, side: JoinSide) -> dict[str, str]:
         """Columns that may be the time of a side, with the source of each."""
         named = self.named_time(side)
         if named is not None:
-            return {named: side.alias}
+            return {named.partition(":")[0].lower(): side.alias}
         if side.source in self.joined:
             return self.joined[side.source]
         schema = () if side.source in self.relations else self.schemas[side.table]
@@ -105,8 +105,8 @@ class Clocks:
         plain = replace(self.options, time=None, rows=None, scale=None, unique=None)
         choices: list[dict[str, str]] = [{}]
         for side in sides:
-            columns = self.times(side)
-            choices = [{**one, side.alias: name} for one in choices for name in columns] or choices
+            times = [named] if (named := self.named_time(side)) else self.times(side)
+            choices = [{**one, side.alias: name} for one in choices for name in times] or choices
         unique = {
             side.alias: tuple(sorted(ids[side.alias]))
             for side in sides

@@ -115,6 +115,7 @@ REFUSALS = [
 def refusal(error: BaseException, case: Case, expected: Expected) -> str | None:
     """The reason for an error that the docs allow, None for any other."""
     for known in REFUSALS:
-        if type(error).__name__ == known.error and re.search(known.pattern, str(error)):
+        names = {kind.__name__ for kind in type(error).__mro__}
+        if known.error in names and re.search(known.pattern, str(error)):
             return known.reason if known.holds(case, expected) else None
     return None

@@ -91,7 +91,7 @@ def test_two_relations(location):
     two = {"o": penstock.relation(location), "c": penstock.relation(location)}
     for call in (penstock.sql, penstock.stream):
         with pytest.raises(QueryError, match=r"o and c are relations, and a join looks up one; "):
-            call(QUERY, two)
+            call("SELECT o.rid FROM o JOIN c ON o.k = c.k", two)
 
 
 def test_rows_of_a_window(location):
