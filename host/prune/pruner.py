@@ -119,7 +119,7 @@ class Pruner:
         """The order in which to search for a probe whose tuples have no keys yet.
 
         None if it needs them: the first probe of a run does. Arguments as for
-        :meth:`.search.Orderings.covering`.
+        :meth:`.cell_search.Orderings.covering`.
         """
         orderings = self._runs.get(window.run)
         if orderings is None or orderings.skip or not self.may_be_late:

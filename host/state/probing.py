@@ -64,7 +64,7 @@ def key_hash(entries, base, keys, texts):
     entries : ndarray of int64
     base : int
     keys : ndarray of int64, shape (k, 5)
-        From :attr:`~.layout.EntryLayout.key_table`.
+        From :attr:`~.entry_layout.EntryLayout.key_table`.
     texts : ndarray of uint64
         The hash of each text, by code.
     """
@@ -184,7 +184,7 @@ def merge_all(entries, first, last, log, count, words, index, epoch, masks, flag
         A power of two, more than the entries that the log may have then.
     epoch : int
     masks, flags, keys, second, folds
-        From :class:`~.layout.EntryLayout`.
+        From :class:`~.entry_layout.EntryLayout`.
     texts : ndarray of uint64
         The hash of each text, by code.
     """

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 from sqlglot import exp
 
+from ..query.compiler import time_columns
 from ..query.options import QueryOptions
 from .shapes import clauses_of_all, is_row_by_row, last_moment, rising
 from .sides import JoinSide, Outputs, column_of
@@ -49,7 +50,8 @@ class Clocks:
         """Columns that may be the time of a side, with the source of each."""
         named = self.named_time(side)
         if named is not None:
-            return {named.partition(":")[0].lower(): side.alias}
+            columns, _ = time_columns({side.alias: named})
+            return {columns[side.alias].lower(): side.alias}
         if side.source in self.joined:
             return self.joined[side.source]
         schema = () if side.source in self.relations else self.schemas[side.table]

@@ -123,6 +123,14 @@ def test_the_reason_that_holds_is_told_of_streams(text: str, words: str, others:
     assert not INNER.search(message)
 
 
+def test_the_reason_that_holds_is_told_where_times_have_units() -> None:
+    schema = pa.schema({"t": pa.int64(), "x": pa.int64()})
+    join = "FROM a JOIN b ON b.t BETWEEN a.t AND a.t + 5"
+    text = f"SELECT b.x - 0 AS y, count(*) AS n {join} GROUP BY b.x"
+    with pytest.raises(PenstockError, match="a stream never knows that these groups are complete"):
+        penstock.stream(text, {"a": schema, "b": schema}, time={"a": "T:ms", "b": "t:ms"})
+
+
 C = pa.table({"z": [1]})
 #: What is put around a query, so that the whole is no longer one join.
 AROUND: dict[str, Callable[[str], str]] = {

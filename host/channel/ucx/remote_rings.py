@@ -24,7 +24,7 @@ class _Way:
     Attributes
     ----------
     line : int
-        See :mod:`.calls`.
+        See :mod:`.puts`.
     """
 
     def __init__(
@@ -196,7 +196,7 @@ class UcxConsumerMemory:
     Attributes
     ----------
     line : int
-        See :mod:`.calls`.
+        See :mod:`.puts`.
     ring : Region
     """
 

@@ -25,7 +25,7 @@ def open_lookup(
     *,
     latency: Latency | None = None,
 ) -> RelationJoin:
-    """Open the join of a plan; arguments as for :class:`~.base.RelationJoin`.
+    """Open the join of a plan; arguments as for :class:`~.lookup_join.RelationJoin`.
 
     Raises
     ------
