@@ -1,15 +1,20 @@
-"""Every error Penstock raises on purpose.
+"""Every error Penstock raises on purpose, and its one warning.
 
-One root, :class:`PenstockError`; each leaf also inherits the builtin a caller would expect. A
-message says what is wrong, where, and what to do about it. Only the command line catches the
-root, and prints the message as one line.
+The root of errors is :class:`PenstockError`; each leaf also inherits the builtin a caller would
+expect. A message says what is wrong, where, and what to do about it. Only the command line catches
+the root, and prints the message as one line.
 """
 
 from __future__ import annotations
 
 import errno
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 class PenstockError(Exception):
@@ -165,3 +170,18 @@ def memory_explained() -> Iterator[None]:
             f"there is not enough memory{why}; shorten the window, leave out columns, give the "
             "result in parts (a stream, or --out), or raise the limit of this process"
         ) from None
+
+
+class UntakenRowsWarning(UserWarning):
+    """Rows that a stream gave at its end were dropped."""
+
+
+def warn_untaken(rows: pa.Table | None, *raised: object) -> None:
+    """Warn of rows that the end of a ``with`` block drops, unless an error ends it."""
+    if not any(raised) and rows is not None and rows.num_rows:
+        warnings.warn(
+            f"{rows.num_rows} rows of a stream were not taken: the end of its with block closed "
+            "it, and drops what close() returns; end the block with rest = stream.close()",
+            UntakenRowsWarning,
+            stacklevel=3,
+        )

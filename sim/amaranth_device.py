@@ -11,15 +11,15 @@ import numpy as np
 
 from penstock.errors import DeviceError
 from penstock.host.device.base import PAIRS, Kernel, Result, Task, WindowBuffer
-from penstock.host.devices.kernel.fold_values import read_folds
 from penstock.host.devices.kernel.pipeline_task import (
     PipelineKernel,
     PipelineTask,
     PipelineWindow,
     Stop,
     TaskOutcome,
+    read_folds,
 )
-from penstock.host.devices.narrow.narrow_device import open_narrow, units_of
+from penstock.host.devices.narrow.kernel import open_narrow, units_of
 from penstock.hw.join.config import JoinConfig
 from penstock.program import AnyProgram, BandProgram, Mode, Program, WindowProgram
 

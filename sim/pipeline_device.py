@@ -10,7 +10,7 @@ from typing import Any
 from penstock.errors import DeviceError
 from penstock.expr import ops
 from penstock.host.device.base import PAIRS, RANGE_JOINS_ONLY, Device
-from penstock.host.devices.narrow.narrow_device import NARROW_WIDTHS, narrow_refusal
+from penstock.host.devices.narrow.kernel import NARROW_WIDTHS, narrow_refusal
 from penstock.hw.hls.check import refusal
 from penstock.hw.join.config import MAX_UNITS_PER_BLOCK, MAX_VALUE_BITS, JoinConfig
 from penstock.hw.join.modes import refused_sum

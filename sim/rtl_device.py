@@ -23,7 +23,7 @@ from penstock.host.devices.kernel.pipeline_task import (
     TaskOutcome,
 )
 from penstock.host.devices.kernel.window_driver import operator_refusal
-from penstock.host.devices.narrow.narrow_device import narrow_refusal, open_narrow, units_of
+from penstock.host.devices.narrow.kernel import narrow_refusal, open_narrow, units_of
 from penstock.hw.checks import check_range
 from penstock.hw.export import kernel_verilog
 from penstock.hw.hls.compare import SIMULATION

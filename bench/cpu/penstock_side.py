@@ -21,7 +21,7 @@ from penstock.host.device.base import Device, Kernel, Result, Task, WindowBuffer
 from penstock.host.device.cut import Cutting, Piece, whole
 from penstock.host.device.registry import open_device
 from penstock.host.devices.cpu.band_kernel import BandKernel
-from penstock.host.devices.cpu.narrowed import NEVER
+from penstock.host.devices.cpu.resident_window import NEVER
 
 #: Pairs per result: 32 MiB.
 ROOM = 1 << 22

@@ -19,8 +19,7 @@ import numpy as np
 from penstock.expr import ops
 from penstock.host.device.base import Task
 from penstock.host.devices.remote.client.device import RemoteDevice
-from penstock.host.devices.remote.wire.bodies import Bodies
-from penstock.host.devices.remote.wire.column_bytes import pack
+from penstock.host.devices.remote.wire.column_bytes import body_of, pack
 from penstock.host.devices.remote.wire.tasks import task_message
 from penstock.host.wire.frames import Frames, GoneError
 from penstock.host.wire.handshake import greet
@@ -63,7 +62,7 @@ def stall(address: str, begun: Callable[[], None]) -> None:
         window = device.open(PROGRAM).allocate(1 << 12)
         window.write(0, [np.arange(1 << 12, dtype=np.uint32)])
         task, columns = task_message(small_task(1 << 8, 1 << 12))
-        where, parts = Bodies().pack(pack(columns))
+        where, parts = body_of(pack(columns))
         request = {"call": "task", "window": window.number, **task, **where}
 
         def ask() -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 from penstock.errors import PenstockError
 from penstock.expr import ops
+from penstock.expr.functions import FUNCTIONS
 from penstock.expr.node import Expr, Op, node, walk
 from penstock.expr.values import Members
 from penstock.program import (
@@ -32,6 +33,23 @@ MOST_NODES = 100_000
 MOST_VALUES = 200_000
 #: Decimal digits after the point, at most: those of Arrow's widest decimal.
 MOST_DIGITS = 76
+_NUMBERS = ("integer", Kind.FLOAT32.value, Kind.FLOAT64.value)
+_CONDITION = Kind.BOOL.value
+_TEXTS = (Kind.STRING.value, Kind.BINARY.value)
+_MANY = 1 << 31
+#: Operations on operands of the result's family: allowed families, least and most operands.
+_OF_ONE_FAMILY = {
+    **dict.fromkeys((Op.ADD, Op.SUB, Op.MUL, Op.MOD), (_NUMBERS, 2, 2)),
+    **dict.fromkeys((Op.NEG, Op.ABS), (_NUMBERS, 1, 1)),
+    **dict.fromkeys((Op.LEAST, Op.GREATEST), (_NUMBERS, 2, _MANY)),
+    **dict.fromkeys((Op.BIT_AND, Op.BIT_OR, Op.BIT_XOR, Op.SHL, Op.SHR), (("integer",), 2, 2)),
+    Op.DIV: (("integer",), 2, 2),
+    **dict.fromkeys((Op.BIT_NOT, Op.RAW), (("integer",), 1, 1)),
+    **dict.fromkeys((Op.AND, Op.OR), ((_CONDITION,), 1, _MANY)),
+    Op.NOT: ((_CONDITION,), 1, 1),
+}
+#: Most places that a number is shifted by.
+_MOST_PLACES = 63
 
 
 def program_header(program: AnyProgram) -> Header:
@@ -172,7 +190,7 @@ def _node(described: Any, nodes: Sequence[Expr], keys: dict[str, tuple[Type, ...
         raise MalformedError(f"{op.value!r} is no step of a program on {len(args)} values")
     try:
         # The language's rules say which operands an operation takes, and its result.
-        ops.check_operands(op, args, node_type, function)
+        _check_operands(op, args, node_type, function)
     except PenstockError as cause:
         raise MalformedError(f"a node of a predicate: {cause}") from cause
     return node(op, args, node_type, function if members is None else members)
@@ -285,3 +303,76 @@ def _type_in(described: Any) -> Type:
     if parsed.lo > parsed.hi or not (parsed.is_integral or parsed.is_float or kind is Kind.BOOL):
         raise MalformedError(f"no key or value has the type {described!r:.80}")
     return parsed
+
+
+def _check_operands(
+    op: Op, args: Sequence[Expr], result: Type, function: str | None = None
+) -> None:
+    """Refuse an operation on operands that it does not take.
+
+    Integers of every kind, scale and unit are integers here, since rewrites move between them.
+
+    Parameters
+    ----------
+    op : Op
+        Of a node with operands.
+    args : sequence of Expr
+    result : Type
+        The node's claimed type.
+    function : str, optional
+        Of FUNCTION: which one.
+
+    Raises
+    ------
+    ExprTypeError
+        The operation does not take these operands, gives another kind of value, or values outside
+        the bounds of ``result``.
+    """
+    families = [_family(a.type) for a in args]
+    is_call = op is Op.FUNCTION
+    if not (
+        _calls(function, families, result) if is_call else _takes(op, families, _family(result))
+    ):
+        shown = ", ".join(str(a.type) for a in args)
+        raise ops.ExprTypeError(f"`{op.value}` does not give {result} of {shown or 'no operands'}")
+    if op in (Op.SHL, Op.SHR) and not 0 <= args[1].type.lo <= args[1].type.hi <= _MOST_PLACES:
+        raise ops.ExprTypeError(
+            f"`{op.value}` shifts by 0 to {_MOST_PLACES}, not by {args[1].type}"
+        )
+    inferred = ops.typed(op, args, result).type
+    if inferred.is_integral and not result.lo <= inferred.lo <= inferred.hi <= result.hi:
+        raise ops.ExprTypeError(
+            f"`{op.value}` gives {inferred.lo}..{inferred.hi}, not {result.lo}..{result.hi}"
+        )
+
+
+def _calls(function: str | None, args: list[str], result: Type) -> bool:
+    signature = FUNCTIONS.get(function or "")
+    return (
+        signature is not None
+        and args == [Kind.FLOAT64.value] * signature.arity
+        and _family(result) == _family(signature.type)
+    )
+
+
+def _family(dtype: Type) -> str:
+    return "integer" if dtype.is_integral else dtype.kind.value
+
+
+def _takes(op: Op, args: list[str], result: str) -> bool:
+    if op in _OF_ONE_FAMILY:
+        families, least, most = _OF_ONE_FAMILY[op]
+        return result in families and least <= len(args) <= most and set(args) == {result}
+    if op is Op.CAST:
+        return result in _NUMBERS and len(args) == 1 and args[0] in (*_NUMBERS, _CONDITION)
+    if op is Op.CASE:
+        conditions, values = set(args[:-1:2]), {*args[1::2], args[-1]}
+        return len(args) % 2 == 1 and conditions == {_CONDITION} and values == {result}
+    if result != _CONDITION:
+        return False
+    if op in (Op.IS_NULL, Op.IN):
+        return len(args) == 1
+    if op in (Op.LT, Op.LE, Op.EQ, Op.PREFIX):
+        is_pair = len(args) == 2 and args[0] == args[1]
+        return is_pair and (op is not Op.PREFIX or args[0] in _TEXTS)
+    return False

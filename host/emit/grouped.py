@@ -29,8 +29,7 @@ from ..windows.run import Snapshot
 from .delivery import AfterBatch, Delivery, RowDelivery
 from .groups.closing import Limit, group_closing
 from .groups.fold_groups import BestPairs, FoldGroups, RowFolds, RowPlaces, side_values
-from .groups.pairs import PairGroups
-from .groups.partial import PartialGroups
+from .groups.partial import PairGroups, PartialGroups
 from .output import Making, RowsByArrival
 
 #: Type that holds the groups of a join.

@@ -13,7 +13,7 @@ from penstock.plan.query import JoinQuery, named_by_side
 from .delivery import Delivery, ExistenceDelivery, InOrder, PairDelivery
 from .grouped import FoldDelivery, PairGroupDelivery
 from .groups.fold_groups import FoldGroups
-from .groups.pairs import PairGroups
+from .groups.partial import PairGroups
 
 
 def open_delivery(

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from penstock.errors import DeviceError
 
 from .order import Order
-from .policy import Policy
+from .running import Policy
 
 
 @dataclass(frozen=True)

@@ -17,9 +17,8 @@ from .dispatcher import Dispatcher, GiveUp, Instruction
 from .lane import LaneRunner
 from .memory import DeviceMemory
 from .order import Order
-from .policy import POLICIES
 from .room import Room
-from .running import Running
+from .running import POLICIES, Running
 from .trace import Trace
 
 #: Evaluations beyond which no device's task is small.

@@ -16,8 +16,7 @@ from penstock.program import AnyProgram, Mode
 from ..device.base import PAIRS, Device, Kernel, WindowBuffer
 from ..keys.prepare import Layout
 from ..windows.run import Readable
-from .buffers import Buffers
-from .ring import BufferRing, RingSpan
+from .buffers import BufferRing, Buffers, RingSpan
 
 #: Positions that a ring starts with.
 LEAST_CAPACITY = 1024

@@ -24,9 +24,9 @@ from ..prune.sizes import Pruning
 from ..rows.sides import SideRows
 from ..rows.stretches import WindowPart
 from ..windows.run import Readable, Snapshot, still
+from .buffers import BufferRing, RingSpan
 from .maker import OrderMaker
 from .memory import DeviceMemory, Lease, Window
-from .ring import BufferRing, RingSpan
 
 
 class Prepared:

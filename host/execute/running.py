@@ -1,15 +1,53 @@
-"""Settings of how a join runs on its devices."""
+"""Settings of how a join runs on its devices, and policies: which lane gets the next task."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
 from penstock import arguments
 from penstock.errors import UsageError
 
 from ..device.base import TIMEOUT_S
 from ..prune.sizes import Pruning, pruning_sizes
-from .policy import POLICIES
+
+
+class Policy(Protocol):
+    """Chooses a lane for each task."""
+
+    def choose(self, waiting: Mapping[int, int]) -> int:
+        """Choose a lane for a task.
+
+        Parameters
+        ----------
+        waiting : mapping of lane to int
+            Evaluations left to do on each lane in service; never empty.
+        """
+        ...
+
+
+class RoundRobin:
+    """Chooses lanes in turn, as in paper 1, section 4: tasks are about equally large."""
+
+    def __init__(self) -> None:
+        self._last = -1
+
+    def choose(self, waiting: Mapping[int, int]) -> int:
+        later = [lane for lane in waiting if lane > self._last]
+        self._last = min(later) if later else min(waiting)
+        return self._last
+
+
+class LeastWork:
+    """Chooses the lane with the least work left, for lanes of different speed."""
+
+    def choose(self, waiting: Mapping[int, int]) -> int:
+        return min(waiting, key=lambda lane: (waiting[lane], lane))
+
+
+#: Policies by name.
+POLICIES: dict[str, Callable[[], Policy]] = {"round-robin": RoundRobin, "least-work": LeastWork}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,7 +59,7 @@ class Running:
     ordered : bool
         Whether rows leave by the arrival of their later tuple, then of their earlier one.
     policy : str
-        "round-robin" or "least-work", see :mod:`penstock.host.execute.policy`.
+        "round-robin" or "least-work", see :mod:`penstock.host.execute.running`.
     task_evaluations : int, optional
         Most evaluations of one task; by default the least that a device asks for.
     timeout_s : float

@@ -12,8 +12,7 @@ from penstock.program import BandProgram, Mode
 
 from ..device.base import Device
 from ..device.cut import Piece, spread
-from ..devices.narrow.maps import MOST_SAMPLED, CodeMap, fit_maps, narrowed
-from ..devices.narrow.testing import FullTest
+from ..devices.narrow.maps import MOST_SAMPLED, CodeMap, FullTest, fit_maps, narrowed
 from ..keys.layouts import Layout
 from ..windows.run import Snapshot
 

@@ -10,10 +10,9 @@ import numpy as np
 import pyarrow as pa
 
 from penstock import arguments
-from penstock.errors import FileError, OverloadError
+from penstock.errors import FileError, OverloadError, warn_untaken
 from penstock.plan.group_query import GroupQuery, require_closing
 from penstock.plan.query import LEFT
-from penstock.untaken import warn_untaken
 
 from ..emit.groups.closing import Limit, group_closing
 from ..emit.output import RowsByArrival

@@ -9,8 +9,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from ..device.search import SPARE_ROWS, OrderedRows
-from ..device.visited_ranges import MORE_STARTS
+from ..device.search import MORE_STARTS, SPARE_ROWS, OrderedRows
 from ..windows.run import next_number
 from .cells import Grid, highest_digit, sort_by_cell, sort_keys, take
 

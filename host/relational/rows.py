@@ -13,8 +13,7 @@ import pyarrow as pa
 
 from penstock import arguments
 from penstock.around.parts import Relational, Words
-from penstock.errors import PenstockError, UsageError
-from penstock.untaken import warn_untaken
+from penstock.errors import PenstockError, UsageError, warn_untaken
 
 from ..join.stream.calls import behind
 from ..join.stream.serial import closed_error

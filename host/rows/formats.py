@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from os import PathLike
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -13,8 +14,6 @@ import pyarrow.json as pajson
 import pyarrow.parquet as pq
 
 from penstock.errors import UsageError
-
-from . import parquet
 
 #: Endings of names, and the formats that they stand for; text may also be packed, as ``.csv.gz``.
 SUFFIXES = {
@@ -30,6 +29,7 @@ SUFFIXES = {
 
 #: Bytes of text of which the types of a file's columns are told where it is read batch by batch.
 _TEXT_BYTES = 1 << 22
+_INT96_UNIT = "us"  # Spark's, in which its years up to 9999 fit
 
 
 def format_of(path: Path) -> str | None:
@@ -55,12 +55,12 @@ class Format(Protocol):
 
 class _Parquet:
     def schema(self, path: Path) -> pa.Schema:
-        return parquet.read_schema(path)
+        return _parquet_schema(path)
 
     def table(self, path: Path, columns: Sequence[str] | None) -> pa.Table:
         if columns is not None:
             columns = [name for name in columns if name in self.schema(path).names]
-        return parquet.read_table(path, columns)
+        return _parquet_table(path, columns)
 
     def batches(self, path: Path, rows: int) -> Iterator[pa.RecordBatch]:
         # Microseconds for timestamps of the oldest form, as where tables are read.
@@ -180,3 +180,45 @@ def _chosen(table: pa.Table, columns: Sequence[str] | None) -> pa.Table:
     if columns is None:
         return table
     return table.select([name for name in columns if name in table.schema.names])
+
+
+def _parquet_schema(path: str | PathLike) -> pa.Schema:
+    """Schema of a file, or of the files of a folder."""
+    dataset = pq.ParquetDataset(path, coerce_int96_timestamp_unit=_INT96_UNIT)
+    return _with_instants(dataset.schema, dataset.files)
+
+
+def _parquet_table(path: str | PathLike, columns: Sequence[str] | None = None) -> pa.Table:
+    """Rows of a file, or of the files of a folder."""
+    wanted = None if columns is None else list(columns)
+    table = pq.read_table(path, columns=wanted, coerce_int96_timestamp_unit=_INT96_UNIT)
+    files = pq.ParquetDataset(path).files
+    return table.cast(_with_instants(table.schema, files))
+
+
+def parquet_group(path: str | PathLike, group: int, columns: Sequence[str]) -> pa.Table:
+    """A row group of a file."""
+    with pq.ParquetFile(path, coerce_int96_timestamp_unit=_INT96_UNIT) as file:
+        rows = file.read_row_group(group, columns=list(columns))
+    return rows.cast(_with_instants(rows.schema, [path]))
+
+
+def _with_instants(schema: pa.Schema, files: Sequence[str | PathLike]) -> pa.Schema:
+    """The schema with a zone for the timestamps that are INT96 in the first of some files.
+
+    Those, the oldest form, are instants, as for Spark. Arrow reads them without a zone, and by
+    default in nanoseconds, of which years before 1677 and after 2262 have none.
+    """
+    naive = [f.name for f in schema if pa.types.is_timestamp(f.type) and f.type.tz is None]
+    if not naive or not files:
+        return schema
+    with pq.ParquetFile(files[0]) as file:
+        stored = file.schema
+        old = {
+            c.path for k in range(len(stored)) if (c := stored.column(k)).physical_type == "INT96"
+        }
+    for name in old.intersection(naive):
+        index = schema.get_field_index(name)
+        field = schema.field(index)
+        schema = schema.set(index, field.with_type(pa.timestamp(field.type.unit, "UTC")))
+    return schema

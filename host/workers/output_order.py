@@ -21,7 +21,7 @@ from penstock.plan.group_query import GroupQuery, time_key
 from penstock.plan.query import JoinQuery, Side
 from penstock.types import int_of
 
-from ..rows.ordering import order_by
+from ..rows.gather import order_by
 
 #: Beginnings of the names of such columns; no name in SQL has them.
 _KEY, _ROW = "\0key", "\0row"

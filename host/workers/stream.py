@@ -9,8 +9,7 @@ from typing import cast
 import pyarrow as pa
 
 from penstock import arguments
-from penstock.errors import OverloadError, UsageError
-from penstock.untaken import warn_untaken
+from penstock.errors import OverloadError, UsageError, warn_untaken
 
 from ..windows.feeds import ONLY
 from ..windows.source import Span

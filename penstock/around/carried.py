@@ -21,7 +21,7 @@ from sqlglot import exp
 
 from ..errors import SchemaError
 from ..expr.node import Expr, Op, walk
-from ..expr.ops.infer import keeps_raw
+from ..expr.ops.typed_nodes import keeps_raw
 from ..expr.vector import fits_int64
 from ..query.aggregates import sum_type
 from ..query.constants import ARROW_TYPES

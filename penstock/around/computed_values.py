@@ -21,7 +21,7 @@ from ..expr.node import Expr, Op, node, walk
 from ..expr.ops import ExprTypeError
 from ..expr.ops.align import EXACT, to_unit
 from ..expr.ops.decimals import spark_integer
-from ..expr.ops.infer import typed
+from ..expr.ops.typed_nodes import typed
 from ..expr.vector import fits_int64
 from ..query.aggregates import average_type
 from ..query.ansi import checked, may_fail

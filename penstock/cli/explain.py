@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from penstock.host.device.base import PAIRS, Device
 from penstock.host.device.registry import device_names, open_device
-from penstock.host.devices.narrow.narrow_device import NARROW_WIDTHS
+from penstock.host.devices.narrow.kernel import NARROW_WIDTHS
 from penstock.host.execute.units import UnitSample
 from penstock.host.grouping import grouped_table
 from penstock.host.join.filtering import with_filter

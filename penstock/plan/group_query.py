@@ -12,9 +12,8 @@ from functools import cached_property
 
 from ..errors import LikelyMistakeError, QueryError
 from ..expr import ops
-from ..expr.calendar import dated
 from ..expr.node import Expr, Op, node, transform, walk
-from ..expr.tumbling import as_tumbling
+from ..expr.periods import as_tumbling, dated
 from ..types import TIMESTAMPS, Kind
 from ..zones import zone_of
 from .query import LEFT, Aggregation, JoinQuery, Side, columns

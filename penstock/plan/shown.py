@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from ..errors import QueryError
 from ..expr.node import Expr, show
 from ..expr.ops import over_columns
-from ..expr.tumbling import as_tumbling
+from ..expr.periods import as_tumbling
 from ..expr.vector import Vector
 from ..program import BandProgram, GeneralProgram, Program
 from ..types import Type

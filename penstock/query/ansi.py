@@ -16,8 +16,8 @@ from ..errors import QueryError
 from ..expr import ops
 from ..expr.node import DIVISIONS, Expr, Op, once_per_node, show, walk
 from ..expr.ops.decimals import before_settling, least_bits, spark_bits
-from ..expr.ops.infer import typed
 from ..expr.ops.logic import order
+from ..expr.ops.typed_nodes import typed
 from ..plan.group_query import GroupQuery
 from ..plan.logic import conjuncts_of
 from ..plan.query import Aggregation, JoinQuery, Side, TimeWindow

@@ -9,10 +9,9 @@ from sqlglot import exp
 
 from ..errors import PenstockError, QueryError, SchemaError
 from ..expr import ops
-from ..expr.calendar import PERIODS, period_start
 from ..expr.node import Expr, Op
 from ..expr.ops import ExprTypeError
-from ..expr.tumbling import Tumbling
+from ..expr.periods import PERIODS, Tumbling, period_start
 from ..plan.linear import as_integer
 from ..plan.simplify import simplify
 from ..types import TIMES, TIMESTAMPS, UNIT_NS, Kind

@@ -13,7 +13,7 @@ from sqlglot import exp
 from ..expr import ops
 from ..expr.node import Expr, Op
 from ..expr.ops import ExprTypeError
-from ..expr.tumbling import Tumbling
+from ..expr.periods import Tumbling
 from ..plan.query import Aggregate, Aggregation, SessionKey
 from ..plan.window import MOST_GAP
 from ..types import TIMES

@@ -13,11 +13,11 @@ from typing import Any
 from sqlglot import exp
 
 from ..expr import ops
-from ..expr.calendar import days_of_months, month_of
 from ..expr.functions import DEGREES, RADIANS
 from ..expr.node import Expr, Op
 from ..expr.ops import ExprTypeError
-from ..expr.ops.leaves import duration_const
+from ..expr.ops.typed_nodes import duration_const
+from ..expr.periods import days_of_months, month_of
 from ..plan.linear import as_integer
 from ..plan.simplify import simplify
 from ..types import FLOAT64, MOST_DIGITS, TIMES, UNIT_NS, Kind, Type, integer

@@ -13,7 +13,7 @@ from sqlglot import exp
 from ..errors import BeyondError, QueryError
 from ..expr import ops
 from ..expr.node import PRESENT, Expr, Op, node, walk
-from ..expr.tumbling import Tumbling
+from ..expr.periods import Tumbling
 from ..plan.query import LEFT, RIGHT, Aggregation, JoinKind
 from ..types import BOOL
 from . import nodes

@@ -13,10 +13,9 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from ..expr import ops
-from ..expr.calendar import PERIODS, period_start
 from ..expr.node import Expr
 from ..expr.ops.align import finer, to_unit
-from ..expr.tumbling import tumbling
+from ..expr.periods import PERIODS, period_start, tumbling
 from ..types import TIMES, UNIT_NS, Kind, Type, from_arrow
 from ..zones import Zone
 

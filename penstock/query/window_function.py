@@ -8,7 +8,7 @@ from sqlglot import exp, parse_one
 from sqlglot.errors import SqlglotError
 
 from ..expr.node import Expr
-from ..expr.tumbling import Tumbling, tumbling
+from ..expr.periods import Tumbling, tumbling
 from ..types import TIMES, UNIT_NS, Kind
 from .dialect import Penstock, beyond, refused, snippet
 

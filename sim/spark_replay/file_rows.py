@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from penstock.errors import FileError, SchemaError
-from penstock.host.rows import parquet
 from penstock.host.rows.files import read_schema, read_table
+from penstock.host.rows.formats import parquet_group
 
 #: Decoded pieces of files that a process keeps: the next micro-batch often reads the same one.
 _CACHED = 4
@@ -129,6 +129,6 @@ def _decoded(chunk: FileChunk, columns: tuple[str, ...]) -> pa.Table:
     if chunk.group is None:
         return read_table(chunk.path, columns)
     try:
-        return parquet.read_group(chunk.path, chunk.group, columns)
+        return parquet_group(chunk.path, chunk.group, columns)
     except (OSError, pa.ArrowInvalid, pa.ArrowKeyError) as error:
         raise FileError(f"cannot read {chunk.path}: {error}") from error

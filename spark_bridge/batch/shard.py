@@ -11,8 +11,7 @@ import pyarrow as pa
 from penstock.errors import DeviceError
 from penstock.host.device.base import Device
 from penstock.host.join.parts.groups import GroupParts, part_join
-from penstock.host.join.parts.held import HeldSide
-from penstock.host.join.parts.join import ExistenceParts, PartJoin
+from penstock.host.join.parts.join import ExistenceParts, HeldSide, PartJoin
 from penstock.host.prune.sizes import pruning_sizes
 from penstock.plan.query import JoinQuery, other
 

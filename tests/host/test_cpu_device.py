@@ -20,8 +20,8 @@ from penstock.host.devices.cpu import CpuDevice, loops
 from penstock.host.devices.cpu.codegen import generate
 from penstock.host.devices.cpu.general import CompiledKernel
 from penstock.host.devices.cpu.interpreted import InterpretedKernel
+from penstock.host.devices.cpu.kernel import ResultMemory
 from penstock.host.devices.cpu.operations import NotCompilable
-from penstock.host.devices.cpu.result_memory import ResultMemory
 from penstock.host.keys.narrow import NarrowCodes
 from penstock.program import BandProgram, GeneralProgram
 from penstock.types import BOOL, FLOAT32, FLOAT64, NULL, STRING, integer

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 
 import penstock
+from penstock.errors import UntakenRowsWarning
 from penstock.host.relation import RelationOptions, build
-from penstock.untaken import UntakenRowsWarning
 
 ROWS = pa.table({"k": [1, 2], "t": [10, 20]})
 JOIN = "SELECT a.k FROM a JOIN b ON a.k = b.k AND b.t BETWEEN a.t - 5 AND a.t + 5"

@@ -15,8 +15,8 @@ import pytest
 
 import penstock
 from penstock.expr import ops
-from penstock.expr.calendar import PERIODS, dated, period_start
 from penstock.expr.columns import Vector, evaluate_columns
+from penstock.expr.periods import PERIODS, dated, period_start
 from penstock.types import from_arrow
 
 DAY = 86_400

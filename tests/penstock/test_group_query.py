@@ -8,7 +8,7 @@ import pytest
 from penstock.errors import QueryError
 from penstock.expr import ops
 from penstock.expr.node import show
-from penstock.expr.tumbling import as_tumbling
+from penstock.expr.periods import as_tumbling
 from penstock.plan.group_query import GroupQuery, is_per_row, lookup_of, require_closing, time_key
 from penstock.plan.query import JoinQuery
 from penstock.query.compiler import compile_query, compile_select

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import penstock
 from penstock.errors import QueryError
 from penstock.expr import ops
-from penstock.expr.tumbling import as_tumbling, tumbling
+from penstock.expr.periods import as_tumbling, tumbling
 from penstock.plan.group_query import nondecreasing
 from penstock.plan.query import JoinQuery
 from penstock.query import compile_query

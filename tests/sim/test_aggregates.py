@@ -8,7 +8,7 @@ import penstock
 from penstock.errors import DeviceError
 from penstock.expr import ops
 from penstock.host.device.base import Task
-from penstock.host.devices.kernel.fold_values import read_folds
+from penstock.host.devices.kernel.pipeline_task import read_folds
 from penstock.hw.join.modes import CODES
 from penstock.program import BandProgram, GeneralProgram, Mode
 from penstock.sim._pipeline import PipelineSimulator

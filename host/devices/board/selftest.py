@@ -10,8 +10,8 @@ import numpy as np
 
 from penstock.errors import DeviceError, PenstockError
 
-from . import selftest_join, selftest_window
 from .device import BoardDevice
+from .known import JoinSelftest, WindowSelftest
 from .link import BoardLink
 from .package import Package
 
@@ -41,10 +41,10 @@ def selftest(device: BoardDevice) -> Iterator[Finding]:
             yield _step(f"{subject}: registers", _registers, device, link, package)
             yield _step(f"{subject}: memory", _memory, link, package)
         if package.program is None:
-            one = selftest_window if package.is_window else selftest_join
-            yield _step(f"{package.overlay}: known join", one.known_join, device, package)
-            if one.has_model(package):
-                yield _step(f"{package.overlay}: cycles", one.cycles, device, package)
+            kind = WindowSelftest if package.is_window else JoinSelftest
+            yield _step(f"{package.overlay}: known join", kind.known_join, device, package)
+            if kind.has_model(package):
+                yield _step(f"{package.overlay}: cycles", kind.cycles, device, package)
 
 
 def _step(step: str, act: Callable[..., str], *arguments: Any) -> Finding:

@@ -18,8 +18,7 @@ from .folding import FoldState, limbs
 from .kernel import Columns, CpuKernel, CpuResources, PairOutput, folded
 from .loops import EVALUATIONS, run_pairs
 from .masks import BLOCK_ROWS
-from .narrowed import DEFAULT_LIMITS, NarrowColumns, NarrowLimits
-from .resident_window import CpuWindow
+from .resident_window import DEFAULT_LIMITS, CpuWindow, NarrowColumns, NarrowLimits
 from .searching import FoundPairs, search_folds, search_pairs, walk_of
 from .vector import GRANULE
 

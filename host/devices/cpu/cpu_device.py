@@ -14,8 +14,7 @@ from ...device.base import PAIRS, Device, Kernel, Result
 from ...execute import promptness
 from .band_kernel import BandKernel
 from .general import general_kernel
-from .kernel import CpuResources
-from .result_memory import ResultMemory
+from .kernel import CpuResources, ResultMemory
 from .window_join import WindowJoinKernel
 
 #: Threads that a device takes, at most.

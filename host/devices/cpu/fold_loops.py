@@ -12,7 +12,7 @@ from numba import njit
 from penstock.kept_code import kept
 
 from ...keys import narrow as narrow_codes
-from . import loops, masks, reduce, vector
+from . import loops, masks, vector
 from .loops import (
     DENSE,
     EDGE,
@@ -25,8 +25,18 @@ from .loops import (
     rules_out,
 )  # fmt: skip
 from .masks import STEP, WORDS, any_passes, is_match, passing, which_pass
-from .reduce import masked_max, masked_min, masked_sum
-from .vector import CHUNK, GRANULE, any_match, lowest_bit, match_all, popcount, row_of
+from .vector import (
+    CHUNK,
+    GRANULE,
+    any_match,
+    lowest_bit,
+    masked_max,
+    masked_min,
+    masked_sum,
+    match_all,
+    popcount,
+    row_of,
+)
 
 #: Rules of a fold: those of ``Mode``, and sums whose total may need more than 64 bits.
 COUNT, EXISTS, SUM, WIDE_SUM, MIN, MAX, NEAREST = range(7)
@@ -172,7 +182,7 @@ def unknown(walk, rule, start, count):
     return tuples
 
 
-@kept(loops, masks, narrow_codes, reduce, vector)
+@kept(loops, masks, narrow_codes, vector)
 def run_band(
     window, payload, cubes, low, span, narrow, start, end, walk, rule, count, value, extra
 ):  # fmt: skip

@@ -13,14 +13,13 @@ from penstock.program import GeneralProgram, Mode
 
 from ...device.base import PAIRS, Folds, Result, Task
 from ...device.search import SearchTask
-from .codegen import generate
+from .codegen import generate, load_source
 from .folding import FoldState
 from .interpreted import InterpretedKernel
 from .kernel import Columns, CpuKernel, CpuResources, PairOutput, folded
 from .operations import NotCompilable
 from .resident_window import CpuWindow
 from .searching import FoundPairs, walk_of
-from .source_cache import load_source
 from .templates import FoldKind
 from .vector import GRANULE
 

@@ -9,12 +9,23 @@ from penstock.kept_code import kept
 
 from ...device import search as device_search
 from ...device.base import Pause, Result
-from ...device.search import RangeWalk, SearchTask
-from ...device.visited_ranges import HIGH, LOW, ORDER, ROW, SIZES, START, STOP, WHOLE, next_ranges
-from . import fold_loops, loops, reduce, vector
+from ...device.search import (
+    HIGH,
+    LOW,
+    ORDER,
+    ROW,
+    SIZES,
+    START,
+    STOP,
+    WHOLE,
+    RangeWalk,
+    SearchTask,
+    next_ranges,
+)
+from . import fold_loops, loops, vector
 from .fold_loops import EXISTS, fold
+from .kernel import ResultMemory
 from .loops import granule
-from .result_memory import ResultMemory
 from .vector import GRANULE, lowest_bit, popcount, row_of
 
 # Fields of a search's outcome: pairs, tests, and whether, where and at which tuple it paused.
@@ -140,7 +151,7 @@ def search_pairs(window, cubes, low, span, walk, outcome, out_i, out_j):
             outcome[EVALUATIONS] += end[k] - begin[k]
 
 
-@kept(device_search, fold_loops, loops, reduce, vector)
+@kept(device_search, fold_loops, loops, vector)
 def search_folds(window, payload, cubes, low, span, walk, rule, matches, value, extra):
     """Fold the matches of all ranges; arguments as for :func:`search_pairs` and ``run_band``."""
     row, begin, end, whole = walk[ROW], walk[LOW], walk[HIGH], walk[WHOLE]

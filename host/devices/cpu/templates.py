@@ -10,8 +10,8 @@ _HEAD = '''"""Generated kernel: {title}"""
 import numpy as np
 from numba import njit
 
-from penstock.host.device.visited_ranges import HIGH, LOW, ORDER, ROW, SIZES, START, STOP, WHOLE
-from penstock.host.device.visited_ranges import next_ranges
+from penstock.host.device.search import HIGH, LOW, ORDER, ROW, SIZES, START, STOP, WHOLE
+from penstock.host.device.search import next_ranges
 from penstock.host.devices.cpu.fold_loops import EXISTS, NEAREST, add_floats, fold, order_key
 from penstock.host.devices.cpu.loops import COUNT, EDGE, FIRST, LAST, POSITION, ROOM
 from penstock.host.devices.cpu.loops import emit, inside, next_tile

@@ -13,9 +13,8 @@ from penstock.passes import Pass, plan, plan_batches, recover
 from penstock.program import BandProgram, Mode, Program
 
 from ...device.checks import window_columns
-from .fold_values import read_folds
 from .packing import Packing
-from .pipeline_task import PipelineTask, Stop, TaskOutcome
+from .pipeline_task import PipelineTask, Stop, TaskOutcome, read_folds
 from .task import KernelTask, read_header, truth_table
 
 #: Counters of the header that a result carries.

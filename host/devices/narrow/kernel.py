@@ -1,4 +1,4 @@
-"""A program of wide codes on the kernel of a build of fewer bits."""
+"""A program of wide codes on the kernel of a build of fewer bits, where that can run it."""
 
 from __future__ import annotations
 
@@ -12,21 +12,73 @@ from typing import Any
 import numpy as np
 
 from penstock.errors import DeviceError
-from penstock.program import BandProgram, empty_code
+from penstock.program import AnyProgram, BandProgram, Mode, WindowProgram, empty_code
 
-from ...device.base import Kernel, Result, Task, WindowBuffer, WindowName
+from ...device.base import PAIRS, Kernel, Result, Task, WindowBuffer, WindowName
 from ...device.checks import check_task, check_write, stream_columns, window_columns
 from ...device.storage import key_dtype
 from ...device.wrapped import WrappedBuffer, WrappedKernel
-from .maps import CodeMap, fit_maps
-from .testing import FullTest
+from .maps import CodeMap, FullTest, fit_maps, narrowed
 
+#: Widths of units that a device may build for programs of wider codes.
+NARROW_WIDTHS = (16, 24)
 #: One of so many pairs that were found may be false.
 FALSE_ONE_OF = 10
 #: Pairs that tell the share.
 _LEAST_FOUND = 256
 #: A window gets other maps when so large a part of its rows was written: 1 of 4.
 _PATIENCE = 4
+
+
+def narrow_refusal(program: AnyProgram, modes: frozenset[Mode], bits: int) -> str | None:
+    """Why units of so many bits cannot run a program whatever its predicate; None if they can."""
+    if isinstance(program, WindowProgram):
+        parts = [part for part in (program.a, program.b) if isinstance(part, BandProgram)]
+        widest = max((part.key_bits for part in parts), default=0)
+        if widest > bits:
+            return (
+                f"its window operator has codes of {bits} bits, and these rows need {widest}; use "
+                "the range operator"
+            )
+        return None
+    if not isinstance(program, BandProgram) or program.key_bits <= bits or modes <= PAIRS:
+        return None
+    names = ", ".join(sorted(mode.value for mode in modes - PAIRS))
+    return (
+        f"its units have {bits} bits, and these keys need {program.key_bits}; folds ({names}) need "
+        "exact codes, pairs do not"
+    )
+
+
+def units_of(program: BandProgram, modes: frozenset[Mode], bits: int | None) -> int | None:
+    """Width of the units that run a program whose codes are wider; None where they are as wide.
+
+    Parameters
+    ----------
+    bits : int or None
+        Width that the device was told; None if programs say it.
+    """
+    if bits is None and modes <= PAIRS:
+        bits = program.unit_bits
+    return bits if bits is not None and bits < program.key_bits else None
+
+
+def open_narrow(
+    program: BandProgram,
+    bits: int,
+    open_exact: Callable[[BandProgram], Kernel],
+    count: Callable[[Mapping[str, int]], None],
+) -> Kernel:
+    """A program for pairs on units of so many bits.
+
+    Parameters
+    ----------
+    open_exact : callable
+        Opens a program whose codes the units have.
+    count : callable
+        Takes the counters of tasks that the device does not know itself.
+    """
+    return NarrowKernel(open_exact(narrowed(program, bits)), program, count)
 
 
 class NarrowKernel(WrappedKernel):

@@ -1,8 +1,9 @@
-"""Groups as partial aggregates, which pyarrow merges in any order."""
+"""Groups as partial aggregates, which pyarrow merges in any order; those of pairs among them."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -10,11 +11,12 @@ import pyarrow as pa
 from penstock.errors import QueryError
 from penstock.expr.columns import Vector
 from penstock.plan.group_query import Grouped
-from penstock.plan.query import Aggregate
+from penstock.plan.query import Aggregate, JoinQuery
 
 from ...rows.columns import vector
-from ...rows.ordering import order_by
+from ...rows.gather import order_by
 from .closing import Limit, below
+from .floats import plain_keys
 from .group_values import value_of
 from .pieces import NearestColumns, PartialColumn, by_type, extreme, parts_of
 from .select import GroupSelect, as_vector
@@ -204,6 +206,54 @@ class PartialGroups:
         """Compute an aggregate of every group."""
         merged = [vector(groups.column(part.name), None, one.text) for part in parts]
         return value_of(one, [column.values for column in merged], merged[0].valid)
+
+
+class PairGroups(PartialGroups):
+    """Groups of the rows of a join that selects their keys and values.
+
+    Parameters and errors as for :class:`~penstock.host.emit.groups.partial.PartialGroups`; the keys
+    are of both sides.
+    """
+
+    def __init__(self, query: JoinQuery, schemas: Mapping[str, pa.Schema]) -> None:
+        super().__init__(query, schemas)
+        select = list(zip(self.keys, self.aggregation.keys, strict=True))
+        select += [
+            (_column(k), one.value)
+            for k, one in enumerate(self.aggregation.aggregates)
+            if one.value is not None
+        ]
+        #: The join whose rows are grouped.
+        self.pairs = replace(query, aggregation=None, select=tuple(select))
+
+    def partial(self, batch: pa.RecordBatch) -> pa.Table:
+        """Make partial aggregates of rows of the join, for :meth:`add`.
+
+        Any thread may call it; nothing changes.
+
+        Raises
+        ------
+        QueryError
+            A key has a type that cannot be grouped.
+        """
+        columns = {name: plain_keys(batch.column(name)) for name in self.keys}
+        columns |= {part.name: self._terms(part, batch) for part in self._parts}
+        return self._merged(pa.table(columns))
+
+    def _terms(self, part: PartialColumn, batch: pa.RecordBatch) -> pa.Array:
+        """Return the terms, one per row, that a column of partial aggregates merges."""
+        if part.value is None:
+            return pa.array(np.ones(batch.num_rows, np.int64))
+        array = batch.column(_column(part.value))
+        if part.function == "count":
+            return array.is_valid().cast(pa.int64())
+        one = self.aggregation.aggregates[part.value].value
+        assert one is not None
+        return part.terms(as_vector(array, one.type), one.type)
+
+
+def _column(k: int) -> str:
+    return f"value {k}"
 
 
 def ungroupable(types: str) -> QueryError:

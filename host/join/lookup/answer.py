@@ -20,8 +20,7 @@ from ...emit.open_delivery import open_delivery
 from ...execute.stats import Stats
 from ...prune.sizes import Pruning
 from ..parts.groups import GroupParts, merged_groups, part_join
-from ..parts.held import HeldSide
-from ..parts.join import PartJoin
+from ..parts.join import HeldSide, PartJoin
 
 #: Hidden column with the number of a row of the stream, by which an ordered output is sorted.
 NUMBER = "\0number"

@@ -17,11 +17,10 @@ from ...lookup.memory import MemorySplit, split_of
 from ...lookup.model import ANSWERED, UnitCosts
 from ...lookup.tuner import Tuner
 from ...relation.border import PageRows, Version
-from ...rows.ordering import order_of
+from ...rows.gather import order_of
 from .answer import in_group
 from .lookup_join import RelationJoin
-from .seals import Seals, seals_of_groups
-from .sought import has_own_hashes, sought_hashes, sought_keys, sought_seals
+from .sought import Seals, has_own_hashes, seals_of_groups, sought_hashes, sought_keys, sought_seals
 
 #: Share of the cache where keys are asked for: each one costs more than a row that waits saves,
 #: and no model shares the memory out later.

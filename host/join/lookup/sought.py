@@ -1,6 +1,8 @@
-"""The keys that rows of a stream look up in a relation."""
+"""The keys that rows of a stream look up in a relation, and those that a cache entry is of."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import numpy as np
 import pyarrow as pa
@@ -10,11 +12,16 @@ from penstock.expr.vector import fits_int64
 from penstock.plan.lookup import LookupPlan, SoughtKey
 
 from ...keys.hashing import hash_keys
+from ...lookup.hash_table import HashTable
 from ...relation.key_hash import KeyHash
 from ...rows.columns import load
-from ...rows.ordering import order_of
+from ...rows.gather import order_of
 
 _SEAL = np.uint64(0xA0761D6478BD642F)
+#: Seal of a hash that several requested keys share; no key has this seal.
+_SEVERAL = np.uint64(0)
+#: Hashes beyond twice those that are kept, at which the others are forgotten.
+_SPARE = 1 << 16
 
 
 def sought_hashes(
@@ -103,3 +110,57 @@ def _key_values(key: SoughtKey, columns: Columns, rows: int) -> Vector:
     return Vector(
         values // key.factor, whole if looked_for.valid is None else looked_for.valid & whole
     )
+
+
+class Seals:
+    """Second hashes of keys by their first ones.
+
+    An entry has all rows of a hash, if pages were read. If a server was asked for keys, it has the
+    rows of those keys: another key with the same hash has to be asked for by itself.
+    """
+
+    def __init__(self) -> None:
+        self._hashes = np.zeros(0, np.uint64)
+        self._seals = np.zeros(0, np.uint64)
+        self._table = HashTable()
+
+    def outdated(self, hashes: np.ndarray, seals: np.ndarray) -> np.ndarray:
+        """Return the hashes that were noted with another key."""
+        place = self._table.find(hashes)
+        known = np.flatnonzero(place >= 0)
+        return np.unique(hashes[known][self._seals[place[known]] != seals[known]])
+
+    def note(
+        self, hashes: np.ndarray, seals: np.ndarray, find: Callable[[np.ndarray], np.ndarray]
+    ) -> None:
+        """Note the keys that were asked for.
+
+        Parameters
+        ----------
+        hashes, seals : ndarray of uint64
+            Distinct hashes.
+        find : callable
+            Gives the entry of each hash, -1 where there is none.
+        """
+        place = self._table.find(hashes)
+        is_known = place >= 0
+        self._seals[place[is_known]] = seals[is_known]
+        self._table.add(hashes[~is_known], len(self._hashes))
+        self._hashes = np.concatenate([self._hashes, hashes[~is_known]])
+        self._seals = np.concatenate([self._seals, seals[~is_known]])
+        is_kept = find(self._hashes) >= 0
+        if len(is_kept) > 2 * int(is_kept.sum()) + _SPARE:
+            is_kept[-len(hashes) :] = True  # they arrive now
+            is_kept[place[is_known]] = True
+            self._hashes, self._seals = self._hashes[is_kept], self._seals[is_kept]
+            self._table.replace(self._hashes)
+
+
+def seals_of_groups(seals: np.ndarray, group: np.ndarray) -> np.ndarray:
+    """Return the seal of each group of rows, none empty; ``_SEVERAL`` where rows differ."""
+    order = order_of(group, len(group))
+    firsts = np.flatnonzero(np.diff(group[order], prepend=-1))
+    if not len(firsts):
+        return seals[:0]
+    least = np.minimum.reduceat(seals[order], firsts)
+    return np.where(least == np.maximum.reduceat(seals[order], firsts), least, _SEVERAL)

@@ -11,9 +11,8 @@ from typing import Any
 import pyarrow as pa
 
 from penstock import arguments
-from penstock.errors import PenstockError, UsageError, memory_explained
+from penstock.errors import PenstockError, UsageError, memory_explained, warn_untaken
 from penstock.plan.lookup import LookupPlan
-from penstock.untaken import warn_untaken
 
 from ...device.base import Device
 from ...metrics import Latency, MetricsServer, Report, serve_metrics

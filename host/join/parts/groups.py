@@ -15,8 +15,7 @@ from penstock.plan.query import JoinQuery, other
 from ...emit.grouped import FoldDelivery
 from ...emit.groups.closing import Limit
 from ...emit.groups.fold_groups import FoldGroups, RowPlaces
-from ...emit.groups.pairs import PairGroups
-from ...emit.groups.partial import PartialGroups
+from ...emit.groups.partial import PairGroups, PartialGroups
 from ...emit.output import Making
 from ...rows.sides import Arrival
 from ...windows.run import Snapshot

@@ -23,7 +23,7 @@ from ...prune.sizes import DEFAULT_PRUNING, Pruning
 from ...rows.sides import Loaded, SideRows
 from ...windows.probe import Watermarks
 from ..parts.groups import part_join
-from ..parts.held import HeldSide
+from ..parts.join import HeldSide
 from ..table.table_join import TableJoin
 from .frontier import Frontier
 

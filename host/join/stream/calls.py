@@ -11,8 +11,7 @@ from typing import Any, Self
 import pyarrow as pa
 
 from penstock import arguments
-from penstock.errors import memory_explained
-from penstock.untaken import warn_untaken
+from penstock.errors import memory_explained, warn_untaken
 
 from ...metrics import MetricsServer, Report, serve_metrics
 from ...rows.received import one_batch

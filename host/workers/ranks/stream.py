@@ -9,9 +9,8 @@ from typing import cast
 import pyarrow as pa
 
 from penstock import arguments
-from penstock.errors import LostError, UsageError
+from penstock.errors import LostError, UsageError, warn_untaken
 from penstock.query.options import QueryOptions
-from penstock.untaken import warn_untaken
 
 from ...grouping.intake import GATHERED_ROWS
 from ...join.lookup.relation_source import RelationTable

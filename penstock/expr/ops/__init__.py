@@ -35,8 +35,19 @@ from .decimals import (
     settled,
     whole_below,
 )
-from .infer import MAX_BITS, keeps_raw, raw_factor, typed
-from .leaves import FALSE, TRUE, ExprTypeError, column, const, decimal_const, duration_const, key
 from .logic import and_, case, eq, in_members, is_in, is_null, le, lt, ne, not_, or_, order, prefix
-from .operands import check_operands
 from .remake import over_columns, remake, two_valued
+from .typed_nodes import (
+    FALSE,
+    MAX_BITS,
+    TRUE,
+    ExprTypeError,
+    column,
+    const,
+    decimal_const,
+    duration_const,
+    keeps_raw,
+    key,
+    raw_factor,
+    typed,
+)

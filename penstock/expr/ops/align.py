@@ -7,8 +7,7 @@ from collections.abc import Callable, Sequence
 from ...types import FLOAT64, FLOATING, TEXTUAL, TIMES, UNIT_NS, Kind, Type
 from ..node import Expr, Op
 from .decimals import EXACT, common_type, in_type
-from .infer import times, typed
-from .leaves import ExprTypeError, const
+from .typed_nodes import ExprTypeError, const, times, typed
 
 NUMBERS = EXACT | FLOATING
 _AS_THEY_ARE = frozenset({Kind.INT, Kind.FLOAT32, Kind.BOOL, Kind.STRING, Kind.BINARY, Kind.DATE})

@@ -10,9 +10,8 @@ from ..functions import FUNCTIONS
 from ..node import Expr, Op
 from .align import EXACT, NUMBERS, align, choice_type, finer, to_float, to_unit
 from .decimals import combined, decimal_quotient, exact_pair, whole_quotient
-from .infer import typed
-from .leaves import ExprTypeError, const
 from .logic import eq
+from .typed_nodes import ExprTypeError, const, typed
 
 #: Kinds of numbers, which have a sign.
 _SIGNED = NUMBERS | {Kind.DURATION, Kind.NULL}

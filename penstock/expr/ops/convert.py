@@ -9,8 +9,7 @@ from ..node import Expr, Op
 from .align import EXACT, NUMBERS, finer, to_float, to_unit
 from .arithmetic import add
 from .decimals import rescale, with_digits
-from .infer import typed
-from .leaves import ExprTypeError, const, duration_const
+from .typed_nodes import ExprTypeError, const, duration_const, typed
 
 
 def cast(a: Expr, to: Type) -> Expr:

@@ -12,8 +12,7 @@ from dataclasses import replace
 from ...types import BOOL, INT64, MOST_DIGITS, Kind, Type
 from ..columns import evaluate
 from ..node import Expr, Op, node, once_per_node
-from .infer import times, typed
-from .leaves import const
+from .typed_nodes import const, times, typed
 
 EXACT = frozenset({Kind.INT, Kind.DECIMAL})
 #: Spark's integers: their bits, and the digits of a decimal that holds them.

@@ -9,8 +9,7 @@ from ...types import BOOL, Kind
 from ..node import Expr, Op, node
 from ..values import Members
 from .align import align, choice_type
-from .infer import typed
-from .leaves import FALSE, TRUE, ExprTypeError, const
+from .typed_nodes import FALSE, TRUE, ExprTypeError, const, typed
 
 
 def _compare(op: Op, a: Expr, b: Expr) -> Expr:

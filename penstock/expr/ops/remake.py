@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ..node import Expr, Op, node, transform
-from .infer import is_nullable, keeps_raw, typed
 from .logic import and_, is_null, not_, or_
+from .typed_nodes import is_nullable, keeps_raw, typed
 
 _LEAVES = frozenset({Op.CONST, Op.COLUMN, Op.KEY})
 _LOGIC: dict[Op, Callable[..., Expr]] = {

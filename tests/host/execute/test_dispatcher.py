@@ -13,7 +13,7 @@ from penstock.errors import DeviceError
 from penstock.host.device.cut import Piece
 from penstock.host.execute.dispatcher import Dispatcher, GiveUp, Instruction, Start
 from penstock.host.execute.order import BoundProbe, Order
-from penstock.host.execute.policy import LeastWork, RoundRobin
+from penstock.host.execute.running import LeastWork, RoundRobin
 
 BROKEN = DeviceError("broken")
 

@@ -7,7 +7,7 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.host.execute.ring import BufferRing, RingSpan
+from penstock.host.execute.buffers import BufferRing, RingSpan
 
 
 def test_a_range_over_the_end_is_two_spans() -> None:

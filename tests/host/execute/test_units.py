@@ -12,7 +12,7 @@ import penstock
 from penstock.host.device.base import PAIRS, Kernel
 from penstock.host.device.wrapped import WrappedDevice
 from penstock.host.devices.cpu import CpuDevice
-from penstock.host.devices.narrow.narrow_device import open_narrow
+from penstock.host.devices.narrow.kernel import open_narrow
 from penstock.host.execute.units import modes_for, widths_to_choose
 from penstock.host.join.table.table_join import TableJoin
 from penstock.program import BandProgram, GeneralProgram, Mode

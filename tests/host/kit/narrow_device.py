@@ -9,7 +9,7 @@ from threading import Lock
 from penstock.errors import DeviceError
 from penstock.host.device.base import PAIRS, Device, Kernel
 from penstock.host.device.wrapped import WrappedDevice
-from penstock.host.devices.narrow.narrow_device import (
+from penstock.host.devices.narrow.kernel import (
     NARROW_WIDTHS,
     narrow_refusal,
     open_narrow,

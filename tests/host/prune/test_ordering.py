@@ -8,8 +8,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.host.device.search import SPARE_ROWS, OrderedRows
-from penstock.host.device.visited_ranges import MORE_STARTS
+from penstock.host.device.search import MORE_STARTS, SPARE_ROWS, OrderedRows
 from penstock.host.prune.cells import NO_CELL, Axis, Grid
 from penstock.host.prune.ordering import SlabOrdering
 from penstock.program import null_code

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import Counter
-from collections.abc import Callable
+from collections import Counter, deque
+from collections.abc import Callable, Collection
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Generic, TypeVar
 from weakref import WeakKeyDictionary
 
-from penstock.errors import DeviceError
+from penstock.errors import DeviceError, OverloadError
 
 from ....device.base import TIMEOUT_S, AnyTask, Device, Kernel, Result, WindowBuffer
 from ....device.window_join import WindowTask
 from .slices import KernelSpeed, Sliced, WholeTask
-from .turns import Turns
 
 #: Seconds after a task for which its client is expected to run another.
 _LATE_S = 5.0
@@ -25,6 +24,7 @@ _LATE_S = 5.0
 _PER_LANE = 2
 #: Most evaluations of a task that runs in the calling thread.
 HERE_EVALUATIONS = 1 << 18
+Item = TypeVar("Item")
 
 
 @dataclass(eq=False)
@@ -37,6 +37,73 @@ class ClientTask:
     #: Set when nobody wants the result any more; makes the error that says why.
     dropped: Callable[[], Exception] | None = None
     evaluations: int = 0
+
+
+class Turns(Generic[Item]):
+    """Tasks that wait for a device; a pure state machine.
+
+    Parameters
+    ----------
+    depth : int
+        Tasks of one client that may wait.
+    """
+
+    def __init__(self, depth: int) -> None:
+        self.depth = depth
+        # Clients with tasks that wait, the next one first.
+        self._waiting: dict[str, deque[Item]] = {}
+
+    def __len__(self) -> int:
+        return sum(map(len, self._waiting.values()))
+
+    def add(self, client: str, item: Item) -> None:
+        """Add a task of a client.
+
+        Raises
+        ------
+        OverloadError
+            Too many of its tasks wait.
+        """
+        queue = self._waiting.get(client, deque())
+        if len(queue) >= self.depth:
+            raise OverloadError(
+                f"{len(queue)} tasks of this client wait for the device, which is the most; wait "
+                "for results before submitting more"
+            )
+        queue.append(item)
+        self._waiting[client] = queue
+
+    def again(self, client: str, item: Item) -> None:
+        """Put a task that has begun back, to go on in the client's next turn."""
+        queue = self._waiting.get(client, deque())
+        queue.appendleft(item)
+        self._waiting[client] = queue
+
+    def next(self, but: Collection[str] = ()) -> Item | None:
+        """Take the next task; its client then comes last.
+
+        Parameters
+        ----------
+        but : collection of str
+            Clients who have to wait.
+        """
+        for client in self._waiting:
+            if client in but:
+                continue
+            queue = self._waiting.pop(client)
+            item = queue.popleft()
+            if queue:
+                self._waiting[client] = queue
+            return item
+        return None
+
+    def waits(self, but: Collection[str] = ()) -> bool:
+        """Whether a task could be next."""
+        return any(client not in but for client in self._waiting)
+
+    def drop(self, client: str) -> list[Item]:
+        """Take all tasks of a client out."""
+        return list(self._waiting.pop(client, ()))
 
 
 class Runner:

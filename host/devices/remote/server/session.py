@@ -27,10 +27,9 @@ from ....device.window_join import WindowTask
 from ....wire.frames import Frames
 from ..wire.tasks import result_message, task_from
 from .holdings import HeldKernel, HeldWindow, Holdings
-from .limits import ServerLimits
+from .limits import Hold, ServerLimits, Traffic
 from .owner import DeviceOwner
 from .place import PeerPlace
-from .traffic import Hold, Traffic
 
 Columns = Sequence[np.ndarray]
 Reply = tuple[Header, Columns | None]

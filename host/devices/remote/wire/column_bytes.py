@@ -6,7 +6,7 @@ Their description is part of a message's header, and never lies in memory that o
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
@@ -36,6 +36,8 @@ _PLAIN = {
 #: Kinds of Python integers: two's complement of so many bytes, lowest first.
 _INTEGERS = {f"int{width}": width for width in range(1, _MOST_INTEGER_BYTES + 1)}
 _WIDTHS = {_BOOLEANS: 1, **{name: t.itemsize for name, t in _PLAIN.items()}, **_INTEGERS}
+#: Field of a header that describes columns.
+BODY = "body"
 
 
 @dataclass(frozen=True)
@@ -215,3 +217,40 @@ def _unpack_column(kind: str, part: np.ndarray) -> np.ndarray:
     for row, low in enumerate(range(0, len(text), width)):
         column[row] = int.from_bytes(text[low : low + width], "little", signed=True)
     return column
+
+
+def body_of(packed: Packed | None) -> tuple[Header, Sequence[np.ndarray]]:
+    """Fields of the header that describe columns, and bytes that follow the header."""
+    return ({}, ()) if packed is None else ({BODY: packed.layout.header()}, packed.chunks())
+
+
+def columns_of(
+    header: Mapping[str, object],
+    body: np.ndarray | None,
+    reserve: Callable[[int], None] = lambda size: None,
+) -> list[np.ndarray]:
+    """The columns of a message.
+
+    Parameters
+    ----------
+    header : mapping
+    body : ndarray of uint8 or None
+        Bytes that came behind it.
+    reserve : callable
+        Takes the bytes that the columns will have, before they are made.
+
+    Raises
+    ------
+    MalformedError
+    """
+    described = header.get(BODY)
+    size = 0 if body is None else len(body)
+    if described is None:
+        if size:
+            raise MalformedError(f"a message has {size} bytes that its header does not tell of")
+        return []
+    layout = ColumnLayout.parsed(described)
+    reserve(layout.weight)
+    if size != layout.size:
+        raise MalformedError(f"columns of {layout.size} bytes came as {size} bytes")
+    return unpack(layout, np.zeros(0, np.uint8) if body is None else body)

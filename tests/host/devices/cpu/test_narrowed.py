@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from penstock.host.device.base import Task
 from penstock.host.devices.cpu import CpuDevice, band_kernel, masks
 from penstock.host.devices.cpu.band_kernel import BandKernel
-from penstock.host.devices.cpu.narrowed import NEVER, SLAB_ROWS, NarrowLimits
+from penstock.host.devices.cpu.resident_window import NEVER, SLAB_ROWS, NarrowLimits
 from penstock.host.devices.cpu.vector import GRANULE
 from penstock.program import BandProgram, Mode, Program, empty_code, null_code
 from penstock.types import Type, integer

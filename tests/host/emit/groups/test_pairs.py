@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.errors import DataError, QueryError
-from penstock.host.emit.groups.pairs import PairGroups
+from penstock.host.emit.groups.partial import PairGroups
 from penstock.query import compile_query
 from tests.kit.effort import examples
 

@@ -4,8 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from penstock.host.join.lookup.seals import Seals, seals_of_groups
-from penstock.host.join.lookup.sought import has_own_hashes
+from penstock.host.join.lookup.sought import Seals, has_own_hashes, seals_of_groups
 from penstock.host.relation.key_hash import KeyHash
 from penstock.plan.lookup import LookupPlan
 from penstock.query.compiler import compile_query

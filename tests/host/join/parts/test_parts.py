@@ -16,8 +16,7 @@ from penstock.errors import DeviceError
 from penstock.host.device.base import PAIRS
 from penstock.host.execute.running import Running
 from penstock.host.join.parts.groups import GroupParts, merged_groups, part_join
-from penstock.host.join.parts.held import HeldSide
-from penstock.host.join.parts.join import ExistenceParts, PairParts
+from penstock.host.join.parts.join import ExistenceParts, HeldSide, PairParts
 from penstock.host.join.table.table_join import TableJoin
 from penstock.plan.query import LEFT, RIGHT, JoinKind, JoinQuery, other
 from penstock.program import GeneralProgram

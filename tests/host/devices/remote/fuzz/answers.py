@@ -16,8 +16,8 @@ import numpy as np
 from penstock.errors import PenstockError
 from penstock.host.device.base import PAIRS, Folds, Pause, Result, Task, WindowName
 from penstock.host.device.fields import Header, MalformedError
-from penstock.host.devices.remote.client.call_connections import CallStream, EndedSessionError
 from penstock.host.devices.remote.client.kernels import RemoteKernel, RemoteWindow
+from penstock.host.devices.remote.client.server_session import CallStream, EndedSessionError
 from penstock.host.devices.remote.wire.tasks import result_message
 from penstock.host.devices.remote.wire.welcome import Welcome
 from penstock.host.wire.address import Address

@@ -16,8 +16,7 @@ from penstock.host.device.checks import check_columns, window_columns
 from penstock.host.device.programs import any_program_from, modes_from, program_header
 from penstock.host.devices.remote.server.limits import ServerLimits
 from penstock.host.devices.remote.server.session import check_asked
-from penstock.host.devices.remote.wire.bodies import BODY, Bodies
-from penstock.host.devices.remote.wire.column_bytes import pack
+from penstock.host.devices.remote.wire.column_bytes import BODY, columns_of, pack
 from penstock.host.devices.remote.wire.tasks import (
     result_from,
     result_message,
@@ -151,4 +150,4 @@ def _changed(
     if rng.random() < 0.3:
         body = flipped(rng, body)
     arrived = parse_header(text)
-    return arrived, Bodies().unpack(arrived, np.frombuffer(body, np.uint8))
+    return arrived, columns_of(arrived, np.frombuffer(body, np.uint8))

@@ -14,12 +14,11 @@ from random import Random
 
 import numpy as np
 
-from penstock.host.devices.remote.server import call_answers
-from penstock.host.devices.remote.server.limits import ServerLimits
+from penstock.host.devices.remote.server import service
+from penstock.host.devices.remote.server.limits import Hold, ServerLimits, Traffic
 from penstock.host.devices.remote.server.owner import DeviceOwner
 from penstock.host.devices.remote.server.place import PeerPlaces
 from penstock.host.devices.remote.server.session import ClientSession
-from penstock.host.devices.remote.server.traffic import Hold, Traffic
 from penstock.host.devices.remote.wire.channel import ChannelTransport
 from penstock.host.devices.remote.wire.rings import Rings
 from penstock.host.wire.frames import Frames
@@ -172,7 +171,7 @@ class Dispatch:
         self.counts[what] += 1
         try:
             with session.place.serving(frames):
-                answer = call_answers.answer_next(session, frames, hold)
+                answer = service.answer_next(session, frames, hold)
         except GoneError:
             self.counts["gone"] += 1
             return False

@@ -16,9 +16,8 @@ from penstock.host.channel.shm import SLOT_BYTES, SLOTS
 from penstock.host.device.base import PAIRS, Task, WindowName
 from penstock.host.device.window_join import WindowTask
 from penstock.host.devices.remote.client.device import RemoteDevice
-from penstock.host.devices.remote.server.limits import ServerLimits
+from penstock.host.devices.remote.server.limits import Hold, ServerLimits, Traffic
 from penstock.host.devices.remote.server.service import DeviceServer
-from penstock.host.devices.remote.server.traffic import Hold, Traffic
 from penstock.host.wire.frames import MAGIC, PREFIX
 from penstock.host.wire.message import MOST_BODY_BYTES
 from penstock.host.wire.transport import GoneError

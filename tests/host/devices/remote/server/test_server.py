@@ -17,7 +17,7 @@ import pytest
 import penstock
 from penstock.errors import DeviceError, OverloadError, UsageError
 from penstock.host.device.base import Task
-from penstock.host.devices.narrow.narrow_device import NARROW_WIDTHS
+from penstock.host.devices.narrow.kernel import NARROW_WIDTHS
 from penstock.host.devices.remote.client.device import TRANSPORTS, RemoteDevice
 from penstock.host.devices.remote.server.limits import ServerLimits
 from penstock.host.devices.remote.server.service import DeviceServer

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.errors import OverloadError
-from penstock.host.devices.remote.server.turns import Turns
+from penstock.host.devices.remote.server.runner import Turns
 
 
 def test_one_of_each_client_in_turn() -> None:

@@ -10,8 +10,13 @@ import pytest
 
 from penstock.errors import DeviceError, OverloadError
 from penstock.host.device.fields import MalformedError
-from penstock.host.devices.remote.wire.bodies import BODY, columns_of
-from penstock.host.devices.remote.wire.column_bytes import ColumnLayout, pack, unpack
+from penstock.host.devices.remote.wire.column_bytes import (
+    BODY,
+    ColumnLayout,
+    columns_of,
+    pack,
+    unpack,
+)
 from penstock.host.wire.message import parse_header
 
 INTEGERS = np.array([0, -1, 127, 128, -(1 << 80), 1 << 80, (1 << 64) - 1], object)

@@ -9,8 +9,8 @@ from weakref import ref
 
 import pytest
 
-from penstock.host.devices.cpu import source_cache
-from penstock.host.devices.cpu.source_cache import load_source
+from penstock.host.devices.cpu import codegen
+from penstock.host.devices.cpu.codegen import load_source
 
 SOURCE = """
 from numba import njit
@@ -28,8 +28,8 @@ def search(x):
 
 @pytest.fixture(autouse=True)
 def two_idle(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(source_cache, "MOST_IDLE", 2)
-    source_cache._latest.clear()
+    monkeypatch.setattr(codegen, "MOST_IDLE", 2)
+    codegen._latest.clear()
 
 
 def modules() -> set[str]:
@@ -81,7 +81,7 @@ def test_a_source_that_goes_in_any_thread_waits_for_nothing() -> None:
         load_source(SOURCE.format(number))
     del gone, cycle
     before = modules_now()
-    with source_cache._lock:
+    with codegen._lock:
         collecting = threading.Thread(target=gc.collect)
         collecting.start()
         collecting.join(30)

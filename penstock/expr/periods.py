@@ -1,10 +1,16 @@
-"""First days of months, quarters and years, by whole-number arithmetic that any device has."""
+"""Periods in which a time lies: windows of one size, and months, quarters and years.
+
+The first day of a month is found by whole-number arithmetic that any device has.
+"""
 
 from __future__ import annotations
 
-from ..types import Kind, integer
+from dataclasses import dataclass
+
+from ..types import TIMESTAMPS, Kind, Type, integer
 from . import ops
 from .node import Expr, Op, node
+from .ops.align import finer, to_unit
 
 #: Periods of the calendar, with the most days that have passed of one, and 1.
 PERIODS = {"MONTH": 31, "QUARTER": 92, "YEAR": 366}
@@ -15,6 +21,73 @@ _CYCLE_YEARS, _CYCLE, _EPOCH = 400, 146_097, 719_468
 _BEFORE = 14_700 * _CYCLE
 #: Days of a year that begins in March, before January.
 _TO_JANUARY = 306
+
+
+@dataclass(frozen=True)
+class Tumbling:
+    """A tumbling window over an expression: ``window(t, '10 seconds')``, as in Spark.
+
+    A time is mapped to the start of its window, ``[start, start + size)``; windows begin at the
+    Unix epoch, or at 0 of an integer column, plus an offset.
+
+    Parameters
+    ----------
+    time : Expr
+    start : Expr
+        Of the window in which the time lies.
+    size : Expr
+        Constant: a duration, or an integer where the time is one.
+    offset : Expr, optional
+        Constant as ``size`` is: where windows begin after the epoch; 0 by default.
+    """
+
+    time: Expr
+    start: Expr
+    size: Expr
+    offset: Expr | None = None
+
+    @property
+    def end(self) -> Expr:
+        return ops.add(self.start, self.size)
+
+
+def tumbling(time: Expr, size: Expr, offset: Expr | None = None) -> Tumbling:
+    """Make the tumbling windows of a size over a time."""
+    since = time
+    if time.type.kind is not Kind.INT:
+        spans = [size] if offset is None else [size, offset]
+        unit = finer(time.type.unit, *(span.type.unit for span in spans))
+        kind = Kind.TIMESTAMP if time.type.kind is Kind.DATE else time.type.kind
+        time = to_unit(time, unit, kind)
+        epoch = ops.const(0, Type(kind, unit=unit))
+        since = ops.sub(time, epoch)
+    if offset is not None and offset.attr:
+        since = ops.sub(since, offset)
+    inside = ops.mod(ops.add(ops.mod(since, size), size), size)  # of negative times, too
+    return Tumbling(time, ops.sub(time, inside), size, offset)
+
+
+def as_tumbling(expr: Expr) -> Tumbling | None:
+    """Recognize the start of a tumbling window; None for any other expression."""
+    if expr.op is not Op.SUB:
+        return None
+    time, inside = expr.args
+    if inside.op is not Op.MOD or inside.args[0].op is not Op.ADD:
+        return None
+    first, size = inside.args[0].args[0], inside.args[1]
+    if first.op is not Op.MOD or not size.is_const or not size.attr or size.attr < 0:
+        return None
+    since = first.args[0]
+    if time.type.kind not in TIMESTAMPS | {Kind.INT}:
+        return None
+    candidates: list[Expr | None] = [None]
+    if since.op is Op.SUB and since.args[1].is_const:
+        candidates.append(since.args[1])
+    for offset in candidates:
+        window = tumbling(time, size, offset)
+        if window.start is expr:
+            return window
+    return None
 
 
 def period_start(name: str, date: Expr) -> Expr:

@@ -1,4 +1,4 @@
-"""Types of nodes whose operands are aligned already: bounds, and whether there may be NULL."""
+"""Constants, columns and keys, and nodes whose operands are aligned already: their exact types."""
 
 from __future__ import annotations
 
@@ -6,17 +6,63 @@ from collections.abc import Sequence
 from functools import reduce
 from typing import Any
 
-from ...types import UNIT_NS, Type
+from ...errors import QueryError
+from ...types import BINARY, BOOL, FLOAT64, NULL, STRING, UNIT_NS, Kind, Type
 from ...zones import zone_of
 from .. import interval
 from ..interval import BOUNDS, Interval
 from ..node import DIVISIONS, Expr, Op, node
-from .leaves import ExprTypeError, const
 
 #: Most bits of an exact integer: beyond it an expression is a mistake, not a query.
 MAX_BITS = 512
 
 _EXTREMES = frozenset({Op.LEAST, Op.GREATEST})
+
+
+class ExprTypeError(QueryError):
+    """Operands do not fit the operation; one sentence without the place in the text."""
+
+
+#: Types of constants, by their Python classes; bool is an int, too.
+_TYPES = {
+    type(None): NULL,
+    bool: BOOL,
+    int: Type(Kind.INT),
+    float: FLOAT64,
+    str: STRING,
+    bytes: BINARY,
+}
+
+
+def const(value: object, dtype: Type | None = None) -> Expr:
+    """A constant; ``None`` is NULL. ``dtype`` is needed for decimals and times only."""
+    if dtype is None:
+        dtype = next((t for python, t in _TYPES.items() if isinstance(value, python)), None)
+    if dtype is None:
+        raise ExprTypeError(f"a constant cannot be a {type(value).__name__}")
+    if dtype.is_integral and isinstance(value, int):
+        dtype = dtype.within(value, value)
+    return node(Op.CONST, (), dtype.as_nullable(value is None), value)
+
+
+def decimal_const(unscaled: int, scale: int) -> Expr:
+    return const(unscaled, Type(Kind.DECIMAL, scale=scale))
+
+
+def duration_const(amount: int, unit: str) -> Expr:
+    return const(amount, Type(Kind.DURATION, unit=unit))
+
+
+def column(side: str, name: str, dtype: Type) -> Expr:
+    return node(Op.COLUMN, (), dtype, (side, name))
+
+
+def key(side: str, index: int, dtype: Type) -> Expr:
+    return node(Op.KEY, (), dtype.as_nullable(False), (side, index))
+
+
+TRUE = const(True)
+FALSE = const(False)
 
 
 def typed(op: Op, args: Sequence[Expr], like: Type, attr: Any = None) -> Expr:
