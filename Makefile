@@ -126,7 +126,7 @@ soak: setup ## Run a join for long and see that nothing grows
 
 .PHONY: chaos
 chaos: setup ## Kill processes of streaming joins and lookup nodes: no row is lost or doubled
-	$(BIN)/python -m tests.host.node.chaos
+	$(BIN)/python -m tests.host.lookup.nodes.chaos
 	$(BIN)/python -m tests.spark_bridge.kit.chaos $(ARGS)
 
 .PHONY: chaos-workers

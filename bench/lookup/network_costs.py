@@ -12,11 +12,11 @@ import numpy as np
 
 from bench.lookup.nodes_model import NetworkCosts
 from bench.lookup.scale import Data
-from penstock.host.node.node_service import LookupNode
+from penstock.host.lookup.nodes.messages import HASH_BYTES, KeyRequest
+from penstock.host.lookup.nodes.node_service import LookupNode
+from penstock.host.lookup.nodes.peers import Caller, Peer
 from penstock.host.relation import Version, open_relation
 from penstock.host.relation.folder.reading import file_store
-from penstock.host.relation.nodes.messages import HASH_BYTES, KeyRequest
-from penstock.host.relation.nodes.peers import Caller, Peer
 from penstock.host.wire.address import Address
 
 #: Keys of small and of large requests; their rows are in memory.

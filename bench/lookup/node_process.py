@@ -19,7 +19,7 @@ import pyarrow as pa
 
 import penstock
 from penstock.errors import ProcessError
-from penstock.host.node.node_service import LookupNode
+from penstock.host.lookup.nodes.node_service import LookupNode
 from penstock.host.relation import open_relation
 from penstock.host.relation.folder.reading import file_store
 from penstock.host.wire.address import Address

@@ -14,9 +14,9 @@ from typing import Any
 
 from bench.lookup.scale import Data
 from penstock.errors import ProcessError
+from penstock.host.lookup.nodes.record import change_ring
+from penstock.host.lookup.nodes.ring import Node, Ring
 from penstock.host.relation.folder.reading import file_store
-from penstock.host.relation.nodes.record import change_ring
-from penstock.host.relation.nodes.ring import Node, Ring
 
 #: Rows that are answered together: of 100 k rows, one batch of each of 8 nodes.
 BATCH = 12_500

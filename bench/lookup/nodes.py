@@ -18,9 +18,9 @@ from penstock.host.lookup.algorithm import Algorithm
 from penstock.host.lookup.calibrate import calibrate
 from penstock.host.lookup.hot import HotKeys
 from penstock.host.lookup.model import Shape
+from penstock.host.lookup.nodes.ring import Node, Ring
 from penstock.host.relation import open_relation
 from penstock.host.relation.key_hash import KeyHash
-from penstock.host.relation.nodes.ring import Node, Ring
 from penstock.sim.workloads import Calls
 
 #: Nodes of the rings, keys, and rings of each size.

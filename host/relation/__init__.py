@@ -5,7 +5,6 @@ Everybody else knows :mod:`.border`, and opens a relation by :func:`open_relatio
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from os import PathLike, fspath
 
 from penstock.errors import UsageError
@@ -14,14 +13,11 @@ from .border import PageIndex, PageRows, Relation, Version
 from .folder.build import RelationOptions, build
 from .folder.folder_relation import FolderRelation
 from .folder.reading import file_store
-from .nodes.client import NodesRelation
-from .nodes.peers import Patience
 from .postgres.location import PostgresLocation, is_postgres, masked
 from .postgres.relation import PostgresRelation
 
 __all__ = [
     "FolderRelation",
-    "NodesRelation",
     "PageIndex",
     "PageRows",
     "PostgresRelation",
@@ -32,7 +28,6 @@ __all__ = [
     "is_postgres",
     "masked",
     "open_folder",
-    "open_nodes",
     "open_relation",
 ]
 
@@ -84,38 +79,3 @@ def open_folder(location: str | PathLike, what: str) -> FolderRelation:
             "them there, or store a copy with `penstock relation build`"
         )
     return FolderRelation(file_store(text))
-
-
-def open_nodes(
-    location: str | PathLike,
-    at: Sequence[str] = (),
-    *,
-    token: str | None = None,
-    patience: Patience | None = None,
-) -> NodesRelation:
-    """Open a relation whose rows its nodes are asked for.
-
-    Parameters
-    ----------
-    location : str or path
-        As for :func:`open_relation`.
-    at : sequence of str, optional
-        Addresses of nodes; by default those that the relation has a record of.
-    token : str, optional
-        That they want.
-    patience : Patience, optional
-
-    Raises
-    ------
-    FileError
-        There is no relation, or it is damaged.
-    UsageError
-        It has no nodes, or is not found by a key.
-    """
-    folder = open_folder(location, "has no nodes")
-    files = file_store(fspath(location))
-    try:
-        return NodesRelation(folder, files, at=at, token=token, patience=patience)
-    except BaseException:
-        folder.close()
-        raise

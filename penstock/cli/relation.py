@@ -9,6 +9,10 @@ from typing import Annotated, Any
 
 import typer
 
+from penstock.host.lookup.nodes.peers import Caller
+from penstock.host.lookup.nodes.record import change_ring, newest_ring, read_ring
+from penstock.host.lookup.nodes.ring import Node, Ring
+from penstock.host.lookup.nodes.roll_call import NodeState, call_roll
 from penstock.host.relation import (
     FolderRelation,
     PostgresRelation,
@@ -18,10 +22,6 @@ from penstock.host.relation import (
     open_relation,
 )
 from penstock.host.relation.folder.reading import file_store
-from penstock.host.relation.nodes.peers import Caller
-from penstock.host.relation.nodes.record import change_ring, newest_ring, read_ring
-from penstock.host.relation.nodes.ring import Node, Ring
-from penstock.host.relation.nodes.roll_call import NodeState, call_roll
 from penstock.host.wire.address import Address, read_token
 
 from ..errors import FileError, UsageError

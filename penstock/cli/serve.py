@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from prometheus_client.registry import Collector
 
     from penstock.host.devices.remote.server.service import DeviceServer
-    from penstock.host.node.node_service import LookupNode
+    from penstock.host.lookup.nodes.node_service import LookupNode
 
 #: Seconds between switches of Python threads. At the default of 5 ms a task's answer would wait for
 #: busy threads; at this one it takes 0.3 ms.
@@ -70,11 +70,11 @@ def serve_relation(
 ) -> None:
     """Answer lookups in a relation until interrupted."""
     # Imported here, since other commands do not need it.
-    from penstock.host.node.metrics import NodeCollector
-    from penstock.host.node.node_service import MEMORY_BYTES, LookupNode
+    from penstock.host.lookup.nodes.metrics import NodeCollector
+    from penstock.host.lookup.nodes.node_service import MEMORY_BYTES, LookupNode
+    from penstock.host.lookup.nodes.ring import Node
     from penstock.host.relation import FolderRelation
     from penstock.host.relation.folder.reading import file_store
-    from penstock.host.relation.nodes.ring import Node
 
     assert arguments.relation is not None
     assert arguments.node is not None

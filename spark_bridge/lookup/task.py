@@ -16,7 +16,8 @@ from penstock.host.device.base import Device
 from penstock.host.join.lookup.lookup_join import LookupOptions, RelationJoin
 from penstock.host.join.lookup.opening import open_lookup
 from penstock.host.join.lookup.relation_source import RelationTable
-from penstock.host.relation import NodesRelation, Relation
+from penstock.host.lookup.nodes.client import NodesRelation
+from penstock.host.relation import Relation
 from penstock.plan.lookup import LookupPlan
 from penstock.plan.query import JoinQuery, other
 

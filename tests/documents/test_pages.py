@@ -16,8 +16,8 @@ ELSEWHERE = {
     ("docs/examples/*.md", "text"): "tests/examples/test_pages.py",
     ("docs/first-join-*.md", "sh"): "tests/host/board/test_first_joins.py",
     ("docs/spark-cluster.md", "sh"): "tests/spark_bridge/cluster/test_board.py",
-    ("docs/lookup.md", "ini"): "tests/host/relation/nodes/test_docs.py",
-    ("docs/lookup.md", "yaml"): "tests/host/relation/nodes/test_docs.py",
+    ("docs/lookup.md", "ini"): "tests/host/lookup/nodes/test_docs.py",
+    ("docs/lookup.md", "yaml"): "tests/host/lookup/nodes/test_docs.py",
 }
 #: Pages that take longer than a few seconds.
 SLOW = {

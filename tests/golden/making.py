@@ -14,9 +14,9 @@ import pyarrow as pa
 import pyarrow.feather as feather
 
 import penstock
+from penstock.host.lookup.nodes.record import change_ring
+from penstock.host.lookup.nodes.ring import Node, Ring
 from penstock.host.relation import RelationOptions, build, file_store
-from penstock.host.relation.nodes.record import change_ring
-from penstock.host.relation.nodes.ring import Node, Ring
 from penstock.host.workers import Workers
 from tests.golden.kept import ALL, BEFORE, batches_of, rows_of
 from tests.golden.streams import DISORDER, STREAMS, goes_on

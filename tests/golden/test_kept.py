@@ -8,14 +8,14 @@ import pyarrow as pa
 import pytest
 
 import penstock
+from penstock.host.lookup.nodes.record import read_ring
 from penstock.host.relation import open_relation
 from penstock.host.relation.folder.reading import file_store
-from penstock.host.relation.nodes.record import read_ring
 from penstock.host.workers import Workers
 from tests.golden.kept import answer_of, batches_of, rows_of, unpacked
 from tests.golden.making import version_rows
 from tests.golden.streams import STREAMS, goes_on
-from tests.host.node.kit import nodes_of
+from tests.host.lookup.nodes.kit import nodes_of
 from tests.host.workers.kit.together import all_of, together
 
 

@@ -17,7 +17,7 @@ from tests.test_packaging import MODULES
 #: Calls that remove something, by module: how many, and why they remove nothing of a user's.
 REMOVALS = {
     "penstock.host.devices.remote.server.service": (1, "the server's socket, by its inode"),
-    "penstock.host.node.node_service": (1, "the node's socket, by its inode"),
+    "penstock.host.lookup.nodes.node_service": (1, "the node's socket, by its inode"),
     "penstock.host.relation.folder.build": (1, "the new folder of a build that has failed"),
     "penstock.host.relation.folder.sorting": (1, "a run in a temporary folder of its own"),
     "penstock.host.rows.atomic": (1, "the name that was made for this write"),

@@ -20,7 +20,7 @@ from penstock.errors import FileError, PenstockError, QueryError
 from penstock.host.join.lookup.relation_source import RelationTable
 from penstock.host.relation import FolderRelation, RelationOptions, build, file_store, open_folder
 from penstock.host.relation.folder.records import version_name
-from tests.host.node.kit import nodes_of
+from tests.host.lookup.nodes.kit import nodes_of
 from tests.penstock.cli.conftest import cli
 
 __all__ = ["cli"]

@@ -16,7 +16,7 @@ from pyspark.errors import PythonException
 from penstock.host.relation import open_relation
 from penstock.spark_bridge import explain, relation, sql, stream
 from penstock.spark_bridge.lookup.versions import DRIVER
-from tests.host.node.kit import nodes_of
+from tests.host.lookup.nodes.kit import nodes_of
 from tests.spark_bridge.kit.lookups import (
     DDL,
     QUERIES,

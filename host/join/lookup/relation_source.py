@@ -12,8 +12,9 @@ from penstock import arguments
 from penstock.errors import BeyondError, UsageError
 
 from ...lookup.algorithm import Algorithm
+from ...lookup.nodes.client import open_nodes
 from ...prune.sizes import Pruning
-from ...relation import is_postgres, masked, open_nodes, open_relation
+from ...relation import is_postgres, masked, open_relation
 from ...relation.border import Relation
 from ...rows.location import Location
 from ...wire.address import read_token

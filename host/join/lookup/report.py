@@ -6,9 +6,9 @@ import time
 from collections.abc import Mapping
 
 from ...execute.executor import lane_names
+from ...lookup.nodes.client import NodesRelation
+from ...lookup.nodes.entrances import AskCounts
 from ...metrics.report import LaneReport, LookupReport, Report
-from ...relation.nodes.client import NodesRelation
-from ...relation.nodes.entrances import AskCounts
 from .lookup_join import RelationJoin
 
 

@@ -18,7 +18,7 @@ from .sorting import RUNS, SCRATCH
 FORMAT = 2
 RELATION = "relation.json"
 VERSIONS = "versions"
-#: Records of the nodes that answer lookups (:mod:`..nodes.record`).
+#: Records of the nodes that answer lookups (:mod:`host.lookup.nodes.record`).
 NODES = "nodes"
 #: Versions that batches of queries read, and that programs hold (:mod:`.pins`).
 PINS, HOLDS = "pins", "holds"

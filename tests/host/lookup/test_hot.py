@@ -8,7 +8,7 @@ import pytest
 from penstock.expr.columns import Vector
 from penstock.host.keys.hashing import hash_keys
 from penstock.host.lookup.hot import LEAST, SHARE, HotKeys
-from penstock.host.relation.nodes.ring import Node, Ring
+from penstock.host.lookup.nodes.ring import Node, Ring
 
 KEYS = 200_000
 

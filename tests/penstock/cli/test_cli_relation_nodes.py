@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock.host.relation.nodes.ring import Node
-from tests.host.node.kit import node_at, set_ring, sockets
+from penstock.host.lookup.nodes.ring import Node
+from tests.host.lookup.nodes.kit import node_at, set_ring, sockets
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ pytest.importorskip("pyspark", reason="needs pip install 'penstock[spark]'")
 import penstock
 from penstock.cli.main import app
 from penstock.spark_bridge import sql, watch
-from tests.host.node.kit import nodes_of
+from tests.host.lookup.nodes.kit import nodes_of
 from tests.spark_bridge.kit.lookups import DDL, customers, orders, renew, stored
 from tests.spark_bridge.kit.streams import put, stream_of
 

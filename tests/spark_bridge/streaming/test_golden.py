@@ -10,7 +10,7 @@ pytest.importorskip("pyspark", reason="needs pip install 'penstock[spark]'")
 
 from tests.golden.kept import answer_of, rows_of, unpacked
 from tests.golden.spark import SPARK_STREAMS, played
-from tests.host.node.kit import nodes_of
+from tests.host.lookup.nodes.kit import nodes_of
 
 #: One of each kind.
 _SHORT = ("full join", "tumbling groups", "nodes")

@@ -15,12 +15,12 @@ import pyarrow as pa
 import pytest
 
 from penstock.errors import FileError, UsageError
+from penstock.host.lookup.nodes.record import change_ring, newest_ring, read_ring
+from penstock.host.lookup.nodes.ring import Node, Ring
 from penstock.host.relation import RelationOptions, build, open_relation
 from penstock.host.relation.folder.keeping import KEPT_RINGS
 from penstock.host.relation.folder.reading import file_store
 from penstock.host.relation.folder.records import ring_name
-from penstock.host.relation.nodes.record import change_ring, newest_ring, read_ring
-from penstock.host.relation.nodes.ring import Node, Ring
 from penstock.host.rows.checksums import sealed
 from penstock.host.rows.file_store import FileStore
 

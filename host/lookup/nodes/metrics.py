@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
-from ..metrics.exporter import Series, families
+from ...metrics.exporter import Series, families
 from .node_service import LookupNode
 
 

@@ -7,12 +7,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from penstock.host.node.node_service import LookupNode
+from penstock.host.lookup.nodes.node_service import LookupNode
+from penstock.host.lookup.nodes.peers import Patience
+from penstock.host.lookup.nodes.record import change_ring
+from penstock.host.lookup.nodes.ring import Node, Ring
 from penstock.host.relation import open_relation
 from penstock.host.relation.folder.reading import file_store
-from penstock.host.relation.nodes.peers import Patience
-from penstock.host.relation.nodes.record import change_ring
-from penstock.host.relation.nodes.ring import Node, Ring
 from penstock.host.wire.address import Address
 
 #: For tests in which nobody answers.

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..lookup.cache import KeyGroups
-from ..relation.border import PageRows
-from ..relation.nodes.messages import KeyRows
+from ...relation.border import PageRows
+from ..cache import KeyGroups
+from .messages import KeyRows
 
 
 def groups_of(sought: np.ndarray, rows: PageRows) -> KeyGroups:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from penstock.cli.serve import app
-from penstock.host.relation.nodes.ring import Node
+from penstock.host.lookup.nodes.ring import Node
 
 PAGE = Path("docs/lookup.md").read_text(encoding="utf-8")
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.errors import UsageError
-from penstock.host.relation.nodes.ring import POINTS, Node, Ring
+from penstock.host.lookup.nodes.ring import POINTS, Node, Ring
 from tests.kit.effort import examples
 
 TOP = (1 << 64) - 1

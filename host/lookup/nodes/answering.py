@@ -12,12 +12,12 @@ import pyarrow as pa
 
 from penstock.errors import SchemaError
 
-from ..lookup.algorithm import Algorithm
-from ..lookup.cache import Cache, KeyGroups
-from ..lookup.memory import split_of
-from ..lookup.pages import fitting, picked_bytes
-from ..relation.border import Version
-from ..relation.folder.folder_relation import FolderRelation
+from ...relation.border import Version
+from ...relation.folder.folder_relation import FolderRelation
+from ..algorithm import Algorithm
+from ..cache import Cache, KeyGroups
+from ..memory import split_of
+from ..pages import fitting, picked_bytes
 from .key_groups import groups_of
 
 #: Share of the memory that is left for kept rows; the rest is for requests that are answered.

@@ -13,11 +13,22 @@ import numpy as np
 
 from penstock.errors import FileError, OverloadError, PenstockError, UsageError
 
-from ..device.fields import MalformedError, field
-from ..lookup.cache import KeyGroups
-from ..relation.folder.folder_relation import FolderRelation
-from ..relation.nodes.known_ring import KnownRing
-from ..relation.nodes.messages import (
+from ...device.fields import MalformedError, field
+from ...relation.folder.folder_relation import FolderRelation
+from ...rows.file_store import FileStore
+from ...wire.address import Address, check_listen
+from ...wire.errors import error_header
+from ...wire.frames import Frames
+from ...wire.handshake import welcome
+from ...wire.listening import Connection, Listener
+from ...wire.message import MOST_BODY_BYTES
+from ...wire.transport import FrameError, GoneError
+from ..cache import KeyGroups
+from .answering import KEY_BYTES, KeyAnswers
+from .forwarding import Forwarding
+from .key_groups import rows_for
+from .known_ring import KnownRing
+from .messages import (
     HASH_BYTES,
     MOST_KEYS,
     MOST_REQUEST_HEADER,
@@ -25,18 +36,7 @@ from ..relation.nodes.messages import (
     KeyRequest,
     KeyRows,
 )
-from ..relation.nodes.peers import Caller, Patience
-from ..rows.file_store import FileStore
-from ..wire.address import Address, check_listen
-from ..wire.errors import error_header
-from ..wire.frames import Frames
-from ..wire.handshake import welcome
-from ..wire.listening import Connection, Listener
-from ..wire.message import MOST_BODY_BYTES
-from ..wire.transport import FrameError, GoneError
-from .answering import KEY_BYTES, KeyAnswers
-from .forwarding import Forwarding
-from .key_groups import rows_for
+from .peers import Caller, Patience
 
 _log = logging.getLogger("penstock.node")
 

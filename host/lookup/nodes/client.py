@@ -5,18 +5,21 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Callable, Sequence
+from os import PathLike, fspath
 
 import numpy as np
 import pyarrow as pa
 
 from penstock.errors import UsageError
 
+from ...relation import open_folder
+from ...relation.border import PageIndex, PageRows, Relation, Version
+from ...relation.folder.folder_relation import FolderRelation
+from ...relation.folder.reading import file_store
+from ...relation.folder.version import FolderVersion
+from ...relation.slices import slices_of_hashes
 from ...rows.file_store import FileStore
 from ...wire.address import Address
-from ..border import PageIndex, PageRows, Relation, Version
-from ..folder.folder_relation import FolderRelation
-from ..folder.version import FolderVersion
-from ..slices import slices_of_hashes
 from .entrances import AskCounts, Entrances
 from .known_ring import KnownRing
 from .messages import MOST_KEYS, KeyRequest, KeyRows
@@ -218,6 +221,41 @@ class NodesRelation(Relation):
     def close(self) -> None:
         self._entrances.close()
         self.folder.close()
+
+
+def open_nodes(
+    location: str | PathLike,
+    at: Sequence[str] = (),
+    *,
+    token: str | None = None,
+    patience: Patience | None = None,
+) -> NodesRelation:
+    """Open a relation whose rows its nodes are asked for.
+
+    Parameters
+    ----------
+    location : str or path
+        As for :func:`~penstock.host.relation.open_relation`.
+    at : sequence of str, optional
+        Addresses of nodes; by default those that the relation has a record of.
+    token : str, optional
+        That they want.
+    patience : Patience, optional
+
+    Raises
+    ------
+    FileError
+        There is no relation, or it is damaged.
+    UsageError
+        It has no nodes, or is not found by a key.
+    """
+    folder = open_folder(location, "has no nodes")
+    files = file_store(fspath(location))
+    try:
+        return NodesRelation(folder, files, at=at, token=token, patience=patience)
+    except BaseException:
+        folder.close()
+        raise
 
 
 class _Fixed:

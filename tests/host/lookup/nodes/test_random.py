@@ -10,7 +10,7 @@ import pytest
 
 import penstock
 from penstock.host.relation import RelationOptions, build, open_relation
-from tests.host.node.kit import nodes_of
+from tests.host.lookup.nodes.kit import nodes_of
 from tests.kit.effort import effort
 
 QUERY = "SELECT s.row, r.n, r.text FROM s LEFT JOIN r ON s.k = r.id"

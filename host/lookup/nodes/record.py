@@ -20,10 +20,10 @@ from typing import Any
 from penstock.errors import FileError, UsageError
 
 from ...keys.hashing import HASH
+from ...relation.folder.reading import newest_in, numbers_in
+from ...relation.folder.records import NODES, RELATION, ring_name
+from ...relation.folder.writing import put_once
 from ...rows.file_store import FileStore
-from ..folder.reading import newest_in, numbers_in
-from ..folder.records import NODES, RELATION, ring_name
-from ..folder.writing import put_once
 from .ring import POINTS, Node, Ring
 
 _log = logging.getLogger("penstock.relation.nodes")

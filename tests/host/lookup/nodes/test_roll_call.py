@@ -11,15 +11,15 @@ import pyarrow as pa
 import pytest
 
 from penstock.errors import VersionError
+from penstock.host.lookup.nodes.peers import Caller
+from penstock.host.lookup.nodes.ring import Node, Ring
+from penstock.host.lookup.nodes.roll_call import call_roll
 from penstock.host.relation import RelationOptions, build, open_relation
-from penstock.host.relation.nodes.peers import Caller
-from penstock.host.relation.nodes.ring import Node, Ring
-from penstock.host.relation.nodes.roll_call import call_roll
 from penstock.host.wire.address import Address
 from penstock.host.wire.errors import error_header
 from penstock.host.wire.handshake import other_version
 from penstock.host.wire.listening import Connection, Listener
-from tests.host.node.kit import HASTY, node_at, set_ring, sockets
+from tests.host.lookup.nodes.kit import HASTY, node_at, set_ring, sockets
 
 
 @pytest.fixture

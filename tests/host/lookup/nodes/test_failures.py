@@ -13,18 +13,19 @@ import pytest
 
 from penstock.errors import FileError, OverloadError, UsageError
 from penstock.host.device.fields import MalformedError
-from penstock.host.node.node_service import RequestRoom
-from penstock.host.relation import NodesRelation, RelationOptions, build, open_nodes, open_relation
+from penstock.host.lookup.nodes import known_ring
+from penstock.host.lookup.nodes.client import NodesRelation, open_nodes
+from penstock.host.lookup.nodes.messages import KeyRequest, KeyRows
+from penstock.host.lookup.nodes.node_service import RequestRoom
+from penstock.host.lookup.nodes.peers import RefusedError
+from penstock.host.lookup.nodes.ring import Node
+from penstock.host.relation import RelationOptions, build, open_relation
 from penstock.host.relation.folder.reading import file_store
 from penstock.host.relation.folder.records import ring_name
-from penstock.host.relation.nodes import known_ring
-from penstock.host.relation.nodes.messages import KeyRequest, KeyRows
-from penstock.host.relation.nodes.peers import RefusedError
-from penstock.host.relation.nodes.ring import Node
 from penstock.host.wire.address import Address
 from penstock.host.wire.handshake import new_nonce
 from penstock.host.wire.listening import Connection, Listener
-from tests.host.node.kit import HASTY, node_at, nodes_of, set_ring, sockets
+from tests.host.lookup.nodes.kit import HASTY, node_at, nodes_of, set_ring, sockets
 
 ROWS = 12_000
 

@@ -11,12 +11,12 @@ import numpy as np
 
 from penstock.errors import PenstockError
 
-from ..lookup.cache import KeyGroups
-from ..lookup.hot import HotKeys
-from ..relation.nodes.messages import KeyRequest
-from ..relation.nodes.peers import Caller, Peers, Question
-from ..relation.nodes.ring import Ring
+from ..cache import KeyGroups
+from ..hot import HotKeys
 from .key_groups import groups_from
+from .messages import KeyRequest
+from .peers import Caller, Peers, Question
+from .ring import Ring
 
 _log = logging.getLogger("penstock.node")
 

@@ -1,11 +1,11 @@
 """Kills nodes and clients of a relation at random moments, and sees that no row is lost or doubled.
 
-``python -m tests.host.node.chaos --kills 60`` (``make chaos`` runs it, too). Three nodes and two
-clients run as processes, and are started again when they end. Meanwhile the relation is updated,
-and nodes are added and drained. A client writes the answers of each batch to a file of its own, and
-goes on at the first batch that has none. Each row tells the version that wrote it. A device server
-is killed as often. Files of a user lie beside the relation's and beside the sockets, and must stay
-as they are.
+``python -m tests.host.lookup.nodes.chaos --kills 60`` (``make chaos`` runs it, too). Three nodes
+and two clients run as processes, and are started again when they end. Meanwhile the relation is
+updated, and nodes are added and drained. A client writes the answers of each batch to a file of its
+own, and goes on at the first batch that has none. Each row tells the version that wrote it. A
+device server is killed as often. Files of a user lie beside the relation's and beside the sockets,
+and must stay as they are.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ import pyarrow.compute as pc
 import penstock
 from penstock.errors import DeviceError
 from penstock.host.devices.remote.client.device import RemoteDevice
+from penstock.host.lookup.nodes.ring import Node
 from penstock.host.relation import RelationOptions, build, open_relation
-from penstock.host.relation.nodes.ring import Node
-from tests.host.node.kit import set_ring
+from tests.host.lookup.nodes.kit import set_ring
 from tests.kit.foreign import ForeignFiles
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[4]
 KEYS, BATCH = 20_000, 4_000
 #: Keys from here on are in no version.
 SOUGHT = KEYS * 6 // 5
@@ -189,7 +189,7 @@ class NodeChaos:
             self._start_node(node)
         for client in range(self.clients):
             (self.folder / str(client)).mkdir()
-            command = ["-m", "tests.host.node.chaos", "--client", str(client)]
+            command = ["-m", "tests.host.lookup.nodes.chaos", "--client", str(client)]
             self.processes.start(f"client {client}", [*command, "--folder", str(self.folder)])
         updates = threading.Thread(target=self._update)
         updates.start()

@@ -9,8 +9,9 @@ import pyarrow as pa
 import pytest
 
 import penstock
-from penstock.host.relation import RelationOptions, build, open_nodes, open_relation
-from tests.host.node.kit import nodes_of
+from penstock.host.lookup.nodes.client import open_nodes
+from penstock.host.relation import RelationOptions, build, open_relation
+from tests.host.lookup.nodes.kit import nodes_of
 
 
 def table(rows: int, seed: int = 1) -> pa.Table:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.host.node.chaos import NodeChaos
+from tests.host.lookup.nodes.chaos import NodeChaos
 
 
 def run(clients: int, nodes: int, kills: int, *, serves: bool) -> None:

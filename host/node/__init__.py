@@ -1,1 +1,0 @@
-"""Lookup nodes: processes that keep rows of a relation in memory, and answer for their keys."""
