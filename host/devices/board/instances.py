@@ -12,7 +12,7 @@ import numpy as np
 
 from penstock.errors import DeviceError
 
-from ..kernel.task import RESULTS, KernelTask
+from ..kernel.packing import RESULTS, KernelTask
 from .link import BoardLink
 from .package import Package
 from .port import BoardMemory, CorePort

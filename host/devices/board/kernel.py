@@ -15,9 +15,8 @@ from penstock.program import Mode, Program, WindowProgram
 from ...device.base import Result, Task, WindowBuffer
 from ...device.window_join import WindowTask
 from ..kernel.driver import KernelDriver
-from ..kernel.packing import Packing
+from ..kernel.packing import WINDOW, Packing
 from ..kernel.pipeline_task import PipelineKernel, PipelineTask, PipelineWindow, TaskOutcome
-from ..kernel.task import WINDOW
 from ..kernel.window_driver import DrivenWindowKernel, WindowDriver, WindowKernelTask
 from .instances import KernelInstances, KernelUse
 from .link import BoardLink

@@ -18,7 +18,7 @@ from penstock.types import Kind, Type
 from ...device.base import PAIRS
 from ...device.operator import Operator
 from ...device.programs import program_from
-from ..kernel.task import WINDOW
+from ..kernel.packing import WINDOW
 from ..kernel.window_driver import operator_refusal
 
 #: Name of the file that describes a package.

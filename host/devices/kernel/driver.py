@@ -13,9 +13,8 @@ from penstock.passes import Pass, plan, plan_batches, recover
 from penstock.program import BandProgram, Mode, Program
 
 from ...device.checks import window_columns
-from .packing import Packing
+from .packing import KernelTask, Packing, read_header, truth_table
 from .pipeline_task import PipelineTask, Stop, TaskOutcome, read_folds
-from .task import KernelTask, read_header, truth_table
 
 #: Counters of the header that a result carries.
 _COUNTERS = ("cycles", "window_flits", "admission_stalls", "memory_waits", "records", "passes")

@@ -1,6 +1,6 @@
-"""Packs tasks as memory words, and reads results from them, by a kernel's exported table.
+"""Packs tasks of kernels of every sort as memory words and arguments, and reads their results.
 
-Nothing here knows the hardware's sources: all sizes come from the table.
+Nothing here knows the hardware's sources: all sizes come from the table that a kernel exports.
 """
 
 from __future__ import annotations
@@ -11,6 +11,16 @@ from itertools import accumulate
 from typing import Any
 
 import numpy as np
+
+from penstock.errors import DeviceError
+
+#: Name of the argument that points to the results.
+RESULTS = "results"
+#: That of a window which stays in memory for several tasks.
+WINDOW = "window"
+
+#: Status codes of a task that has a result.
+_GOOD = ("OK", "PAUSED")
 
 
 @dataclass(frozen=True)
@@ -207,3 +217,64 @@ def _bits(column: np.ndarray, width: int) -> np.ndarray:
     if width > 64 and column.dtype != object:
         column = column.astype(object)
     return np.unpackbits(_bytes_of(column, width), axis=1, bitorder="little")[:, :width]
+
+
+@dataclass(frozen=True, kw_only=True)
+class KernelTask:
+    """A task as memory and arguments of a kernel.
+
+    Parameters
+    ----------
+    images : mapping of str to ndarray of uint8
+        Contents of memory by the argument that points to them.
+    result_bytes : int
+        Room for the results, the header first.
+    arguments : mapping of str to int
+        Values of all registers except pointers.
+    """
+
+    images: Mapping[str, np.ndarray]
+    result_bytes: int
+    arguments: Mapping[str, int]
+
+
+def read_header(table: Mapping[str, Any], word: np.ndarray) -> tuple[dict[str, int], bool]:
+    """Fields of a result header, and whether the task paused.
+
+    Parameters
+    ----------
+    table : mapping
+        The kernel's exported table.
+    word : ndarray of uint8
+        Bytes of the header.
+
+    Raises
+    ------
+    DeviceError
+        The task ended with a status that has no result.
+    """
+    header = header_fields(table, word)
+    names = {code: name for name, code in table["status"].items()}
+    status = names.get(header["status"], str(header["status"]))
+    if status not in _GOOD:
+        raise DeviceError(f"the kernel ended the task with status {status}")
+    return header, status == "PAUSED"
+
+
+def truth_table(table: int, tests: int, built: int, name: str) -> dict[str, int]:
+    """Registers of a truth table in a kernel with as many tests or more.
+
+    Tests that the program lacks do not matter.
+
+    Parameters
+    ----------
+    table : int
+        The program's truth table, of ``tests`` tests.
+    tests, built : int
+        Tests of the program, and of the kernel.
+    name : str
+        Prefix of the registers' names.
+    """
+    mask, entries = (1 << tests) - 1, 1 << built
+    value = sum((table >> (index & mask) & 1) << index for index in range(entries))
+    return {f"{name}_{word}": value >> 32 * word & 0xFFFFFFFF for word in range(-(-entries // 32))}

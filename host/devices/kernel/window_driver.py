@@ -15,8 +15,7 @@ from penstock.program import BandProgram, Mode, WindowProgram
 from ...device.base import PAIRS, Kernel, Pause, Result
 from ...device.checks import check_window_task
 from ...device.window_join import Arrivals, WindowTask
-from .packing import KernelLayout, item_slots
-from .task import KernelTask, read_header, truth_table
+from .packing import KernelLayout, KernelTask, item_slots, read_header, truth_table
 
 #: Counters of the header that a result carries.
 _COUNTERS = ("cycles", "results", "output_waits", "memory_waits")

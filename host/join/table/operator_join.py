@@ -16,8 +16,7 @@ from penstock.program import WindowProgram
 from ...device.base import Device
 from ...device.operator import Operator
 from ...device.window_join import Arrivals
-from ...execute.arrivals import BoundArrivals
-from ...execute.order import Order
+from ...execute.order import BoundArrivals, Order
 from ...execute.prepared import Prepared
 from ...keys.prepare import layout, stream_values, window_keys
 from ...rows.sides import Loaded

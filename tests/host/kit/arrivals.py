@@ -10,10 +10,9 @@ import numpy as np
 from penstock.host.device.base import Device
 from penstock.host.device.cut import Cutting
 from penstock.host.device.window_join import Arrivals
-from penstock.host.execute.arrivals import BoundArrivals
 from penstock.host.execute.chunk import Chunk
 from penstock.host.execute.memory import DeviceMemory
-from penstock.host.execute.order import Order
+from penstock.host.execute.order import BoundArrivals, Order
 from penstock.host.execute.pulling import Pulling
 from penstock.host.execute.running import Running
 from penstock.host.execute.trace import Trace
