@@ -10,7 +10,7 @@ from bench.routing.homes import ByRing
 from bench.routing.nodes import LEFT, Nodes, Routes
 from bench.routing.readj import readj
 from penstock.host.routing.loads import Loads, spans
-from penstock.host.routing.moves import Moves
+from penstock.host.routing.moves import KeyMoves
 from penstock.host.routing.moves_plan import largest_load, plan
 from penstock.host.routing.table import RoutingTable
 
@@ -90,7 +90,7 @@ class ByKeys:
             after = readj(load, at, self.count, self.tolerance, _TRACKED * self.count)
             nodes.plan_s += time.perf_counter() - began
             moved = np.flatnonzero((after != at) & (load > 0))
-            nodes.move(Moves(moved, load[moved], load[moved], at[moved], after[moved]))
+            nodes.move(KeyMoves(moved, load[moved], load[moved], at[moved], after[moved]))
             cells = np.flatnonzero(after != self.homes)
             self.table = RoutingTable(
                 self.homes, self.count, cells, np.arange(len(cells) + 1), after[cells],

@@ -9,7 +9,7 @@ import numpy as np
 
 from penstock.expr.columns import int_vector
 from penstock.host.keys.hashing import hash_keys
-from penstock.host.routing.moves import Moves
+from penstock.host.routing.moves import KeyMoves
 
 from .tpch import KeyStreams
 
@@ -138,7 +138,7 @@ class Nodes:
         found, number = np.unique(both, return_counts=True)
         return found % self.keys, found // self.keys, number
 
-    def move(self, moves: Moves) -> None:
+    def move(self, moves: KeyMoves) -> None:
         """Carry tuples as a plan says: of a part, any of either stream."""
         key = np.concatenate([own.key for own in self.held])
         node = np.concatenate([own.node for own in self.held])

@@ -168,7 +168,7 @@ class Mate:
         first, waiting = [0] * sides, 0
         for number, (source, batch) in enumerate(dealt, start=1):
             feed = sides * self.rank + source
-            worker.dealt(DealtRows(self._incarnation, number, feed, first[source], batch))
+            worker.take_dealt(DealtRows(self._incarnation, number, feed, first[source], batch))
             first[source] += batch.num_rows
             waiting += batch.nbytes
             self._step(worker)
@@ -176,7 +176,7 @@ class Mate:
             if (is_long or number % _LOOK_BATCHES == 0) and "t" in batch.schema.names:
                 # Rows are in order of time, so none is below the last one's.
                 last = batch["t"][-1].cast(pa.int64()).as_py()
-                worker.dealt(Promise(self._incarnation, feed, last))
+                worker.take_dealt(Promise(self._incarnation, feed, last))
             if is_long or (number % _LOOK_BATCHES == 0 and self._may_close(worker)):
                 self._until(worker, lambda: worker.may_end)
                 worker.end_epoch()
@@ -190,7 +190,7 @@ class Mate:
 
     def _end(self, worker: Worker, sides: int) -> None:
         for source in range(sides):
-            worker.dealt(Promise(self._incarnation, sides * self.rank + source, FOREVER))
+            worker.take_dealt(Promise(self._incarnation, sides * self.rank + source, FOREVER))
         self._until(worker, lambda: worker.may_end)
         worker.end_epoch()
         self._until(

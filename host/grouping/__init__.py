@@ -1,4 +1,4 @@
-"""Groups of the rows of one source: a whole table, or a stream in one process."""
+"""GROUP BY over one source in this process: a whole table, or a stream."""
 
 from .stream import GroupStream
 from .table import GroupedTable, grouped_table

@@ -1,4 +1,4 @@
-"""Computes what can fail of rows before they are taken."""
+"""Checks of rows before they are taken: expressions that can fail are computed first."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _LEAST, _MOST = -(1 << 63), (1 << 63) - 1
 
 
 class RowChecks:
-    """Finds rows that cannot be folded: casts, declared scales, time keys beyond 64 bits.
+    """Refuses batches with rows that cannot be folded: casts, declared scales, large time keys.
 
-    With a look-up only its output could tell, so nothing is checked.
+    Where rows are looked up first, only the look-up's output could tell, so nothing is checked.
     """
 
     def __init__(self, query: GroupQuery) -> None:
@@ -41,7 +41,7 @@ class RowChecks:
                     self._safe = (-_FAR, _FAR)
 
     def check(self, batch: pa.RecordBatch, times: np.ndarray) -> None:
-        """Refuse a batch with such rows.
+        """Refuse a batch with a row that cannot be folded.
 
         Parameters
         ----------
@@ -79,8 +79,8 @@ class RowChecks:
 
     def _check_keys(self, kept: SideRows) -> None:
         assert self._closing is not None
-        found = evaluate_columns(self._closing.expr, kept.columns, len(kept))
-        values = found.values if found.valid is None else found.values[found.valid]
+        keys = evaluate_columns(self._closing.expr, kept.columns, len(kept))
+        values = keys.values if keys.valid is None else keys.values[keys.valid]
         if values.dtype != object or not len(values):
             return
         if values.min() < _LEAST or values.max() > _MOST:
@@ -91,13 +91,13 @@ class RowChecks:
 
 
 def _failing(query: GroupQuery) -> list[Expr]:
-    """Expressions of single rows that can fail; with a declared scale, which a value can be off.
+    """Return the expressions over single rows that can fail.
 
-    Then any will do, since it is loading that fails.
+    With a declared scale they are all of them: a value off its scale fails when it is loaded.
     """
-    made = query.aggregation
-    exprs = [query.source.filter, *made.keys]
-    exprs += [e for one in made.aggregates for e in (one.value, one.by) if e is not None]
+    aggregation = query.aggregation
+    exprs = [query.source.filter, *aggregation.keys]
+    exprs += [e for one in aggregation.aggregates for e in (one.value, one.by) if e is not None]
     if query.scale_of(query.source.side):
         return exprs
     return [expr for expr in exprs if expr.may_fail]

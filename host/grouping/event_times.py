@@ -1,4 +1,4 @@
-"""Event times of rows, by which they are judged."""
+"""Event times of rows, by which late rows are found."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class EventTimes:
     Parameters
     ----------
     times : ndarray of int64, shape (n,)
-        Of the rows that have one.
+        Of the rows whose event time is not NULL.
     rows : ndarray of int64, shape (n,), or None
-        Which rows these are; None for all.
+        The numbers of these rows; None for all.
     are_checked : bool
-        Whether all that can fail of the rows has been computed.
+        Whether the rows have passed :class:`~.checking.RowChecks`.
     """
 
     times: np.ndarray
@@ -34,7 +34,7 @@ class EventTimes:
 
 
 def read_times(side: Side, batch: pa.RecordBatch | pa.Table) -> EventTimes:
-    """Read the event times of a batch, none if its source has no time.
+    """Read the event times of a batch; there are none if its source has no time column.
 
     Raises
     ------
@@ -48,11 +48,11 @@ def read_times(side: Side, batch: pa.RecordBatch | pa.Table) -> EventTimes:
     names = sorted(name for _, name in columns(side.time))
     loaded = load(batch, names, {}, side.alias)
     known = {(side.side, name): vector for name, vector in loaded.items()}
-    found = evaluate_columns(side.time, known, batch.num_rows)
-    if found.values.dtype == object:
+    computed = evaluate_columns(side.time, known, batch.num_rows)
+    if computed.values.dtype == object:
         raise DataError(f"a time of {side.alias} needs more than 64 bits; use a coarser unit")
-    times = found.values.astype(np.int64, copy=False)
-    if found.valid is None or found.valid.all():
+    times = computed.values.astype(np.int64, copy=False)
+    if computed.valid is None or computed.valid.all():
         return EventTimes(times, None)
-    rows = np.flatnonzero(found.valid)
+    rows = np.flatnonzero(computed.valid)
     return EventTimes(times[rows], rows)

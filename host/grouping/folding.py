@@ -1,4 +1,4 @@
-"""Folds rows into groups, by way of a look-up if the query has one."""
+"""Folding of rows into groups, after a look-up if the query has one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..state import GroupState
 
 
 class GroupFolding:
-    """Groups of rows, which are folded as they come.
+    """Groups of the rows of one source, folded as the rows come.
 
     Parameters
     ----------
@@ -23,12 +23,12 @@ class GroupFolding:
     schema : pyarrow.Schema
         Of the rows that come in.
     lookup : RelationJoin, optional
-        Of ``query.lookup``, ordered; its output is folded, and all of a batch before the next one.
+        Of ``query.lookup``, ordered; its output is folded, batch by batch.
 
     Attributes
     ----------
     timeless, filtered : int
-        Rows so far that were in no group, since they have no event time or did not pass WHERE.
+        Rows so far that are in no group: without an event time, or left out by WHERE.
     """
 
     def __init__(
@@ -37,9 +37,9 @@ class GroupFolding:
         self._lookup = lookup
         self._state = GroupState(query, schema if lookup is None else lookup.schema)
         self.timeless = self.filtered = 0
-        # Rows that were folded of each feed: they decide between equal values of min_by.
+        # Rows folded of each feed: they decide between equal values of min_by.
         self._rows: Counter[int] = Counter()
-        #: Feed of rows that the look-up has taken and not answered, after an error.
+        #: After an error, the feed of rows that the look-up has taken and not answered.
         self._unanswered: int | None = None
 
     @property
@@ -49,7 +49,7 @@ class GroupFolding:
 
     @property
     def entries(self) -> int:
-        """Groups that have not left."""
+        """Groups that have not been released."""
         return self._state.entries
 
     @property
@@ -88,7 +88,7 @@ class GroupFolding:
         self.settle()
 
     def settle(self) -> None:
-        """Fold what a look-up still has of earlier rows."""
+        """Fold the answers to earlier rows that the look-up still owes after an error."""
         if self._lookup is None or self._unanswered is None:
             return
         for rows in self._lookup.finish():
@@ -102,7 +102,7 @@ class GroupFolding:
         self.filtered += folded.filtered
 
     def release(self, limit: Limit) -> pa.RecordBatch:
-        """Give the groups whose time key is below a limit, in its order, and forget them.
+        """Return the groups whose time key is below a limit, by time key, and forget them.
 
         Raises
         ------
@@ -112,11 +112,11 @@ class GroupFolding:
         return self._state.release(limit)
 
     def trim(self) -> None:
-        """Give back memory of groups that have left."""
+        """Free the memory of groups that were released."""
         self._state.trim()
 
     def finish(self) -> Iterator[pa.RecordBatch]:
-        """Give all groups.
+        """Yield all groups, and forget them.
 
         Raises
         ------

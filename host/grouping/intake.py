@@ -1,4 +1,4 @@
-"""Judges the rows of a stream that are grouped, and lets them wait to be folded."""
+"""Intake of a stream's rows: late rows are dropped, and the others wait to be folded."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from ..windows.source import Moment, Span, StreamSource
 from .checking import RowChecks
 from .event_times import EventTimes, read_times
 
-#: Rows, at most, of neighbouring batches of a feed that are folded as one: a fold costs some tens
-#: of microseconds beside its rows.
+#: Most rows of neighbouring batches of a feed that are folded as one: a call of fold costs some
+#: tens of microseconds beside its rows.
 GATHERED_ROWS = 1 << 16
 
 
 @dataclass(frozen=True)
 class JudgedRows:
-    """A batch that can be taken: all that can fail has been done, and no state has changed.
+    """A checked batch whose late rows are known, before it changes any state.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ class JudgedRows:
 
 
 class RowIntake(Sources):
-    """Takes rows and promises, judges the rows, and lets them wait as they are; in one thread.
+    """Queue of a stream's rows: takes rows and promises, and drops late rows; in one thread.
 
     Feeds have numbers: of ``n`` sources, source ``k`` has feeds ``k``, ``k + n`` and so on.
 
@@ -75,7 +75,7 @@ class RowIntake(Sources):
         super().__init__(sides, schemas, time_zone, disorder=disorder, idle_s=idle_s)
         self._bytes = {side: byte_counter(schema) for side, schema in schemas.items()}
         self._waiting: deque[tuple[pa.RecordBatch, int, int]] = deque()
-        self._places = {own.side.alias: k for k, own in enumerate(self.sources.values())}
+        self._places = {source.side.alias: k for k, source in enumerate(self.sources.values())}
         #: Numbers of feeds by alias and name.
         self._numbers = {alias: {ONLY: place} for alias, place in self._places.items()}
         self._next_number, self._step = 1, 1
@@ -92,7 +92,7 @@ class RowIntake(Sources):
         """
 
     def time(self) -> int:
-        """Return the time below which no later row of any source comes."""
+        """Return the low watermark: no later row of any source has a time below it."""
         return min(self.watermarks().values())
 
     def register(self, source: StreamSource, feed: str, disorder: Span | None) -> None:
@@ -119,8 +119,8 @@ class RowIntake(Sources):
         self._next_number, self._step = free + size + rank, size
 
     def _free(self) -> int:
-        """Return a count that no feed of any source has."""
-        numbers = (n for own in self._numbers.values() for n in own.values())
+        """Return a count that no feed of any source uses."""
+        numbers = (n for by_feed in self._numbers.values() for n in by_feed.values())
         return max(numbers, default=0) // len(self._places) + 1
 
     def bytes_of(self, source: StreamSource, batch: pa.RecordBatch) -> int:
@@ -137,7 +137,7 @@ class RowIntake(Sources):
     def judge(
         self, source: StreamSource, batch: pa.RecordBatch, times: EventTimes, feed: str
     ) -> JudgedRows:
-        """Find the rows of a feed that are late; raise any error that its rows can cause.
+        """Find the late rows of a feed's batch, and raise any error that its rows can cause.
 
         Raises
         ------
@@ -155,7 +155,7 @@ class RowIntake(Sources):
         return JudgedRows(source, feed, batch, admitted, late)
 
     def take_in(self, judged: JudgedRows) -> int:
-        """Take a batch, and let its rows wait; return their number."""
+        """Queue the rows of a batch that are not late; return their number."""
         batch, late = judged.batch, judged.late
         self.note_taken(judged.source, judged.feed, batch, judged.admitted, late)
         if len(late):
@@ -163,32 +163,33 @@ class RowIntake(Sources):
             keep[late] = False
             batch = batch.filter(pa.array(keep))
         if batch.num_rows:
-            own = judged.source
-            size = self.bytes_of(own, batch)
-            self._waiting.append((batch, self._numbers[own.side.alias][judged.feed], size))
+            source = judged.source
+            size = self.bytes_of(source, batch)
+            self._waiting.append((batch, self._numbers[source.side.alias][judged.feed], size))
             self.nbytes += size
         return batch.num_rows
 
     def state(self) -> dict[str, Any]:
-        """Return feeds, counts and numbers of feeds, for JSON; no rows may wait."""
+        """Return the state of sources and the numbers of feeds, for JSON; no rows may wait."""
         assert not self.waits
-        numbers = {alias: dict(own) for alias, own in self._numbers.items()}
+        numbers = {alias: dict(by_feed) for alias, by_feed in self._numbers.items()}
         return {"sources": super().state(), "numbers": numbers}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         super().restore(state["sources"])
-        self._numbers = {alias: dict(own) for alias, own in state["numbers"].items()}
+        numbers = state["numbers"].items()
+        self._numbers = {alias: dict(by_feed) for alias, by_feed in numbers}
         self._next_number = self._free()
 
     def next_rows(self) -> tuple[pa.RecordBatch, int]:
-        """Take the oldest waiting rows of one feed, whose number follows."""
+        """Take the oldest waiting rows, all of one feed; returns them and the feed's number."""
         batch, feed, size = self._waiting.popleft()
         self.nbytes -= size
         parts, rows = [batch], batch.num_rows
         while self._waiting:
-            following, own, size = self._waiting[0]
+            following, next_feed, size = self._waiting[0]
             rows += following.num_rows
-            if own != feed or rows > GATHERED_ROWS:
+            if next_feed != feed or rows > GATHERED_ROWS:
                 break
             self._waiting.popleft()
             self.nbytes -= size
@@ -196,14 +197,14 @@ class RowIntake(Sources):
         return pa.concat_batches(parts) if len(parts) > 1 else batch, feed
 
     def return_rows(self, batch: pa.RecordBatch, feed: int) -> None:
-        """Let rows wait again, before all others."""
+        """Queue rows again, before all others."""
         size = [*self._bytes.values()][feed % len(self._bytes)](batch)
         self._waiting.appendleft((batch, feed, size))
         self.nbytes += size
 
 
 class GroupIntake(RowIntake):
-    """Takes the rows and promises of the one source of groups.
+    """Intake of the one source of a GROUP BY.
 
     Parameters
     ----------
@@ -241,7 +242,7 @@ class GroupIntake(RowIntake):
         super().signal(source, feed, moment)
 
     def _require_time(self, so: str) -> None:
-        """Refuse what is about event times where the groups follow none.
+        """Refuse a call about event times if no key of GROUP BY follows the event time.
 
         Raises
         ------

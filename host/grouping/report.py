@@ -1,4 +1,4 @@
-"""Reports of groups."""
+"""Reports of GROUP BY over one source."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ def report_of(
     watermark_lag: Mapping[str, int] | None = None,
     latency_s: Mapping[float, float] | None = None,
 ) -> Report:
-    """Report on groups: no pairs are tested, and there are no lanes.
+    """Make the report; pairs and lanes are empty, since groups have none.
 
     Parameters
     ----------
     rows : int
-        Groups that have left.
+        Groups that were released.
     """
     return Report(
         arrived=arrived,

@@ -1,4 +1,4 @@
-"""Groups of a whole table, or of what its rows look up."""
+"""GROUP BY over a whole table, or over the rows that its look-up gives."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .report import report_of
 
 
 class GroupedTable:
-    """Groups of rows that end; iterate to get them.
+    """Groups of a table's rows; iterate to fold the rows and get the groups.
 
     Parameters
     ----------
@@ -31,10 +31,10 @@ class GroupedTable:
     Attributes
     ----------
     rows_in, rows_out : int
-        Rows so far that came, and groups that left.
+        Rows folded so far, and groups given.
     folding : GroupFolding
     trace : Trace
-        Of what is folded when.
+        When batches were folded.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class GroupedTable:
 def grouped_table(
     query: GroupQuery, table: pa.Table, lookup: RelationJoin | None = None
 ) -> GroupedTable:
-    """Prepare to group a table, or what its rows look up.
+    """Prepare the groups of a table, or of the rows that its look-up gives.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Who has what while MNRT makes a plan: whole keys by row, split keys by lane, and what waits."""
+"""State of a plan that MNRT is making: keys on lanes, and the pool of keys that were unloaded."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .moves import Draft, cut_parts, together, whole_parts
 
 
 class Assignment:
-    """Keys on lanes and in the pool of what was unloaded; planning changes it.
+    """Keys on lanes, and unloaded keys in the pool (the paper's C); planning changes it.
 
     Whole keys, nearly all, stay in arrays: a row of the loads, and the lane it goes to. Keys that
     are split, or were once, are looked at one by one.
@@ -19,7 +19,7 @@ class Assignment:
     loads : Loads
         Before the plan.
     limit : int
-        The largest load of a lane.
+        The largest load of a lane (the paper's UL).
     is_open : ndarray of bool, shape (lanes,)
         Lanes that may hold something.
 
@@ -58,7 +58,7 @@ class Assignment:
         self._split_before = set(self.parts)
 
     def below_mean(self, lane: int) -> bool:
-        """Whether a lane may get something."""
+        """Whether a lane is open and its load is below the mean, so that it may get keys."""
         return self.is_open[lane] and self.load[lane] * self.open_lanes < self.loads.total
 
     def rooms(self) -> list[tuple[int, int]]:
@@ -87,14 +87,14 @@ class Assignment:
         return self._rows[lane]
 
     def take_rows(self, lane: int, places: np.ndarray) -> None:
-        """Take whole keys from a lane into the pool, by their places in :meth:`rows_of`."""
+        """Move whole keys from a lane into the pool, by their places in :meth:`rows_of`."""
         rows = self.rows_of(lane)
         self.pool.append(rows[places])
         self.load[lane] -= int(self.loads.load[rows[places]].sum())
         self._rows[lane] = np.delete(rows, places)
 
     def take_part(self, key: int, lane: int, amount: int) -> None:
-        """Take some load of a split key from a lane into the pool."""
+        """Move some load of a split key from a lane into the pool."""
         self.parts[key][lane] -= amount
         if not self.parts[key][lane]:
             del self.parts[key][lane]
@@ -103,7 +103,7 @@ class Assignment:
         self.pieces[key] = self.pieces.get(key, 0) + amount
 
     def loosen(self, row: int, lane: int) -> int:
-        """Look at a whole key by itself from now on; returns it."""
+        """Track a whole key in ``parts`` from now on, so that it can be split; returns the key."""
         key = int(self.loads.key[row])
         rows = self.rows_of(lane)
         self._rows[lane] = rows[rows != row]
@@ -113,14 +113,14 @@ class Assignment:
         return key
 
     def loosen_pooled(self, row: int) -> tuple[int, int]:
-        """Make a piece of a whole key of the pool; returns its load and the key."""
+        """Turn a whole key of the pool into a piece, which can be split; returns load and key."""
         key, amount = int(self.loads.key[row]), int(self.loads.load[row])
         self.parts[key], self.pieces[key] = {}, amount
         self._target[row] = -1
         return amount, key
 
     def put_rows(self, rows: np.ndarray, lane: int) -> None:
-        """Put whole keys that were taken onto a lane."""
+        """Move whole keys from the pool onto a lane."""
         self._target[rows] = lane
         self._came.setdefault(lane, []).append(rows)
         self.load[lane] += int(self.loads.load[rows].sum())
@@ -133,7 +133,7 @@ class Assignment:
         self.put_rows(np.array([row]), lane)
 
     def put_piece(self, key: int, lane: int, amount: int) -> None:
-        """Put a piece of the pool, or some of it, onto a lane."""
+        """Move a piece, or some of it, from the pool onto a lane."""
         self.pieces[key] -= amount
         if not self.pieces[key]:
             del self.pieces[key]
@@ -156,7 +156,7 @@ class Assignment:
         self._tighten(key)
 
     def _tighten(self, key: int) -> None:
-        """Make a row of a key again that is whole again."""
+        """Track a key by its row again once it is whole, unless it was split before the plan."""
         if len(self.parts[key]) == 1 and key not in self._split_before:
             (lane,) = self.parts.pop(key)
             self.on[lane].discard(key)
@@ -174,7 +174,7 @@ class Assignment:
         return rows, now[rows]
 
     def send_home(self, rows: np.ndarray, lanes: np.ndarray) -> None:
-        """Move whole keys from their lanes home. After it, rows of lanes are not known any more."""
+        """Move whole keys home from their lanes; :meth:`rows_of` is out of date afterwards."""
         homes = self.loads.homes[self.loads.key[rows]]
         change = np.zeros(self.loads.lanes, np.int64)
         np.add.at(change, homes, self.loads.load[rows])
@@ -183,7 +183,7 @@ class Assignment:
         self._target[rows] = homes
 
     def draft(self) -> Draft:
-        """The moves that lead here, of as little as there can be."""
+        """Return the fewest moves that lead from the loads before the plan to this state."""
         row = np.flatnonzero((self._target >= 0) & (self._target != self.loads.lane))
         cuts = [cut for key, parts in self.parts.items() for cut in self._cuts(key, parts)]
         return together(

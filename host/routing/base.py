@@ -1,4 +1,4 @@
-"""Base routing: the lane at which a cell is at home, before any table."""
+"""Base routing (the paper's F): the home lane of a cell, where it is without a routing table."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .checked_arrays import below, checked_lanes
 
 @dataclass(frozen=True)
 class ByRanges:
-    """Neighbouring cells on one lane, as bands need.
+    """Base routing that puts neighbouring cells on one lane, as bands need.
 
     Parameters
     ----------

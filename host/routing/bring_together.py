@@ -1,4 +1,4 @@
-"""How MNRT brings split keys together and keys home, wherever that fits."""
+"""Last pass of MNRT: merges split keys, and returns keys home, wherever that fits."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from .assignment import Assignment
 
 
 def merge(state: Assignment) -> None:
-    """Bring each split key together on one of its lanes, the least first, until none fits."""
+    """Merge each split key onto one of its lanes, the least first, until none fits."""
     merged = True
     while merged:
         merged = False

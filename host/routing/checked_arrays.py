@@ -1,4 +1,4 @@
-"""Numbers that callers give, as int64 arrays, once they are known to be right."""
+"""Checks of numbers that callers pass, which become int64 arrays."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _MOST = (1 << 63) - 1
 
 
 def checked_lanes(lanes: int) -> int:
-    """A count of lanes that is right.
+    """Check a count of lanes.
 
     Raises
     ------
@@ -23,68 +23,68 @@ def checked_lanes(lanes: int) -> int:
     return int(lanes)
 
 
-def below(values: Any, what: str, count: int, remedy: str) -> np.ndarray:
-    """Numbers from 0 on, less than a count, as int64.
+def below(values: Any, name: str, count: int, remedy: str) -> np.ndarray:
+    """Check numbers that are at least 0 and less than a count; returns them as int64.
 
     Raises
     ------
     DataError
     """
-    found = _whole_numbers(values, what)
-    if len(found) and (int(found.min()) < 0 or int(found.max()) >= count):
-        wrong = found[(found < 0) | (found >= count)][0]
-        raise DataError(f"{what} {wrong} is unknown; give {remedy.format(count)}")
-    return found
+    numbers = _whole_numbers(values, name)
+    if len(numbers) and (int(numbers.min()) < 0 or int(numbers.max()) >= count):
+        wrong = numbers[(numbers < 0) | (numbers >= count)][0]
+        raise DataError(f"{name} {wrong} is unknown; give {remedy.format(count)}")
+    return numbers
 
 
-def amounts(values: Any, what: str) -> np.ndarray:
-    """Loads or sizes as int64, which can be added up.
+def amounts(values: Any, name: str) -> np.ndarray:
+    """Check loads or sizes, whose sum must fit 64 bits; returns them as int64.
 
     Raises
     ------
     DataError
     """
-    found = not_negative(values, what)
+    numbers = not_negative(values, name)
     # The halves' sums are exact for up to 2^31 parts.
-    if (int((found >> 32).sum()) << 32) + int((found & 0xFFFFFFFF).sum()) > _MOST:
+    if (int((numbers >> 32).sum()) << 32) + int((numbers & 0xFFFFFFFF).sum()) > _MOST:
         raise DataError(
-            f"the sum of all {what}s is beyond 64 bits; count in a coarser unit, such as thousands"
+            f"the sum of all {name}s is beyond 64 bits; count in a coarser unit, such as thousands"
         )
-    return found
+    return numbers
 
 
-def not_negative(values: Any, what: str) -> np.ndarray:
-    """Counts as int64.
+def not_negative(values: Any, name: str) -> np.ndarray:
+    """Check counts, which are at least 0; returns them as int64.
 
     Raises
     ------
     DataError
     """
-    found = _whole_numbers(values, what)
-    if len(found) and (least := int(found.min())) < 0:
-        raise DataError(f"{what} {least} is negative; count tuples, from 0 on")
-    return found
+    numbers = _whole_numbers(values, name)
+    if len(numbers) and (least := int(numbers.min())) < 0:
+        raise DataError(f"{name} {least} is negative; count tuples, from 0 on")
+    return numbers
 
 
-def _whole_numbers(values: Any, what: str) -> np.ndarray:
-    found = np.asarray(values)
-    if found.ndim != 1:
-        raise DataError(f"{what}s have {found.ndim} dimensions; give one number per part")
-    if found.dtype == np.int64:
-        return found
-    if not len(found):
+def _whole_numbers(values: Any, name: str) -> np.ndarray:
+    numbers = np.asarray(values)
+    if numbers.ndim != 1:
+        raise DataError(f"{name}s have {numbers.ndim} dimensions; give one number per part")
+    if numbers.dtype == np.int64:
+        return numbers
+    if not len(numbers):
         return np.zeros(0, np.int64)
-    if found.dtype.kind in "iu" and found.dtype.itemsize < 8:
-        return found.astype(np.int64)
-    if found.dtype.kind not in "iufO":
-        raise DataError(f"{what}s are {found.dtype}; give whole numbers")
-    if found.dtype.kind == "f":  # NaN compares as false
-        wrong = found[~((np.abs(found) < 2.0**63) & (np.floor(found) == found))][:1]
+    if numbers.dtype.kind in "iu" and numbers.dtype.itemsize < 8:
+        return numbers.astype(np.int64)
+    if numbers.dtype.kind not in "iufO":
+        raise DataError(f"{name}s are {numbers.dtype}; give whole numbers")
+    if numbers.dtype.kind == "f":  # NaN compares as false
+        wrong = numbers[~((np.abs(numbers) < 2.0**63) & (np.floor(numbers) == numbers))][:1]
     else:
-        wrong = [each for each in found.tolist() if not _fits(each)]
+        wrong = [each for each in numbers.tolist() if not _fits(each)]
     for number in wrong[:1]:
-        raise DataError(f"{what} {number} is no whole number of 64 bits; count in whole tuples")
-    return found.astype(np.int64)
+        raise DataError(f"{name} {number} is no whole number of 64 bits; count in whole tuples")
+    return numbers.astype(np.int64)
 
 
 def _fits(number: object) -> bool:

@@ -1,4 +1,4 @@
-"""How MNRT makes room for a split key on one of its lanes, by moving or splitting smaller keys."""
+"""Step of MNRT that is ours: smaller keys move or are split, to make room for a split key."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _SWAP_AMONG = 4096
 
 
 class _Exchange(NamedTuple):
-    """Whole keys that move, as (row, from, to), and one of which some moves, as (key, load, to).
+    """Moves that make room: whole keys as (row, from, to), and one cut as (key, load, to).
 
-    In place of a key that is whole, there is the complement of its row.
+    In a cut, a key that is still whole is named by the complement of its row.
     """
 
     moves: list[tuple[int, int, int]]
@@ -26,9 +26,9 @@ class _Exchange(NamedTuple):
 
 
 def make_room(state: Assignment) -> None:
-    """Bring parts of split keys together where that takes moves of whole keys, or smaller cuts.
+    """Merge parts of split keys where whole keys, or smaller cuts, can make room for that.
 
-    Ends, since each change lowers the tuples that are sent more than once.
+    It ends, since each change lowers O4, the tuples that are sent more than once.
     """
     changed = True
     while changed:
@@ -39,7 +39,7 @@ def make_room(state: Assignment) -> None:
 
 
 def _join_parts(state: Assignment, key: int, total: int) -> bool:
-    """Bring two parts of a key together, if others can leave for that."""
+    """Merge two parts of a key, if other keys can leave one of their lanes for that."""
     parts = state.parts.get(key, {})
     for lane in lanes_of(state, key) if len(parts) > 1 else ():
         for source in sorted(parts, key=lambda each: (parts[each], each)):
@@ -58,27 +58,27 @@ def _join(state: Assignment, key: int, total: int, source: int, lane: int) -> bo
         for other in range(state.loads.lanes)
         if other != lane and state.is_open[other]
     }
-    found: _Exchange | None = _Exchange([])
+    exchange: _Exchange | None = _Exchange([])
     if need > 0:
-        found = (
+        exchange = (
             _one_leaves(state, lane, need, room)
             or _swap(state, lane, need, room)
             or _split_one_leaves(state, key, lane, need, room)
             or _some_leave(state, lane, need, room, total)
         )
-    if found is None:
+    if exchange is None:
         return False
     state.shift(key, source, lane, comes)
-    for row, begin, end in found.moves:
+    for row, begin, end in exchange.moves:
         state.move_row(row, begin, end)
-    if found.cut:
-        other, amount, target = found.cut
+    if exchange.cut:
+        other, amount, target = exchange.cut
         state.shift(other if other >= 0 else state.loosen(~other, lane), lane, target, amount)
     return True
 
 
 def _one_leaves(state: Assignment, lane: int, need: int, room: dict[int, int]) -> _Exchange | None:
-    """The least key that is enough."""
+    """Find the least whole key whose leaving makes enough room."""
     rows = state.rows_of(lane)
     loads = state.loads.load[rows]
     at = int(np.searchsorted(-loads, -need, "right")) - 1
@@ -89,12 +89,12 @@ def _one_leaves(state: Assignment, lane: int, need: int, room: dict[int, int]) -
 
 
 def _swap(state: Assignment, lane: int, need: int, room: dict[int, int]) -> _Exchange | None:
-    """The least key that is enough with a smaller one in exchange."""
+    """Find the least whole key that makes enough room in exchange for a smaller one."""
     rows = state.rows_of(lane)
     if len(rows) > _SWAP_AMONG:
         return None
     loads = state.loads.load[rows]
-    found = []
+    swaps = []
     for other, free in room.items():
         theirs = state.rows_of(other)
         if free < need or not 0 < len(theirs) <= _SWAP_AMONG:
@@ -105,34 +105,34 @@ def _swap(state: Assignment, lane: int, need: int, room: dict[int, int]) -> _Exc
         fits[fits] &= (loads[fits] - back[at[fits]]) <= free
         if fits.any():
             best = int(np.flatnonzero(fits)[-1])
-            found.append((int(loads[best]), int(rows[best]), int(theirs[at[best]]), other))
-    if not found:
+            swaps.append((int(loads[best]), int(rows[best]), int(theirs[at[best]]), other))
+    if not swaps:
         return None
-    _, row, back_row, other = min(found)
+    _, row, back_row, other = min(swaps)
     return _Exchange([(row, lane, other), (back_row, other, lane)])
 
 
 def _split_one_leaves(
     state: Assignment, key: int, lane: int, need: int, room: dict[int, int]
 ) -> _Exchange | None:
-    """Some of another split key, which goes to a lane that has a part of it."""
-    found = [
-        (state.parts[other][lane], other, there)
+    """Find another split key with a part elsewhere that can take enough of its load."""
+    choices = [
+        (state.parts[other][lane], other, target)
         for other in state.on[lane]
         if other != key and state.parts[other][lane] >= need
-        for there in state.parts[other]
-        if room.get(there, 0) >= need
+        for target in state.parts[other]
+        if room.get(target, 0) >= need
     ]
-    if not found:
+    if not choices:
         return None
-    _, other, there = min(found)
-    return _Exchange([], (other, need, there))
+    _, other, target = min(choices)
+    return _Exchange([], (other, need, target))
 
 
 def _some_leave(
     state: Assignment, lane: int, need: int, room: dict[int, int], saves: int
 ) -> _Exchange | None:
-    """Several keys, and a part of one whose copies are fewer than what is saved."""
+    """Find several whole keys to move, and one to split that costs less O4 than the merge saves."""
     rows = state.rows_of(lane)
     loads = state.loads.load[rows]
     room = dict(room)

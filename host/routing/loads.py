@@ -1,4 +1,4 @@
-"""Loads of keys on lanes, as flat arrays with a row for each part of a key."""
+"""Loads of keys on lanes (the paper's L), as flat arrays with a row for each part of a key."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _EXACT = 1 << 53
 
 
 class Loads:
-    """Parts of keys on lanes; never changes.
+    """Parts of keys on lanes, with their loads; immutable.
 
-    A key that is split over two lanes has two rows. Keys are dense numbers, those of cells.
+    A key that is split over two lanes has two rows. Keys are dense numbers: those of their cells.
 
     Parameters
     ----------
@@ -81,12 +81,12 @@ class Loads:
                 )
 
     @classmethod
-    def _of(cls, columns: tuple[np.ndarray, ...], homes: np.ndarray, lanes: int) -> Loads:
-        """Loads of parts that are known to be right and in order."""
-        made = cls.__new__(cls)
-        made.key, made.lane, made.load, made.size = columns
-        made.homes, made.lanes = homes, lanes
-        return made
+    def _unchecked(cls, columns: tuple[np.ndarray, ...], homes: np.ndarray, lanes: int) -> Loads:
+        """Make loads of parts that are valid and in order, without checks."""
+        loads = cls.__new__(cls)
+        loads.key, loads.lane, loads.load, loads.size = columns
+        loads.homes, loads.lanes = homes, lanes
+        return loads
 
     def __len__(self) -> int:
         return len(self.key)
@@ -104,15 +104,15 @@ class Loads:
     @cached_property
     def whole(self) -> np.ndarray:
         """Whether each part is all of its key, ndarray of bool, shape (parts,)."""
-        found = np.ones(len(self), bool)
+        is_whole = np.ones(len(self), bool)
         same = self.key[1:] == self.key[:-1]
-        found[1:] &= ~same
-        found[:-1] &= ~same
-        return found
+        is_whole[1:] &= ~same
+        is_whole[:-1] &= ~same
+        return is_whole
 
     @property
     def copies(self) -> int:
-        """Tuples that are sent more than once: the sum over keys of load x (parts - 1)."""
+        """O4: tuples that are sent more than once, the sum over keys of load x (parts - 1)."""
         split = np.flatnonzero(~self.whole)
         if not len(split):
             return 0
@@ -122,7 +122,7 @@ class Loads:
         return sum(map(int.__mul__, load.tolist(), (parts - 1).tolist()))
 
     def after(self, moves: Draft) -> Loads:
-        """The loads that follow when parts move.
+        """Return the loads after some moves.
 
         Parameters
         ----------
@@ -135,7 +135,7 @@ class Loads:
         lane[row[simple]] = target[simple]
         columns = self.key, lane, self.load, self.size
         if simple.all():
-            return self._of(columns, self.homes, self.lanes)
+            return self._unchecked(columns, self.homes, self.lanes)
         row, amount, size, target = (each[~simple] for each in moves)
         keys = np.unique(self.key[row])
         begin, end = np.searchsorted(self.key, keys), np.searchsorted(self.key, keys, "right")
@@ -157,13 +157,13 @@ class Loads:
         left = [each[kept] for each in columns]
         place = np.searchsorted(left[0], parts[0])
         merged = (np.insert(each, place, new) for each, new in zip(left, parts, strict=True))
-        return self._of(tuple(merged), self.homes, self.lanes)
+        return self._unchecked(tuple(merged), self.homes, self.lanes)
 
 
 def _add_up(
     key: np.ndarray, lane: np.ndarray, load: np.ndarray, size: np.ndarray
 ) -> tuple[np.ndarray, ...]:
-    """Parts of which those of one key on one lane are one, in order."""
+    """Add up the parts of each key on each lane; returns one part for them, in order."""
     order = np.lexsort((lane, key))
     key, lane = key[order], lane[order]
     first = np.flatnonzero((np.diff(key, prepend=-1) != 0) | (np.diff(lane, prepend=-1) != 0))
@@ -172,18 +172,18 @@ def _add_up(
 
 
 def spans(begin: np.ndarray, end: np.ndarray) -> np.ndarray:
-    """All numbers of ranges ``[begin, end)``, one range after the other."""
+    """Return all numbers of ranges ``[begin, end)``, one range after the other."""
     counts = end - begin
     before = np.cumsum(counts) - counts
     return np.repeat(begin - before, counts) + np.arange(int(counts.sum()))
 
 
 def sums(group: np.ndarray, values: np.ndarray, groups: int, total: int) -> np.ndarray:
-    """The exact sum of values in each group, whose total is known."""
+    """Return the exact sum of the values of each group, given the total of all."""
     if total < _EXACT:
         return np.bincount(group, values, groups).astype(np.int64)
-    found = np.zeros(groups, np.int64)
+    result = np.zeros(groups, np.int64)
     for bits in (0, 21, 42):
         limb = np.bincount(group, (values >> bits) & 0x1FFFFF, groups)
-        found += limb.astype(np.int64) << bits
-    return found
+        result += limb.astype(np.int64) << bits
+    return result

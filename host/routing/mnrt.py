@@ -1,4 +1,4 @@
-"""MNRT: a plan that splits few keys and keeps the routing table small (Algorithm 4)."""
+"""MNRT: the planner that splits few keys and keeps the routing table small (Algorithm 4)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def plan_carefully(loads: Loads, limit: int, is_open: np.ndarray) -> Draft:
     limit : int
         The largest load of a lane.
     is_open : ndarray of bool, shape (lanes,)
-        Lanes that may hold something; all of the others leaves.
+        Lanes that may hold keys; all keys of the others leave.
     """
     state = Assignment(loads, limit, is_open)
     for lane in range(loads.lanes):

@@ -1,4 +1,4 @@
-"""What planners give: which parts move, how much of each, and where to."""
+"""Moves of a plan (the paper's MP): which part moves, how much of it, and where to."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .loads import Loads
 
 
 class Draft(NamedTuple):
-    """Moves of parts of given loads, by the parts' rows.
+    """Moves of a plan, each naming its part by the row in the :class:`Loads` it is made for.
 
     Attributes
     ----------
@@ -27,8 +27,8 @@ class Draft(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Moves:
-    """Moves of keys between lanes.
+class KeyMoves:
+    """Moves of a plan by key: the paper's MP, {key, amount, from, to}.
 
     Attributes
     ----------
@@ -46,19 +46,19 @@ class Moves:
         return len(self.key)
 
     @classmethod
-    def of(cls, loads: Loads, draft: Draft) -> Moves:
-        """The moves of a draft, by keys and lanes."""
+    def from_draft(cls, loads: Loads, draft: Draft) -> KeyMoves:
+        """Return the moves of a draft, by keys and lanes."""
         row, amount, size, target = draft
         return cls(loads.key[row], amount, size, loads.lane[row], target)
 
 
 def whole_parts(loads: Loads, row: np.ndarray, target: np.ndarray) -> Draft:
-    """Moves of whole parts."""
+    """Return moves of whole parts."""
     return Draft(row, loads.load[row], loads.size[row], target)
 
 
 def cut_parts(loads: Loads, cuts: Iterable[tuple[int, int, int]]) -> Draft:
-    """Moves of some of a part, with the share of its state that is due.
+    """Return moves of some of a part's load, each with the same share of its state.
 
     Parameters
     ----------
@@ -67,15 +67,15 @@ def cut_parts(loads: Loads, cuts: Iterable[tuple[int, int, int]]) -> Draft:
         A row may be there many times; what is cut off is at most its load.
     """
     left: dict[int, tuple[int, int]] = {}
-    made = []
+    moves = []
     for row, amount, target in cuts:
         load, size = left.get(row) or (int(loads.load[row]), int(loads.size[row]))
         moved = size * amount // load if amount < load else size
         left[row] = load - amount, size - moved
-        made.append((row, amount, moved, target))
-    return Draft(*np.array(made, np.int64).reshape(-1, 4).T)
+        moves.append((row, amount, moved, target))
+    return Draft(*np.array(moves, np.int64).reshape(-1, 4).T)
 
 
 def together(*drafts: Draft) -> Draft:
-    """All moves of some drafts."""
+    """Return the moves of some drafts as one draft."""
     return Draft(*(np.concatenate(column) for column in zip(*drafts, strict=True)))

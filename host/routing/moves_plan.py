@@ -1,4 +1,4 @@
-"""Plans: which keys move so that no lane has too much, and what that costs (Algorithm 2)."""
+"""Plans that move keys until no lane has more than the limit, and their costs (Algorithm 2)."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from penstock.errors import DataError, UsageError
 from .checked_arrays import below
 from .loads import Loads
 from .mnrt import plan_carefully
-from .moves import Draft, Moves, whole_parts
+from .moves import Draft, KeyMoves, whole_parts
 from .qmmp import plan_quickly
 from .table import RoutingTable
 
 
 @dataclass(frozen=True)
 class PlanCosts:
-    """What a plan costs; the paper's O1 to O4.
+    """Costs of a plan: the paper's O1 to O4.
 
     Attributes
     ----------
     seconds : float
-        O1: time to make it.
+        O1: time to make the plan.
     entries : int
         O2: keys in the routing table.
     moved : int
@@ -44,21 +44,21 @@ class PlanCosts:
 
 @dataclass(frozen=True)
 class Plan:
-    """What a planner decided.
+    """Result of a planner: the moves, and the loads and routing table that follow.
 
     Attributes
     ----------
-    moves : Moves
+    moves : KeyMoves
     loads : Loads
         After the moves.
     table : RoutingTable
-        That sends tuples where the loads are.
+        It sends tuples where the loads are.
     limit : int
-        The largest load that a lane may have.
+        The largest load that a lane may have: the paper's UL.
     costs : PlanCosts
     """
 
-    moves: Moves
+    moves: KeyMoves
     loads: Loads
     table: RoutingTable
     limit: int
@@ -70,7 +70,7 @@ def _all_home(loads: Loads, limit: int, is_open: np.ndarray) -> Draft:
     return whole_parts(loads, away, loads.homes[loads.key[away]])
 
 
-#: Planners by name: from loads, the largest load of a lane, and the lanes that may be used.
+#: Planners by name; each takes the loads, the largest load of a lane, and which lanes are open.
 PLANNERS: dict[str, Callable[[Loads, int, np.ndarray], Draft]] = {
     "mnrt": plan_carefully,
     "qmmp": plan_quickly,
@@ -87,12 +87,12 @@ def plan(
     ----------
     loads : Loads
     tolerance : float
-        How far a lane may be above the mean, as a share of it.
+        How far a lane may be above the mean, as a share of it: the paper's largest imbalance.
     planner : str
         ``mnrt`` splits as little as it can; ``qmmp`` moves as little as can be, in the least time;
         ``hash`` sends all keys home, whatever the limit.
     closed : iterable of int, optional
-        Lanes that are taken away: all they have leaves them. They are not counted in the mean.
+        Lanes that are removed: all their keys leave. They do not count in the mean.
 
     Raises
     ------
@@ -118,14 +118,14 @@ def plan(
     limit = largest_load(loads.total, int(is_open.sum()), tolerance)
     draft = PLANNERS[planner](loads, limit, is_open)
     after = loads.after(draft)
-    table = RoutingTable.of(after)
+    table = RoutingTable.from_loads(after)
     copies = after.copies
     costs = PlanCosts(time.perf_counter() - began, len(table), int(draft.size.sum()), copies)
-    return Plan(Moves.of(loads, draft), after, table, limit, costs)
+    return Plan(KeyMoves.from_draft(loads, draft), after, table, limit, costs)
 
 
 def largest_load(total: int, lanes: int, tolerance: float) -> int:
-    """The largest load that a lane may have: tolerance above the mean, or the mean rounded up.
+    """Return the largest load of a lane (UL): tolerance above the mean, or the mean rounded up.
 
     Tuples are whole, so no plan keeps each lane below the mean rounded up.
 

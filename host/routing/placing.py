@@ -1,4 +1,4 @@
-"""Where MNRT puts what was unloaded (LOADINGSELECT of Algorithm 4)."""
+"""Step of MNRT that places unloaded keys on lanes (LOADINGSELECT of Algorithm 4)."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _WORTH = 10
 
 
 def place(state: Assignment) -> None:
-    """Empty the pool.
+    """Place all keys of the pool on lanes.
 
-    What fits is placed whole. The largest piece of what does not is put onto the lane with the
-    most room: it overfills that lane, from which others then leave, if few must leave, once for
-    each key and lane; else it is cut. There is always room: if no lane were below the mean, the
-    pool would be empty.
+    Keys that fit are placed whole. The largest of the others goes to the lane with the most room:
+    it overfills that lane, from which other keys then leave, if few must leave, once for each key
+    and lane; else it is cut. There is always room: if no lane were below the mean, the pool would
+    be empty.
     """
     overfilled: set[tuple[int, int]] = set()
     while len(left := _place_fitting(state)) or state.pieces:
@@ -47,7 +47,7 @@ def place(state: Assignment) -> None:
 
 
 def _place_fitting(state: Assignment) -> np.ndarray:
-    """Place what fits whole below the limit; returns the rows that do not fit.
+    """Place keys whole where they fit below the limit; returns the rows that do not fit.
 
     Pieces that can merge come first, then keys that can return home, then all others. Of each, the
     larger come first, and go where they leave the least room.
@@ -61,13 +61,13 @@ def _place_fitting(state: Assignment) -> np.ndarray:
     waiting = [(int(loads[row]), row, -1) for row in large.tolist()]
     waiting += [(amount, -1, key) for key, amount in state.pieces.items()]
     left = _one_by_one(state, sorted(waiting, reverse=True))
-    rest = _in_bulk(state, small)
-    left += _one_by_one(state, ((int(loads[row]), row, -1) for row in rest.tolist()))
+    unplaced = _in_bulk(state, small)
+    left += _one_by_one(state, ((int(loads[row]), row, -1) for row in unplaced.tolist()))
     return np.array(left, np.int64)
 
 
 def _merge_pieces(state: Assignment) -> None:
-    """Put pieces where their key has a part, and those without load home."""
+    """Put pieces where their key has a part, and pieces without load home."""
     for key, amount in sorted(state.pieces.items(), key=lambda each: (-each[1], each[0])):
         home = state.home(key)
         fits = [
@@ -80,7 +80,7 @@ def _merge_pieces(state: Assignment) -> None:
 
 
 def _return(state: Assignment, rows: np.ndarray) -> np.ndarray:
-    """Put whole keys home that were not there before, where they fit; returns the others."""
+    """Return whole keys home that were elsewhere, where they fit; gives back the other rows."""
     homes = state.loads.homes[state.loads.key[rows]]
     loads = state.loads.load[rows]
     came = (state.loads.lane[rows] != homes) & (loads > 0)
@@ -98,7 +98,7 @@ def _return(state: Assignment, rows: np.ndarray) -> np.ndarray:
 
 
 def _one_by_one(state: Assignment, waiting: Iterable[tuple[int, int, int]]) -> list[int]:
-    """Put (load, row, key) where they fit most tightly; returns the rows that do not fit."""
+    """Put each (load, row, key) where it fits most tightly; returns the rows that do not fit."""
     rooms = state.rooms()
     left = []
     for amount, row, key in waiting:
@@ -117,7 +117,7 @@ def _one_by_one(state: Assignment, waiting: Iterable[tuple[int, int, int]]) -> l
 
 
 def _in_bulk(state: Assignment, rows: np.ndarray) -> np.ndarray:
-    """Lay whole keys over the room of all lanes; returns those that lie over the end of a room."""
+    """Lay whole keys end to end over the room of all lanes; returns rows that cross an end."""
     rooms = state.rooms()[::-1]
     if not rooms or not len(rows):
         return rows

@@ -1,4 +1,4 @@
-"""QMMP: a plan by prefix sums, quickly, that moves as little as can be (Algorithm 3)."""
+"""QMMP: the planner that takes the least time and moves the least load (Algorithm 3)."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from .moves import Draft, cut_parts, together, whole_parts
 
 
 def plan_quickly(loads: Loads, limit: int, is_open: np.ndarray) -> Draft:
-    """Cut from overloaded lanes what is above the limit, and fill the others up to the mean.
+    """Move the load above the limit from overloaded lanes to lanes below the mean.
 
-    What leaves a lane is the first of its parts, in the order of keys; the last one may be cut.
-    The lengths of all that leaves, one after the other, are laid over the room of the lanes that
-    are below the mean: a part that lies over the end of a room is cut there.
+    The first parts of a lane leave it, in the order of keys; the last of them may be cut. As
+    prefix sums, the leaving loads are laid end to end over the room of the lanes below the mean:
+    a part that crosses the end of a room is cut there.
 
     Parameters
     ----------
@@ -21,7 +21,7 @@ def plan_quickly(loads: Loads, limit: int, is_open: np.ndarray) -> Draft:
     limit : int
         The largest load of a lane.
     is_open : ndarray of bool, shape (lanes,)
-        Lanes that may hold something; all of the others leaves.
+        Lanes that may hold keys; all keys of the others leave.
     """
     by_lane = loads.by_lane
     excess = np.where(is_open, np.maximum(by_lane - limit, 0), by_lane)

@@ -8,10 +8,10 @@ import numpy as np
 
 
 def bounds(weights: np.ndarray, count: int) -> np.ndarray:
-    """Where each lane's rows end, of so many rows that are dealt by weight.
+    """Return the row at which each lane's share ends, of ``count`` rows dealt by weight.
 
-    The weights before and with a lane, scaled to the rows and rounded down, so a lane's rows are
-    its share, rounded up or down. Python's integers do not overflow.
+    The end is the sum of weights up to the lane, scaled to the rows and rounded down, so a lane
+    gets its share rounded up or down. Python's integers do not overflow.
     """
     shares = weights.tolist()
     total, before, ends = sum(shares), 0, []
@@ -28,7 +28,7 @@ def deal(
     count: np.ndarray,
     ordinal: np.ndarray,
 ) -> np.ndarray:
-    """Which of its entry's lanes each row gets.
+    """Choose a lane of its entry for each row (ONE in Algorithm 1).
 
     Parameters
     ----------

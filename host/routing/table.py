@@ -1,4 +1,4 @@
-"""The routing table: cells that are not wholly at home, and where their rows go (Algorithm 1)."""
+"""The routing table (the paper's Y), and the routing of rows by it (Algorithm 1)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ _FORMAT = 1
 
 
 class RoutingTable:
-    """Which lanes have which cells; never changes.
+    """Table of the cells that are not wholly at home: their lanes, and each lane's share.
+
+    It is immutable. A cell without an entry is at its home, by base routing.
 
     Parameters
     ----------
@@ -76,8 +78,8 @@ class RoutingTable:
         self.weights = shares
 
     @classmethod
-    def of(cls, loads: Loads) -> RoutingTable:
-        """The table that sends rows where the loads are."""
+    def from_loads(cls, loads: Loads) -> RoutingTable:
+        """Make the table that sends rows where the loads are."""
         away = loads.lane != loads.homes[loads.key]
         row = np.flatnonzero(away | ~loads.whole)
         key = loads.key[row]
@@ -86,7 +88,7 @@ class RoutingTable:
         return cls(loads.homes, loads.lanes, key[first], offsets, loads.lane[row], loads.load[row])
 
     def __len__(self) -> int:
-        """How many cells have an entry."""
+        """Return how many cells have an entry: O2."""
         return len(self.cells)
 
     def __eq__(self, other: object) -> bool:
@@ -107,7 +109,7 @@ class RoutingTable:
         return self.cells[np.diff(self.offsets) > 1]
 
     def store(self, cells: np.ndarray, ordinals: np.ndarray, counts: Any = None) -> np.ndarray:
-        """The one lane that stores each row.
+        """Return the one lane that stores each row (STORAGE in Algorithm 1).
 
         Rows of a split cell are dealt in runs of neighbouring ordinals. A lane gets its share of
         them, rounded up or down to a whole row.
@@ -155,7 +157,7 @@ class RoutingTable:
         return lanes
 
     def probe(self, cells: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """All lanes that a row with an equal key must visit.
+        """Return all lanes that each row visits to meet equal keys (OPERATOR in Algorithm 1).
 
         Returns
         -------
@@ -175,7 +177,7 @@ class RoutingTable:
         return offsets, lanes
 
     def reach(self, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """All lanes that a row must visit that reaches a range of cells: bands, inequalities.
+        """Return all lanes that each row visits to meet a range of cells: bands, inequalities.
 
         Parameters
         ----------
@@ -190,15 +192,15 @@ class RoutingTable:
         """
         low, high = np.asarray(low, np.int64), np.asarray(high, np.int64)
         visits = np.empty((len(low), self.lanes), bool)
-        for lane, there in enumerate(self._cells_by_lane):
-            begin = np.searchsorted(there, low)
-            visits[:, lane] = begin < np.searchsorted(there, high, "right")
+        for lane, cells in enumerate(self._cells_by_lane):
+            begin = np.searchsorted(cells, low)
+            visits[:, lane] = begin < np.searchsorted(cells, high, "right")
         offsets = np.concatenate([[0], np.cumsum(visits.sum(1))])
         return offsets, np.nonzero(visits)[1]
 
     @cached_property
     def _cells_by_lane(self) -> list[np.ndarray]:
-        """The cells that each lane has something of, rising."""
+        """Cells that each lane has a part of, rising."""
         _, lanes = self.probe(every := np.arange(len(self.homes)))
         cells = np.repeat(every, np.diff(self.probe(every)[0]))
         order = np.argsort(lanes, kind="stable")
@@ -206,7 +208,7 @@ class RoutingTable:
         return np.split(cells[order], ends)
 
     def loads(self, load: Any, size: Any = None) -> Loads:
-        """Loads of all cells where this table sends them, to plan anew.
+        """Return the loads of all cells on the lanes that this table sends them to.
 
         Parameters
         ----------
@@ -238,7 +240,7 @@ class RoutingTable:
         )
 
     def _entries(self, cells: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Cells that are known, and the entry of each one; -1 if it has none."""
+        """Check cells; returns them, and the entry of each one, -1 if it has none."""
         number = below(cells, "cell", len(self.homes), "one of the {} cells, from 0 on")
         if not len(self.cells):
             return number, np.full(len(number), -1)
@@ -246,7 +248,7 @@ class RoutingTable:
         return number, np.where(self.cells[at] == number, at, -1)
 
     def to_json(self) -> dict[str, Any]:
-        """What a record keeps of it, as values that JSON can hold; homes are not among them."""
+        """Return the table without its homes as plain values, for JSON in a record."""
         counts = np.diff(self.offsets)
         return {
             "format": _FORMAT,
@@ -260,14 +262,14 @@ class RoutingTable:
 
     @classmethod
     def from_json(cls, record: Any, homes: Any) -> RoutingTable:
-        """The table that a record keeps.
+        """Make the table that a record keeps.
 
         Parameters
         ----------
         record : dict
             From :meth:`to_json`.
         homes : array_like of int, shape (all cells,)
-            What base routing gives.
+            Home of each cell by base routing.
 
         Raises
         ------

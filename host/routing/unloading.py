@@ -1,4 +1,4 @@
-"""What MNRT takes from a lane that has too much (UNLOADSELECT of Algorithm 4)."""
+"""Step of MNRT that unloads an overloaded lane (UNLOADSELECT of Algorithm 4)."""
 
 from __future__ import annotations
 
@@ -6,18 +6,19 @@ import numpy as np
 
 from .assignment import Assignment
 
-#: Ranks of what is unloaded: merges (home, transfer, leave), whole keys that return or are
-#: transferred, all others.
+#: Order of unloading: parts that can merge (return, transfer, leave), whole keys that return or
+#: are transferred, all others.
 _RANKS = range(6)
 _WHOLE = 3
 
 
 def unload(state: Assignment, lane: int, keep: int | None = None) -> None:
-    """Take keys from a lane into the pool until it has no more than the limit.
+    """Move keys from a lane into the pool until it has no more than the limit.
 
-    Those go first that may merge, then those that are not at home, then all others; of each kind
-    the largest that are not more than the excess. What is still above is cut from the key that is
-    cheapest to send twice. A key that is larger than the limit fills the lane alone.
+    Keys that may merge elsewhere go first, then keys that are not at home, then all others; of
+    each kind the largest that are not more than the excess. Load that is still above the limit is
+    cut from the key that is cheapest to send twice. A key larger than the limit fills the lane
+    alone.
 
     Parameters
     ----------
@@ -25,7 +26,7 @@ def unload(state: Assignment, lane: int, keep: int | None = None) -> None:
     lane : int
         If it is closed, all it has is taken.
     keep : int, optional
-        A split key that was put there just now, and stays.
+        A split key that was just put on the lane, and stays.
     """
     if not state.is_open[lane]:
         for key in list(state.on[lane]):
@@ -52,19 +53,19 @@ def unload(state: Assignment, lane: int, keep: int | None = None) -> None:
 
 
 def _hot_key(state: Assignment, lane: int) -> int | None:
-    """The largest key on a lane, if it is above the limit."""
-    found = max(((state.parts[key][lane], key) for key in state.on[lane]), default=(0, -1))
+    """Return the largest key on a lane if it is above the limit, else None."""
+    largest = max(((state.parts[key][lane], key) for key in state.on[lane]), default=(0, -1))
     rows = state.rows_of(lane)
-    if len(rows) and state.loads.load[rows[0]] > max(state.limit, found[0]):
+    if len(rows) and state.loads.load[rows[0]] > max(state.limit, largest[0]):
         return state.loosen(int(rows[0]), lane)
-    return found[1] if found[0] > state.limit else None
+    return largest[1] if largest[0] > state.limit else None
 
 
 def _rank(state: Assignment, key: int, lane: int) -> int:
     home = state.home(key)
-    others = [each for each in state.parts[key] if each != lane and state.below_mean(each)]
-    if others:
-        return 2 if home == lane else 0 if home in others else 1
+    mergeable = [each for each in state.parts[key] if each != lane and state.below_mean(each)]
+    if mergeable:
+        return 2 if home == lane else 0 if home in mergeable else 1
     return 5 if home == lane else 3 if state.below_mean(home) else 4
 
 
@@ -80,7 +81,7 @@ def _take_whole(state: Assignment, lane: int, rank: int) -> None:
 
 
 def _cut(state: Assignment, lane: int, keep: int | None) -> None:
-    """Cut off the excess, where all others are larger than it."""
+    """Cut the excess off one key, since every key left is larger than it."""
     excess = state.load[lane] - state.limit
     choice = [
         (sum(state.parts[key].values()) + state.pieces.get(key, 0), key, -1)
@@ -97,16 +98,16 @@ def _cut(state: Assignment, lane: int, keep: int | None) -> None:
 
 
 def largest_that_fit(amounts: np.ndarray, most: int) -> np.ndarray:
-    """Places of amounts that fall, each that fits into what those before it leave.
+    """Choose amounts from the largest on, each that fits into the room left; returns their places.
 
-    Found run by run: neighbours that fit together, then the next one that fits.
+    It works run by run: neighbours that fit together, then the next one that fits.
 
     Parameters
     ----------
     amounts : ndarray of int64
         The largest first.
     most : int
-        How much fits.
+        Room for all of them.
     """
     sums, falling = np.cumsum(amounts), -amounts
     runs, at = [], 0

@@ -1,4 +1,8 @@
-"""Groups as state: a log store of folds, changes for other workers, and saved copies."""
+"""Groups of a worker: the state backend of paper 2 (SSB), one log store per pane of time.
+
+A worker is the *leader* of some partitions of the keys, and a *helper* of the leaders of all
+others: it folds changes for them, and sends these at the end of each *epoch*.
+"""
 
 from .contributions import FoldedRows
 from .group_state import APPENDING_EPOCHS, PARTITIONS, GroupState

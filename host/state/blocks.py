@@ -1,9 +1,9 @@
-"""Blocks: entries and new texts as bytes, for leaders and for checkpoints.
+"""Blocks: entries of groups and their texts as bytes, sent to leaders and kept in checkpoints.
 
 A block is a header of ten words (see :data:`FIELDS`), the texts, and the entries, all in words of
-8 bytes, little-endian. The texts are codes, ends and bytes, filled up to a word; codes of texts
-are the sender's, and a text travels with the first entry that needs it. A new ``numbering`` begins
-when the sender gives codes anew.
+8 bytes, little-endian. The texts are codes, ends and bytes, padded to a word; codes of texts are
+the sender's, and a text travels with the first entry that needs it. A new ``numbering`` begins
+when the sender assigns codes anew.
 """
 
 from __future__ import annotations
@@ -24,29 +24,29 @@ FIELDS = (
     "magic", "layout", "sender", "numbering", "texts", "text_bytes", "entries", "words", "part",
     "checksum",
 )  # fmt: skip
-#: Bytes of a block, about: large enough that calls cost little, small enough to send while others
-#: are merged.
+#: Bytes of a block, about: large enough that calls cost little, small enough that some blocks are
+#: merged while others are sent.
 BLOCK_BYTES = 1 << 20
 _HEADER = len(FIELDS)
 
 
 @dataclass(frozen=True)
 class StateBlock:
-    """A block that is sound as far as it can be seen from itself.
+    """A decoded block, whose lengths and checksum have been verified.
 
     Parameters
     ----------
     sender : int
-        Rank of the worker that made it.
+        Rank of the worker that wrote the block.
     numbering : int
-        Which of the sender's numberings the codes are of.
+        Number of the sender's assignment of codes to texts.
     part : int
         0 for a change, 1 for the first block of a saved state, 2 for its others.
     codes, ends : ndarray of int64
-        Of the new texts.
+        Code of each new text, and where its bytes end in ``content``.
     content : ndarray of uint8
     entries : ndarray of int64, shape (n, words)
-        May be a view of the block.
+        Perhaps a view of the block.
     """
 
     sender: int
@@ -59,7 +59,7 @@ class StateBlock:
 
 
 class BlockWriter:
-    """Makes blocks of one sender for one receiver.
+    """Writer of the blocks from one sender to one receiver.
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ class BlockWriter:
         return self._sent.nbytes
 
     def renumber(self, texts: Texts) -> None:
-        """Codes are given anew: all texts travel again."""
+        """Begin a new numbering: codes have changed, so all texts travel again."""
         self._texts = texts
         self.numbering += 1
         self._sent = np.zeros(0, bool)
@@ -89,13 +89,13 @@ class BlockWriter:
     def blocks(
         self, entries: np.ndarray, text_words: np.ndarray, part: int = 0
     ) -> Iterator[memoryview]:
-        """Blocks of entries, each with the texts that are new in it.
+        """Yield blocks of entries, each with the texts that the receiver has not got yet.
 
         Parameters
         ----------
         entries : ndarray of int64, shape (n, words)
         text_words : ndarray of int64
-            The words that are codes.
+            The words of an entry that are codes of texts.
         part : int
             See :class:`StateBlock`; the blocks after the first of a saved state have 2.
         """
@@ -106,7 +106,7 @@ class BlockWriter:
             part = 2 if part else 0
 
     def _new_texts(self, entries: np.ndarray, text_words: np.ndarray) -> np.ndarray:
-        """Codes of the entries that have not been sent, which now count as sent."""
+        """Return the codes of texts that have not been sent, and count them as sent."""
         if not len(text_words):
             return np.zeros(0, np.int64)
         if len(self._sent) < len(self._texts):
@@ -141,7 +141,7 @@ class BlockWriter:
 
 
 def read_block(data: memoryview | bytes, digest: bytes, words: int) -> StateBlock:
-    """Read a block.
+    """Decode a block, and verify it.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Chooses how contributions of rows are made: column by column, or by a loop of the query."""
+"""Choice of how contributions are computed: column by column, or by a loop of the query."""
 
 from __future__ import annotations
 
@@ -29,33 +29,33 @@ LOADED_FROM_ROWS = 1 << 13
 
 
 class _Loop:
-    """A compiled loop, once there is one: for batches without NULL, or for all.
+    """A loop that is compiled when enough rows have come, and the count of these rows.
 
     Parameters
     ----------
     make : callable
-        Compiles it.
+        Compiles the loop.
     """
 
     def __init__(self, make: Callable[[], CompiledContributions]) -> None:
         self._make = make
         self._is_open, self._is_sought = True, False
-        self.found: CompiledContributions | None = None
-        #: Rows that it would have been for.
+        self.compiled: CompiledContributions | None = None
+        #: Rows that were computed without the loop, for want of it.
         self.rows = 0
 
     @property
     def is_due(self) -> bool:
-        """Whether so many rows have come that compiling is worth its time."""
+        """Whether enough rows have come for compiling to be worth its time."""
         return self._is_open and self.rows >= COMPILED_FROM_ROWS
 
     @property
     def is_load_due(self) -> bool:
-        """Whether to look for machine code that is kept."""
+        """Whether to look for machine code that an earlier run has kept."""
         return self._is_open and not self._is_sought and self.rows >= LOADED_FROM_ROWS
 
     def compile(self) -> None:
-        """Compile it, or load it where it is kept; once."""
+        """Compile the loop, or load kept machine code; only the first call does anything."""
         if not self._is_open:
             return
         self._is_sought = True
@@ -64,15 +64,15 @@ class _Loop:
         except NotCompilable as cause:
             _log.info("contributions are computed column by column: %s", cause)
         else:
-            self.found = loop if loop.is_safe else None
+            self.compiled = loop if loop.is_safe else None
         self._is_open = False
 
 
 class ChosenContributions:
-    """Makes contributions by a compiled loop, once there is one and the values fit it.
+    """Maker of contributions that uses a compiled loop once there is one and the values fit it.
 
-    A loop for columns without NULL is compiled first. Only where many rows come in batches with
-    NULLs there is a second one, which takes longer for each row.
+    There are two loops: one for columns without NULL, and one for any, which takes longer for each
+    row and is compiled only if many rows come in batches with NULLs.
 
     Parameters
     ----------
@@ -101,33 +101,33 @@ class ChosenContributions:
         return self._without_null.is_load_due or self._general.is_load_due
 
     def compile(self) -> None:
-        """Compile all loops, or load them where they are kept; once."""
+        """Compile both loops, or load kept machine code."""
         self._without_null.compile()
         self._general.compile()
 
     def compile_due(self) -> None:
-        """Compile the loops that are due, or load them; once."""
+        """Compile the loops that are due, or load kept machine code."""
         for loop in (self._without_null, self._general):
             if loop.is_due or loop.is_load_due:
                 loop.compile()
 
-    def of(
+    def make(
         self,
         batch: pa.RecordBatch,
         texts: Texts,
         place: int,
         target: Callable[[], Target] | None,
     ) -> Iterable[Contributions]:
-        """The contributions of a batch, each valid until the next; a failure comes before all.
+        """Make the contributions of a batch, each valid until the next; failures come before all.
 
         Parameters
         ----------
         texts : Texts
             Gets the texts that are new.
         place : int
-            Of the batch's first row.
+            Number of the batch's first row, with its feed.
         target : callable or None
-            Gives what rows may be merged into at once; None if they may not.
+            Returns the log store to merge rows into at once; None to make entries of all rows.
 
         Raises
         ------
@@ -136,13 +136,13 @@ class ChosenContributions:
         SchemaError
             The batch lacks a column.
         """
-        for own in (self._without_null, self._general):
-            if own.found is not None and own.found.fits(batch):
-                return own.found.of(batch, texts, place, target)
+        for loop in (self._without_null, self._general):
+            if loop.compiled is not None and loop.compiled.fits(batch):
+                return loop.compiled.make(batch, texts, place, target)
         is_general = any(has_null(batch.column(n)) for n in self._names if n in batch.schema.names)
-        own = self._general if is_general else self._without_null
-        own.rows += batch.num_rows
+        loop = self._general if is_general else self._without_null
+        loop.rows += batch.num_rows
         return [
-            self._columns.of(batch.slice(start, CHUNK_ROWS), texts, place + start)
+            self._columns.make(batch.slice(start, CHUNK_ROWS), texts, place + start)
             for start in range(0, batch.num_rows, CHUNK_ROWS)
         ]

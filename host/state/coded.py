@@ -1,4 +1,4 @@
-"""Columns whose values are held as codes of bytes: text, bytes, and types that only compare."""
+"""Columns whose values an entry holds as codes of texts: text, bytes, and types only compared."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from penstock.types import Kind, Type
 
 
 def is_coded(dtype: Type) -> bool:
-    """Whether a value of a type is held as a code."""
+    """Whether entries hold a value of a type as a code."""
     return dtype.is_text or dtype.kind is Kind.OTHER
 
 
 def is_coded_column(expr: Expr) -> bool:
-    """Whether an expression is a column of such values."""
+    """Whether an expression is a column whose values entries hold as codes."""
     return expr.op is Op.COLUMN and is_coded(expr.type)
 
 
 def has_bytes(dtype: pa.DataType) -> bool:
-    """Whether values of an Arrow type that nothing computes with can be held as bytes."""
+    """Whether an Arrow type that nothing computes with has a form in bytes: times, fixed binary."""
     return pa.types.is_fixed_size_binary(dtype) or pa.types.is_time(dtype)
 
 
 def as_bytes(array: pa.Array) -> pa.Array:
-    """The values of a column as text or bytes whose order is theirs; dictionaries stay."""
+    """Convert a column to text or bytes that sort as its values do; dictionaries stay."""
     dtype = array.type
     if pa.types.is_dictionary(dtype):
         if not array.dictionary.null_count and not has_bytes(dtype.value_type):
@@ -47,7 +47,7 @@ def as_bytes(array: pa.Array) -> pa.Array:
 
 
 def from_bytes(array: pa.Array, dtype: pa.DataType) -> pa.Array:
-    """A column of large text or bytes as the type that :func:`as_bytes` had it from."""
+    """Convert a column of large text or bytes back to the type it had before :func:`as_bytes`."""
     if not pa.types.is_time(dtype):
         return array.cast(dtype)
     width = dtype.bit_width // 8

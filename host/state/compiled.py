@@ -1,4 +1,4 @@
-"""Runs the compiled loop of contributions over the buffers of a batch."""
+"""Contributions of rows by a loop compiled for the query, over the buffers of a batch."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ from .store import LogStore, Target
 from .texts import Texts
 from .words import integer_words
 
-#: Rows that are merged by one call, for which there must be room as if each were a group.
+#: Rows that one call merges; the log needs room for them as if each were a group.
 MERGED_ROWS = 1 << 16
 
-#: The values of a column of which only the validity is asked for.
+#: Stands for the values of a column if only its validity is read.
 _NOTHING = np.zeros(0, np.int64)
 
 
 class CompiledContributions:
-    """Makes contributions by a loop that is compiled for the query.
+    """Maker of contributions by a loop that is compiled for the query.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ class CompiledContributions:
     rows : int
         Most rows of a chunk.
     without_null : bool
-        Whether it is for batches whose columns have no NULL.
+        Whether the loop is for batches whose columns have no NULL.
 
     Raises
     ------
@@ -86,7 +86,7 @@ class CompiledContributions:
         if self.is_safe:
             empty = schema.empty_table().to_batches() or [pa.RecordBatch.from_pylist([], schema)]
             store = LogStore(EntryMerger(layout))
-            list(self.of(empty[0], Texts(), 0, lambda: Target(store), compiles=True))
+            list(self.make(empty[0], Texts(), 0, lambda: Target(store), compiles=True))
 
     def fits(self, batch: pa.RecordBatch) -> bool:
         """Whether a batch has the schema of the loop, and its values are within the bounds."""
@@ -105,7 +105,7 @@ class CompiledContributions:
                 return False
         return True
 
-    def of(
+    def make(
         self,
         batch: pa.RecordBatch,
         texts: Texts,
@@ -114,21 +114,21 @@ class CompiledContributions:
         *,
         compiles: bool = False,
     ) -> Iterator[Contributions]:
-        """The contributions of a batch that fits, chunk by chunk; each is valid until the next.
+        """Yield the contributions of a batch that fits, by chunk; each is valid until the next.
 
-        Rows of a chunk are merged into the target until some are of another pane: those after
-        them are contributions.
+        Rows of a chunk are merged into the target up to the first that belongs to another pane;
+        the rows from there on become entries.
 
         Parameters
         ----------
         texts : Texts
             Gets the texts that are new.
         place : int
-            Of the batch's first row.
+            Number of the batch's first row, with its feed.
         target : callable or None
-            Gives what a chunk's rows are merged into; with None they are not.
+            Returns the log store to merge a chunk's rows into; None to make entries of all rows.
         compiles : bool
-            Whether to call all loops, for no rows if need be.
+            Whether to call each loop at least once, so that Numba compiles it.
         """
         columns = self._columns(batch, texts)
         first, rows = 0, batch.num_rows
@@ -140,25 +140,25 @@ class CompiledContributions:
                 if first == last and not compiles:
                     continue
             last = min(first + self._rows, rows)
-            yield self._made(columns, place, first, last)
+            yield self._entries(columns, place, first, last)
             first, compiles = last, False
 
     def _merged(
-        self, columns: list[Any], place: int, first: int, last: int, own: Target, texts: Texts
+        self, columns: list[Any], place: int, first: int, last: int, target: Target, texts: Texts
     ) -> tuple[int, Contributions]:
-        """Merge rows until some are of another pane; returns the first that are not merged."""
-        store = own.store
+        """Merge rows up to the first of another pane; returns where that is, and the counts."""
+        store = target.store
         store.make_room(last - first, texts.hashes)
         self._fold(
-            *columns, place, first, last, self._chosen, self._out, self._outcome, own.low, own.high,
-            store.log, store.count, store.index, store.epoch, texts.hashes,
+            *columns, place, first, last, self._chosen, self._out, self._outcome, target.low,
+            target.high, store.log, store.count, store.index, store.epoch, texts.hashes,
         )  # fmt: skip
         merged, without, end, store.count = self._outcome.tolist()
         nothing = self._out.reshape(-1, self._layout.words)[:0]
         filtered = end - first - merged - without
         return end, Contributions(nothing, filtered, without, merged=merged)
 
-    def _made(self, columns: list[Any], place: int, first: int, last: int) -> Contributions:
+    def _entries(self, columns: list[Any], place: int, first: int, last: int) -> Contributions:
         self._contribute(*columns, place, first, last, self._chosen, self._out, self._outcome)
         count, without, low, high = self._outcome.tolist()
         words = self._layout.words
@@ -166,11 +166,11 @@ class CompiledContributions:
         return Contributions(entries, last - first - count - without, without, (low, high))
 
     def _columns(self, batch: pa.RecordBatch, texts: Texts) -> list[Any]:
-        """Arguments of the loop: for each leaf its values, and where they are not NULL."""
+        """Return arguments of the loop: each leaf's values, and where they are not NULL."""
         needed = -(-batch.num_rows // 8) + 1
         if len(self._ones) < needed:
             self._ones = _read_only(np.full(2 * needed, 255, np.uint8))
-        found: list[Any] = []
+        arguments: list[Any] = []
         for (expr, words), direct in zip(self._leaves, self._direct, strict=True):
             if direct:
                 array = batch.column(expr.attr[1])
@@ -179,15 +179,15 @@ class CompiledContributions:
                 values, mask = self._computed(expr, words, batch, texts)
                 valid = None if mask is None else np.packbits(mask, bitorder="little")
                 offset = 0
-            found.append(_read_only(values))
+            arguments.append(_read_only(values))
             if expr.type.nullable:
-                found += (self._ones, 0) if valid is None else (_read_only(valid), offset)
-        return found
+                arguments += (self._ones, 0) if valid is None else (_read_only(valid), offset)
+        return arguments
 
     def _computed(
         self, expr: Expr, words: int, batch: pa.RecordBatch, texts: Texts
     ) -> tuple[np.ndarray, np.ndarray | None]:
-        """A leaf that is computed as a column: its words, and where it is not NULL."""
+        """Compute a leaf as a column; returns its words, and where it is not NULL."""
         if is_coded_column(expr):
             column = batch.column(expr.attr[1])
             column = as_bytes(column) if words else _decoded(column)
@@ -198,8 +198,8 @@ class CompiledContributions:
         quick = _quick(expr, batch)
         if quick is not None:
             return quick
-        own = load(batch, names, self._scales, side.alias)
-        vectors = {(side.side, name): v for name, v in own.items()}
+        loaded = load(batch, names, self._scales, side.alias)
+        vectors = {(side.side, name): v for name, v in loaded.items()}
         v = evaluate_columns(expr, vectors, batch.num_rows)
         if expr.type.is_text:
             kind = pa.large_binary() if expr.type.kind is Kind.BINARY else pa.large_string()
@@ -211,14 +211,14 @@ class CompiledContributions:
 
 
 def has_null(array: pa.Array) -> bool:
-    """Whether a column may have a NULL, of its own or of its dictionary."""
+    """Whether a column may have a NULL: in its rows, or in its dictionary."""
     if isinstance(array, pa.DictionaryArray) and array.dictionary.null_count:
         return True
     return array.null_count > 0
 
 
 def _is_direct(expr: Expr, schema: pa.Schema, scales: dict[str, int]) -> bool:
-    """Whether a leaf is a column whose buffer the loop reads itself."""
+    """Whether a leaf is a column whose Arrow buffer the loop can read."""
     if expr.op is not Op.COLUMN or is_coded(expr.type) or expr.attr[1] in scales:
         return False
     return _is_plain(schema.field(expr.attr[1]).type)
@@ -231,7 +231,7 @@ def _is_plain(dtype: pa.DataType) -> bool:
 
 
 def _buffers(array: pa.Array) -> tuple[np.ndarray, np.ndarray | None, int]:
-    """Values of an array of plain numbers, and its bitmap of validity with an offset in bits."""
+    """Return the values of an array of plain numbers, its validity bitmap, and its bit offset."""
     dtype = array.type
     word = gather.word(dtype)
     assert word is not None
@@ -245,7 +245,7 @@ def _buffers(array: pa.Array) -> tuple[np.ndarray, np.ndarray | None, int]:
 
 
 def _quick(expr: Expr, batch: pa.RecordBatch) -> tuple[np.ndarray, np.ndarray | None] | None:
-    """A comparison of a column of text with a constant, by Arrow; None for other expressions."""
+    """Compare a column of text with a constant, by Arrow; None for other expressions."""
     if expr.op is not Op.EQ or not expr.args[0].type.is_text:
         return None
     column, value = expr.args if expr.args[1].is_const else expr.args[::-1]
@@ -254,22 +254,22 @@ def _quick(expr: Expr, batch: pa.RecordBatch) -> tuple[np.ndarray, np.ndarray | 
     array = batch.column(column.attr[1])
     if pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()
-    found = pc.call_function("equal", [array, pa.scalar(value.attr, array.type)])
+    is_equal = pc.call_function("equal", [array, pa.scalar(value.attr, array.type)])
     mask = None
-    if found.null_count:
-        mask = found.is_valid().to_numpy(zero_copy_only=False)
-        found = found.fill_null(False)
-    return found.to_numpy(zero_copy_only=False), mask
+    if is_equal.null_count:
+        mask = is_equal.is_valid().to_numpy(zero_copy_only=False)
+        is_equal = is_equal.fill_null(False)
+    return is_equal.to_numpy(zero_copy_only=False), mask
 
 
 def _decoded(column: pa.Array) -> pa.Array:
-    """A column whose NULLs are its own, not those of a dictionary."""
+    """Decode a dictionary column, so that its validity shows every NULL."""
     is_dictionary = pa.types.is_dictionary(column.type)
     return column.dictionary_decode() if is_dictionary else column
 
 
 def _read_only(values: np.ndarray) -> np.ndarray:
-    """The values as an array of the one type that the loop is compiled for."""
-    own = values.view()
-    own.flags.writeable = False
-    return own
+    """Return a read-only view: the one array type that the loop is compiled for."""
+    view = values.view()
+    view.flags.writeable = False
+    return view

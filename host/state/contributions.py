@@ -1,4 +1,4 @@
-"""The contribution of each row, an entry of its own, computed column by column."""
+"""Contributions: each row as an entry of a group of that row alone, computed column by column."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from .folds import Merge
 from .texts import Texts
 from .words import integer_words, key_words, order_words, plain_words, sum_words
 
-#: Bits of a place that number the row; the feed has those above.
+#: Low bits of a place, which number the row in its feed; the bits above number the feed.
 ROW_BITS = 44
-#: Feeds that a place tells apart.
+#: Feeds that a place can number.
 MOST_FEEDS = 1 << (63 - ROW_BITS)
 
 
 @dataclass(frozen=True)
 class FoldedRows:
-    """What became of a batch's rows.
+    """Counts of a folded batch's rows.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ class FoldedRows:
 
 @dataclass(frozen=True)
 class Contributions:
-    """Entries of rows.
+    """Entries of rows, and counts of rows that are not among them.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ class Contributions:
 
 
 class ColumnContributions:
-    """Computes contributions in NumPy, one expression after another.
+    """Maker of contributions in NumPy, one expression after another.
 
     Parameters
     ----------
@@ -97,12 +97,12 @@ class ColumnContributions:
             )
         )
         self._scales = query.scale_of(side.side)
-        #: Columns that are computed with, and plain columns of text, which are only encoded.
+        #: Names of the columns that expressions read; plain columns of text are only encoded.
         self.computed = tuple(
             sorted({c for e in (*self._exprs, side.filter) for _, c in columns(e)})
         )
 
-    def of(self, batch: pa.RecordBatch, texts: Texts, place: int) -> Contributions:
+    def make(self, batch: pa.RecordBatch, texts: Texts, place: int) -> Contributions:
         """Make the contributions of a batch's rows.
 
         Parameters
@@ -110,7 +110,7 @@ class ColumnContributions:
         texts : Texts
             Gets the texts that are new.
         place : int
-            Of the batch's first row.
+            Number of the batch's first row, with its feed.
 
         Raises
         ------
@@ -120,20 +120,20 @@ class ColumnContributions:
             The batch lacks a column.
         """
         side = self._query.source
-        found = load(batch, self.computed, self._scales, side.alias)
-        own = {(side.side, name): v for name, v in found.items()}
+        loaded = load(batch, self.computed, self._scales, side.alias)
+        known = {(side.side, name): v for name, v in loaded.items()}
         rows = np.arange(batch.num_rows)
         if side.filter is not ops.TRUE:
-            rows = np.flatnonzero(evaluate_columns(side.filter, own, len(rows)).true)
-            own = _picked(own, rows)
+            rows = np.flatnonzero(evaluate_columns(side.filter, known, len(rows)).true)
+            known = _picked(known, rows)
         filtered, without_time = batch.num_rows - len(rows), 0
         if self._query.windowed and side.time is not None and side.time.type.nullable:
-            valid = evaluate_columns(side.time, own, len(rows)).valid
+            valid = evaluate_columns(side.time, known, len(rows)).valid
             if valid is not None:
                 without_time = int((~valid).sum())
                 rows = rows[valid]
-                own = _picked(own, np.flatnonzero(valid))
-        vectors = dict(zip(self._exprs, evaluate_all(self._exprs, own, len(rows)), strict=True))
+                known = _picked(known, np.flatnonzero(valid))
+        vectors = dict(zip(self._exprs, evaluate_all(self._exprs, known, len(rows)), strict=True))
         whole = len(rows) == batch.num_rows
         base = _Texts(batch, None if whole else rows, texts)
         return Contributions(self._entries(vectors, base, rows + place), filtered, without_time)
@@ -213,14 +213,14 @@ class ColumnContributions:
 
 
 class _Texts:
-    """Columns of text of the rows that are admitted, encoded."""
+    """Encoder of the text columns of a batch's admitted rows; each column is encoded once."""
 
     def __init__(self, batch: pa.RecordBatch, rows: np.ndarray | None, texts: Texts) -> None:
         self._batch, self._rows, self._texts = batch, rows, texts
         self._done: dict[Expr, tuple[np.ndarray, np.ndarray | None]] = {}
 
     def codes(self, expr: Expr, v: Vector | None) -> tuple[np.ndarray, np.ndarray | None]:
-        """Codes, and where they are not NULL: of a column, or else of computed values."""
+        """Return codes and validity of a plain column, or of computed values if given."""
         if expr not in self._done:
             if v is None:
                 self._done[expr] = (
@@ -247,16 +247,19 @@ class _Texts:
         return column if self._rows is None else take(column, self._rows)
 
 
-def _picked(own: dict[tuple[str, str], Vector], rows: np.ndarray) -> dict[tuple[str, str], Vector]:
-    return {name: v.at(rows) for name, v in own.items()}
+_Vectors = dict[tuple[str, str], Vector]
 
 
-def _require_one_word(v: Vector, what: str) -> None:
+def _picked(vectors: _Vectors, rows: np.ndarray) -> _Vectors:
+    return {name: v.at(rows) for name, v in vectors.items()}
+
+
+def _require_one_word(v: Vector, name: str) -> None:
     known = v.known
     if known.dtype != object or not len(known):
         return
     if known.min() < INT64[0] or known.max() > INT64[1]:
         raise DataError(
-            f"{what} lies beyond 64 bits; leave such rows out with WHERE, or compute in a coarser "
+            f"{name} lies beyond 64 bits; leave such rows out with WHERE, or compute in a coarser "
             "unit"
         )

@@ -1,7 +1,7 @@
-"""The layout of entries: flags, time key, other keys, folds, in words of 64 bits.
+"""Layout of entries: flags, time key, other keys and folds, in words of 64 bits.
 
-All workers of a query have the same layout. Its digest is in every block, since words say nothing
-about themselves.
+All workers of a query have the same layout. Its digest is in every block, since bare words do not
+tell how to read them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from .folds import MORE_BITS, GroupFold, Merge, words_for, words_of
 MERGE, OFFSET, WORDS, VALUE_WORDS, NULL_WORD, NULL_MASK = range(6)
 #: Columns of :attr:`EntryLayout.key_table`.
 KEY_OFFSET, KEY_WORDS, KEY_NULL_WORD, KEY_NULL_MASK, KEY_IS_TEXT = range(5)
-#: Number of a flag word that is none.
+#: Stands for the number of a flag word where there is no flag.
 NO_WORD = -1
 
 
@@ -45,14 +45,14 @@ class Flag:
 
 @dataclass(frozen=True)
 class KeyPlace:
-    """A key of an entry.
+    """Place of a key in an entry.
 
     Parameters
     ----------
     expr : Expr
     offset, words : int
     null : Flag or None
-        Set where it is NULL; None if it never is.
+        Set where the key is NULL; None if it never is.
     """
 
     expr: Expr
@@ -67,7 +67,7 @@ class KeyPlace:
 
 @dataclass(frozen=True)
 class FoldPlace:
-    """A fold of an entry.
+    """Place of a fold in an entry.
 
     Parameters
     ----------
@@ -91,7 +91,7 @@ class Uses:
 
 
 class EntryLayout:
-    """The words of entries.
+    """Places of all keys, folds and flags of a query's entries.
 
     Parameters
     ----------
@@ -102,7 +102,7 @@ class EntryLayout:
     schema : pyarrow.Schema
         Of the source's rows.
     has_sessions : bool
-        Whether the time key is that of a session, whose parts all have one leader.
+        Whether the time key is a session's, so that all parts of a session need one leader.
 
     Raises
     ------
@@ -140,7 +140,7 @@ class EntryLayout:
                     exists[watched] = self._flag()
                 has_value = exists[watched]
             uses.append(Uses(numbers, has_value))
-        #: The flag that is set where an expression is not NULL in some row.
+        #: By expression, the flag that is set if it was not NULL in some row of the group.
         self.exists = exists
         self.uses = tuple(uses)
         carried = [
@@ -157,7 +157,7 @@ class EntryLayout:
             places[k] = KeyPlace(keys[k], at, words, nulls[k])
             at += words
         self.keys = tuple(places[k] for k in range(len(keys)))
-        #: Words by which entries are compared: those before are flags and keys.
+        #: Number of the leading words, flags and keys, by which entries are compared.
         self.compared = at
         placed = []
         for fold, null in zip(folds, carried, strict=True):
@@ -172,12 +172,12 @@ class EntryLayout:
 
     @property
     def time_offset(self) -> int:
-        """The word of the time key, -1 if there is none."""
+        """Word of the time key; -1 if there is none."""
         return -1 if self.time is None else self.keys[self.time].offset
 
     @cached_property
     def zero(self) -> np.ndarray:
-        """The contribution of a row whose values are all NULL, int64 of shape (words,)."""
+        """Contribution of a row whose values are all NULL, int64 of shape (words,)."""
         entry = np.zeros(self.words, np.int64)
         for place in self.folds:
             entry[place.offset : place.offset + place.fold.total_words] = place.fold.zero
@@ -185,7 +185,7 @@ class EntryLayout:
 
     @cached_property
     def masks(self) -> np.ndarray:
-        """The bits of each word by which entries are compared, int64 of shape (compared,)."""
+        """Mask of each word by which entries are compared, int64 of shape (compared,)."""
         masks = np.full(self.compared, -1, np.int64)
         for word in range(self.flag_words):
             bits = min(max(self._key_bits - 64 * word, 0), 64)
@@ -194,7 +194,7 @@ class EntryLayout:
 
     @cached_property
     def or_masks(self) -> np.ndarray:
-        """The bits of each flag word that merge by OR, int64 of shape (flag_words,)."""
+        """Mask of the bits of each flag word that merge by OR, int64 of shape (flag_words,)."""
         masks = np.full(self.flag_words, -1, np.int64)
         for place in self.folds:
             if place.null is not None:
@@ -212,9 +212,9 @@ class EntryLayout:
 
     @property
     def hashed(self) -> tuple[KeyPlace, ...]:
-        """The keys that decide the leader: the time key only if there is no other."""
-        others = tuple(p for k, p in enumerate(self.keys) if k != self.time)
-        return others if others or self._has_sessions else self.keys
+        """Keys whose hash decides the leader: the time key only if there is no other."""
+        timeless = tuple(p for k, p in enumerate(self.keys) if k != self.time)
+        return timeless if timeless or self._has_sessions else self.keys
 
     @cached_property
     def key_table(self) -> np.ndarray:
@@ -224,12 +224,12 @@ class EntryLayout:
 
     @cached_property
     def second(self) -> int:
-        """The word that the index hashes beside the hash of the keys, -1 if there is none."""
+        """Word that the index hashes beside the hash of the keys; -1 if there is none."""
         return self.time_offset if len(self.keys) > 1 or self._has_sessions else -1
 
     @cached_property
     def text_words(self) -> np.ndarray:
-        """The words that are codes of texts, int64 of shape (n,)."""
+        """Words that are codes of texts, int64 of shape (n,)."""
         words = [p.offset for p in self.keys if p.is_coded]
         for p in self.folds:
             if p.fold.has_nearest and p.fold.value is not None and is_coded(p.fold.value.type):
@@ -237,12 +237,12 @@ class EntryLayout:
         return np.array(words, np.int64)
 
     def used_bits(self, word: int) -> int:
-        """The bits of a flag word that are flags."""
+        """Return the mask of the bits of a flag word that are in use."""
         bits = min(self._bits - 64 * word, 64)
         return -1 if bits == 64 else (1 << bits) - 1
 
     def digest(self, schema: pa.Schema) -> bytes:
-        """Eight bytes that tell this layout and this schema of output from others."""
+        """Return eight bytes that tell this layout and output schema from others."""
         keys = [(p.offset, p.words, p.null, str(p.expr.type)) for p in self.keys]
         folds = self.fold_table.tolist(), [str(p.fold) for p in self.folds]
         text = repr((self.time, self.compared, self.words, keys, folds, list(map(str, schema))))
@@ -271,7 +271,7 @@ def _has_bytes(expr: Expr, schema: pa.Schema) -> bool:
 
 
 def _fold(name: str, one: Aggregate, schema: pa.Schema) -> GroupFold:
-    """How entries hold one of the folds of an aggregate."""
+    """Return how entries hold one fold of an aggregate."""
     value = one.value
     if name == "count":
         return GroupFold(Merge.SUM, value if _is_nullable(value) else None, is_count=True)
@@ -283,8 +283,8 @@ def _fold(name: str, one: Aggregate, schema: pa.Schema) -> GroupFold:
                 "a field of it"
             )
         merge = Merge.MIN_BY if one.function == "min_by" else Merge.MAX_BY
-        own = words_of(one.by.type, one.text)
-        return GroupFold(merge, value, one.by, own, words_of(value.type, one.text))
+        by_words = words_of(one.by.type, one.text)
+        return GroupFold(merge, value, one.by, by_words, words_of(value.type, one.text))
     if name in ("min", "max"):
         merge = Merge.MIN if name == "min" else Merge.MAX
         return GroupFold(merge, value, None, words_of(value.type, one.text))

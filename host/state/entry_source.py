@@ -1,4 +1,4 @@
-"""Source of the compiled loop that folds rows: filter, window, keys, hash, probe and folds."""
+"""Python source of the loop that folds rows: filter, window, keys, hash, probe and folds."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def fold({columns}place, first, last, chosen, out, outcome, low, high, log, held
         rows, without, first = rows + count, without + outcome[1], stop
     outcome[0], outcome[1], outcome[2], outcome[3] = rows, without, first, held
 """
-#: Bytes of entries that are made before they are merged: they fit the first cache.
+#: Bytes of entries that are computed and then merged together: they fit the first cache.
 _BLOCK_BYTES = 1 << 15
 _NAN = 0x7FF8000000000000
 _LEAST = -(1 << 63)
@@ -53,17 +53,17 @@ _LEAST = -(1 << 63)
 
 @dataclass(frozen=True)
 class EntrySource:
-    """The source of functions ``contribute`` and ``fold``, which merges what the former makes.
+    """Source of functions ``contribute``, which makes entries of rows, and ``fold``, which merges.
 
     Parameters
     ----------
     text : str
     leaves : tuple of (Expr, int)
-        Its columns: what each holds, and in how many words.
+        The loop's columns: the expression of each, and in how many words its values are.
     bounds : dict of column to (int, int)
-        Within which the values of columns must be.
+        Range in which the values of a column must be.
     names : tuple of str
-        Of all columns that the query reads, also of those of which the loop reads nothing.
+        Columns that the query reads, even if the loop does not.
     """
 
     text: str
@@ -75,12 +75,12 @@ class EntrySource:
 def entry_source(
     query: GroupQuery, layout: EntryLayout, *, without_null: bool = False
 ) -> EntrySource:
-    """Make the source for a query.
+    """Write the source for a query.
 
     Parameters
     ----------
     without_null : bool
-        Whether it is for batches whose columns have no NULL.
+        Whether the loop is for batches whose columns have no NULL.
 
     Raises
     ------
@@ -98,7 +98,7 @@ def entry_source(
     passed = "True" if side.filter is ops.TRUE else rows.true(rewrite(side.filter))
     admitted = passed
     if query.windowed and side.time is not None and side.time.type.nullable:
-        valid = rows.of(rewrite(side.time)).valid
+        valid = rows.value(rewrite(side.time)).valid
         if valid is not None:
             admitted = rows.add(f"{passed} & {valid}")
     selection = [
@@ -138,7 +138,7 @@ def _columns(expr: Expr) -> list[Expr]:
 
 
 class _EntrySteps:
-    """Writes the words of an entry."""
+    """Writer of the steps that compute the words of an entry."""
 
     def __init__(
         self,
@@ -167,7 +167,7 @@ class _EntrySteps:
         if expr.type.kind is Kind.NULL:
             words, valid = ["np.int64(0)"], "np.bool_(False)"
         elif expr.type.is_float:
-            v = self._rows.of(expr)
+            v = self._rows.value(expr)
             plain = self._rows.add(f"np.float64({v.name}) + 0.0")
             bits = f"select({plain} == {plain}, word_of({plain}), np.int64({_NAN}))"
             words, valid = [self._rows.add(bits)], v.valid
@@ -194,10 +194,10 @@ class _EntrySteps:
         assert folded is not None
         folded = self._rewrite(folded)
         if fold.merge is Merge.FLOAT_SUM:
-            v = rows.of(folded)
+            v = rows.value(folded)
             words, valid = [rows.add(f"word_of(np.float64({v.name}) + 0.0)")], v.valid
         elif folded.type.is_float:
-            v = rows.of(folded)
+            v = rows.value(folded)
             plain = rows.add(f"np.float64({v.name}) + 0.0")
             bits = rows.add(f"word_of({plain})")
             code = rows.add(f"select({bits} < 0, np.int64({_LEAST}) - {bits}, {bits})")
@@ -219,20 +219,20 @@ class _EntrySteps:
         time = self._query.source.time
         if time is None:
             return "np.int64(0)"
-        v = self._rows.of(self._rewrite(time))
+        v = self._rows.value(self._rewrite(time))
         if v.valid is None:
             return v.name
         return self._rows.add(f"select({v.valid}, np.int64({v.name}), np.int64({INT64[1]}))")
 
     def _carried(self, place: FoldPlace, known: str | None) -> list[str]:
-        """Words of the value that goes along with the nearest row."""
+        """Write the value that min_by or max_by carries along; returns its words."""
         fold, rows = place.fold, self._rows
         assert fold.value is not None
         value = self._rewrite(fold.value)
         if value.type.kind is Kind.NULL:
             words, valid = ["np.int64(0)"], "np.bool_(False)"
         elif value.type.is_float:
-            v = rows.of(value)
+            v = rows.value(value)
             words, valid = [rows.add(f"word_of(np.float64({v.name}))")], v.valid
         else:
             words, valid = rows.words(value, fold.value_words)

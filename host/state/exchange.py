@@ -1,4 +1,4 @@
-"""Blocks to and from other workers, and the texts that all of a worker's entries refer to."""
+"""Exchange of blocks with other workers, and the texts that a worker's entries refer to."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from .entry_layout import EntryLayout
 from .panes import Panes
 from .texts import Texts
 
-#: Bytes of texts that are added before it is worth to look for those that no group needs any more.
+#: Bytes of texts to be added before it is worth looking for texts that no group needs any more.
 LEAST_ADDED_BYTES = 16 << 20
 
 
-#: Code of a text that a sender has not sent.
+#: Stands for the code of a text that the sender has not sent.
 _UNKNOWN = -1
 #: Most codes that a sender may use: a damaged one must not take all memory.
 _MOST_CODES = 1 << 32
 
 
 class Renumbering:
-    """Own codes of one sender's texts.
+    """Map of one sender's codes of texts to this worker's codes.
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ class Renumbering:
     def __init__(self, texts: Texts) -> None:
         self._texts = texts
         self._numbering = 0
-        #: Own codes by the sender's.
+        #: This worker's code, by the sender's.
         self.codes = np.zeros(0, np.int64)
 
     @property
@@ -42,13 +42,13 @@ class Renumbering:
         return self.codes.nbytes
 
     def recode(self, codes: np.ndarray, texts: Texts) -> None:
-        """Own codes are given anew: ``codes[c]`` instead of ``c``."""
+        """Follow a change of this worker's codes: ``codes[c]`` replaces ``c``."""
         self._texts = texts
         known = self.codes >= 0
         self.codes[known] = codes[self.codes[known]]
 
     def entries(self, block: StateBlock, text_words: np.ndarray) -> np.ndarray:
-        """The entries of a block, with own codes.
+        """Return the entries of a block, with this worker's codes.
 
         Raises
         ------
@@ -66,10 +66,10 @@ class Renumbering:
             theirs = entries[:, word]
             if len(theirs) and not 0 <= theirs.min() <= theirs.max() < len(self.codes):
                 raise _unknown()
-            own = self.codes[theirs]
-            if (own == _UNKNOWN).any():
+            ours = self.codes[theirs]
+            if (ours == _UNKNOWN).any():
                 raise _unknown()
-            entries[:, word] = own
+            entries[:, word] = ours
         return entries
 
     def _learn(self, block: StateBlock) -> None:
@@ -97,11 +97,11 @@ def _unknown() -> MalformedError:
 
 
 class Exchange:
-    """The texts of a worker, and its blocks.
+    """Sender and receiver of a worker's blocks, with the worker's table of texts.
 
-    Texts of groups that have left, and those of rows that were sent on, stay until as many bytes
-    have come as the groups held here need; then the others go, and codes are given anew. A text
-    that another worker may refer to stays until that one gives its codes anew.
+    Texts of groups that were released or sent on stay until as many bytes have been added as the
+    groups held here need; then the unused ones go, and codes are assigned anew. A text that
+    another worker may refer to stays until that worker assigns its codes anew.
 
     Parameters
     ----------
@@ -115,20 +115,20 @@ class Exchange:
         self._layout, self._digest, self._rank = layout, digest, rank
         self.texts = Texts()
         self._writers = [BlockWriter(digest, rank, self.texts) for _ in range(size)]
-        self._others: dict[int, Renumbering] = {}
+        self._renumberings: dict[int, Renumbering] = {}
         self._tidy_at = LEAST_ADDED_BYTES
 
     @property
     def nbytes(self) -> int:
-        others = sum(one.nbytes for one in self._others.values())
-        return self.texts.nbytes + others + sum(one.nbytes for one in self._writers)
+        maps = (*self._renumberings.values(), *self._writers)
+        return self.texts.nbytes + sum(one.nbytes for one in maps)
 
     def blocks(self, receiver: int, entries: np.ndarray) -> list[memoryview]:
-        """Blocks of changes for their leader."""
+        """Return changes as blocks for their leader."""
         return list(self._writers[receiver].blocks(entries, self._layout.text_words))
 
     def entries(self, sender: int, block: memoryview | bytes) -> np.ndarray:
-        """The entries of a block of changes, with codes of this worker.
+        """Return the entries of a helper's block of changes, with codes of this worker.
 
         Raises
         ------
@@ -138,11 +138,11 @@ class Exchange:
         read = read_block(block, self._digest, self._layout.words)
         if read.sender != sender or read.part:
             raise MalformedError(f"a block of groups does not come from worker {sender}, as said")
-        known = self._others.setdefault(sender, Renumbering(self.texts))
+        known = self._renumberings.setdefault(sender, Renumbering(self.texts))
         return known.entries(read, self._layout.text_words)
 
     def saved(self, logs: Iterator[np.ndarray]) -> list[memoryview]:
-        """Blocks of a saved state, which needs no other."""
+        """Return the groups of a checkpoint as blocks that can be read by themselves."""
         writer = BlockWriter(self._digest, self._rank, self.texts)
         blocks: list[memoryview] = []
         for log in logs:
@@ -150,7 +150,7 @@ class Exchange:
         return blocks
 
     def loaded(self, blocks: Iterator[memoryview | bytes], size_then: int) -> Iterator[np.ndarray]:
-        """The entries of saved states, with codes of this worker.
+        """Yield the entries of saved states, with codes of this worker.
 
         Raises
         ------
@@ -169,7 +169,7 @@ class Exchange:
             yield known.entries(read, self._layout.text_words)
 
     def tidy(self, led: Panes) -> None:
-        """Forget texts that nothing refers to, if many have come.
+        """Forget texts that nothing refers to, if many bytes of texts were added.
 
         No entry may be in a log of changes.
 
@@ -187,12 +187,12 @@ class Exchange:
             for word in words:
                 held[log[:, word]] = True
         needed = self.texts.bytes_of(np.flatnonzero(held))
-        for other in self._others.values():
+        for other in self._renumberings.values():
             held[other.codes[other.codes >= 0]] = True
         codes = np.cumsum(held) - 1
         self.texts = self.texts.only(np.flatnonzero(held))
         led.recode(codes)
-        for other in self._others.values():
+        for other in self._renumberings.values():
             other.recode(codes, self.texts)
         for writer in self._writers:
             writer.renumber(self.texts)

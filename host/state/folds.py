@@ -1,4 +1,4 @@
-"""The one table of folds: how each is held, its zero, and its merge.
+"""Folds of groups: the words that hold each, its zero, and how two values merge.
 
 An entry holds a group as words of 64 bits; a fold owns some of them. A row's *contribution* is the
 entry of a group of that row alone, so adding a row is merging its contribution. A NULL contributes
@@ -37,7 +37,7 @@ _WIDTHS = ((1, 64), (2, 128), (4, 256))
 
 
 class Merge(IntEnum):
-    """How the words of a fold merge; the numbers are those of the compiled loop."""
+    """Ways in which the words of two folds merge, numbered as in the compiled loop."""
 
     SUM = 0  # integers of any number of words
     FLOAT_SUM = 1
@@ -49,22 +49,22 @@ class Merge(IntEnum):
 
 @dataclass(frozen=True)
 class GroupFold:
-    """A fold of the table above; equal ones are held once.
+    """A fold as entries hold it; equal folds of a query are held once.
 
     Parameters
     ----------
     merge : Merge
     value : Expr or None
-        What is summed or compared; for ``min_by`` and ``max_by`` the value of the nearest row; None
-        for the rows themselves.
+        Summed or compared; for ``min_by`` and ``max_by`` the value of the nearest row; None to
+        count rows.
     by : Expr or None
-        By which ``min_by`` and ``max_by`` compare.
+        Compared by ``min_by`` and ``max_by``.
     words : int
-        Of the sum or extreme; for ``min_by`` and ``max_by`` those of ``by``.
+        Of the sum or extreme; of ``by`` for ``min_by`` and ``max_by``.
     value_words : int
-        Of the value that is carried along.
+        Of the value that ``min_by`` and ``max_by`` carry along.
     is_count : bool
-        Counts where ``value`` is not NULL.
+        Whether rows are counted whose ``value`` is not NULL.
     """
 
     merge: Merge
@@ -85,11 +85,11 @@ class GroupFold:
 
     @property
     def zero(self) -> tuple[int, ...]:
-        """The words of a group without a value, the lowest first."""
+        """Words of a group without a value, the lowest first."""
         if self.merge in (Merge.SUM, Merge.FLOAT_SUM):
             return (0,) * self.words
-        rest, top = (-1, _MOST) if self.merge in (Merge.MIN, Merge.MIN_BY) else (0, -_MOST - 1)
-        extreme = (rest,) * (self.words - 1) + (top,)
+        lower, top = (-1, _MOST) if self.merge in (Merge.MIN, Merge.MIN_BY) else (0, -_MOST - 1)
+        extreme = (lower,) * (self.words - 1) + (top,)
         return extreme + ((_MOST, _MOST) + (0,) * self.value_words if self.has_nearest else ())
 
 
@@ -97,7 +97,7 @@ _MOST = (1 << 63) - 1
 
 
 def words_for(bits: int, text: str) -> int:
-    """Words of an integer of so many bits, sign included.
+    """Return how many words hold an integer of so many bits, sign included.
 
     Raises
     ------
@@ -111,5 +111,5 @@ def words_for(bits: int, text: str) -> int:
 
 
 def words_of(dtype: Type, text: str) -> int:
-    """Words of a value of a type: one but for wide integers."""
+    """Return how many words hold a value of a type: one, except for wide integers."""
     return words_for(dtype.signed_bits, text) if dtype.is_integral else 1

@@ -1,4 +1,4 @@
-"""Generated loops as modules; their machine code is kept from run to run."""
+"""Loading of generated loops, whose machine code is kept from run to run."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _loaded: OrderedDict[str, ModuleType] = OrderedDict()
 
 
 def load_loops(text: str, *names: str) -> tuple[Any, ...]:
-    """Functions of a source, each compiled by Numba when it is first called.
+    """Return the functions of a source, each compiled by Numba when it is first called.
 
     Parameters
     ----------
@@ -46,18 +46,18 @@ def load_loops(text: str, *names: str) -> tuple[Any, ...]:
     """
     source = _HEAD + text
     digest = hashlib.sha256(source.encode()).hexdigest()[:32]
-    own = f"penstock_groups_{digest}"
-    module = _loaded.get(own)
+    module_name = f"penstock_groups_{digest}"
+    module = _loaded.get(module_name)
     if module is None:
-        module = ModuleType(own)
+        module = ModuleType(module_name)
         # Numba looks a function's module up by name while it compiles.
-        sys.modules[own] = module
-        exec(compile(source, f"<{own}>", "exec"), module.__dict__)
+        sys.modules[module_name] = module
+        exec(compile(source, f"<{module_name}>", "exec"), module.__dict__)
         used = [Path(str(other.__file__)).read_bytes() for other in _USED]
         for name in names:
             module.__dict__[name] = keep(module.__dict__[name], source.encode(), *used)
-        _loaded[own] = module
-    _loaded.move_to_end(own)
+        _loaded[module_name] = module
+    _loaded.move_to_end(module_name)
     if len(_loaded) > MOST_LOADED:
         oldest, _ = _loaded.popitem(last=False)
         sys.modules.pop(oldest, None)

@@ -1,4 +1,4 @@
-"""Makes output rows of entries, a column at a time."""
+"""Output rows of groups, computed from their entries a column at a time."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .words import integers, plain_values
 
 
 class GroupRows:
-    """Computes SELECT and HAVING of groups that leave.
+    """Maker of output rows: SELECT and HAVING of groups that are released.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ class GroupRows:
     schemas : mapping of side to pyarrow.Schema
         Of the source's rows.
     ordered : bool
-        Whether rows are put in the order of their keys.
+        Whether rows are sorted by their keys.
     """
 
     def __init__(
@@ -114,22 +114,22 @@ class GroupRows:
 
 
 def _fold_values(place: FoldPlace, columns: np.ndarray) -> np.ndarray:
-    """The sums, counts or extremes of a fold, one per group."""
+    """Return the sums, counts or extremes of a fold, one per group."""
     words = columns[place.offset : place.offset + place.fold.words]
     is_float = place.fold.merge is Merge.FLOAT_SUM
     return words[0].view(np.float64) if is_float else integers(words, None).values
 
 
 def _where(columns: np.ndarray, flag: Flag | None, *, is_set: bool = True) -> np.ndarray | None:
-    """Where a flag is set, or is not; None if it is so everywhere, or if there is no flag."""
+    """Return which groups have a flag as asked for; None if all have, or if there is no flag."""
     if flag is None:
         return None
-    found = ((columns[flag.word] & flag.mask) != 0) == is_set
-    return None if found.all() else found
+    is_so = ((columns[flag.word] & flag.mask) != 0) == is_set
+    return None if is_so.all() else is_so
 
 
 def _array(v: Vector, dtype: Type, target: pa.DataType) -> pa.Array:
-    """A column as the base table has it, or as a computed one."""
+    """Return values as an Arrow column of the type that the base table, or SELECT, has."""
     mask = None if v.valid is None else ~v.valid
     if dtype.kind is Kind.DECIMAL and pa.types.is_floating(target):
         # Declared as a decimal: the float that stands for it, as it was read.

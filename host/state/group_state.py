@@ -1,4 +1,4 @@
-"""The groups of a query on one of several workers: folded here, merged where they are led."""
+"""Groups of a query on one worker, helper and leader at once: folded here, merged where led."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ from .sessions import SessionParts
 from .store import LogStore, Target
 from .texts import Texts
 
-#: Partitions of the keys; worker r of n leads those with ``p * n // PARTITIONS == r``.
+#: Partitions of the keys; worker r of n is the leader of p if ``p * n // PARTITIONS == r``.
 PARTITIONS = 1 << 12
-#: An epoch with more entries per row than this did not gain from folding first.
+#: With more entries per row than this, an epoch gained nothing from folding before sending.
 USEFUL_ENTRIES_PER_ROW = 0.8
-#: Epochs after one of those that append contributions without looking for equal keys.
+#: Number of epochs after such a one that append contributions without looking for equal keys.
 APPENDING_EPOCHS = 16
 
 
 class GroupState:
-    """The groups that one worker holds: those that it leads, and changes for other leaders.
+    """State backend of one worker: the groups that it leads, and changes for other leaders.
 
-    It knows no threads, processes or files. With one worker, rows are folded into the groups that
-    it leads; with several, into a log of changes, which :meth:`seal` cuts by leader.
+    It uses no threads, processes or files. A single worker folds rows into the groups that it
+    leads; each of several folds them into a log of changes, which :meth:`seal` splits by leader.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ class GroupState:
     rank, size : int
         This worker, and how many there are.
     ordered : bool
-        Whether groups that leave together are in the order of their keys.
+        Whether groups that are released together are sorted by their keys.
 
     Raises
     ------
@@ -74,8 +74,8 @@ class GroupState:
         self.query, self.rank, self.size = query, rank, size
         aggregation = query.aggregation
         session = aggregation.session
-        found = None if query.source.time is None else time_key(query)
-        time = None if found is None else found.index
+        key = None if query.source.time is None else time_key(query)
+        time = None if key is None else key.index
         layout = EntryLayout(
             aggregation.keys,
             time if session is None else session.key,
@@ -89,7 +89,7 @@ class GroupState:
         self._merger = EntryMerger(layout)
         self._led = Panes(self._merger)
         self._sessions = None if session is None else SessionParts(session, layout, self._merger)
-        #: The changes since the last seal, and the log of the epoch before, used in turns.
+        #: Log of the changes since the last seal, and log of the epoch before; they alternate.
         self._changes = [LogStore(self._merger), LogStore(self._merger)] if size > 1 else []
         digest = layout.digest(self._output.schema)
         self._exchange = Exchange(layout, digest, rank, size)
@@ -110,7 +110,7 @@ class GroupState:
 
     @property
     def entries(self) -> int:
-        """Groups that are led here."""
+        """Number of groups that are led here."""
         return self._led.entries
 
     @property
@@ -120,9 +120,9 @@ class GroupState:
         return self._led.nbytes + changes + self._exchange.nbytes
 
     def fold(self, batch: pa.RecordBatch, feed: int = 0, first: int = 0) -> FoldedRows:
-        """Fold the rows of a batch.
+        """Fold the rows of a batch into the groups led here, or into the changes.
 
-        If it fails, nothing was folded.
+        If it fails, nothing is folded.
 
         Parameters
         ----------
@@ -147,9 +147,9 @@ class GroupState:
         if not 0 <= feed < MOST_FEEDS or not 0 <= first < (1 << ROW_BITS) - batch.num_rows:
             raise UsageError(f"row {first} of feed {feed} has no number; count both from 0")
         place, target = (feed << ROW_BITS) + first, None if self._appending else self._target
-        made = self._contributions.of(batch, self._texts, place, target)
+        parts = self._contributions.make(batch, self._texts, place, target)
         rows = filtered = without_time = 0
-        for part in made:
+        for part in parts:
             self._add(part)
             rows += len(part.entries) + part.merged
             filtered += part.filtered
@@ -160,18 +160,18 @@ class GroupState:
         return FoldedRows(rows, filtered, without_time)
 
     def trim(self) -> None:
-        """Give back memory of groups that have left; it is kept for the next ones otherwise."""
+        """Free the memory of released groups, which is otherwise kept for the next ones."""
         self._led.trim()
 
     def seal(self) -> list[list[memoryview]]:
-        """End the epoch: the changes of each leader as blocks; those led here are merged at once.
+        """End the epoch: return the changes as blocks by leader, and merge those led here.
 
-        A receiver merges the blocks of a sender in their order, each once.
+        A leader must merge the blocks of a helper in their order, each once.
 
         Returns
         -------
         list of lists of memoryview
-            By rank; that of this worker is empty.
+            By rank; this worker's is empty.
         """
         out: list[list[memoryview]] = [[] for _ in range(self.size)]
         if self._changes:
@@ -190,7 +190,7 @@ class GroupState:
         return out
 
     def merge(self, sender: int, block: memoryview | bytes) -> int:
-        """Merge a block of another worker into the groups that are led here.
+        """Merge a block of changes of another worker, a helper, into the groups led here.
 
         Returns
         -------
@@ -207,7 +207,7 @@ class GroupState:
         return len(entries)
 
     def release(self, limit: Limit) -> pa.RecordBatch:
-        """Return output rows of the groups whose time key is below a limit, and forget them.
+        """Trigger: return output rows of groups whose time key is below a limit; forget them.
 
         If ordered, they are in the order of the time key, then of the other keys. A sum beyond its
         type is a DataError.
@@ -223,7 +223,7 @@ class GroupState:
             self._tidy()
 
     def finish(self) -> pa.RecordBatch:
-        """Return output rows of all groups that are led here, and forget them.
+        """Return output rows of all groups led here, and forget them.
 
         The one group of a query without GROUP BY exists without rows, too, where it is led.
 
@@ -239,48 +239,48 @@ class GroupState:
         return self.release(math.inf)
 
     def cut(self) -> None:
-        """Decide nothing: who leads a group stays."""
+        """Do nothing: leaders of groups do not change at a cut."""
 
     def save(self) -> list[memoryview]:
-        """Return blocks of the groups that are led here, which later changes leave as they are."""
+        """Return the groups led here as blocks that later changes do not touch."""
         return self._exchange.saved(self._led.logs())
 
     def load(self, blocks: Iterable[memoryview | bytes], size_then: int) -> int:
-        """Take over the groups of saved states that this worker leads now.
+        """Merge the groups of saved states whose leader this worker is now.
 
         Parameters
         ----------
         blocks : iterable of buffers
-            From :meth:`save` of every worker then, each state's in its order.
+            From :meth:`save` of every worker that there was, each worker's in order.
         size_then : int
-            How many workers there were; it need not be the same number now.
+            How many workers there were, which may be more or fewer than now.
 
         Returns
         -------
         int
-            Groups taken over.
+            Groups merged.
 
         Raises
         ------
         MalformedError
             A block is cut, damaged, of another query, or out of order.
         """
-        taken = 0
+        count = 0
         for entries in self._exchange.loaded(iter(blocks), size_then):
-            own = entries
+            led = entries
             if self.size > 1:
-                own = np.ascontiguousarray(entries[self._leaders(entries) == self.rank])
-            self._led.merge(own, self._texts.hashes)
-            taken += len(own)
-        return taken
+                led = np.ascontiguousarray(entries[self._leaders(entries) == self.rank])
+            self._led.merge(led, self._texts.hashes)
+            count += len(led)
+        return count
 
     def compile(self) -> None:
-        """Compile the loops now, not in a fold: see :data:`~.chosen.COMPILED_FROM_ROWS`."""
+        """Compile the loops now instead of in a fold: see :data:`~.chosen.COMPILED_FROM_ROWS`."""
         self._merger.compile()
         self._contributions.compile()
 
     def _compile_due(self) -> None:
-        # The loops first: they know that they were sought, and are not sought with each batch.
+        # The contributions first: they note the attempt, so that not each batch tries again.
         self._contributions.compile_due()
         self._merger.compile()
 
@@ -301,7 +301,7 @@ class GroupState:
         return self._exchange.texts
 
     def _tidy(self) -> None:
-        """Forget texts; with several workers, entries refer to them until the next seal."""
+        """Forget unused texts; with several workers, changes refer to them until the next seal."""
         if not self._changes:
             self._exchange.tidy(self._led)
 
@@ -309,7 +309,7 @@ class GroupState:
         return self._merger.leaders(entries, self._texts.hashes, self.size)
 
     def _note_use(self, entries: int) -> None:
-        """Decide whether the next epoch folds first, from what the last one gained."""
+        """Decide whether the next epoch folds before it sends, from the gain of the last one."""
         if self._appending:
             self._appending -= 1
         elif self._rows and entries > USEFUL_ENTRIES_PER_ROW * self._rows:

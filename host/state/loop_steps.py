@@ -1,4 +1,4 @@
-"""Assignments of a loop over rows, and the machine types of their values."""
+"""Statements of a generated loop over rows, and the machine types of their values."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MAX_STEPS = 512
 
 
 class LoopSteps(Steps):
-    """Assignments of a loop over rows."""
+    """Statements of a loop over rows, each an assignment to a new variable."""
 
     def add(self, text: str) -> str:
         if self.count == MAX_STEPS:
@@ -28,19 +28,19 @@ class LoopSteps(Steps):
 
 @dataclass(frozen=True)
 class Value:
-    """A computed value: the names of its variable and of its validity, None if it is never NULL."""
+    """Names of a value's variable and of its validity's, which is None if it is never NULL."""
 
     name: str
     valid: str | None
 
 
 def type_of(expr: Expr) -> str:
-    """NumPy name of a node's values.
+    """Return the NumPy name of the type of a node's values.
 
     Raises
     ------
     NotCompilable
-        They are not of one word.
+        A value needs more than one word.
     """
     if expr.type.kind is Kind.BOOL:
         return "np.bool_"

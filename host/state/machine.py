@@ -1,4 +1,4 @@
-"""Instructions that Numba does not give: plain loads and stores, prefetches, bits of floats."""
+"""Machine instructions that Numba lacks: plain loads and stores, prefetches, bits of floats."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from ..devices.cpu.vector import intrinsic
 
 @intrinsic
 def prefetch(typingctx, array, position):
-    """Begin to load the cache line of an array's item, and go on.
+    """Build a prefetch of the cache line that holds an array's item.
 
     Parameters
     ----------
     array : 1-D contiguous array
     position : int64
-        In the array.
+        Of the item.
     """
 
     def codegen(context, builder, signature, args):
@@ -38,7 +38,7 @@ def prefetch(typingctx, array, position):
 
 @intrinsic
 def float_of(typingctx, word):
-    """The double whose bits are an int64."""
+    """Build the double whose bits are an int64."""
 
     def codegen(context, builder, signature, args):
         return builder.bitcast(args[0], ir.DoubleType())
@@ -48,7 +48,7 @@ def float_of(typingctx, word):
 
 @intrinsic
 def word_of(typingctx, value):
-    """The bits of a double as an int64."""
+    """Build the bits of a double as an int64."""
 
     def codegen(context, builder, signature, args):
         return builder.bitcast(args[0], ir.IntType(64))
@@ -58,7 +58,7 @@ def word_of(typingctx, value):
 
 @intrinsic
 def at(typingctx, array, position):
-    """The item of a contiguous array at a position that is in it, without a test for negatives."""
+    """Build a load of a contiguous array's item, without a check of the position."""
 
     def codegen(context, builder, signature, args):
         pointer = _pointer(context, builder, signature.args[0], args)
@@ -69,7 +69,7 @@ def at(typingctx, array, position):
 
 @intrinsic
 def put(typingctx, array, position, value):
-    """Write the item of a contiguous array at a position that is in it."""
+    """Build a store of a contiguous array's item, without a check of the position."""
 
     def codegen(context, builder, signature, args):
         pointer = _pointer(context, builder, signature.args[0], args)

@@ -1,4 +1,4 @@
-"""Merges entries into logs: by tables at first, by a loop compiled for the layout when told."""
+"""Merging of entries into logs: by generic loops, until loops are compiled for the layout."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .probing import index_all, leaders, merge_all, scatter
 
 
 class EntryMerger:
-    """The merge of a layout's entries.
+    """Loops that merge, index and split by leader the entries of one layout.
 
     Parameters
     ----------
@@ -28,7 +28,7 @@ class EntryMerger:
         self._lead: Any = None
 
     def compile(self) -> None:
-        """Compile the loops of the layout, or load them where they are kept; once."""
+        """Compile the loops for the layout, or load kept machine code; only the first call does."""
         if self._merge is None:
             merge, enter, lead = load_loops(merge_source(self.layout), "merge", "enter", "lead")
             log, index, texts = (
@@ -52,27 +52,27 @@ class EntryMerger:
         epoch: int,
         texts: np.ndarray,
     ) -> int:
-        """See :func:`~.probing.merge_all`; returns how many entries the log then has."""
+        """Merge entries, as :func:`~.probing.merge_all`; returns the new count of the log."""
         if self._merge is not None:
             return self._merge(entries, first, last, log, count, index, epoch, texts)
-        own = self.layout
+        layout = self.layout
         return merge_all(
-            entries, first, last, log, count, own.words, index, epoch, own.masks, own.or_masks,
-            own.key_table, own.second, own.fold_table, texts,
+            entries, first, last, log, count, layout.words, index, epoch, layout.masks,
+            layout.or_masks, layout.key_table, layout.second, layout.fold_table, texts,
         )  # fmt: skip
 
     def enter(
         self, log: np.ndarray, count: int, index: np.ndarray, epoch: int, texts: np.ndarray
     ) -> None:
-        """See :func:`~.probing.index_all`."""
+        """Index the entries of a log, as :func:`~.probing.index_all`."""
         if self._enter is not None:
             self._enter(log, count, index, epoch, texts)
             return
-        own = self.layout
-        index_all(log, count, own.words, index, epoch, own.key_table, own.second, texts)
+        layout = self.layout
+        index_all(log, count, layout.words, index, epoch, layout.key_table, layout.second, texts)
 
     def leaders(self, entries: np.ndarray, texts: np.ndarray, size: int) -> np.ndarray:
-        """The rank that leads each entry, int16 of shape (n,).
+        """Return the rank of each entry's leader, int16 of shape (n,).
 
         Parameters
         ----------
@@ -87,12 +87,12 @@ class EntryMerger:
         if self._lead is not None:
             self._lead(flat, last, texts, size, ranks)
         else:
-            own = self.layout
-            leaders(flat, last, own.words, own.key_table, texts, size, ranks)
+            layout = self.layout
+            leaders(flat, last, layout.words, layout.key_table, texts, size, ranks)
         return ranks
 
     def by_leader(self, entries: np.ndarray, texts: np.ndarray, size: int) -> Iterator[np.ndarray]:
-        """The entries that each rank leads, as for :meth:`leaders`."""
+        """Yield the entries that each rank leads, by rank; arguments as for :meth:`leaders`."""
         ranks = self.leaders(entries, texts, size)
         counts = np.bincount(ranks, minlength=size)
         out, ends = np.empty_like(entries), np.cumsum(counts) - counts

@@ -1,7 +1,7 @@
-"""Source of the compiled loops that merge entries of one layout into a log, and index them.
+"""Python source of the loops that merge entries of one layout into a log, and index them.
 
-They do what those of :mod:`~.probing` do by tables, several times as fast: the words of keys and
-folds are constants of the source, and nothing is called.
+They do the same as the generic loops of :mod:`~.probing`, several times as fast: the words of keys
+and folds are constants of the source, and nothing is called.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ def merge(entries, first, last, log, count, index, epoch, texts):
             while True:
                 slot = at(index, np.int64(place))
                 if slot >> WORD == tag:
-                    own = np.int64(slot & ENTRY) * {words}
+                    target = np.int64(slot & ENTRY) * {words}
                     if {differs} == 0:
 {merge}
                         break
                 elif slot >> TAG != stamp:
                     put(index, np.int64(place), (tag << WORD) | np.uint64(count))
-                    own = count * {words}
+                    target = count * {words}
 {copy}
                     count += 1
                     break
@@ -77,9 +77,9 @@ def lead(entries, last, texts, size, ranks):
 
 
 def merge_source(layout: EntryLayout) -> str:
-    """Source of functions ``merge``, ``enter`` and ``lead``.
+    """Write the source of functions ``merge``, ``enter`` and ``lead``.
 
-    They do what ``merge_all``, ``index_all`` and ``leaders`` do, and have those of their arguments
+    They do the same as ``merge_all``, ``index_all`` and ``leaders``, and take only the arguments
     that are not constants of the layout.
     """
     return _HEAD.format(
@@ -89,7 +89,7 @@ def merge_source(layout: EntryLayout) -> str:
         differs=_differs(layout),
         merge=_indented(6, _merges(layout)) or 24 * " " + "pass",
         copy=_indented(
-            5, (f"put(log, own + {k}, at(entries, base + {k}))" for k in range(layout.words))
+            5, (f"put(log, target + {k}, at(entries, base + {k}))" for k in range(layout.words))
         ),
     )
 
@@ -137,7 +137,7 @@ def _fold_in(word: str) -> str:
 def _differs(layout: EntryLayout) -> str:
     parts = []
     for word, mask in enumerate(layout.masks.tolist()):
-        part = f"at(log, own + {word}) ^ at(entries, base + {word})"
+        part = f"at(log, target + {word}) ^ at(entries, base + {word})"
         if mask == -1:
             parts.append(f"({part})")
         elif mask:
@@ -150,8 +150,8 @@ def _merges(layout: EntryLayout) -> Iterator[str]:
     for word in range(layout.flag_words):
         bits = or_masks[word] & ~key_masks[word]
         if bits & layout.used_bits(word):
-            both = f"at(log, own + {word}) | (at(entries, base + {word}) & {_signed(bits)})"
-            yield f"put(log, own + {word}, {both})"
+            both = f"at(log, target + {word}) | (at(entries, base + {word}) & {_signed(bits)})"
+            yield f"put(log, target + {word}, {both})"
     for place in layout.folds:
         yield from _merge(place)
 
@@ -160,24 +160,24 @@ def _merge(place: FoldPlace) -> Iterator[str]:
     merge, at, words = place.fold.merge, place.offset, place.fold.words
     if merge is Merge.SUM:
         if words == 1:
-            yield f"put(log, own + {at}, at(log, own + {at}) + at(entries, base + {at}))"
+            yield f"put(log, target + {at}, at(log, target + {at}) + at(entries, base + {at}))"
             return
         yield "carry = np.uint64(0)"
         for word in range(at, at + words):
-            yield f"held = np.uint64(at(log, own + {word}))"
+            yield f"held = np.uint64(at(log, target + {word}))"
             yield f"partial = held + np.uint64(at(entries, base + {word}))"
             yield "sum = partial + carry"
             yield "carry = np.uint64(partial < held) | np.uint64(sum < partial)"
-            yield f"put(log, own + {word}, np.int64(sum))"
+            yield f"put(log, target + {word}, np.int64(sum))"
     elif merge is Merge.FLOAT_SUM:
-        yield f"sum = float_of(at(log, own + {at})) + float_of(at(entries, base + {at}))"
-        yield f"put(log, own + {at}, word_of(sum))"
+        yield f"sum = float_of(at(log, target + {at})) + float_of(at(entries, base + {at}))"
+        yield f"put(log, target + {at}, word_of(sum))"
     elif merge in (Merge.MIN, Merge.MAX):
         is_better = _less(at, words) if merge is Merge.MIN else _less(at, words, of_log=True)
         if words == 1:
             yield (
-                f"put(log, own + {at}, select({is_better}, at(entries, base + {at}), "
-                f"at(log, own + {at})))"
+                f"put(log, target + {at}, select({is_better}, at(entries, base + {at}), "
+                f"at(log, target + {at})))"
             )
         else:
             yield f"if {is_better}:"
@@ -190,36 +190,36 @@ def _nearest(place: FoldPlace) -> Iterator[str]:
     merge, at, words = place.fold.merge, place.offset, place.fold.words
     is_better = _less(at, words) if merge is Merge.MIN_BY else _less(at, words, of_log=True)
     equal = " & ".join(
-        f"(at(entries, base + {w}) == at(log, own + {w}))" for w in range(at, at + words)
+        f"(at(entries, base + {w}) == at(log, target + {w}))" for w in range(at, at + words)
     )
     time, row = at + words, at + words + 1
     earlier = (
-        f"(at(entries, base + {time}) < at(log, own + {time})) | "
-        f"((at(entries, base + {time}) == at(log, own + {time})) & "
-        f"(at(entries, base + {row}) < at(log, own + {row})))"
+        f"(at(entries, base + {time}) < at(log, target + {time})) | "
+        f"((at(entries, base + {time}) == at(log, target + {time})) & "
+        f"(at(entries, base + {row}) < at(log, target + {row})))"
     )
     yield f"if ({is_better}) | ({equal} & ({earlier})):"
     yield from (_copy(word) for word in range(at, at + place.fold.total_words))
     if place.null is not None:
         word, mask = place.null.word, _signed(place.null.mask)
-        rest = f"at(log, own + {word}) & ~{mask}"
-        yield f"    put(log, own + {word}, ({rest}) | (at(entries, base + {word}) & {mask}))"
+        kept = f"at(log, target + {word}) & ~{mask}"
+        yield f"    put(log, target + {word}, ({kept}) | (at(entries, base + {word}) & {mask}))"
 
 
 def _copy(word: int) -> str:
-    return f"    put(log, own + {word}, at(entries, base + {word}))"
+    return f"    put(log, target + {word}, at(entries, base + {word}))"
 
 
 def _less(offset: int, words: int, *, of_log: bool = False) -> str:
-    """Whether the entry's integer is less than the log's; the other way round with ``of_log``."""
-    a, b = ("log, own", "entries, base")[:: 1 if of_log else -1]
+    """Write the test that the entry's integer is less than the log's; ``of_log``: greater."""
+    a, b = ("log, target", "entries, base")[:: 1 if of_log else -1]
     text = ""
     for word in range(offset, offset + words):
-        own, other = f"at({a} + {word})", f"at({b} + {word})"
+        first, second = f"at({a} + {word})", f"at({b} + {word})"
         if word < offset + words - 1:
-            own, other = f"np.uint64({own})", f"np.uint64({other})"
-        less = f"({own} < {other})"
-        text = less if not text else f"({less} | (({own} == {other}) & {text}))"
+            first, second = f"np.uint64({first})", f"np.uint64({second})"
+        less = f"({first} < {second})"
+        text = less if not text else f"({less} | (({first} == {second}) & {text}))"
     return text
 
 

@@ -1,8 +1,8 @@
-"""Narrower types of columns, with which more expressions fit machine integers.
+"""Narrower types of columns, by which more expressions fit machine integers.
 
-The start of a window of an int64 may lie beyond int64, by its type; by its values it never does.
-So a loop is compiled for columns within bounds, and a batch beyond them is computed otherwise. And
-a loop for columns without NULL has nothing to do with validity.
+By its type, the start of a window over an int64 may exceed int64; by actual values it never does.
+So a loop is compiled for columns within bounds, and a batch beyond them is computed column by
+column. A loop for columns without NULL computes no validity.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ def narrowed(
     Returns
     -------
     rewrite : callable
-        Gives an expression over columns within the bounds.
+        Returns an expression with its columns' types narrowed.
     bounds : dict of column to (int, int)
-        Of the columns that were narrowed, as in the expressions given; both included.
+        Of the columns that were narrowed, as ``roots`` has them; both included.
     """
     wide = {
         leaf

@@ -1,4 +1,4 @@
-"""The groups that a worker leads, by time: closing a window copies one log, and forgets it."""
+"""Led groups of a worker by time, so that a closed window is released as a whole log."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from ..emit.groups.closing import Limit, below
 from .merger import EntryMerger
 from .store import LogStore, Target
 
-#: Most panes: beyond, each gets twice the span, and neighbours are merged.
+#: Most panes: beyond, each gets a longer span, and neighbours are merged.
 MOST_PANES = 256
-#: Panes that stay after that, at most.
+#: Panes that are left after that, at most.
 _MERGED_PANES = MOST_PANES // 2
 #: Bits of a time.
 _TIME_BITS = 64
 
 
 class Panes:
-    """Log stores by time key: pane ``b`` has the keys ``t`` with ``t >> shift == b``.
+    """Log stores by time key: pane ``b`` has the groups whose time key ``t >> shift == b``.
 
     Without a time key there is one pane.
 
@@ -33,7 +33,7 @@ class Panes:
         self._layout, self._merger = merger.layout, merger
         self._shift = 0
         self._panes: dict[int, LogStore] = {}
-        #: A store whose pane has left, for the next one: its memory is there already.
+        #: An emptied store for the next pane, which saves allocating its memory.
         self._spare: LogStore | None = None
         self._closed: list[LogStore] = []
         self._latest = 0
@@ -48,14 +48,14 @@ class Panes:
         return sum(store.nbytes for store in (*self._panes.values(), *spare))
 
     def logs(self) -> Iterator[np.ndarray]:
-        """The entries of each pane, in order of time: views, until the next change."""
+        """Yield the entries of each pane, in order of time: views, valid until the next change."""
         for bucket in sorted(self._panes):
             yield self._panes[bucket].entries
 
     def merge(
         self, entries: np.ndarray, texts: np.ndarray, span: tuple[int, int] | None = None
     ) -> None:
-        """Merge entries.
+        """Merge entries into their panes.
 
         Parameters
         ----------
@@ -82,9 +82,9 @@ class Panes:
             self._pane(bucket).merge(entries.reshape(-1), 0, len(entries), texts)
             return
         buckets = times >> self._shift
-        own = np.unique(buckets)
-        if len(own) + len(self._panes) > MOST_PANES:
-            self._widen(own, texts)
+        distinct = np.unique(buckets)
+        if len(distinct) + len(self._panes) > MOST_PANES:
+            self._widen(distinct, texts)
             buckets = times >> self._shift
         steps = np.diff(buckets)
         if steps.min() < 0:  # entries of rows in order of time need no copy
@@ -97,7 +97,7 @@ class Panes:
             start = end
 
     def target(self) -> Target:
-        """The pane that was used last."""
+        """Return the pane that was used last, to merge rows into at once."""
         if self._layout.time_offset < 0:
             return Target(self._pane(0))
         if self._latest not in self._panes:
@@ -141,7 +141,7 @@ class Panes:
         return parts[1] if len(parts) == 2 else np.concatenate(parts)
 
     def recycle(self) -> None:
-        """Keep the largest of the panes that have closed, for the next one."""
+        """Keep the largest store of the closed panes for the next pane."""
         for pane in self._closed:
             if self._spare is None or pane.nbytes > self._spare.nbytes:
                 pane.clear()
@@ -149,12 +149,12 @@ class Panes:
         self._closed = []
 
     def trim(self) -> None:
-        """Give back the memory that is kept for the next pane."""
+        """Free the store that is kept for the next pane."""
         self.recycle()
         self._spare = None
 
     def recode(self, codes: np.ndarray) -> None:
-        """Rename the codes of texts: ``codes[c]`` instead of ``c``.
+        """Replace the codes of texts: ``codes[c]`` replaces ``c``.
 
         The hash of an entry follows from the bytes of its texts, so the indexes stay as they are.
         """
@@ -172,7 +172,7 @@ class Panes:
         return pane
 
     def _widen(self, more: np.ndarray, texts: np.ndarray) -> None:
-        """Give each pane a longer span, so that few are left with these buckets."""
+        """Give panes a longer span, so that few are left even with some further buckets."""
         held = np.array(sorted({*self._panes, *more.tolist()}), np.int64)
         by = 0
         while by < _TIME_BITS and len(np.unique(held >> by)) > _MERGED_PANES:

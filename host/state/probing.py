@@ -1,4 +1,4 @@
-"""The compiled loops of the log store: hash, probe, fold and append entries.
+"""Generic compiled loops of the log store: hash, probe, merge and append entries.
 
 Entries lie one behind another in a log, ``words`` words each. A slot of the index is a word: the
 epoch (16 bits), a tag of the hash (16 bits), the number of the entry (32 bits). A slot of another
@@ -28,28 +28,28 @@ from .entry_layout import (
 )
 from .machine import float_of, prefetch, word_of
 
-#: Entries whose memory is asked for together: enough to overlap misses, few enough to stay in L1.
+#: Entries whose memory is prefetched together: enough to overlap misses, few enough for L1.
 AHEAD = 128
 
 #: The hash before the first key, and the factor between two words, as in
 #: :mod:`~penstock.host.keys.hashing`.
 SEED = np.uint64(0x9E3779B97F4A7C15)
 SPREAD = np.uint64(0xD1342543DE82EF95)
-#: What a NULL key adds to the hash, in place of its words.
+#: Word that a NULL key adds to the hash.
 NULL = np.uint64(0x6A09E667F3BCC909)
-#: Shift of a tag in a hash, which is that of an epoch in a slot; the entry's number in a slot.
+#: Shift of the tag in a hash, and of the epoch in a slot; mask of the entry's number in a slot.
 TAG = np.uint64(48)
 ENTRY = np.uint64(0xFFFF_FFFF)
 ONE = np.uint64(1)
-#: The partition of a key is the highest 12 bits of its hash; worker r of n leads the partitions p
-#: with ``(p * n) >> 12 == r``.
+#: The partition of a key is the highest 12 bits of its hash; worker r of n is the leader of the
+#: partitions p with ``(p * n) >> 12 == r``.
 PARTITION, PARTITION_BITS = np.uint64(52), np.uint64(12)
 _SUM, _FLOAT_SUM, _MIN, _MAX, _MIN_BY, _MAX_BY = range(6)
 
 
 @njit(nogil=True)
 def mix(word):
-    """The finaliser of splitmix64, as in :mod:`~penstock.host.keys.hashing`."""
+    """Mix bits by splitmix64's finaliser, as :mod:`~penstock.host.keys.hashing` does."""
     word = (word ^ (word >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     word = (word ^ (word >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return word ^ (word >> np.uint64(31))
@@ -57,12 +57,13 @@ def mix(word):
 
 @njit(nogil=True)
 def key_hash(entries, base, keys, texts):
-    """The hash of the keys of the entry at a word, which decides who leads it.
+    """Return the hash of an entry's keys, which decides its leader.
 
     Parameters
     ----------
     entries : ndarray of int64
     base : int
+        Word at which the entry begins.
     keys : ndarray of int64, shape (k, 5)
         From :attr:`~.entry_layout.EntryLayout.key_table`.
     texts : ndarray of uint64
@@ -88,7 +89,7 @@ def key_hash(entries, base, keys, texts):
 
 @njit(nogil=True)
 def _entry_hash(entries, base, keys, second, texts):
-    """The hash of an entry in the index: of its keys, and of the time key among several."""
+    """Return an entry's hash in the index: of its keys, and of the time key among several."""
     total = key_hash(entries, base, keys, texts)
     if second >= 0:
         total += np.uint64(entries[base + second]) * SPREAD
@@ -97,7 +98,7 @@ def _entry_hash(entries, base, keys, second, texts):
 
 @njit(nogil=True)
 def _less(log, at, entries, base, words):
-    """Whether the integer of so many words in ``entries`` is below that in ``log``."""
+    """Whether the integer of so many words in ``entries`` is below the one in ``log``."""
     top = words - 1
     if entries[base + top] != log[at + top]:
         return entries[base + top] < log[at + top]
@@ -116,54 +117,54 @@ def _equal(log, at, entries, base, words):
 
 
 @njit(nogil=True)
-def _nearest(log, own, entries, base, folds, f):
-    """Take over the nearest row of a fold ``min_by`` or ``max_by``, if it is nearer."""
+def _nearest(log, target, entries, base, folds, f):
+    """Merge a fold ``min_by`` or ``max_by``: copy the entry's row if it is nearer."""
     at, words = folds[f, OFFSET], folds[f, WORDS]
-    if _equal(log, own + at, entries, base + at, words):
+    if _equal(log, target + at, entries, base + at, words):
         time, place = entries[base + at + words], entries[base + at + words + 1]
-        held = log[own + at + words]
-        nearer = time < held or (time == held and place < log[own + at + words + 1])
+        held = log[target + at + words]
+        nearer = time < held or (time == held and place < log[target + at + words + 1])
     else:
-        nearer = _less(log, own + at, entries, base + at, words) == (folds[f, MERGE] == _MIN_BY)
+        nearer = _less(log, target + at, entries, base + at, words) == (folds[f, MERGE] == _MIN_BY)
     if nearer:
         for word in range(at, at + words + 2 + folds[f, VALUE_WORDS]):
-            log[own + word] = entries[base + word]
+            log[target + word] = entries[base + word]
         flag, mask = folds[f, NULL_WORD], folds[f, NULL_MASK]
         if flag >= 0:
-            log[own + flag] = (log[own + flag] & ~mask) | (entries[base + flag] & mask)
+            log[target + flag] = (log[target + flag] & ~mask) | (entries[base + flag] & mask)
 
 
 @njit(nogil=True)
-def merge_entry(log, own, entries, base, folds, flags):
-    """Merge the entry at word ``base`` of ``entries`` into that at word ``own`` of ``log``."""
+def merge_entry(log, target, entries, base, folds, flags):
+    """Merge the entry at word ``base`` of ``entries`` into the log's at word ``target``."""
     for word in range(len(flags)):
-        log[own + word] |= entries[base + word] & flags[word]
+        log[target + word] |= entries[base + word] & flags[word]
     for f in range(folds.shape[0]):
         merge, at, words = folds[f, MERGE], folds[f, OFFSET], folds[f, WORDS]
         if merge == _SUM:
             if words == 1:
-                log[own + at] += entries[base + at]
+                log[target + at] += entries[base + at]
                 continue
             carry = np.uint64(0)
             for word in range(at, at + words):
-                held, more = np.uint64(log[own + word]), np.uint64(entries[base + word])
+                held, more = np.uint64(log[target + word]), np.uint64(entries[base + word])
                 part = held + more
                 total = part + carry
                 carry = np.uint64(part < held) | np.uint64(total < part)
-                log[own + word] = np.int64(total)
+                log[target + word] = np.int64(total)
         elif merge == _FLOAT_SUM:
-            total = float_of(log[own + at]) + float_of(entries[base + at])
-            log[own + at] = word_of(total)
+            total = float_of(log[target + at]) + float_of(entries[base + at])
+            log[target + at] = word_of(total)
         elif merge == _MIN:
-            if _less(log, own + at, entries, base + at, words):
+            if _less(log, target + at, entries, base + at, words):
                 for word in range(at, at + words):
-                    log[own + word] = entries[base + word]
+                    log[target + word] = entries[base + word]
         elif merge == _MAX:
-            if _less(entries, base + at, log, own + at, words):
+            if _less(entries, base + at, log, target + at, words):
                 for word in range(at, at + words):
-                    log[own + word] = entries[base + word]
+                    log[target + word] = entries[base + word]
         else:
-            _nearest(log, own, entries, base, folds, f)
+            _nearest(log, target, entries, base, folds, f)
 
 
 @kept(machine)
@@ -175,13 +176,13 @@ def merge_all(entries, first, last, log, count, words, index, epoch, masks, flag
     ----------
     entries : ndarray of int64
     first, last : int
-        Numbers of entries in it.
+        Numbers of the entries to merge.
     log : ndarray of int64
         Has room for all of them.
     count, words : int
         Entries in the log, and words of each.
     index : ndarray of uint64
-        A power of two, more than the entries that the log may have then.
+        Its length is a power of two, more than the entries that the log may have afterwards.
     epoch : int
     masks, flags, keys, second, folds
         From :class:`~.entry_layout.EntryLayout`.
@@ -195,35 +196,35 @@ def merge_all(entries, first, last, log, count, words, index, epoch, masks, flag
     for block in range(first, last, AHEAD):
         some = min(AHEAD, last - block)
         for k in range(some):
-            found = _entry_hash(entries, (block + k) * words, keys, second, texts)
-            hashes[k] = found
-            prefetch(index, np.int64(found & mask))
+            hashed = _entry_hash(entries, (block + k) * words, keys, second, texts)
+            hashes[k] = hashed
+            prefetch(index, np.int64(hashed & mask))
         for k in range(some):
-            # The entry, if the first slot has it; most entries lie there.
+            # The entry of the first slot, which is the right one for most.
             slot = index[np.int64(hashes[k] & mask)]
             if slot >> TAG == stamp:
                 prefetch(log, np.int64(slot & ENTRY) * words)
         for k in range(some):
-            base, found = (block + k) * words, hashes[k]
-            place, tag = found & mask, (stamp << np.uint64(16)) | (found >> TAG)
+            base, hashed = (block + k) * words, hashes[k]
+            place, tag = hashed & mask, (stamp << np.uint64(16)) | (hashed >> TAG)
             while True:
                 slot = index[np.int64(place)]
                 if slot >> TAG != stamp:
                     index[np.int64(place)] = (tag << np.uint64(32)) | np.uint64(count)
-                    own = count * words
+                    target = count * words
                     for word in range(words):
-                        log[own + word] = entries[base + word]
+                        log[target + word] = entries[base + word]
                     count += 1
                     break
                 if slot >> np.uint64(32) == tag:
-                    own = np.int64(slot & ENTRY) * words
+                    target = np.int64(slot & ENTRY) * words
                     same = True
                     for word in range(compared):
-                        if (log[own + word] ^ entries[base + word]) & masks[word]:
+                        if (log[target + word] ^ entries[base + word]) & masks[word]:
                             same = False
                             break
                     if same:
-                        merge_entry(log, own, entries, base, folds, flags)
+                        merge_entry(log, target, entries, base, folds, flags)
                         break
                 place = (place + ONE) & mask
     return count
@@ -231,7 +232,7 @@ def merge_all(entries, first, last, log, count, words, index, epoch, masks, flag
 
 @kept(machine)
 def index_all(log, count, words, index, epoch, keys, second, texts):
-    """Enter the first ``count`` entries of a log, all different, into an empty index."""
+    """Index the first ``count`` entries of a log, all different, in an empty index."""
     mask = np.uint64(len(index) - 1)
     stamp = np.uint64(epoch)
     hashes = np.empty(AHEAD, np.uint64)
@@ -250,7 +251,7 @@ def index_all(log, count, words, index, epoch, keys, second, texts):
 
 @kept()
 def leaders(entries, last, words, keys, texts, size, ranks):
-    """Write the rank that leads each of the first entries, see :data:`PARTITION`."""
+    """Write the rank of the leader of each of the first entries, see :data:`PARTITION`."""
     for e in range(last):
         partition = key_hash(entries, e * words, keys, texts) >> PARTITION
         ranks[e] = np.int16((partition * np.uint64(size)) >> PARTITION_BITS)
@@ -258,7 +259,7 @@ def leaders(entries, last, words, keys, texts, size, ranks):
 
 @kept()
 def scatter(entries, last, words, ranks, ends, out):
-    """Copy the first entries, those of each rank together.
+    """Copy the first entries so that the entries of each rank lie together.
 
     Parameters
     ----------

@@ -1,9 +1,8 @@
-"""Groups by sessions: entries of one key that are at most a gap apart become one.
+"""Groups by session: entries of one key that are at most a gap apart merge into one.
 
-An entry is a part of a session: its time key is the time of its first row, and one of its folds
-that of its last. Each row begins as a part of its own; parts of one key merge once a limit has
-passed them, in any order and any number of steps, as other entries do: their folds are those of all
-their rows.
+An entry is a part of a session: its time key is the time of its first row, and one of its folds is
+the time of its last row. Each row begins as a part of its own; parts of one key merge once a limit
+has passed them, in any order and any number of steps, as other entries do.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from .words import integers
 
 
 class SessionParts:
-    """Merges parts of sessions, and tells which sessions are over.
+    """Release of groups by session: merges the parts of sessions, and finds sessions that are over.
 
     Parameters
     ----------
@@ -37,14 +36,14 @@ class SessionParts:
         self._first = layout.keys[session.key].offset
         self._last = layout.folds[layout.uses[session.last].folds[0]]
         self._type = layout.keys[session.key].expr.type
-        #: The last limit: until it rises, no further session is over.
+        #: Of the last release: until the limit rises, no further session is over.
         self._limit: Limit = -math.inf
 
     def release(self, led: Panes, limit: Limit, texts: np.ndarray) -> np.ndarray:
-        """Return the sessions that no later row can join, and forget them.
+        """Return the entries of sessions that no later row can join, and forget them.
 
-        These are the ones whose last row lies more than a gap below the limit. Parts that begin at
-        the limit or later can belong to none of them.
+        These sessions end more than a gap below the limit. Parts that begin at the limit or later
+        belong to none of them.
 
         Returns
         -------
@@ -62,13 +61,13 @@ class SessionParts:
         return whole[is_over]
 
     def _merged(self, parts: np.ndarray, texts: np.ndarray) -> np.ndarray:
-        """Return the sessions of parts."""
+        """Merge parts into sessions; returns one entry for each."""
         if not len(parts):
             return parts
         masks = self._layout.masks
-        others = [k for k in range(self._layout.compared) if k != self._first and masks[k]]
+        key_words = [k for k in range(self._layout.compared) if k != self._first and masks[k]]
         first, last = parts[:, self._first], self._lasts(parts)
-        keys = [parts[:, word] & masks[word] for word in others]
+        keys = [parts[:, word] & masks[word] for word in key_words]
         order = np.lexsort([first, *keys])
         parts, first, last = parts[order], first[order], last[order]
         is_other = np.arange(len(parts)) == 0
@@ -92,7 +91,7 @@ class SessionParts:
 
 
 def _running_most(values: np.ndarray, groups: np.ndarray) -> np.ndarray:
-    """Return the largest value so far, from the beginning of each group on."""
+    """Return the running maximum of values within each group."""
     distinct, ranks = np.unique(values, return_inverse=True)
     count = len(distinct)
     return distinct[np.maximum.accumulate(groups * count + ranks) % count]

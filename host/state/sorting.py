@@ -1,4 +1,4 @@
-"""Sorts entries by their keys: a radix sort of words, from the last key to the first."""
+"""Sort of entries by their keys: a radix sort of words, from the last key to the first."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from .texts import Texts
 
 _SIGN = np.int64(-(1 << 63))
 _ALL = np.uint64((1 << 64) - 1)
-#: Entries ahead of which memory is asked for.
+#: How many entries ahead memory is prefetched.
 _AHEAD = 16
 
 
 def in_order(entries: np.ndarray, layout: EntryLayout, texts: Texts) -> np.ndarray:
-    """The numbers of entries by time key, then by the other keys in their order.
+    """Return the order of entries by time key, then by the other keys.
 
-    Texts are in the order of their bytes, NaN is the greatest number, and NULL comes last.
+    Texts sort by their bytes, NaN is the greatest number, and NULL comes last.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ def in_order(entries: np.ndarray, layout: EntryLayout, texts: Texts) -> np.ndarr
 
 
 def by_column(entries: np.ndarray, order: np.ndarray | None) -> np.ndarray:
-    """The entries in an order, their own if None, word by word: int64 of shape (words, n)."""
+    """Return entries in an order (None: as they are), transposed: int64 of shape (words, n)."""
     rows, words = entries.shape
     out = np.empty((words, rows), np.int64)
     if order is None:
@@ -64,7 +64,7 @@ def by_column(entries: np.ndarray, order: np.ndarray | None) -> np.ndarray:
 def _columns(
     entries: np.ndarray, place: KeyPlace, texts: Texts, varying: np.ndarray
 ) -> Iterator[tuple[np.ndarray, np.uint64]]:
-    """Words in whose order a key is, the least significant first, and the bits that vary."""
+    """Yield the words to sort a key by, the least significant first, and the bits that vary."""
     for word in range(place.offset, place.offset + place.words):
         bits = varying[word]
         if not bits:
@@ -82,7 +82,7 @@ def _columns(
 
 
 def _ranks(codes: np.ndarray, texts: Texts) -> np.ndarray:
-    """Where the text of each code is among all of them, in the order of bytes."""
+    """Return the rank of each code's text among all texts in use, by bytes."""
     used = np.unique(codes)
     order = pc.call_function("sort_indices", [texts.values(used, pa.large_binary())]).to_numpy()
     ranks = np.zeros(int(used[-1]) + 1, np.int64)
@@ -92,7 +92,7 @@ def _ranks(codes: np.ndarray, texts: Texts) -> np.ndarray:
 
 @kept()
 def _vary(entries, rows, words, varying):
-    """Write the bits of each word in which entries differ from the first."""
+    """Set the bits of each word in which some entry differs from the first."""
     for e in range(rows):
         for word in range(words):
             varying[word] |= entries[e * words + word] ^ entries[word]
@@ -108,12 +108,12 @@ def _radix(words, order, bits):
         By row.
     order : ndarray of uint32 or int64
     bits : uint64
-        In which words may differ: bytes without one are skipped.
+        The bits that vary: a byte without one is skipped.
     """
     rows = len(order)
-    own, other = np.empty_like(words), np.empty_like(words)
+    current, following = np.empty_like(words), np.empty_like(words)
     for k in range(rows):
-        own[k] = words[order[k]]
+        current[k] = words[order[k]]
     next_order = np.empty_like(order)
     counts = np.empty(256, np.int64)
     for byte in range(8):
@@ -122,27 +122,27 @@ def _radix(words, order, bits):
             continue
         counts[:] = 0
         for k in range(rows):
-            counts[np.int64((own[k] >> shift) & np.uint64(255))] += 1
+            counts[np.int64((current[k] >> shift) & np.uint64(255))] += 1
         total = 0
         for digit in range(256):
             some = counts[digit]
             counts[digit] = total
             total += some
         for k in range(rows):
-            word = own[k]
+            word = current[k]
             digit = np.int64((word >> shift) & np.uint64(255))
             target = counts[digit]
             counts[digit] = target + 1
-            other[target] = word
+            following[target] = word
             next_order[target] = order[k]
-        own, other = other, own
+        current, following = following, current
         order, next_order = next_order, order
     return order
 
 
 @kept(machine)
 def _transpose(entries, words, order, out):
-    """Write the words of entries in an order, each to a row of its own."""
+    """Write entries in an order, transposed: each word to a row of ``out``."""
     rows = len(order)
     for k in range(rows):
         prefetch(entries, np.int64(order[min(k + _AHEAD, rows - 1)]) * words)

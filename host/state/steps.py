@@ -1,11 +1,12 @@
-"""Source of expressions with NULL, row by row, for the compiled loop of contributions.
+"""Python source that computes expressions with NULL, row by row, in the loop of contributions.
 
-Values come from the rules of the CPU device's general programs; here is what makes them NULL. What
-has no compiled form is a *leaf*: computed as a column before the loop, by the vector evaluation of
-:mod:`penstock.expr`. These are: everything of text (comparisons, ``startswith``, IN) and the codes
-of text; integers and decimals beyond 64 bits; IN with more than :data:`MOST_MEMBERS` values; casts
-of floats to integers, between decimals, and to finer units; conversions between time zones; columns
-of decimals, booleans, unsigned 64-bit integers and dictionaries.
+Values come from the rules of the CPU device's general programs; this module adds when they are
+NULL. An expression without a compiled form is a *leaf*: it is computed as a column before the loop,
+by the vector evaluation of :mod:`penstock.expr`. Leaves are: everything of text (comparisons,
+``startswith``, IN) and the codes of text; integers and decimals beyond 64 bits; IN with more than
+:data:`MOST_MEMBERS` values; casts of floats to integers, between decimals, and to finer units;
+conversions between time zones; columns of decimals, booleans, unsigned 64-bit integers and
+dictionaries.
 """
 
 from __future__ import annotations
@@ -23,41 +24,41 @@ from .loop_steps import LoopSteps, Value, type_of
 
 _log = logging.getLogger("penstock.state")
 
-#: Values of an IN list up to which each is compared.
+#: Most values of an IN list that is compiled, as one comparison each.
 MOST_MEMBERS = 16
 
 
 class RowSteps:
-    """Assignments that compute expressions of row ``i``.
+    """Writer of the statements that compute expressions of row ``i``.
 
     Parameters
     ----------
     lines : LoopSteps
-        Where the assignments go.
+        Gets the statements.
     leaves : dict of (Expr, int) to int
-        Numbers of the loop's columns, by what they hold and its words; grows.
+        Numbers of the loop's columns, by expression and words; grows.
     """
 
     def __init__(self, lines: LoopSteps, leaves: dict[tuple[Expr, int], int]) -> None:
         self.lines, self._leaves = lines, leaves
         self._done: dict[Expr, Value] = {}
 
-    def of(self, expr: Expr) -> Value:
-        """Compute an expression; a part that cannot be compiled is a leaf.
+    def value(self, expr: Expr) -> Value:
+        """Compute an expression; a part of it that cannot be compiled becomes a leaf.
 
         Raises
         ------
         NotCompilable
-            It cannot be a leaf of one word, either.
+            A leaf of it needs more than one word.
         """
-        found = self._done.get(expr)
-        if found is None:
-            found = self._done[expr] = self._compute(expr)
-        return found
+        value = self._done.get(expr)
+        if value is None:
+            value = self._done[expr] = self._compute(expr)
+        return value
 
     def true(self, expr: Expr) -> str:
-        """Name of a flag that says whether a condition is TRUE."""
-        return self._true(self.of(expr))
+        """Compute a condition; returns the name of a flag that says whether it is TRUE."""
+        return self._true(self.value(expr))
 
     def add(self, text: str) -> str:
         return self.lines.add(text)
@@ -83,9 +84,9 @@ class RowSteps:
         return Value(self.add(f"{type_name}(at(c{k}, i))"), self._valid(k, expr))
 
     def words(self, expr: Expr, words: int) -> tuple[list[str], str | None]:
-        """Compute an integer as so many words, the lowest first, and its validity."""
+        """Compute an integer as words; returns their names, the lowest first, and its validity."""
         try:
-            v = self.of(expr)
+            v = self.value(expr)
         except NotCompilable:
             k = self._number(expr, words)
             names = [self.add(f"at(c{k}, i * {words} + {j})") for j in range(words)]
@@ -94,11 +95,11 @@ class RowSteps:
         return [low, *([self.add(f"{low} >> 63")] if words > 1 else []) * (words - 1)], v.valid
 
     def validity(self, expr: Expr) -> str | None:
-        """Name of the validity of an expression, None if it is never NULL."""
+        """Compute an expression's validity; returns its name, None if it is never NULL."""
         if is_coded_column(expr):
             return self._valid(self._number(expr, 0), expr)
         try:
-            return self.of(expr).valid
+            return self.value(expr).valid
         except NotCompilable:
             return self.words(expr, words_of(expr.type, "a value"))[1]
 
@@ -112,14 +113,14 @@ class RowSteps:
         return self.add(f"({bit}) != 0")
 
     def _node(self, expr: Expr) -> Value:
-        args = [self.of(a) for a in expr.args]
+        args = [self.value(a) for a in expr.args]
         special = _SPECIAL.get(expr.op)
         if special is not None:
             return special(self, expr, args)
         if expr.op is Op.IN:
             return self._in(expr, args[0])
         if expr.op is Op.MOD and (floored := _floored(expr)) is not None:
-            return self._floor_remainder(expr, self.of(floored))
+            return self._floor_remainder(expr, self.value(floored))
         if expr.op is Op.CAST and _coarsens(expr):
             return self._coarser(expr, args[0])
         text = RULES[expr.op](expr, [a.name for a in args], self.lines)
@@ -130,11 +131,11 @@ class RowSteps:
         return Value(self.add(text), valid)
 
     def _all_valid(self, args: list[Value]) -> str | None:
-        found = [a.valid for a in args if a.valid is not None]
-        if not found:
+        flags = [a.valid for a in args if a.valid is not None]
+        if not flags:
             return None
-        valid = found[0]
-        for other in dict.fromkeys(found[1:]):
+        valid = flags[0]
+        for other in dict.fromkeys(flags[1:]):
             if other != valid:
                 valid = self.add(f"{valid} & {other}")
         return valid
@@ -144,14 +145,14 @@ class RowSteps:
         if len(values) > MOST_MEMBERS or not expr.args[0].type.is_integral:
             raise NotCompilable("a long list")
         cast = type_of(expr.args[0])
-        found = "False"
+        is_in = "False"
         for value in values:
             if -(1 << 63) <= value < 1 << 63:
-                found = self.add(f"{found} | (np.int64({cast}({arg.name})) == np.int64({value}))")
-        return Value(self.add(f"np.bool_({found})"), arg.valid)
+                is_in = self.add(f"{is_in} | (np.int64({cast}({arg.name})) == np.int64({value}))")
+        return Value(self.add(f"np.bool_({is_in})"), arg.valid)
 
     def _coarser(self, expr: Expr, arg: Value) -> Value:
-        """A time in a coarser unit, rounded down."""
+        """Convert a time to a coarser unit, rounded down."""
         step = UNIT_NS[expr.type.unit or "s"] // UNIT_NS[expr.args[0].type.unit]
         wide = f"np.int64({arg.name})"
         if step == 1:
@@ -162,10 +163,10 @@ class RowSteps:
         return Value(self.add(f"{type_of(expr)}({down} // {size})"), arg.valid)
 
     def _floor_remainder(self, expr: Expr, arg: Value) -> Value:
-        """The remainder of a division rounded down, as windows need it, with one division."""
+        """Compute the remainder of a floored division, as windows need it, with one division."""
         wide, size = f"np.int64({arg.name})", f"np.int64({expr.args[1].attr})"
-        rest = self.add(f"truncated_remainder({wide}, {size})")
-        added = self.add(f"{rest} + select({rest} < 0, {size}, np.int64(0))")
+        inside = self.add(f"truncated_remainder({wide}, {size})")
+        added = self.add(f"{inside} + select({inside} < 0, {size}, np.int64(0))")
         return Value(self.add(f"{type_of(expr)}({added})"), arg.valid)
 
     def _not(self, expr: Expr, args: list[Value]) -> Value:
@@ -200,12 +201,12 @@ class RowSteps:
             chosen = self._true(condition)
             result = self.add(f"select({chosen}, {cast}({value.name}), {result})")
             if valid is not None:
-                own = value.valid or "np.bool_(True)"
-                valid = self.add(f"select({chosen}, {own}, {valid})")
+                is_valid = value.valid or "np.bool_(True)"
+                valid = self.add(f"select({chosen}, {is_valid}, {valid})")
         return Value(result, valid)
 
     def _extreme(self, expr: Expr, args: list[Value]) -> Value:
-        """LEAST or GREATEST, which skip NULL."""
+        """Compute LEAST or GREATEST, which skip NULL."""
         cast = type_of(expr)
         result = Value(self.add(f"{cast}({args[0].name})"), args[0].valid)
         for arg in args[1:]:
@@ -234,12 +235,12 @@ def _coarsens(expr: Expr) -> bool:
         return False
     if target.scale or (not target.unit and target.kind is not Kind.INT):
         return False
-    step, rest = divmod(UNIT_NS[target.unit or "s"], UNIT_NS[source.unit])
-    return not rest and target.lo <= source.lo // step and source.hi // step <= target.hi
+    step, remainder = divmod(UNIT_NS[target.unit or "s"], UNIT_NS[source.unit])
+    return not remainder and target.lo <= source.lo // step and source.hi // step <= target.hi
 
 
 def _floored(expr: Expr) -> Expr | None:
-    """The ``x`` of ``((x % n) + n) % n`` for a positive n; None for other remainders."""
+    """Return the ``x`` of ``((x % n) + n) % n`` for a positive n; None for other remainders."""
     outer, size = expr.args
     if not size.is_const or not size.type.is_integral or not size.attr or size.attr < 0:
         return None

@@ -1,4 +1,4 @@
-"""The log store: dense entries, and an index of them that owns no data."""
+"""Log store (the paper's LSS): entries one behind another, and a hash index that owns no data."""
 
 from __future__ import annotations
 
@@ -8,27 +8,27 @@ import numpy as np
 
 from .merger import EntryMerger
 
-#: Entries for which a log has room at first.
+#: Entries that a new log has room for.
 _FIRST_ENTRIES = 1 << 6
-#: Slots of an index for each entry, at least: with linear probing, searches stay short. With three
-#: for two entries, folding takes a quarter longer.
+#: Slots of an index for each entry, at least: with linear probing, searches stay short. With 1.5,
+#: folding takes a quarter longer.
 _SPACE = 2
-#: Slots below which an index grows fourfold, since each growth costs as much as the entries that
-#: are there; a larger one is doubled, which wastes less.
+#: Slots below which an index grows fourfold, since each growth visits all entries; a larger index
+#: is doubled, which wastes less.
 _FEW = 1 << 22
-#: Words up to which a log grows eightfold: a gibibyte. What lies behind its entries is not touched,
-#: so it takes addresses and no memory; beyond, it is doubled, since systems refuse addresses far
-#: beyond their memory.
+#: Words up to which a log grows eightfold: a gibibyte. Room behind its entries is not touched: it
+#: takes addresses but no memory. A larger log is doubled, since systems refuse far more addresses
+#: than they have memory.
 _FAR = 1 << 27
-#: Epochs that 16 bits tell apart; 0 is that of an index never used.
+#: Epochs that 16 bits can number; a slot never used has 0.
 _EPOCHS = 1 << 16
-#: Entries that one log may have: their numbers take 32 bits of a slot.
+#: Most entries of a log: their numbers take 32 bits of a slot.
 MOST_ENTRIES = 1 << 32
 
 
 @dataclass(frozen=True)
 class Target:
-    """Where rows are folded: a log store, and the least and the greatest time key that it takes."""
+    """A log store to fold rows into, with the least and the greatest time key that it takes."""
 
     store: LogStore
     low: int = -(1 << 63)
@@ -36,21 +36,21 @@ class Target:
 
 
 class LogStore:
-    """A log of entries, one per group, and its index.
+    """A log of entries, one per group, and its hash index.
 
     Parameters
     ----------
     merger : EntryMerger
     entries : int
-        For which there is room at first; more make it grow.
+        Room at first; the log grows beyond.
     """
 
     def __init__(self, merger: EntryMerger, entries: int = 0) -> None:
         layout = merger.layout
         self.layout, self._merger = layout, merger
-        #: Entries in the log, and the epoch of the slots of the index that are used.
+        #: Entries in the log, and the epoch by which used slots of the index are stamped.
         self.count, self.epoch = 0, 1
-        # The most entries there were when it was cleared.
+        # The most entries that it ever had before it was cleared or grew.
         self._most = 0
         room = max(entries, _FIRST_ENTRIES)
         self.log = np.empty(room * layout.words, np.int64)
@@ -58,18 +58,18 @@ class LogStore:
 
     @property
     def entries(self) -> np.ndarray:
-        """The entries, int64 of shape (count, words): a view, until the next change."""
+        """Entries, int64 of shape (count, words): a view, valid until the next change."""
         words = self.layout.words
         return self.log[: self.count * words].reshape(self.count, words)
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the index, and of the log as far as it was ever written."""
+        """Bytes of the index, and of the part of the log that was ever written."""
         most = max(self._most, self.count)
         return most * self.layout.entry_bytes + self.index.nbytes
 
     def merge(self, entries: np.ndarray, first: int, last: int, texts: np.ndarray) -> None:
-        """Merge the entries ``[first, last)`` of an array of them.
+        """Merge the entries ``[first, last)`` of an array: into the group of equal keys, if any.
 
         Parameters
         ----------
@@ -83,13 +83,13 @@ class LogStore:
         )
 
     def make_room(self, more: int, texts: np.ndarray) -> None:
-        """Let the log and the index grow, so that so many more entries can be merged."""
+        """Grow the log and the index so that ``more`` entries can be merged."""
         self._reserve(more)
         if _SPACE * (self.count + more) > len(self.index):
             self._grow_index(self.count + more, texts)
 
     def append(self, entries: np.ndarray) -> None:
-        """Add entries without looking for equal keys; the index does not know them.
+        """Append entries without looking for equal keys; they are not in the index.
 
         Parameters
         ----------
@@ -101,7 +101,7 @@ class LogStore:
         self.count += len(entries)
 
     def clear(self) -> None:
-        """Forget all entries, in no time: the index is of the next epoch."""
+        """Forget all entries, in O(1): the next epoch makes all slots of the index empty."""
         self._most = max(self._most, self.count)
         self.count = 0
         self.epoch += 1
@@ -110,7 +110,7 @@ class LogStore:
             self.epoch = 1
 
     def _reserve(self, more: int) -> None:
-        """Make room for more entries in the log."""
+        """Grow the log so that ``more`` entries fit."""
         needed = (self.count + more) * self.layout.words
         if needed <= len(self.log):
             return

@@ -1,4 +1,4 @@
-"""Texts of a worker by code: each is kept once, and an entry holds its number."""
+"""Table of a worker's texts: each is kept once, and entries hold its number, the code."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _SPREAD = np.uint64(0xD1342543DE82EF95)
 _ONE = np.uint64(1)
 #: The hash of the empty text.
 _EMPTY = np.uint64(0xE868698BA209F922)
-#: Texts and bytes for which there is room at first.
+#: Texts and bytes that a new table has room for.
 _FIRST_TEXTS, _FIRST_BYTES = 1 << 6, 1 << 10
 
 
 @njit(nogil=True)
 def _hash_bytes(content, start, end):
-    """The hash of a text as a key by itself, see :mod:`~penstock.host.keys.hashing`."""
+    """Return the hash of a text as a key by itself, see :mod:`~penstock.host.keys.hashing`."""
     total = _SEED
     at = start
     while at + 8 <= end:
@@ -41,21 +41,21 @@ def _hash_bytes(content, start, end):
 
 
 @kept(probing)
-def _encode(starts, ends, content, valid, codes, first, own, hashes, ends_of, index):
-    """Write the code of each text, adding those that are new.
+def _encode(starts, ends, content, valid, codes, first, table, hashes, ends_of, index):
+    """Write the code of each text; new texts are added to the table.
 
-    Stops before a row for which there may be no room; returns the row and the number of texts.
+    Stops at a row whose text may not fit into the table; returns the row and the number of texts.
 
     Parameters
     ----------
     starts, ends : ndarray of int64
         Of each row's text in ``content``.
     valid : ndarray of bool
-        Where there is a text; others get code 0.
+        Which rows have a text; the others get code 0.
     codes : ndarray of int64
     first : int
         Row to begin with.
-    own, hashes, ends_of, index : ndarray
+    table, hashes, ends_of, index : ndarray
         Of the table: bytes, hash and end of each text, and codes + 1 by hash. ``ends_of[0]`` is
         the number of texts, and the end of text ``c`` is ``ends_of[c + 1]``.
     """
@@ -66,30 +66,30 @@ def _encode(starts, ends, content, valid, codes, first, own, hashes, ends_of, in
             codes[row] = 0
             continue
         start, end = starts[row], ends[row]
-        found = _hash_bytes(content, start, end)
-        place = found & mask
+        hashed = _hash_bytes(content, start, end)
+        place = hashed & mask
         while True:
             held = index[np.int64(place)]
             if held == 0:
                 used = ends_of[count] if count else 0
-                if count >= len(hashes) or used + end - start > len(own):
+                if count >= len(hashes) or used + end - start > len(table):
                     ends_of[0] = count
                     return row, count
                 for byte in range(end - start):
-                    own[used + byte] = content[start + byte]
-                hashes[count] = found
+                    table[used + byte] = content[start + byte]
+                hashes[count] = hashed
                 count += 1
                 ends_of[count] = used + end - start
                 index[np.int64(place)] = count
                 codes[row] = count - 1
                 break
             code = held - 1
-            if hashes[code] == found:
+            if hashes[code] == hashed:
                 begin = ends_of[code] if code else 0
                 same = ends_of[code + 1] - begin == end - start
                 if same:
                     for byte in range(end - start):
-                        if own[begin + byte] != content[start + byte]:
+                        if table[begin + byte] != content[start + byte]:
                             same = False
                             break
                 if same:
@@ -111,9 +111,9 @@ def _reindex(hashes, count, index):
 
 
 class Texts:
-    """A table of texts by code, which only grows; code 0 is the empty text.
+    """Texts by code; the table only grows, and code 0 is the empty text.
 
-    Texts and bytes are alike here: what a code means is known from the column.
+    Text and bytes are alike here: only the column says how to read them.
     """
 
     def __init__(self) -> None:
@@ -141,11 +141,11 @@ class Texts:
 
     @property
     def hashes(self) -> np.ndarray:
-        """The hash of each text, uint64; longer than the table."""
+        """Hash of each text, uint64; longer than the table."""
         return self._hashes
 
     def encode(self, array: pa.Array) -> np.ndarray:
-        """The code of each value of a column of text or bytes, int64; 0 where NULL."""
+        """Return the code of each value of a column of text or bytes, int64; 0 where NULL."""
         if pa.types.is_dictionary(array.type):
             codes = self.encode(array.dictionary)
             if not len(codes):
@@ -163,7 +163,7 @@ class Texts:
     def encode_parts(
         self, starts: np.ndarray, ends: np.ndarray, content: np.ndarray, valid: np.ndarray
     ) -> np.ndarray:
-        """The code of each text, int64.
+        """Return the code of each text in a buffer, int64.
 
         Parameters
         ----------
@@ -172,7 +172,7 @@ class Texts:
         valid : ndarray of bool, shape (n,)
         """
         codes, row = np.empty(len(starts), np.int64), 0
-        # Read-only arrays, as those of Arrow are, have a type of their own to Numba.
+        # To Numba a read-only array, as Arrow's are, has a type of its own.
         content = content.view()
         content.flags.writeable = False
         valid = np.array(valid)
@@ -186,7 +186,7 @@ class Texts:
             self._grow(count, int(ends[row] - starts[row]))
 
     def parts(self, codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Ends (int64) and bytes (uint8) of the texts with these codes, one behind another."""
+        """Return ends (int64) and bytes (uint8) of the texts with these codes, concatenated."""
         ends = self._ends[1 : len(self) + 1]
         starts = np.concatenate([np.zeros(1, np.int64), ends[:-1]])
         lengths = (ends - starts)[codes]
@@ -196,18 +196,18 @@ class Texts:
         return target, self._content[np.repeat(starts[codes], lengths) + place]
 
     def bytes_of(self, codes: np.ndarray) -> int:
-        """Bytes of the texts with these codes."""
+        """Return the bytes that the texts with these codes take."""
         return int(np.diff(self._ends[1 : len(self) + 1], prepend=0)[codes].sum())
 
     def only(self, codes: np.ndarray) -> Texts:
-        """A table of the texts with these codes, which get the codes 0, 1, ...; 0 is among them."""
+        """Return a table of the texts with these codes, 0 among them, which become 0, 1, ..."""
         table, (ends, content) = Texts(), self.parts(codes)
         starts = np.concatenate([np.zeros(1, np.int64), ends[:-1]])
         table.encode_parts(starts, ends, content, np.ones(len(codes), bool))
         return table
 
     def array(self, codes: np.ndarray, valid: np.ndarray | None, dtype: pa.DataType) -> pa.Array:
-        """A column of the texts with these codes."""
+        """Return the texts of codes as a column, NULL where not valid."""
         used, index = np.unique(codes if valid is None else codes[valid], return_inverse=True)
         rows = np.zeros(len(codes), np.int64)
         rows[slice(None) if valid is None else valid] = index
@@ -215,16 +215,16 @@ class Texts:
         return self.values(used, dtype).take(pa.array(rows, mask=mask))
 
     def values(self, codes: np.ndarray, dtype: pa.DataType) -> pa.Array:
-        """The texts with these codes, as a column of a type of text or bytes."""
+        """Return the texts of codes as a column of a type of text or bytes."""
         ends, content = self.parts(codes)
         offsets = pa.py_buffer(np.concatenate([np.zeros(1, np.int64), ends]))
         is_text = pa.types.is_string(dtype) or pa.types.is_large_string(dtype)
         large = pa.large_string() if is_text else pa.large_binary()
-        made = pa.Array.from_buffers(large, len(codes), [None, offsets, pa.py_buffer(content)])
-        return from_bytes(made, dtype)
+        column = pa.Array.from_buffers(large, len(codes), [None, offsets, pa.py_buffer(content)])
+        return from_bytes(column, dtype)
 
     def _grow(self, count: int, needed: int) -> None:
-        """Make room for twice as many texts, or bytes; at least for one of so many bytes."""
+        """Double the room for texts or bytes that has run out; ``needed`` bytes fit at least."""
         used = self.content_bytes
         if used + needed > len(self._content):
             grown = np.zeros(max(2 * len(self._content), used + needed), np.uint8)
@@ -240,7 +240,7 @@ class Texts:
 
 
 def offsets_of(array: pa.Array) -> tuple[np.ndarray, np.ndarray]:
-    """Offsets (int64, one more than values) and bytes (uint8) of a column of text or bytes."""
+    """Return offsets (int64, one more than values) and bytes of a column of text or bytes."""
     dtype = array.type
     if not (
         pa.types.is_string(dtype)

@@ -1,4 +1,4 @@
-"""Columns of values as words of entries, and back."""
+"""Conversion of columns of values to words of entries, and back."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _LOW = (1 << 64) - 1
 
 
 def key_words(v: Vector, dtype: Type, words: int) -> np.ndarray:
-    """Keys as words: integers, booleans, or the bits of a double with one NaN and one zero.
+    """Convert keys to words: integers, booleans, or a double's bits with one NaN and one zero.
 
     Parameters
     ----------
@@ -33,24 +33,24 @@ def key_words(v: Vector, dtype: Type, words: int) -> np.ndarray:
 
 
 def order_words(v: Vector, dtype: Type, words: int) -> np.ndarray:
-    """Values to compare as words: integers, and floats in Spark's order; arbitrary where NULL."""
+    """Convert values to words that compare as in Spark, floats too; arbitrary where NULL."""
     return ordered(v.values)[:, None] if dtype.is_float else integer_words(v, words)
 
 
 def plain_words(v: Vector, dtype: Type, words: int) -> np.ndarray:
-    """Values to carry along as words: floats as the bits of a double; arbitrary where NULL."""
+    """Convert values to words to be carried along, floats as doubles; arbitrary where NULL."""
     if dtype.is_float:
         return v.values.astype(np.float64).view(np.int64)[:, None]
     return integer_words(v, words)
 
 
 def sum_words(v: Vector) -> np.ndarray:
-    """Floats to add as words: doubles without a negative zero, so that zero adds nothing to any."""
+    """Convert floats to words to be added: doubles without -0.0, so that zero is neutral."""
     return (v.values.astype(np.float64) + 0.0).view(np.int64)[:, None]
 
 
 def integer_words(v: Vector, words: int) -> np.ndarray:
-    """Integers in two's complement, the lowest word first; 0 where NULL."""
+    """Convert integers to words in two's complement, the lowest first; 0 where NULL."""
     if v.values.dtype != object:
         low = _known(v.values.astype(np.int64), v)
         out = np.empty((len(low), words), np.int64)
@@ -63,7 +63,7 @@ def integer_words(v: Vector, words: int) -> np.ndarray:
 
 
 def integers(words: np.ndarray, valid: np.ndarray | None) -> Vector:
-    """The integers of words, 0 where not valid: in Python's own if one exceeds 64 bits.
+    """Convert words to integers, 0 where not valid: Python's own if one exceeds 64 bits.
 
     Parameters
     ----------
@@ -82,10 +82,10 @@ def integers(words: np.ndarray, valid: np.ndarray | None) -> Vector:
 
 
 def plain_values(words: np.ndarray, dtype: Type, valid: np.ndarray | None) -> Vector:
-    """The values of words from :func:`key_words` and :func:`plain_words`, as :func:`integers`."""
+    """Convert the words of :func:`key_words` and :func:`plain_words` back to values."""
     if dtype.is_float:
-        found = words[0].view(np.float64)
-        return Vector(found.astype(np.float32) if dtype.kind is Kind.FLOAT32 else found, valid)
+        floats = words[0].view(np.float64)
+        return Vector(floats.astype(np.float32) if dtype.kind is Kind.FLOAT32 else floats, valid)
     v = integers(words, valid)
     return Vector(v.values.astype(bool), valid) if dtype.kind is Kind.BOOL else v
 

@@ -1,4 +1,4 @@
-"""Processes that group one stream together, and begin again together when one of them is lost."""
+"""Streams on several worker processes, which all restart when one is lost (paper 2)."""
 
 from .checkpoint import Checkpoint
 from .members import Workers

@@ -1,4 +1,4 @@
-"""Where and how often a stream keeps what it needs to go on after a crash."""
+"""Options of checkpoints, from which a stream goes on after a crash."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from penstock.errors import UsageError
 
 from ..rows.location import local_path
 
-#: When rows leave: once the checkpoint that covers them is committed, or at once.
+#: Times at which rows leave: once the checkpoint that covers them is committed, or at once.
 RELEASES = ("commit", "now")
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A folder of checkpoints.
+    """Folder and interval of a stream's checkpoints.
 
     Parameters
     ----------
@@ -42,28 +42,28 @@ class Checkpoint:
         return local_path(self.path, "a checkpoint of workers is on a local disk")
 
 
-def checkpoint_of(given: str | os.PathLike[str] | Checkpoint | None) -> Checkpoint | None:
-    """Return the checkpoint that a caller gave as such, or as its path.
+def checkpoint_of(option: str | os.PathLike[str] | Checkpoint | None) -> Checkpoint | None:
+    """Return a caller's checkpoint, which may be given as its path.
 
     Raises
     ------
     UsageError
     """
-    if given is None or isinstance(given, Checkpoint):
-        return given
-    if isinstance(given, str | os.PathLike):
-        return Checkpoint(given)
-    raise arguments.refuse("checkpoint", "a path, or a penstock.Checkpoint", given)
+    if option is None or isinstance(option, Checkpoint):
+        return option
+    if isinstance(option, str | os.PathLike):
+        return Checkpoint(option)
+    raise arguments.refuse("checkpoint", "a path, or a penstock.Checkpoint", option)
 
 
-def release_of(given: str) -> str:
-    """Check when rows leave.
+def release_of(option: str) -> str:
+    """Check a caller's option ``release``; returns it.
 
     Raises
     ------
     UsageError
     """
-    if given not in RELEASES:
+    if option not in RELEASES:
         known = " or ".join(map(repr, RELEASES))
-        raise UsageError(f"release must be {known}, not {given!r}")
-    return given
+        raise UsageError(f"release must be {known}, not {option!r}")
+    return option

@@ -1,4 +1,4 @@
-"""Records of the disk as commits of the protocol, and back."""
+"""Conversion between records on disk and the protocol's commits."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ import pyarrow as pa
 
 from .dealt import unpacked
 from .job import Job, WorkerStart
-from .protocol.commit import Commit
+from .protocol.commit import CheckpointCommit
 from .protocol.parent import Parent
 from .records.folder import CheckpointFolder
-from .records.parts import PartFile, read_part
+from .records.part_files import PartFile, read_part
 from .records.record import Record
 from .writing import as_text, parts_of
 
 
 def record_of(
-    commit: Commit, query: str, fingerprint: str, schema: str, counts: Mapping[str, int]
+    commit: CheckpointCommit, query: str, fingerprint: str, schema: str, counts: Mapping[str, int]
 ) -> Record:
-    """Return what is written of a commit.
+    """Make the record that is written for a commit.
 
     Parameters
     ----------
     query, fingerprint, schema, counts
-        Those of :class:`~.records.record.Record`.
+        As in :class:`~.records.record.Record`.
     """
     return Record(
         commit.number,
@@ -43,9 +43,9 @@ def record_of(
     )
 
 
-def commit_of(record: Record) -> Commit:
-    """Return a record as the protocol has it."""
-    return Commit(
+def commit_of(record: Record) -> CheckpointCommit:
+    """Make the protocol's commit of a record."""
+    return CheckpointCommit(
         record.number,
         record.size,
         record.incarnation,
@@ -58,7 +58,7 @@ def commit_of(record: Record) -> Commit:
 
 
 def start_of(job: Job, rank: int, parent: Parent) -> WorkerStart:
-    """Return how a worker begins from the last record."""
+    """Make the instructions by which a worker begins from the last record."""
     last = parent.last
     return WorkerStart(
         job,
@@ -74,7 +74,7 @@ def start_of(job: Job, rank: int, parent: Parent) -> WorkerStart:
 def rows_in(
     folder: CheckpointFolder, record: Record, schema: pa.Schema
 ) -> dict[int, list[pa.RecordBatch]]:
-    """Read the output of a record that was not acknowledged, by number.
+    """Read the unacknowledged output of a record, by number.
 
     Raises
     ------
@@ -90,14 +90,14 @@ def rows_in(
 
 
 def rows_by_rank(
-    folder: Path, record: Record, schema: pa.Schema, own: Callable[[int], bool]
+    folder: Path, record: Record, schema: pa.Schema, is_wanted: Callable[[int], bool]
 ) -> list[tuple[int, int, list[pa.RecordBatch]]]:
-    """Read output of some ranks that was not acknowledged: number, rank and rows, by number.
+    """Read unacknowledged output of some ranks: (number, rank, rows), by number.
 
     Parameters
     ----------
-    own : callable
-        Whether a rank's rows are wanted.
+    is_wanted : callable
+        Whether to read a rank's rows.
 
     Raises
     ------
@@ -108,12 +108,12 @@ def rows_by_rank(
         (number, part.rank, [unpacked(block, schema) for block in read_part(folder, part)])
         for number, parts in sorted(record.rows.items())
         for part in parts
-        if own(part.rank)
+        if is_wanted(part.rank)
     ]
 
 
 def parts_in(texts: Sequence[bytes]) -> tuple[PartFile, ...]:
-    """Return the parts that a commit describes."""
+    """Return the part files that texts of a commit describe."""
     return tuple(part for text in texts for part in parts_of(text))
 
 

@@ -1,4 +1,4 @@
-"""Compiles the query of a job: each member does that, and they compare."""
+"""Compilation of a job's query, which each member does for itself."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .work import Work
 
 
 def compiled(job: Job) -> Work:
-    """Return what the members of a job do; to be closed.
+    """Compile the query of a job; the result is to be closed.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""What a worker counts of itself and asks of its state, and what its parent keeps of that."""
+"""Counts of each worker, and their sums at the parent, which records keep in part."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .protocol.border import FoldingState
 
 
 class EpochState(FoldingState, Protocol):
-    """A state that also says how much it holds."""
+    """State of a worker that also says how much it holds."""
 
     @property
     def pending_bytes(self) -> int:
@@ -25,27 +25,27 @@ class EpochState(FoldingState, Protocol):
     def nbytes(self) -> int: ...
 
     def trim(self) -> None:
-        """Give back memory of groups that have left."""
+        """Free the memory of groups that were released."""
         ...
 
 
 @runtime_checkable
 class CountingPairs(Protocol):
-    """A state that joins."""
+    """State of a worker in a join."""
 
     pairs: Stats
 
 
 @dataclass
 class WorkerCounts:
-    """What a worker has done.
+    """Counts of one worker since it began.
 
     Parameters
     ----------
     rows, filtered, timeless : int
-        Rows that it was dealt; those that WHERE left out, and those without an event time.
+        Rows dealt to it; rows that WHERE left out; rows without an event time.
     filtered_covered, timeless_covered : int
-        The same up to the last mark: what the next record keeps.
+        The last two as of the last mark, for the next record.
     epochs, merged : int
         Epochs ended, entries merged.
     delta_bytes : int
@@ -53,9 +53,9 @@ class WorkerCounts:
     entries, state_bytes : int
         Groups that it leads, and bytes of its state.
     credit_waits : int
-        Times that it had something to send and no credit.
+        How often it had a message to send and no credit.
     lag : int
-        How far the last worker's promise is behind its own, in the window's unit.
+        How far the slowest worker's promise is behind its own, in the window's unit.
     checkpoint : int
         Number of its last part.
     pairs_in_window, pairs_evaluated, pairs_pruned : int
@@ -80,52 +80,52 @@ class WorkerCounts:
     pairs_pruned: int = 0
 
     def note_pairs(self, pairs: Stats) -> None:
-        """Take over what a join has counted."""
+        """Copy the counts of a join."""
         self.pairs_in_window = pairs.pairs_in_window
         self.pairs_evaluated, self.pairs_pruned = pairs.pairs_evaluated, pairs.pairs_pruned
 
     def cover(self) -> None:
-        """Note that a mark has come."""
+        """Note that a mark has come: later rows are for the record after."""
         self.filtered_covered, self.timeless_covered = self.filtered, self.timeless
 
 
-#: Counts that records keep, since callers see them grow as long as the stream lives.
+#: Counts that records keep, so that callers see them grow over restarts.
 _KEPT = ("filtered", "timeless")
 
 
 class Statuses:
-    """The latest counts of all workers, and what records keep of them.
+    """Latest counts of all workers, and their sums up to the last record.
 
     Parameters
     ----------
     size : int
         Workers.
     kept : mapping of str to int
-        Of the record to go on from.
+        Counts in the record to go on from.
     """
 
     def __init__(self, size: int, kept: Mapping[str, int]) -> None:
         #: By rank.
         self.latest: list[Mapping[str, float]] = [{} for _ in range(size)]
         self._kept = {name: kept.get(name, 0) for name in _KEPT}
-        self._before = dict(self._kept)  # what workers of before this incarnation have counted
+        self._before = dict(self._kept)  # counted by workers of earlier incarnations
 
     def sum(self, name: str) -> int:
-        """Return the sum of a count of all workers, those before a loss or a restart among them."""
+        """Return the sum of a count over all workers, with the counts before a loss or restart."""
         return self._before.get(name, 0) + self._sum(name)
 
     def _sum(self, name: str) -> int:
         return round(sum(one.get(name, 0) for one in self.latest))
 
     def covered(self) -> dict[str, int]:
-        """Return what the next record keeps, once all workers have given their parts."""
+        """Return the counts for the next record, once all workers have written their parts."""
         return {name: self._before[name] + self._sum(f"{name}_covered") for name in _KEPT}
 
     def committed(self, kept: Mapping[str, int]) -> None:
-        """Note what the last record keeps."""
+        """Note the counts in the last record."""
         self._kept = dict(kept)
 
     def begin_again(self) -> None:
-        """Go back to the last record: what it does not cover is dealt and counted again."""
+        """Go back to the counts of the last record, since later rows are dealt again."""
         self.latest = [{} for _ in self.latest]
         self._before = dict(self._kept)

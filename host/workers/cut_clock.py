@@ -1,4 +1,4 @@
-"""Decides when the parent cuts: for a checkpoint, or to know that groups have been given."""
+"""Timing of the parent's cuts: for checkpoints, or to know that groups have been given."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from .checkpoint import Checkpoint
 from .protocol.parent import Parent
 from .results import Tally
 
-#: Share of the budget that batches take which no record covers; then a checkpoint is forced.
+#: Share of the budget that batches not covered by a record may take before a checkpoint is forced.
 _FORCED = 0.25
 #: Share of the latency target between two cuts.
 _CUT = 0.25
 
 
 class CutClock:
-    """When the next cut is due. Times are monotonic seconds.
+    """Clock that says when the next cut is due, in monotonic seconds.
 
     Parameters
     ----------
     parent : Parent
     tally : Tally
-        Of rows that wait.
+        Of output rows that wait.
     checkpoint : Checkpoint or None
     latency_s : float
     limit : int
-        Bytes that batches and rows may take.
+        Bytes that batches and output rows may take.
     """
 
     def __init__(
@@ -60,12 +60,12 @@ class CutClock:
         return self.covering
 
     def want(self) -> int:
-        """Cut as soon as possible; returns the number of the cut that covers all until now."""
+        """Ask for a cut at once; returns the number of the cut that covers all so far."""
         self._is_wanted = True
         return self.next_number
 
     def began(self) -> None:
-        """Note that a cut has begun, which covers all until now."""
+        """Note that a cut has begun, which covers all so far."""
         self._is_wanted = self._has_raised = self._has_changed = False
 
     def ended(self) -> None:
@@ -74,7 +74,7 @@ class CutClock:
 
     @property
     def due(self) -> float | None:
-        """When to cut; None if there is no need, or a cut is under way."""
+        """Time of the next cut; None if there is no need, or a cut is under way."""
         if not self._parent.may_cut:
             return None
         if self._is_wanted:

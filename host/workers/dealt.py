@@ -1,6 +1,6 @@
-"""Batches on their way from the parent to a worker: bytes that are kept until a record covers them.
+"""Batches dealt by the parent to workers, as bytes that are kept until a record covers them.
 
-They are Arrow record batches without their schema, which both sides know.
+The bytes are Arrow record batches without their schema, which both sides know.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from penstock.plan.group_query import GroupQuery
 from ..device.fields import MalformedError
 from ..rows.plain import plain_array, plain_type
 
-#: Bytes of a batch that one worker gets at a time: some slots of a channel. Larger pushes are cut,
-#: so that all workers share them.
+#: Bytes of a dealt batch: some slots of a channel. Larger pushes are cut, so that all workers share
+#: them.
 PIECE_BYTES = 1 << 18
 
 
 def dealt_schema(schema: pa.Schema, needed: Sequence[str]) -> pa.Schema:
-    """Return the columns of a source that are needed, with dictionaries as plain values."""
+    """Return the schema of dealt rows: needed columns, with dictionaries as plain values."""
     # A batch without columns loses its number of rows.
     needed = needed or schema.names[:1]
     return pa.schema([_plain(field) for field in schema if field.name in needed])
@@ -32,7 +32,7 @@ def needed_columns(query: GroupQuery, outer: str | None) -> Sequence[str]:
     Parameters
     ----------
     outer : str or None
-        Side of the look-up below the groups that the source is.
+        Side of the look-up that the source is, if its rows are looked up before they are grouped.
     """
     if outer is not None and query.lookup is not None:
         return query.lookup.columns_of(outer)
@@ -40,12 +40,12 @@ def needed_columns(query: GroupQuery, outer: str | None) -> Sequence[str]:
 
 
 def _plain(field: pa.Field) -> pa.Field:
-    """Return a field without a dictionary, which would have to travel beside each batch."""
+    """Return a field without its dictionary, which would have to travel with each batch."""
     return field.with_type(plain_type(field.type)).remove_metadata()
 
 
 def projected(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """Return the columns of a batch that are dealt."""
+    """Return the columns of a batch that a schema of dealt rows has."""
     arrays = [plain_array(batch.column(field.name), field.type) for field in schema]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
@@ -59,12 +59,12 @@ def pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
 
 
 def packed(batch: pa.RecordBatch) -> pa.Buffer:
-    """Return a batch as bytes; of a slice, only its rows."""
+    """Return a batch as bytes, without the rows around a slice."""
     return batch.serialize()
 
 
 def unpacked(body: memoryview | bytes | pa.Buffer, schema: pa.Schema) -> pa.RecordBatch:
-    """Return the batch in a body, which looks into it.
+    """Return the batch in a body, as a view of it.
 
     Raises
     ------

@@ -1,7 +1,7 @@
-"""Drives the workers of a stream: deals, receives, cuts, commits, begins again after a loss.
+"""Driver of local workers: deals, receives, cuts, commits, and restarts them after a loss.
 
-What is said and when is the protocol's (:class:`~.protocol.parent.Parent`); here it meets
-processes, channels, files and clocks. All of it happens in the stream's thread.
+It runs the protocol's machine (:class:`~.protocol.parent.Parent`) with processes, channels, files
+and clocks, in the stream's thread.
 """
 
 from __future__ import annotations
@@ -24,35 +24,35 @@ from .points import reached
 from .protocol.messages import Message, OutputRows, PartWritten
 from .protocol.parent import Parent
 from .records.folder import CheckpointFolder
-from .upstream import Status
+from .upstream import WorkerStatus
 
-#: Messages that may wait for one worker while others are dealt rows: a stopped one holds back all.
+#: Most messages that wait for one worker while others are dealt rows: then it holds back all.
 _MOST_QUEUED = 64
-#: Losses in a row, without a record in between, after which the stream ends.
+#: Losses without a record in between after which the stream ends.
 _MOST_LOSSES = 5
-#: Starts that are tried where a worker ends while it begins: nothing is lost by that.
+#: Attempts to start if a worker ends while it begins, by which nothing is lost.
 _MOST_STARTS = 3
-#: Messages of one worker that are taken before others get their turn.
+#: Messages taken from one worker before others get their turn.
 _TURN = 16
 
 
 class Driver(StreamDriver):
-    """The workers of a stream, and what it knows of them.
+    """Driver of a stream's workers, which are child processes on this machine.
 
     Parameters
     ----------
     job : Job
     facts : mapping of str to str
-        What members must have in common.
+        Facts that must be the same on all members.
     schema : pyarrow.Schema
-        Of output rows, with further columns that the order needs.
-    dealt, fingerprint : str
-        Columns of dealt rows, and checksum of the query, that a record keeps.
+        Of output rows, with the hidden columns that decide their order.
+    dealt_columns, fingerprint : str
+        Columns of dealt_columns rows, and checksum of the query, for records.
     folder : CheckpointFolder or None
     now : bool
         Whether rows leave before the record that covers them.
     lease_s : float
-        Seconds for which a worker may take nothing of what it was sent.
+        Seconds for which a worker may take none of the messages sent to it.
     bell : Doorbell
         Of this process.
     trace : Trace
@@ -63,7 +63,7 @@ class Driver(StreamDriver):
         job: Job,
         facts: dict[str, str],
         schema: pa.Schema,
-        dealt: str,
+        dealt_columns: str,
         fingerprint: str,
         folder: CheckpointFolder | None,
         *,
@@ -77,7 +77,7 @@ class Driver(StreamDriver):
         self.lease_s = lease_s
         self.losses = 0
         self.committed_at = time.monotonic()
-        self._facts, self._schema, self._dealt = facts, schema, dealt
+        self._facts, self._schema, self._dealt_columns = facts, schema, dealt_columns
         self._fingerprint = fingerprint
         self._folder = folder
         self._bell = bell
@@ -88,7 +88,7 @@ class Driver(StreamDriver):
         self.recorded_rows = {}
         self.reported = range(job.size)
         if folder is not None and last is not None:
-            folder.require(last, job.text, fingerprint, dealt)
+            folder.require(last, job.text, fingerprint, dealt_columns)
             self.admission = last.admission
             self.recorded_rows = rows_in(folder, last, schema)
         self.statuses = Statuses(job.size, {} if last is None else last.counts)
@@ -102,7 +102,7 @@ class Driver(StreamDriver):
     # Processes.
 
     def start(self) -> None:
-        """Start the workers from the last record, in a thread that lives as long as they."""
+        """Start the workers from the last record, in a thread that lives as long as they do."""
         starts = [start_of(self.job, rank, self.parent) for rank in range(self.job.size)]
         lock = None if self._folder is None else self._folder.lock
         for attempt in range(1, _MOST_STARTS + 1):
@@ -120,13 +120,13 @@ class Driver(StreamDriver):
         return [] if self._crew is None else self._crew.pids
 
     def close(self) -> None:
-        """End the workers, in order."""
+        """Let the workers end by themselves."""
         if self._crew is not None:
             self._crew.close()
             self._crew = None
 
     def kill(self) -> None:
-        """End the workers at once."""
+        """Kill the workers."""
         if self._crew is not None:
             self._crew.kill()
             self._crew = None
@@ -134,13 +134,13 @@ class Driver(StreamDriver):
     # One turn.
 
     def step(self, may_receive: Callable[[], bool]) -> bool:
-        """Do what can be done now, without waiting; returns whether anything was.
+        """Do all that is possible without waiting; returns whether anything was done.
 
         Parameters
         ----------
         may_receive : callable
-            Whether there is room for results. If not, no rows are dealt either: they would become
-            results that wait in the workers.
+            Whether there is room for results. If not, no rows are dealt either: their results would
+            wait in the workers.
 
         Raises
         ------
@@ -182,7 +182,7 @@ class Driver(StreamDriver):
         moved = False
         for rank in range(self.job.size):
             for _ in range(_TURN):
-                # What follows a worker's part is of the next number: it waits for the record.
+                # Messages behind a worker's part are of the next number: they wait for the record.
                 if rank in self._passed or not may_receive():
                     break
                 if (message := crew.receive(rank)) is None:
@@ -191,8 +191,8 @@ class Driver(StreamDriver):
                 moved = True
         return moved
 
-    def _arrived(self, rank: int, message: Message | Status) -> None:
-        if isinstance(message, Status):
+    def _arrived(self, rank: int, message: Message | WorkerStatus) -> None:
+        if isinstance(message, WorkerStatus):
             self.statuses.latest[rank] = message.counts
             for name, began, ended, numbers in message.spans:
                 self.trace.add(f"worker {rank}", name, began, ended, **numbers)
@@ -213,8 +213,9 @@ class Driver(StreamDriver):
             return False
         began = time.monotonic()
         reached("record")
-        job, counts = self.job, self.statuses.covered()
-        self._folder.commit(record_of(commit, job.text, self._fingerprint, self._dealt, counts))
+        query, counts = self.job.text, self.statuses.covered()
+        columns, fingerprint = self._dealt_columns, self._fingerprint
+        self._folder.commit(record_of(commit, query, fingerprint, columns, counts))
         reached("committed")
         self.parent.commit(commit)
         self.statuses.committed(counts)
@@ -227,7 +228,7 @@ class Driver(StreamDriver):
     # Losses.
 
     def check(self, now: float) -> bool:
-        """Look whether all workers are there; returns whether all have begun again without one.
+        """Look for lost workers; returns whether all were restarted since one is lost.
 
         Raises
         ------
@@ -253,7 +254,7 @@ class Driver(StreamDriver):
         return False
 
     def _again(self, rank: int, how: str) -> bool:
-        """Begin again from the last record, with new workers and new rings."""
+        """Restart all workers from the last record, with new rings."""
         self.kill()
         while self._crew is None:
             self.losses += 1
@@ -279,7 +280,7 @@ class Driver(StreamDriver):
     # Waiting.
 
     def is_ready(self, may_receive: bool) -> bool:
-        """Whether :meth:`step` can do something, given whether it may receive."""
+        """Whether :meth:`step` can do something."""
         crew = self._crew
         if crew is None:
             return False

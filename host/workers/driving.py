@@ -1,4 +1,4 @@
-"""What drives the workers of a stream, as the stream sees it."""
+"""Driver of a stream's workers, as the stream sees it."""
 
 from __future__ import annotations
 
@@ -14,33 +14,33 @@ from .counts import Statuses
 from .job import Job
 from .protocol.parent import Parent
 
-#: The one feed by whose number promises of a stream travel: the watermark of its source. Feeds and
-#: their lateness are known only where rows come in.
+#: Number of the one feed under which a stream's promises travel: the low watermark of its sources.
+#: Only the intake knows single feeds.
 SOURCE = 0
 
 
 class StreamDriver(ABC):
-    """Deals, receives, cuts and commits, in the stream's thread.
+    """Driver of workers: deals, receives, cuts and commits, in the stream's thread.
 
     Attributes
     ----------
     job : Job
     parent : Parent
-        What is dealt, and what may be polled.
+        The protocol's machine: holds rows to deal and rows to poll.
     statuses : Statuses
     trace : Trace
     admission : mapping or None
         State of the intake in the record to go on from.
     recorded_rows : mapping of number to list of RecordBatch
-        Output of that record that was not acknowledged.
+        Unacknowledged output of that record.
     losses : int
-        How often workers had to begin again.
+        How often workers had to be restarted.
     committed_at : float
         When the last record was committed, in monotonic seconds.
     reported : collection of int
-        Ranks of the workers whose statuses come here.
+        Ranks of the workers whose statuses this process gets.
     feed : int
-        Number of the feed by which promises travel.
+        Number of the feed under which promises travel.
     """
 
     job: Job
@@ -56,27 +56,27 @@ class StreamDriver(ABC):
 
     @abstractmethod
     def start(self) -> None:
-        """Begin, in a thread that lives as long as the workers."""
+        """Start the workers, in a thread that lives as long as they do."""
 
     @abstractmethod
     def close(self) -> None:
-        """End in order."""
+        """Let the workers end by themselves."""
 
     @abstractmethod
     def kill(self) -> None:
-        """End at once."""
+        """Kill the workers."""
 
     @abstractmethod
     def step(self, may_receive: Callable[[], bool]) -> bool:
-        """Do what can be done now, without waiting; returns whether anything was."""
+        """Do all that is possible without waiting; returns whether anything was done."""
 
     @abstractmethod
     def check(self, now: float) -> bool:
-        """Look whether all workers are there; returns whether all have begun again without one."""
+        """Look for lost workers; returns whether all were restarted since one is lost."""
 
     @abstractmethod
     def is_ready(self, may_receive: bool) -> bool:
-        """Whether :meth:`step` can do something, given whether it may receive."""
+        """Whether :meth:`step` can do something."""
 
     @property
     @abstractmethod
@@ -88,4 +88,4 @@ class StreamDriver(ABC):
         return math.inf
 
     def on_rows(self, number: int, batch: pa.RecordBatch) -> None:  # noqa: B027
-        """Take rows as they come, before :attr:`parent` gives them; for whoever counts them."""
+        """Hook: output rows have come, before :attr:`parent` gives them to the caller."""

@@ -1,4 +1,4 @@
-"""What a child is told to do."""
+"""Instructions for worker processes."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from penstock.query.options import QueryOptions
 
 from ..join.lookup.relation_source import RelationTable
 from .members import facts
-from .records.parts import PartFile
+from .records.part_files import PartFile
 
 
 @dataclass(frozen=True)
 class Job:
-    """A query for workers, before it is compiled: each member does that, and they compare.
+    """A query for workers, with options; each member compiles it, and they compare the result.
 
     Parameters
     ----------
@@ -27,22 +27,22 @@ class Job:
     size : int
         Workers.
     ordered : bool
-        Whether rows carry their keys along.
+        Whether output rows carry hidden columns that decide their order.
     latency_s : float
     epoch_bytes : int
     folder : Path or None
-        Of checkpoints.
+        Folder of checkpoints.
     traces : bool
     is_table : bool
-        Whether rows end, and groups with them: then any keys will do, and no row is late.
+        Whether the input is a table: it ends, so groups need no time key, and no row is late.
     relation : (str, RelationTable), optional
-        Name and place of what rows are looked up in.
+        Name and place of the relation in which rows are looked up.
     device : str
-        That each worker opens for a join, perhaps with options: ``name?option=value``.
+        Device that each worker opens for a join, perhaps with options: ``name?option=value``.
     heavy : tuple of int
-        Cells of keys of a join that workers share from the beginning.
+        Heavy cells of a join: workers share each from the beginning.
     spare_bytes : int, optional
-        Bytes of a worker's state beyond which it keeps no memory of groups that have left.
+        Bytes of a worker's state beyond which it frees the memory of released groups.
     """
 
     text: str
@@ -77,7 +77,7 @@ class Job:
 
 @dataclass(frozen=True)
 class WorkerStart:
-    """How a worker begins.
+    """Instructions by which one worker begins.
 
     Parameters
     ----------
@@ -86,9 +86,9 @@ class WorkerStart:
     number : int
         Of the last record, 0 without one.
     promises : mapping of feed to time
-        Of that record.
+        Promises in that record.
     states : tuple of PartFile
-        Of that record, whose ``size_then`` workers wrote them.
+        State parts of that record, written by ``size_then`` workers.
     size_then : int
     """
 

@@ -1,6 +1,6 @@
-"""The members of a stream: how many there are, and that all of them run the same.
+"""Members of a stream: their number, and the check that all members run the same.
 
-Whoever places processes gives each a :class:`Workers`: this machine's own (``local``), MPI, Spark.
+The engine that places the processes gives each a :class:`Workers`: ``local``, MPI or Spark.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from penstock.plan.query import Aggregation, JoinQuery, Side
 from ..channel.links import place
 from ..rows.checksums import checksum
 
-#: What decides how values are computed and how messages look.
+#: Libraries whose versions decide how values are computed and how messages look.
 _LIBRARIES = ("penstock", "pyarrow", "numpy", "numba")
-#: Characters of a value that an error shows.
+#: Most characters of a value that an error shows.
 _MOST_SHOWN = 300
 
 
 class Workers(ABC):
-    """What a worker knows of the others, whoever has started them.
+    """Handle by which a worker knows its rank and exchanges bytes with all other workers.
 
-    Another engine is one class with this one method; see docs/workers.md.
+    To add an engine, derive a class and implement this one method; see docs/workers.md.
 
     Parameters
     ----------
@@ -50,9 +50,9 @@ class Workers(ABC):
 
     @abstractmethod
     def exchange(self, mine: bytes) -> list[bytes]:
-        """Give bytes to all workers, and return what each gave, by rank.
+        """Send bytes to all workers, and return the bytes of each, by rank.
 
-        All call it equally often, in the same order. It waits for all of them.
+        All workers call it equally often. It waits for all of them.
 
         Raises
         ------
@@ -67,7 +67,7 @@ def facts(
     schemas: Mapping[str, pa.Schema],
     settings: Mapping[str, object],
 ) -> dict[str, str]:
-    """Return what must be the same on all members, by name.
+    """Return facts that must be the same on all members, by name.
 
     Parameters
     ----------
@@ -88,27 +88,29 @@ def facts(
 
 
 def as_bytes(of_member: Mapping[str, str]) -> bytes:
-    """Return facts in the form in which members exchange them."""
+    """Return facts as bytes, in which form members exchange them."""
     return json.dumps(dict(of_member), sort_keys=True).encode()
 
 
-def require_equal(given: Sequence[bytes], own: bytes | None = None) -> None:
-    """Compare the facts of all workers, in the order of ranks.
+def require_equal(of_ranks: Sequence[bytes], of_stream: bytes | None = None) -> None:
+    """Compare the facts of all workers.
 
     Parameters
     ----------
-    own : bytes, optional
-        Those of the process that has started them, to be compared with first.
+    of_ranks : sequence of bytes
+        Facts of each worker, by rank.
+    of_stream : bytes, optional
+        Facts of the process that has started them, compared with first.
 
     Raises
     ------
     ProcessError
         They differ; the message has both values.
     """
-    expected = given[0] if own is None else own
-    who = "worker 0" if own is None else "the stream's process"
+    expected = of_ranks[0] if of_stream is None else of_stream
+    who = "worker 0" if of_stream is None else "the stream's process"
     first = json.loads(expected)
-    for rank, one in enumerate(given):
+    for rank, one in enumerate(of_ranks):
         if one == expected:
             continue
         other = json.loads(one)
@@ -121,7 +123,7 @@ def require_equal(given: Sequence[bytes], own: bytes | None = None) -> None:
 
 
 def fingerprint(query: GroupQuery | JoinQuery) -> str:
-    """Return a checksum of what a compiled query computes, whatever its text looks like."""
+    """Return a checksum of a compiled query: equal for texts that compute the same."""
     if isinstance(query, GroupQuery):
         lookup = query.lookup
         parts = [
@@ -131,37 +133,37 @@ def fingerprint(query: GroupQuery | JoinQuery) -> str:
             None if lookup is None else lookup.text,
         ]
     else:
-        made = query.aggregation
+        aggregation = query.aggregation
         parts = [
             [(side.table, side.unit, *_rows_of(side)) for side in query.sides],
             (query.time_zone, sorted(query.scales), query.kind, repr(query.window)),
             sorted((side, sorted(names)) for side, names in query.unique),
-            _of(query.predicate),
-            [(name, _of(expr)) for name, expr in query.select],
-            None if made is None else (made.side, *_groups_of(made)),
+            _nodes(query.predicate),
+            [(name, _nodes(expr)) for name, expr in query.select],
+            None if aggregation is None else (aggregation.side, *_groups_of(aggregation)),
         ]
     return checksum(repr(parts).encode())
 
 
 def _rows_of(side: Side) -> list[object]:
-    return [_of(side.filter), None if side.time is None else _of(side.time)]
+    return [_nodes(side.filter), None if side.time is None else _nodes(side.time)]
 
 
-def _groups_of(made: Aggregation) -> list[object]:
+def _groups_of(aggregation: Aggregation) -> list[object]:
     return [
-        [_of(key) for key in made.keys],
+        [_nodes(key) for key in aggregation.keys],
         [
-            (a.function, repr(a.type), *(None if e is None else _of(e) for e in (a.value, a.by)))
-            for a in made.aggregates
+            (a.function, repr(a.type), *(None if e is None else _nodes(e) for e in (a.value, a.by)))
+            for a in aggregation.aggregates
         ],
-        [(name, _of(expr)) for name, expr in made.select],
-        _of(made.having),
-        repr(made.session),
+        [(name, _nodes(expr)) for name, expr in aggregation.select],
+        _nodes(aggregation.having),
+        repr(aggregation.session),
     ]
 
 
-def _of(expr: Expr) -> list[object]:
-    """Write the nodes of an expression, each once, with the places of its arguments."""
+def _nodes(expr: Expr) -> list[object]:
+    """Return the nodes of an expression, each once, with the places of its arguments."""
     places: dict[Expr, int] = {}
     written: list[object] = []
     for current in walk(expr):

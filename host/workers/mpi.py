@@ -19,17 +19,17 @@ _PATIENCE_S = 300.0
 
 
 class MpiWorkers(Workers):
-    """This process as a rank of an MPI job.
+    """Workers that are the ranks of an MPI job, this process being one.
 
     Parameters
     ----------
     comm : mpi4py.MPI.Comm
-        Its ranks group a stream together.
+        Communicator of the ranks that run a stream together.
     """
 
     def __init__(self, comm: Any) -> None:
         super().__init__(comm.Get_rank(), comm.Get_size())
-        # Messages of the caller on the same ranks are none of ours.
+        # A communicator of our own keeps the caller's messages apart.
         self._comm, request = comm.Idup()
         self._wait(request)
 
@@ -39,8 +39,8 @@ class MpiWorkers(Workers):
         self._wait(self._comm.Iallgather(size, sizes))
         content = np.zeros(int(sizes.sum()), np.uint8)
         ends = np.cumsum(sizes)
-        own = np.frombuffer(mine, np.uint8)
-        self._wait(self._comm.Iallgatherv(own, [content, (sizes, ends - sizes)]))
+        payload = np.frombuffer(mine, np.uint8)
+        self._wait(self._comm.Iallgatherv(payload, [content, (sizes, ends - sizes)]))
         return [content[end - n : end].tobytes() for end, n in zip(ends, sizes, strict=True)]
 
     def _wait(self, request: Any) -> None:

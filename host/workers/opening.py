@@ -1,4 +1,4 @@
-"""Makes what a stream on workers consists of, before any process is started."""
+"""Opening of a stream on workers, before any process is started."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ from .worker_loop import EPOCH_BYTES
 
 @dataclass(frozen=True)
 class Opened:
-    """The parts of a stream.
+    """Components of an opened stream, whose workers have not been started.
 
     Parameters
     ----------
     work : Work
     schemas : mapping of table name to pyarrow.Schema
-        Of what callers push.
+        Of the rows that callers push.
     flow : Flow
     checkpoint : Checkpoint or None
     now : bool
@@ -58,7 +58,7 @@ class Opened:
     trace: Trace
 
     def close(self) -> None:
-        """Close what is no process."""
+        """Close the components; processes are the driver's to end."""
         self.bell.close()
         if self.folder is not None:
             self.folder.close()
@@ -70,7 +70,7 @@ def open_parts(job: Job, flow: Flow, checkpoint: Checkpoint | None, now: bool) -
     Raises
     ------
     QueryError
-        It would never be known that a group is complete.
+        Groups would never be complete.
     FileError
         The checkpoint is another query's, damaged, or cannot be written.
     """
@@ -113,12 +113,12 @@ def job_of(
     relation: tuple[str, RelationTable] | None,
     device: str,
 ) -> Job:
-    """Return what each worker is to do.
+    """Return the job of each worker.
 
     Raises
     ------
     UsageError
-        An order is asked of rows that leave at once.
+        Rows are to be ordered and to leave at once.
     """
     ordered = flow.running.ordered
     if ordered and now:

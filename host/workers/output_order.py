@@ -1,9 +1,8 @@
-"""One order of output rows for any number of workers.
+"""Order of output rows, the same for any number of workers.
 
 Groups come by the time key, then by the other keys. Joined rows come by their later row, then by
 their earlier one, and rows by time, left before right, then by their feed and their place in it.
-So that rows of all workers can be put in that order, they carry what decides it as further columns,
-which nobody else sees.
+Workers add these values to their output as hidden columns, which are dropped after sorting.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from penstock.types import int_of
 
 from ..rows.gather import order_by
 
-#: Beginnings of the names of such columns; no name in SQL has them.
+#: Prefixes of the names of hidden columns; no name in SQL has them.
 _KEY, _ROW = "\0key", "\0row"
 #: Columns of a row that say where it comes from: the number of its feed, and its own in that feed.
 FEED, PLACE = "\0feed", "\0place"
@@ -32,22 +31,23 @@ _Query = TypeVar("_Query", GroupQuery, JoinQuery)
 
 
 def with_keys(query: _Query) -> _Query:
-    """Return a query whose output has the keys as further columns, the time key first."""
-    made = query.aggregation
-    assert made is not None
-    found = time_key(query)
-    places = list(range(len(made.keys)))
-    if found is not None:
-        places.remove(found.index)
-        places.insert(0, found.index)
+    """Return a query whose output has the keys as hidden columns, the time key first."""
+    aggregation = query.aggregation
+    assert aggregation is not None
+    key = time_key(query)
+    places = list(range(len(aggregation.keys)))
+    if key is not None:
+        places.remove(key.index)
+        places.insert(0, key.index)
     hidden = [
-        (f"{_KEY}{at}", ops.column("key", str(k), made.keys[k].type)) for at, k in enumerate(places)
+        (f"{_KEY}{at}", ops.column("key", str(k), aggregation.keys[k].type))
+        for at, k in enumerate(places)
     ]
-    return replace(query, aggregation=replace(made, select=(*made.select, *hidden)))
+    return replace(query, aggregation=replace(aggregation, select=(*aggregation.select, *hidden)))
 
 
 def with_rows(query: JoinQuery) -> JoinQuery:
-    """Return a join whose output says of which rows each row is."""
+    """Return a join whose output has time, feed and place of both joined rows as hidden columns."""
     sides = query.by_event_time.sides[: 1 if query.kind.is_existence else 2]
     hidden = [one for side in sides for one in _row_of(side)]
     return replace(query, select=(*query.select, *hidden))
@@ -67,17 +67,17 @@ def _row_of(side: Side) -> list[tuple[str, Expr]]:
 
 
 def without_hidden(schema: pa.Schema) -> pa.Schema:
-    """Return the columns that callers get."""
+    """Return a schema without its hidden columns."""
     return pa.schema([field for field in schema if not field.name.startswith((_KEY, _ROW))])
 
 
 def in_order(batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:
-    """Return rows of several workers in the one order, without the further columns.
+    """Sort the output rows of several workers, and drop the hidden columns.
 
     Parameters
     ----------
     schema : pyarrow.Schema
-        Without those columns.
+        Without hidden columns.
     """
     table = pa.Table.from_batches(batches).combine_chunks()
     hidden = [name for name in table.schema.names if name.startswith(_KEY)]
@@ -91,16 +91,16 @@ def in_order(batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> pa.RecordB
 
 
 def _order_of_rows(table: pa.Table) -> np.ndarray:
-    """Return the order of joined rows."""
+    """Return the order of joined rows by their hidden columns."""
     least = np.iinfo(np.int64).min
     rows = []
     for place, side in enumerate("lr"):
         names = [f"{_ROW}{side}{name}" for name in ("time", "feed", "place")]
         if names[0] not in table.schema.names:
             continue
-        own = [table.column(name).cast(pa.int64()) for name in names]
-        # A row that is not there comes before all others, as does one without a time.
-        time, feed, number = (c.fill_null(least).to_numpy() for c in own)
+        hidden = [table.column(name).cast(pa.int64()) for name in names]
+        # A missing row comes before all others, as does one without a time.
+        time, feed, number = (c.fill_null(least).to_numpy() for c in hidden)
         rows.append(np.stack([time, np.where(number == least, -1, place), feed, number]))
     if len(rows) == 1:
         return np.lexsort(rows[0][::-1])

@@ -1,4 +1,4 @@
-"""The channels between a worker and the others."""
+"""Channels between a worker and the other workers (paper 2, section 6)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .protocol.coding import decode, encode
 from .protocol.messages import DeltaBlock, Note
 from .protocol.worker import Worker
 
-#: Messages of one worker that are merged before others get their turn.
+#: Messages taken from one worker before others get their turn.
 _TURN = 8
 
 
@@ -25,21 +25,21 @@ class PeerChannels:
 
 
 class PeerLinks:
-    """Sends what a worker has for others, and hands it what they send; never waits.
+    """Links of a worker to all others: sends its messages, delivers theirs; never waits.
 
     Parameters
     ----------
     channels : sequence of PeerChannels or None
         By rank; None for the worker's own.
     on_note : callable, optional
-        Told the rank that a note comes from, and the note.
+        Called with each note, and the rank that it comes from.
 
     Attributes
     ----------
     delta_bytes : int
         Sent to leaders.
     credit_waits : int
-        Times that there was something to send and no credit.
+        How often there was a message to send and no credit.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class PeerLinks:
         self.delta_bytes = self.credit_waits = 0
 
     def send(self, worker: Worker) -> bool:
-        """Send what there are credits for; returns whether anything was."""
+        """Send messages while there are credits; returns whether anything was sent."""
         moved = False
         for rank, channels in self._channels:
             moved |= self._send_to(worker, rank, channels.producer)
@@ -80,12 +80,12 @@ class PeerLinks:
         return moved
 
     def serve(self, worker: Worker, merged: Callable[[float, int], None]) -> bool:
-        """Hand over what has arrived and may be read; returns whether anything was.
+        """Deliver arrived messages that the worker may read; returns whether there was any.
 
         Parameters
         ----------
         merged : callable
-            Told when each merge began, and of how many entries.
+            Called after each merge, with the time it began and its number of entries.
         """
         moved = False
         for rank, channels in self._channels:
@@ -111,7 +111,7 @@ class PeerLinks:
         return any(one.producer.pending and one.producer.credits for _, one in self._channels)
 
     def is_ready(self, worker: Worker) -> bool:
-        """Whether something has arrived, or credits for what waits."""
+        """Whether a message has arrived, or credits for a message that waits."""
         return any(
             (worker.may_read(rank) and one.consumer.has_arrived)
             or (one.producer.pending and one.producer.credits)

@@ -15,7 +15,7 @@ from .driving import StreamDriver
 def report_of(
     driver: StreamDriver, intake: RowIntake, parts: Mapping[str, int], latency: Latency, rows: int
 ) -> Report:
-    """Report a stream.
+    """Make the report of a stream.
 
     Parameters
     ----------
@@ -43,13 +43,13 @@ def report_of(
 
 
 def groups_report(driver: StreamDriver) -> GroupsReport:
-    """Report groups and rows that are in none, as of the latest statuses."""
+    """Report groups, and rows that are in no group, as of the latest statuses."""
     counts = driver.statuses
     return GroupsReport(counts.sum("entries"), counts.sum("timeless"), counts.sum("filtered"))
 
 
 def worker_reports(driver: StreamDriver) -> tuple[WorkerReport, ...]:
-    """Report each worker that this process knows of, as of its latest status."""
+    """Report each worker whose status this process gets."""
     age = time.monotonic() - driver.committed_at if driver.job.folder is not None else None
     return tuple(
         WorkerReport(

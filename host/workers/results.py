@@ -1,4 +1,4 @@
-"""Rows that workers have given and the caller has not."""
+"""Output rows that workers have given and that the caller has not polled."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .output_order import in_order
 
 
 class Polled(NamedTuple):
-    """Rows of one checkpoint.
+    """Output rows of one checkpoint.
 
     Parameters
     ----------
@@ -31,15 +31,15 @@ class Polled(NamedTuple):
 
 
 class PolledPart(NamedTuple):
-    """Rows of one checkpoint that one rank has computed.
+    """Output rows of one checkpoint, computed by one rank.
 
     Parameters
     ----------
     number : int
         Of the checkpoint that covers them.
     rank : int
-        That has computed them. After a restart another rank may give them: a sink replaces what it
-        has of this number and rank.
+        Rank that has computed them. After a restart another rank may give them: a sink replaces its
+        rows of this number and rank.
     rows : pyarrow.Table
     """
 
@@ -49,7 +49,7 @@ class PolledPart(NamedTuple):
 
 
 class Tally:
-    """WorkerCounts rows and bytes that wait, by the number of the cut that covers them.
+    """Counts of output rows and bytes that wait, by the number of the cut that covers them.
 
     Attributes
     ----------
@@ -69,7 +69,7 @@ class Tally:
         self.given += batch.num_rows
 
     def drop(self, number: int) -> None:
-        """Forget rows that have been given, or will come again."""
+        """Forget rows that the caller has got, or that will come again."""
         self._rows.pop(number, None)
         self._bytes.pop(number, None)
 
@@ -87,13 +87,13 @@ class Tally:
 
 
 class Gathering:
-    """Output rows without checkpoints: at once, or in order once their cut is over.
+    """Output without checkpoints: passed on at once, or in order once its cut is over.
 
     Parameters
     ----------
     outlet : Outlet
     schema : pyarrow.Schema
-        Of what callers get.
+        Of the rows that callers get.
     ordered : bool
     """
 
@@ -102,7 +102,7 @@ class Gathering:
         self._schema = schema
         self._ordered = ordered
         self._held: defaultdict[int, list[pa.RecordBatch]] = defaultdict(list)
-        #: Of the changes that completed groups, the first one that each cut covers.
+        #: By cut, the first change that completed groups which the cut covers.
         self._changes: dict[int, int] = {}
 
     def note(self, number: int, change: int) -> None:
@@ -110,7 +110,7 @@ class Gathering:
         self._changes.setdefault(number, change)
 
     def add(self, number: int, batches: Sequence[pa.RecordBatch]) -> None:
-        """Take rows that a cut will cover."""
+        """Hold rows until the cut that covers them is over, or pass them on at once."""
         if self._ordered:
             self._held[number] += batches
         else:
@@ -118,13 +118,13 @@ class Gathering:
                 self._give(number, batch)
 
     def over(self, number: int) -> None:
-        """Give what a cut covers, and forget it."""
+        """Pass on the held rows of a cut that is over."""
         if batches := self._held.pop(number, []):
             self._give(number, in_order(batches, self._schema))
         self._changes.pop(number, None)
 
     def left(self, number: int, rows: int) -> None:
-        """Note for the latency that so many rows of a checkpoint can be polled."""
+        """Note for the latency that ``rows`` rows of a checkpoint can be polled now."""
         change = self._changes.pop(number, 0)
         if rows:
             self._outlet.latency.left(np.full(rows, change, np.int64), time.monotonic())
@@ -136,7 +136,7 @@ class Gathering:
 
 
 def table_of(batches: Sequence[pa.RecordBatch], schema: pa.Schema, ordered: bool) -> pa.Table:
-    """Return batches of all workers as one table, in the one order if so asked."""
+    """Return batches of all workers as one table, sorted if ``ordered``."""
     if ordered and batches:
         return pa.Table.from_batches([in_order(batches, schema)], schema)
     return pa.Table.from_batches(batches, schema)

@@ -1,4 +1,4 @@
-"""Memory for bodies that are kept for a while, in the order in which they come."""
+"""Reused memory for message bodies that are kept for a while."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SLAB_BYTES = 8 << 20
 
 
 class _Slab:
-    """Memory that is cut into pieces, one behind another."""
+    """A block of memory from which pieces are handed out, one behind another."""
 
     def __init__(self) -> None:
         self.memory = np.empty(SLAB_BYTES, np.uint8)
@@ -20,11 +20,11 @@ class _Slab:
 
 
 class Slabs:
-    """Copies bodies into memory that is used again once nobody holds any piece of it.
+    """Allocator that copies bodies into slabs and reuses a slab once none of its pieces is held.
 
-    Between two checkpoints a stream keeps gigabytes of rows, and lets all of them go at once. An
-    allocator gives such memory back to the system, which clears each page of it the next time:
-    that takes several times as long as the copy.
+    Between two checkpoints a stream keeps gigabytes of rows, and frees all of them at once. A
+    general allocator returns such memory to the system, which clears each page of it the next
+    time: that takes several times as long as the copy.
     """
 
     def __init__(self) -> None:
@@ -33,7 +33,7 @@ class Slabs:
 
     @property
     def free_bytes(self) -> int:
-        """Bytes of slabs that nobody uses."""
+        """Bytes of slabs without a held piece."""
         return SLAB_BYTES * len(self._free)
 
     def put(self, body: Any) -> memoryview:
@@ -46,7 +46,7 @@ class Slabs:
         Returns
         -------
         memoryview
-            Its bytes stay as they are while this object, not only a part of it, is held.
+            Its bytes stay as they are while this object itself, not only a slice of it, is held.
         """
         content = memoryview(body).cast("B")
         if len(content) > SLAB_BYTES:

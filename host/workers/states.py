@@ -1,4 +1,4 @@
-"""What a worker folds rows into: groups, or groups of what the rows look up."""
+"""GROUP BY on workers: groups of rows, or of the rows that a look-up gives."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ from .members import fingerprint
 from .output_order import with_keys, without_hidden
 from .work import Work
 
-#: Numbers that each row leaves to what it looks up, which are the rows that ``min_by`` takes the
-#: first of: a batch gives fewer rows than so many times its own.
+#: Row numbers reserved for the answers to each row, by which ``min_by`` decides ties: a batch has
+#: fewer answers than so many times its rows.
 _MATCHES = 1 << 12
 
 
 class TableState(GroupState):
-    """The groups of a table: all leave at once, those of no row among them."""
+    """Groups of a table, which are released all at once; a group without rows is among them."""
 
     _is_over = False
 
@@ -48,12 +48,12 @@ class TableState(GroupState):
 
 
 class LookupState:
-    """Groups of looked-up rows; each batch is looked up as a whole before it is folded.
+    """Groups of looked-up rows: each batch is looked up as a whole, and the answers are folded.
 
     Parameters
     ----------
     groups : GroupState
-        Of the rows that ``lookup`` gives.
+        Of the answers of ``lookup``.
     lookup : RelationJoin
         Ordered.
     """
@@ -63,12 +63,12 @@ class LookupState:
         self._pending_bytes = 0
 
     def fold(self, batch: pa.RecordBatch, feed: int = 0, first: int = 0) -> FoldedRows:
-        """Look rows up, and fold what is found."""
+        """Look rows up, and fold the answers."""
         place, rows, filtered, timeless = first * _MATCHES, 0, 0, 0
         for answers in (self._lookup.push(batch), self._lookup.finish()):
-            for found in answers:
-                folded = self._groups.fold(found, feed, place)
-                place += found.num_rows
+            for answer in answers:
+                folded = self._groups.fold(answer, feed, place)
+                place += answer.num_rows
                 rows += folded.rows
                 filtered += folded.filtered
                 timeless += folded.without_time
@@ -76,7 +76,7 @@ class LookupState:
         return FoldedRows(rows, filtered, timeless)
 
     def seal(self) -> list[list[memoryview]]:
-        """As of :class:`~penstock.host.state.GroupState`, as all that follow."""
+        """End the epoch; like all methods below, as :class:`~penstock.host.state.GroupState`."""
         self._pending_bytes = 0
         return self._groups.seal()
 
@@ -116,7 +116,7 @@ class LookupState:
 
 
 class GroupWork(Work):
-    """Groups of one source, with the relation that its rows are looked up in, if there is one.
+    """Compiled GROUP BY over one source, with the relation of its look-up, if there is one.
 
     Parameters
     ----------
@@ -129,7 +129,7 @@ class GroupWork(Work):
     Raises
     ------
     QueryError
-        It would never be known that a group is complete, or a key cannot be grouped.
+        Groups would never be complete, or a key cannot be grouped.
     UsageError
         A device is given.
     """
@@ -176,32 +176,32 @@ class GroupWork(Work):
         return self._closing.limit({LEFT: time})
 
     def state(self, rank: int) -> GroupState | LookupState:
-        made = partial(
+        make_groups = partial(
             TableState if self._job.is_table else GroupState,
             self.query,
             rank=rank,
             size=self._job.size,
             ordered=self._job.ordered,
         )
-        (dealt,) = self.dealt
+        (schema,) = self.dealt
         if self._plan is None or self._stored is None or self._job.relation is None:
-            return made(dealt)
+            return make_groups(schema)
         options = self._job.relation[1].options(None, ordered=True, pruning=None)
         device = self._owned.enter_context(open_device("cpu", threads=1))
-        lookup = open_lookup(self._plan, dealt, self._stored, [device], options)
-        return LookupState(made(lookup.schema), lookup)
+        lookup = open_lookup(self._plan, schema, self._stored, [device], options)
+        return LookupState(make_groups(lookup.schema), lookup)
 
     def close(self) -> None:
         self._owned.close()
 
 
 def _closing(query: GroupQuery) -> GroupClosing:
-    """Return what tells when groups are complete.
+    """Return the rule by which groups are complete.
 
     Raises
     ------
     QueryError
-        They never are, or their rows' own arrival completes them.
+        They never are, or each row completes its group.
     """
     require_closing(query)
     key = time_key(query)

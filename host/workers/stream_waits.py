@@ -1,4 +1,4 @@
-"""Lets the stream's thread wait for calls and for its workers at once."""
+"""Inbox of a stream's thread, which waits for calls and for workers at once."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ _LOOK_S = 0.25
 
 
 class BellInbox:
-    """A queue whose reader is also woken by a doorbell.
+    """Queue of calls whose reader is also woken by a doorbell.
 
     Parameters
     ----------
     bell : Doorbell
         Of this process.
     is_ready : callable
-        Whether there is something else than items to look at.
+        Whether the reader has work other than items.
     on_gone : callable
         Called when a watched process has ended, with its name.
     """
@@ -48,14 +48,14 @@ class BellInbox:
         Raises
         ------
         queue.Empty
-            Something else wants to be looked at, or the time is over.
+            There is other work, or the time is over.
         """
         if self._items.empty() and block:
             self.wait(_LOOK_S if timeout is None else min(timeout, _LOOK_S))
         return self._items.get(block=False)
 
     def wait(self, timeout_s: float) -> None:
-        """Wait until there is an item, or something else to look at."""
+        """Wait until there is an item or other work."""
         if self._is_closed:
             return
         try:
@@ -72,6 +72,6 @@ class BellInbox:
         return self._items.qsize()
 
     def close(self) -> None:
-        """Close what rings; items can still be put and taken."""
+        """Close the ringer; items can still be put and taken."""
         self._ringer.close()
         self._is_closed = True

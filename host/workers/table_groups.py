@@ -1,4 +1,4 @@
-"""Groups of a whole table, on several processes."""
+"""Groups or joins of whole tables, on several worker processes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .output_order import in_order
 from .reporting import groups_report, worker_reports
 from .worker_loop import EPOCH_BYTES
 
-#: Pieces that may wait per worker: enough that none is without.
+#: Most pieces that wait per worker: enough that none runs dry.
 _MOST_WAITING = 2
 #: Seconds between looks at whether all workers are there.
 _CHECK_S = 0.25
@@ -33,7 +33,7 @@ _LEASE_S = 600.0
 
 
 class WorkerTable:
-    """Groups of rows that end, folded by worker processes; iterate to get them, once.
+    """Query over whole tables on worker processes; iterate once to run it and get its rows.
 
     Parameters
     ----------
@@ -44,16 +44,16 @@ class WorkerTable:
     size : int
         Workers.
     ordered : bool
-        Whether groups come by the key that follows the time, if there is one, and then by the
-        others. Otherwise each worker's do.
+        Whether groups come by the time key, if there is one, and then by the others. Otherwise
+        only each worker's do.
     trace : Trace, optional
 
     Attributes
     ----------
     arrived : dict of str to int
-        Rows so far that came, by alias.
+        Rows dealt so far, by alias.
     rows_out : int
-        Rows so far that left.
+        Output rows so far.
     """
 
     def __init__(
@@ -101,14 +101,14 @@ class WorkerTable:
             trace=self.trace,
         )
         self._driver.on_rows = self._on_rows
-        self._found: list[pa.RecordBatch] = []
+        self._gathered: list[pa.RecordBatch] = []
         self._check_at = 0.0
         self.arrived = {side.alias: 0 for side in work.sides}
         self.rows_out = 0
 
     @property
     def rows_in(self) -> int:
-        """Rows so far that came."""
+        """Rows dealt so far."""
         return sum(self.arrived.values())
 
     @property
@@ -131,8 +131,8 @@ class WorkerTable:
             parent.cut()
             while not parent.committed:
                 self._turn()
-                yield from self._taken()
-            yield from self._taken(is_last=True)
+                yield from self._give()
+            yield from self._give(is_last=True)
             driver.close()
         finally:
             driver.kill()
@@ -140,10 +140,10 @@ class WorkerTable:
 
     def _deal(self, source: int) -> None:
         """Deal the rows of a source, as its one feed."""
-        side, dealt = self._work.sides[source], self._work.dealt[source]
+        side, schema = self._work.sides[source], self._work.dealt[source]
         parent = self._driver.parent
-        for batch in self._tables[side.table].select(dealt.names).to_batches():
-            for piece in pieces(projected(batch, dealt)):
+        for batch in self._tables[side.table].select(schema.names).to_batches():
+            for piece in pieces(projected(batch, schema)):
                 body = packed(piece)
                 parent.push(source, self.arrived[side.alias], body, body.size)
                 self.arrived[side.alias] += piece.num_rows
@@ -151,7 +151,7 @@ class WorkerTable:
                     self._turn()
 
     def _turn(self) -> None:
-        """Do what can be done, or wait until something can."""
+        """Do all that is possible, or wait until something is."""
         driver = self._driver
         now = time.monotonic()
         if now >= self._check_at:
@@ -166,14 +166,14 @@ class WorkerTable:
 
     def _on_rows(self, number: int, batch: pa.RecordBatch) -> None:
         self._driver.parent.poll()
-        self._found.append(batch)
+        self._gathered.append(batch)
 
-    def _taken(self, *, is_last: bool = False) -> Iterator[pa.RecordBatch]:
-        """Give what workers have given; all of it at the end if it is to be in order."""
+    def _give(self, *, is_last: bool = False) -> Iterator[pa.RecordBatch]:
+        """Yield gathered rows; if they are to be ordered, all at the end."""
         if self._ordered and not is_last:
             return
-        found, self._found = self._found, []
-        for batch in [in_order(found, self.schema)] if self._ordered and found else found:
+        rows, self._gathered = self._gathered, []
+        for batch in [in_order(rows, self.schema)] if self._ordered and rows else rows:
             self.rows_out += batch.num_rows
             yield batch
 

@@ -1,4 +1,4 @@
-"""Where a worker's rows, promises and marks come from, and where its results and parts go."""
+"""Source of a worker's rows, promises and marks, and receiver of its results and parts."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from .protocol.messages import Message, OutputRows, PartWritten
 
 
 @dataclass(frozen=True)
-class Status:
-    """What a worker tells of itself now and then.
+class WorkerStatus:
+    """Status that a worker sends now and then: its counts, and times for the trace.
 
     Parameters
     ----------
     counts : mapping of str to number
-        Those of :class:`~.counts.WorkerCounts`.
+        As in :class:`~.counts.WorkerCounts`.
     spans : sequence of (name, began, ended, numbers)
-        For the trace, in monotonic seconds.
+        Times for the trace, in monotonic seconds.
     """
 
     counts: Mapping[str, float]
@@ -27,29 +27,29 @@ class Status:
 
 
 class Upstream(ABC):
-    """The parent, as a worker sees it, or whatever else deals it rows.
+    """The parent as a worker sees it, or another source that deals rows to a worker.
 
-    No method waits. A worker that makes its own rows has an upstream that gives them.
+    No method waits.
     """
 
-    #: Whether nothing follows.
+    #: Whether no message follows.
     closed = False
 
     @property
     @abstractmethod
     def has_arrived(self) -> bool:
-        """Whether :meth:`take` may give something."""
+        """Whether :meth:`take` may return a message."""
 
     @abstractmethod
     def take(self) -> Message | None:
         """Return the next message, the body of rows as a batch; None if there is none yet.
 
-        It may look into memory that stays as it is until :meth:`done`.
+        It may be a view of memory that is valid until :meth:`done`.
         """
 
     @abstractmethod
     def done(self) -> None:
-        """Say that the last message has been worked on."""
+        """Say that the last message has been processed, so that its memory may be reused."""
 
     @property
     @abstractmethod
@@ -57,19 +57,19 @@ class Upstream(ABC):
         """Whether :meth:`give` takes a message now."""
 
     @abstractmethod
-    def give(self, message: OutputRows | PartWritten | Status) -> None:
-        """Send a message; what there is no room for goes on by :meth:`pump`."""
+    def give(self, message: OutputRows | PartWritten | WorkerStatus) -> None:
+        """Begin to send a message; :meth:`pump` goes on with it if there is no room for all."""
 
     @abstractmethod
     def pump(self) -> bool:
-        """Go on with a message that waits for room; whether anything has moved."""
+        """Go on with a message that waits for room; returns whether anything was sent."""
 
 
-def status_header(status: Status) -> dict[str, Any]:
-    """Return a status in plain values, for JSON."""
+def status_header(status: WorkerStatus) -> dict[str, Any]:
+    """Return a status as plain values, for JSON."""
     return {"counts": dict(status.counts), "spans": [list(span) for span in status.spans]}
 
 
-def status_from(header: Mapping[str, Any]) -> Status:
+def status_from(header: Mapping[str, Any]) -> WorkerStatus:
     """Return the status of :func:`status_header`."""
-    return Status(header["counts"], tuple((n, b, e, m) for n, b, e, m in header["spans"]))
+    return WorkerStatus(header["counts"], tuple((n, b, e, m) for n, b, e, m in header["spans"]))

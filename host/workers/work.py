@@ -1,4 +1,4 @@
-"""What the members of a stream do with its rows: a job's query, compiled."""
+"""Compiled query of a job, as the members of a stream use it."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from .counts import EpochState
 
 
 class Work(ABC):
-    """A compiled query: how rows come in, what each worker makes of them, what leaves.
+    """Compiled query: its intake, its state on each worker, and its output schema.
 
-    Feeds are numbered so that ``feed % len(dealt)`` is the source that a feed is of.
+    Feeds are numbered so that ``feed % len(dealt)`` is the number of a feed's source.
 
     Attributes
     ----------
@@ -27,11 +27,11 @@ class Work(ABC):
     dealt : sequence of pyarrow.Schema
         Columns of each source that workers get.
     hidden, output : pyarrow.Schema
-        Of what workers give, with the columns that the order needs; of what callers get.
+        Of the output rows of workers, with hidden columns for the order; of the rows callers get.
     fingerprint : str
-        Checksum of what the query computes, whatever its text looks like.
+        Checksum of the compiled query.
     shares_steps : bool
-        Whether all workers take the same steps, each a share of them.
+        Whether all workers take the same steps, each computing a share.
     """
 
     sides: Sequence[Side]
@@ -49,18 +49,21 @@ class Work(ABC):
         disorder: Span | Mapping[str, Span],
         idle_s: float | None,
     ) -> RowIntake:
-        """Return what judges the rows of the sources, whose schemas are given by table."""
+        """Make the intake of the sources, whose schemas are given by table."""
 
     @abstractmethod
     def limit(self, time: int) -> Limit:
-        """Return what is complete once no row below a time comes: never falls."""
+        """Return the limit below which output is complete once no row below a time comes.
+
+        It never falls as the time rises.
+        """
 
     def heavy(self, tables: Mapping[str, pa.Table]) -> tuple[int, ...]:
-        """Return the cells of keys that have so many rows of tables that workers share each."""
+        """Return the heavy cells of tables: with so many rows that workers share each cell."""
         return ()
 
     def share(self, board: int, count: int) -> None:  # noqa: B027
-        """Let the state made next share memory with those of other workers of this host.
+        """Let the next :meth:`state` share memory with other workers of this host.
 
         Parameters
         ----------
@@ -72,8 +75,8 @@ class Work(ABC):
 
     @abstractmethod
     def state(self, rank: int) -> EpochState:
-        """Make the state of a worker."""
+        """Make the state of the worker of a rank."""
 
     @abstractmethod
     def close(self) -> None:
-        """Close what states need; what is asked of plain values goes on."""
+        """Close resources of states; :meth:`limit`, :meth:`intake` and attributes still work."""

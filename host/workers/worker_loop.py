@@ -1,6 +1,6 @@
-"""Runs one worker: one thread that folds, sends, merges and releases.
+"""Loop of one worker: one thread that folds, sends, merges and releases.
 
-It never waits for one of them while another can go on (paper 2, section 5.3).
+It is the paper's coroutine scheduler: no step waits while another can go on (paper 2, section 5.3).
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from .peers import PeerChannels, PeerLinks
 from .points import reached
 from .protocol.messages import DealtRows, Mark, Message, Note, OutputRows, PartWritten
 from .protocol.worker import Worker
-from .upstream import Status, Upstream
+from .upstream import Upstream, WorkerStatus
 from .writing import PartWriter
 
 #: Input bytes after which an epoch ends (paper 2, section 7.2).
 EPOCH_BYTES = 64 << 20
-#: Bytes of results that wait for room; above, a worker takes no further rows.
+#: Bytes of results that wait for room above which a worker takes no further rows.
 _MOST_WAITING = 64 << 20
-#: Bytes of results in one message: the parent looks for room before each.
+#: Bytes of results in one message, before each of which the parent looks for room.
 _MESSAGE_BYTES = 4 << 20
-#: Seconds after which an epoch may end for a window to close although more rows lie ready: each end
-#: costs a message per worker.
+#: Seconds after which an epoch may end to let a window close although more rows are ready: each
+#: end costs a message per worker.
 _CLOSE_S = 0.005
 #: Seconds between two statuses.
 _STATUS_S = 0.2
@@ -48,14 +48,14 @@ class WorkerLoop:
     number : int
         Of the last record, 0 without one.
     writer : PartWriter or None
-        None where marks are not for checkpoints.
+        None without checkpoints.
     latency_s : float
         Target; an epoch ends after half of it. 0 for none.
     epoch_bytes : int
     traces : bool
-        Whether statuses tell when epochs and merges began and ended.
+        Whether statuses have the times of epochs and merges.
     spare_bytes : int, optional
-        Bytes of the state beyond which no memory of groups that have left is kept.
+        Bytes of the state beyond which the memory of released groups is freed.
     on_note : callable, optional
         As for :class:`~.peers.PeerLinks`.
     """
@@ -92,14 +92,14 @@ class WorkerLoop:
         self._since: float | None = None  # when the first row of the epoch came
         self._ended = time.monotonic()
         self._took_s = 0.0
-        self._told = self._ended
+        self._reported_at = self._ended
         self._is_news = False
-        #: Number of the results that may be given: they lie behind the part of the number before.
+        #: Number of the results that may be given: the part of the number before went ahead.
         self._number = number + 1
         self._parts: list[PartWritten] = []
 
     def run(self) -> None:
-        """Work until nothing follows upstream.
+        """Work until upstream is closed.
 
         Raises
         ------
@@ -113,7 +113,7 @@ class WorkerLoop:
                 self._bell.wait(self.is_ready, self.sleep_s())
 
     def step(self) -> bool:
-        """Do what can be done now, without waiting; returns whether anything was."""
+        """Do all that is possible without waiting; returns whether anything was done."""
         moved = self._peers.send(self.worker)
         moved |= self._peers.serve(self.worker, self._merged)
         if self.worker.should_release(is_idle=not moved):
@@ -125,14 +125,14 @@ class WorkerLoop:
         return moved
 
     def send(self) -> bool:
-        """Send what others are still to be told; returns whether anything was."""
+        """Send queued messages to other workers; returns whether anything was sent."""
         return self._peers.send(self.worker)
 
     def can_send(self) -> bool:
-        """Whether credits have come for what waits."""
+        """Whether credits have come for a message that waits."""
         return self._peers.can_send()
 
-    # What goes to the parent.
+    # Messages to the parent.
 
     def _give(self) -> bool:
         moved = self._upstream.pump()
@@ -162,12 +162,12 @@ class WorkerLoop:
                 break
             moved = True
         now = time.monotonic()
-        if self._is_news and now - self._told >= _STATUS_S and self._upstream.may_give:
+        if self._is_news and now - self._reported_at >= _STATUS_S and self._upstream.may_give:
             self._tell(now)
         return moved
 
     def _next_results(self) -> OutputRows:
-        """Take the next results; many rows go in several messages."""
+        """Take the next message of results; many rows are cut into several messages."""
         results = self.worker.results
         message = results.popleft()
         body = message.body
@@ -189,10 +189,10 @@ class WorkerLoop:
         if isinstance(self.state, CountingPairs):
             counts.note_pairs(self.state.pairs)
         spans, self._spans = tuple(self._spans), []
-        self._upstream.give(Status(asdict(counts), spans))
-        self._told, self._is_news = now, False
+        self._upstream.give(WorkerStatus(asdict(counts), spans))
+        self._reported_at, self._is_news = now, False
 
-    # What the parent sends.
+    # Messages from the parent.
 
     def _take(self) -> bool:
         if not self._can_take():
@@ -210,7 +210,7 @@ class WorkerLoop:
         elif isinstance(message, Mark):
             reached("mark")
             self._note_end(time.monotonic())
-        folded = self.worker.dealt(message)
+        folded = self.worker.take_dealt(message)
         if folded is not None:
             self.counts.filtered += folded.filtered
             self.counts.timeless += folded.without_time
@@ -222,7 +222,7 @@ class WorkerLoop:
         return True
 
     def _can_take(self) -> bool:
-        """Whether the parent's next message may be looked at."""
+        """Whether the parent's next message may be taken."""
         if self._held is not None:
             return self.worker.may_take(self._held)
         if self.state.pending_bytes >= self._epoch_bytes:
@@ -244,7 +244,7 @@ class WorkerLoop:
         return True
 
     def _release(self) -> None:
-        """Let rows go, and note how long it takes: steps of joins take longer than others."""
+        """Trigger: release complete rows, and note how long it takes, which is long in joins."""
         began = time.monotonic()
         self.worker.release()
         self._took_s = time.monotonic() - began
@@ -269,7 +269,7 @@ class WorkerLoop:
     def _span(self, name: str, began: float, **numbers: float) -> None:
         self._spans.append((name, began, time.monotonic(), numbers))
 
-    # When there is nothing to do.
+    # Waiting.
 
     def is_ready(self) -> bool:
         """Whether :meth:`step` can do something."""
@@ -282,10 +282,10 @@ class WorkerLoop:
         return self._held is None and self._can_take() and self._upstream.has_arrived
 
     def sleep_s(self) -> float:
-        """Return for how many seconds nothing will be due."""
+        """Return for how many seconds nothing is due."""
         now, left = time.monotonic(), _LOOK_S
         if self._latency_s and self._since is not None:
             left = min(left, self._since + self._latency_s / 2 - now)
         if self._is_news:
-            left = min(left, self._told + _STATUS_S - now)
+            left = min(left, self._reported_at + _STATUS_S - now)
         return max(left, 0.0)

@@ -1,4 +1,4 @@
-"""Writes a worker's parts of checkpoints, beside the next epoch."""
+"""Writing of a worker's parts of checkpoints, in a thread beside the next epoch."""
 
 from __future__ import annotations
 
@@ -15,65 +15,65 @@ from .points import reached
 from .protocol.commit import WorkerPart
 from .protocol.messages import PartWritten
 from .records.folder import folder_id
-from .records.parts import PartFile, write_part
+from .records.part_files import PartFile, write_part
 
 
 class PartWriter:
-    """A thread that writes parts, one after the other.
+    """Thread that writes parts of checkpoints, one after the other.
 
     Parameters
     ----------
     folder : Path
     wake : callable
-        Called when a part is written, or has failed.
+        Called when a part is written, or writing has failed.
     """
 
     def __init__(self, folder: Path, wake: Callable[[], None]) -> None:
         self._folder, self._id = folder, folder_id(folder)
         self._wake = wake
         self._inbox: SimpleQueue[WorkerPart | None] = SimpleQueue()
-        #: Of each part so far.
+        #: State file of each part so far.
         self._states: list[PartFile] = []
         self._written: deque[PartWritten | Exception] = deque()
         self._thread = threading.Thread(target=self._run, name="penstock-parts", daemon=True)
         self._thread.start()
 
     def write(self, part: WorkerPart) -> None:
-        """Write a part some time."""
+        """Queue a part to be written."""
         self._inbox.put(part)
 
     @property
     def has_written(self) -> bool:
-        """Whether :meth:`take` has something to give."""
+        """Whether :meth:`take` has a part to return, or an error to raise."""
         return bool(self._written)
 
     def take(self) -> PartWritten | None:
-        """Return the next part that is on the disk; None if there is none yet.
+        """Return the next part that has been written; None if there is none yet.
 
         Raises
         ------
         FileError
-            It could not be written.
+            A part could not be written.
         """
         if not self._written:
             return None
-        found = self._written.popleft()
-        if isinstance(found, Exception):
-            raise found
-        return found
+        written = self._written.popleft()
+        if isinstance(written, Exception):
+            raise written
+        return written
 
     def close(self, timeout_s: float) -> None:
-        """Write what is left, and end the thread."""
+        """Write the queued parts, and end the thread."""
         self._inbox.put(None)
         self._thread.join(timeout_s)
 
     def _run(self) -> None:
         while (part := self._inbox.get()) is not None:
             try:
-                found: PartWritten | Exception = self._to_disk(part)
+                result: PartWritten | Exception = self._to_disk(part)
             except Exception as error:  # the worker's own thread raises it
-                found = error
-            self._written.append(found)
+                result = error
+            self._written.append(result)
             self._wake()
 
     def _to_disk(self, part: WorkerPart) -> PartWritten:
@@ -100,10 +100,10 @@ class PartWriter:
 
 
 def as_text(parts: Sequence[PartFile]) -> bytes:
-    """Return descriptions of parts; empty without parts."""
+    """Return part files as JSON text, as a commit describes them; empty without parts."""
     return json.dumps([asdict(part) for part in parts]).encode() if parts else b""
 
 
 def parts_of(text: bytes) -> list[PartFile]:
-    """Return the parts of :func:`as_text`."""
+    """Return the part files of :func:`as_text`'s text."""
     return [PartFile(**one) for one in json.loads(text)] if text else []

@@ -1,1 +1,1 @@
-"""Joins on workers: rows go to the leader of their keys, or to all workers where there are none."""
+"""Joins on workers: rows go to the leader of their key, or to all workers if there are no keys."""

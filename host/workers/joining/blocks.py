@@ -1,4 +1,4 @@
-"""Rows of a join on their way between workers, and in checkpoints."""
+"""Blocks of a join: rows and loads as bytes, sent between workers and kept in checkpoints."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ from ...device.fields import MalformedError
 from ..dealt import packed, unpacked
 from ..output_order import FEED, PLACE
 
-#: Number of the source, what is behind it, and zeros, so that arrays stay aligned.
+#: Number of the source, kind of the block, and zeros, so that arrays stay aligned.
 _HEAD = struct.Struct("<BB6x")
 
 
-class Head(IntEnum):
-    """What is in a block."""
+class BlockKind(IntEnum):
+    """Kinds of blocks, by their content."""
 
     #: New rows of a source.
     ROWS = 0
-    #: Rows that another worker holds, of a cell that has become heavy.
+    #: Rows of a cell that has become heavy, copied by the worker that held them.
     MOVED = 1
-    #: What a worker tells of its loads.
+    #: A worker's loads of cells.
     LOADS = 2
 
 
-def shipped_schema(dealt: pa.Schema) -> pa.Schema:
-    """Return the columns of rows that workers send each other."""
-    return dealt.append(pa.field(FEED, pa.uint32())).append(pa.field(PLACE, pa.int64()))
+def shipped_schema(schema: pa.Schema) -> pa.Schema:
+    """Return the schema of dealt rows with the columns that workers add before they send them."""
+    return schema.append(pa.field(FEED, pa.uint32())).append(pa.field(PLACE, pa.int64()))
 
 
 def with_places(batch: pa.RecordBatch, schema: pa.Schema, feed: int, first: int) -> pa.RecordBatch:
-    """Return a copy of dealt rows, with the columns that say where they come from.
+    """Copy dealt rows, and add columns for their feed and their number in it.
 
     The memory of a dealt batch is used again for the next one.
     """
@@ -46,19 +46,20 @@ def with_places(batch: pa.RecordBatch, schema: pa.Schema, feed: int, first: int)
 
 
 def write_block(source: int, batch: pa.RecordBatch, *, is_moved: bool = False) -> bytes:
-    """Return rows of a source as bytes."""
-    return b"".join([_HEAD.pack(source, Head.MOVED if is_moved else Head.ROWS), packed(batch)])
+    """Return rows of a source as a block."""
+    kind = BlockKind.MOVED if is_moved else BlockKind.ROWS
+    return b"".join([_HEAD.pack(source, kind), packed(batch)])
 
 
-def write_loads(told: bytes) -> bytes:
-    """Return what a worker tells of its loads, as a block."""
-    return _HEAD.pack(0, Head.LOADS) + told
+def write_loads(loads: bytes) -> bytes:
+    """Return a worker's loads as a block."""
+    return _HEAD.pack(0, BlockKind.LOADS) + loads
 
 
-def read_block(block: Any, schemas: list[pa.Schema]) -> tuple[Head, int, Any]:
-    """Return what a block is, its source, and its rows or loads; all is a copy.
+def read_block(block: Any, schemas: list[pa.Schema]) -> tuple[BlockKind, int, Any]:
+    """Return a block's kind, its source, and its rows or loads.
 
-    The memory of a block is used again.
+    They are copies, since the memory of a block is used again.
 
     Parameters
     ----------
@@ -70,8 +71,8 @@ def read_block(block: Any, schemas: list[pa.Schema]) -> tuple[Head, int, Any]:
     MalformedError
     """
     content = memoryview(block).cast("B")
-    if len(content) < _HEAD.size or content[0] >= len(schemas) or content[1] not in list(Head):
+    if len(content) < _HEAD.size or content[0] >= len(schemas) or content[1] not in list(BlockKind):
         raise MalformedError("a block of rows is cut, or of no source of this join")
-    source, head = content[0], Head(content[1])
+    source, kind = content[0], BlockKind(content[1])
     body = bytes(content[_HEAD.size :])
-    return head, source, body if head is Head.LOADS else unpacked(body, schemas[source])
+    return kind, source, body if kind is BlockKind.LOADS else unpacked(body, schemas[source])

@@ -1,4 +1,4 @@
-"""What the checkpoints of one worker of a join consist of, and the way back."""
+"""Parts of checkpoints of one worker of a join: saving its rows, and loading them."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from .heavy import HeavyCells
 from .held import HeldRows
 from .sharing import Placing
 
-#: Of a saved state: the time up to which its rows have been joined, whether it has ended, and which
-#: of this worker's checkpoints it is of.
+#: Head of a saved state: the time up to which rows have been joined, whether the input has ended,
+#: and the number among this worker's checkpoints.
 _SAVED = struct.Struct("<q?3xI")
-#: Between blocks of rows that are written once, and those that each checkpoint writes anew.
+#: Separates blocks of rows that are written once from blocks that each checkpoint writes anew.
 _ANEW = b""
 
 
@@ -32,17 +32,17 @@ MOST_FILES = 64
 
 
 class SavedRows:
-    """What earlier checkpoints of a worker hold of its rows.
+    """Index of the rows that a worker's earlier checkpoints hold, so that each is written once.
 
-    At a cut a worker has all of its rows of a feed up to some place, and none behind it. So the
-    rows that no file holds are those behind the last place that was saved of their feed.
+    At a cut a worker has all of its rows of a feed up to some place, and none behind it. So a row
+    is in no file yet if it lies behind the last saved place of its feed.
     """
 
     def __init__(self) -> None:
-        #: Of the checkpoint that is being made, from 0 on.
+        #: Number of the checkpoint that is being made, from 0 on.
         self.number = -1
         self._places: dict[int, int] = {}
-        self._found: dict[int, int] = {}
+        self._new_places: dict[int, int] = {}
         #: Last time of each side's rows, by number of the checkpoint whose file holds them.
         self._last: dict[int, dict[str, int]] = {}
 
@@ -63,41 +63,41 @@ class SavedRows:
         if len(self._last) >= MOST_FILES:
             self._last, self._places = {}, {}
         self._last[self.number] = {}
-        self._found = dict(self._places)
+        self._new_places = dict(self._places)
         return [*self._last][:-1]
 
     def fresh(
         self, side: str, rows: pa.RecordBatch, times: np.ndarray, is_own: np.ndarray
     ) -> pa.RecordBatch:
-        """Return the rows that no earlier file holds, and take note of them.
+        """Return the rows that no earlier file holds, and note that this checkpoint has them.
 
         Parameters
         ----------
         times : int64 array
-            Of the rows.
+            Event times of the rows.
         is_own : bool array
-            Rows that this worker saves.
+            Which rows this worker saves.
         """
         feeds, of_feeds = np.unique(rows.column(FEED).to_numpy(), return_inverse=True)
         places = rows.column(PLACE).to_numpy()
         known = np.array([self._places.get(feed, -1) for feed in feeds.tolist()], np.int64)
-        found = np.flatnonzero(is_own & (places > known[of_feeds]))
-        if not len(found):
+        new = np.flatnonzero(is_own & (places > known[of_feeds]))
+        if not len(new):
             return rows.slice(0, 0)
         for number, feed in enumerate(feeds.tolist()):
-            last = int(places[found][of_feeds[found] == number].max(initial=-1))
-            self._found[feed] = max(last, self._found.get(feed, -1))
+            last = int(places[new][of_feeds[new] == number].max(initial=-1))
+            self._new_places[feed] = max(last, self._new_places.get(feed, -1))
         last_times = self._last[self.number]
-        last_times[side] = max(int(times[found].max()), last_times.get(side, NEVER))
-        return rows.take(pa.array(found))
+        last_times[side] = max(int(times[new].max()), last_times.get(side, NEVER))
+        return rows.take(pa.array(new))
 
     def end(self) -> None:
-        """The checkpoint has all rows that are held."""
-        self._places = self._found
+        """End the checkpoint: it has all rows that are held."""
+        self._places = self._new_places
 
 
 class Parts:
-    """Writes the rows of a worker into its parts of checkpoints, each once, and takes them back.
+    """Saves a worker's rows in its parts of checkpoints, each row once, and loads them again.
 
     Parameters
     ----------
@@ -105,7 +105,7 @@ class Parts:
     placing : Placing
     heavy : HeavyCells
     schemas : list of pyarrow.Schema
-        Of shipped rows, left and right.
+        Of shipped rows, by source.
     """
 
     def __init__(
@@ -114,14 +114,14 @@ class Parts:
         self._held, self._placing, self._heavy = held, placing, heavy
         self._schemas, self._sides = schemas, (LEFT, RIGHT)
         self._saved = SavedRows()
-        #: Blocks that were taken back, and the checkpoint that each part is of.
+        #: Loaded parts that wait for :meth:`settle`: number of the checkpoint, and blocks of rows.
         self._restored: list[tuple[int, list[Any]]] = []
 
     def save(self) -> list[Buffer | int]:
-        """Return what this worker holds, without what others hold, too.
+        """Return this worker's rows as blocks; of rows that others also hold, only its share.
 
-        Rows with a time are in the blocks of one checkpoint; those that follow name it as long as
-        such rows are held.
+        Rows with a time are written in one checkpoint; later ones name that checkpoint as long as
+        some of its rows are held.
         """
         held, pending = self._held, self._held.pending
         if held.leaves_by_session:
@@ -129,12 +129,12 @@ class Parts:
             written, anew = [], [(s, b) for s in self._sides for b in pending.batches(s)]
         else:
             timed = {side: held.timed(side) for side in self._sides}
-            first = {s: min(int(t.min()) for _, t in own) for s, own in timed.items() if own}
+            first = {s: min(int(t.min()) for _, t in some) for s, some in timed.items() if some}
             earlier = self._saved.begin(first)
             written = [
                 (side, self._saved.fresh(side, rows, times, self._placing.saves(side, rows)))
-                for side, own in timed.items()
-                for rows, times in own
+                for side, some in timed.items()
+                for rows, times in some
             ]
             anew = [
                 (side, rows.filter(pa.array(self._placing.saves(side, rows))))
@@ -150,16 +150,16 @@ class Parts:
         return [write_block(self._sides.index(s), b) for s, b in rows if b.num_rows]
 
     def load(self, blocks: Iterable[Any]) -> None:
-        """Take note of what a worker has saved, and of its heavy cells."""
-        head, *rest = blocks
+        """Load a worker's saved part: its heavy cells at once, its rows at :meth:`settle`."""
+        head, *of_rows = blocks
         time, has_ended, number = _SAVED.unpack_from(head)
         self._held.before = max(self._held.before, FOREVER if has_ended else time)
         self._heavy.begin(np.frombuffer(head, "<i8", offset=_SAVED.size).tolist())
-        # Read later: which rows belong here is known once all parts have told of heavy cells.
-        self._restored.append((number, rest))
+        # Which rows belong here is known only once the heavy cells of all parts are.
+        self._restored.append((number, of_rows))
 
     def settle(self) -> None:
-        """Hold the rows that were loaded, as far as they belong here now."""
+        """Hold those loaded rows that belong to this worker now."""
         restored, self._restored = self._restored, []
         if not restored:
             return
@@ -177,7 +177,7 @@ class Parts:
             self._held.pending.add(side, batch)
 
     def _belonging(self, block: Any) -> tuple[str, pa.RecordBatch]:
-        """Read the rows of a block that belong here."""
+        """Read the rows of a block that belong to this worker."""
         _, source, rows = read_block(block, self._schemas)
         side = self._sides[source]
         return side, self._placing.belonging(side, rows)

@@ -1,14 +1,14 @@
-"""Keys that have so many rows that one worker cannot join them alone.
+"""Heavy keys: with so many rows that one worker cannot join them alone.
 
-A key lies in one of many cells, each of which a worker leads. Of a cell that is *heavy* the rows of
-one side go to all workers, and those of the other are spread over them: each pair is found by the
-worker that has the spread row, which has all rows of its key on the other side. That is the split
-of a key of host/routing, with parts on all lanes.
+A key lies in one of many cells, each of which has a leader. In a *heavy* cell the rows of one side
+are copied to all workers, and the rows of the other side are spread over them: each pair is found
+by the worker that has the spread row, since it has all rows of the key on the other side. This is
+the split of a key of paper 3, with parts on all nodes.
 
-Which cells are heavy is decided at cuts, where all workers know the same loads. It takes two cuts,
-so that no row is missed: from the first on, new rows of one side go everywhere, and the leader
-sends those that it holds; from the second on, before which all of these have come, the others are
-spread.
+Cells become heavy at cuts, where all workers know the same loads. It takes two cuts, so that no
+pair is missed: from the first cut on, new rows of one side are copied to all, and the leader
+copies the rows that it holds; from the second on, when all of these have come, rows of the other
+side are spread.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ from ...device.fields import MalformedError
 from ...routing.moves_plan import largest_load
 from ...state import PARTITIONS
 
-#: Share above the mean of all workers from which on the rows of a cell are too many for one.
+#: A cell is heavy if its rows exceed the mean per worker by this share.
 TOLERANCE = 0.25
-#: Rows below which it is too early to tell: a few of one key in a row are not many.
+#: Rows of all cells below which no cell is heavy: a few rows of one key in a row are no sign.
 LEAST_ROWS = 4_096
-#: Cells that a worker names for each worker: one that is heavy is among them.
+#: Number of cells, per worker, whose loads a worker sends: any heavy cell is among them.
 _NAMED = 4
 
 
 def heavy_cells(loads: np.ndarray, total: int, size: int) -> list[int]:
-    """Cells with more rows than one of ``size`` workers should have.
+    """Return the cells with more rows than one of ``size`` workers should have.
 
     Parameters
     ----------
     loads : int64 array (PARTITIONS,)
-        Rows of each; of small ones perhaps fewer.
+        Rows of each cell; of small cells perhaps fewer.
     total : int
-        Rows of all.
+        Rows of all cells.
 
     Returns
     -------
@@ -50,13 +50,13 @@ def heavy_cells(loads: np.ndarray, total: int, size: int) -> list[int]:
 
 
 class HeavyCells:
-    """Which cells are heavy, as one worker knows it.
+    """Heavy cells as one worker knows them, with the loads by which cells become heavy.
 
     Parameters
     ----------
     rank, size : int
     everywhere : str or None
-        The side whose rows go to all workers; None if each key stays with its leader.
+        The side whose rows are copied to all workers; None if no cell may become heavy.
     heavy : sequence of int
         Cells that are heavy from the beginning.
     """
@@ -65,17 +65,17 @@ class HeavyCells:
         self, rank: int, size: int, everywhere: str | None, heavy: Sequence[int] = ()
     ) -> None:
         self._rank, self._size, self.side = rank, size, everywhere
-        #: Cells of which one side goes everywhere, and of which the other is spread.
+        #: Cells whose rows of one side are copied, and cells whose rows of the other are spread.
         self._copied = np.zeros(PARTITIONS, bool)
         self._spread = np.zeros(PARTITIONS, bool)
-        #: Rows of each cell that were folded here since it was last decided.
+        #: Rows of each cell that were folded here since the last decision.
         self._loads = np.zeros(PARTITIONS, np.int64)
-        #: What each worker has told of them before its mark.
-        self._told: dict[int, np.ndarray] = {}
+        #: Loads that each worker has sent before its mark: the sum, then cells and their rows.
+        self._reports: dict[int, np.ndarray] = {}
         self.begin(heavy)
 
     def begin(self, heavy: Sequence[int]) -> None:
-        """Take cells for heavy before any row is here."""
+        """Make cells heavy before any row has come."""
         self._copied[list(heavy)] = self._spread[list(heavy)] = True
 
     @property
@@ -84,57 +84,57 @@ class HeavyCells:
         return np.flatnonzero(self._copied).tolist()
 
     def spread(self, side: str, cells: np.ndarray) -> np.ndarray:
-        """Return which rows go to any one worker."""
+        """Return which rows are spread: they may go to any one worker."""
         return np.zeros(len(cells), bool) if side == self.side else self._spread[cells]
 
     def copied(self, side: str, cells: np.ndarray) -> np.ndarray:
-        """Return which rows go to all workers."""
+        """Return which rows are copied to all workers."""
         return self._copied[cells] if side == self.side else np.zeros(len(cells), bool)
 
-    # Loads, and what follows from them.
+    # Loads, and the decision.
 
     def count(self, cells: np.ndarray) -> None:
         """Count rows that are folded here."""
         self._loads += np.bincount(cells, minlength=PARTITIONS)
 
-    def tell(self) -> bytes:
-        """What the others are to know of this worker's loads: rows, and those of the largest."""
+    def report(self) -> bytes:
+        """Return this worker's loads for the others: the sum, and the rows of the largest cells."""
         if self.side is None or self._size == 1 or not self._loads.any():
             return b""
         count = min(_NAMED * self._size, PARTITIONS)
         most = np.argpartition(self._loads, -count)[-count:]  # each epoch does this
-        told = np.concatenate([[self._loads.sum()], np.stack([most, self._loads[most]], 1).ravel()])
-        self._told[self._rank] = told
-        return told.astype("<i8").tobytes()
+        pairs = np.stack([most, self._loads[most]], 1)
+        self._reports[self._rank] = report = np.concatenate([[self._loads.sum()], pairs.ravel()])
+        return report.astype("<i8").tobytes()
 
-    def hear(self, rank: int, told: bytes) -> None:
-        """Take what another worker has told; it replaces what that told before.
+    def take_report(self, rank: int, body: bytes) -> None:
+        """Take another worker's loads, in place of its earlier ones.
 
         Raises
         ------
         MalformedError
         """
-        if len(told) % 8 or (len(told) // 8) % 2 == 0:
+        if len(body) % 8 or (len(body) // 8) % 2 == 0:
             raise MalformedError("what a worker tells of its loads is cut")
-        found = np.frombuffer(told, "<i8")
-        if not ((found[1::2] >= 0) & (found[1::2] < PARTITIONS)).all() or found.min() < 0:
+        report = np.frombuffer(body, "<i8")
+        if not ((report[1::2] >= 0) & (report[1::2] < PARTITIONS)).all() or report.min() < 0:
             raise MalformedError("a worker tells of the load of a cell that there is not")
-        self._told[rank] = found
+        self._reports[rank] = report
 
     def cut(self) -> list[int]:
-        """Decide at a cut, behind all marks; returns the cells that are heavy from here on.
+        """Decide at a cut, behind all marks; returns the cells that have become heavy.
 
-        All workers come to the same, from the same loads.
+        All workers decide the same, from the same loads.
         """
         loads, total = np.zeros(PARTITIONS, np.int64), 0
-        for told in self._told.values():
-            total += int(told[0])
-            loads[told[1::2]] += told[2::2]
+        for report in self._reports.values():
+            total += int(report[0])
+            loads[report[1::2]] += report[2::2]
         loads[self._copied] = 0
         self._spread[:] = self._copied
-        found = heavy_cells(loads, total, self._size)
-        self._copied[found] = True
-        self._told.clear()
+        cells = heavy_cells(loads, total, self._size)
+        self._copied[cells] = True
+        self._reports.clear()
         if total >= LEAST_ROWS:
             self._loads[:] = 0
-        return found
+        return cells

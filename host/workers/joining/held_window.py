@@ -1,4 +1,4 @@
-"""The rows of a join that a worker holds: of this step, and those that later ones may meet."""
+"""Window of a worker in a join: the rows of this step, and older rows that later ones may meet."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ from penstock.plan.window import FOREVER, NEVER
 from ...join.step import Frontier, Kept, RowBlock, needed
 from ...rows.sides import Loaded, SideRows, counting, read_side
 from ...rows.stretches import NamedBlock
-from .pending import Due
-from .runs import Run, Runs
+from .pending import DueRows
+from .runs import Runs, SortedRun
 from .sharing import key_hashes
 
-#: Blocks of a side that are small beside the one before are merged with it: then there are few.
+#: A block is merged with the one before unless that has so many times its rows: this keeps few.
 _GROWTH = 2
 
 
-#: Marks for each of the few, at least: one in so many of the many is found in vain. Of all, at
-#: most so many that a processor's cache holds them.
+#: Marks per key, at least: one in so many rows is picked in vain. Bits of the number of marks, at
+#: least and at most: a processor's cache holds them.
 _MARKS, _LEAST_BITS, _MOST_BITS = 16, 10, 22
-#: How many times as many the many must be for the search to be worth it.
+#: By what factor old rows must outnumber new ones for marking keys to be worth it.
 _WORTH = 4
 
-#: The upper half of the hash of a key of each row, and which rows have one; None if all do.
+#: Upper half of the hash of each row's key, and which rows have a key; None if all do.
 Keys = tuple[np.ndarray, np.ndarray | None]
 
 
 class CommonKeys:
-    """Finds rows by their keys.
+    """Hashes of the keys by which rows of both sides can match.
 
     Parameters
     ----------
@@ -46,19 +46,19 @@ class CommonKeys:
     def __init__(self, keys: RoutingKeys) -> None:
         self._keys = keys
 
-    def of(self, side: str, rows: SideRows) -> Keys:
-        """Return the keys of rows of a side."""
+    def hashed(self, side: str, rows: SideRows) -> Keys:
+        """Return the hashed keys of rows of a side."""
         hashes, valid = key_hashes(self._keys, side, rows.columns, len(rows))
         return (hashes >> np.uint64(32)).astype(np.uint32), valid
 
 
 def is_worth(few: int, many: int) -> bool:
-    """Whether so many rows are to be searched for keys of so few."""
+    """Whether there are so many old rows that picking them by the keys of few new ones pays."""
     return _WORTH * few < many
 
 
 class KeyMarks:
-    """The keys of a few rows.
+    """Bitmap of the keys of a few rows, by which many rows are picked.
 
     Parameters
     ----------
@@ -73,19 +73,19 @@ class KeyMarks:
         self._marks[(hashes if valid is None else hashes[valid]) >> self._shift] = True
 
     def find(self, many: Keys) -> np.ndarray:
-        """Return the places of rows that have such a key, ascending, and of some that have not."""
+        """Return the places of rows with a marked key, ascending, and of some others."""
         hashes, valid = many
-        found = self._marks[hashes >> self._shift]
-        return np.flatnonzero(found if valid is None else found & valid)
+        is_marked = self._marks[hashes >> self._shift]
+        return np.flatnonzero(is_marked if valid is None else is_marked & valid)
 
 
 @dataclass(frozen=True)
 class _Held:
-    """A block of rows in the order of time, and what retention asks of it."""
+    """A block of one side's rows in the order of time, with the facts that retention needs."""
 
     about: RowBlock
     block: NamedBlock
-    run: Run
+    run: SortedRun
     side: str
     common: CommonKeys | None
 
@@ -99,30 +99,30 @@ class _Held:
     @cached_property
     def _keys(self) -> Keys:
         assert self.common is not None
-        return self.common.of(self.side, self.block.rows)
+        return self.common.hashed(self.side, self.block.rows)
 
     def marked(self, low: int, high: int, marks: KeyMarks) -> Loaded:
-        """Return rows with ``low <= time <= high`` that may have one of some keys."""
+        """Return rows with ``low <= time <= high`` that may have a marked key."""
         rows, (hashes, valid) = self.block.rows, self._keys
-        own = slice(place(rows.time, low), place(rows.time, high, after=True))
-        found = own.start + marks.find((hashes[own], None if valid is None else valid[own]))
-        if 2 * len(found) > own.stop - own.start:
+        span = slice(place(rows.time, low), place(rows.time, high, after=True))
+        at = span.start + marks.find((hashes[span], None if valid is None else valid[span]))
+        if 2 * len(at) > span.stop - span.start:
             return self.between(low, high)
-        chosen = replace(rows.pick(found), row=counting(len(found)))
-        return Loaded(self.table.take(pa.array(found)), chosen, rows.pick(slice(0)))
+        chosen = replace(rows.pick(at), row=counting(len(at)))
+        return Loaded(self.table.take(pa.array(at)), chosen, rows.pick(slice(0)))
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the rows, if they are this worker's, and of what is read of them."""
+        """Bytes of the rows, unless another worker has made them, and of columns read from them."""
         rows = self.block.rows
         arrays = [rows.time, *(vector.values for vector in rows.columns.values())]
-        arrays += [own for own in self.__dict__.get("_keys", ()) if own is not None]
+        arrays += [array for array in self.__dict__.get("_keys", ()) if array is not None]
         read = sum(array.nbytes for array in arrays if not self.run.has(array))
         return read + (self.table.nbytes if self.run.is_own else 0)
 
 
 class JoinWindow(Kept):
-    """The rows of both sides.
+    """Rows of both sides: new ones of this step, and old ones in blocks in the order of time.
 
     Steps follow each other in time, so the blocks of a side do, too.
 
@@ -131,7 +131,7 @@ class JoinWindow(Kept):
     query : JoinQuery
         Whose tables are named by side.
     runs : Runs
-        Makes the rows of each block, or knows who has made them.
+        Makes the rows of each block, or maps them if another worker has.
     """
 
     def __init__(self, query: JoinQuery, runs: Runs) -> None:
@@ -141,7 +141,7 @@ class JoinWindow(Kept):
         self._held: dict[str, list[_Held]] = {LEFT: [], RIGHT: []}
         self._new: dict[str, Loaded] = {}
         self._entering: dict[str, _Held] = {}
-        self._made = 0
+        self._block_count = 0
 
     def old(self, side: str, low: int, high: int) -> Loaded:
         return self._together(side, [one.between(low, high) for one in self._at(side, low, high)])
@@ -154,51 +154,52 @@ class JoinWindow(Kept):
         return Loaded.concat([none, *parts]) if parts else none.unnamed()
 
     def met(self, side: str, low: int, high: int, meeting: Loaded) -> Loaded:
-        own, few = self._at(side, low, high), len(meeting.rows)
-        if self._common is None or not is_worth(few, sum(one.about.rows for one in own)):
+        blocks, few = self._at(side, low, high), len(meeting.rows)
+        if self._common is None or not is_worth(few, sum(one.about.rows for one in blocks)):
             return self.old(side, low, high)
-        marks = KeyMarks(self._common.of(other(side), meeting.rows))
-        return self._together(side, [one.marked(low, high, marks) for one in own])
+        marks = KeyMarks(self._common.hashed(other(side), meeting.rows))
+        return self._together(side, [one.marked(low, high, marks) for one in blocks])
 
     def new(self, side: str) -> Loaded:
         return self._new[side]
 
-    def begin(self, side: str, timed: Due, timeless: pa.Table) -> None:
-        """Take the new rows of a side, which pass its filter.
+    def begin(self, side: str, timed: DueRows, timeless: pa.Table) -> None:
+        """Load the new rows of a side for a step.
 
         Parameters
         ----------
         timed, timeless
             Rows with a time, and others.
         """
-        made = self._load(side, timed.rows.num_rows, timed.in_order)
-        loaded = made.between(NEVER, FOREVER)
+        held = self._load(side, timed.rows.num_rows, timed.in_order)
+        loaded = held.between(NEVER, FOREVER)
         if timeless.num_rows:
             table = timeless.combine_chunks()
             alone = read_side(self.query, self.query.side(side), table).timeless
-            rest = Loaded(table, loaded.rows.pick(slice(0)), alone)
-            loaded = Loaded.concat([rest, loaded])
+            unmatched = Loaded(table, loaded.rows.pick(slice(0)), alone)
+            loaded = Loaded.concat([unmatched, loaded])
         self._new[side] = loaded
-        self._entering[side] = made
+        self._entering[side] = held
 
     def _load(self, side: str, count: int, make: Callable[[], pa.Table]) -> _Held:
-        """Make a block of so many rows in the order of time."""
-        self._made += 1
-        run = self._runs.run(self._made, count, lambda: make().combine_chunks())
+        """Make a block of ``count`` rows in the order of time, or map another worker's."""
+        self._block_count += 1
+        run = self._runs.run(self._block_count, count, lambda: make().combine_chunks())
         rows = read_side(self.query, self.query.side(side), run.table).timed
         about = RowBlock(0, FOREVER, NEVER)
         if count := len(rows):
             about = RowBlock(count, int(rows.time[0]), int(rows.time[-1]))
-        return _Held(about, NamedBlock(f"rows {self._made}", rows), run, side, self._common)
+        return _Held(about, NamedBlock(f"rows {self._block_count}", rows), run, side, self._common)
 
     def end(self, frontier: Frontier) -> None:
-        """The step is over: its rows are old, and those are forgotten that no step needs."""
-        for side, made in self._entering.items():
-            if made.about.rows:
-                self._held[side].append(self._grouped(frontier, side, made))
-        kept = needed(frontier, {s: [one.about for one in own] for s, own in self._held.items()})
-        for side, own in self._held.items():
-            staying = [one for one, keep in zip(own, kept[side], strict=True) if keep]
+        """End the step: its rows become old, and blocks that no later step needs are dropped."""
+        for side, entering in self._entering.items():
+            if entering.about.rows:
+                self._held[side].append(self._grouped(frontier, side, entering))
+        about = {side: [one.about for one in blocks] for side, blocks in self._held.items()}
+        kept = needed(frontier, about)
+        for side, blocks in self._held.items():
+            staying = [one for one, keep in zip(blocks, kept[side], strict=True) if keep]
             self._held[side] = self._merged(frontier, side, staying)
         self._new, self._entering = {}, {}
 
@@ -211,19 +212,19 @@ class JoinWindow(Kept):
             held[-2:] = [self._grouped(frontier, side, merged)]
         return held
 
-    def _grouped(self, frontier: Frontier, side: str, made: _Held) -> _Held:
+    def _grouped(self, frontier: Frontier, side: str, held: _Held) -> _Held:
         """Note the largest time key of a block, where rows wait for their groups."""
         if frontier.grouping is None or side not in frontier.plan.decided_once:
-            return made
-        rows = made.block.rows
+            return held
+        rows = held.block.rows
         group = int(frontier.grouping.keys(rows.columns, len(rows)).max())
-        return replace(made, about=replace(made.about, group=group))
+        return replace(held, about=replace(held.about, group=group))
 
-    def restore(self, frontier: Frontier, side: str, timed: Due) -> None:
-        """Take back rows of steps before the frontier, in place of those that are held."""
+    def restore(self, frontier: Frontier, side: str, timed: DueRows) -> None:
+        """Replace the old rows of a side by rows of steps before the frontier."""
         if count := timed.rows.num_rows:
-            made = self._load(side, count, timed.in_order)
-            self._held[side] = [self._grouped(frontier, side, made)]
+            held = self._load(side, count, timed.in_order)
+            self._held[side] = [self._grouped(frontier, side, held)]
 
     def tables(self, side: str) -> Sequence[pa.Table]:
         """Return the old rows of a side, in the order of time."""
@@ -238,15 +239,15 @@ class JoinWindow(Kept):
     @property
     def names(self) -> list[str]:
         """Names of all blocks."""
-        held = [one for own in self._held.values() for one in own]
+        held = [one for blocks in self._held.values() for one in blocks]
         return [one.block.name for one in [*held, *self._entering.values()]]
 
     @property
     def rows(self) -> int:
-        """Old rows."""
-        return sum(one.about.rows for own in self._held.values() for one in own)
+        """Number of old rows."""
+        return sum(one.about.rows for blocks in self._held.values() for one in blocks)
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the old rows, without those of runs of other workers, and of what is read."""
-        return sum(one.nbytes for own in self._held.values() for one in own)
+        """Bytes of old rows, without other workers' runs, and of columns read from all."""
+        return sum(one.nbytes for blocks in self._held.values() for one in blocks)

@@ -1,4 +1,4 @@
-"""Rows of a join that have come and that no step has taken."""
+"""Pending rows of a join: they have come, and no step has taken them."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from ..output_order import FEED, PLACE
 
 
 @dataclass(frozen=True)
-class Due:
-    """Rows with a time that a step takes.
+class DueRows:
+    """Rows of one side that a step takes, all with an event time.
 
     Parameters
     ----------
     rows : pyarrow.Table
     times : ndarray of int64, optional
-        Of the rows; None if they are in their order.
+        Of the rows; None if the rows are in order.
     """
 
     rows: pa.Table
@@ -35,8 +35,8 @@ class Due:
         return self.rows.take(pa.array(order_of(self.rows, self.times)))
 
 
-class SideRest:
-    """Rows of one side, in any order.
+class PendingSide:
+    """Pending rows of one side, in any order.
 
     Parameters
     ----------
@@ -49,33 +49,33 @@ class SideRest:
         self._side, self._schema = side, schema
         self._timed: list[pa.RecordBatch] = []
         self._times: list[np.ndarray] = []
-        #: Those that have no time.
+        #: Rows whose event time is NULL.
         self.timeless: list[pa.RecordBatch] = []
         self.rows = self.nbytes = 0
 
     def add(self, batch: pa.RecordBatch) -> np.ndarray:
-        """Take rows; return the times of those that have one."""
-        found = read_times(self._side, batch)
-        if found.rows is not None:
+        """Add rows; return their event times, without NULLs."""
+        read = read_times(self._side, batch)
+        if read.rows is not None:
             alone = np.ones(batch.num_rows, bool)
-            alone[found.rows] = False
+            alone[read.rows] = False
             self.timeless.append(batch.filter(pa.array(alone)))
             self._count(self.timeless[-1:])
-            batch = batch.take(pa.array(found.rows))
-        if len(found.times):
+            batch = batch.take(pa.array(read.rows))
+        if len(read.times):
             self._timed.append(batch)
-            self._times.append(found.times)
+            self._times.append(read.times)
             self._count([batch])
-        return found.times
+        return read.times
 
     def without_time(self) -> pa.Table:
-        """Take the rows that have no time."""
-        taken, self.timeless = pa.Table.from_batches(self.timeless, self._schema), []
+        """Take out the rows that have no time."""
+        rows, self.timeless = pa.Table.from_batches(self.timeless, self._schema), []
         self._count_anew()
-        return taken
+        return rows
 
-    def below(self, time: int) -> Due:
-        """Take the rows below a time."""
+    def below(self, time: int) -> DueRows:
+        """Take out the rows below a time."""
         times = np.concatenate(self._times) if self._times else np.zeros(0, np.int64)
         rows = pa.Table.from_batches(self._timed, self._schema)
         is_due = times < time
@@ -85,7 +85,7 @@ class SideRest:
             self._timed = rows.filter(pa.array(~is_due)).combine_chunks().to_batches()
             rows, times = rows.filter(pa.array(is_due)), times[is_due]
         self._count_anew()
-        return Due(rows, times)
+        return DueRows(rows, times)
 
     def with_time(self) -> list[tuple[pa.RecordBatch, np.ndarray]]:
         """Return the rows that have a time, and their times."""
@@ -106,35 +106,35 @@ class SideRest:
         self._count(self.batches())
 
 
-#: Rows of each side that a step takes: those with a time, and those without.
-Taken = dict[str, tuple[Due, pa.Table]]
+#: Rows that a step takes, by side: rows with a time, and rows without.
+StepRows = dict[str, tuple[DueRows, pa.Table]]
 
 
 class PendingRows:
-    """Rows of both sides, which wait for the clock to pass them.
+    """Pending rows of both sides, which wait for the clock to pass them.
 
     Parameters
     ----------
     query : JoinQuery
         With event times.
     schemas : sequence of pyarrow.Schema
-        Of shipped rows, left and right.
+        Of shipped rows, by source.
     """
 
     def __init__(self, query: JoinQuery, schemas: Sequence[pa.Schema]) -> None:
         self.sides = {
-            side: SideRest(query.side(side), schema)
+            side: PendingSide(query.side(side), schema)
             for side, schema in zip((LEFT, RIGHT), schemas, strict=True)
         }
 
     def add(self, side: str, batch: pa.RecordBatch) -> np.ndarray:
-        """Take rows of a side; return the times of those that have one."""
+        """Add rows of a side; return their event times, without NULLs."""
         return self.sides[side].add(batch)
 
-    def take(self, clock: int) -> tuple[Taken, int]:
-        """Take what a step joins once no row below a time comes, and the step's own time."""
-        taken = {s: (own.below(clock), own.without_time()) for s, own in self.sides.items()}
-        return taken, clock
+    def take(self, clock: int) -> tuple[StepRows, int]:
+        """Take out the rows of a step, once no row below the clock comes; also the step's time."""
+        due = {s: (rows.below(clock), rows.without_time()) for s, rows in self.sides.items()}
+        return due, clock
 
     def batches(self, side: str) -> list[pa.RecordBatch]:
         """Return all rows of a side."""
@@ -150,11 +150,11 @@ class PendingRows:
 
     @property
     def rows(self) -> int:
-        return sum(own.rows for own in self.sides.values())
+        return sum(side.rows for side in self.sides.values())
 
     @property
     def nbytes(self) -> int:
-        return sum(own.nbytes for own in self.sides.values())
+        return sum(side.nbytes for side in self.sides.values())
 
 
 def order_of(rows: pa.Table, times: np.ndarray) -> np.ndarray:

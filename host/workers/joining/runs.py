@@ -1,9 +1,9 @@
-"""Rows that all workers of a host have: one of them sorts and writes them, and all map them.
+"""Sorted runs of rows in memory that all workers of a host share: one writes, the others map.
 
-Without keys, all workers take the same steps with the same rows. Whoever comes first to a run of
-them (the rows of a step, or blocks that are merged) writes it into memory without a name; the
-others map it from there, and have no copy. Nothing depends on it: a worker that would have to wait
-too long for another makes its own.
+Without keys, all workers take the same steps with the same rows. The first worker to need a run
+(the rows of a step, or blocks that are merged) writes it into memory without a name; the others
+map it, and have no copy. Nothing depends on sharing: a worker that would wait too long for another
+makes a run of its own.
 """
 
 from __future__ import annotations
@@ -27,35 +27,35 @@ from ...channel.atomics import add_word, load_acquire, replace_word, store_relea
 from ...device.fields import MalformedError
 from ...wire.sealed import create_mapped, map_memory, sealed_size
 
-#: Bytes of a run below which each worker makes its own: to map one takes some 0.1 ms.
+#: Bytes of a run below which each worker makes its own: mapping one takes some 0.1 ms.
 LEAST_BYTES = 1 << 18
-#: Runs that the board knows at a time.
+#: Runs that the board has room for.
 _RUNS = 64
-#: Words of the board: its token, and of each run its number, the same once it is written, process
-#: and descriptor, bytes, and how many need it no more.
+#: Words of the board: its token, and for each run its number, the number again once it is written,
+#: process and descriptor, bytes, and the number of workers that have it.
 _HEAD, _NUMBER, _WRITTEN, _FILE, _BYTES, _TAKEN, _WORDS = 8, 0, 1, 2, 3, 4, 8
-#: In front of the rows of a run: the board's token, the run's number, and zeros.
+#: Head of a run's memory: the board's token, the run's number, and zeros.
 _MARK = struct.Struct("<QQ48x")
 #: Seconds that a worker waits for another one to write a run, and between two looks.
 _PATIENCE_S, _LOOK_S = 1.0, 0.0002
 
 
 @dataclass(frozen=True)
-class Run:
-    """Rows in their order.
+class SortedRun:
+    """A table of sorted rows, in this worker's memory or mapped from another's.
 
     Parameters
     ----------
     table : pyarrow.Table
     is_own : bool
-        Whether their memory is this worker's to count.
+        Whether this worker counts their memory as its own.
     """
 
     table: pa.Table
     is_own: bool = True
 
     def has(self, array: np.ndarray) -> bool:
-        """Whether the memory of an array is that of the rows."""
+        """Whether an array lies in the memory of the rows."""
         at = array.__array_interface__["data"][0]
         chunks = (chunk for column in self.table.columns for chunk in column.chunks)
         buffers = (one for chunk in chunks for one in chunk.buffers() if one is not None)
@@ -63,10 +63,10 @@ class Run:
 
 
 class Runs(Protocol):
-    """Where runs of rows come from."""
+    """Maker of sorted runs."""
 
-    def run(self, number: int, rows: int, make: Callable[[], pa.Table]) -> Run:
-        """Return a run.
+    def run(self, number: int, rows: int, make: Callable[[], pa.Table]) -> SortedRun:
+        """Return a run, made here or by another worker.
 
         Parameters
         ----------
@@ -75,20 +75,20 @@ class Runs(Protocol):
         rows : int
             How many rows it has.
         make : callable
-            Makes it.
+            Makes the run's table.
         """
         ...
 
 
 class OwnRuns:
-    """Makes all."""
+    """Maker of runs that shares none."""
 
-    def run(self, number: int, rows: int, make: Callable[[], pa.Table]) -> Run:
-        return Run(make())
+    def run(self, number: int, rows: int, make: Callable[[], pa.Table]) -> SortedRun:
+        return SortedRun(make())
 
 
 def create_board() -> int:
-    """Make the board by which the workers of a host find runs; returns its descriptor.
+    """Make the board in shared memory that lists the runs of a host; returns its descriptor.
 
     Raises
     ------
@@ -102,14 +102,14 @@ def create_board() -> int:
 
 
 class HostRuns:
-    """Runs that workers of one host make for each other.
+    """Maker of runs that the workers of one host share.
 
     Parameters
     ----------
     board : int
         Descriptor from :func:`create_board`, which may be closed afterwards.
     count : int
-        Workers that have it, this one among them.
+        Workers that have the board, this one among them.
     patience_s : float
         Seconds to wait for another worker to write a run.
     """
@@ -121,8 +121,8 @@ class HostRuns:
         #: Descriptors of the runs that this worker has written, by number.
         self._written: dict[int, int] = {}
 
-    def run(self, number: int, rows: int, make: Callable[[], pa.Table]) -> Run:
-        """As :meth:`Runs.run`.
+    def run(self, number: int, rows: int, make: Callable[[], pa.Table]) -> SortedRun:
+        """Return a run: write it if this worker is the first to need it, else map it.
 
         Raises
         ------
@@ -134,25 +134,25 @@ class HostRuns:
         seen = int(load_acquire(self._words, at + _NUMBER))
         if seen < number and replace_word(self._words, at + _NUMBER, seen, number):
             return self._write(at, number, make())
-        return self._map(at, number, rows) or Run(make())
+        return self._map(at, number, rows) or SortedRun(make())
 
-    # Of the first.
+    # The writer.
 
-    def _write(self, at: int, number: int, table: pa.Table) -> Run:
-        """Make a run, and tell the others where it is, or that it is nowhere."""
-        words, file, size, found = self._words, -1, 0, table
+    def _write(self, at: int, number: int, table: pa.Table) -> SortedRun:
+        """Write a run into shared memory, and enter it on the board; size 0 if it is not shared."""
+        words, file, size = self._words, -1, 0
         if table.nbytes >= LEAST_BYTES:
             with suppress(DeviceError):  # no memory or descriptors for it: each has its own
-                file, size, found = _written(self._token, number, table)
+                file, size, table = _written(self._token, number, table)
         words[at + _FILE], words[at + _BYTES] = os.getpid() << 32 | max(file, 0), size
         words[at + _TAKEN] = 1
         store_release(words, at + _WRITTEN, number)
         if file >= 0:
             self._written[number] = file
-        return Run(found)
+        return SortedRun(table)
 
     def _let_go(self) -> None:
-        """Close descriptors of runs that all have, or that are too old to be found."""
+        """Close descriptors of runs that all workers have, or whose slot on the board is reused."""
         for number, file in list(self._written.items()):
             at = _HEAD + number % _RUNS * _WORDS
             is_old = int(load_acquire(self._words, at + _NUMBER)) != number
@@ -161,15 +161,15 @@ class HostRuns:
                 del self._written[number]
 
     def close(self) -> None:
-        """Close all descriptors; what is mapped stays."""
+        """Close all descriptors; mapped runs stay."""
         for file in self._written.values():
             os.close(file)
         self._written = {}
 
-    # Of the others.
+    # The readers.
 
-    def _map(self, at: int, number: int, rows: int) -> Run | None:
-        """Return a run that another worker has written, if it is to be found."""
+    def _map(self, at: int, number: int, rows: int) -> SortedRun | None:
+        """Return a run that another worker has written; None if it is not shared."""
         words, deadline = self._words, time.monotonic() + self._patience_s
         while (written := int(load_acquire(words, at + _WRITTEN))) < number:
             if time.monotonic() > deadline:
@@ -178,22 +178,22 @@ class HostRuns:
         where, size = int(words[at + _FILE]), int(words[at + _BYTES])
         if written != number or int(load_acquire(words, at + _NUMBER)) != number:
             return None
-        found = None
+        table = None
         if size:
-            found = _mapped(where >> 32, where & 0xFFFFFFFF, size, self._token, number)
+            table = _mapped(where >> 32, where & 0xFFFFFFFF, size, self._token, number)
         add_word(words, at + _TAKEN, 1)
-        if found is None:
+        if table is None:
             return None
-        if found.num_rows != rows:
+        if table.num_rows != rows:
             raise MalformedError(
-                f"two workers have {found.num_rows} and {rows} rows for the same step; start all "
+                f"two workers have {table.num_rows} and {rows} rows for the same step; start all "
                 "workers again from the last record"
             )
-        return Run(found, is_own=False)
+        return SortedRun(table, is_own=False)
 
 
 def _written(token: int, number: int, table: pa.Table) -> tuple[int, int, pa.Table]:
-    """Write rows into new memory; returns its descriptor and size, and the rows there."""
+    """Write rows into new shared memory; returns its descriptor, its size, and the rows in it."""
     counted = pa.MockOutputStream()
     _stream(counted, table)
     size = _MARK.size + counted.size()
@@ -209,19 +209,19 @@ def _stream(sink: pa.NativeFile, table: pa.Table) -> None:
 
 
 def _mapped(process: int, file: int, size: int, token: int, number: int) -> pa.Table | None:
-    """Map rows of another process; None if they are gone."""
+    """Map the memory of another process; returns its rows, or None if it is gone."""
     try:
-        own = os.open(f"/proc/{process}/fd/{file}", os.O_RDONLY | os.O_CLOEXEC)
+        descriptor = os.open(f"/proc/{process}/fd/{file}", os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
         return None
     try:
-        if sealed_size(own) != size:
+        if sealed_size(descriptor) != size:
             return None
-        memory = np.frombuffer(mmap.mmap(own, size, prot=mmap.PROT_READ), np.uint8)
+        memory = np.frombuffer(mmap.mmap(descriptor, size, prot=mmap.PROT_READ), np.uint8)
     except (MalformedError, OSError, ValueError):  # the number is another file's by now
         return None
     finally:
-        os.close(own)
+        os.close(descriptor)
     return _read(memory) if _MARK.unpack_from(memory.data) == (token, number) else None
 
 

@@ -1,4 +1,4 @@
-"""Which worker gets which rows of a join."""
+"""Placing of a join's rows on workers: each key has a leader, and heavy cells are shared."""
 
 from __future__ import annotations
 
@@ -19,30 +19,29 @@ from ...state import PARTITIONS
 from ..output_order import FEED, PLACE
 from .heavy import HeavyCells
 
-#: Workers from which on rows are sorted by them.
+#: Number of workers from which on rows are sorted by worker.
 _MANY = 8
 
 
 def shared_keys(query: JoinQuery) -> RoutingKeys | None:
-    """Return what is equal wherever rows match, if workers can join the rows of each key alone.
+    """Return the keys that matching rows have in common, if each key can be joined by one worker.
 
-    They cannot where there is no equality, where places in a ROWS window count rows of all keys,
-    and where a group has rows of several keys: then each worker gets all rows, and probes with a
-    share of them.
+    None if there is no equality, if a ROWS window counts rows of all keys, or if a group has rows
+    of several keys: then each worker gets all rows, and probes with a share of them.
     """
     if query.sessions is not None:
         return RoutingKeys(*query.sessions.keys, ())
-    found = None if query.is_rows else routing_keys(query.predicate)
-    if found is None or found.band is not None or not found.are_keys_of_groups(query):
+    keys = None if query.is_rows else routing_keys(query.predicate)
+    if keys is None or keys.band is not None or not keys.are_keys_of_groups(query):
         return None
-    return found
+    return keys
 
 
 def side_for_all(query: JoinQuery) -> str | None:
-    """Return the side whose rows of a heavy key may go to all workers; None if there is none.
+    """Return the side whose rows of a heavy key may be copied to all workers; None if neither may.
 
-    A worker that has a row of the other side and all of this one decides alone what that row
-    meets, and not which rows of this side meet nothing. Groups of a key need all its pairs in one
+    A worker with a row of the other side and all rows of this side can decide alone what that row
+    meets, but not which rows of this side meet nothing. Groups of a key need all its pairs in one
     place, and sessions all its rows.
     """
     is_whole = query.aggregation is not None or query.sessions is not None
@@ -77,18 +76,18 @@ def cells_of(
 
 
 @dataclass(frozen=True)
-class Led:
-    """Which worker each row belongs to.
+class RowLeaders:
+    """Worker to which each row of a batch belongs: the leader of its key.
 
     Parameters
     ----------
     cells : ndarray of int64, shape (rows,)
     worker : ndarray of int64, shape (rows,)
-        Of a copied row, the one that leads its cell.
+        Of a copied row, the leader of its cell.
     is_copied : ndarray of bool, shape (rows,)
-        Rows that all others get, too.
+        Which rows all workers get.
     has_key : ndarray of bool, shape (rows,), or None
-        Rows whose key is not NULL; None if all are.
+        Which rows have a key that is not NULL; None if all have.
     """
 
     cells: np.ndarray
@@ -98,31 +97,31 @@ class Led:
 
     @property
     def loads(self) -> np.ndarray:
-        """Cells of the rows that count as load of their cell: all whose key is not NULL."""
+        """Cells of the rows that count as load: all whose key is not NULL."""
         return self.cells if self.has_key is None else self.cells[self.has_key]
 
-    def of(self, rank: int) -> np.ndarray:
+    def places(self, rank: int) -> np.ndarray:
         """Return the places of the rows that a worker gets, ascending."""
         return np.flatnonzero((self.worker == rank) | self.is_copied)
 
-    def of_all(self, size: int) -> Sequence[np.ndarray]:
-        """Return the places of the rows that each of so many workers gets, ascending."""
+    def places_by_worker(self, size: int) -> Sequence[np.ndarray]:
+        """Return the places of the rows that each of ``size`` workers gets, ascending."""
         if size < _MANY or self.is_copied.any():
-            return [self.of(rank) for rank in range(size)]
+            return [self.places(rank) for rank in range(size)]
         # A pass over the rows for each worker would take longer than to sort them by worker.
         order = np.argsort(self.worker.astype(np.min_scalar_type(size)), kind="stable")
         return np.split(order, np.cumsum(np.bincount(self.worker, minlength=size))[:-1])
 
 
 class Placing:
-    """Which of several workers has which rows, and which of those that have a row saves it.
+    """Rule that says which worker gets a row, and which one saves it in checkpoints.
 
     Parameters
     ----------
     query : JoinQuery
         With event times.
     keys : RoutingKeys or None
-        None where all workers have all rows.
+        None if all workers get all rows.
     rank, size : int
     heavy : HeavyCells
     """
@@ -135,14 +134,14 @@ class Placing:
 
     @property
     def is_by_key(self) -> bool:
-        """Whether each key has a worker that leads it."""
+        """Whether each key has a leader."""
         return self._keys is not None
 
-    def led(self, side: str, rows: pa.RecordBatch) -> Led:
-        """Return which worker leads each row: by the cell of its key.
+    def leaders(self, side: str, rows: pa.RecordBatch) -> RowLeaders:
+        """Return the leader of each row, by the cell of its key.
 
-        Rows whose key is NULL match nothing; they are spread by their places, as those of heavy
-        cells are.
+        Rows whose key is NULL match nothing; like rows of heavy cells, they are spread by their
+        places.
         """
         keys, size = self._keys, self._size
         assert keys is not None
@@ -153,20 +152,20 @@ class Placing:
             is_spread, is_copied = is_spread | ~valid, is_copied & valid
         places = rows.column(PLACE).to_numpy()
         worker = np.where(is_spread, places % size, cells * size // PARTITIONS)
-        return Led(cells, worker, is_copied, valid)
+        return RowLeaders(cells, worker, is_copied, valid)
 
     def belonging(self, side: str, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """Return the rows that this worker has to have."""
+        """Return the rows that this worker is to hold."""
         if self._keys is None or self._size == 1:
             return rows
-        return rows.take(pa.array(self.led(side, rows).of(self._rank)))
+        return rows.take(pa.array(self.leaders(side, rows).places(self._rank)))
 
     def saves(self, side: str, rows: pa.RecordBatch) -> np.ndarray:
-        """Return which of its rows this worker saves, as no other does."""
+        """Return which of its rows this worker saves, so that exactly one worker saves each row."""
         if self._keys is None:
             numbers = rows.column(PLACE).to_numpy() + rows.column(FEED).to_numpy()
             return numbers % self._size == self._rank
         if not self._heavy.cells:
             return np.ones(rows.num_rows, bool)
-        found = self.led(side, rows)
-        return ~found.is_copied | (found.worker == self._rank)
+        leaders = self.leaders(side, rows)
+        return ~leaders.is_copied | (leaders.worker == self._rank)

@@ -1,4 +1,4 @@
-"""What workers do in a join of two sources."""
+"""Compiled join of two sources on workers: its intake and the state of each worker."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from .state import JoinState
 
 
 class JoinIntake(RowIntake):
-    """Takes the rows and promises of both sources.
+    """Intake of both sources of a join.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ class JoinIntake(RowIntake):
 
 
 class JoinWork(Work):
-    """A join of two sources.
+    """Compiled join of two sources.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ class JoinWork(Work):
     Raises
     ------
     QueryError
-        It has no end in a stream, or is not joined in steps.
+        The query has no end in a stream, or cannot be joined in steps.
     DeviceError
         No device has that name.
     """
@@ -135,11 +135,10 @@ class JoinWork(Work):
         return time
 
     def state(self, rank: int) -> JoinState:
-        size, dealt, hidden = self._job.size, self.dealt, self.hidden
-        heavy = self._job.heavy
-        runs = self._runs
+        size, schemas, hidden = self._job.size, self.dealt, self.hidden
+        heavy, runs = self._job.heavy, self._runs
         return JoinState(
-            self._shown, self._keys, dealt, hidden, rank, size, self._device, heavy, runs
+            self._shown, self._keys, schemas, hidden, rank, size, self._device, heavy, runs
         )
 
     def share(self, board: int, count: int) -> None:
@@ -152,10 +151,10 @@ class JoinWork(Work):
         if self._keys is None or size == 1 or side_for_all(self._shown) is None:
             return ()
         loads = np.zeros(PARTITIONS, np.int64)
-        for side, dealt in zip(self.sides, self.dealt, strict=True):
+        for side, schema in zip(self.sides, self.dealt, strict=True):
             names = sorted(self._keys.names(side.side))
             for batch in tables[side.table].select(names).to_batches():
-                rows = projected(batch, pa.schema([dealt.field(name) for name in names]))
+                rows = projected(batch, pa.schema([schema.field(name) for name in names]))
                 known = side_columns(query, side.side, rows, names)
                 cells, has_key = cells_of(self._keys, side.side, known, rows.num_rows)
                 loads += np.bincount(

@@ -25,8 +25,8 @@ from ..points import arm, reached
 from ..protocol import messages
 from ..protocol.coding import decode, encode
 from ..protocol.worker import Worker
-from ..records.parts import read_part
-from ..upstream import Status, Upstream, status_header
+from ..records.part_files import read_part
+from ..upstream import Upstream, WorkerStatus, status_header
 from ..work import Work
 from ..worker_loop import WorkerLoop
 from ..writing import PartWriter
@@ -34,8 +34,7 @@ from .line import Line
 from .spawning import end_with_parent
 from .wiring import child_ends
 
-#: Seconds that any other process may take to begin; imports and compilers are slow on busy
-#: machines.
+#: Seconds that another process may take to begin: imports and compilers are slow on busy machines.
 START_S = 120.0
 #: Seconds that a part may take to be written when the stream ends.
 _LAST_PART_S = 600.0
@@ -50,7 +49,7 @@ _GROWTH_BYTES = 64 << 20
 
 
 class ParentLink(Upstream):
-    """The channels from and to the parent.
+    """Channels from and to the parent.
 
     Parameters
     ----------
@@ -72,15 +71,15 @@ class ParentLink(Upstream):
         return self._consumer.has_arrived
 
     def take(self) -> messages.Message | None:
-        found = self._consumer.receive()
-        if found is None:
+        received = self._consumer.receive()
+        if received is None:
             return None
-        self._open = found
-        if found.kind is MessageKind.CLOSE:
+        self._open = received
+        if received.kind is MessageKind.CLOSE:
             self.closed = True
             self.done()
             return None
-        message = decode(found.kind.name, found.payload)
+        message = decode(received.kind.name, received.payload)
         if isinstance(message, messages.DealtRows):
             schema = self._schemas[message.feed % len(self._schemas)]
             return replace(message, body=unpacked(message.body, schema))
@@ -95,8 +94,8 @@ class ParentLink(Upstream):
     def may_give(self) -> bool:
         return not self._producer.pending
 
-    def give(self, message: messages.OutputRows | messages.PartWritten | Status) -> None:
-        if isinstance(message, Status):
+    def give(self, message: messages.OutputRows | messages.PartWritten | WorkerStatus) -> None:
+        if isinstance(message, WorkerStatus):
             self._producer.send(MessageKind.HELLO, json.dumps(status_header(message)).encode())
             return
         if isinstance(message, messages.OutputRows):
@@ -111,9 +110,9 @@ class ParentLink(Upstream):
 
 
 def keep_memory() -> None:
-    """Let freed arrays of any size be used again by this process, where the C library can.
+    """Let the C library reuse freed arrays of any size, where it can.
 
-    It then holds as much as it once needed, but for what is free beyond 2 GiB at the heap's end.
+    The process then keeps as much memory as it once needed, up to 2 GiB free at the heap's end.
 
     Each window that closes gives its groups in new arrays, which are freed when they have been
     sent. The allocator would map large ones anew each time, and the system would clear each page
@@ -131,12 +130,12 @@ def keep_memory() -> None:
 
 
 class LocalWorkers(Workers):
-    """Workers that a stream on this machine has started; the stream passes on what they exchange.
+    """Workers that a stream on this machine has started, and which exchange bytes through it.
 
     Parameters
     ----------
     line : Line
-        To the stream.
+        Connection to the stream.
     """
 
     def __init__(self, rank: int, size: int, line: Line) -> None:
@@ -174,7 +173,7 @@ def run(start: WorkerStart, files: Sequence[int], line: Line, parent: int) -> No
         for part in start.states:
             reached("restore")
             worker.load(read_part(job.folder, part), start.size_then)
-    writer = None if job.folder is None else PartWriter(job.folder, ends.own.ring)
+    writer = None if job.folder is None else PartWriter(job.folder, ends.ringer.ring)
     watched = os.pidfd_open(parent)
     ends.bell.watch(watched, "the stream")
     line.send(("ready", None), START_S)
@@ -197,7 +196,7 @@ def run(start: WorkerStart, files: Sequence[int], line: Line, parent: int) -> No
 
 
 def warm(work: Work) -> None:
-    """Compile what the first rows would wait for, on a state that is thrown away."""
+    """Compile the loops that the first rows would wait for, on a state that is thrown away."""
     state = work.state(0)
     for source, schema in enumerate(work.dealt):
         arrays = [pa.array([], field.type) for field in schema]

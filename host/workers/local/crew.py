@@ -1,4 +1,4 @@
-"""The workers that a stream has started on this machine, from its side."""
+"""Worker processes of a stream on this machine, as the stream's process sees them."""
 
 from __future__ import annotations
 
@@ -20,34 +20,34 @@ from ..job import WorkerStart
 from ..members import as_bytes, require_equal
 from ..protocol.coding import decode, encode
 from ..protocol.messages import Message, OutputRows
-from ..upstream import Status, status_from
+from ..upstream import WorkerStatus, status_from
 from .child import START_S
 from .spawning import WorkerProcess
 from .wiring import Wiring
 
-#: Seconds in which children end by themselves once their channel is closed.
+#: Seconds that children may take to end by themselves once their channel is closed.
 _GRACE_S = 20.0
 
 
 class StartError(ProcessError):
-    """A worker has ended while it began; it may come up another time."""
+    """A worker has ended while it began; another attempt may succeed."""
 
 
 class Crew:
-    """The processes of one incarnation and the channels to them.
+    """Worker processes of one incarnation, and the channels to them.
 
     Parameters
     ----------
     starts : sequence of WorkerStart
         By rank.
     facts : mapping
-        What must be the same on all members, as the stream has it.
+        Facts that must be the same on all members, as the stream has them.
     schema : pyarrow.Schema
         Of output rows.
     bell : Doorbell
         Of this process.
     lock : int or None
-        Descriptor of the checkpoint's lock, which children hold, too.
+        Descriptor of the checkpoint's lock, which children also hold.
     armed : bool
         As for :class:`~.spawning.WorkerProcess`.
 
@@ -56,7 +56,7 @@ class Crew:
     ProcessError
         A worker did not come up, or does not run the same.
     PenstockError
-        A worker cannot work: what it says.
+        A worker cannot work; the error is its own.
     """
 
     def __init__(
@@ -94,18 +94,18 @@ class Crew:
     # The start.
 
     def _compare(self, mine: bytes) -> None:
-        """Pass on what members say of themselves, and compare it with what this process has."""
-        said = [what for _, what in self._await("exchange")]
+        """Pass on the facts of all members, and compare them with this process's."""
+        facts = [answer for _, answer in self._await("exchange")]
         for process in self._processes:
-            process.line.send(said, START_S)
-        require_equal(said, mine)
+            process.line.send(facts, START_S)
+        require_equal(facts, mine)
 
     def _await(self, wanted: str) -> list[tuple[str, bytes]]:
-        """Wait until each worker has said something of a kind; returns what, by rank."""
+        """Wait for a message of a kind from each worker; returns them by rank."""
         deadline = time.monotonic() + START_S
-        said: list[tuple[str, bytes] | None] = [None] * self.size
-        while None in said:
-            waiting = [p for p in self._processes if said[p.rank] is None]
+        answers: list[tuple[str, bytes] | None] = [None] * self.size
+        while None in answers:
+            waiting = [p for p in self._processes if answers[p.rank] is None]
             files = [p.line for p in waiting if not p.line.has_more]
             ready = select.select(files, [], [], max(0.0, deadline - time.monotonic()))[0]
             if not ready and len(files) == len(waiting):
@@ -115,12 +115,12 @@ class Crew:
                 )
             for process in waiting:
                 if process.line in ready or process.line.has_more:
-                    said[process.rank] = self._said(process, wanted)
-        return [one for one in said if one is not None]
+                    answers[process.rank] = self._answer(process, wanted)
+        return [one for one in answers if one is not None]
 
-    def _said(self, process: WorkerProcess, wanted: str) -> tuple[str, bytes]:
+    def _answer(self, process: WorkerProcess, wanted: str) -> tuple[str, bytes]:
         try:
-            kind, what = process.line.receive(START_S)[0]
+            kind, body = process.line.receive(START_S)[0]
         except ProcessError:
             process.end(_GRACE_S)
             raise StartError(
@@ -128,26 +128,26 @@ class Crew:
                 "of memory; use fewer workers"
             ) from None
         if kind == "failed":
-            raise error_from(what, f"worker {process.rank}")
+            raise error_from(body, f"worker {process.rank}")
         assert kind == wanted
-        return kind, what
+        return kind, body
 
     # Messages.
 
     def credits(self, rank: int) -> int:
-        """Return the slots that can be filled of a worker's channel."""
+        """Return the credits of a worker's channel: how many slots can be filled."""
         return self._wiring.producers[rank].credits
 
     def may_send(self, rank: int) -> bool:
-        """Whether a message can be sent, since all of the last one was."""
+        """Whether a message can be sent, since the last one was sent as a whole."""
         return not self._wiring.producers[rank].pending
 
     def send(self, rank: int, message: Message) -> None:
-        """Send a message; what there are no credits for goes on by :meth:`pump`."""
+        """Begin to send a message; :meth:`pump` goes on with it if credits run out."""
         self._wiring.producers[rank].send(MessageKind[message.kind], encode(message))
 
     def pump(self) -> bool:
-        """Go on with messages that wait for credits; whether anything has moved."""
+        """Go on with messages that wait for credits; returns whether anything was sent."""
         moved = False
         for producer in self._wiring.producers:
             if producer.pending and producer.credits:
@@ -156,29 +156,29 @@ class Crew:
         return moved
 
     def has_arrived(self, rank: int) -> bool:
-        """Whether a worker has sent something."""
+        """Whether a message of a worker has arrived."""
         return self._wiring.consumers[rank].has_arrived
 
     def can_pump(self) -> bool:
         """Whether credits have come for a message that waits for them."""
         return any(p.pending and p.credits for p in self._wiring.producers)
 
-    def receive(self, rank: int) -> Message | Status | None:
-        """Return the next message of a worker, in memory of its own; None if there is none.
+    def receive(self, rank: int) -> Message | WorkerStatus | None:
+        """Return a copy of the next message of a worker; None if there is none.
 
         Raises
         ------
         MalformedError
         """
         consumer = self._wiring.consumers[rank]
-        found = consumer.receive()
-        if found is None:
+        received = consumer.receive()
+        if received is None:
             return None
-        payload = bytes(found.payload)
-        consumer.done(found)
-        if found.kind is MessageKind.HELLO:
+        payload = bytes(received.payload)
+        consumer.done(received)
+        if received.kind is MessageKind.HELLO:
             return status_from(json.loads(payload))
-        message = decode(found.kind.name, payload)
+        message = decode(received.kind.name, payload)
         if isinstance(message, OutputRows):
             return replace(message, body=unpacked(message.body, self._schema))
         return message
@@ -186,16 +186,16 @@ class Crew:
     # Lives and ends.
 
     def stalled(self, now: float) -> list[tuple[int, float]]:
-        """Return ranks of workers that have not taken what they were sent, and for how long."""
-        found = []
+        """Return ranks of workers that take no messages though some wait, and for how long."""
+        stalled = []
         for rank, producer in enumerate(self._wiring.producers):
             credits = producer.credits
             if credits == producer.slots or credits != self._credits[rank]:
                 self._moved[rank] = now
             elif now > self._moved[rank]:
-                found.append((rank, now - self._moved[rank]))
+                stalled.append((rank, now - self._moved[rank]))
             self._credits[rank] = credits
-        return found
+        return stalled
 
     def ended(self) -> list[int]:
         """Return the ranks of workers that have ended."""
@@ -206,15 +206,15 @@ class Crew:
         line = self._processes[rank].line
         try:
             while line.has_more or select.select([line], [], [], 0)[0]:
-                kind, what = line.receive(_GRACE_S)[0]
+                kind, body = line.receive(_GRACE_S)[0]
                 if kind == "failed":
-                    return error_from(what, f"worker {rank}")
+                    return error_from(body, f"worker {rank}")
         except ProcessError:
             return None
         return None
 
     def how_it_ended(self, rank: int) -> str:
-        """Return what became of a worker."""
+        """Return how a worker's process has ended, as errors say it."""
         process = self._processes[rank]
         return f"worker {rank} (process {process.pid}) {process.how_it_ended()}"
 
@@ -224,7 +224,7 @@ class Crew:
         return [process.pid for process in self._processes]
 
     def close(self) -> None:
-        """Let workers end by themselves, and kill those that do not."""
+        """Let workers end by themselves, and kill any that do not."""
         for producer in self._wiring.producers:
             with suppress(PenstockError):
                 if not producer.pending and not producer.closed:

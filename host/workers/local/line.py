@@ -1,7 +1,7 @@
-"""Messages between a stream and one of its children, beside the rings: start, comparison, errors.
+"""Socket between a stream and one of its children, beside the rings: start, comparison, errors.
 
-Both processes are of one program and one user, over a socket without a name that only they have.
-So messages are pickled.
+Both processes run one program as one user, and only they have the unnamed socket, so messages are
+pickled.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ _ASKED = 1 << 16
 
 
 class Line:
-    """One end of the socket.
+    """One end of the socket, for messages with descriptors.
 
     Parameters
     ----------
     end : socket
         Owned.
     who : str
-        Name of the other side, for messages.
+        Name of the other side, for errors.
     """
 
     def __init__(self, end: socket.socket, who: str) -> None:
@@ -44,7 +44,7 @@ class Line:
         """Descriptor to wait on."""
         return self._end.fileno()
 
-    def send(self, what: Any, timeout_s: float, files: Sequence[int] = ()) -> None:
+    def send(self, message: Any, timeout_s: float, files: Sequence[int] = ()) -> None:
         """Send a message, with descriptors that the other side gets copies of.
 
         Raises
@@ -52,7 +52,7 @@ class Line:
         ProcessError
             The other side has ended, or does not read.
         """
-        body = pickle.dumps(what)
+        body = pickle.dumps(message)
         self._end.settimeout(timeout_s)
         try:
             head = _HEAD.pack(len(body), len(files))
@@ -80,8 +80,8 @@ class Line:
         self._fill(_HEAD.size + size, deadline, timeout_s)
         body = bytes(self._unread[_HEAD.size : _HEAD.size + size])
         del self._unread[: _HEAD.size + size]
-        taken, self._files = self._files[:files], self._files[files:]
-        return pickle.loads(body), taken
+        received, self._files = self._files[:files], self._files[files:]
+        return pickle.loads(body), received
 
     def _fill(self, count: int, deadline: float, timeout_s: float) -> None:
         while len(self._unread) < count:
@@ -107,7 +107,7 @@ class Line:
 
     @property
     def has_more(self) -> bool:
-        """Whether bytes have been read of a message that nobody has asked for."""
+        """Whether bytes of a further message have been read already."""
         return bool(self._unread)
 
     def close(self) -> None:

@@ -1,7 +1,7 @@
 """Child processes that end with the process that has started them.
 
-They are new interpreters, never forks: a fork has the locks of threads that it does not have. So a
-stream can be opened in a notebook, in ``python -c`` and beside threads.
+They are new interpreters, never forks: a fork inherits locks of threads that it does not have. So
+a stream can be opened in a notebook, in ``python -c`` and beside threads.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ _GONE_S = 30.0
 
 
 class WorkerProcess:
-    """A child of this process.
+    """Child process that runs a worker.
 
-    It must be made by a thread that lives as long as the child may: the system tells children of
-    the end of that thread.
+    It must be made by a thread that lives as long as the child may: the system kills the child when
+    that thread ends.
 
     Parameters
     ----------
     rank : int
         For messages.
     armed : bool
-        Whether it ends at the point that tests have named (:mod:`..points`).
+        Whether it is killed at the point that a test has named (:mod:`..points`).
 
     Raises
     ------
@@ -82,7 +82,7 @@ class WorkerProcess:
         return self._process.poll() is not None
 
     def how_it_ended(self) -> str:
-        """What became of a process that has ended."""
+        """Return how the process has ended, as errors say it."""
         status = self._process.poll()
         if status is None:
             return "still runs"
@@ -93,7 +93,7 @@ class WorkerProcess:
         return f"ended with status {status}"
 
     def kill(self) -> None:
-        """Kill the process, a stopped one, too; :meth:`end` waits for its end."""
+        """Kill the process, even a stopped one; :meth:`end` waits for its end."""
         self._process.kill()
 
     def end(self, grace_s: float = 0.0) -> None:
@@ -123,7 +123,7 @@ def _started(rank: int) -> Iterator[None]:
 
 
 def _search_path() -> str:
-    """Where this process finds modules, which need not be where a new one would look."""
+    """Return this process's module search path, which a new process may not have by itself."""
     return os.pathsep.join(dict.fromkeys(place or os.getcwd() for place in sys.path))
 
 

@@ -1,8 +1,7 @@
-"""The rings and doorbells of a crew: made by the parent, which hands each child its ends.
+"""Rings and doorbells of a crew: made by the parent, which hands each child its ends.
 
-Every two processes have a channel each way, and each process one doorbell, and one memory with the
-rings that it reads. All are without names, so that the system frees them with the last process that
-has them.
+Every two processes have a channel each way; each process has one doorbell, and one memory with the
+rings that it reads. None has a name, so the system frees each with the last process that has it.
 """
 
 from __future__ import annotations
@@ -21,13 +20,13 @@ from ..peers import PeerChannels
 
 @dataclass(frozen=True)
 class ChildEnds:
-    """What a child has: its doorbell and who rings it, the parent's channels, peers by rank.
+    """A child's ends: its doorbell and a ringer of it, the parent's channels, peers by rank.
 
-    ``board`` is the descriptor by which it finds what other workers share; it is the child's own.
+    ``board`` is the descriptor of the board of shared runs, which the child owns.
     """
 
     bell: Doorbell
-    own: Ringer
+    ringer: Ringer
     board: int
     consumer: Consumer
     producer: Producer
@@ -35,7 +34,7 @@ class ChildEnds:
 
 
 class Wiring:
-    """The channels of one incarnation.
+    """All channels of one incarnation, at the parent.
 
     Parameters
     ----------
@@ -52,7 +51,7 @@ class Wiring:
         self._parent_files = bell.files
         spins = spin_seconds(size) > 0
         with ExitStack() as undo:
-            #: What only children need.
+            #: Closes resources that only children need.
             self._to_send = undo.enter_context(ExitStack())
             self._ringers: list[Ringer] = []
             undo.callback(self._close_ringers)
@@ -90,17 +89,17 @@ class Wiring:
 
     def files_for(self, rank: int) -> list[int]:
         """Return the descriptors that a child needs, in the order that :func:`child_ends` reads."""
-        others = [other for other in range(self.size) if other != rank]
+        other_ranks = [other for other in range(self.size) if other != rank]
         files = [self._board, *self._bells[rank].files, *self._parent_files]
-        files += [file for other in others for file in self._bells[other].files]
+        files += [file for other in other_ranks for file in self._bells[other].files]
         return files + self._rings
 
     def sent(self) -> None:
-        """Close what only children need, once they have it."""
+        """Close resources that only children need, once they have them."""
         self._to_send.close()
 
     def close(self) -> None:
-        """Close everything; children find nobody who rings."""
+        """Close everything; children notice that nobody rings."""
         self.sent()
         self._close_ringers()
 
@@ -110,8 +109,8 @@ class Wiring:
 
 
 def child_ends(rank: int, size: int, files: Sequence[int]) -> ChildEnds:
-    """Attach to the descriptors of :meth:`Wiring.files_for`, which are this process' own now."""
-    others = [other for other in range(size) if other != rank]
+    """Make a child's ends from the descriptors of :meth:`Wiring.files_for`, which it now owns."""
+    other_ranks = [other for other in range(size) if other != rank]
     board, *files = files
     bells, rings = files[: 2 * size + 2], files[2 * size + 2 :]
     pairs = [(bells[k], bells[k + 1]) for k in range(0, len(bells), 2)]
@@ -119,7 +118,7 @@ def child_ends(rank: int, size: int, files: Sequence[int]) -> ChildEnds:
     spins = spin_s > 0
     bell = Doorbell.attach(pairs[0], spin_s)
     channels: list[PeerChannels | None] = [None] * (size + 1)
-    for other, pair in zip((size, *others), pairs[1:], strict=True):
+    for other, pair in zip((size, *other_ranks), pairs[1:], strict=True):
         ringer = Ringer(pair)
         channels[other] = PeerChannels(
             attach_producer(
@@ -129,7 +128,7 @@ def child_ends(rank: int, size: int, files: Sequence[int]) -> ChildEnds:
                 rings[rank], ringer.ring, spins=spins, place=(_place(other, rank), size)
             ),
         )
-    # Mapped memory stays; of a doorbell that is rung, the event is used.
+    # Mapped memory stays, and ringing a doorbell needs only its event.
     for file in (*(pair[1] for pair in pairs[1:]), *rings):
         os.close(file)
     *peers, parent = channels

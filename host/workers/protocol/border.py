@@ -1,4 +1,4 @@
-"""The state behind a worker, as far as the protocol knows it."""
+"""Interface of a worker's state to the protocol: paper 2's state backend, SSB."""
 
 from __future__ import annotations
 
@@ -22,44 +22,44 @@ class SomeRows(Protocol):
 
 
 class FoldingState(Protocol):
-    """Partial groups of one worker, and the merged groups of the partitions that it leads.
+    """State of one worker: changes that it holds as a helper, and merged groups that it leads.
 
-    ``host/state`` has the one that streams use; the model checker has one of a few lines.
+    Streams use ``host/state`` and ``joining``; the model checker has one of a few lines.
     """
 
     def fold(self, batch: Any, feed: int = 0, first: int = 0) -> Any:
-        """Fold rows into partial groups; of what is led, nothing changes until the seal.
+        """Fold rows into the changes; led groups do not change until the seal.
 
-        A worker alone has no partial groups: it folds into what it leads.
+        A single worker has no changes: it folds into the groups that it leads.
         """
         ...
 
     def seal(self) -> Sequence[Sequence[Buffer]]:
-        """End the epoch: its blocks by leader, and partial groups that begin from zero.
+        """End the epoch: return the changes as blocks by leader, and begin from zero.
 
         This rank's own entries are merged at once, and its list is empty.
         """
         ...
 
     def merge(self, sender: int, block: Any) -> int:
-        """Merge a block of another worker into what this one leads; returns its entries."""
+        """Merge a helper's block into the groups led here; returns its number of entries."""
         ...
 
     def release(self, limit: Limit) -> SomeRows:
-        """Output rows of led groups below a limit, which are forgotten."""
+        """Trigger: return output rows of led groups below a limit, and forget these groups."""
         ...
 
     def cut(self) -> None:
-        """All that was sent before a cut is here, of all workers, and nothing from behind it."""
+        """Called when all messages from before a cut have arrived, and none from behind it."""
         ...
 
     def save(self) -> Sequence[Buffer | int]:
-        """What is led, as a copy that later merges do not change.
+        """Return the led groups as a copy that later merges do not change.
 
-        A number n stands for all blocks of its own that the nth call, from 0 on, has returned.
+        A number n in it stands for all blocks that the nth call, from 0 on, has returned.
         """
         ...
 
     def load(self, blocks: Iterable[Any], size_then: int) -> object:
-        """Take back what this rank leads now out of what one of ``size_then`` workers saved."""
+        """Load the groups that this rank leads now from a part of one of ``size_then`` workers."""
         ...

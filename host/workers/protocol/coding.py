@@ -1,7 +1,7 @@
-"""Messages of the protocol, as bytes.
+"""Coding of the protocol's messages as bytes.
 
-Each begins with a code and the incarnation of its sender. Integers are little-endian. What is
-large (rows, blocks of entries) follows as it is, without a copy.
+Each begins with a code and the incarnation of its sender. Integers are little-endian. Large bodies
+(rows, blocks of entries) follow as they are, without a copy.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from .messages import (
 
 _HEAD = struct.Struct("<BI")
 _NUMBER = struct.Struct("<Q")
-#: Bytes before a body, so that its arrays stay aligned: what follows the head ends in zeros.
+#: Bytes before a body, so that its arrays stay aligned: the fields behind the head end in zeros.
 BODY_OFFSET = 32
 #: Epoch, and number of the block in it.
 _DELTA = struct.Struct("<QI15x")
 #: Epoch, blocks, rows, late rows, feeds.
 _END = struct.Struct("<QIQQI")
-#: Feed and promise; a feed that has ended is told by the highest bit, as ``FOREVER`` has 65 bits.
+#: Feed and promise; the highest bit marks a feed that has ended, as ``FOREVER`` has 65 bits.
 _PROMISE = struct.Struct("<Iq")
 _ENDED = 1 << 31
 #: Number of the batch, feed, number of its first row in the feed.
@@ -71,7 +71,7 @@ _CODE_OF = {form: code for code, form in _CODES.items()}
 
 
 def encode(message: Message) -> list[Buffer]:
-    """Return the bytes of a message, in pieces that are to be sent one behind the other."""
+    """Return the bytes of a message, in pieces to be sent one behind the other."""
     head = _HEAD.pack(_CODE_OF[type(message)], message.incarnation)
     match message:
         case DeltaBlock():
@@ -110,7 +110,7 @@ def decode(kind: str, payload: Buffer) -> Message:
     Raises
     ------
     MalformedError
-        It is none that :func:`encode` writes, or came under another kind.
+        :func:`encode` writes no such message, or not under this kind.
     """
     reader = _Reader(memoryview(payload).cast("B"))
     code, incarnation = reader.take(_HEAD)
@@ -122,33 +122,33 @@ def decode(kind: str, payload: Buffer) -> Message:
             "damaged, or its sender runs another version of Penstock"
         )
     message = _BODIES[form](incarnation, reader)
-    if len(reader.rest):
-        raise reader.damaged(f"{len(reader.rest)} bytes too long")
+    if len(reader.unread):
+        raise reader.damaged(f"{len(reader.unread)} bytes too long")
     return message
 
 
 class _Reader:
-    """What is left of a payload."""
+    """Reader of a payload, which takes fields from its beginning."""
 
     def __init__(self, payload: memoryview) -> None:
-        self.rest = payload
+        self.unread = payload
         self._size = len(payload)
 
     def take(self, form: struct.Struct) -> tuple[Any, ...]:
-        if len(self.rest) < form.size:
-            raise self.damaged(f"{form.size - len(self.rest)} bytes too short")
-        values = form.unpack_from(self.rest)
-        self.rest = self.rest[form.size :]
+        if len(self.unread) < form.size:
+            raise self.damaged(f"{form.size - len(self.unread)} bytes too short")
+        values = form.unpack_from(self.unread)
+        self.unread = self.unread[form.size :]
         return values
 
     def body(self) -> memoryview:
-        body, self.rest = self.rest, self.rest[len(self.rest) :]
+        body, self.unread = self.unread, self.unread[len(self.unread) :]
         return body
 
     def split(self, size: int) -> memoryview:
-        if len(self.rest) < size:
-            raise self.damaged(f"{size - len(self.rest)} bytes too short")
-        body, self.rest = self.rest[:size], self.rest[size:]
+        if len(self.unread) < size:
+            raise self.damaged(f"{size - len(self.unread)} bytes too short")
+        body, self.unread = self.unread[:size], self.unread[size:]
         return body
 
     def damaged(self, why: str) -> MalformedError:
@@ -184,8 +184,8 @@ def _delta(incarnation: int, reader: _Reader) -> DeltaBlock:
 
 def _end(incarnation: int, reader: _Reader) -> EpochEnd:
     epoch, blocks, rows, late, feeds = reader.take(_END)
-    if len(reader.rest) != feeds * _PROMISE.size:
-        raise reader.damaged(f"{len(reader.rest)} bytes for {feeds} promises")
+    if len(reader.unread) != feeds * _PROMISE.size:
+        raise reader.damaged(f"{len(reader.unread)} bytes for {feeds} promises")
     promises = tuple(_promised(reader) for _ in range(feeds))
     if any(after[0] <= before[0] for before, after in pairwise(promises)):
         raise reader.damaged("its feeds are not in order")
@@ -196,7 +196,7 @@ def _mark(incarnation: int, reader: _Reader) -> Mark:
     return Mark(incarnation, _from_one(reader, "number", *reader.take(_NUMBER)))
 
 
-def _dealt(incarnation: int, reader: _Reader) -> DealtRows:
+def _dealt_rows(incarnation: int, reader: _Reader) -> DealtRows:
     number, feed, first = reader.take(_ROWS)
     number = _from_one(reader, "number", number)
     return DealtRows(incarnation, number, feed, first, reader.body())
@@ -231,7 +231,7 @@ _BODIES: dict[type, Callable[[int, _Reader], Message]] = {
     DeltaBlock: _delta,
     EpochEnd: _end,
     Mark: _mark,
-    DealtRows: _dealt,
+    DealtRows: _dealt_rows,
     Promise: lambda incarnation, reader: Promise(incarnation, *_promised(reader)),
     Withdrawal: _withdrawal,
     OutputRows: _output,

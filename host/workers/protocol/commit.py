@@ -1,4 +1,4 @@
-"""What a checkpoint consists of: a part of each worker, and the record that names them."""
+"""Content of a checkpoint: a part of each worker, and the commit that names the parts."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from typing import Any
 
 @dataclass(frozen=True)
 class WorkerPart:
-    """What one worker puts into a checkpoint.
+    """Part of one worker in a checkpoint, before it is written.
 
     Parameters
     ----------
     number : int
         Of the checkpoint.
     rank, size, incarnation : int
-        Whose part it is.
+        Of the worker.
     state : sequence of buffer or int
-        What the worker leads, its texts among it, as of the marks: what its state has saved.
+        Saved groups that the worker leads, with their texts, as of the marks.
     rows : sequence of rows
-        All that was computed since the checkpoint before: those under this number.
+        All output since the checkpoint before, which has this number.
     promises : mapping of feed to time
-        The clock's, as of the marks.
+        Of the vector clock, as of the marks.
     """
 
     number: int
@@ -34,8 +34,8 @@ class WorkerPart:
 
 
 @dataclass(frozen=True)
-class Commit:
-    """What a record says: all that a stream needs to go on from there.
+class CheckpointCommit:
+    """Content of a checkpoint's record: everything that a stream needs to go on from there.
 
     Files that a record does not name may be removed once it is committed, and not before.
 
@@ -44,19 +44,19 @@ class Commit:
     number : int
         From 1 on.
     size : int
-        Workers that wrote it.
+        Number of workers that wrote it.
     incarnation : int
         In which it was written.
     promises : mapping of feed to time
-        What workers had been promised at the cut.
+        Promises that workers had got at the cut.
     admission : object
-        State of the intake at the cut, as the caller gave it.
+        State of the intake at the cut.
     acknowledged : int
-        Rows up to this number were taken by the caller.
+        The caller has taken all rows up to this number.
     states : tuple of bytes
-        Descriptions of the state of each worker at the cut, by rank.
+        Descriptions of the files with each worker's state at the cut, by rank.
     rows : mapping of number to tuple of bytes
-        Descriptions of rows not acknowledged, by number, those of older records among them.
+        Descriptions of the files with unacknowledged rows, by number, older ones included.
     """
 
     number: int

@@ -1,7 +1,7 @@
-"""The order of deltas: each counts once, since merging twice is adding twice (paper 2, 7.1.2).
+"""Order of deltas, by which each is merged exactly once (paper 2, 7.1.2).
 
-The paper calls its folds conflict-free, which a delta that restarts from zero is not: a repeated
-one would be added again. Only numbers keep it out.
+The paper calls its folds conflict-free (CRDT), but a delta that restarts from zero is not
+idempotent: a repeated one would be added again. Only epoch numbers keep it out.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from ...device.fields import MalformedError
 
 
 class EpochOrder:
-    """Which epoch of each worker comes next at a leader, and which block of it.
+    """Check at a leader that epochs of each helper, and blocks of each epoch, come in order.
 
     Parameters
     ----------
@@ -23,40 +23,40 @@ class EpochOrder:
         self._blocks = [0] * size
 
     def ended(self, worker: int) -> int:
-        """Return the last epoch of a worker that is merged as a whole; 0 before the first."""
+        """Return the last epoch of a worker that is merged completely; 0 before the first."""
         return self._ended[worker]
 
     def is_between(self, worker: int) -> bool:
-        """Whether no epoch of a worker is merged in part."""
+        """Whether no epoch of a worker is merged partly."""
         return self._blocks[worker] == 0
 
     def block(self, worker: int, epoch: int, block: int) -> None:
-        """Let in the next block of a worker.
+        """Check the next block of a worker.
 
         Raises
         ------
         MalformedError
-            It is not the next one: it was merged already, or one before it is missing.
+            The block was merged already, or one before it is missing.
         """
         self._require_next(worker, epoch, block, f"block {block} of epoch {epoch}")
         self._blocks[worker] += 1
 
     def end(self, worker: int, epoch: int, blocks: int) -> None:
-        """End the epoch of a worker.
+        """Check the end of a worker's epoch.
 
         Raises
         ------
         MalformedError
-            It is not the epoch that is open, or not all of its blocks have come.
+            Another epoch is open, or not all blocks have come.
         """
         self._require_next(worker, epoch, blocks, f"the end of epoch {epoch} after {blocks} blocks")
         self._ended[worker], self._blocks[worker] = epoch, 0
 
-    def _require_next(self, worker: int, epoch: int, block: int, what: str) -> None:
+    def _require_next(self, worker: int, epoch: int, block: int, content: str) -> None:
         expected = self._ended[worker] + 1, self._blocks[worker]
         if (epoch, block) != expected:
             raise MalformedError(
-                f"worker {worker} sent {what}, but block {expected[1]} of epoch {expected[0]} or "
-                "its end is next; merging out of turn would count rows twice or lose them, so "
+                f"worker {worker} sent {content}, but block {expected[1]} of epoch {expected[0]} "
+                "or its end is next; merging out of turn would count rows twice or lose them, so "
                 "start all workers again from the last record"
             )

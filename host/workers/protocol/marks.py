@@ -1,4 +1,4 @@
-"""Marks of a cut: what lies before them is in the checkpoint, what lies behind is not."""
+"""Marks of a cut: messages before them are in the checkpoint, messages behind are not."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from ...device.fields import MalformedError
 
 
 class Marks:
-    """Whose marks of a cut have come to a worker, until that has taken it.
+    """Set of the workers whose marks of a cut have come to a worker.
 
     Parameters
     ----------
@@ -19,34 +19,34 @@ class Marks:
     def __init__(self, size: int, number: int) -> None:
         self.size = size
         self.number = number
-        self._there: set[int] = set()
+        self._arrived: set[int] = set()
 
     def __contains__(self, worker: int) -> bool:
         """Whether the mark of a worker has come."""
-        return worker in self._there
+        return worker in self._arrived
 
     @property
     def are_complete(self) -> bool:
         """Whether all marks have come."""
-        return len(self._there) == self.size
+        return len(self._arrived) == self.size
 
     def add(self, worker: int, number: int) -> None:
-        """Take the mark of a worker.
+        """Add the mark of a worker.
 
         Raises
         ------
         MalformedError
-            It is of another cut, or came twice.
+            The mark is of another cut, or came twice.
         """
-        if number != self.number or worker in self._there:
+        if number != self.number or worker in self._arrived:
             raise MalformedError(
                 f"worker {worker} sent mark {number} out of turn, mark {self.number} is awaited "
-                f"of {self.size - len(self._there)} workers; start all workers again from the "
+                f"of {self.size - len(self._arrived)} workers; start all workers again from the "
                 "last record"
             )
-        self._there.add(worker)
+        self._arrived.add(worker)
 
     def next(self) -> None:
         """Wait for the marks of the next cut."""
-        self._there.clear()
+        self._arrived.clear()
         self.number += 1

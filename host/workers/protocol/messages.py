@@ -1,6 +1,6 @@
-"""Messages of the protocol, as values; ``coding`` has them as bytes.
+"""Messages of the protocol; ``coding`` turns them into bytes.
 
-Each has the incarnation of its sender: how often all workers have begun anew.
+Each has the incarnation of its sender: how often all workers have been started.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ from typing import Any, ClassVar
 
 @dataclass(frozen=True)
 class DeltaBlock:
-    """Changed entries of partitions that the receiver leads.
+    """Block of a helper's changes in an epoch, to the leader of their partitions.
 
     Parameters
     ----------
     epoch : int
         From 1 on in each incarnation.
     block : int
-        Number in its epoch for this receiver, from 0 on.
+        Number of the block in its epoch for this receiver, from 0 on.
     body : buffer
-        As the state wrote it.
+        Written by the state.
     """
 
     kind: ClassVar[str] = "DELTA"
@@ -32,16 +32,16 @@ class DeltaBlock:
 
 @dataclass(frozen=True)
 class EpochEnd:
-    """The end of an epoch, behind its blocks.
+    """End of an epoch, behind its blocks.
 
     Parameters
     ----------
     blocks : int
-        Of the epoch, for this receiver.
+        Number of blocks of the epoch for this receiver.
     rows, late : int
-        Rows that the sender has folded in this incarnation, and those it found late.
+        Rows that the sender has folded in this incarnation, and rows that it found late.
     promises : tuple of (feed, time)
-        What holds for all rows that the sender folds from now on, by feed.
+        Low watermark of each feed for all rows that the sender folds from now on.
     """
 
     kind: ClassVar[str] = "END"
@@ -55,7 +55,7 @@ class EpochEnd:
 
 @dataclass(frozen=True)
 class Mark:
-    """The cut between what a checkpoint covers and what it does not, on every way between members.
+    """Mark of a cut on one channel: a checkpoint covers the messages before it, not those behind.
 
     Parameters
     ----------
@@ -70,12 +70,12 @@ class Mark:
 
 @dataclass(frozen=True)
 class StepNotice:
-    """Rank 0 announces a step: all workers let go what is complete below a time, at once.
+    """Announcement by rank 0 of a step: all workers release rows complete below a time.
 
     Parameters
     ----------
     time : int
-        Of the sender's clock.
+        Low watermark of the sender's clock.
     """
 
     kind: ClassVar[str] = "CONTROL"
@@ -85,12 +85,12 @@ class StepNotice:
 
 @dataclass(frozen=True)
 class DealtRows:
-    """Rows that the parent gives to a worker.
+    """Batch of rows that the parent deals to a worker.
 
     Parameters
     ----------
     number : int
-        Of the batch, from 1 on; it stays when a batch is dealt again.
+        Of the batch, from 1 on; the same when a batch is dealt again.
     feed : int
     first : int
         Number of the first row in its feed.
@@ -107,7 +107,7 @@ class DealtRows:
 
 @dataclass(frozen=True)
 class Promise:
-    """The parent's word that no later row of a feed is below a time."""
+    """Promise of the parent that no later row of a feed has a time below this one."""
 
     kind: ClassVar[str] = "CONTROL"
     incarnation: int
@@ -117,7 +117,7 @@ class Promise:
 
 @dataclass(frozen=True)
 class Withdrawal:
-    """A feed sends no more; its source may go on."""
+    """Notice that a feed sends no more rows, though its source may go on."""
 
     kind: ClassVar[str] = "CONTROL"
     incarnation: int
@@ -126,7 +126,7 @@ class Withdrawal:
 
 @dataclass(frozen=True)
 class OutputRows:
-    """Rows of complete groups, from a worker to the parent.
+    """Output rows, from a worker to the parent.
 
     Parameters
     ----------
@@ -143,15 +143,15 @@ class OutputRows:
 
 @dataclass(frozen=True)
 class PartWritten:
-    """A worker's part of a checkpoint is on the disk, or all of its marks are there without one.
+    """Notice that a worker's part of a checkpoint is written, or its cut over without one.
 
     Parameters
     ----------
     number : int
         Of the checkpoint.
     state, rows : bytes
-        What a record needs to find and check the state, and the rows of this number; empty where
-        there are none.
+        Descriptions of the files with the state, and with the rows of this number; empty if there
+        are none.
     """
 
     kind: ClassVar[str] = "CONTROL"
@@ -163,12 +163,12 @@ class PartWritten:
 
 @dataclass(frozen=True)
 class Note:
-    """What ranks without a parent tell each other about cuts, feeds and their ends.
+    """Note between ranks, which have no parent, about cuts, feeds and ends of ranks.
 
     Parameters
     ----------
     body : bytes
-        Means nothing to :class:`~.worker.Worker`: whoever runs it reads it.
+        Read by the driver, not by :class:`~.worker.Worker`.
     """
 
     kind: ClassVar[str] = "CONTROL"

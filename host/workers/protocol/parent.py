@@ -1,7 +1,7 @@
-"""The parent of local workers: deals batches, makes the cut, commits records, gives rows.
+"""Parent of local workers: deals batches, makes cuts, commits records, gives rows to the caller.
 
-The parent sees every row before any worker does, so it alone judges lateness, and it alone says
-where a cut is: behind what it has dealt so far. Paper 2 has no recovery; docs/decisions/0039.
+The parent sees every row before any worker does, so it alone decides which rows are late, and
+where a cut is: behind the batches dealt so far. Paper 2 has no recovery; docs/decisions/0039.
 """
 
 from __future__ import annotations
@@ -15,25 +15,25 @@ from penstock.errors import LostError
 from penstock.plan.window import FOREVER, NEVER
 
 from ...device.fields import MalformedError
-from .commit import Commit
+from .commit import CheckpointCommit
 from .ledger import Ledger
 from .messages import DealtRows, Mark, Message, OutputRows, PartWritten, Promise, Withdrawal
 
 
 class NumberedRows:
-    """Rows under the number of the record that covers them, until the caller acknowledges them.
+    """Output rows under the number of the record that covers them, until they are acknowledged.
 
-    Released is not delivered: a caller acknowledges rows by the next poll. Unacknowledged ones stay
+    Released is not delivered: a caller acknowledges rows by the next poll. Unacknowledged rows stay
     in the files of their number, and are given again under it after a restart.
 
     Parameters
     ----------
     now : bool
-        Whether rows leave before their record is committed; perhaps again, then, after a crash.
+        Whether rows leave before their record is committed, so perhaps again after a crash.
     committed, acknowledged : int
-        Numbers of the last record, and up to which it says that all rows were taken.
+        Number of the last record, and number up to which it says that all rows were taken.
     rows : mapping of number to rows, optional
-        Those in between, from the record's files.
+        Rows of the numbers in between, from the record's files.
     """
 
     def __init__(
@@ -63,9 +63,9 @@ class NumberedRows:
         self._rows = {n: held for n, held in self._rows.items() if n <= self.committed}
 
     def poll(self) -> tuple[int, list[Any]] | None:
-        """Return the next number and its rows, and acknowledge those of the call before.
+        """Return the next number and its rows, and acknowledge the rows of the call before.
 
-        Released by commits, a number is given once and as a whole; at once, in as many pieces as
+        If commits release rows, a number is given once and as a whole; else in as many pieces as
         there are polls.
         """
         number = min(self._rows, default=self.committed + 1)
@@ -76,29 +76,29 @@ class NumberedRows:
 
 
 class Parent:
-    """The machine of the parent.
+    """State machine of the parent.
 
     Parameters
     ----------
     size : int
         Workers.
     saves : bool
-        Whether cuts are checkpoints. Otherwise a cut tells that all before it is merged, rows leave
-        at once, and a worker's death is the stream's end.
+        Whether cuts are checkpoints. Otherwise a cut tells that all rows before it are merged, rows
+        leave at once, and a worker's death is the stream's end.
     now : bool
         Whether rows leave before they are covered.
     keeps : bool, optional
-        Whether what was dealt stays to be dealt again after a loss; by default where cuts are
+        Whether dealt batches are kept to be dealt again after a loss; by default if cuts are
         checkpoints.
-    last : Commit, optional
+    last : CheckpointCommit, optional
         The record to go on from.
     rows : mapping of number to rows, optional
-        Those that it says were not acknowledged.
+        Unacknowledged rows of that record.
 
     Attributes
     ----------
     outgoing : list of deque of Message
-        What is to be sent to each worker, in order, by rank.
+        Messages to send to each worker, in order, by rank.
     """
 
     def __init__(
@@ -108,7 +108,7 @@ class Parent:
         saves: bool,
         now: bool = False,
         keeps: bool | None = None,
-        last: Commit | None = None,
+        last: CheckpointCommit | None = None,
         rows: Mapping[int, Sequence[Any]] | None = None,
     ) -> None:
         self.size = size
@@ -119,7 +119,7 @@ class Parent:
         self.outgoing: list[deque[Message]] = [deque() for _ in range(size)]
         self._ledger = Ledger(saves if keeps is None else keeps)
         self._promises = {} if last is None else dict(last.promises)
-        #: Feeds in the record that nobody has named since; they hold the clock.
+        #: Feeds in the record that nobody has used since; they hold the clock.
         self.unnamed = {feed for feed, time in self._promises.items() if time < FOREVER}
         self._cut: tuple[tuple[tuple[int, int], ...], Any] | None = None
         self._parts: dict[int, PartWritten] = {}
@@ -129,7 +129,7 @@ class Parent:
             self._numbers = NumberedRows(now, last.number, last.acknowledged, rows)
         self._tell_recorded()
 
-    # What comes in.
+    # Input.
 
     def push(self, feed: int, first: int, body: Any, nbytes: int) -> int:
         """Take the next batch of admitted rows; returns its number.
@@ -147,9 +147,9 @@ class Parent:
         return self.batches
 
     def promise(self, feed: int, time: int) -> None:
-        """Tell all workers, behind what was pushed, that no later row of a feed is below a time.
+        """Promise all workers, behind the batches pushed, no later row of a feed below a time.
 
-        The first promise of a feed that begins later than others is the watermark of its source.
+        A feed that begins later than others promises the watermark of its source first.
         """
         self.unnamed.discard(feed)
         if time > self._promises.get(feed, NEVER) or feed not in self._promises:
@@ -158,7 +158,7 @@ class Parent:
             self._pass_on()
 
     def withdraw(self, feed: int) -> None:
-        """Tell all workers, behind what was pushed, that a feed sends no more."""
+        """Tell all workers, behind the batches pushed, that a feed sends no more rows."""
         self.unnamed.discard(feed)
         if self._promises.pop(feed, None) is not None:
             self._ledger.add(Withdrawal(0, feed))
@@ -166,7 +166,7 @@ class Parent:
 
     @property
     def held_bytes(self) -> int:
-        """Bytes of batches that wait, or that no record covers: what a cut will free."""
+        """Bytes of batches that wait, or that no record covers: a cut will free them."""
         return self._ledger.nbytes
 
     @property
@@ -174,10 +174,10 @@ class Parent:
         """Messages that wait to be dealt."""
         return self._ledger.waiting
 
-    # What goes out.
+    # Dealing.
 
     def deal(self, rank: int) -> bool:
-        """Give the next batch to a worker, and what follows it up to the next batch to all.
+        """Give the next batch to a worker, and all messages up to the batch after it to everyone.
 
         Returns
         -------
@@ -191,14 +191,14 @@ class Parent:
         return True
 
     def _pass_on(self) -> None:
-        """Tell all workers what they must all know, up to the next batch."""
+        """Give all workers the messages up to the next batch."""
         while (head := self._ledger.head) is not None and not isinstance(head, DealtRows):
             message = replace(self._ledger.deal(), incarnation=self.incarnation)
             for queue in self.outgoing:
                 queue.append(message)
 
     def _tell_recorded(self) -> None:
-        """Begin with the record's promises: no end of an epoch may lack one of its feeds."""
+        """Begin with the record's promises: no epoch's end may lack one of its feeds."""
         if self.last is not None:
             for feed, time in sorted(self.last.promises.items()):
                 for queue in self.outgoing:
@@ -208,7 +208,7 @@ class Parent:
 
     @property
     def committed(self) -> int:
-        """Number of the last committed record, or of the last cut that all workers have passed."""
+        """Number of the last committed record, or of the last cut that is over."""
         return self._numbers.committed
 
     @property
@@ -222,12 +222,12 @@ class Parent:
         return self._cut is None
 
     def cut(self, admission: Any = None) -> int:
-        """Cut behind all that was pushed so far; returns the number of the cut.
+        """Cut behind all batches pushed so far; returns the number of the cut.
 
         Parameters
         ----------
         admission : object
-            State of the intake, to be kept in the record.
+            State of the intake, for the record.
         """
         assert self._cut is None
         number = self.committed + 1
@@ -236,7 +236,7 @@ class Parent:
         self._pass_on()
         return number
 
-    # What workers send.
+    # Messages of workers.
 
     def arrived(self, rank: int, message: Message) -> bool:
         """Take the next message of a worker; False if it is of an older incarnation.
@@ -244,7 +244,7 @@ class Parent:
         Raises
         ------
         MalformedError
-            It is none that a worker sends to its parent, or out of turn.
+            A worker sends no such message to its parent, or not at this time.
         """
         if message.incarnation != self.incarnation:
             self.refused += 1
@@ -270,11 +270,11 @@ class Parent:
         return self._cut is not None and is_next and rank not in self._parts
 
     @property
-    def ready(self) -> Commit | None:
-        """The record to write, once all workers have written their parts.
+    def ready(self) -> CheckpointCommit | None:
+        """Commit whose record is to be written, once all workers have written their parts.
 
-        Until :meth:`commit` is called it does not count, even if it is on the disk: call that
-        before anything else is done, or :meth:`recover` goes back to the record before.
+        The record counts only once :meth:`commit` is called, even if it is on the disk: call that
+        before anything else, or :meth:`recover` goes back to the record before.
         """
         if not self.saves or self._cut is None or len(self._parts) < self.size:
             return None
@@ -283,7 +283,7 @@ class Parent:
         promises, admission = self._cut
         rows = {} if self.last is None else dict(self.last.rows)
         rows[number] = tuple(part.rows for part in parts if part.rows)
-        return Commit(
+        return CheckpointCommit(
             number,
             self.size,
             self.incarnation,
@@ -295,13 +295,13 @@ class Parent:
         )
 
     def _needs(self, number: int) -> bool:
-        """Whether rows of a number have to stay in files: they would be given again."""
+        """Whether rows of a number must stay in files, since they may be given again."""
         return number > self.acknowledged
 
-    def commit(self, commit: Commit) -> None:
-        """Count a record as committed: its file is on the disk, under its name.
+    def commit(self, commit: CheckpointCommit) -> None:
+        """Note that a record is committed: its file is on the disk, under its name.
 
-        Its rows are released, and what it covers is forgotten.
+        Its rows are released, and the batches that it covers are forgotten.
         """
         assert self.ready is not None
         assert commit.incarnation == self.incarnation
@@ -313,20 +313,20 @@ class Parent:
         self._ledger.cover(number)
         self._cut, self._parts = None, {}
 
-    # What is given to the caller.
+    # Output.
 
     def poll(self) -> tuple[int, list[Any]] | None:
-        """Return the next rows and their number, and acknowledge those of the call before."""
+        """Return the next number and its rows, and acknowledge the rows of the call before."""
         return self._numbers.poll()
 
-    # When a worker is gone.
+    # Recovery.
 
-    def recover(self, rank: int) -> Commit | None:
-        """Begin again with all workers, since one has ended; returns the record to begin from.
+    def recover(self, rank: int) -> CheckpointCommit | None:
+        """Restart with all workers, since one has ended; returns the commit to begin from.
 
-        A worker's deltas are merged elsewhere already, and a second deal differs, so the others
-        cannot stay as they are. New workers take the new :attr:`incarnation` over new channels,
-        load the record's states, and are dealt again what it does not cover.
+        The dead worker's deltas are merged elsewhere already, and a second deal differs, so the
+        others cannot go on as they are. New workers take the new :attr:`incarnation` over new
+        channels, load the record's states, and are dealt all later batches again.
 
         Raises
         ------

@@ -1,6 +1,6 @@
-"""One worker: folds rows, ends epochs, merges what it leads, and lets complete groups go.
+"""One worker: folds rows, ends epochs, merges deltas, and triggers the output of complete groups.
 
-Paper 2, sections 5 and 7. A worker is a helper of all others and a leader of its own partitions.
+Paper 2, sections 5 and 7. A worker is the leader of its partitions and a helper of all others.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from penstock.plan.window import NEVER
 from ...device.fields import MalformedError
 from ...emit.groups.closing import Limit
 from .border import Buffer, FoldingState, LimitOf, SomeRows
-from .clock import Clock, Promises
+from .clock import Promises, VectorClock
 from .commit import WorkerPart
 from .epochs import EpochOrder
 from .marks import Marks
@@ -33,13 +33,13 @@ from .steps import AnnouncedSteps, OwnSteps, StepRule
 
 
 class Worker:
-    """The machine of one worker.
+    """State machine of one worker.
 
-    Whoever runs it hands it the parent's messages (:meth:`dealt`) and those of other workers
+    Its loop hands it the messages of the parent (:meth:`take_dealt`) and of other workers
     (:meth:`arrived`), calls :meth:`end_epoch` when an epoch is over and :meth:`release` when
-    :meth:`should_release` says so, and sends what lies in ``outgoing``, ``results`` and ``parts``.
-    What must wait is told by :attr:`may_end`, :meth:`may_take` and :meth:`may_read`; while it
-    waits, a worker goes on serving its arrivals.
+    :meth:`should_release` says so, and sends the messages in ``outgoing``, ``results`` and
+    ``parts``. :attr:`may_end`, :meth:`may_take` and :meth:`may_read` tell which of these must wait;
+    meanwhile the worker goes on with the others.
 
     Parameters
     ----------
@@ -47,9 +47,9 @@ class Worker:
     state : FoldingState
         Of this worker alone.
     limit_of : callable
-        Turns a time into the time key below which groups are complete; never falls.
+        Turns a low watermark into the time key below which groups are complete; never falls.
     incarnation : int
-        How often all workers have begun, from 1 on.
+        How often all workers have been started, from 1 on.
     number : int
         Of the last committed checkpoint; 0 without one.
     recorded : mapping of feed to time, optional
@@ -58,22 +58,22 @@ class Worker:
         Whether all workers take the same steps, which rank 0 announces.
     saves : bool
         Whether marks are for checkpoints. Otherwise parts are empty, and a mark only tells that
-        all before it is merged.
+        all rows before it are merged.
 
     Attributes
     ----------
     outgoing : list of deque of Message
-        What is to be sent to each worker, in order, by rank. A message stays at the head until the
+        Messages to send to each worker, in order, by rank. A message stays at the head until the
         channel has taken all of it: blocks are the memory of logs.
     results : deque of OutputRows
-        For the parent, in order.
+        Output for the parent, in order.
     parts : deque of WorkerPart
-        To be written. Rows of its number lie in ``results`` before, and go to the parent first.
-    clock : Clock
+        Parts to write. Rows of a part's number are in ``results`` before, and are sent first.
+    clock : VectorClock
     epoch : int
         Epochs ended.
     rows, late : int
-        Rows folded, and rows found late, which whoever judges them here counts.
+        Rows folded, and rows found late, which the intake counts if it is here.
     counts : list of (rows, late)
         Of the other workers, as of their last epoch.
     merged, refused : int
@@ -98,7 +98,7 @@ class Worker:
         self.saves = saves
         self.state = state
         self.promises = Promises()
-        self.clock = Clock(size, recorded)
+        self.clock = VectorClock(size, recorded)
         self.epoch = 0
         self.rows = self.late = self.merged = self.refused = 0
         self.counts = [(0, 0)] * size
@@ -112,28 +112,28 @@ class Worker:
         self._floor = NEVER
         self._shares = shares_steps
         self._steps: StepRule = AnnouncedSteps() if shares_steps else OwnSteps()
-        #: Whether others wait for what :meth:`release` does, or it was not called in this epoch.
+        #: Whether others wait for :meth:`release`, or it was not called in this epoch.
         self._is_overdue = False
-        #: Below these time keys groups have left, and may leave.
+        #: Time keys below which groups were released, and may be released.
         self._limit = self._due = limit_of(self.clock.time)
-        #: Up to this time key, all that this worker has for others has been sent.
+        #: Time key below which all of this worker's changes for others have been sent.
         self._sent = limit_of(NEVER)
 
     def load(self, blocks: Iterable[Buffer], size_then: int) -> None:
-        """Take back what one of ``size_then`` workers saved, before anything else happens."""
+        """Load the part of one of ``size_then`` workers, before anything else happens."""
         assert not self.epoch
         self.state.load(blocks, size_then)
 
-    # What may happen now.
+    # Conditions.
 
     @property
     def may_end(self) -> bool:
         """Whether an epoch may end.
 
-        Not while the blocks of the last one are on their way, since two logs alternate. Not between
-        this worker's mark and the end of the cut: what it seals is merged at once into what it
-        leads, and would be in the checkpoint that the mark was to keep it out of. Not before a step
-        that others take at the same time: they would wait for the blocks until it is over.
+        Not while blocks of the last epoch are on their way, since two logs alternate. Not between
+        this worker's mark and the end of the cut: sealed changes are merged at once into the led
+        groups, so they would get into the checkpoint although they lie behind the mark. Not before
+        a step that others take at the same time: they would wait for the blocks until it is over.
         """
         if self.rank in self._marks or any(self.outgoing):
             return False
@@ -141,7 +141,7 @@ class Worker:
 
     @property
     def can_close(self) -> bool:
-        """Whether this worker's promises let groups go that those of its last epoch did not."""
+        """Whether the low watermark has risen since the last epoch so that groups are complete."""
         floor = self.promises.floor(self._floor)
         return floor > self._floor and self._limit_of(floor) > self._limit_of(self._floor)
 
@@ -153,23 +153,23 @@ class Worker:
     def should_release(self, is_idle: bool) -> bool:
         """Whether :meth:`release` is to be called now.
 
-        It may take long, so others first get what they wait for, as long as that is not for ever.
+        It may take long, so messages that others wait for go first, unless that never ends.
 
         Parameters
         ----------
         is_idle : bool
-            Whether at the moment nothing can be sent, and nothing has arrived.
+            Whether nothing can be sent now, and nothing has arrived.
         """
         return (is_idle or self._is_overdue) and self.can_release
 
     @property
     def _may_cut(self) -> bool:
-        # Others take the last step of a cut, too, and need this worker's blocks and mark for it.
+        # Others also take the last step of a cut, and need this worker's blocks and mark for it.
         return self._marks.are_complete and not any(self.outgoing)
 
     @property
     def _may_announce(self) -> bool:
-        # What is announced behind the own mark would come to others before the cut or behind it.
+        # An announcement behind this mark would reach some before the cut, and some behind it.
         may = self._shares and self.rank == 0 and self.rank not in self._marks
         return may and self._steps.is_news(self._limit, self._due)
 
@@ -178,13 +178,13 @@ class Worker:
         limit = self._steps.next(self._limit, self._due)
         if limit is None or not any(self.outgoing):
             return limit is not None
-        # Others need what lies here for a step of their own, unless it is of a later epoch; and
-        # rank 0's announcement.
+        # Others need the queued blocks for the same step, unless these are of a later epoch; and
+        # they need rank 0's announcement.
         is_announced = self._shares and self.rank == 0
         return limit <= self._sent and not is_announced
 
     def may_take(self, message: Message) -> bool:
-        """Whether the next message of the parent may be handed in; later ones wait behind it."""
+        """Whether the parent's next message may be taken; later ones wait behind it."""
         return self.may_end or not isinstance(message, Mark)
 
     def may_read(self, sender: int) -> bool:
@@ -194,9 +194,9 @@ class Worker:
         """
         return sender not in self._marks
 
-    # What the parent sends.
+    # Messages of the parent.
 
-    def dealt(self, message: Message) -> Any:
+    def take_dealt(self, message: Message) -> Any:
         """Take the parent's next message, for which :meth:`may_take` holds.
 
         Parameters
@@ -207,13 +207,13 @@ class Worker:
         Returns
         -------
         object or None
-            What the state says of rows that it folded; None for other messages, and for any of an
-            older incarnation, which is refused.
+            The state's counts of folded rows; None for other messages, and for any of an older
+            incarnation, which is refused.
 
         Raises
         ------
         MalformedError
-            It is none that a parent sends, or out of turn.
+            A parent sends no such message, or not at this time.
         """
         if not self._is_current(message, "the parent"):
             return None
@@ -235,7 +235,7 @@ class Worker:
         return None
 
     def end_epoch(self) -> None:
-        """Seal what was folded, send it to its leaders, and behind it what is promised now."""
+        """Seal the changes, and send them to their leaders with the current promises behind."""
         assert self.may_end
         self._is_overdue = True
         self.epoch += 1
@@ -251,7 +251,7 @@ class Worker:
     def _send(
         self, receiver: int, blocks: Iterable[Any], promises: tuple[tuple[int, int], ...]
     ) -> None:
-        """Send a leader its blocks, and the end behind them."""
+        """Send a leader its blocks, and the epoch's end behind them."""
         queue, count = self.outgoing[receiver], 0
         for block in blocks:
             queue.append(DeltaBlock(self.incarnation, self.epoch, count, block))
@@ -259,7 +259,7 @@ class Worker:
         queue.append(EpochEnd(self.incarnation, self.epoch, count, self.rows, self.late, promises))
 
     def _mark(self, number: int) -> None:
-        """Cut here: the epoch ends, and its mark goes behind its end on every channel."""
+        """Take the parent's mark: end the epoch, and send marks behind its end to all others."""
         self.end_epoch()
         for receiver, queue in enumerate(self.outgoing):
             if receiver != self.rank:
@@ -268,7 +268,7 @@ class Worker:
         if self.size == 1:
             self._cut()  # at once: rows that are dealt to it next are in its state as they come
 
-    # What other workers send.
+    # Messages of other workers.
 
     def arrived(self, sender: int, message: Message) -> bool:
         """Take the next message of another worker, for which :meth:`may_read` holds.
@@ -278,7 +278,7 @@ class Worker:
         Raises
         ------
         MalformedError
-            It is damaged, repeated or out of turn; nothing of it was merged.
+            The message is damaged, repeated or out of turn; nothing of it was merged.
         """
         assert self.may_read(sender)
         if not self._is_current(message, f"worker {sender}"):
@@ -320,14 +320,14 @@ class Worker:
         return is_current
 
     def _move(self, worker: int, promises: Iterable[tuple[int, int]]) -> None:
-        """Move the clock, after the merge, and note which groups are complete."""
+        """Move the vector clock, after the merge, and the limit of complete groups with it."""
         self.clock.move(worker, promises)
         self._due = max(self._due, self._limit_of(self.clock.time))
 
     def release(self) -> None:
-        """Take a cut whose marks are there, or announce a step, or let complete groups go.
+        """Do one of: finish a cut whose marks are complete, announce a step, or take a step.
 
-        Only one of them: a step takes long, and what announces it is to be sent before.
+        Only one, since a step takes long, and its announcement is to be sent before.
         """
         self._is_overdue = self._may_announce
         if self._may_cut:
@@ -339,14 +339,14 @@ class Worker:
             self._let_go([limit])
 
     def _announce(self) -> None:
-        """Tell all workers of the next step."""
+        """Announce the next step to all workers."""
         for receiver, queue in enumerate(self.outgoing):
             if receiver != self.rank:
                 queue.append(StepNotice(self.incarnation, self.clock.time))
         self._steps.announced(self._due)
 
     def _let_go(self, limits: Iterable[Limit]) -> None:
-        """Let groups below each of these limits go, under the number of the next cut."""
+        """Trigger: release groups below each of some limits, under the number of the next cut."""
         for self._limit in limits:
             rows = self.state.release(self._limit)
             if rows.num_rows:
@@ -355,8 +355,8 @@ class Worker:
                     self._unsaved.append(rows)
 
     def _cut(self) -> None:
-        """Set aside this worker's part: all that lies before the marks, and nothing else."""
-        # A restored worker takes for given what the promises in the record complete.
+        """Finish a cut: make this worker's part of all rows before the marks, and no others."""
+        # A restored worker assumes that groups below the record's promises were released.
         self._let_go(self._steps.at_cut(self._limit, self._due))
         self.state.cut()
         state = tuple(self.state.save()) if self.saves else ()

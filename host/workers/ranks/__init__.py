@@ -1,1 +1,1 @@
-"""Streams on ranks: processes that an engine has placed, each with rows of its own, no parent."""
+"""Streams on ranks: workers that an engine has placed, each with input of its own, no parent."""

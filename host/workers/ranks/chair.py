@@ -1,4 +1,4 @@
-"""Rank 0 decides when all ranks cut, and when a cut is over: a pure state machine."""
+"""Chair of the ranks: at rank 0, decides when all ranks cut and when a cut is over."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Begin:
-    """All ranks are to cut.
+    """Decision that all ranks cut.
 
     Parameters
     ----------
     number : int
     is_last : bool
-        Whether all ranks have ended, and nothing follows.
+        Whether all ranks have ended, so that no cut follows.
     """
 
     number: int
@@ -24,7 +24,7 @@ class Begin:
 
 @dataclass(frozen=True)
 class Over:
-    """All ranks have given their part of a cut: it can be committed.
+    """Decision that a cut is over, since all ranks have given their parts: it can be committed.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ class Over:
 
 
 class Chair:
-    """What rank 0 knows of all ranks.
+    """Pure state machine of the chair: which ranks have ended, or given their part of a cut.
 
     Parameters
     ----------
@@ -58,11 +58,11 @@ class Chair:
         self._parts: dict[int, Mapping[str, Any]] = {}
 
     def want(self) -> None:
-        """Note that a rank wants a cut behind what it has."""
+        """Note that a rank wants a cut."""
         self._is_wanted = True
 
     def end(self, rank: int) -> None:
-        """Note that a rank takes no more rows."""
+        """Note that a rank takes no more input."""
         self._ended.add(rank)
 
     def part(self, rank: int, number: int, part: Mapping[str, Any]) -> None:
@@ -72,9 +72,9 @@ class Chair:
         self._parts[rank] = part
 
     def turn(self) -> Begin | Over | None:
-        """Return what all ranks are to be told; None if there is nothing.
+        """Return the next decision for all ranks; None if there is none.
 
-        Of what is over they are told only once it is committed.
+        Ranks may hear that a cut is over only once it is committed.
         """
         if self._is_over:
             return None

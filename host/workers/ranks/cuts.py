@@ -1,4 +1,4 @@
-"""A rank's side of the cuts that all ranks make together: a pure state machine."""
+"""Cuts that all ranks make together, on the side of one rank."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
-from ..protocol.commit import Commit
+from ..protocol.commit import CheckpointCommit
 from ..protocol.messages import OutputRows, PartWritten
 from ..protocol.parent import Parent
 from .chair import Begin, Chair, Over
 
 
 class Cuts:
-    """What one rank says and hears of cuts.
+    """Pure state machine of a rank's cuts: takes notes and results, and emits notes.
 
-    Whoever runs it says what lies in ``notes``, and hands it what ranks say, this one included
-    (:meth:`heard`), and what this rank's worker gives (:meth:`arrived`). At rank 0 there is the
-    chair, too: :meth:`turn`, and :meth:`tell` once that is done.
+    The driver sends the ``notes``, and hands in notes of all ranks, this one included
+    (:meth:`heard`), and results of this rank's worker (:meth:`arrived`). At rank 0 it also asks the
+    chair (:meth:`turn`), and has the decision sent once it is carried out (:meth:`announce`).
 
     Parameters
     ----------
@@ -28,12 +28,12 @@ class Cuts:
     Attributes
     ----------
     notes : deque of (rank, note)
-        To be said to a rank, which may be this one, in order.
+        Notes to send, in order; the rank may be this one.
     has_part : bool
-        Whether this rank's part is written, and the cut not over: what its worker gives next is of
-        the next number, and waits.
+        Whether this rank's part is written and the cut not over: further results of its worker are
+        of the next number, and wait.
     is_over : bool
-        Whether the last cut is over, and rows are all that is left.
+        Whether the last cut is over, so that only output rows are left.
     """
 
     def __init__(self, rank: int, size: int, parent: Parent) -> None:
@@ -42,29 +42,29 @@ class Cuts:
         self.has_part = self.is_over = False
         self.parent = parent
         self._chair = Chair(size, parent.committed) if rank == 0 else None
-        #: The cut that rank 0 was asked for last, and the last whose part it was told.
-        self._asked = self._told = parent.committed
+        #: Number of the last cut that rank 0 was asked for, and of the last part it was sent.
+        self._requested = self._reported = parent.committed
 
-    # What this rank wants.
+    # Notes to send.
 
     def ask(self) -> None:
-        """Ask rank 0 for a cut behind all that was pushed so far."""
-        self._asked = self.parent.committed + 1
+        """Ask rank 0 for a cut behind all batches pushed so far."""
+        self._requested = self.parent.committed + 1
         self.notes.append((0, {"say": "want"}))
 
     @property
     def has_asked(self) -> bool:
         """Whether rank 0 is asked for the next cut."""
-        return self._asked > self.parent.committed
+        return self._requested > self.parent.committed
 
     def end(self) -> None:
-        """Say that this rank takes no more rows."""
+        """Tell rank 0 that this rank takes no more input."""
         self.notes.append((0, {"say": "ended"}))
 
-    # What it hears.
+    # Notes that come.
 
     def heard(self, rank: int, note: Mapping[str, Any]) -> bool:
-        """Take a note; returns whether this rank is to cut now. Those of other things are left."""
+        """Take a note, unless it is not about cuts; returns whether this rank is to cut now."""
         chair = self._chair
         match note["say"]:
             case "want" if chair is not None:
@@ -86,52 +86,54 @@ class Cuts:
     # This rank's part.
 
     def arrived(self, message: OutputRows | PartWritten) -> None:
-        """Take what the worker gives, while there is no part."""
+        """Take a result of this rank's worker, while :attr:`has_part` is false."""
         self.parent.arrived(0, message)
         self.has_part = isinstance(message, PartWritten)
 
     def give_part(self, acknowledged: int, counts: Mapping[str, int]) -> bool:
-        """Tell rank 0 of this rank's part of a cut; returns whether there was one to tell of.
+        """Report this rank's part of a cut to rank 0; returns whether there was one to report.
 
         Parameters
         ----------
         acknowledged : int
-            Up to which number the caller has taken all rows of this rank.
+            Number up to which the caller has taken all rows of this rank.
         counts : mapping of str to int
-            What the record keeps.
+            Counts for the record.
         """
         parent = self.parent
-        if not self.has_part or self._told > parent.committed:
+        if not self.has_part or self._reported > parent.committed:
             return False
         commit = parent.ready
         if commit is None:  # without a checkpoint the cut is over here
-            self._told = parent.committed
+            self._reported = parent.committed
             self.has_part = False
-            self.notes.append((0, {"say": "part", "number": self._told}))
+            self.notes.append((0, {"say": "part", "number": self._reported}))
         else:
-            self._told = commit.number
+            self._reported = commit.number
             self.notes.append((0, _part_note(commit, acknowledged, counts)))
         return True
 
     # The chair, at rank 0.
 
     def turn(self) -> Begin | Over | None:
-        """Return what all ranks are to be told, once the record of a cut that is over is written.
+        """Return the chair's next decision, which :meth:`announce` sends once it is carried out.
 
-        None if there is nothing, and in all ranks but 0.
+        None if there is none, and in all ranks but 0. For a cut that is over, write the record.
         """
         return None if self._chair is None else self._chair.turn()
 
-    def tell(self, turn: Begin | Over) -> None:
-        """Tell all ranks."""
+    def announce(self, turn: Begin | Over) -> None:
+        """Send a decision of the chair to all ranks."""
         note: dict[str, Any] = {"say": "begin"}
         if isinstance(turn, Over):
             note = {"say": "over", "number": turn.number, "is_last": turn.is_last}
         self.notes.extend((rank, note) for rank in range(self.size))
 
 
-def _part_note(commit: Commit, acknowledged: int, counts: Mapping[str, int]) -> dict[str, Any]:
-    """Return what a rank tells rank 0 of its part of a checkpoint, which is a commit of its own."""
+def _part_note(
+    commit: CheckpointCommit, acknowledged: int, counts: Mapping[str, int]
+) -> dict[str, Any]:
+    """Return the note for rank 0 about a rank's part, which its parent sees as a whole commit."""
     return {
         "say": "part",
         "number": commit.number,

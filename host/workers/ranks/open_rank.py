@@ -1,4 +1,4 @@
-"""Opens a stream in a rank, together with all others."""
+"""Opening of a stream in a rank, together with all other ranks."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from ..peers import PeerChannels
 from ..points import arm, reached
 from ..protocol.worker import Worker
 from ..records.folder import CheckpointFolder, shared
-from ..records.parts import read_part
+from ..records.part_files import read_part
 from ..records.record import Record, read_record
 from ..results import PolledPart, table_of
 from .other import OtherRank, named
@@ -38,7 +38,7 @@ from .recorder import Recorder
 
 
 class Meeting:
-    """Ranks that open a stream.
+    """Ranks that open a stream together, step by step.
 
     Parameters
     ----------
@@ -49,22 +49,22 @@ class Meeting:
         self._workers = workers
 
     def agree(self, do: Callable[[], Any]) -> list[Any]:
-        """Do something in each rank, and return what each made of it, by rank, for JSON.
+        """Run a step in all ranks; return the result of each, which must suit JSON, by rank.
 
         Raises
         ------
         PenstockError
-            It failed here.
+            The step failed here.
         ProcessError
-            It failed in another rank.
+            The step failed in another rank.
         """
         failed: Exception | None = None
         try:
-            said = {"value": do()}
+            answer = {"value": do()}
         except Exception as error:
             failed = error
-            said = {"error": f"{type(error).__name__}: {error}"}
-        answers = [json.loads(one) for one in self._workers.exchange(json.dumps(said).encode())]
+            answer = {"error": f"{type(error).__name__}: {error}"}
+        answers = [json.loads(one) for one in self._workers.exchange(json.dumps(answer).encode())]
         if failed is not None:
             raise failed
         for rank, answer in enumerate(answers):
@@ -75,14 +75,14 @@ class Meeting:
 
 @dataclass(frozen=True)
 class OpenedRank(Opened):
-    """The parts of a stream in one rank.
+    """Components of an opened stream in one rank.
 
     Parameters
     ----------
     recorded : sequence of PolledPart
-        Rows of the record that were not acknowledged, and that this rank gives again.
+        Unacknowledged rows of the record that this rank gives again.
     owned : ExitStack
-        Closes all of it: links before the bell that watches their processes.
+        Closes all components: links before the bell that watches their processes.
     """
 
     recorded: Sequence[PolledPart]
@@ -93,7 +93,7 @@ class OpenedRank(Opened):
 
 
 class _Opening:
-    """What a rank does to open a stream, step by step, each of which all ranks do.
+    """Steps by which a rank opens a stream; all ranks take each step together.
 
     Parameters
     ----------
@@ -109,7 +109,7 @@ class _Opening:
         self.last: Record | None = None
         self.bell: Doorbell
         self.peers: list[OtherRank | None] = [None] * workers.size
-        self._here = Whereabouts.here(workers.place)
+        self._whereabouts = Whereabouts.here(workers.place)
         self._where: list[Whereabouts]
         self._links: dict[int, Link] = {}
 
@@ -131,17 +131,18 @@ class _Opening:
         facts = as_bytes(job.facts(work.fingerprint)).decode()
         self._board = create_board()
         self.owned.callback(os.close, self._board)
-        where = asdict(self._here)
+        where = asdict(self._whereabouts)
         return {"facts": facts, "number": number, "where": where, "board": self._board}
 
-    def compare(self, said: Sequence[Mapping[str, Any]]) -> None:
-        """Refuse ranks that do not run the same."""
-        require_equal([one["facts"].encode() for one in said])
-        self._number = said[0]["number"]
-        self._where = [Whereabouts(**one["where"]) for one in said]
-        here = [r for r, one in enumerate(self._where) if one.place == self._here.place]
-        self._spin_s = spin_seconds(len(here))
-        self._boards = [(self._where[r].process, said[r]["board"]) for r in here]
+    def compare(self, answers: Sequence[Mapping[str, Any]]) -> None:
+        """Check that all ranks run the same query, and note where each is."""
+        require_equal([one["facts"].encode() for one in answers])
+        self._number = answers[0]["number"]
+        self._where = [Whereabouts(**one["where"]) for one in answers]
+        place = self._whereabouts.place
+        local = [rank for rank, one in enumerate(self._where) if one.place == place]
+        self._spin_s = spin_seconds(len(local))
+        self._boards = [(self._where[rank].process, answers[rank]["board"]) for rank in local]
 
     def offer(self) -> list[str | None]:
         """Read the record, and make this rank's end of all channels."""
@@ -151,11 +152,11 @@ class _Opening:
                 self.last = read_record(self.job.folder, self._number)
         self.bell = Doorbell.create(self._spin_s, is_offered=True)
         self.owned.callback(self.bell.close)
-        maker = LinkMaker(self.bell, self._here, spins=self._spin_s > 0)
+        maker = LinkMaker(self.bell, self._whereabouts, spins=self._spin_s > 0)
         self.owned.callback(maker.close)
-        for rank, there in enumerate(self._where):
+        for rank, where in enumerate(self._where):
             if rank != self.workers.rank:
-                self._links[rank] = maker.link(there, f"rank {rank}")
+                self._links[rank] = maker.link(where, f"rank {rank}")
         ranks = range(self.workers.size)
         return [self._links[r].offer().hex() if r in self._links else None for r in ranks]
 
@@ -164,7 +165,8 @@ class _Opening:
         for rank, link in self._links.items():
             offered = bytes.fromhex(offers[rank][self.workers.rank])
             channels = PeerChannels(*link.connect(offered))
-            self.peers[rank] = OtherRank(named(self._where[rank], self._here), link, channels)
+            about = named(self._where[rank], self._whereabouts)
+            self.peers[rank] = OtherRank(about, link, channels)
         self._load()
         self.recorded = self._recorded()
 
@@ -193,24 +195,24 @@ class _Opening:
                 self.worker.load(read_part(job.folder, part), last.size)
 
     def _recorded(self) -> list[PolledPart]:
-        """Read what this rank gives again of the record."""
+        """Read the record's unacknowledged rows that this rank gives again."""
         job, workers = self.job, self.workers
         if self.last is None or job.folder is None:
             return []
         is_own = lambda rank: rank % workers.size == workers.rank  # noqa: E731
-        found = rows_by_rank(job.folder, self.last, self.work.hidden, is_own)
+        parts = rows_by_rank(job.folder, self.last, self.work.hidden, is_own)
         return [
             PolledPart(number, rank, table_of(rows, self.work.output, job.ordered))
-            for number, rank, rows in found
+            for number, rank, rows in parts
         ]
 
     def connected(self) -> None:
-        """Give back what only connecting needed."""
+        """Release resources that only connecting needed."""
         for link in self._links.values():
             link.connected()
 
     def recorder(self) -> Recorder | None:
-        """Return what writes records, at rank 0."""
+        """Return the recorder; None except at rank 0 with a checkpoint."""
         if self.folder is None:
             return None
         last = self.last
@@ -231,7 +233,7 @@ def open_rank(
     checkpoint: Checkpoint | None,
     now: bool,
 ) -> OpenedRank:
-    """Open the parts of a stream in this rank, while all others do the same.
+    """Open a stream in this rank, while all other ranks do the same.
 
     Raises
     ------

@@ -15,16 +15,16 @@ from ..peers import PeerChannels
 
 @dataclass
 class OtherRank:
-    """Another rank: its channels, and whether it is there.
+    """Another rank: its channels, and its signs of life.
 
     Parameters
     ----------
     about : str
-        Its process, as errors name it.
+        Name of its process, for errors.
     link : Link
     channels : PeerChannels
     has_left : bool
-        Whether it has said that it ends, and nothing more comes of it.
+        Whether it has said that it ends, so that it sends nothing more.
     """
 
     about: str
@@ -36,7 +36,7 @@ class OtherRank:
     _moved: float = field(default_factory=time.monotonic)
 
     def how_it_is_lost(self, now: float, lease_s: float) -> str:
-        """Return what has become of a rank that is lost; empty if it is there."""
+        """Return how the rank was lost, as errors say it; empty if it is alive."""
         if self.link.has_ended:
             return f"({self.about}) has ended"
         producer = self.channels.producer
@@ -53,14 +53,14 @@ class OtherRank:
         )
 
 
-def named(other: Whereabouts, here: Whereabouts) -> str:
-    """Return what errors call the process of another rank."""
+def named(other: Whereabouts, ours: Whereabouts) -> str:
+    """Return the name of another rank's process, for errors."""
     process = f"process {other.process}"
-    return process if other.place == here.place else f"{process} on {other.host}"
+    return process if other.place == ours.place else f"{process} on {other.host}"
 
 
 def lost(rank: int, job: Job, how: str) -> LostError:
-    """Return the error of a rank that is lost, which says what follows."""
+    """Return the error for a lost rank, with the remedy."""
     follows = (
         "start all ranks again and push everything again, or give checkpoint=FOLDER to go on "
         "from its last record"

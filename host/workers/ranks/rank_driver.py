@@ -1,8 +1,8 @@
-"""Drives the worker of a rank, and the cuts that all ranks make together.
+"""Driver of a rank: runs its worker, and the cuts that all ranks make together.
 
-A rank is a stream's process and a worker at once, in one thread: what is pushed here is folded
-here. The machines are those of local workers. Each rank has a :class:`Parent` of one worker, and
-:class:`Cuts` that are agreed with others by notes on the channels between workers.
+A rank is a stream's process and a worker at once, in one thread: rows pushed here are folded here.
+It runs the state machines of local workers. Each rank has a :class:`Parent` of one worker, and
+:class:`Cuts` that are agreed with the others by notes on the channels between workers.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ..protocol.messages import Message, Note, OutputRows, PartWritten
 from ..protocol.parent import Parent
 from ..protocol.worker import Worker
 from ..records.record import Record
-from ..upstream import Status, Upstream
+from ..upstream import Upstream, WorkerStatus
 from ..worker_loop import WorkerLoop
 from ..writing import PartWriter
 from .chair import Over
@@ -33,29 +33,29 @@ from .cuts import Cuts
 from .other import OtherRank, lost
 from .recorder import Recorder, own_commit
 
-#: Seconds for which a rank that ends tries to tell the others, in order and with an error.
+#: Seconds for which a rank that ends tries to tell the others: in order, or with an error.
 _LEAVE_S, _ABANDON_S = 20.0, 1.0
 #: Seconds that a part may take to be written when the stream ends.
 _LAST_PART_S = 600.0
 
 
 class RankUpstream(Upstream):
-    """Deals what a rank's own parent machine has, and gives back what the worker makes of it.
+    """Upstream of a rank's worker: the rank's own :class:`Parent`, in the same thread.
 
     Parameters
     ----------
     parent : Parent
         Of one worker.
     give : callable
-        Takes what the worker gives.
+        Takes the worker's results, parts and statuses.
     may_give : callable
-        Whether it takes something now.
+        Whether ``give`` may be called now.
     """
 
     def __init__(
         self,
         parent: Parent,
-        give: Callable[[OutputRows | PartWritten | Status], None],
+        give: Callable[[OutputRows | PartWritten | WorkerStatus], None],
         may_give: Callable[[], bool],
     ) -> None:
         self._parent = parent
@@ -80,7 +80,7 @@ class RankUpstream(Upstream):
     def may_give(self) -> bool:
         return self._may_give()
 
-    def give(self, message: OutputRows | PartWritten | Status) -> None:
+    def give(self, message: OutputRows | PartWritten | WorkerStatus) -> None:
         self._give(message)
 
     def pump(self) -> bool:
@@ -88,15 +88,15 @@ class RankUpstream(Upstream):
 
 
 class RankDriver(StreamDriver):
-    """One rank of a stream.
+    """Driver of one rank of a stream.
 
     Parameters
     ----------
     job : Job
     worker : Worker
-        With what it loaded of the last record.
+        With its share of the last record loaded.
     state : EpochState
-        The worker's.
+        Of the worker.
     peers : sequence of OtherRank or None
         By rank; None for itself.
     bell : Doorbell
@@ -110,7 +110,7 @@ class RankDriver(StreamDriver):
     now : bool
         Whether rows leave before the record that covers them.
     lease_s : float
-        Seconds for which another rank may take nothing of what it was sent.
+        Seconds for which another rank may take none of the messages sent to it.
     trace : Trace
     """
 
@@ -161,28 +161,28 @@ class RankDriver(StreamDriver):
         )
 
     def on_begin(self) -> None:
-        """Cut here: the stream hands its intake's state to :attr:`parent`."""
+        """Hook: the stream cuts, handing its intake's state to :attr:`parent`."""
 
     def on_begun_feed(self, rank: int, alias: str, feed: str) -> None:
-        """Hear that another rank has begun a feed of a source."""
+        """Hook: another rank has begun a feed of a source."""
 
     def acknowledged(self) -> int:
-        """Return up to which number the caller has taken all rows of this rank."""
+        """Hook: return the number up to which the caller has taken all rows of this rank."""
         return self.parent.acknowledged
 
     def begin_feed(self, alias: str, feed: str) -> None:
         """Tell the others that a feed of a source is this rank's."""
-        self._say_others(say="feed", source=alias, feed=feed)
+        self._say_all(say="feed", source=alias, feed=feed)
 
     def _say(self, rank: int, **note: Any) -> None:
         body = json.dumps(note).encode()
         self._worker.outgoing[rank].append(Note(self._worker.incarnation, body))
 
-    def _say_others(self, **note: Any) -> None:
-        for rank, _ in self._others():
+    def _say_all(self, **note: Any) -> None:
+        for rank, _ in self._other_ranks():
             self._say(rank, **note)
 
-    def _others(self) -> list[tuple[int, OtherRank]]:
+    def _other_ranks(self) -> list[tuple[int, OtherRank]]:
         """Return the other ranks that have not left."""
         peers = enumerate(self._peers)
         return [(rank, peer) for rank, peer in peers if peer is not None and not peer.has_left]
@@ -224,7 +224,7 @@ class RankDriver(StreamDriver):
         if (turn := cuts.turn()) is not None:
             if isinstance(turn, Over) and self._recorder is not None:
                 self._recorder.commit(turn, self.trace)
-            cuts.tell(turn)
+            cuts.announce(turn)
         moved |= bool(cuts.notes)
         while cuts.notes:
             rank, note = cuts.notes.popleft()
@@ -237,8 +237,8 @@ class RankDriver(StreamDriver):
     def _may_give(self) -> bool:
         return not self.cuts.has_part and self._may_receive()
 
-    def _arrived(self, message: OutputRows | PartWritten | Status) -> None:
-        if isinstance(message, Status):
+    def _arrived(self, message: OutputRows | PartWritten | WorkerStatus) -> None:
+        if isinstance(message, WorkerStatus):
             self.statuses.latest[self.rank] = message.counts
             for name, began, ended, numbers in message.spans:
                 self.trace.add(f"worker {self.rank}", name, began, ended, **numbers)
@@ -250,10 +250,10 @@ class RankDriver(StreamDriver):
     # Losses and the end.
 
     def check(self, now: float) -> bool:
-        for rank, peer in [] if self.cuts.is_over or self._is_gone else self._others():
+        for rank, peer in [] if self.cuts.is_over or self._is_gone else self._other_ranks():
             if peer.link.has_ended:
                 while self._worker.may_read(rank) and peer.channels.consumer.has_arrived:
-                    self._loop.step()  # what it said before
+                    self._loop.step()  # messages from before its end
             if not peer.has_left and (how := peer.how_it_is_lost(now, self._lease_s)):
                 raise lost(rank, self.job, how)
         return False
@@ -272,13 +272,13 @@ class RankDriver(StreamDriver):
         if self._is_gone:
             return
         self._is_gone = True
-        self._say_others(say="left", why="" if self.cuts.is_over else why)
+        self._say_all(say="left", why="" if self.cuts.is_over else why)
         deadline = time.monotonic() + timeout_s
         with suppress(PenstockError):
             while not self._have_heard() and (left := deadline - time.monotonic()) > 0:
                 with suppress(ProcessGoneError):  # the others are to hear it all the same
                     self._bell.wait(self._can_go_on, left)
-        for _, peer in self._others():
+        for _, peer in self._other_ranks():
             peer.link.unwatch()
         if self._writer is not None:  # nobody else may use the folder before
             self._writer.close(_LAST_PART_S)
@@ -287,16 +287,16 @@ class RankDriver(StreamDriver):
         return self._loop.can_send() or self._have_heard()
 
     def _have_heard(self) -> bool:
-        """Send what is left, and look whether it has come to all others that are there."""
+        """Send queued messages; returns whether all living ranks have got theirs."""
         self._loop.send()
-        rest = False
-        for rank, peer in self._others():
+        is_unsent = False
+        for rank, peer in self._other_ranks():
             if peer.link.has_ended:
                 peer.has_left = True
                 peer.link.unwatch()
             elif self._worker.outgoing[rank] or not peer.link.is_flushed():
-                rest = True
-        return not rest
+                is_unsent = True
+        return not is_unsent
 
     @property
     def pids(self) -> list[int]:

@@ -1,4 +1,4 @@
-"""Writes the records of all ranks."""
+"""Writer of records for all ranks, at rank 0."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ from ...execute.trace import Trace
 from ...windows.feeds import HOLD, ONLY
 from ..commits import record_of
 from ..points import reached
-from ..protocol.commit import Commit
+from ..protocol.commit import CheckpointCommit
 from ..records.folder import CheckpointFolder
 from ..records.record import Record
 from .chair import Over
 
 
 def merged(states: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the state of all intakes as that of one, which a record keeps.
+    """Merge the intake states of all ranks into the state of one intake, for the record.
 
-    Ranks that go on from it may be fewer or more, and any of them may register a feed that the
-    record has. Until one does, all hold their promises where that feed stood.
+    The ranks that go on from it may be fewer or more, and any of them may register a feed of the
+    record. Until one does, all hold their promises where that feed stood.
 
     Parameters
     ----------
     states : sequence of mapping
-        By rank: the state of its intake, source and name of the feeds that it has ``begun``, and
-        the first rows of feeds by their number.
+        By rank: the state of its ``intake``, the (source, name) of feeds that it has ``begun``, and
+        the next row number, ``firsts``, by number of the feed.
     """
     intakes = [state["intake"] for state in states]
     sources = [intake["sources"] for intake in intakes]
     numbers: dict[str, dict[str, int]] = {alias: {} for alias in sources[0]}
     for intake in intakes:
-        for alias, own in intake["numbers"].items():
-            numbers[alias].update((name, n) for name, n in own.items() if name != ONLY)
+        for alias, by_name in intake["numbers"].items():
+            numbers[alias].update((name, n) for name, n in by_name.items() if name != ONLY)
     firsts: dict[str, int] = {}
     for state in states:
         _raise(firsts, state["firsts"])
@@ -57,20 +57,20 @@ def merged(states: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def _source(states: Sequence[Mapping[str, Any]], begun: Sequence[set[str]]) -> dict[str, Any]:
-    """Return the state of a source, whose feeds are spread over the ranks."""
+    """Merge the states of a source, whose feeds are spread over the ranks."""
     feeds: dict[str, Any] = {}
     open_ = [not state["feeds"]["closed"] for state in states]
-    # A feed that a rank has begun is known best there; others have it as the last record had it.
+    # The rank that has begun a feed knows it best; the others have it from the last record.
     for is_own in (False, True):
-        for state, is_open, own in zip(states, open_, begun, strict=True):
+        for state, is_open, begun_there in zip(states, open_, begun, strict=True):
             for name, feed in state["feeds"]["feeds"].items():
-                if name not in (ONLY, HOLD) and is_own == (name in own):
+                if name not in (ONLY, HOLD) and is_own == (name in begun_there):
                     feeds[name] = feed if is_open or not is_own else None
     largest = [state["largest"] for state in states if state["largest"] is not None]
-    taken: dict[str, int] = {}
+    counts: dict[str, int] = {}
     rows: dict[str, int] = {}
     for state in states:
-        _raise(taken, state["taken"])
+        _raise(counts, state["taken"])
         _raise(rows, state["rows"])
     return {
         "feeds": {
@@ -79,40 +79,40 @@ def _source(states: Sequence[Mapping[str, Any]], begun: Sequence[set[str]]) -> d
                 **{name: feed for name, feed in feeds.items() if feed is not None},
             },
             "watermark": min(state["feeds"]["watermark"] for state in states),
-            # Ranks that begin again after the end register their feeds, to learn where they are.
+            # Ranks that restart after the end register their feeds, to learn their positions.
             "closed": False,
         },
         "largest": max(largest, default=None),
         "late": sum(state["late"] for state in states),
-        "taken": taken,
+        "taken": counts,
         "rows": rows,
     }
 
 
-def _raise(counts: dict[str, int], others: Mapping[str, int]) -> None:
-    """Take over counts that are larger: of a feed only the rank that has begun it counts on."""
-    for name, count in others.items():
+def _raise(counts: dict[str, int], of_rank: Mapping[str, int]) -> None:
+    """Raise counts to a rank's larger ones: only the rank that has begun a feed counts on."""
+    for name, count in of_rank.items():
         counts[name] = max(count, counts.get(name, 0))
 
 
 @dataclass
 class Recorder:
-    """Writes the records of all ranks, at rank 0.
+    """Writer of records for all ranks, at rank 0.
 
     Parameters
     ----------
     folder : CheckpointFolder
-    query, fingerprint, dealt : str
-        Those of :class:`~..records.record.Record`.
+    query, fingerprint, schema : str
+        As in :class:`~..records.record.Record`.
     incarnation : int
     kept : dict of number to tuple of bytes
-        Descriptions of rows of earlier numbers that were not acknowledged; changes.
+        Descriptions of files with unacknowledged rows, by number; changes.
     """
 
     folder: CheckpointFolder
     query: str
     fingerprint: str
-    dealt: str
+    schema: str
     incarnation: int
     kept: dict[int, tuple[bytes, ...]]
 
@@ -129,19 +129,19 @@ class Recorder:
         for part in over.parts:
             counts.update(part["counts"])
         commit = self.whole(over)
-        self.folder.commit(record_of(commit, self.query, self.fingerprint, self.dealt, counts))
+        self.folder.commit(record_of(commit, self.query, self.fingerprint, self.schema, counts))
         reached("committed")
         trace.add("records", "record", began, time.monotonic(), number=over.number)
 
-    def whole(self, over: Over) -> Commit:
-        """Return the commit of all ranks, from what each has told of its part."""
+    def whole(self, over: Over) -> CheckpointCommit:
+        """Return the commit of all ranks, made of the notes about their parts."""
         parts = over.parts
         acknowledged = min(part["acknowledged"] for part in parts)
         kept = self.kept
         kept[over.number] = tuple(part["rows"].encode() for part in parts if part["rows"])
         for number in [n for n, files in kept.items() if n <= acknowledged or not files]:
             del kept[number]
-        return Commit(
+        return CheckpointCommit(
             over.number,
             len(parts),
             self.incarnation,
@@ -153,8 +153,8 @@ class Recorder:
         )
 
 
-def own_commit(last: Record | None) -> Commit | None:
-    """Return a record as far as it concerns one rank: how far it goes."""
+def own_commit(last: Record | None) -> CheckpointCommit | None:
+    """Return a record as a commit for one rank's parent: it has only number and incarnation."""
     if last is None:
         return None
-    return Commit(last.number, 1, last.incarnation, {}, None, last.number, (), {})
+    return CheckpointCommit(last.number, 1, last.incarnation, {}, None, last.number, (), {})

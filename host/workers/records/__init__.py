@@ -1,1 +1,1 @@
-"""Checkpoints on disk: parts that workers write, and one record that makes them count."""
+"""Checkpoints on disk: part files of workers, and a record, which makes them count."""

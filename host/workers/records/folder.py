@@ -1,4 +1,4 @@
-"""The folder of a stream's checkpoints: one stream at a time, its newest record, what to remove."""
+"""Folder of a stream's checkpoints: its lock, its newest record, and removal of old files."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from threading import Event
 from penstock.errors import FileError
 
 from ...rows.own_names import UUID, OwnNames
-from .parts import explained
+from .part_files import explained
 from .record import NAME, Record, number_of, read_record, write_record
 
 _LOCK = "lock"
-#: Held by all ranks of a stream that write parts without holding the lock itself.
+#: Lock that all ranks of a stream share, which write parts without holding the main lock.
 _SHARED = "ranks"
-#: Seconds to wait for processes that hold the lock and have been killed.
+#: Seconds to wait for processes that hold the lock and were killed.
 _LOCKED_S = 10.0
 _LOOK_S = 0.02
 #: Names of parts, by the folder's id.
@@ -30,10 +30,10 @@ _RECORDS = OwnNames(NAME)
 
 
 class CheckpointFolder:
-    """A folder, locked by this stream and its workers until all of them have ended.
+    """Folder of checkpoints, locked by a stream and its workers until all these have ended.
 
-    Its lock holds an id by chance, which is in the name of every part. So a file is known as one
-    of this folder, whatever else the user keeps there.
+    The file ``lock`` holds a random id, which is in the name of every part. So files of this stream
+    can be told from others that the user keeps there.
 
     Parameters
     ----------
@@ -75,9 +75,10 @@ class CheckpointFolder:
             raise
 
     def _known_id(self) -> str:
-        """Return the folder's id, which is made if the lock is empty: new, or of an older release.
+        """Return the folder's id; one is made if the lock is empty: new, or of an older release.
 
-        Parts of older releases have none: these are removed only if a record names them.
+        Parts of older releases have no id in their names: they are removed only if a record names
+        them.
         """
         if not folder_id(self.path):
             os.pwrite(self.lock, uuid.uuid4().hex.encode(), 0)
@@ -105,11 +106,11 @@ class CheckpointFolder:
         Raises
         ------
         FileError
-            It is damaged.
+            The record is damaged.
         """
         with explained(self.path, "read checkpoints"):
-            found = [number_of(entry.name) for entry in self.path.iterdir()]
-        numbers = [number for number in found if number is not None]
+            parsed = [number_of(entry.name) for entry in self.path.iterdir()]
+        numbers = [number for number in parsed if number is not None]
         return read_record(self.path, max(numbers)) if numbers else None
 
     def require(self, record: Record, query: str, fingerprint: str, schema: str) -> None:
@@ -131,7 +132,7 @@ class CheckpointFolder:
             )
 
     def commit(self, record: Record) -> None:
-        """Write a record, and remove what it does not need.
+        """Write a record, and remove older records and parts that it does not need.
 
         Raises
         ------
@@ -143,7 +144,7 @@ class CheckpointFolder:
     def tidy(self, record: Record | None) -> None:
         """Remove older records, and parts that the given record does not name.
 
-        What cannot be removed stays until the next time.
+        A file that cannot be removed stays until the next time.
         """
         kept = set() if record is None else {part.name for part in record.parts}
         with suppress(OSError):
@@ -162,14 +163,14 @@ class CheckpointFolder:
                     (self.path / name).unlink()
 
     def close(self) -> None:
-        """Give the folder back; workers that still run keep the lock."""
+        """Release the lock; workers that still run keep theirs."""
         if self.lock >= 0:
             os.close(self.lock)
             self.lock = -1
 
 
 def shared(path: Path) -> int:
-    """Keep other streams out of a folder as long as the descriptor that is returned is open.
+    """Lock a folder for a rank; returns a descriptor, which holds the lock until it is closed.
 
     For ranks that write parts into a folder which rank 0 has locked.
 

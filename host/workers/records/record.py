@@ -1,4 +1,4 @@
-"""Records: what one checkpoint consists of. One exists as a whole or not at all."""
+"""Records: one file per checkpoint, which names its parts; it exists completely or not at all."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from penstock.errors import FileError
 
 from ...rows.atomic import atomic
 from ...rows.checksums import sealed, unsealed
-from .parts import PartFile, explained
+from .part_files import PartFile, explained
 
-#: Of the form of records and parts.
+#: Version of the form of records and parts.
 FORM = 1
 #: Regular expression of the names of records.
 NAME = r"record-[0-9]{10}\.json"
@@ -23,30 +23,30 @@ NAME = r"record-[0-9]{10}\.json"
 
 @dataclass(frozen=True)
 class Record:
-    """A checkpoint.
+    """Record of a checkpoint, as its file has it.
 
     Parameters
     ----------
     number : int
         From 1 on.
     size, incarnation : int
-        Workers that wrote it, and how often all had begun.
+        Number of workers that wrote it, and how often all had been started.
     query, fingerprint : str
-        Text of the query, and checksum of what it computes.
+        Text of the query, and checksum of the compiled query.
     schema : str
-        Of the source's batches.
+        Columns of dealt batches.
     promises : mapping of feed to time
-        What workers had been promised at the cut.
+        Promises that workers had got at the cut.
     admission : mapping
-        State of the parent's intake at the cut, for JSON.
+        State of the intake at the cut, for JSON.
     acknowledged : int
-        Rows up to this number were taken by the caller.
+        The caller has taken all rows up to this number.
     states : tuple of PartFile
-        By rank.
+        Files with the state of each worker, by rank.
     rows : mapping of int to tuple of PartFile
-        Output by the number under which it is given, as far as it was not acknowledged.
+        Files with unacknowledged output, by the number under which it is given.
     counts : mapping of str to int
-        What workers had counted at the cut and callers may ask for.
+        Counts of all workers at the cut that callers may ask for.
     """
 
     number: int
@@ -79,7 +79,7 @@ def number_of(name: str) -> int | None:
 
 
 def write_record(folder: Path, record: Record) -> None:
-    """Write a record; from then on it is the one to go on from.
+    """Write a record; from then on a stream goes on from it.
 
     Raises
     ------

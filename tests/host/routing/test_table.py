@@ -132,7 +132,7 @@ def test_loads_lie_where_the_table_sends_them(table, data):
         assert sum(there.values()) == load[cell]
         assert all(abs(there[lane] - share * load[cell]) < 1 for lane, share in due.items())
     assert sum(loads.size.tolist()) == sum(size)
-    assert RoutingTable.of(loads).split.tolist() == table.split.tolist()
+    assert RoutingTable.from_loads(loads).split.tolist() == table.split.tolist()
 
 
 @settings(max_examples=200, deadline=None)

@@ -94,9 +94,9 @@ def test_compiled_entries_are_those_of_columns(
         for row in rows:
             row["v"] = None if row["v"] is None else row["v"] >> 20
         batch = batch_of(rows).slice(seed * 3)
-        expected = columns.of(batch, texts, 100)
+        expected = columns.make(batch, texts, 100)
         assert compiled.fits(batch)
-        found = [(c.entries.copy(), c) for c in compiled.of(batch, texts, 100, None)]
+        found = [(c.entries.copy(), c) for c in compiled.make(batch, texts, 100, None)]
         entries = np.concatenate([entries for entries, _ in found])
         wrong = np.flatnonzero((entries != expected.entries).any(axis=0))
         assert not len(wrong), [p for p in layout.folds if p.offset in wrong]

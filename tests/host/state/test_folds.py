@@ -89,7 +89,7 @@ class Folding:
         ]
         batch = pa.record_batch(columns, schema=SCHEMA)
         self.count += len(rows)
-        return self.columns.of(batch, self.texts, self.count - len(rows)).entries
+        return self.columns.make(batch, self.texts, self.count - len(rows)).entries
 
     def merged(self, *entries: np.ndarray) -> np.ndarray:
         """The one entry that they make; zero of none."""

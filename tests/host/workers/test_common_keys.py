@@ -132,7 +132,9 @@ def test_keys_of_both_sides_agree() -> None:
     common = work.state(0)._held.window._common
     every, values = np.arange(9), np.arange(9) - 4
     of_sides = [
-        common.of(side, SideRows(every, every, {(side, name): Vector(values.astype(dtype), None)}))
+        common.hashed(
+            side, SideRows(every, every, {(side, name): Vector(values.astype(dtype), None)})
+        )
         for side, name, dtype in (("l", "k", np.int64), ("r", "x", np.int32))
     ]
     assert (of_sides[0][0] == of_sides[1][0]).all()

@@ -241,10 +241,10 @@ def test_few_rows_are_counted_on(monkeypatch) -> None:
     cells = HeavyCells(0, 2, RIGHT)
     for _ in range(4):
         cells.count(np.full(1_000, 7))
-        cells.tell()
+        cells.report()
         assert cells.cut() == []
     cells.count(np.full(1_000, 7))
-    cells.tell()
+    cells.report()
     assert cells.cut() == [7]
 
 
@@ -314,7 +314,7 @@ def test_all_come_to_the_same_cells() -> None:
     ours.count(np.full(900, 7))
     theirs.count(np.arange(400) % PARTITIONS)
     for one, other, rank in ((ours, theirs, 0), (theirs, ours, 1)):
-        other.hear(rank, one.tell())
+        other.take_report(rank, one.report())
     ours.count(np.full(5000, 9))  # behind its mark
     assert ours.cut() == theirs.cut() == [7]
     assert ours.copied(RIGHT, np.array([7, 8])).tolist() == [True, False]
@@ -324,9 +324,9 @@ def test_all_come_to_the_same_cells() -> None:
     assert ours.spread(LEFT, np.array([7, 8])).tolist() == [True, False]
     assert ours.cells == [7]
     with pytest.raises(MalformedError, match="is cut"):
-        ours.hear(1, b"\0" * 16)
+        ours.take_report(1, b"\0" * 16)
     with pytest.raises(MalformedError, match="a cell that there is not"):
-        ours.hear(1, np.array([9, PARTITIONS, 9], "<i8").tobytes())
+        ours.take_report(1, np.array([9, PARTITIONS, 9], "<i8").tobytes())
     assert heavy.TOLERANCE > 0
 
 
@@ -342,7 +342,7 @@ def test_null_keys_are_no_load() -> None:
     loads = 0
     for state in hands.states:
         state.seal()
-        loads += np.frombuffer(state._heavy.tell() or bytes(8), "<i8")[0]
+        loads += np.frombuffer(state._heavy.report() or bytes(8), "<i8")[0]
     assert loads == count
     options = QueryOptions(time={"a": "t", "b": "t"})
     job = Job(QUERIES["inner"], SCHEMAS, options, 2, False, 0.0, 1 << 26, Path(), False)

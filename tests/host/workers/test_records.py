@@ -14,7 +14,7 @@ import pytest
 from penstock.errors import FileError, UsageError
 from penstock.host.workers.checkpoint import Checkpoint, checkpoint_of, release_of
 from penstock.host.workers.records.folder import CheckpointFolder, folder_id, shared
-from penstock.host.workers.records.parts import PartFile, read_part, write_part
+from penstock.host.workers.records.part_files import PartFile, read_part, write_part
 from penstock.host.workers.records.record import Record, name_of, write_record
 from tests.kit.foreign import ForeignFiles
 
@@ -221,7 +221,7 @@ def test_a_full_disk_names_the_remedy() -> None:
 
 
 def _explained(folder: Path):
-    from penstock.host.workers.records.parts import explained
+    from penstock.host.workers.records.part_files import explained
 
     return explained(folder, "write x")
 

@@ -72,7 +72,7 @@ def test_each_is_connected_to_each(bell, size) -> None:
     wiring.close()
     for own in ends:
         own.bell.close()
-        own.own.close()
+        own.ringer.close()
         os.close(own.board)
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Hashable
 from functools import cache
 from typing import Any, NamedTuple
 
-from penstock.host.workers.protocol.commit import Commit, WorkerPart
+from penstock.host.workers.protocol.commit import CheckpointCommit, WorkerPart
 
 #: Attributes that count what happened and decide nothing.
 _IGNORED = frozenset({"refused", "merged", "counts", "_limit_of"})
@@ -78,7 +78,7 @@ def _copied_machine(value: Any) -> Any:
 
 
 def _frozen_machine(value: Any) -> Hashable:
-    if not _is_machine(type(value)) and not isinstance(value, Commit | WorkerPart):
+    if not _is_machine(type(value)) and not isinstance(value, CheckpointCommit | WorkerPart):
         return value
     held = vars(value).items()
     return type(value), *[frozen(one) for name, one in held if name not in _IGNORED]

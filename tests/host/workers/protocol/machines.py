@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable
 from typing import Any
 
-from penstock.host.workers.protocol.commit import Commit
+from penstock.host.workers.protocol.commit import CheckpointCommit
 from penstock.host.workers.protocol.messages import Mark, Message
 from penstock.host.workers.protocol.parent import Parent
 from penstock.host.workers.protocol.worker import Worker
@@ -41,13 +41,13 @@ class Machines:
         self._expected = setting.counted()
         self._over = len(setting.items)
 
-    def _begun(self, world: World, record: Commit | None) -> World:
+    def _begun(self, world: World, record: CheckpointCommit | None) -> World:
         """All workers, as they begin from a record."""
         size = world.parent.content.size
         workers = tuple(self.cells.of(self._new(world, rank, record)) for rank in range(size))
         return world._replace(workers=workers, above=((),) * size)
 
-    def _new(self, world: World, rank: int, record: Commit | None) -> Worker:
+    def _new(self, world: World, rank: int, record: CheckpointCommit | None) -> Worker:
         parent: Parent = world.parent.content
         state = self._state(rank, parent.size, self.setting.keys)
         begins: dict[str, Any] = {"incarnation": parent.incarnation, "saves": self.setting.saves}
@@ -106,5 +106,5 @@ class Machines:
         for rank in range(len(world.workers)):
             while (queue := world.parent.content.outgoing[rank]) and not isinstance(queue[0], Mark):
                 world, message = self._told(world, acts.pop, rank)
-                world, _ = self._worked(world, rank, self._worker.dealt, message)
+                world, _ = self._worked(world, rank, self._worker.take_dealt, message)
         return world

@@ -18,7 +18,7 @@ from collections.abc import Callable, Hashable, Iterable
 from functools import partial
 from typing import Any
 
-from penstock.host.workers.protocol.commit import Commit
+from penstock.host.workers.protocol.commit import CheckpointCommit
 from penstock.host.workers.protocol.messages import DeltaBlock
 from penstock.host.workers.protocol.parent import Parent
 from penstock.host.workers.protocol.worker import Worker
@@ -144,7 +144,7 @@ class System(Machines):
         world, _ = self._told(world, acts.commit)
         return world._replace(disk=self.cells.of(disk))
 
-    def _require_covered(self, disk: Disk, world: World, record: Commit) -> None:
+    def _require_covered(self, disk: Disk, world: World, record: CheckpointCommit) -> None:
         covered, expected = disk.covered(world.read), self.setting.counted(record.admission)
         assert covered == expected, f"P2: the record covers {covered}, but it should {expected}"
 
@@ -183,7 +183,7 @@ class System(Machines):
 
     def _take(self, world: World, rank: int) -> World:
         world, message = self._told(world, acts.pop, rank)
-        return self._settled(self._worked(world, rank, self._worker.dealt, message)[0])
+        return self._settled(self._worked(world, rank, self._worker.take_dealt, message)[0])
 
     def _end_epoch(self, world: World, rank: int) -> World:
         world, _ = self._worked(world, rank, self._worker.end_epoch)

@@ -149,7 +149,7 @@ class DeadOnly(Parent):
 
     def recover(self, rank: int) -> Any:
         self.outgoing[rank].clear()
-        for message, _ in self._ledger._dealt:
+        for message, _ in self._ledger._kept:
             if not isinstance(message, DealtRows) or self.dealt_to[message.number] == rank:
                 self.outgoing[rank].append(replace(message, incarnation=self.incarnation))
         return self.last

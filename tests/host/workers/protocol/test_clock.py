@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from penstock.host.workers.protocol.clock import Clock, Promises
+from penstock.host.workers.protocol.clock import Promises, VectorClock
 from penstock.plan.window import FOREVER, NEVER
 
 
 def test_a_worker_that_has_promised_nothing_holds_the_clock():
-    clock = Clock(2)
+    clock = VectorClock(2)
     clock.move(0, [(0, 10)])
     assert clock.time == NEVER
     clock.move(1, [(0, 7)])
@@ -15,7 +15,7 @@ def test_a_worker_that_has_promised_nothing_holds_the_clock():
 
 
 def test_the_least_of_all_workers_and_feeds():
-    clock = Clock(2)
+    clock = VectorClock(2)
     clock.move(0, [(0, 10), (1, 4)])
     clock.move(1, [(0, 6), (1, 8)])
     assert clock.time == 4
@@ -24,7 +24,7 @@ def test_the_least_of_all_workers_and_feeds():
 
 
 def test_what_has_ended_holds_nothing():
-    clock = Clock(2)
+    clock = VectorClock(2)
     clock.move(0, [(0, FOREVER)])
     clock.move(1, [(0, 3)])
     assert clock.time == 3
@@ -33,7 +33,7 @@ def test_what_has_ended_holds_nothing():
 
 
 def test_a_feed_that_begins_late_does_not_put_the_clock_back():
-    clock = Clock(1)
+    clock = VectorClock(1)
     clock.move(0, [(0, 10)])
     clock.move(0, [(0, 20), (1, 5)])
     assert clock.time == 10
@@ -41,7 +41,7 @@ def test_a_feed_that_begins_late_does_not_put_the_clock_back():
 
 def test_without_feeds_the_clock_stands():
     # Otherwise rows of a feed that begins next would find their windows closed.
-    clock = Clock(2)
+    clock = VectorClock(2)
     clock.move(0, [(0, 10)])
     clock.move(1, [(0, 10)])
     clock.move(1, [])
@@ -50,7 +50,7 @@ def test_without_feeds_the_clock_stands():
 
 
 def test_a_recorded_feed_that_nobody_names_holds_the_clock():
-    clock = Clock(2, {0: 10, 1: 5})
+    clock = VectorClock(2, {0: 10, 1: 5})
     assert clock.time == 5
     clock.move(0, [(0, 20)])
     clock.move(1, [(0, 20)])
@@ -63,7 +63,7 @@ def test_a_recorded_feed_that_nobody_names_holds_the_clock():
 
 
 def test_a_recorded_feed_that_has_ended_holds_nothing():
-    assert Clock(2, {0: FOREVER}).time == FOREVER
+    assert VectorClock(2, {0: FOREVER}).time == FOREVER
 
 
 def test_promises_only_rise():

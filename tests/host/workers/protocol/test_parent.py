@@ -6,7 +6,7 @@ import pytest
 
 from penstock.errors import LostError
 from penstock.host.device.fields import MalformedError
-from penstock.host.workers.protocol.commit import Commit
+from penstock.host.workers.protocol.commit import CheckpointCommit
 from penstock.host.workers.protocol.messages import Mark, OutputRows, PartWritten, Promise
 from penstock.host.workers.protocol.parent import NumberedRows, Parent
 from penstock.plan.window import FOREVER
@@ -30,7 +30,7 @@ def write_parts(parent: Parent, number: int, *, rows: bytes = b"") -> None:
         parent.arrived(rank, PartWritten(parent.incarnation, number, name, rows))
 
 
-def commit(parent: Parent, number: int, *, rows: bytes = b"") -> Commit:
+def commit(parent: Parent, number: int, *, rows: bytes = b"") -> CheckpointCommit:
     """Cut, and commit the record."""
     assert parent.cut(f"at {number}") == number
     write_parts(parent, number, rows=rows)
@@ -81,7 +81,9 @@ def test_a_record_needs_all_parts():
     parent.arrived(1, PartWritten(1, 1, b"s1", b"r1"))
     assert parent.ready is None
     parent.arrived(0, PartWritten(1, 1, b"s0", b""))
-    assert parent.ready == Commit(1, 2, 1, {3: 20}, "here", 0, (b"s0", b"s1"), {1: (b"r1",)})
+    assert parent.ready == CheckpointCommit(
+        1, 2, 1, {3: 20}, "here", 0, (b"s0", b"s1"), {1: (b"r1",)}
+    )
 
 
 def test_a_commit_frees_what_it_covers():
@@ -144,7 +146,7 @@ def test_rows_that_were_not_acknowledged_stay_in_records():
 
 
 def test_a_restart_gives_rows_again_under_their_numbers():
-    record = Commit(7, 2, 3, {0: 10}, "here", 5, (b"a", b"b"), {6: (b"r6",), 7: (b"r7",)})
+    record = CheckpointCommit(7, 2, 3, {0: 10}, "here", 5, (b"a", b"b"), {6: (b"r6",), 7: (b"r7",)})
     parent = Parent(3, saves=True, last=record, rows={7: ["seven"], 6: ["six"]})
     assert parent.incarnation == 4
     assert parent.committed == 7
@@ -154,7 +156,7 @@ def test_a_restart_gives_rows_again_under_their_numbers():
 
 
 def test_a_restart_tells_all_workers_what_was_promised():
-    record = Commit(1, 1, 1, {0: 10, 1: FOREVER}, "here", 1, (b"a",), {})
+    record = CheckpointCommit(1, 1, 1, {0: 10, 1: FOREVER}, "here", 1, (b"a",), {})
     parent = Parent(2, saves=True, last=record)
     assert sent(parent, 0) == sent(parent, 1) == ["CONTROL 10", f"CONTROL {FOREVER}"]
     assert parent.unnamed == {0}

@@ -11,7 +11,7 @@ import pytest
 
 from penstock.host.state import GroupState
 from penstock.host.workers.protocol.coding import decode, encode
-from penstock.host.workers.protocol.commit import Commit
+from penstock.host.workers.protocol.commit import CheckpointCommit
 from penstock.host.workers.protocol.messages import Message
 from penstock.host.workers.protocol.worker import Worker
 from penstock.plan.group_query import GroupQuery
@@ -63,7 +63,7 @@ class CodedWorker(Worker):
 class RealSystem(System):
     """What a record covers is not seen in its bytes, only after a restart from it."""
 
-    def _require_covered(self, disk: Disk, world: World, record: Commit) -> None:
+    def _require_covered(self, disk: Disk, world: World, record: CheckpointCommit) -> None:
         pass
 
 

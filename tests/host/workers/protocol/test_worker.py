@@ -29,7 +29,7 @@ def worker(rank: int = 0, size: int = 2, **others: object) -> Worker:
 
 
 def deal(to: Worker, *rows: tuple[int, int], incarnation: int = 1) -> None:
-    to.dealt(DealtRows(incarnation, 1, 0, 0, Rows(rows)))
+    to.take_dealt(DealtRows(incarnation, 1, 0, 0, Rows(rows)))
 
 
 def kinds(messages: object) -> list[str]:
@@ -39,7 +39,7 @@ def kinds(messages: object) -> list[str]:
 def test_an_epoch_is_its_blocks_and_its_end():
     helper = worker()
     deal(helper, (0, 1), (1, 2), (1, 12))
-    helper.dealt(Promise(1, 0, 5))
+    helper.take_dealt(Promise(1, 0, 5))
     helper.end_epoch()
     assert list(helper.outgoing[1]) == [
         DeltaBlock(1, 1, 0, (((0, 1), 1),)),
@@ -52,8 +52,8 @@ def test_an_epoch_is_its_blocks_and_its_end():
 def test_a_promise_travels_behind_its_rows():
     helper, leader = worker(0), worker(1)
     deal(helper, (1, 2))
-    helper.dealt(Promise(1, 0, 10))
-    leader.dealt(Promise(1, 0, 10))
+    helper.take_dealt(Promise(1, 0, 10))
+    leader.take_dealt(Promise(1, 0, 10))
     leader.end_epoch()
     helper.end_epoch()
     block, end = helper.outgoing[1]
@@ -74,14 +74,14 @@ def test_a_promise_travels_behind_its_rows():
 def test_a_window_can_close_once_the_promise_passes_its_end():
     one = worker(size=1)
     assert not one.can_close
-    one.dealt(Promise(1, 0, 9))
+    one.take_dealt(Promise(1, 0, 9))
     one.end_epoch()
     assert not one.can_close
-    one.dealt(Promise(1, 0, 10))
+    one.take_dealt(Promise(1, 0, 10))
     assert one.can_close
     one.end_epoch()
     assert not one.can_close
-    one.dealt(Withdrawal(1, 0))
+    one.take_dealt(Withdrawal(1, 0))
     assert not one.can_close
 
 
@@ -99,7 +99,7 @@ def test_no_epoch_ends_while_the_last_one_is_on_its_way():
 def test_a_mark_is_behind_the_end_and_holds_until_all_are_there():
     first, second = worker(0, saves=True), worker(1, saves=True)
     deal(first, (0, 1))
-    first.dealt(Mark(1, 1))
+    first.take_dealt(Mark(1, 1))
     assert kinds(first.outgoing[1]) == ["END", "MARK"]
     first.outgoing[1].clear()
     assert not first.may_end
@@ -107,7 +107,7 @@ def test_a_mark_is_behind_the_end_and_holds_until_all_are_there():
     second.arrived(0, EpochEnd(1, 1, 0, 1, 0, ()))
     second.arrived(0, Mark(1, 1))
     assert not second.may_read(0)
-    second.dealt(Mark(1, 1))
+    second.take_dealt(Mark(1, 1))
     assert not second.can_release
     assert not second.may_end
     second.outgoing[0].clear()
@@ -124,7 +124,7 @@ def sharing(rank: int) -> Worker:
 def test_a_step_is_announced_and_the_announcement_sent_before_it_is_taken():
     first = sharing(0)
     deal(first, (0, 1))
-    first.dealt(Promise(1, 0, 10))
+    first.take_dealt(Promise(1, 0, 10))
     first.end_epoch()
     first.outgoing[1].clear()
     first.arrived(1, EpochEnd(1, 1, 0, 0, 0, ((0, 10),)))
@@ -145,7 +145,7 @@ def test_a_step_is_announced_and_the_announcement_sent_before_it_is_taken():
 def test_a_step_waits_until_others_have_the_blocks_that_they_need_for_it(is_later):
     """Both take the step; while one does, the other cannot hand over what is left of an epoch."""
     second = sharing(1)
-    second.dealt(Promise(1, 0, 10))
+    second.take_dealt(Promise(1, 0, 10))
     second.end_epoch()
     if is_later:
         second.outgoing[0].clear()
@@ -160,15 +160,15 @@ def test_a_step_waits_until_others_have_the_blocks_that_they_need_for_it(is_late
 def test_a_part_holds_the_state_and_the_rows_since_the_part_before():
     one = worker(size=1, saves=True)
     deal(one, (0, 1), (1, 11))
-    one.dealt(Promise(1, 0, 10))
-    one.dealt(Mark(1, 1))
+    one.take_dealt(Promise(1, 0, 10))
+    one.take_dealt(Mark(1, 1))
     part = one.parts.popleft()
     assert part.state == ((((10, 1), 1),),)
     assert [rows.groups for rows in part.rows] == [(((0, 0), 1),)]
     assert part.promises == {0: 10}
     assert [output.number for output in one.results] == [1]
-    one.dealt(Promise(1, 0, FOREVER))
-    one.dealt(Mark(1, 2))
+    one.take_dealt(Promise(1, 0, FOREVER))
+    one.take_dealt(Mark(1, 2))
     part = one.parts.popleft()
     assert part.state == ((),)
     assert [rows.groups for rows in part.rows] == [(((10, 1), 1),)]
@@ -178,8 +178,8 @@ def test_a_part_holds_the_state_and_the_rows_since_the_part_before():
 def test_without_checkpoints_parts_are_empty():
     one = worker(size=1)
     deal(one, (0, 1))
-    one.dealt(Promise(1, 0, FOREVER))
-    one.dealt(Mark(1, 1))
+    one.take_dealt(Promise(1, 0, FOREVER))
+    one.take_dealt(Mark(1, 1))
     part = one.parts.popleft()
     assert (part.state, part.rows) == ((), ())
 
@@ -187,7 +187,7 @@ def test_without_checkpoints_parts_are_empty():
 def test_any_number_of_workers_goes_on():
     before = worker(size=1, saves=True)
     deal(before, (0, 1), (1, 2))
-    before.dealt(Mark(1, 1))
+    before.take_dealt(Mark(1, 1))
     blocks = before.parts.popleft().state
     after = [worker(rank, incarnation=2, number=1, recorded={0: 0}) for rank in (0, 1)]
     for one in after:
@@ -241,7 +241,7 @@ def test_what_only_a_parent_takes(message: Message):
     with pytest.raises(MalformedError, match="which goes only between a worker and the parent"):
         worker().arrived(1, message)
     with pytest.raises(MalformedError, match="the parent sent a worker"):
-        worker().dealt(message)
+        worker().take_dealt(message)
 
 
 def test_marks_out_of_turn():

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from penstock.host.workers.protocol.commit import Commit
+from penstock.host.workers.protocol.commit import CheckpointCommit
 from penstock.host.workers.protocol.messages import Message
 from tests.host.workers.protocol.cells import Cell
 from tests.host.workers.protocol.tally import Group, counted
@@ -105,12 +105,12 @@ class Disk:
     """Files by name, and the last record. A name is written as a whole or not at all."""
 
     files: dict[bytes, tuple[Any, ...]] = field(default_factory=dict)
-    record: Commit | None = None
+    record: CheckpointCommit | None = None
 
     def write(self, name: bytes, content: tuple[Any, ...]) -> None:
         self.files[name] = content
 
-    def commit(self, record: Commit, kept: Iterable[bytes]) -> None:
+    def commit(self, record: CheckpointCommit, kept: Iterable[bytes]) -> None:
         """Name the record as the last one, and remove what it does not need."""
         self.record = record
         names = frozenset(kept)

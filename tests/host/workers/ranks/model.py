@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
-from penstock.host.workers.protocol.commit import Commit
+from penstock.host.workers.protocol.commit import CheckpointCommit
 from penstock.host.workers.protocol.messages import Message
 from tests.host.workers.protocol import acts
 from tests.host.workers.protocol.cells import Cell, Cells
@@ -230,7 +230,7 @@ class System:
         self._require_covered(disk, world, record)
         return world._replace(disk=self.cells.of(disk))
 
-    def _require_covered(self, disk: Disk, world: World, record: Commit) -> None:
+    def _require_covered(self, disk: Disk, world: World, record: CheckpointCommit) -> None:
         taken = record.admission["intake"]["sources"]["a"]["rows"]
         expected = self.setting.counted(taken)
         left: dict[tuple[int, int], Any] = dict(world.read)

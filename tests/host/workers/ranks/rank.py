@@ -6,7 +6,7 @@ import json
 from collections import deque
 from typing import Any
 
-from penstock.host.workers.protocol.commit import Commit
+from penstock.host.workers.protocol.commit import CheckpointCommit
 from penstock.host.workers.protocol.messages import Mark, Message, Note, PartWritten
 from penstock.host.workers.protocol.parent import Parent
 from penstock.host.workers.protocol.worker import Worker
@@ -37,7 +37,7 @@ class Rank:
     rank, size, keys : int
     feeds : tuple of tuple of Item
         All that there are; this rank's are ``rank``, ``rank + size``, ..
-    last : Commit or None
+    last : CheckpointCommit or None
         The record to go on from.
     recorded : tuple of Given
         Rows of it that were not acknowledged and that this rank gives again.
@@ -53,11 +53,15 @@ class Rank:
         size: int,
         keys: int,
         feeds: tuple[tuple[Item, ...], ...],
-        last: Commit | None,
+        last: CheckpointCommit | None,
         recorded: tuple[Given, ...],
     ) -> None:
         number, incarnation = (0, 1) if last is None else (last.number, last.incarnation + 1)
-        own = None if last is None else Commit(number, 1, incarnation - 1, {}, None, number, (), {})
+        own = (
+            None
+            if last is None
+            else CheckpointCommit(number, 1, incarnation - 1, {}, None, number, (), {})
+        )
         self.worker = Worker(
             rank,
             size,
@@ -79,7 +83,7 @@ class Rank:
         self.written: deque[PartWritten] = deque()
         self.number = number + 1
         #: The record to write of a cut that is over, and what is to be told of it then.
-        self.record: Commit | None = None
+        self.record: CheckpointCommit | None = None
         self.over: tuple[int, bool] | None = None
         self.again = deque(recorded)
         self.waits: int | None = None
@@ -129,7 +133,7 @@ class Rank:
         return bool(queue) and isinstance(queue[0], Mark) and self.worker.may_take(queue[0])
 
     def take_mark(self) -> None:
-        self.worker.dealt(self.cuts.parent.outgoing[0].popleft())
+        self.worker.take_dealt(self.cuts.parent.outgoing[0].popleft())
         self.settle()
 
     def _cut(self) -> None:
@@ -165,10 +169,10 @@ class Rank:
             self.record = self.recorder.whole(turn)
             self.over = turn.number, turn.is_last
         elif turn is not None:
-            self.cuts.tell(turn)
+            self.cuts.announce(turn)
             self.settle()
 
-    def take_record(self) -> Commit | None:
+    def take_record(self) -> CheckpointCommit | None:
         """Take the record, which is written then."""
         record, self.record = self.record, None
         return record
@@ -178,7 +182,7 @@ class Rank:
         assert self.over is not None
         number, is_last = self.over
         self.over = None
-        self.cuts.tell(Over(number, (), is_last))
+        self.cuts.announce(Over(number, (), is_last))
         self.settle()
 
     # What others send.
@@ -231,7 +235,7 @@ class Rank:
             if not queue and parent.waiting:
                 parent.deal(0)
             if queue and not isinstance(queue[0], Mark):
-                worker.dealt(queue.popleft())
+                worker.take_dealt(queue.popleft())
                 is_changed = True
             if worker.can_release:
                 worker.release()

@@ -1,4 +1,4 @@
-"""PartFile files: blocks of bytes, written once, as a whole or not at all."""
+"""Part files: blocks of bytes, written once, completely or not at all."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Buffer = bytes | bytearray | memoryview | Any
 
 @dataclass(frozen=True)
 class PartFile:
-    """A part file as its record knows it.
+    """Description of a part file in a record.
 
     Parameters
     ----------
@@ -37,7 +37,7 @@ class PartFile:
     nbytes : int
     checksum : str
     rows : int
-        Of output, 0 in parts of state.
+        Number of output rows; 0 in parts of state.
     rank : int
         Of the worker that wrote it.
     """
@@ -51,7 +51,7 @@ class PartFile:
 
 @contextmanager
 def explained(folder: Path, doing: str) -> Iterator[None]:
-    """Turn errors of the system into ones that say what to do.
+    """Turn errors of the system into errors that say what to do.
 
     Raises
     ------
@@ -105,12 +105,12 @@ def write_part(folder: Path, name: str, blocks: Iterable[Buffer], rows: int = 0)
 
 
 def read_part(folder: Path, part: PartFile) -> Sequence[memoryview]:
-    """Return the blocks of a part, which lie in memory that follows the file.
+    """Return the blocks of a part, as views of the mapped file.
 
     Raises
     ------
     FileError
-        It is missing, or not what was written.
+        It is missing or damaged.
     """
     path = folder / part.name
     try:
