@@ -17,7 +17,7 @@ from penstock.plan.plan import JoinPlan
 from penstock.plan.query import LEFT, RIGHT, JoinKind, JoinQuery, RowsWindow, TimeWindow
 
 from ..execute.chunk import Chunk
-from ..execute.pairs import Pairs
+from ..execute.order import Pairs
 from ..rows.gather import take_values
 from ..rows.picked import Nobody, Picked
 from ..rows.sides import Arrival

@@ -15,7 +15,7 @@ from penstock.plan.group_query import Grouped
 from penstock.plan.query import JoinQuery, columns, other
 
 from ..execute.chunk import Chunk
-from ..execute.pairs import Pairs
+from ..execute.order import Pairs
 from ..rows.columns import arrow_type, load, to_arrow
 from ..rows.picked import Nobody, Picked
 from ..rows.plain import plain_type

@@ -12,8 +12,7 @@ from penstock.kept_code import kept
 from penstock.program import Mode
 
 from ..device.base import Folds, Result
-from .order import BoundProbe, Order
-from .pairs import Pairs, TaskPart, joined
+from .order import BoundProbe, Order, Pairs, TaskPart, joined
 
 
 @dataclass(frozen=True, eq=False)

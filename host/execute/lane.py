@@ -25,8 +25,7 @@ from ..device.search import AnySearch
 from .budget import LOOK_S
 from .chunk import Chunk, chunk_of
 from .memory import DeviceMemory, Lease
-from .order import Order
-from .pairs import TaskPart
+from .order import Order, TaskPart
 from .room import NO_ROOM, Room, TaskRoom
 from .trace import Trace
 

@@ -1,8 +1,9 @@
-"""Orders: all that any lane needs to run some tasks, or to run them again."""
+"""Orders: all that any lane needs to run some tasks, or to run them again; the pairs they find."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -11,22 +12,86 @@ import numpy as np
 from penstock.errors import DeviceError
 from penstock.program import Mode, Program, WindowProgram
 
-from ..device.base import PAIRS, Folds, Kernel, Pause, Result, Task
+from ..device.base import PAIRS, AnyTask, Folds, Kernel, Pause, Result, Task, WindowBuffer
 from ..device.cut import Cutting, Piece
 from ..device.merge import merged_once
-from ..device.search import SPARE_ROWS, SearchPiece
+from ..device.search import SPARE_ROWS, AnySearch, SearchPiece
 from ..device.window_join import Arrivals, WindowTask
 from ..keys.prepare import Layout
 from ..prune.parts import Part, Searched
 from ..windows.probe import Probe
 from ..windows.run import Snapshot
 from .memory import DeviceMemory, Lease
-from .pairs import Pairs, Submit, TaskPart
 
 #: An order is near its probe's end if at most one tuple follows per this many of its own.
 FEW = 8
 #: Tuples of a task for each tuple of its history: replaying costs less than matching.
 _TUPLES_PER_HISTORY = 4
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """Tuples of a probe, and positions of its window, that match.
+
+    Parameters
+    ----------
+    i, j : ndarray of int, shape (n,)
+        Pair k joins tuple ``tuples[i[k]]`` and position ``first + j[k]``.
+    tuples : ndarray of int, optional
+        By default ``i`` has the tuples themselves.
+    first : int
+    """
+
+    i: np.ndarray
+    j: np.ndarray
+    tuples: np.ndarray | None = None
+    first: int = 0
+
+    def __len__(self) -> int:
+        return len(self.i)
+
+    @property
+    def stream(self) -> np.ndarray:
+        """The tuple of each pair."""
+        return self.i if self.tuples is None else self.tuples[self.i]
+
+    @property
+    def positions(self) -> np.ndarray:
+        """The position of each pair."""
+        return self.j.astype(np.int64) + self.first
+
+    def pick(self, chosen: np.ndarray | slice) -> Pairs:
+        """Return some of the pairs; a slice copies nothing."""
+        return Pairs(self.i[chosen], self.j[chosen], self.tuples, self.first)
+
+
+def joined(parts: Sequence[Pairs]) -> Pairs:
+    """Join the pairs of one or more tasks of one probe."""
+    if len(parts) == 1:
+        return parts[0]
+    stream, positions = zip(*((part.stream, part.positions) for part in parts), strict=True)
+    return Pairs(np.concatenate(stream), np.concatenate(positions))
+
+
+#: Starts a task, as ``Kernel.submit`` does.
+Submit = Callable[[WindowBuffer | None, AnyTask | AnySearch], Future[Result]]
+
+
+@dataclass(eq=False)
+class TaskPart:
+    """A device task of an order, once it has been submitted.
+
+    Parameters
+    ----------
+    piece : Piece
+        Part of the order's piece.
+    by : int
+        Logical position that the task's positions count from.
+    """
+
+    piece: Piece
+    by: int
+    future: Future[Result]
 
 
 @dataclass(frozen=True, eq=False)

@@ -24,7 +24,7 @@ from ...emit.delivery import ExistenceDelivery, PairDelivery
 from ...emit.output import Making, RowsByArrival
 from ...emit.restore import Restorer, base_rows
 from ...execute.chunk import Chunk
-from ...execute.pairs import Pairs
+from ...execute.order import Pairs
 from ...execute.stats import Stats
 from ...rows.picked import Picked
 from ...rows.sides import Arrival, Loaded, counting
