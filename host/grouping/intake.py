@@ -55,7 +55,7 @@ class RowIntake(Sources):
     sides : sequence of Side
         The sources.
     schemas : mapping of side to pyarrow.Schema
-        Of what is pushed.
+        Of pushed rows.
     time_zone : str, optional
         Of the query.
     disorder : int, timedelta, or mapping of source to either
@@ -210,7 +210,7 @@ class GroupIntake(RowIntake):
     ----------
     query : GroupQuery
     schema : pyarrow.Schema
-        Of what is pushed.
+        Of pushed rows.
     disorder, idle_s
         As for :class:`RowIntake`.
     """

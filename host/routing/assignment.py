@@ -62,20 +62,20 @@ class Assignment:
         return self.is_open[lane] and self.load[lane] * self.open_lanes < self.loads.total
 
     def rooms(self) -> list[tuple[int, int]]:
-        """Lanes below the mean and how much each may get, as (room, lane), the tightest first."""
+        """Return lanes below the mean and how much each may get: (room, lane), tightest first."""
         lanes = filter(self.below_mean, range(self.loads.lanes))
         return sorted((self.limit - self.load[lane], lane) for lane in lanes)
 
     def home(self, key: int) -> int:
-        """The home lane of a key."""
+        """Return the home lane of a key."""
         return int(self.loads.homes[key])
 
     def split_keys(self) -> list[tuple[int, int]]:
-        """Keys on more than one lane, as (load, key), the least first; nothing is in the pool."""
+        """Return keys on more than one lane as (load, key), the least first; the pool is empty."""
         return sorted((sum(p.values()), key) for key, p in self.parts.items() if len(p) > 1)
 
     def rows_of(self, lane: int) -> np.ndarray:
-        """Rows of the whole keys on a lane, the largest first."""
+        """Return the rows of the whole keys on a lane, the largest first."""
         rows, came = self._rows.get(lane), self._came.pop(lane, [])
         if rows is None:
             rows = np.flatnonzero((self.loads.lane == lane) & self.loads.whole)
@@ -165,7 +165,7 @@ class Assignment:
             self._came.setdefault(lane, []).append(row)
 
     def away(self) -> tuple[np.ndarray, np.ndarray]:
-        """Rows of whole keys that are not at home, and the lanes they are on."""
+        """Return the rows of whole keys that are not at home, and the lanes they are on."""
         now = np.where(self._target >= 0, self._target, self.loads.lane)
         elsewhere = self.loads.whole & (now != self.loads.homes[self.loads.key])
         loose = np.array([key for key in self.parts if key not in self._split_before], np.int64)

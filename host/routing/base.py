@@ -34,13 +34,13 @@ class ByRanges:
             raise UsageError(f"there cannot be {self.cells} cells; take 1 or more")
 
     def homes(self, cells: Any, lanes: int) -> np.ndarray:
-        """The home lane of each cell, ndarray of int64."""
+        """Return the home lane of each cell, ndarray of int64."""
         number = below(cells, "cell", self.cells, "one of the {} cells, from 0 on")
         return number * checked_lanes(lanes) // self.cells
 
 
 def cells_of_hashes(hashes: np.ndarray, cells: int) -> np.ndarray:
-    """The cell of each key: as many equal stretches of the 64 bits as there are cells.
+    """Return the cell of each key: cells are equal stretches of the 64 bits of its hash.
 
     Parameters
     ----------

@@ -21,7 +21,7 @@ def merge(state: Assignment) -> None:
 
 
 def lanes_of(state: Assignment, key: int) -> list[int]:
-    """Lanes that have parts of a key: home first, then the one with the largest part."""
+    """Return the lanes that have parts of a key: home first, then by falling size of the part."""
     parts, home = state.parts[key], state.home(key)
     lanes = filter(state.is_open.__getitem__, parts)
     return sorted(lanes, key=lambda lane: (lane != home, -parts[lane], lane))

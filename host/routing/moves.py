@@ -64,7 +64,7 @@ def cut_parts(loads: Loads, cuts: Iterable[tuple[int, int, int]]) -> Draft:
     ----------
     loads : Loads
     cuts : iterable of (row, amount, target)
-        A row may be there many times; what is cut off is at most its load.
+        A row may be cut many times, by at most its load in all.
     """
     left: dict[int, tuple[int, int]] = {}
     moves = []

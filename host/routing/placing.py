@@ -10,10 +10,11 @@ import numpy as np
 from .assignment import Assignment
 from .unloading import largest_that_fit, unload
 
-#: Whole keys that are placed one by one, the largest first; what is smaller is placed in bulk.
+#: Whole keys that are placed one by one, the largest first; smaller keys are placed in bulk.
 _ONE_BY_ONE = 2048
-#: A key overfills a lane if so many times what must leave is at most what is put there. On the
-#: benchmark's grid 10 moves 1.08 times the least; 3 moves 1.10 times that, for 5 % fewer copies.
+#: A key may overfill a lane if its load is at least so many times the load that then must leave. On
+#: the benchmark's grid 10 moves 1.08 times the least load; 3 moves 1.10 times that, for 5 % fewer
+#: copies.
 _WORTH = 10
 
 

@@ -13,7 +13,7 @@ from .checked_arrays import amounts, below, checked_lanes, not_negative
 from .loads import Loads, spans
 from .shares import bounds, deal
 
-#: Of records; another number means another meaning.
+#: Version of a table in records; a change of its meaning takes another number.
 _FORMAT = 1
 
 

@@ -36,7 +36,7 @@ class SessionParts:
         self._first = layout.keys[session.key].offset
         self._last = layout.folds[layout.uses[session.last].folds[0]]
         self._type = layout.keys[session.key].expr.type
-        #: Of the last release: until the limit rises, no further session is over.
+        #: Limit of the last release: until it rises, no further session is over.
         self._limit: Limit = -math.inf
 
     def release(self, led: Panes, limit: Limit, texts: np.ndarray) -> np.ndarray:

@@ -84,7 +84,7 @@ class JoinState:
         self._parts = Parts(self._held, self._placing, self._heavy, self._schemas)
         #: Blocks that the next seal sends to all others: held rows of cells that became heavy.
         self._moving: list[Buffer] = []
-        #: Such rows that others have sent.
+        #: Rows of cells that became heavy, sent by the workers that held them.
         self._moved: list[pa.RecordBatch] = []
         self._residence = Residence(uuid.uuid4().hex, BlockCache(1 << 62))
         self.pending_bytes = 0

@@ -43,7 +43,7 @@ class JoinIntake(RowIntake):
     ----------
     plan : JoinPlan
     schemas : mapping of side to pyarrow.Schema
-        Of what is pushed.
+        Of pushed rows.
     disorder, idle_s
         As for :class:`RowIntake`.
     """

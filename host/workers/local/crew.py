@@ -73,7 +73,7 @@ class Crew:
         self._bell = bell
         self._wiring = Wiring(self.size, bell)
         self._processes: list[WorkerProcess] = []
-        #: When each worker last took something, or had nothing to take.
+        #: Last time at which each worker took a message, or had none to take.
         self._moved = [time.monotonic()] * self.size
         self._credits = [0] * self.size
         try:

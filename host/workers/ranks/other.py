@@ -32,7 +32,7 @@ class OtherRank:
     channels: PeerChannels
     has_left: bool = False
     _credits: int = 0
-    #: When it last took something, or had nothing to take.
+    #: Last time at which it took a message, or had none to take.
     _moved: float = field(default_factory=time.monotonic)
 
     def how_it_is_lost(self, now: float, lease_s: float) -> str:
