@@ -19,15 +19,11 @@ EMPTY = re.compile(
 PRONOUN = re.compile(r"(What|Those|Of|That|Such|Which|Where|Whose|Who|When|They|It|As)\b")
 #: How many places each room still has at most; rooms that are not here have none.
 MOST = {
-    "host/channel": 55,
     "host/device": 2,
     "host/grouping": 10,
-    "host/lookup": 92,
     "host/metrics": 1,
-    "host/relation": 180,
     "host/routing": 37,
     "host/state": 75,
-    "host/wire": 15,
     "host/workers": 209,
     "spark_bridge": 278,
     "hw": 123,

@@ -87,7 +87,7 @@ class Member:
         forwarded, own = self._node.forwarding.counts, self._node.answers.counts
         found = {
             "cpu": time.process_time(),
-            "own": forwarded.own,
+            "own": forwarded.owned,
             "hot": forwarded.hot,
             "forwarded": forwarded.forwarded,
             "instead": forwarded.instead,

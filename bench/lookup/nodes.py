@@ -136,7 +136,7 @@ class NodesReport(StepReport):
                 some = part[first : first + _TOGETHER]
                 hot.note(some)
                 if first >= len(part) // 2:
-                    at = np.where(hot.of(some, nodes), node, owned[first : first + _TOGETHER])
+                    at = np.where(hot.are_hot(some, nodes), node, owned[first : first + _TOGETHER])
                     answers += np.bincount(at, minlength=nodes)
         printed = np.bincount(owners.ravel(), minlength=nodes)
         return answers.max() / answers.mean(), printed.max() / printed.mean()

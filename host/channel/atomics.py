@@ -53,7 +53,7 @@ def store_word(typingctx, words, place, value):
 
 
 def _changing(operation: str) -> Callable[..., Any]:
-    """Make what changes a word at once, whoever else does, and returns what it was before."""
+    """Build an intrinsic for an atomic read-modify-write that returns the old value."""
 
     @intrinsic
     def changed(typingctx, words, place, value):
@@ -81,7 +81,7 @@ def _compare_exchange(typingctx, words, place, old, new):
 
 @intrinsic
 def fence_all(typingctx):
-    """Let all loads and stores before be done before any behind; for compiled code."""
+    """Full fence, for compiled code: no load or store moves across it."""
 
     def codegen(context, builder, signature, args):
         builder.fence("seq_cst")
@@ -91,13 +91,13 @@ def fence_all(typingctx):
 
 
 def _kept(function: Callable[..., Any]) -> Any:
-    """Compile with the interpreter's lock held: it takes longer to let it go than to run these."""
+    """Compile a short function that keeps the interpreter's lock: to release it takes longer."""
     return keep(njit(function), Path(__file__).read_bytes())
 
 
 @_kept
 def load_acquire(words, place):
-    """Word ``place``; later loads see what was stored before it was.
+    """Load word ``place``; later loads see all that was stored before the word was (acquire).
 
     Parameters
     ----------
@@ -114,7 +114,7 @@ def load_acquire(words, place):
 
 @_kept
 def store_release(words, place, value):
-    """Set word ``place``; who loads it sees what was stored before.
+    """Store word ``place``; who then loads it sees all that was stored before (release).
 
     Parameters
     ----------
@@ -129,14 +129,14 @@ def store_release(words, place, value):
 
 @_kept
 def announce(words, place):
-    """Set word ``place`` to 1; loads that follow are done after everyone can see it."""
+    """Set word ``place`` to 1; everyone can see it before any later load is done."""
     _exchange(words, place, types.uint64(1))
     fence_all()
 
 
 @_kept
 def take_announced(words, place):
-    """Whether word ``place`` was 1, seen after all own stores can be; it becomes 0.
+    """Set word ``place`` to 0, after all earlier stores can be seen; returns whether it was 1.
 
     With :func:`announce` that is the rule of Dekker: of two processes that each store and then look
     at what the other stores, one at least sees it.
@@ -147,11 +147,11 @@ def take_announced(words, place):
 
 @_kept
 def replace_word(words, place, old, new):
-    """Set word ``place`` if it still has an old value; returns whether it had."""
+    """Compare and swap: set word ``place`` if it has the expected value; returns whether it had."""
     return _compare_exchange(words, place, types.uint64(old), types.uint64(new))
 
 
 @_kept
 def add_word(words, place, value):
-    """Add to word ``place``, whoever else does, too."""
+    """Add to word ``place`` atomically."""
     _add(words, place, types.uint64(value))

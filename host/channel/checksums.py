@@ -1,4 +1,4 @@
-"""What the checksum of a slot covers."""
+"""The checksum of a slot: CRC-32C of its payload and its footer."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ _CHECKED = struct.Struct("<IHHQQ")
 
 
 def checked_bytes(length: int, kind: int, flags: int, channel: int, sequence: int) -> bytes:
-    """The footer as its CRC covers it, behind the payload."""
+    """Footer bytes that the checksum covers after the payload."""
     return _CHECKED.pack(length, kind, flags, channel, sequence)
 
 
 def slot_sum(memory: ConsumerMemory, slot: int, sequence: int) -> int:
-    """The checksum of a slot's content, if this is its sequence number."""
+    """Checksum that a slot's content should have under this sequence number."""
     length, kind, flags, channel, _, _ = memory.footer(slot)
     payload = crc32c(memory.payload(slot, length))
     return crc32c(checked_bytes(length, kind, flags, channel, sequence), payload)
 
 
 def has_come(memory: ConsumerMemory, slot: int, sequence: int) -> bool:
-    """Whether a slot's checksum is that of the sequence number, whatever number is there."""
+    """Whether a slot's content and checksum fit a sequence number, whatever number it shows."""
     length, *_, crc, _ = memory.footer(slot)
     return length <= memory.slot_bytes - FOOTER_BYTES and slot_sum(memory, slot, sequence) == crc

@@ -24,7 +24,7 @@ from .message import (
 
 
 class Consumer:
-    """A pure state machine over a provider's memory (section 6 of the paper).
+    """The receiving end: a pure state machine over a provider's memory (paper 2, section 6).
 
     It waits for exactly the next sequence number. Until that is there, the slot holds that of the
     lap before, or 0 in the first lap; anything else is damage.
@@ -35,14 +35,14 @@ class Consumer:
     ring : callable, optional
         Called after credits were given: wakes the producer's process.
     modulus : int
-        As the producer's.
+        The same as the producer's.
     """
 
     __slots__ = (
         "_capacity",
+        "_credited",
         "_cut",
         "_early",
-        "_given",
         "_has_lapped",
         "_processed",
         "_received",
@@ -67,29 +67,29 @@ class Consumer:
         self.memory = memory
         self.slots = memory.slots
         self.modulus = modulus
-        #: Whether CLOSE has come.
+        #: Whether CLOSE has been received.
         self.closed = False
         # Whether each slot has been taken at least once.
         self._has_lapped = False
         self._capacity = memory.slot_bytes - FOOTER_BYTES
         self._ring = ring
-        # All modulo the modulus: given <= processed <= received.
+        # All modulo the modulus: credited <= processed <= received.
         self._received = 0
         self._processed = 0
-        self._given = 0
+        self._credited = 0
         self._wanted = 1 % modulus
         self._slot = 1 % memory.slots
-        #: Slots after which credits are given even if the ring is not empty.
+        #: Processed slots after which credits are given even if the ring is not empty.
         self._share = max(1, memory.slots // 2)
         # Numbers of slots that were processed before earlier ones.
         self._early: set[int] = set()
-        # What has come of a message that is cut over slots, and memory for it.
+        # The received part of a message cut over several slots, and memory for it.
         self._cut: Cut | None = None
         self._rooms = Rooms()
 
     @property
     def has_arrived(self) -> bool:
-        """Whether :meth:`receive` has something to look at. If not, all credits are given."""
+        """Whether the next slot is filled, or damaged; if neither, give all credits."""
         return not self._is_waiting(self.memory.sequence(self._slot))
 
     def receive(self, *, whole: bool = True) -> Message | None:
@@ -110,14 +110,14 @@ class Consumer:
         Raises
         ------
         MalformedError
-            The slot holds what no producer of this channel writes.
+            The slot has content that no producer of this channel writes.
         """
         memory = self.memory
         while True:
             slot, sequence = self._slot, self._wanted
-            found = memory.sequence(slot)
-            if found != sequence:
-                self._is_waiting(found)
+            number_found = memory.sequence(slot)
+            if number_found != sequence:
+                self._is_waiting(number_found)
                 return None
             length, number, flags, channel, crc, reserved = memory.footer(slot)
             if (
@@ -146,21 +146,21 @@ class Consumer:
             self._finish(sequence)
             if not flags:
                 return Message(kind, content, sequence, is_copy=True)
-            if self._given != self._processed:
+            if self._credited != self._processed:
                 # The producer may sleep with the ring full of what is joined now.
                 self._give()
             if self._cut is not None:
                 self._join_more(self._cut)
 
     def done(self, message: Message) -> None:
-        """Say that a message was processed: its payload is not looked at any more.
+        """Mark a message as processed: its slots may be filled again.
 
         Messages may be done in any order; a credit is given when all before it are done, too.
 
         Raises
         ------
         UsageError
-            It is done already.
+            The message was marked already.
         """
         if message.is_copy:
             return  # its slots are free already
@@ -172,7 +172,7 @@ class Consumer:
         ):
             # The common case, in order.
             self._processed = sequence
-            if (sequence - self._given) % self.modulus >= self._share:
+            if (sequence - self._credited) % self.modulus >= self._share:
                 self._give()
             return
         if not self._is_open(sequence) or sequence in self._early:
@@ -180,7 +180,7 @@ class Consumer:
         self._finish(sequence)
 
     def check(self) -> None:
-        """Look for a slot that has come and cannot be seen: call it when a wait was too long.
+        """Look for a filled slot with a damaged sequence number; call it when a wait was too long.
 
         A damaged sequence number may look like that of the lap before. Then the next slot, which
         was published later, has its own already, or the checksum fits a number that is not there.
@@ -197,19 +197,18 @@ class Consumer:
         if ahead or (self.memory.has_crc and has_come(self.memory, self._slot, self._wanted)):
             raise self._malformed("a slot has come and its sequence number has not")
 
-    def _is_waiting(self, found: int) -> bool:
-        """Whether a slot holds what it held before; gives all credits then: the ring is empty."""
-        if found == self._wanted:
+    def _is_waiting(self, number: int) -> bool:
+        """Whether the next slot is still empty; if so, give all credits, since the ring is."""
+        if number == self._wanted:
             return False
         before = (self._wanted - self.slots) % self.modulus if self._has_lapped else 0
-        if found != before:
-            raise self._malformed(f"sequence number {found} instead of {self._wanted} or {before}")
-        if self._given != self._processed:
+        if number != before:
+            raise self._malformed(f"sequence number {number} instead of {self._wanted} or {before}")
+        if self._credited != self._processed:
             self._give()
         return True
 
     def _step(self, count: int) -> None:
-        """Go on behind slots that were taken."""
         self._received = (self._received + count) % self.modulus
         self._wanted = (self._received + 1) % self.modulus
         slot = self._slot + count
@@ -221,7 +220,7 @@ class Consumer:
     def _join(
         self, kind: MessageKind, payload: memoryview, *, is_last: bool, whole: bool
     ) -> memoryview | None:
-        """Add a slot to a message that is cut; what has come of it, None if parts are wanted."""
+        """Add a slot to a cut message; returns its bytes so far, or None if parts are wanted."""
         cut = self._cut or Cut(kind, self._rooms.take())
         if kind is not cut.kind:
             raise self._malformed(f"{kind.name} within a message of kind {cut.kind.name}")
@@ -237,14 +236,14 @@ class Consumer:
         return cut.content()
 
     def _join_more(self, cut: Cut) -> None:
-        """Copy further slots of a message that is cut, as they come."""
+        """Copy further slots of a message cut over slots, as they are filled."""
         most = (MOST_MESSAGE_BYTES - cut.size) // self._capacity
         if count := self._joinable(min(self.slots, most)):
             target = cut.reserve(count * self._capacity)
             cut.size += self._join_slots(cut, target, cut.size, count)
 
     def read_into(self, target: np.ndarray) -> int:
-        """Copy full slots of a message that goes on, as they come; how many bytes.
+        """Copy full slots of an unfinished message as they are filled; returns the number of bytes.
 
         Between calls of :meth:`receive` with ``whole=False``, when all that it gave is done. The
         last slot of a message is left to that.
@@ -253,7 +252,7 @@ class Consumer:
         return self._join_slots(self._cut, target, 0, count) if count and self._cut else 0
 
     def _joinable(self, most: int) -> int:
-        """How many slots compiled code may copy.
+        """Number of slots that compiled code may copy.
 
         None with checksums, or while credits wait for an earlier message to be done; and none whose
         numbers wrap.
@@ -266,18 +265,18 @@ class Consumer:
         count = self.memory.join(self._slot, self._received, target, at, count, cut.kind)
         if count:
             self._step(count)
-            self._processed = self._given = self._received
+            self._processed = self._credited = self._received
             if self._ring is not None:
                 self._ring()
         return count * self._capacity
 
     def _is_open(self, sequence: int) -> bool:
-        """Whether a slot was taken and is not processed."""
+        """Whether a slot was received and is not processed."""
         behind = (self._received - sequence) % self.modulus
         return behind < (self._received - self._processed) % self.modulus
 
     def _finish(self, sequence: int) -> None:
-        """Count a slot as processed, and give credits if there are enough."""
+        """Count a slot as processed; give credits once enough have gathered."""
         following = (self._processed + 1) % self.modulus
         if sequence != following:
             self._early.add(sequence)
@@ -289,17 +288,17 @@ class Consumer:
                 break
             self._early.remove(following)
             self._processed = following
-        if (self._processed - self._given) % self.modulus >= self._share:
+        if (self._processed - self._credited) % self.modulus >= self._share:
             self._give()
 
     def _give(self) -> None:
         self.memory.give(self._processed)
-        self._given = self._processed
+        self._credited = self._processed
         if self._ring is not None:
             self._ring()
 
-    def _malformed(self, what: str) -> MalformedError:
+    def _malformed(self, damage: str) -> MalformedError:
         return MalformedError(
-            f"channel {self.memory.channel:#x}, slot {self._slot}: {what}; the ring is damaged: "
+            f"channel {self.memory.channel:#x}, slot {self._slot}: {damage}; the ring is damaged: "
             "restart both processes"
         )

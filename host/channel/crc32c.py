@@ -15,7 +15,7 @@ _STEP = 8
 
 
 def _tables() -> np.ndarray:
-    """Remainders of each byte at each distance, shape (8, 256), uint32."""
+    """Build the tables: remainder of each byte at each distance, shape (8, 256), uint32."""
     tables = np.zeros((_STEP, 256), np.uint32)
     first = np.arange(256, dtype=np.uint32)
     for _ in range(8):
@@ -57,13 +57,13 @@ def _update(data, tables, crc):
 
 
 def crc32c(data: Any, crc: int = 0) -> int:
-    """CRC-32C of bytes that follow those of ``crc``.
+    """Compute the CRC-32C of bytes, continuing from ``crc``.
 
     Parameters
     ----------
     data : buffer
         Contiguous bytes.
     crc : int
-        Of what comes before; 0 if nothing does.
+        Checksum of the bytes before; 0 if there are none.
     """
     return int(_update(np.frombuffer(data, np.uint8), _TABLES, np.uint32(crc)))

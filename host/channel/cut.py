@@ -1,4 +1,4 @@
-"""A message that is cut over slots, as far as it has come, and the memory for it."""
+"""The received part of a message cut over several slots, and memory for it."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import numpy as np
 
 from .message import MessageKind
 
-#: Bytes to have room for before it is known that they come, at most.
+#: Most bytes to have room for before they have arrived.
 MOST_ROOM_BYTES: Final = 1 << 24
-#: Memory that is kept for further messages: that of one which is being read and that of the next.
+#: Memories kept for further messages, one being read and the next one, and most bytes of each.
 _MOST_KEPT, _MOST_KEPT_BYTES = 2, 1 << 21
 
 
 class Rooms:
-    """Memory for messages that are cut, taken again when nobody holds what came in it.
+    """Memory for messages cut over slots, reused once nobody holds a view of the last message.
 
     The system gives new memory page by page, which takes longer than to copy a message there.
     """
@@ -28,21 +28,21 @@ class Rooms:
         self._nbytes = 0
 
     def take(self) -> np.ndarray:
-        """Memory for the next message, which is as large as the last one, probably."""
+        """Memory for the next message, which probably is as large as the last one."""
         for memory in self._kept:
             if getrefcount(memory) == _UNHELD and len(memory) >= self._nbytes:
                 return memory
         return np.empty(self._nbytes, np.uint8)
 
     def keep(self, memory: np.ndarray) -> None:
-        """Take note of the memory of a message that has come; views of it may be held."""
+        """Keep the memory of a complete message for reuse; views of it may still be held."""
         self._nbytes = min(len(memory), MOST_ROOM_BYTES)
         if len(memory) <= _MOST_KEPT_BYTES and not any(memory is one for one in self._kept):
             self._kept = [memory, *self._kept][:_MOST_KEPT]
 
 
 def _references() -> int:
-    """References to memory that is kept and not held, as :meth:`Rooms.take` counts them."""
+    """Reference count of kept memory that nobody holds, as :meth:`Rooms.take` counts."""
     for memory in [np.empty(0, np.uint8)]:
         return getrefcount(memory)
     raise AssertionError
@@ -52,13 +52,13 @@ _UNHELD = _references()
 
 
 class Cut:
-    """A message that is cut over slots, as far as it has come.
+    """The received part of a message cut over several slots.
 
     Parameters
     ----------
     kind : Kind
     memory : array of uint8
-        For its bytes, if they fit in.
+        Holds the bytes, if they fit in.
     """
 
     __slots__ = ("kind", "memory", "size")
@@ -69,7 +69,7 @@ class Cut:
         self.memory = memory
 
     def reserve(self, more: int) -> np.ndarray:
-        """Memory with room for so many more bytes behind what has come."""
+        """Grow the memory so that this many more bytes fit behind those received."""
         needed = self.size + more
         if needed > len(self.memory):
             larger = np.empty(max(needed, 2 * self.size), np.uint8)
@@ -84,11 +84,11 @@ class Cut:
         self.size = end
 
     def content(self) -> memoryview:
-        """What has come."""
+        """Bytes received so far."""
         return self.memory.data[: self.size]
 
     def copy(self) -> Cut:
-        """The same, to be added to by itself."""
+        """An independent copy, to continue from."""
         twin = Cut(self.kind, np.empty(0, np.uint8))
         twin.add(self.content())
         return twin

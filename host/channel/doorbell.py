@@ -36,30 +36,30 @@ _NOBODY = np.zeros(1, np.uint64)
 
 
 def spin_seconds(processes: int) -> float:
-    """Seconds that each of several processes may spin: 0 where cores are fewer than they.
+    """Seconds for which each of several processes may spin: 0 if cores are fewer than processes.
 
-    Who spins then keeps the one that it waits for from its core.
+    A process that spins would then keep the one it waits for from a core.
     """
     return SPIN_S if processes <= len(os.sched_getaffinity(0)) else 0.0
 
 
 class Served(Protocol):
-    """Something beside a doorbell that moves only while someone waits: a network."""
+    """A network: it makes progress only while a process waits at its doorbell."""
 
     def fileno(self) -> int:
-        """Descriptor that can be read when something has come, after :meth:`arm`."""
+        """Descriptor that becomes readable when something arrives, after :meth:`arm`."""
         ...
 
     def progress(self) -> None:
-        """Let it move on; must not wait."""
+        """Make progress without waiting."""
         ...
 
     def arm(self) -> bool:
-        """Make ready to sleep; False if something has come."""
+        """Prepare to sleep; False if something has arrived."""
         ...
 
-    def gone(self) -> str | None:
-        """Whose end has failed; None if all live."""
+    def failed_end(self) -> str | None:
+        """Name of a process whose connection has failed; None if none has."""
         ...
 
 
@@ -70,7 +70,7 @@ class ProcessGoneError(ProcessError):
     ----------
     message : str
     name : str
-        What the process was called in :meth:`Doorbell.watch`.
+        Name of the process in :meth:`Doorbell.watch`.
     """
 
     def __init__(self, message: str, name: str) -> None:
@@ -79,7 +79,7 @@ class ProcessGoneError(ProcessError):
 
 
 class Doorbell:
-    """What wakes this process: a word in shared memory, an event, and watched processes.
+    """Wakes this process: a word in shared memory, an event, and the ends of watched processes.
 
     Parameters
     ----------
@@ -139,7 +139,7 @@ class Doorbell:
         process : int
             Its pidfd (``os.pidfd_open``), which stays the caller's.
         name : str
-            What errors call it.
+            Its name in errors.
         """
         self._poll.register(process, select.EPOLLIN)
         self._watched[process] = name
@@ -150,12 +150,12 @@ class Doorbell:
             self._poll.unregister(process)
 
     def serve(self, served: Served) -> None:
-        """Let something move in every wait, and wake when something has come there."""
+        """Let a network make progress in every wait, and wake when something arrives there."""
         self._poll.register(served.fileno(), select.EPOLLIN)
         self._served.append(served)
 
     def leave(self, served: Served) -> None:
-        """Forget it; call it before its descriptor is closed."""
+        """Forget a network; call it before its descriptor is closed."""
         self._served.remove(served)
         if not self._poll.closed:
             self._poll.unregister(served.fileno())
@@ -163,7 +163,7 @@ class Doorbell:
     def wait(
         self, ready: Callable[[], bool], timeout_s: float, *, spin_s: float | None = None
     ) -> bool:
-        """Wait until something is ready; whether it is.
+        """Wait until something is ready; returns whether it is.
 
         Parameters
         ----------
@@ -202,7 +202,7 @@ class Doorbell:
                 return False
 
     def _sleep(self, ready: Callable[[], bool], deadline: float) -> str | None:
-        """Sleep until someone rings, a process ends, or the time is over; who has ended."""
+        """Sleep until someone rings, a process ends, or time is over; returns the ended process."""
         announce(self._words, _ASLEEP)
         try:
             # Who published before it could see the announcement did not ring, but is seen here.
@@ -214,7 +214,7 @@ class Doorbell:
         finally:
             store_release(self._words, _ASLEEP, 0)
         self._progress()
-        ended = next((name for one in self._served if (name := one.gone()) is not None), None)
+        ended = next((name for one in self._served if (name := one.failed_end()) is not None), None)
         for file, _ in events:
             if file in self._watched:
                 ended = self._watched[file]
@@ -251,7 +251,7 @@ class Ringer:
     Raises
     ------
     MalformedError
-        They are no doorbell.
+        The descriptors are no doorbell.
     """
 
     __slots__ = ("_event", "_words")
@@ -285,7 +285,6 @@ def _pipe() -> int:
 
 
 def _mapped(file: int) -> np.ndarray:
-    """Words of a doorbell's page."""
     size = sealed_size(file)
     if size != mmap.PAGESIZE:
         raise MalformedError(f"a doorbell is a page, not {size} bytes")

@@ -21,14 +21,14 @@ def copy_bytes(typingctx, to, at, source, start, nbytes):
     """The C library's memcpy between arrays of uint8; nothing is checked."""
 
     def codegen(context, builder, signature, args):
-        there, here = (
+        target, origin = (
             builder.gep(
                 context.make_array(signature.args[k])(context, builder, args[k]).data,
                 [args[k + 1]],
             )
             for k in (0, 2)
         )
-        cgutils.raw_memcpy(builder, there, here, args[4], ir.Constant(ir.IntType(64), 1))
+        cgutils.raw_memcpy(builder, target, origin, args[4], ir.Constant(ir.IntType(64), 1))
         return context.get_dummy_value()
 
     return types.void(to, types.int64, source, types.int64, types.int64), codegen
@@ -36,7 +36,7 @@ def copy_bytes(typingctx, to, at, source, start, nbytes):
 
 @kept(atomics)
 def has_part(words, footer, first, channel):
-    """Whether the footer at a word is that of a full part of a message that goes on.
+    """Whether a footer says: full slot of a message that continues in the next slot.
 
     Parameters
     ----------
@@ -128,7 +128,7 @@ def join_slots(
         The sequence number before the first slot's; all up to it are processed.
     target : array of uint8
     at : int
-        Where the first payload goes; the others follow.
+        Position of the first payload in ``target``; the others follow.
     count : int
         Slots, at most; the target has room for them.
     spins : int

@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Whereabouts:
-    """Where a process is.
+    """Location of a process: its place, machine and number.
 
     Parameters
     ----------
     place : str
         Processes of one place reach each other's memory; see :func:`~.links.place`.
     host : str
-        What errors call its machine.
+        Name of its machine in errors.
     process : int
     """
 
@@ -32,44 +32,45 @@ class Whereabouts:
     process: int
 
     @classmethod
-    def here(cls, place: str) -> Whereabouts:
-        """Return where this process is, which is at a given place."""
+    def of_this_process(cls, place: str) -> Whereabouts:
+        """Return the location of this process, which runs at ``place``."""
         return cls(place, socket.gethostname(), os.getpid())
 
 
 class LinkMaker:
-    """Makes the links of one thread to processes that are here or elsewhere.
+    """Makes the links of one thread to processes at this place or elsewhere.
 
     Parameters
     ----------
     bell : Doorbell
-        Of the thread, made with ``is_offered``.
-    here : Whereabouts
+        The thread's, made with ``is_offered``.
+    whereabouts : Whereabouts
+        Of this process.
     spins : bool
         As for :class:`~.links.ShmLink`.
     """
 
-    def __init__(self, bell: Doorbell, here: Whereabouts, *, spins: bool = True) -> None:
-        self._bell, self._here, self._spins = bell, here, spins
+    def __init__(self, bell: Doorbell, whereabouts: Whereabouts, *, spins: bool = True) -> None:
+        self._bell, self._whereabouts, self._spins = bell, whereabouts, spins
         self._links: list[Link] = []
         self._network: Network | None = None
 
-    def link(self, there: Whereabouts, name: str) -> Link:
+    def link(self, peer: Whereabouts, name: str) -> Link:
         """Make the link to another process, which makes one to this.
 
         Parameters
         ----------
         name : str
-            What errors call the other process.
+            Name of the other process in errors.
 
         Raises
         ------
         MissingToolError
-            It is elsewhere, and UCX is not installed.
+            The process is at another place, and UCX is not installed.
         DeviceError
             There are no descriptors or no memory for it, or the network does not begin.
         """
-        link = self._shared(name) if there.place == self._here.place else self._remote(name)
+        link = self._shared(name) if peer.place == self._whereabouts.place else self._remote(name)
         self._links.append(link)
         return link
 
@@ -85,7 +86,7 @@ class LinkMaker:
         return UcxLink(self._network, self._bell, name)
 
     def close(self) -> None:
-        """Close all links at once: what is under way is lost."""
+        """Close all links at once: messages under way are lost."""
         for link in self._links:
             link.close()
         if self._network is not None:

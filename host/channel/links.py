@@ -38,11 +38,11 @@ class Link(ABC):
         Raises
         ------
         ProcessError
-            It cannot be reached in this way.
+            The other process cannot be reached in this way.
         """
 
     def connected(self) -> None:  # noqa: B027
-        """Give back what only connecting needs, once the other process has connected, too."""
+        """Free the resources of connecting, once the other process has connected, too."""
 
     @property
     @abstractmethod
@@ -54,10 +54,10 @@ class Link(ABC):
 
     @abstractmethod
     def unwatch(self) -> None:
-        """End no wait any more when the other process ends."""
+        """Stop watching the other process: its end no longer ends waits."""
 
     def is_flushed(self) -> bool:
-        """Look whether all that was sent has come to the other process; must not wait.
+        """Whether all that was sent has arrived at the other process; does not wait.
 
         Call it again and again once nothing more is sent, or not at all.
         """
@@ -65,11 +65,11 @@ class Link(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Give everything back that is no memory of the channels."""
+        """Close everything but the memory of the channels."""
 
 
 def place() -> str:
-    """Return a text that processes share that see each other's descriptors in ``/proc``."""
+    """Return a text that is equal in processes that see each other's descriptors in ``/proc``."""
     with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
         boot = file.read().strip()
     return f"{boot} {os.readlink('/proc/self/ns/pid')}"
@@ -84,9 +84,9 @@ class ShmLink(Link):
     Parameters
     ----------
     bell : Doorbell
-        Of this process, made with ``is_offered``.
+        This process', made with ``is_offered``.
     name : str
-        What errors call the other process.
+        Name of the other process in errors.
     spins : bool
         As for :func:`~.shm.attach_producer`.
     """
@@ -96,7 +96,7 @@ class ShmLink(Link):
         self._spins = spins
         self._ring = create()
         self._ringer: Ringer | None = None
-        #: Of the other process, by which the system tells when it ends.
+        #: Descriptor of the other process, which becomes readable when it ends.
         self._pidfd = -1
 
     def offer(self) -> bytes:

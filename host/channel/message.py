@@ -1,4 +1,4 @@
-"""What a slot holds: a payload, and a footer that says what it is and that it is there."""
+"""Messages, and the slots that carry them: a payload, and a footer that marks it as complete."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 #: Bytes at the end of each slot: the footer of :data:`FOOTER`, and the sequence number last.
 FOOTER_BYTES: Final = 32
-#: Sequence numbers and counts of credits are taken modulo this, as 64 bits do.
+#: Modulus of sequence numbers and counts of credits: words of 64 bits.
 MODULUS: Final = 1 << 64
 #: Bytes of one message over all its slots, at most. A consumer allocates what a producer sends.
 MOST_MESSAGE_BYTES: Final = 1 << 30
@@ -18,9 +18,9 @@ MORE: Final = 1
 
 
 class MessageKind(IntEnum):
-    """What a message is; 16 bits in the footer."""
+    """Kind of a message; 16 bits in the footer."""
 
-    #: Who the producer is, and what it speaks.
+    #: The producer's name and its protocol.
     HELLO = 1
     #: Rows of a feed, or of a result.
     ROWS = 2
@@ -28,7 +28,7 @@ class MessageKind(IntEnum):
     DELTA = 3
     #: An epoch's end, with the promises that it carries.
     END = 4
-    #: A cut: what follows is of the next checkpoint.
+    #: A cut: messages that follow belong to the next checkpoint.
     MARK = 5
     #: Anything else that two sides have agreed on.
     CONTROL = 6
@@ -48,13 +48,13 @@ class Message:
 
     Parameters
     ----------
-    kind : Kind
+    kind : MessageKind
     payload : memoryview
         Bytes. The slot itself, to be read only, which the producer fills again once the message is
         given to :meth:`.Consumer.done`; a copy if it was cut over slots. (A view that refuses
         writes would cost each call of compiled code a microsecond.)
     sequence : int
-        Of its last slot.
+        Sequence number of its last slot.
     goes_on : bool
         Whether this is a part of a message, and not its last one.
     is_copy : bool
@@ -82,7 +82,7 @@ class Message:
 
 
 class ProducerMemory(Protocol):
-    """What a provider gives a producer: slots to write, and the count of credits to read.
+    """Memory as a producer sees it: slots to write, and a count of credits to read.
 
     A slot has ``slot_bytes`` bytes, the last :data:`FOOTER_BYTES` of them its footer. Whoever sees
     a sequence number that was published sees all that was written before it (release).
@@ -106,7 +106,7 @@ class ProducerMemory(Protocol):
     def fill(
         self, slot: int, sent: int, part: memoryview, count: int, kind: int, *, is_last: bool
     ) -> int:
-        """Fill slots one after another as far as credits go, each as by the calls above.
+        """Write and publish slots one after another while there are credits.
 
         It may wait for credits as long as a doorbell spins.
 
@@ -129,12 +129,12 @@ class ProducerMemory(Protocol):
         ...
 
     def processed(self) -> int:
-        """The last count of processed slots that has come from the consumer (acquire)."""
+        """The newest count of processed slots from the consumer (acquire)."""
         ...
 
 
 class ConsumerMemory(Protocol):
-    """What a provider gives a consumer: slots to read, and a place for the count of credits."""
+    """Memory as a consumer sees it: slots to read, and a count of credits to write."""
 
     slots: int
     slot_bytes: int
@@ -176,7 +176,7 @@ class ConsumerMemory(Protocol):
         count : int
             Slots, at most.
         kind : int
-            Of the message: a slot of another one, or the message's last, is not copied.
+            The message's kind: slots of others, and the message's last slot, are not copied.
 
         Returns
         -------
@@ -186,5 +186,5 @@ class ConsumerMemory(Protocol):
         ...
 
     def give(self, processed: int) -> None:
-        """Let the producer know the count of processed slots, after all reads of them (release)."""
+        """Tell the producer the count of processed slots, after all reads of slots (release)."""
         ...

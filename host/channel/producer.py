@@ -21,7 +21,7 @@ from .message import (
 
 
 class Producer:
-    """A pure state machine over a provider's memory (section 6 of the paper).
+    """The sending end: a pure state machine over a provider's memory (paper 2, section 6).
 
     Slot s = 1, 2, .. of the channel lies in place s mod c of the ring. It is written only while
     fewer than c slots are sent and not processed, so no slot is written before its credit.
@@ -39,10 +39,10 @@ class Producer:
         "_capacity",
         "_kind",
         "_processed",
-        "_rest",
         "_ring",
         "_sent",
         "_slot",
+        "_unsent",
         "closed",
         "memory",
         "modulus",
@@ -63,12 +63,12 @@ class Producer:
         self.closed = False
         self._capacity = memory.slot_bytes - FOOTER_BYTES
         self._ring = ring
-        # Both modulo the modulus; their difference, 0 to c, is what is in flight.
+        # Both modulo the modulus; their difference, 0 to c, is the number of slots in flight.
         self._sent = 0
         self._processed = 0
         self._slot = 0
-        # What is left of a message that waits for credits: views, the first one cut.
-        self._rest: list[memoryview] | None = None
+        # The unsent part of a message that waits for credits: views, the first one cut.
+        self._unsent: list[memoryview] | None = None
         self._kind = MessageKind.CONTROL
 
     @property
@@ -90,7 +90,7 @@ class Producer:
     @property
     def pending(self) -> bool:
         """Whether part of a message waits for credits: call :meth:`pump`."""
-        return self._rest is not None
+        return self._unsent is not None
 
     @property
     def capacity(self) -> int:
@@ -98,7 +98,7 @@ class Producer:
         return self._capacity
 
     def send(self, kind: MessageKind, payload: Any = b"") -> bool:
-        """Send a message; it is taken in any case.
+        """Send a message; without credits it is kept until :meth:`pump` can send it.
 
         Parameters
         ----------
@@ -119,10 +119,10 @@ class Producer:
         MalformedError
             The consumer's count is impossible.
         """
-        if self._rest is not None or self.closed:
+        if self._unsent is not None or self.closed:
             raise UsageError(
                 "a message of this channel waits for credits: call pump() until it returns True"
-                if self._rest is not None
+                if self._unsent is not None
                 else "the channel is closed: nothing can be sent behind CLOSE"
             )
         if kind is MessageKind.CLOSE:
@@ -137,55 +137,55 @@ class Producer:
             if self._ring is not None:
                 self._ring()
             return True
-        self._rest = _views(payload)
+        self._unsent = _views(payload)
         self._kind = kind
         return self.pump()
 
     def pump(self) -> bool:
-        """Go on with a message that waits for credits; whether nothing is left of it.
+        """Send more of a message that waits for credits; returns whether all of it is sent.
 
         Raises
         ------
         MalformedError
             The consumer's count is impossible.
         """
-        if self._rest is None:
+        if self._unsent is None:
             return True
         # One slot by itself, so that the consumer wakes while the others are filled.
         is_first = True
-        while self._rest is not None and self._has_credit():
-            if is_first or not self._fill_several(self._rest):
-                self._fill(self._rest)
+        while self._unsent is not None and self._has_credit():
+            if is_first or not self._fill_several(self._unsent):
+                self._fill(self._unsent)
             is_first = False
-            if not self._rest:
-                self._rest = None
+            if not self._unsent:
+                self._unsent = None
             if self._ring is not None:
                 self._ring()
-        return self._rest is None
+        return self._unsent is None
 
-    def _fill(self, rest: list[memoryview]) -> None:
-        """Fill the next slot with what is left of a message, and publish it."""
+    def _fill(self, unsent: list[memoryview]) -> None:
+        """Fill the next slot with unsent bytes of a message, and publish it."""
         room, parts = self._capacity, []
-        while rest and room:
-            parts.append(self._cut(rest, room))
+        while unsent and room:
+            parts.append(self._cut(unsent, room))
             room -= len(parts[-1])
-        self._put(parts, self._kind, MORE if rest else 0)
+        self._put(parts, self._kind, MORE if unsent else 0)
 
-    def _fill_several(self, rest: list[memoryview]) -> bool:
-        """Fill slots from one large buffer, as far as credits go; whether any was filled."""
+    def _fill_several(self, unsent: list[memoryview]) -> bool:
+        """Fill slots from one large buffer while there are credits; returns whether any was."""
         # Numbers that wrap are left to the other way, and so are checksums.
-        if not rest or self.memory.has_crc:
+        if not unsent or self.memory.has_crc:
             return False
-        count = min(len(rest[0]) // self._capacity, self.modulus - 1 - self._sent)
+        count = min(len(unsent[0]) // self._capacity, self.modulus - 1 - self._sent)
         if count < 2:
             return False
-        part = rest[0][: count * self._capacity]
-        is_last = len(part) == len(rest[0]) and len(rest) == 1
+        part = unsent[0][: count * self._capacity]
+        is_last = len(part) == len(unsent[0]) and len(unsent) == 1
         slot = self._slot + 1 if self._slot + 1 < self.slots else 0
         count = self.memory.fill(slot, self._sent, part, count, self._kind, is_last=is_last)
         if not count:
             return False
-        self._cut(rest, count * self._capacity)
+        self._cut(unsent, count * self._capacity)
         self._slot = (self._slot + count) % self.slots
         self._sent += count
         # The credits that were used may have come meanwhile.
@@ -193,12 +193,12 @@ class Producer:
         return True
 
     @staticmethod
-    def _cut(rest: list[memoryview], most: int) -> memoryview:
-        """Take bytes from the first of several buffers, up to so many."""
-        first = rest[0]
+    def _cut(buffers: list[memoryview], most: int) -> memoryview:
+        """Take at most ``most`` bytes from the first of several buffers."""
+        first = buffers[0]
         if len(first) <= most:
-            return rest.pop(0)
-        rest[0] = first[most:]
+            return buffers.pop(0)
+        buffers[0] = first[most:]
         return first[:most]
 
     def _put(self, parts: Sequence[bytes | memoryview], kind: int, flags: int) -> None:
@@ -227,7 +227,7 @@ class Producer:
         return known < self.slots or self._in_flight() < self.slots
 
     def _in_flight(self) -> int:
-        """Slots that are sent and not processed, by the newest count of the consumer."""
+        """Number of slots sent and not processed, by the consumer's newest count."""
         in_flight = (self._sent - self._processed) % self.modulus
         count = self.memory.processed()
         if count == self._processed:
@@ -245,7 +245,7 @@ class Producer:
 
 
 def _is_plain(payload: Any) -> bool:
-    """Whether a buffer is a view of contiguous bytes, so that its length is their number."""
+    """Whether a buffer is a view of contiguous bytes: then its length is its number of bytes."""
     return (
         type(payload) is memoryview
         and payload.format == "B"
@@ -260,7 +260,7 @@ def _views(payload: Any) -> list[memoryview]:
     Raises
     ------
     UsageError
-        They are too large together.
+        The buffers are too large together.
     """
     single = not isinstance(payload, list | tuple)
     views = [memoryview(part) for part in ((payload,) if single else payload)]

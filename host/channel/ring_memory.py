@@ -21,7 +21,7 @@ _MAGIC = b"penstkch"
 _VERSION = 1
 #: Word of the count of credits: in a line of its own, since the other side writes it.
 _CREDIT_WORD = 2048 // 8
-#: Footers without the sequence number.
+#: The footer without the sequence number.
 _FOOTER = struct.Struct("<IHHQII")
 _write_footer, _read_footer = _FOOTER.pack_into, _FOOTER.unpack_from
 #: Looks at a word that does not change, in all, before compiled code returns: at most 50 us, since
@@ -44,7 +44,7 @@ class ShmMemory:
     Raises
     ------
     MalformedError
-        It is no ring of this version.
+        The memory is no ring of this version.
     """
 
     __slots__ = (
@@ -173,7 +173,7 @@ class ShmMemory:
 
 
 def can_be(slots: int, slot_bytes: int) -> bool:
-    """Whether a ring can have so many slots of so many bytes."""
+    """Whether this number and size of slots are possible."""
     return (
         1 <= slots <= MOST_SLOTS
         and slot_bytes % ALIGNMENT == 0
@@ -189,7 +189,7 @@ def ring_bytes(slots: int, slot_bytes: int) -> int:
 def write_head(
     memory: np.ndarray, slots: int, slot_bytes: int, *, has_crc: bool, channel: int
 ) -> None:
-    """Make new memory a ring.
+    """Write the head of a ring into new memory.
 
     All its pages are made now: to make one takes longer than to fill a slot.
     """

@@ -32,8 +32,8 @@ from .ring_memory import (
 SLOTS, SLOT_BYTES = 8, 1 << 16
 
 
-class Ends:
-    """A new channel, before its two ends are given to processes.
+class NewChannel:
+    """A new channel, or several in one memory, before processes attach to their ends.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ def create(
     crc: bool = False,
     channel: int | None = None,
     rings: int = 1,
-) -> Ends:
+) -> NewChannel:
     """Make a channel, or several in one memory.
 
     Parameters
@@ -99,12 +99,12 @@ def create(
     size = stride * (rings - 1) + ring_bytes(slots, slot_bytes)
     if not can_seal():
         raise DeviceError("channels in shared memory need Linux: run with one worker")
-    what = f"shared memory of {size:,} bytes for a channel"
-    file, memory = create_mapped(f"penstock-channel-{number:x}", size, what)
+    label = f"shared memory of {size:,} bytes for a channel"
+    file, memory = create_mapped(f"penstock-channel-{number:x}", size, label)
     for at in range(rings):
         ring = memory[at * stride :][: ring_bytes(slots, slot_bytes)]
         write_head(ring, slots, slot_bytes, has_crc=crc, channel=number + at)
-    return Ends(file)
+    return NewChannel(file)
 
 
 def _whole_pages(size: int) -> int:
@@ -112,7 +112,7 @@ def _whole_pages(size: int) -> int:
 
 
 def check_sizes(slots: int, slot_bytes: int) -> None:
-    """Check what a ring shall be like.
+    """Refuse impossible numbers and sizes of slots.
 
     Raises
     ------
@@ -133,7 +133,7 @@ def attach_producer(
     spins: bool = True,
     place: tuple[int, int] = (0, 1),
 ) -> Producer:
-    """The producer of a channel that another process has made.
+    """Attach to a channel that another process has made, as its producer.
 
     Parameters
     ----------
@@ -149,9 +149,9 @@ def attach_producer(
     Raises
     ------
     MalformedError
-        It is no channel of this version.
+        The memory is no channel of this version.
     DeviceError
-        It cannot be mapped.
+        The memory cannot be mapped.
     """
     return Producer(_attach(file, spins, *place), ring=ring)
 
@@ -163,7 +163,7 @@ def attach_consumer(
     spins: bool = True,
     place: tuple[int, int] = (0, 1),
 ) -> Consumer:
-    """The consumer; the parameters and errors are those of :func:`attach_producer`.
+    """Attach as the consumer; parameters and errors as for :func:`attach_producer`.
 
     ``ring`` wakes the producer's process, which may wait for credits.
     """

@@ -1,1 +1,1 @@
-"""Which pages of a relation to read for rows that look it up, and which of its rows to keep."""
+"""Look-ups in a relation (paper 5): choose pages to read for waiting rows, and rows to keep."""

@@ -1,4 +1,10 @@
-"""The algorithms of a lookup: which page is read next, and which rows are kept in memory."""
+"""Algorithms of a look-up by the names of their papers: a choice of pages and a cache for each.
+
+MESHJOIN reads all pages in turn (:class:`~.pages.Cyclic`) and keeps no rows. CACHEJOIN and
+D-CACHEJOIN read as it does and have a cache (:class:`ThresholdCache`); D-CACHEJOIN is spread over
+nodes (:mod:`.nodes`), which send hashes along. HYBRIDJOIN reads the page of the oldest waiting row
+(:class:`~.pages.Oldest`). ``auto`` is ours: wanted pages only, and a cache by frequency.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +16,12 @@ import pyarrow as pa
 from .cache import SLACK, Cache, FrequencyCache, KeyGroups, NoCache
 from .pages import Cyclic, Oldest, PageChoice, Wanted
 
-#: Share of the entries whose replacement, while as many rows are answered, is too often.
+#: Replaced share of the entries, per as many answered rows, that is too much.
 _TOO_OFTEN = 1 / 50
 
 
 class ThresholdCache(Cache):
-    """Keeps rows that matched more often than a threshold; a random one leaves.
+    """Cache (HR) of CACHEJOIN: takes rows that matched more often than a threshold for random ones.
 
     The threshold is looked at when as many rows were answered as there are entries: it rises by 1
     if more than a fiftieth of the entries was replaced meanwhile, and falls by 1 if there is room.
@@ -58,7 +64,7 @@ class ThresholdCache(Cache):
 
 
 class Algorithm(StrEnum):
-    """Named as in the papers that have them; paper 5, A and B."""
+    """Algorithm of a look-up, named as in its paper."""
 
     AUTO = "auto"
     MESHJOIN = "meshjoin"
@@ -67,7 +73,7 @@ class Algorithm(StrEnum):
     D_CACHEJOIN = "d-cachejoin"
 
     def choice(self, sizes: np.ndarray, rows: np.ndarray, most_bytes: int) -> PageChoice:
-        """How pages of these sizes, with so many rows, are chosen, so many bytes at a time."""
+        """Make the choice of pages, given their sizes, their rows and the bytes to read at once."""
         if self is Algorithm.AUTO:
             return Wanted(sizes, rows, most_bytes)
         if self is Algorithm.HYBRIDJOIN:
@@ -75,7 +81,7 @@ class Algorithm(StrEnum):
         return Cyclic(sizes, most_bytes)
 
     def cache(self, schema: pa.Schema, most_bytes: int, keys: int) -> Cache:
-        """A cache of rows with this schema, about so many keys of which fit."""
+        """Make the cache of rows with this schema; ``keys`` is about how many keys fit."""
         if self is Algorithm.AUTO:
             cache = FrequencyCache(schema, most_bytes, keys)
             cache.resize(most_bytes)  # what counts keys takes some of it
@@ -86,5 +92,5 @@ class Algorithm(StrEnum):
 
     @property
     def keeps_rows(self) -> bool:
-        """Whether it has a cache."""
+        """Whether the algorithm has a cache."""
         return self not in (Algorithm.MESHJOIN, Algorithm.HYBRIDJOIN)

@@ -27,7 +27,7 @@ _PART = 1 / 32
 
 
 class KeyGroups:
-    """Some rows by key: those of one hash lie side by side.
+    """Rows grouped by key: rows of one hash lie side by side.
 
     Parameters
     ----------
@@ -80,14 +80,14 @@ class KeyGroups:
 
 
 class Cache(ABC):
-    """KeyGroups that were kept.
+    """The cache (HR) of a look-up: groups of rows that are kept in memory.
 
     Parameters
     ----------
     schema : pyarrow.Schema
-        Of the rows.
+        Schema of the rows.
     most_bytes : int
-        Of all that it holds.
+        Most bytes of all entries.
     """
 
     def __init__(self, schema: pa.Schema, most_bytes: int) -> None:
@@ -104,7 +104,7 @@ class Cache(ABC):
 
     @property
     def memory_bytes(self) -> int:
-        """Bytes of the entries with their rows, and of what chooses them."""
+        """Bytes of the entries, of their rows, and of the sketch that chooses them."""
         return self.used_bytes
 
     def find(self, hashes: np.ndarray) -> np.ndarray:
@@ -130,23 +130,23 @@ class Cache(ABC):
 
     @abstractmethod
     def came(self, hashes: np.ndarray) -> None:
-        """Note the keys of rows of the stream, those that are in the cache and others."""
+        """Count the keys of rows of the stream, whether they are in the cache or not."""
 
     @abstractmethod
     def offer(self, groups: KeyGroups, matched: np.ndarray, row_bytes: float) -> None:
-        """Take what is worth it of groups that were looked up and are not there.
+        """Take the groups worth keeping, of groups that were looked up and are not in the cache.
 
         Parameters
         ----------
         groups : KeyGroups
         matched : ndarray of int
-            Rows of the stream that each has answered just now.
+            Number of rows of the stream that each has just answered.
         row_bytes : float
-            Of a row of the relation in memory.
+            Bytes of a row of the relation in memory.
         """
 
     def resize(self, most_bytes: int) -> None:
-        """Take so many bytes from now on, with what chooses the entries."""
+        """Change the size, which includes the sketch that chooses the entries."""
         self.most_bytes = most_bytes
 
     def drop(self, hashes: np.ndarray | None) -> None:
@@ -154,10 +154,10 @@ class Cache(ABC):
         if hashes is None:
             keep = np.zeros(0, np.int64)
         else:
-            gone = np.zeros(len(self), bool)
+            leaves = np.zeros(len(self), bool)
             entries = self.find(hashes)
-            gone[entries[entries >= 0]] = True
-            keep = np.flatnonzero(~gone)
+            leaves[entries[entries >= 0]] = True
+            keep = np.flatnonzero(~leaves)
         if len(keep) < len(self):
             self._keep(keep)
 
@@ -214,10 +214,10 @@ class NoCache(Cache):
 
 
 class FrequencyCache(Cache):
-    """Keeps the groups that came most often lately, for the bytes that they take.
+    """Cache of ``auto``: keeps the groups that came most often lately per byte.
 
-    KeyGroups are taken while they score above what was dropped last; once the cache is full, the
-    lowest ones leave together.
+    A group is taken if it scores above the last one dropped; once the cache is full, the lowest
+    ones leave together.
     """
 
     def __init__(self, schema: pa.Schema, most_bytes: int, keys: int) -> None:
@@ -241,7 +241,7 @@ class FrequencyCache(Cache):
 
     def offer(self, groups: KeyGroups, matched: np.ndarray, row_bytes: float) -> None:
         sizes = self.sizes(groups, row_bytes)
-        score = self._frequency.of(groups.hashes) / sizes
+        score = self._frequency.estimate(groups.hashes) / sizes
         wanted = np.flatnonzero((score > self._least) & (sizes <= self.most_bytes * SLACK))
         if not len(wanted):
             return
@@ -252,18 +252,18 @@ class FrequencyCache(Cache):
 
     def _make_room(self, score: np.ndarray, sizes: np.ndarray, wanted: np.ndarray) -> np.ndarray:
         """Drop the lowest of entries and groups, so that a part of the cache is free."""
-        own = self._frequency.of(self._hashes()) / self._bytes
-        all_scores = np.concatenate([own, score[wanted]])
+        held = self._frequency.estimate(self._hashes()) / self._bytes
+        all_scores = np.concatenate([held, score[wanted]])
         all_sizes = np.concatenate([self._bytes, sizes[wanted]])
         order = _descending(all_scores)
         room = self.most_bytes * (1 - SLACK)
         fitting = order[: np.searchsorted(np.cumsum(all_sizes[order]), room, side="right")]
         self._least = float(all_scores[fitting[-1]]) if len(fitting) else self._least
-        kept = np.sort(fitting[fitting < len(own)])
-        taken = np.sort(fitting[fitting >= len(own)]) - len(own)
-        if len(kept) < len(own):
+        kept = np.sort(fitting[fitting < len(held)])
+        accepted = np.sort(fitting[fitting >= len(held)]) - len(held)
+        if len(kept) < len(held):
             self._keep(kept)
-        return wanted[taken]
+        return wanted[accepted]
 
 
 def _descending(scores: np.ndarray) -> np.ndarray:

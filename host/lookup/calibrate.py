@@ -16,14 +16,14 @@ from .lookup import Lookup
 from .model import UnitCosts
 from .pages import Wanted
 
-#: Pages that are read at least and at most, and keys that are sought in memory, in a measurement.
+#: Least and most pages read in a measurement, and keys searched in memory.
 _FEW_PAGES, _PAGES, _ROWS = 16, 2048, 1 << 16
-#: Rows of a page that wait, beside one; requests that pages are asked for by, beside one.
+#: Waiting rows per page, and number of requests, that are each compared with 1.
 _SEVERAL, _REQUESTS = 4, 16
 _TIMES = 3
 #: Seconds of a read of pages, where they come from far away.
 _READ_S = 0.05
-#: Times the CPU's seconds above which those of the clock count: something else is waited for.
+#: Ratio of clock to CPU seconds above which the clock counts: the process waits for storage.
 _WAITS = 5
 _MOST_BYTES = 1 << 62
 
@@ -36,7 +36,7 @@ def calibrate(
     Parameters
     ----------
     version : Version
-        Of the relation that is to be looked up in.
+        The version to look up in.
     columns : list of str
         Its columns that a query needs.
     row_s, round_s : float
@@ -82,7 +82,7 @@ def calibrate(
 
 
 def _admission() -> float:
-    """Seconds of a row: that its key came is noted, and it is sought among those that are kept."""
+    """Seconds per row to count its key and to search it in the cache."""
     hashes = np.random.default_rng(1).integers(0, 1 << 63, _ROWS).astype(np.uint64)
     frequency, table = Frequency(_ROWS), HashTable()
     table.replace(np.unique(hashes))
@@ -90,16 +90,16 @@ def _admission() -> float:
 
 
 def _present(version: Version, pages: np.ndarray, rows: int) -> np.ndarray:
-    """Hashes of rows that are there, so many of each page, page by page."""
-    found = version.read(pages, [])
-    count = np.diff(found.starts)
+    """Hashes of rows of the relation, ``rows`` of each page, page by page."""
+    read = version.read(pages, [])
+    count = np.diff(read.starts)
     has_rows = count > 0
-    first, count = found.starts[:-1][has_rows, None], count[has_rows, None]
-    return found.hashes[(first + np.arange(rows) * np.maximum(count // rows, 1) % count).ravel()]
+    first, count = read.starts[:-1][has_rows, None], count[has_rows, None]
+    return read.hashes[(first + np.arange(rows) * np.maximum(count // rows, 1) % count).ravel()]
 
 
 def _look_up(version: Version, columns: list[str], parts: list[np.ndarray]) -> None:
-    """Look hashes up; the pages of each part are asked for together."""
+    """Look hashes up; the pages of each part are requested together."""
     index = version.index
     keyed = slice(0, len(index.first))
     choice = Wanted(index.bytes[keyed], index.rows[keyed], _MOST_BYTES)
@@ -107,8 +107,8 @@ def _look_up(version: Version, columns: list[str], parts: list[np.ndarray]) -> N
     for hashes in parts:
         lookup.admit(np.arange(len(hashes)), hashes)
         request = lookup.ask()
-        found = lookup.arrived(request, version.read(request.pages, columns, request.sought))
-        found.groups.pick(np.arange(len(found.groups)))
+        answers = lookup.arrived(request, version.read(request.pages, columns, request.key_hashes))
+        answers.groups.pick(np.arange(len(answers.groups)))
 
 
 def _median(work: Callable[[], object]) -> float:

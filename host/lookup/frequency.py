@@ -33,7 +33,7 @@ class Frequency:
 
     @staticmethod
     def bytes_for(keys: int) -> int:
-        """Bytes that it takes for so many keys."""
+        """Bytes of a sketch for this many keys."""
         return _ROWS << _bits(keys)
 
     @property
@@ -50,15 +50,15 @@ class Frequency:
             self.total >>= 1
             self._left = _SAMPLE * self._counts.shape[1] // 2
 
-    def of(self, hashes: np.ndarray) -> np.ndarray:
-        """The estimate of each key, as float32."""
-        found = np.empty(len(hashes), np.float32)
-        _estimate(hashes, self._counts, self._shift, found)
-        return found
+    def estimate(self, hashes: np.ndarray) -> np.ndarray:
+        """Estimate of how often each key came lately, as float32."""
+        estimates = np.empty(len(hashes), np.float32)
+        _estimate(hashes, self._counts, self._shift, estimates)
+        return estimates
 
 
 def _bits(keys: int) -> int:
-    """Logarithm of the counters of a row."""
+    """Logarithm of the number of counters of a row."""
     return max(8, int(2 * keys - 1).bit_length())
 
 
@@ -84,9 +84,9 @@ def _note(hashes, counts, shift):
 
 
 @kept()
-def _estimate(hashes, counts, shift, found):
+def _estimate(hashes, counts, shift, estimates):
     for k in range(len(hashes)):
         least = np.uint8(255)
         for row in range(_ROWS):
             least = min(least, counts[row, (hashes[k] * _FACTORS[row]) >> shift])
-        found[k] = least
+        estimates[k] = least

@@ -24,9 +24,9 @@ class HashTable:
 
     def find(self, hashes: np.ndarray) -> np.ndarray:
         """The number of each hash, -1 where there is none, as int32."""
-        found = np.empty(len(hashes), np.int32)
-        _find(hashes, self._hashes, self._numbers, self._shift, found)
-        return found
+        matches = np.empty(len(hashes), np.int32)
+        _find(hashes, self._hashes, self._numbers, self._shift, matches)
+        return matches
 
     def add(self, hashes: np.ndarray, number: int) -> None:
         """Add distinct hashes that are not there, numbered from ``number`` on."""
@@ -54,20 +54,20 @@ _SPREAD = np.uint64(0x9E3779B97F4A7C15)
 
 
 @kept()
-def _find(hashes, own, numbers, shift, found):
-    mask = len(own) - 1
+def _find(hashes, held, numbers, shift, matches):
+    mask = len(held) - 1
     for k in range(len(hashes)):
         at = np.int64((hashes[k] * _SPREAD) >> shift)
-        while numbers[at] != _EMPTY and own[at] != hashes[k]:
+        while numbers[at] != _EMPTY and held[at] != hashes[k]:
             at = (at + 1) & mask
-        found[k] = numbers[at]
+        matches[k] = numbers[at]
 
 
 @kept()
-def _add(hashes, number, own, numbers, shift):
-    mask = len(own) - 1
+def _add(hashes, number, held, numbers, shift):
+    mask = len(held) - 1
     for k in range(len(hashes)):
         at = np.int64((hashes[k] * _SPREAD) >> shift)
         while numbers[at] != _EMPTY:
             at = (at + 1) & mask
-        own[at], numbers[at] = hashes[k], number + k
+        held[at], numbers[at] = hashes[k], number + k

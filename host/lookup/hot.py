@@ -1,4 +1,4 @@
-"""Which keys are so hot that rows are answered where they arrive instead of at their owner.
+"""Hot keys: so frequent that their rows are answered where they arrive, not at their owner.
 
 A ring spreads keys over nodes, not rows: at exponent 1.2 one key has 18.5 % of all rows, so its
 node of 8 has 2.3 times the mean. Rows of hot keys arrive at all nodes evenly, and each of them can
@@ -24,12 +24,12 @@ _PIECE = 1 << 10
 
 
 class HotKeys:
-    """Tells hot keys by how often they came lately; its memory grows with the nodes only.
+    """Finds hot keys by how often they came lately; its memory grows with the nodes only.
 
     Parameters
     ----------
     nodes : int
-        Among which keys are spread; see :meth:`of`.
+        Among which keys are spread; see :meth:`are_hot`.
     """
 
     def __init__(self, nodes: int = 1) -> None:
@@ -50,8 +50,8 @@ class HotKeys:
         for first in range(0, len(hashes), _PIECE):
             self._frequency.note(hashes[first : first + _PIECE])
 
-    def of(self, hashes: np.ndarray, nodes: int) -> np.ndarray:
-        """Whether each key is hotter than 1 / (32 nodes) of the rows that came.
+    def are_hot(self, hashes: np.ndarray, nodes: int) -> np.ndarray:
+        """Whether each key has more than 1 / (32 nodes) of the rows that came lately.
 
         Parameters
         ----------
@@ -68,7 +68,7 @@ class HotKeys:
             self._frequency = Frequency(_KEYS * _rounded(nodes))
         self._nodes = nodes
         bound = max(LEAST, self._frequency.total / (SHARE * max(1, nodes)))
-        return self._frequency.of(hashes) > bound
+        return self._frequency.estimate(hashes) > bound
 
 
 def _rounded(nodes: int) -> int:

@@ -1,8 +1,8 @@
 """Rows of a stream that look up rows of a relation: a state machine without input and output.
 
-It is told of rows (their numbers and the hashes of their keys) and of pages that were read. It
-says which pages to read next, and which rows of the relation may match a row of the stream; whether
-they do is for a join to find.
+Input: rows (their numbers and the hashes of their keys), and pages that were read. Output: pages to
+read next, and for each row of the stream the rows of the relation with its hash; a join then
+compares the keys themselves.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 from ..relation.border import PageIndex, PageRows
 from .cache import Cache, KeyGroups
 from .pages import PageChoice
-from .waiting import Waiting
+from .waiting import RowsByPage
 
 
 @dataclass(frozen=True)
@@ -47,24 +47,24 @@ class PageRequest:
         Ascending but for a wrap around.
     ids : ndarray of int64, shape (n,)
         The rows' numbers.
-    sought : ndarray of uint64, shape (hashes,)
+    key_hashes : ndarray of uint64, shape (hashes,)
         Their distinct hashes, ascending.
     group : ndarray of int64, shape (n,)
-        The place of each row's hash in ``sought``.
+        The place of each row's hash in ``key_hashes``.
     matched : ndarray of int64, shape (hashes,)
         How many of the rows have each hash.
     """
 
     pages: np.ndarray
     ids: np.ndarray
-    sought: np.ndarray
+    key_hashes: np.ndarray
     group: np.ndarray
     matched: np.ndarray
 
 
 @dataclass
 class Counts:
-    """What a lookup has done so far.
+    """Counts of a look-up so far.
 
     Parameters
     ----------
@@ -92,14 +92,14 @@ class Lookup:
     Parameters
     ----------
     index : PageIndex
-        Of the version.
+        Index of the version.
     cache : Cache
-        For this version; may have entries.
+        Cache for this version; may have entries.
     choice : PageChoice
     counts : Counts, optional
-        Goes on with these.
+        To continue; of an earlier version, say.
     lacks : callable, optional
-        Tells of hashes whether the version certainly has no row of them.
+        Tests hashes: whether the version certainly has no row of each.
     """
 
     def __init__(
@@ -112,7 +112,7 @@ class Lookup:
     ) -> None:
         self.index, self.cache, self.choice = index, cache, choice
         self.lacks = lacks
-        self.waiting = Waiting(len(index.first))
+        self.waiting = RowsByPage(len(index.first))
         self.counts = counts or Counts()
         self._held: deque[tuple[int, int]] = deque()  # rows, and the pages read when they leave
         self._held_rows = 0
@@ -120,7 +120,7 @@ class Lookup:
 
     @property
     def occupied(self) -> int:
-        """Rows that take up memory: those that wait, or that leave with a pass only."""
+        """Rows that take up memory: they wait, or keep their place until a pass ends."""
         return max(self._held_rows, self.unanswered)
 
     @property
@@ -129,7 +129,7 @@ class Lookup:
         return self.waiting.rows + self._asked_rows
 
     def admit(self, ids: np.ndarray, hashes: np.ndarray) -> Answers:
-        """Take rows in; those that memory answers come back, the others wait.
+        """Take rows in; returns the rows that memory answers, the others wait.
 
         Parameters
         ----------
@@ -148,17 +148,17 @@ class Lookup:
         self.waiting.add(ids[missed], hashes[missed], pages)
         if self.choice.holds and len(missed):
             self._hold(len(missed))
-        found, group = self._numbered(entries[is_hit])
+        hit_entries, group = self._numbered(entries[is_hit])
         answered = np.concatenate([ids[is_hit], ids[absent]])
         group = np.concatenate([group, np.full(len(absent), -1)])
-        return Answers(answered, group, self.cache.groups(found))
+        return Answers(answered, group, self.cache.groups(hit_entries))
 
     def _placed(
         self, hashes: np.ndarray, rows: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Rows whose key may be there, those whose key is not, and the page of each of the first.
+        """Split rows by whether their key may exist; also gives the page of each that may.
 
-        Neighbours are sought one after the other, since index and filters are larger than the
+        Keys are searched in the order of their hashes, since index and filters are larger than the
         processor's caches.
         """
         order = np.argsort(hashes[rows])
@@ -171,7 +171,7 @@ class Lookup:
         return rows[is_there], rows[~is_there], pages[is_there]
 
     def _numbered(self, entries: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The distinct ones of some entries, ascending, and the place of each among them."""
+        """Distinct entries, ascending, and the position of each entry among them."""
         is_used = np.zeros(len(self.cache), bool)
         is_used[entries] = True
         used = np.flatnonzero(is_used)
@@ -182,7 +182,7 @@ class Lookup:
     def ask(self) -> PageRequest:
         """The pages to read now; there must be a row that waits, or one that holds its place.
 
-        Rows that come later do not wait for this read.
+        Later rows do not wait for this read.
         """
         pages = self.choice.next(self.waiting)
         ids, hashes = self.waiting.rows_for(pages)
@@ -193,7 +193,7 @@ class Lookup:
     def take_back(self, request: PageRequest) -> None:
         """Let the rows of a request wait again, since its pages could not be read."""
         self._asked_rows -= len(request.ids)
-        hashes = request.sought[request.group]
+        hashes = request.key_hashes[request.group]
         self.waiting.add(request.ids, hashes, self.index.page_of(hashes))
 
     def arrived(self, request: PageRequest, rows: PageRows) -> Answers:
@@ -203,16 +203,16 @@ class Lookup:
         ----------
         request : PageRequest
         rows : PageRows
-            Of its pages; rows that are not sought may be missing.
+            Rows of the requested pages; rows with other hashes may be missing.
         """
         self._asked_rows -= len(request.ids)
         self.counts.pages += len(request.pages)
         self.counts.page_bytes += int(self.index.bytes[request.pages].sum())
         self.counts.reads += 1
         self._release()
-        starts = np.searchsorted(rows.hashes, request.sought)
-        ends = np.searchsorted(rows.hashes, request.sought, side="right")
-        groups = KeyGroups(request.sought, starts, ends - starts, rows.batch)
+        starts = np.searchsorted(rows.hashes, request.key_hashes)
+        ends = np.searchsorted(rows.hashes, request.key_hashes, side="right")
+        groups = KeyGroups(request.key_hashes, starts, ends - starts, rows.batch)
         self.counts.absent += int(request.matched[ends == starts].sum())
         width = rows.batch.nbytes / max(1, rows.batch.num_rows)
         self.cache.offer(groups, request.matched, width)
@@ -229,7 +229,7 @@ class Lookup:
 
 
 def _distinct(hashes: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """As ``np.unique`` with the place of each hash and with counts."""
+    """``np.unique`` of hashes, with the position of each hash and with counts."""
     order = np.argsort(hashes)
     ordered = hashes[order]
     is_first = np.ones(len(hashes), bool)

@@ -1,4 +1,4 @@
-"""How a lookup's memory is shared out."""
+"""Memory of a look-up: index and pages (disk buffer), cache (HR), waiting rows (HS), filters."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ class MemorySplit:
     index : int
         First hash, rows and bytes of each page, and the places of rows that wait for it.
     pages : int
-        Pages that are read at once.
+        Pages that are read at once (the disk buffer).
     cache : int
-        Rows that are kept, their entries, and how often keys came.
+        The cache (HR): kept rows, their entries, and how often keys came.
     rows : int
-        Rows of the stream that wait.
+        Waiting rows of the stream (HS and its queue).
     filter : int
         Filters of the pages' keys, if they fit: a row whose key is absent reads no page.
     """
@@ -51,7 +51,7 @@ class MemorySplit:
     filter: int = 0
 
     @staticmethod
-    def of(
+    def share_out(
         memory_bytes: int,
         index: int,
         row_bytes: float,
@@ -66,25 +66,25 @@ class MemorySplit:
         Parameters
         ----------
         memory_bytes : int
-            All of it.
+            Total memory.
         index : int
             Bytes of the relation's index.
         row_bytes : float
-            Of a row of the stream.
+            Bytes of a row of the stream.
         keeps_rows : bool
             Whether there is a cache.
         goes_on : bool
             Whether the join runs already, and the relation's index has grown meanwhile: then it
             goes on with the least that it needs, though that is more.
         filter_bytes : int
-            What the filters would take.
+            Bytes that the filters would take.
         cache_share : float
-            Of the memory that is left for the cache and waiting rows.
+            The cache's share of the memory left for cache and waiting rows.
 
         Raises
         ------
         UsageError
-            It is too little.
+            The memory is too small.
         """
         rows = int(LEAST_ROWS * (row_bytes + ROW_BYTES))
         least = index + LEAST_PAGES + rows
@@ -106,22 +106,22 @@ class MemorySplit:
 
     @property
     def cache_share(self) -> float:
-        """The cache's share of what it shares with waiting rows."""
+        """Share of the cache in the memory of cache and waiting rows."""
         return self.cache / (self.cache + self.rows)
 
     def rows_of(self, row_bytes: float) -> int:
-        """How many rows of the stream may wait."""
+        """Number of rows of the stream that may wait."""
         waiting = self.rows * (1 - ANSWERED_SHARE)
         return max(LEAST_ROWS, int(waiting / (row_bytes + ROW_BYTES)))
 
     @property
     def answered_bytes(self) -> int:
-        """Of rows of the relation that were found and leave together."""
+        """Bytes of matching rows of the relation that leave together."""
         return int(self.rows * ANSWERED_SHARE)
 
     @property
     def request_bytes(self) -> int:
-        """Of pages that are asked for together: they are taken in while the next ones are read."""
+        """Bytes of pages that are asked for together, while the ones before are processed."""
         return self.pages // 2
 
 
@@ -135,15 +135,15 @@ def split_of(
     cache_share: float | None = None,
     filtered: bool = True,
 ) -> MemorySplit:
-    """The shares of a join with a version.
+    """Share out memory for a look-up in a version.
 
     Parameters
     ----------
     version : Version
     memory_bytes, row_bytes, goes_on
-        As for :meth:`MemorySplit.of`.
+        As for :meth:`MemorySplit.share_out`.
     algorithm : Algorithm or None
-        None where rows are found by scanning, which keeps none.
+        None for scans, which keep no rows.
     cache_share : float, optional
     filtered : bool
         Whether to have filters, if they fit.
@@ -151,10 +151,10 @@ def split_of(
     Raises
     ------
     UsageError
-        It is too little.
+        The memory is too small.
     """
     by_key = algorithm is not None
-    return MemorySplit.of(
+    return MemorySplit.share_out(
         memory_bytes,
         version.index.memory_bytes + PLACE_BYTES * len(version.index.first)
         if by_key

@@ -13,7 +13,7 @@ from .algorithm import Algorithm
 from .pages import PICKED
 from .zipf import pages_wanted, top_share
 
-#: Share of absent keys that a filter knows.
+#: Share of absent keys that a filter recognises.
 FILTERED = 0.98
 #: Rows of the stream that are answered together at most: many share the cost of a join.
 ANSWERED = 1 << 16
@@ -26,19 +26,19 @@ class UnitCosts:
     Parameters
     ----------
     read_s, byte_s : float
-        Of a read, and of a byte of a page that is read (C_IO).
+        Per read, and per byte of a page that is read (C_IO).
     page_s : float
-        Of a page beside its bytes.
+        Per page, beside its bytes.
     admit_s : float
-        Of a row: its hash, the cache's answer (C_S, and C_H of the cache).
+        Per row: its hash, the cache's answer (C_S, and C_H of the cache).
     wait_s : float
-        Of a row that waits: into HS and out of it, and its match out of the page (C_A, C_E).
+        Per waiting row: into HS and out of it, and its match out of the page (C_A, C_E).
     row_s : float
-        Of a row that is joined with what it may match (C_H, C_O).
+        Per row that is joined with its possible matches (C_H, C_O).
     round_s : float
-        Of rows that are answered together, beside their number.
+        Per group of rows that are answered together, besides ``row_s`` of each.
     request_s : float
-        Of pages that are asked for together, beside their number.
+        Per request of pages, besides ``page_s`` of each.
     """
 
     read_s: float
@@ -60,19 +60,19 @@ class Shape:
     rows : int
         Rows of the relation (n_R), of distinct keys.
     row_bytes : float
-        Of a row of the relation (v_R).
+        Bytes per row of the relation (v_R).
     page_bytes : float
-        Of a page (v_P).
+        Bytes per page (v_P).
     stream_bytes : float
-        Of a waiting row of the stream.
+        Bytes per waiting row of the stream.
     cached : float
         Rows of the relation that the cache holds (n_hR).
     waiting : float
         Rows of the stream that may wait (n_hS).
     read_bytes : float
-        Of pages that are asked for together.
+        Bytes of pages that are requested together.
     exponent : float
-        Of the Zipf distribution of the stream's keys; 0 if they are even.
+        Exponent of the Zipf distribution of the stream's keys; 0 if they are even.
     absent : float
         Share of the stream's rows whose key the relation lacks.
     batch : float
@@ -80,7 +80,7 @@ class Shape:
     filtered : bool
         Whether a filter knows of keys that they are absent, so that their rows do not wait.
     answered_bytes : float
-        Of rows of the relation that were found and leave together.
+        Bytes of matching rows of the relation that leave together.
     """
 
     rows: int
@@ -103,7 +103,7 @@ class Shape:
 
 @dataclass(frozen=True)
 class Prediction:
-    """What a lookup will do.
+    """Predicted performance of a look-up.
 
     Parameters
     ----------
@@ -124,7 +124,7 @@ class Prediction:
 
 
 def predict(algorithm: Algorithm, shape: Shape, costs: UnitCosts) -> Prediction:
-    """The rate that memory and this machine sustain.
+    """Predict the rate that memory and this machine sustain.
 
     A round takes as many rows as may wait and reads what they need: all pages (MESHJOIN,
     CACHEJOIN), a page for the oldest row (HYBRIDJOIN), or the pages that they want (``auto``).
@@ -134,12 +134,12 @@ def predict(algorithm: Algorithm, shape: Shape, costs: UnitCosts) -> Prediction:
     hits = present * top_share(shape.cached, shape.rows, shape.exponent)
     hits = hits if algorithm.keeps_rows else 0.0
     missed = 1 - hits - (shape.absent * FILTERED if shape.filtered else 0.0)
-    taken = shape.waiting
-    if taken > ANSWERED and missed:  # hits leave before the next rows are looked up
-        taken = max(taken, taken / missed)
-    taken = min(taken, shape.batch)
+    w = shape.waiting
+    if w > ANSWERED and missed:  # hits leave before the next rows are looked up
+        w = max(w, w / missed)
+    w = min(w, shape.batch)
     # Each batch is answered before the next one, so the last round of it may be a short one.
-    rounds, rest = divmod(shape.batch, taken) if shape.batch < math.inf else (1, 0)
+    rounds, remainder = divmod(shape.batch, w) if shape.batch < math.inf else (1, 0)
 
     def busy(rows: float) -> float:
         """Seconds of pages and of outputs for rows that came together."""
@@ -147,10 +147,10 @@ def predict(algorithm: Algorithm, shape: Shape, costs: UnitCosts) -> Prediction:
         outputs = max(1, rows / ANSWERED, waiting * shape.row_bytes / shape.answered_bytes)
         return _reading(algorithm, shape, costs, waiting) + outputs * costs.round_s if rows else 0.0
 
-    together = rounds * taken + rest
-    own = costs.admit_s + missed * costs.wait_s + costs.row_s
-    per_row = (rounds * busy(taken) + busy(rest)) / together + own
-    return Prediction(1 / per_row, hits, taken * missed / shape.pages, busy(taken) + taken * own)
+    together = rounds * w + remainder
+    each = costs.admit_s + missed * costs.wait_s + costs.row_s
+    per_row = (rounds * busy(w) + busy(remainder)) / together + each
+    return Prediction(1 / per_row, hits, w * missed / shape.pages, busy(w) + w * each)
 
 
 def _reading(algorithm: Algorithm, shape: Shape, costs: UnitCosts, waiting: float) -> float:

@@ -1,4 +1,4 @@
-"""Which pages to read next."""
+"""Choices of the pages to read next into memory (the disk buffer of paper 5)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 
 import numpy as np
 
-from .waiting import Waiting
+from .waiting import RowsByPage
 
 #: Pages that are read at once at most, and those that are looked at first.
 _MOST_PAGES, _FIRST_PAGES = 1 << 14, 1 << 9
@@ -15,14 +15,14 @@ PICKED = 2
 
 
 def fitting(pages: np.ndarray, sizes: np.ndarray, most_bytes: int) -> np.ndarray:
-    """The first of some pages of these sizes that fit into memory together; at least one."""
+    """First pages, of these sizes, that fit into memory together; at least one."""
     fit = int(np.searchsorted(np.cumsum(sizes, dtype=np.int64), most_bytes, side="right"))
     return pages[: max(1, fit)]
 
 
-def picked_bytes(sizes: np.ndarray, rows: np.ndarray, sought: np.ndarray) -> np.ndarray:
-    """About how many bytes of pages stay in memory, where so many keys of each are sought."""
-    return np.minimum(sizes, PICKED * sought * (sizes / np.maximum(rows, 1)))
+def picked_bytes(sizes: np.ndarray, rows: np.ndarray, keys: np.ndarray) -> np.ndarray:
+    """About how many bytes of each page stay in memory when ``keys`` of its keys are wanted."""
+    return np.minimum(sizes, PICKED * keys * (sizes / np.maximum(rows, 1)))
 
 
 class PageChoice(ABC):
@@ -33,7 +33,7 @@ class PageChoice(ABC):
     sizes : ndarray of int32, shape (pages,)
         Bytes of each page.
     most_bytes : int
-        Of pages that are read at once; a page that is longer comes alone.
+        Most bytes of pages that are read at once; a longer page comes alone.
 
     Attributes
     ----------
@@ -48,12 +48,12 @@ class PageChoice(ABC):
         self.sizes, self.most_bytes = sizes, most_bytes
 
     @abstractmethod
-    def next(self, waiting: Waiting) -> np.ndarray:
+    def next(self, waiting: RowsByPage) -> np.ndarray:
         """Pages to read now, ascending but for a wrap around; at least one."""
 
 
 class Cyclic(PageChoice):
-    """All pages in turn, wanted or not (MESHJOIN)."""
+    """All pages in turn, wanted or not (MESHJOIN, CACHEJOIN, D-CACHEJOIN)."""
 
     holds = True
 
@@ -61,7 +61,7 @@ class Cyclic(PageChoice):
         super().__init__(sizes, most_bytes)
         self._at = 0
 
-    def next(self, waiting: Waiting) -> np.ndarray:
+    def next(self, waiting: RowsByPage) -> np.ndarray:
         left = np.arange(self._at, len(self.sizes))
         pages = fitting(left, self.sizes[self._at :], self.most_bytes)
         self._at = (int(pages[-1]) + 1) % len(self.sizes)
@@ -69,17 +69,16 @@ class Cyclic(PageChoice):
 
 
 class Oldest(PageChoice):
-    """The page of the row that has waited longest (HYBRIDJOIN).
+    """The page of the oldest waiting row, the head of the queue (HYBRIDJOIN).
 
-    Rows that come later are younger than all that wait, so pages are put in order once for all of
-    those.
+    Later rows are younger than all that wait, so pages are ordered once for all waiting rows.
     """
 
     def __init__(self, sizes: np.ndarray, most_bytes: int) -> None:
         super().__init__(sizes, most_bytes)
         self._ahead = np.zeros(0, np.int64)
 
-    def next(self, waiting: Waiting) -> np.ndarray:
+    def next(self, waiting: RowsByPage) -> np.ndarray:
         if not len(self._ahead):
             self._ahead = waiting.by_age()
         page, self._ahead = self._ahead[:1], self._ahead[1:]
@@ -87,9 +86,9 @@ class Oldest(PageChoice):
 
 
 class Wanted(PageChoice):
-    """The pages that rows wait for, in the order of the file; then those that were wanted since.
+    """Pages that rows wait for, in the order of the file, pass after pass (``auto``).
 
-    Only rows that are sought stay of them, so that many pages go into memory together.
+    Only rows with wanted hashes stay of each page, so that many pages fit into memory together.
     """
 
     def __init__(self, sizes: np.ndarray, rows: np.ndarray, most_bytes: int) -> None:
@@ -97,14 +96,14 @@ class Wanted(PageChoice):
         self._rows = rows
         self._ahead = np.zeros(0, np.int64)
 
-    def next(self, waiting: Waiting) -> np.ndarray:
+    def next(self, waiting: RowsByPage) -> np.ndarray:
         if not len(self._ahead):
             self._ahead = waiting.pages
         looked_at = _FIRST_PAGES
         while True:
             ahead = self._ahead[:looked_at]
-            sought = waiting.count_of(ahead)
-            picked = picked_bytes(self.sizes[ahead], self._rows[ahead], sought)
+            keys = waiting.count_of(ahead)
+            picked = picked_bytes(self.sizes[ahead], self._rows[ahead], keys)
             pages = fitting(ahead, picked, self.most_bytes)
             if len(pages) < looked_at or looked_at == _MOST_PAGES:
                 break

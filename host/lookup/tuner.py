@@ -21,18 +21,18 @@ SHARES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 FIRST_ROWS = 1 << 19
 #: By how much a new split must be faster to be worth the change.
 _GAIN = 1.02
-#: The exponent is sought up to here; steeper streams hardly miss.
+#: Greatest exponent that is tried; steeper streams hardly miss.
 _MOST_EXPONENT = 3.0
 
 
 @dataclass(frozen=True)
 class StreamLoad:
-    """What is known of a stream.
+    """Load of a look-up: properties of its stream.
 
     Parameters
     ----------
     row_bytes : float
-        Of a row.
+        Bytes of a row.
     exponent, absent, batch
         As for :class:`~.model.Shape`.
     """
@@ -100,7 +100,7 @@ def exponent_of(hits: float, cached: float, keys: float) -> float:
 
 
 class Tuner:
-    """Watches a join, and says now and then how its memory is better shared out.
+    """Watches a join, and now and then proposes a better split of its memory.
 
     Parameters
     ----------
@@ -133,7 +133,7 @@ class Tuner:
         cached: int,
         row_bytes: float,
     ) -> MemorySplit | None:
-        """A better split, if it is time to look and there is one."""
+        """A better split of the memory; None if there is none, or it is too early to look."""
         if counts.rows < self._next:
             return None
         self._next = 2 * counts.rows
@@ -141,17 +141,17 @@ class Tuner:
         if self._known is None:
             self._known = self._costs()
         try:
-            found = tuned(version, memory_bytes, self._algorithm, load, self._known)
+            tried = tuned(version, memory_bytes, self._algorithm, load, self._known)
         except UsageError:  # the relation has outgrown the memory
             return None
         now, then = (
             predict(self._algorithm, shape_of(version, one, load), self._known).rate
-            for one in (split, found)
+            for one in (split, tried)
         )
-        return found if then > _GAIN * now else None
+        return tried if then > _GAIN * now else None
 
     def _load(self, version: Version, counts: Counts, cached: int, row_bytes: float) -> StreamLoad:
-        """What the rows since the last look tell of the stream."""
+        """Estimate the load from the rows since the last look."""
         rows = counts.rows - self._seen.rows
         absent = (counts.absent - self._seen.absent) / rows
         present = max(rows * (1 - absent), 1)

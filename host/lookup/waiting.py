@@ -1,4 +1,4 @@
-"""Rows of the stream that wait for a page of the relation (HS and its queue, paper 5)."""
+"""HS and its queue (paper 5): rows of the stream that wait for a page of the relation."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ _NONE = np.int32(-1)
 PLACE_BYTES = 12
 
 
-class Waiting:
-    """Rows by the page that answers them, each page's in the order in which they came.
+class RowsByPage:
+    """HS: waiting rows of the stream, a queue for each page, in order of arrival.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ class Waiting:
 
     @property
     def memory_bytes(self) -> int:
-        """Bytes of the rows' places; pages have theirs, and the rows are the caller's."""
+        """Bytes that the queues take for rows; each page takes :data:`PLACE_BYTES` besides."""
         parts = (self._next, self._ids, self._hashes)
         return sum(part.nbytes for part in parts) + self._free.nbytes
 
@@ -43,7 +43,7 @@ class Waiting:
         return np.flatnonzero(self._count)
 
     def count_of(self, pages: np.ndarray) -> np.ndarray:
-        """How many rows wait for each page."""
+        """Number of rows that wait for each page."""
         return self._count[pages]
 
     def add(self, ids: np.ndarray, hashes: np.ndarray, pages: np.ndarray) -> None:
@@ -86,12 +86,11 @@ class Waiting:
         )
 
     def by_age(self) -> np.ndarray:
-        """Pages for which rows wait, that of the row that has waited longest first."""
+        """Pages for which rows wait, by the age of their oldest row, the oldest first."""
         pages = self.pages
         return pages[np.argsort(self._ids[self._first[pages]])]
 
     def _grow(self, more: int) -> None:
-        """Have room for so many more rows."""
         missing = more - self._vacant
         if missing <= 0:
             return

@@ -31,10 +31,10 @@ def harmonic(keys: float, exponent: float) -> float:
 
 
 def top_share(top: float, keys: float, exponent: float) -> float:
-    """The share of rows whose key is among the ``top`` most frequent ones (p1, equation 3)."""
+    """Share of rows whose key is among the ``top`` most frequent ones (p1, equation 3)."""
     return harmonic(min(top, keys), exponent) / harmonic(keys, exponent)
 
 
 def pages_wanted(rows: float, pages: float) -> float:
-    """How many of some pages rows ask for that fall on them evenly (facts, G)."""
+    """Expected number of distinct pages that this many evenly spread rows ask for."""
     return pages * (1 - (1 - 1 / pages) ** rows) if pages > 1 else min(rows, pages)

@@ -44,25 +44,25 @@ def open_relation(location: str | PathLike) -> Relation:
     Raises
     ------
     FileError
-        There is none, it is damaged, or its server cannot be reached.
+        There is no relation, it is damaged, or its server cannot be reached.
     SchemaError
         A table lacks its key, or it cannot be one.
     UsageError
-        There is no such kind of store.
+        The location names an unknown kind of store.
     """
     text = fspath(location)
     if is_postgres(text):
-        return PostgresRelation(PostgresLocation.of(text))
+        return PostgresRelation(PostgresLocation.parsed(text))
     return FolderRelation(file_store(text))
 
 
-def open_folder(location: str | PathLike, what: str) -> FolderRelation:
+def open_folder(location: str | PathLike, complaint: str) -> FolderRelation:
     """Open a relation that is a folder of pages, for what only these can do.
 
     Parameters
     ----------
     location : str or path
-    what : str
+    complaint : str
         For the message: "cannot be updated".
 
     Raises
@@ -70,12 +70,12 @@ def open_folder(location: str | PathLike, what: str) -> FolderRelation:
     FileError
         As for :func:`open_relation`.
     UsageError
-        It is of another kind.
+        The relation is no folder of pages.
     """
     text = fspath(location)
     if is_postgres(text):
         raise UsageError(
-            f"{masked(text)} {what}: it is a table in PostgreSQL, which keeps its rows; change "
-            "them there, or store a copy with `penstock relation build`"
+            f"{masked(text)} {complaint}: it is a table in PostgreSQL, which keeps its rows; "
+            "change them there, or store a copy with `penstock relation build`"
         )
     return FolderRelation(file_store(text))

@@ -1,4 +1,4 @@
-"""What a lookup join asks of a stored relation, whatever stores it.
+"""The contract of stored relations, as a lookup join uses them.
 
 A relation is a table of rows in pages. A page is what is read at once; a version is a state of the
 relation that never changes. A relation is ordered by the hash of its key, so that the page of a key
@@ -21,7 +21,7 @@ from .key_hash import KeyHash
 
 @dataclass(frozen=True, eq=False)
 class PageIndex:
-    """What is known of the pages of a version without reading them.
+    """Index of a version's pages: facts known without reading them.
 
     The pages of keys come first. Those behind them have no order by hash: rows whose key is NULL,
     or all rows of a clustered relation.
@@ -33,13 +33,13 @@ class PageIndex:
     rows : ndarray of int32, shape (pages,)
         An upper bound where later versions have changed rows of the page.
     bytes : ndarray of int32, shape (pages,)
-        What is read for the page by itself, changes of later versions included; at most 2**31 - 1.
+        Bytes to read for the page alone, changes of later versions included; at most 2**31 - 1.
     bounds : mapping of column to (ndarray, ndarray), each of shape (pages,)
         Least and greatest value of each page, for numbers, times and booleans: the integers or
         floats of ``host.rows.columns.load``. A page without a value has a least one that is above
         its greatest one. If a page holds NaN, its greatest value is NaN. Read when asked for.
     memory_bytes : int
-        Of the arrays, without bounds: 16 bytes per page and column that was asked for.
+        Bytes of the arrays, without bounds, which take 16 bytes per page and requested column.
     """
 
     first: np.ndarray
@@ -90,7 +90,7 @@ class Version(ABC):
         Versions count up from 1.
     rows : int
     bytes : int
-        Of all pages.
+        Bytes of all pages.
     created : float
         When it was committed, in seconds of Unix time.
     index : PageIndex
@@ -112,12 +112,12 @@ class Version(ABC):
 
     @property
     def scanned(self) -> PageIndex:
-        """The pages of :meth:`read` where all rows are wanted; others than those of keys, maybe."""
+        """Pages to :meth:`read` if all rows are wanted; maybe others than the pages of keys."""
         return self.index
 
     @abstractmethod
     def read(
-        self, pages: np.ndarray, columns: Sequence[str], sought: np.ndarray | None = None
+        self, pages: np.ndarray, columns: Sequence[str], key_hashes: np.ndarray | None = None
     ) -> PageRows:
         """Read pages; neighbours are read at once.
 
@@ -128,8 +128,8 @@ class Version(ABC):
         pages : ndarray of int
             Numbers of pages, each at most once, in any order.
         columns : sequence of str
-        sought : ndarray of uint64, ascending, optional
-            Rows of pages of keys whose hash is another one may be left out.
+        key_hashes : ndarray of uint64, ascending, optional
+            Wanted hashes: rows of pages of keys with other hashes may be left out.
 
         Raises
         ------
@@ -141,14 +141,14 @@ class Version(ABC):
         self,
         pages: np.ndarray,
         columns: Sequence[str],
-        sought: np.ndarray,
+        key_hashes: np.ndarray,
         keys: Sequence[Vector],
     ) -> PageRows:
         """Read the rows of some keys; in place of :meth:`read` where :attr:`asks_keys`.
 
         Parameters
         ----------
-        pages, columns, sought
+        pages, columns, key_hashes
             As for :meth:`read`: the pages, and the hashes, of the keys.
         keys : sequence of Vector, each of shape (n,)
             Values of each column of the key, without NULL: the integers in its scale or unit,
@@ -158,7 +158,7 @@ class Version(ABC):
         ------
         FileError
         """
-        return self.read(pages, columns, sought)
+        return self.read(pages, columns, key_hashes)
 
     def settled(self) -> None:
         """Note that all rows that met this version were answered; others may still come."""
@@ -171,14 +171,14 @@ class Version(ABC):
 
     @abstractmethod
     def filters(self) -> Callable[[np.ndarray], np.ndarray] | None:
-        """What tells of hashes (uint64) whether the relation certainly has no row of them.
+        """Predicate on hashes (uint64): whether the relation certainly has no row of each.
 
-        It knows most of those that it has none of. It takes memory as long as it is kept.
+        It recognises most absent hashes. It takes memory as long as it is kept.
         """
 
     @abstractmethod
     def changed_since(self, number: int) -> np.ndarray | None:
-        """Hashes of the keys whose rows may differ from those of an earlier version.
+        """Hashes of keys whose rows may differ from an earlier version's.
 
         Returns
         -------
@@ -195,7 +195,7 @@ class Relation(ABC):
     name : str
         For messages.
     id : str
-        Another one for what was built or opened otherwise in the same place.
+        Differs between relations that were built, or opened otherwise, in the same place.
     schema : Schema
     key : tuple of str
         Columns whose values name a row, or a group of rows; empty if none do.
@@ -217,11 +217,11 @@ class Relation(ABC):
 
     @property
     def found_by(self) -> tuple[str, ...]:
-        """The columns by which the page of a row is known: the key, or none if it is clustered."""
+        """Columns that tell the page of a row: the key, or none if the relation is clustered."""
         return () if self.cluster else self.key
 
     def check_used(self, columns: Sequence[str]) -> None:
-        """Refuse a query that needs these columns if one of them cannot be read.
+        """Refuse a query that needs columns if one cannot be read.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""The hash that orders a relation's rows: that of the house, or its first bits only."""
+"""The hash that orders a relation's rows: :mod:`host.keys.hashing`, or its first bits only."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ class KeyHash:
     """
 
     def __init__(self, name: str = HASH) -> None:
-        of, slash, bits = name.partition("/")
-        if of != HASH or (slash and not (bits.isdigit() and 0 < int(bits) <= _BITS)):
+        base, slash, bits = name.partition("/")
+        if base != HASH or (slash and not (bits.isdigit() and 0 < int(bits) <= _BITS)):
             raise FileError(
                 f"its rows are ordered by the hash {name}, which this release does not know; read "
                 "it with the release that wrote it, or build it anew"

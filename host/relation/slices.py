@@ -1,4 +1,4 @@
-"""The index of a relation that is asked for keys, and has no pages of its own."""
+"""Index of a relation without pages of its own: slices of the hashes stand for pages."""
 
 from __future__ import annotations
 

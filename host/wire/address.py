@@ -46,7 +46,7 @@ class Address:
 
     @classmethod
     def parsed(cls, text: str) -> Address:
-        """``unix:///run/penstock.sock``, ``tcp://127.0.0.1:4317``, or ``tcp://:4317``.
+        """Parse ``unix:///run/penstock.sock``, ``tcp://127.0.0.1:4317``, or ``tcp://:4317``.
 
         Raises
         ------
@@ -87,14 +87,14 @@ class Address:
             return False
 
 
-def check_listen(address: Address, token: str | None, what: str = "lend the device to") -> None:
+def check_listen(address: Address, token: str | None, offer: str = "lend the device to") -> None:
     """Refuse to listen where everybody could connect.
 
     Parameters
     ----------
     address : Address
     token : str or None
-    what : str
+    offer : str
         What a server without a token would do to everybody; for the message.
 
     Raises
@@ -104,7 +104,7 @@ def check_listen(address: Address, token: str | None, what: str = "lend the devi
     if address.path is None and token is None:
         who = "every user of this machine" if address.loopback else "everybody on the network"
         raise UsageError(
-            f"{address} without a token would {what} {who}; give --token-file, or "
+            f"{address} without a token would {offer} {who}; give --token-file, or "
             "listen on a Unix socket"
         )
 
@@ -115,7 +115,7 @@ def clear_stale(path: Path) -> None:
     Raises
     ------
     UsageError
-        A server listens there, or what is there is no socket.
+        A server listens there, or the file there is no socket.
     FileError
         There is no such folder, or the socket cannot be removed.
     """
@@ -148,12 +148,12 @@ def clear_stale(path: Path) -> None:
 
 
 def credentials(connection: socket.socket) -> tuple[int, int, int] | None:
-    """Process, user and group at the other end of a Unix socket; None where nothing tells them."""
+    """Process, user and group at the other end of a Unix socket; None if the system hides them."""
     if not hasattr(socket, "SO_PEERCRED"):
         return None
     form = struct.Struct("3i")
-    found = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, form.size)
-    process, user, group = form.unpack(found)
+    raw = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, form.size)
+    process, user, group = form.unpack(raw)
     return process, user, group
 
 
@@ -183,7 +183,7 @@ def _read_all(file: BinaryIO, path: Path) -> bytes:
     FileError
         Nobody writes to the pipe, or its writer is slow.
     """
-    found, deadline = b"", time.monotonic() + _TOKEN_S
+    content, deadline = b"", time.monotonic() + _TOKEN_S
     while stat.S_ISFIFO(os.fstat(file.fileno()).st_mode):
         left = max(0.0, deadline - time.monotonic())
         if not select.select([file], [], [], left)[0]:
@@ -192,9 +192,9 @@ def _read_all(file: BinaryIO, path: Path) -> bytes:
                 "that has it"
             )
         part = os.read(file.fileno(), _MOST_TOKEN_BYTES)
-        found += part
-        if not part or len(found) > _MOST_TOKEN_BYTES:
-            return found
+        content += part
+        if not part or len(content) > _MOST_TOKEN_BYTES:
+            return content
     return file.read(_MOST_TOKEN_BYTES)
 
 
@@ -204,9 +204,9 @@ def read_token(path: str | os.PathLike[str]) -> str:
     Raises
     ------
     FileError
-        It cannot be read.
+        The file cannot be read.
     UsageError
-        It is short enough to be guessed, or others than its owner may read it.
+        The token is short enough to be guessed, or others than its owner may read the file.
     """
     file = local_path(path)
     try:

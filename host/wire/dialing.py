@@ -1,4 +1,4 @@
-"""Connections to servers: made, and greeted, within a time limit."""
+"""Connects to servers, and greets them, within a time limit."""
 
 from __future__ import annotations
 
@@ -69,15 +69,14 @@ def connect(
 
 
 def _dial(address: Address, connect_s: float) -> socket.socket:
-    """Connect to a server's address."""
     if address.path is None:
         return socket.create_connection((address.host, address.port), connect_s)
-    made = socket.socket(socket.AF_UNIX)
+    connection = socket.socket(socket.AF_UNIX)
     try:
-        made.settimeout(connect_s)
-        made.connect(os.fspath(address.path))
-        check_listener(made, address.path)
+        connection.settimeout(connect_s)
+        connection.connect(os.fspath(address.path))
+        check_listener(connection, address.path)
     except BaseException:
-        made.close()
+        connection.close()
         raise
-    return made
+    return connection

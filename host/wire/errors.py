@@ -42,11 +42,11 @@ def error_from(header: Any, who: str) -> PenstockError:
     Parameters
     ----------
     who : str
-        That process, for messages: "the server at ADDRESS".
+        Name of that process in messages: "the server at ADDRESS".
     """
-    given = header if isinstance(header, dict) else {}
-    kind = _CLASSES.get(str(given.get("kind")))
-    message = str(given.get("message", "it did not say why"))[:MOST_MESSAGE]
+    report = header if isinstance(header, dict) else {}
+    kind = _CLASSES.get(str(report.get("kind")))
+    message = str(report.get("message", "it did not say why"))[:MOST_MESSAGE]
     if kind is not None:
         error = kind(message)
         error.add_note(f"from {who}")

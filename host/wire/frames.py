@@ -60,14 +60,14 @@ class Frames:
         return self.transport.connection
 
     def go_over(self, transport: Transport) -> None:
-        """Send and receive all that follows in another way; nothing may be under way."""
+        """Use another transport from now on; nothing may be under way."""
         transport.begin()
         old, self.transport = self.transport, transport
         # Whoever ended the connection meanwhile meant this one.
         transport.over, transport.cut = transport.over or old.over, transport.cut or old.cut
 
     def open_up(self) -> None:
-        """Receive messages of any size from now on."""
+        """Accept messages of any size from now on."""
         self.most_header, self.most_body = MOST_HEADER_BYTES, MOST_BODY_BYTES
 
     def send(self, header: Mapping[str, Any], parts: Sequence[np.ndarray] = ()) -> None:
@@ -101,7 +101,7 @@ class Frames:
                 raise
 
     def say(self, header: Mapping[str, Any]) -> None:
-        """Send a short message if that is possible without waiting; otherwise send nothing."""
+        """Send a short message if it need not wait; otherwise send nothing."""
         text = json.dumps(header).encode()
         frame = PREFIX.pack(MAGIC, len(text), 0) + text
         if not self._sending.acquire(blocking=False):

@@ -23,7 +23,7 @@ _NONCE_BYTES = 32
 
 
 class Role(Enum):
-    """The side that makes a proof, so that no proof can be sent back as the other side's."""
+    """Side that makes a proof: part of it, so that nobody can send the other side's proof back."""
 
     SERVER = "server"
     CLIENT = "client"
@@ -35,9 +35,9 @@ def new_nonce() -> str:
 
 
 def proof(token: str, role: Role, protocol: int, client_nonce: str, server_nonce: str) -> str:
-    """A text that only those who know the token can compute from these nonces."""
-    said = "\n".join(("penstock", role.value, str(protocol), client_nonce, server_nonce))
-    return hmac.new(token.encode(), _bytes(said), hashlib.sha256).hexdigest()
+    """Compute a text from nonces that nobody can compute without the token."""
+    statement = "\n".join(("penstock", role.value, str(protocol), client_nonce, server_nonce))
+    return hmac.new(token.encode(), _bytes(statement), hashlib.sha256).hexdigest()
 
 
 def proves(shown: object, wanted: str) -> bool:
@@ -68,7 +68,7 @@ def greet(frames: Frames, token: str | None, wants: Header) -> Header:
     TokenError
         The server wants a token, or does not know the client's.
     VersionError
-        It speaks another protocol.
+        The other side speaks another protocol.
     """
     nonce = new_nonce()
     frames.send({"protocol": PROTOCOL, "version": version("penstock"), "nonce": nonce})
@@ -76,8 +76,8 @@ def greet(frames: Frames, token: str | None, wants: Header) -> Header:
     if "error" in answer:
         return answer
     if answer.get("protocol") != PROTOCOL:
-        said = answer.get("protocol"), answer.get("version")
-        raise VersionError(other_version(*said, "client", "server"))
+        spoken = answer.get("protocol"), answer.get("version")
+        raise VersionError(other_version(*spoken, "client", "server"))
     proven: Header = {}
     if field(answer, "token", bool):
         if token is None:
@@ -102,7 +102,7 @@ def welcome(frames: Frames, token: str | None) -> Header:
         The client does not know the token.
     MalformedError
     VersionError
-        It speaks another protocol.
+        The other side speaks another protocol.
     """
     hello, _ = frames.receive()
     if hello.get("protocol") != PROTOCOL:
@@ -128,11 +128,11 @@ def _nonce(header: Header) -> str:
 
 
 def other_version(
-    spoken: object, installed: object = "", here: str = "server", there: str = "client"
+    spoken: object, installed: object = "", side: str = "server", other: str = "client"
 ) -> str:
     """The message for a side of another version."""
     theirs = f" (penstock {installed!r:.40})" if installed else ""
     return (
-        f"the {here} speaks protocol {PROTOCOL} (penstock {version('penstock')}), and this "
-        f"{there} {spoken!r:.20}{theirs}; install the same version of penstock on both sides"
+        f"the {side} speaks protocol {PROTOCOL} (penstock {version('penstock')}), and this "
+        f"{other} {spoken!r:.20}{theirs}; install the same version of penstock on both sides"
     )

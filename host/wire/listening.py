@@ -25,7 +25,7 @@ _log = logging.getLogger("penstock.server")
 _SOCKET_MASK = 0o177
 #: Connections that the system holds until they are accepted.
 _BACKLOG = 128
-#: Seconds to wait when the process has no descriptor or thread left.
+#: Seconds to wait when the process has no free descriptor or thread.
 _PAUSE_S = 0.1
 #: Seconds for a thread to see that its connection was cut.
 _CUT_S = 1.0
@@ -144,13 +144,13 @@ class Listener:
             target=self._run, args=(connection,), name="penstock-serve", daemon=True
         )
         with self._lock:
-            own = Counter(c.peer for c in self._connections)[connection.peer]
+            of_peer = Counter(c.peer for c in self._connections)[connection.peer]
             everybody = len(self._connections)
-            full = everybody >= self._most or own >= max(self._most // 2, 1)
+            full = everybody >= self._most or of_peer >= max(self._most // 2, 1)
             if not full:
                 self._connections.add(connection)
         if full:
-            _refuse(frames, f"{everybody} connections, {own} of them from {connection.peer}")
+            _refuse(frames, f"{everybody} connections, {of_peer} of them from {connection.peer}")
             return
         try:
             connection.thread.start()
@@ -175,14 +175,14 @@ def _listen(address: Address) -> socket.socket:
     try:
         if address.path is not None:
             clear_stale(address.path)
-            made = socket.socket(socket.AF_UNIX)
+            listening = socket.socket(socket.AF_UNIX)
             try:
-                made.bind(os.fspath(address.path))
-                made.listen(_BACKLOG)
+                listening.bind(os.fspath(address.path))
+                listening.listen(_BACKLOG)
             except OSError:
-                made.close()
+                listening.close()
                 raise
-            return made
+            return listening
         family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
         return socket.create_server((address.host, address.port), family=family, backlog=_BACKLOG)
     except PenstockError:

@@ -38,7 +38,7 @@ def create_sealed(name: str, size: int) -> int:
     Raises
     ------
     OSError
-        There is no memory or descriptor for it.
+        No memory or descriptor is free.
     """
     file = os.memfd_create(name, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     try:
@@ -52,13 +52,13 @@ def create_sealed(name: str, size: int) -> int:
 
 
 @contextmanager
-def memory_or_remedy(what: str) -> Iterator[None]:
-    """Say what a user can do where the system gives no memory or descriptor.
+def memory_or_remedy(label: str) -> Iterator[None]:
+    """Turn the system's refusal of memory or a descriptor into an error that names a remedy.
 
     Parameters
     ----------
-    what : str
-        What cannot be made.
+    label : str
+        Name of the thing that cannot be made, for the message.
 
     Raises
     ------
@@ -69,18 +69,18 @@ def memory_or_remedy(what: str) -> Iterator[None]:
     except (OSError, ValueError) as cause:
         reason = getattr(cause, "strerror", None) or cause
         remedy = limit_remedy(cause, "free memory")
-        raise DeviceError(f"no {what}: {reason}; {remedy}, or start fewer workers") from cause
+        raise DeviceError(f"no {label}: {reason}; {remedy}, or start fewer workers") from cause
 
 
-def create_mapped(name: str, size: int, what: str) -> tuple[int, np.ndarray]:
-    """Make memory as :func:`create_sealed` does, and map it; ``what`` is its name in messages.
+def create_mapped(name: str, size: int, label: str) -> tuple[int, np.ndarray]:
+    """Make memory as :func:`create_sealed` does, and map it; ``label`` is its name in messages.
 
     Raises
     ------
     DeviceError
-        There is no memory or descriptor for it.
+        No memory or descriptor is free.
     """
-    with memory_or_remedy(what):
+    with memory_or_remedy(label):
         file = create_sealed(name, size)
         try:
             return file, map_memory(file, size)
@@ -95,9 +95,9 @@ def sealed_size(file: int) -> int:
     Raises
     ------
     MalformedError
-        It could shrink, or is something else.
+        The file could shrink, or is no memfd.
     OSError
-        The descriptor is none.
+        There is no such descriptor.
     """
     about = os.fstat(file)
     # Pages of other sizes can be missing when they are read, which kills.
@@ -118,6 +118,6 @@ def map_memory(file: int, size: int, start: int = 0) -> np.ndarray:
     ----------
     file, size : int
     start : int
-        Where in the memory it begins; a multiple of a page.
+        Offset in the memory; a multiple of a page.
     """
     return np.frombuffer(mmap.mmap(file, size, offset=start), np.uint8)

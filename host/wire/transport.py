@@ -1,4 +1,4 @@
-"""How the bytes of frames travel: a socket, and what other transports have in common with it."""
+"""Transports carry the bytes of frames: a socket, and the contract of any other transport."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ class FrameError(MalformedError):
 
 
 def be_patient(connection: socket.socket, stall_s: float) -> None:
-    """Let a connection wait for so many seconds, and send at once."""
+    """Set a connection's timeouts to ``stall_s``, and let it send without delay."""
     connection.settimeout(None)
-    seconds, rest = divmod(stall_s, 1)
-    patience = struct.pack("ll", int(seconds), int(rest * 1e6))
+    seconds, fraction = divmod(stall_s, 1)
+    patience = struct.pack("ll", int(seconds), int(fraction * 1e6))
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, patience)
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, patience)
     if connection.family != socket.AF_UNIX:
@@ -50,7 +50,7 @@ def be_patient(connection: socket.socket, stall_s: float) -> None:
 
 
 class Transport(ABC):
-    """One end of two streams of bytes, which end with a connection.
+    """One end of two streams of bytes, one each way, that end with a connection.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ class Transport(ABC):
 
     @abstractmethod
     def offer(self, data: bytes) -> None:
-        """Send a few bytes if that is possible without waiting; otherwise none of them.
+        """Send a few bytes if that needs no waiting; otherwise send nothing.
 
         Raises
         ------
@@ -114,7 +114,7 @@ class Transport(ABC):
         """
 
     def end(self) -> None:
-        """Stop receiving; what is being sent is still sent. Any thread may call this."""
+        """Stop receiving; bytes being sent are still sent. Any thread may call this."""
         self.over = True
         with suppress(OSError):
             self.connection.shutdown(socket.SHUT_RD)

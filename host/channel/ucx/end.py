@@ -1,4 +1,4 @@
-"""The way to another worker of UCX, and what the library's answers mean."""
+"""Endpoints: connections to other workers of UCX; and errors by the library's status codes."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from .puts import WORD_BYTES
 if TYPE_CHECKING:
     from .network import Network, Region
 
-#: Of a key, the token in front; the rest is UCX's.
+#: Bytes of the token at the front of a key; the bytes behind it are UCX's.
 TOKEN_BYTES = 8
 _MOST_TRANSPORTS = 16
 
 
 class End:
-    """The way to another worker."""
+    """Connection to another worker (an endpoint of UCX)."""
 
     def __init__(self, network: Network, address: bytes, name: str, *, watches: bool) -> None:
         self._network = network
@@ -51,23 +51,23 @@ class End:
         #: The request of a flush that is under way.
         self._flush = 0
         self._answers: Region | None = None
-        self._asked, self._is_asking = 0, False
+        self._questions, self._is_asking = 0, False
 
     def unpack(self, key: bytes) -> int:
-        """Make a key of the other side usable for this way."""
+        """Unpack a key of the other side's memory for use with this endpoint."""
         if self.is_in_order:
             return int.from_bytes(key[:TOKEN_BYTES], "little", signed=True)
-        found = c_void_p()
+        unpacked = c_void_p()
         packed = ctypes.create_string_buffer(key[TOKEN_BYTES:], len(key) - TOKEN_BYTES)
         check(
-            self.ucx.ep_rkey_unpack(self.handle, ctypes.addressof(packed), byref(found)),
+            self.ucx.ep_rkey_unpack(self.handle, ctypes.addressof(packed), byref(unpacked)),
             "use the key that was offered",
         )
-        self._keys.append(found)
-        return found.value or 0
+        self._keys.append(unpacked)
+        return unpacked.value or 0
 
     def flushed(self) -> bool | None:
-        """Look whether all that was written has come; None if that is not known yet."""
+        """Whether all writes have arrived; None if that is not known yet."""
         if self.is_in_order:
             return self._answered()
         if not self._flush:
@@ -80,12 +80,12 @@ class End:
         return status == library.OK
 
     def _answered(self) -> bool | None:
-        """:meth:`flushed` where writes are messages: by a question behind them."""
+        """:meth:`flushed` where writes are messages: a question behind them is answered."""
         if self._answers is None:
             self._answers = self._network.map(WORD_BYTES)
         if not self._is_asking:
-            self._asked += 1
-            header = (c_int64 * 3)(self._answers.address, self._answers.token, self._asked)
+            self._questions += 1
+            header = (c_int64 * 3)(self._answers.address, self._answers.token, self._questions)
             params = library.RequestParams(mask=library.FLAGS_SET, flags=library.QUESTION)
             request = self.ucx.am_send_nbx(
                 self.handle, library.ASK, header, ctypes.sizeof(header), None, 0, byref(params)
@@ -97,13 +97,13 @@ class End:
         self._network.progress()
         if self._has_failed:
             return False
-        if self._answers.memory.view(np.int64)[0] != self._asked:
+        if self._answers.memory.view(np.int64)[0] != self._questions:
             return None
         self._is_asking = False
         return True
 
     def close(self, wait: Callable[[Callable[[], bool]], bool]) -> None:
-        """Close it; what has not been written is lost."""
+        """Close the endpoint; unfinished writes are lost."""
         if not self.handle:
             return
         for key in self._keys:
@@ -121,7 +121,7 @@ class End:
         self._network.fail(self, name)
 
     def _status(self, request: int) -> int:
-        """Let transfers go on, and return how far a request is, which may be 0 or an error."""
+        """Let transfers go on, and return the status of a request, which may be 0 or an error."""
         if not request:
             return library.OK
         if (failed := status_of(request)) != library.OK:
@@ -135,27 +135,27 @@ class End:
 
     def _transports(self) -> tuple[str, ...]:
         entries = (library.TransportEntry * _MOST_TRANSPORTS)()
-        found = library.EndpointAttributes(
+        attributes = library.EndpointAttributes(
             mask=1 << 3,
             entries=entries,
             count=_MOST_TRANSPORTS,
             entry_bytes=ctypes.sizeof(library.TransportEntry),
         )
-        check(self.ucx.ep_query(self.handle, byref(found)), "name its transports")
-        return tuple(entries[k].transport.decode() for k in range(found.count))
+        check(self.ucx.ep_query(self.handle, byref(attributes)), "name its transports")
+        return tuple(entries[k].transport.decode() for k in range(attributes.count))
 
 
 def status_of(pointer: int) -> int:
-    """The error that a pointer is; OK if it is a request."""
+    """Status in a pointer that UCX returned; OK if it points to a request."""
     number = c_void_p(pointer).value or 0
     signed = number - (1 << 64) if number >> 63 else number
     return signed if library.LAST_ERROR <= signed < 0 else library.OK
 
 
-def check(status: int, what: str) -> None:
-    """Raise what UCX says."""
+def check(status: int, action: str) -> None:
+    """Raise an error unless UCX reports success; ``action`` completes "UCX cannot ..."."""
     if status != library.OK:
         raise DeviceError(
-            f"UCX cannot {what} (status {status}): look at what it has printed, or set "
+            f"UCX cannot {action} (status {status}): look at what it has printed, or set "
             "UCX_LOG_LEVEL=info; UCX_TLS and UCX_NET_DEVICES choose its transports and devices"
         )

@@ -20,10 +20,10 @@ _REMEDY = (
     f"{installing('rdma')}, which takes libucx-cu12 {LEAST[0]}.{LEAST[1]} to {MOST[0]}.{MOST[1]}"
 )
 
-#: By which the loader knows it, whoever has brought it.
+#: Name by which the loader knows the library, whichever package has brought it.
 _NAME = "libucp.so.0"
 
-#: What the functions return; negative numbers are errors.
+#: Status codes that the functions return; negative numbers are errors.
 OK, IN_PROGRESS, NO_RESOURCE, BUSY = 0, 1, -2, -15
 #: Pointers that are errors: the last bytes of all addresses.
 LAST_ERROR = -100
@@ -31,16 +31,16 @@ LAST_ERROR = -100
 #: Bits of masks and features, and numbers of modes.
 FEATURES = 1 << 1 | 1 << 4 | 1 << 6  # RMA, wake-up, active messages
 THREADS_SERIALIZED = 1
-#: Numbers of messages: that wakes a process, that is written into its memory, that asks whether all
-#: before it have come, and what is answered.
+#: Numbers of kinds of messages: wake a process, write into its memory, ask whether all messages
+#: before have arrived, and answer that.
 WAKE, WRITE, ASK, ANSWER = range(4)
 ERRORS_BY_PEER = 1
 MAP_ALLOCATE = 1 << 1
 CLOSE_BY_FORCE = 1
 #: A put that either copies its bytes at once or does nothing; and the flags of a request.
 FLAGS_SET, IMMEDIATE = 1 << 4, 1 << 18
-#: Flags of a message that is sent without being asked for, with a copy of its header; and of one
-#: that also says how to answer it.
+#: Flags of a message sent at once, with a copy of its header; and of one that also carries the
+#: endpoint for an answer.
 EAGER, QUESTION = 0b1010, 0b1011
 
 
@@ -124,12 +124,12 @@ class EndpointAttributes(ctypes.Structure):
     )
 
 
-#: What is called when an end fails: its argument, the endpoint, and the status.
+#: Callback for an endpoint that fails: its argument, the endpoint, and the status.
 ErrorHandler = ctypes.CFUNCTYPE(None, c_void_p, c_void_p, c_int8)
 
 _OUT = ctypes.POINTER(c_void_p)
 _SIZE_OUT = ctypes.POINTER(c_size_t)
-#: Each function with what it returns and takes.
+#: Each function with the types of its result and arguments.
 SYMBOLS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "ucp_get_version": (None, (ctypes.POINTER(c_uint),) * 3),
     "ucp_config_read": (c_int8, (c_char_p, c_char_p, _OUT)),
@@ -202,17 +202,17 @@ class Library:
         #: Major and minor version of the interface, and the release.
         self.version = (numbers[0].value, numbers[1].value, numbers[2].value)
         if not LEAST <= self.version[:2] <= MOST:
-            found = ".".join(map(str, self.version))
+            loaded = ".".join(map(str, self.version))
             raise VersionError(
-                f"UCX {found} is loaded, which was not tried with this: {_REMEDY}; if it is MPI's, "
-                "use another MPI"
+                f"UCX {loaded} is loaded, which was not tried with this: {_REMEDY}; if it is "
+                "MPI's, use another MPI"
             )
 
     def __getattr__(self, name: str) -> Any:
         return self._functions["ucp_" + name]
 
     def address(self, name: str) -> int:
-        """Where a function is, for compiled code."""
+        """Address of a function, for compiled code."""
         return ctypes.cast(self._functions["ucp_" + name], c_void_p).value or 0
 
 

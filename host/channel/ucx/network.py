@@ -27,7 +27,7 @@ _SETTINGS = {
     b"MAX_RMA_RAILS": b"1",
 }
 #: Over TCP a write is a message, and one for each segment; a slot of the usual size shall be one.
-#: The environment's come first.
+#: Settings of the environment take precedence.
 _TUNING = {b"TCP_TX_SEG_SIZE": b"66K", b"TCP_RX_SEG_SIZE": b"68K"}
 
 
@@ -41,20 +41,20 @@ class Region:
     memory : array of uint8
         Zeros.
     key : bytes
-        What others need to write it.
+        Needed by others to write it.
     token : int
-        What messages need that write it; the key begins with it.
+        Needed by messages that write it; the key begins with it.
     address : int
-        Where it begins, in this process.
+        Address of the first byte, in this process.
     """
 
     def __init__(self, context: _Context, writable: Writable, nbytes: int) -> None:
         ucx, handle = context.ucx, c_void_p()
         wanted = library.MapParams(mask=0b110, length=nbytes, flags=library.MAP_ALLOCATE)
         check(ucx.mem_map(context.handle, byref(wanted), byref(handle)), f"map {nbytes} bytes")
-        found = library.MapAttributes(mask=1)
-        check(ucx.mem_query(handle, byref(found)), "look at its memory")
-        self.address: int = found.address
+        mapped = library.MapAttributes(mask=1)
+        check(ucx.mem_query(handle, byref(mapped)), "look at its memory")
+        self.address: int = mapped.address
         self.token = writable.add(self.address, nbytes)
         owner = (ctypes.c_uint8 * nbytes).from_address(self.address)
         # The context is kept with it; what the interpreter leaves at its end, the system frees.
@@ -68,7 +68,7 @@ class Region:
 
 
 class _Context:
-    """A context of UCX, which ends with the last that uses it."""
+    """A context of UCX; freed with its last user."""
 
     def __init__(self, ucx: Library, transports: str | None) -> None:
         self.ucx, self.handle = ucx, c_void_p()
@@ -102,7 +102,7 @@ class Network:
     Parameters
     ----------
     bell : Doorbell
-        Of the thread: its waits let transfers go on, and end when something arrives.
+        The thread's: its waits let transfers go on, and end when something arrives.
     transports : str, optional
         Names of UCX, e.g. ``"tcp,self"``; all that the machine has if None, or those of the
         environment's ``UCX_TLS``. :data:`SHARED_MEMORY` stays within a machine.
@@ -143,7 +143,7 @@ class Network:
         bell.serve(self)
 
     def fileno(self) -> int:
-        """Descriptor that can be read when something has arrived, after :meth:`arm`."""
+        """Descriptor that becomes readable when something arrives, after :meth:`arm`."""
         return self._file
 
     def progress(self) -> None:
@@ -152,11 +152,11 @@ class Network:
             pass
 
     def arm(self) -> bool:
-        """Make ready to sleep; False if something has come meanwhile."""
+        """Prepare to sleep; False if something has arrived meanwhile."""
         return self.ucx.worker_arm(self.worker) == library.OK
 
-    def gone(self) -> str | None:
-        """Who has failed at the other end of a link that is open."""
+    def failed_end(self) -> str | None:
+        """Name of a process at the other end of an open link that has failed; None if none has."""
         return next(iter(self._failed.values()), None)
 
     def map(self, nbytes: int) -> Region:
@@ -164,39 +164,39 @@ class Network:
         return Region(self._context, self._writable, nbytes)
 
     def address(self) -> bytes:
-        """What others need to reach this worker."""
-        found, size = c_void_p(), c_size_t()
-        check(self.ucx.worker_get_address(self.worker, byref(found), byref(size)), "say where")
+        """Address by which other processes reach this worker."""
+        pointer, size = c_void_p(), c_size_t()
+        check(self.ucx.worker_get_address(self.worker, byref(pointer), byref(size)), "say where")
         try:
-            return ctypes.string_at(found, size.value)
+            return ctypes.string_at(pointer, size.value)
         finally:
-            self.ucx.worker_release_address(self.worker, found)
+            self.ucx.worker_release_address(self.worker, pointer)
 
     def connect(self, address: bytes, name: str) -> End:
-        """Make the way to another worker.
+        """Connect to another worker.
 
         Parameters
         ----------
         address : bytes
             Its :meth:`address`.
         name : str
-            What errors call its process.
+            Name of its process in errors.
         """
         end = End(self, address, name, watches=self._watches_ends)
         self._watched.add(end)
         return end
 
     def fail(self, end: End, name: str) -> None:
-        """Remember that an end has failed, unless nobody wants to know."""
+        """Remember that an endpoint has failed, unless it was forgotten."""
         if end in self._watched:
             self._failed[end] = name
 
     def has_failed(self, end: End) -> bool:
-        """Whether an end has failed."""
+        """Whether an endpoint has failed."""
         return end in self._failed
 
     def forget(self, end: End) -> None:
-        """End no wait on account of an end any more."""
+        """Forget an endpoint: its failure no longer ends waits."""
         self._watched.discard(end)
         self._failed.pop(end, None)
 

@@ -19,8 +19,8 @@ from ..atomics import intrinsic
 from .library import LAST_ERROR, WAKE, WRITE
 
 WORD_BYTES = 8
-#: Places of a line, in bytes: functions and handles; what the ring and the way are like, where
-#: things are; and what changes.
+#: Words of a line, as byte offsets: functions and handles; layout of the ring, and addresses; then
+#: words that change.
 (
     PUT, SEND, FENCE, PROGRESS, CHECK, FREE, CLOCK,
     WORKER, ENDPOINT, AT_ONCE, LATER,
@@ -29,19 +29,19 @@ WORD_BYTES = 8
     STAGES, STAGED, STAGED_END, FAILED, FIRST, NEXT, DONE_SLOTS, SECONDS, NANOSECONDS,
     PLACE, KEY, REST, LINE_BYTES,
 ) = range(0, 34 * WORD_BYTES, WORD_BYTES)  # fmt: skip
-#: Header of a message: place, key, and the answer that a question asks for.
+#: Bytes of a message's header: place, key, and the value that a question wants back.
 HEADER_BYTES = LINE_BYTES - PLACE
 #: Bytes of a message, at most: with its headers a segment of the stream.
 MESSAGE_BYTES = 1 << 16
-#: Requests of a slot, at most, beside those of whole messages: payload, footer, sequence number;
-#: each with whether it ends a slot.
+#: Most requests of a slot besides whole messages (payload, footer, sequence number), and bytes of a
+#: request's entry, which also says whether it ends a slot.
 SLOT_REQUESTS, REQUEST_BYTES = 3, 2 * WORD_BYTES
 _STATUS_BITS = 0xFF
 
 
 @intrinsic
 def call(typingctx, function, arguments):
-    """Call a function by its address, with words; what it returns, of which bits may be noise."""
+    """Call a C function by its address; returns its result, whose upper bits may be noise."""
 
     def codegen(context, builder, signature, args):
         word = ir.IntType(64)
@@ -54,7 +54,7 @@ def call(typingctx, function, arguments):
 
 @intrinsic
 def read(typingctx, address):
-    """The word at an address; what is loaded later was not changed before (acquire)."""
+    """Load the word at an address; later loads are not done before it (acquire)."""
 
     def codegen(context, builder, signature, args):
         pointer = builder.inttoptr(args[0], ir.IntType(64).as_pointer())
@@ -65,7 +65,7 @@ def read(typingctx, address):
 
 @intrinsic
 def write(typingctx, address, value):
-    """Set the word at an address."""
+    """Store a word at an address."""
 
     def codegen(context, builder, signature, args):
         pointer = builder.inttoptr(args[0], ir.IntType(64).as_pointer())
@@ -77,7 +77,7 @@ def write(typingctx, address, value):
 
 @intrinsic
 def fence(typingctx):
-    """Let all loads and stores before be done before any store behind (release)."""
+    """Fence: all earlier loads and stores are done before any later store (release)."""
 
     def codegen(context, builder, signature, args):
         builder.fence("release")
@@ -91,8 +91,8 @@ def copy(typingctx, to, source, nbytes):
     """The C library's memcpy between addresses."""
 
     def codegen(context, builder, signature, args):
-        there, here = (builder.inttoptr(args[k], ir.IntType(8).as_pointer()) for k in (0, 1))
-        cgutils.raw_memcpy(builder, there, here, args[2], ir.Constant(ir.IntType(64), 1))
+        target, origin = (builder.inttoptr(args[k], ir.IntType(8).as_pointer()) for k in (0, 1))
+        cgutils.raw_memcpy(builder, target, origin, args[2], ir.Constant(ir.IntType(64), 1))
         return context.get_dummy_value()
 
     return types.void(types.int64, types.int64, types.int64), codegen
@@ -100,7 +100,7 @@ def copy(typingctx, to, source, nbytes):
 
 @intrinsic
 def address_of(typingctx, array):
-    """Where an array begins."""
+    """Address of an array's first byte."""
 
     def codegen(context, builder, signature, args):
         data = context.make_array(signature.args[0])(context, builder, args[0]).data
@@ -111,7 +111,7 @@ def address_of(typingctx, array):
 
 @kept(atomics)
 def advance(line):
-    """Let transfers go on, and forget those that are complete."""
+    """Let transfers go on, and free complete ones."""
     if read(line + PROGRESS):
         call(read(line + PROGRESS), (read(line + WORKER),))
         reclaim(line)
@@ -119,7 +119,7 @@ def advance(line):
 
 @kept(atomics)
 def reclaim(line):
-    """Free the requests of complete writes, in order; count the slots that they were the end of."""
+    """Free the requests of complete writes, in order; count the slots that these completed."""
     while read(line + FIRST) < read(line + NEXT) and read(line + CHECK):
         first = read(line + FIRST)
         entry = _entry(line, first)
@@ -137,7 +137,6 @@ def reclaim(line):
 
 @kept(atomics)
 def _entry(line, number):
-    """Where a request is kept."""
     return read(line + REQUESTS) + number % read(line + MOST_REQUESTS) * REQUEST_BYTES
 
 
@@ -161,21 +160,21 @@ def _put(line, source, nbytes, at, at_once, ends_slot):
     if read(line + IN_ORDER):
         write(line + PLACE, place)
         written = (endpoint, WRITE, line + PLACE, HEADER_BYTES, source, nbytes, params)
-        found = call(read(line + SEND), written)
+        sent = call(read(line + SEND), written)
     else:
-        found = call(read(line + PUT), (endpoint, source, nbytes, place, read(line + KEY), params))
-    if LAST_ERROR <= found < 0:
+        sent = call(read(line + PUT), (endpoint, source, nbytes, place, read(line + KEY), params))
+    if LAST_ERROR <= sent < 0:
         if at_once:
             return False
         write(line + FAILED, 1)
-    elif found or (ends_slot and read(line + FIRST) < read(line + NEXT)):
+    elif sent or (ends_slot and read(line + FIRST) < read(line + NEXT)):
         # Requests end in order; a write that is complete waits for those before it.
         while read(line + NEXT) - read(line + FIRST) >= read(line + MOST_REQUESTS):
             if read(line + FAILED):
                 break
             advance(line)
         number = read(line + NEXT)
-        write(_entry(line, number), found)
+        write(_entry(line, number), sent)
         write(_entry(line, number) + WORD_BYTES, ends_slot)
         write(line + NEXT, number + 1)
     elif ends_slot:
@@ -185,7 +184,7 @@ def _put(line, source, nbytes, at, at_once, ends_slot):
 
 @kept(atomics)
 def order(line):
-    """Let what was written, and read here, come before what is written next."""
+    """Let earlier writes, and reads here, be done before the next write."""
     if read(line + FAILED):
         return
     fence()

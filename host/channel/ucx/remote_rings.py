@@ -19,7 +19,7 @@ _ALWAYS = 1 << 62
 
 
 class _Way:
-    """What compiled code needs to write to the other side.
+    """An endpoint with its *line*: the words by which compiled code writes to the other side.
 
     Attributes
     ----------
@@ -85,7 +85,7 @@ class _Way:
             puts.wake(self.line)
 
     def close(self) -> None:
-        """Write nothing any more, and forget what was not complete."""
+        """Write nothing any more, and drop unfinished writes."""
         self[puts.FAILED] = 1
         self[puts.PROGRESS] = self[puts.CHECK] = 0
 
@@ -97,11 +97,11 @@ class UcxProducerMemory:
     ----------
     end : End
     key : int
-        Of the ring, for this end.
+        Key of the ring, unpacked for this endpoint.
     remote : int
-        Where the ring begins, in its own process.
+        Address of the ring, in its own process.
     count : Region
-        Into which the consumer writes its count.
+        Memory into which the consumer writes its count.
     slots, slot_bytes, channel, has_crc
         As the consumer has them.
     spin_s : float
@@ -167,7 +167,7 @@ class UcxProducerMemory:
         return filled
 
     def processed(self) -> int:
-        """The consumer's count, of slots whose bytes have left this process."""
+        """The consumer's count, up to slots whose bytes have left this process."""
         count = int(puts.look(self._line, self._count.address))
         done = self._way[puts.DONE_SLOTS]
         # An impossible count is for the producer to see.
@@ -185,9 +185,9 @@ class UcxConsumerMemory:
     ----------
     end : End
     key : int
-        Of the producer's word for counts, for this end.
+        Key of the producer's word for counts, unpacked for this endpoint.
     remote : int
-        Where that word is, in its own process.
+        Address of that word, in its own process.
     ring : Region
     slots, slot_bytes, channel, has_crc
     spin_s : float
@@ -221,8 +221,8 @@ class UcxConsumerMemory:
         self.wake = self._way.wake
         self.ring = ring
         self._view = ring.memory.data
-        self._given = np.zeros(1, np.uint64)
-        self._way[puts.WORD] = self._given.ctypes.data
+        self._count = np.zeros(1, np.uint64)
+        self._way[puts.WORD] = self._count.ctypes.data
 
     def sequence(self, slot: int) -> int:
         """The sequence number of a slot, by an acquire load; arrivals go on."""
@@ -259,11 +259,11 @@ class UcxConsumerMemory:
         transfer.write_word(self.line, processed)
 
     def close(self) -> None:
-        """Write nothing any more; what has come can still be read."""
+        """Write nothing any more; slots that have arrived can still be read."""
         self._way.close()
 
 
 @cache
 def _clock() -> int:
-    """Where the C library's ``clock_gettime`` is."""
+    """Address of the C library's ``clock_gettime``."""
     return ctypes.cast(ctypes.CDLL(None).clock_gettime, ctypes.c_void_p).value or 0

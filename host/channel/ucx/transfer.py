@@ -80,8 +80,7 @@ def write_part(line, at, source):
 
 @kept(atomics, puts)
 def write_footer(line, at, first, checksum, sequence):
-    """Write a footer and what the stage has of its slot, and the sequence number when all that has
-    come.
+    """Write staged bytes and the footer of a slot, and its sequence number after they have arrived.
 
     Parameters
     ----------
@@ -111,7 +110,7 @@ def write_footer(line, at, first, checksum, sequence):
 
 @kept(atomics, puts)
 def write_word(line, value):
-    """Write a word of which only the newest value counts, after all that was read before."""
+    """Write a word, after all earlier reads; only its newest value must arrive."""
     write(read(line + WORD), value)
     order(line)
     put(line, read(line + WORD), WORD_BYTES, 0, False, 0)
@@ -120,7 +119,7 @@ def write_word(line, value):
 
 @kept(atomics, puts)
 def _until(line, looks, until):
-    """Until when a wait that has looked so often may look again; -1 when that is over."""
+    """Time until which a wait may go on looking; -1 when it is over."""
     if looks % _LOOKS == 0:
         if not read(line + SPIN_NS):
             return -1
@@ -171,7 +170,7 @@ def join_slots(line, memory, slot, received, target, at, count, first):
     ----------
     line : int
     memory : int
-        Where the ring begins.
+        Address of the ring.
     slot, received, target, at, count, first
     """
     slots, slot_bytes = read(line + SLOTS), read(line + SLOT_BYTES)

@@ -35,13 +35,13 @@ class UcxLink(Link):
     Parameters
     ----------
     network : Network
-        Of the thread that sends and receives.
+        Belongs to the thread that sends and receives.
     bell : Doorbell
         The same thread's.
     name : str
-        What errors call the other process.
+        Name of the other process in errors.
     slots, slot_bytes : int
-        Of the ring towards this process.
+        Size of the ring towards this process.
     crc : bool
         Whether slots towards this process have checksums.
 
@@ -74,11 +74,11 @@ class UcxLink(Link):
 
     @property
     def transports(self) -> tuple[str, ...]:
-        """Names of what carries the channels, as UCX has chosen; none before they are connected."""
+        """Names of the transports that UCX has chosen; none before the channels are connected."""
         return () if self._end is None else self._end.transports
 
     def offer(self) -> bytes:
-        """Return what the other process needs, for :meth:`connect` there.
+        """Return the bytes that the other process passes to its :meth:`connect`.
 
         Whoever knows it can write into the rings: pass it on by ways that can be trusted.
         """
@@ -104,7 +104,7 @@ class UcxLink(Link):
         Raises
         ------
         MalformedError
-            It is no offer of this version.
+            The bytes are no offer of this version.
         DeviceError
             The other cannot be reached.
         """
@@ -128,7 +128,7 @@ class UcxLink(Link):
             at += size
         address, ring_key, count_key = parts
         self._end = end = self._network.connect(address, self._name)
-        there = UcxProducerMemory(
+        remote = UcxProducerMemory(
             end,
             end.unpack(ring_key),
             ring_at,
@@ -139,7 +139,7 @@ class UcxLink(Link):
             has_crc=bool(crc),
             spin_s=self._bell.spin_s,
         )
-        here = UcxConsumerMemory(
+        local = UcxConsumerMemory(
             end,
             end.unpack(count_key),
             count_at,
@@ -150,8 +150,8 @@ class UcxLink(Link):
             has_crc=self._crc,
             spin_s=self._bell.spin_s,
         )
-        self._memories = [there, here]
-        return Producer(there, ring=there.wake), Consumer(here, ring=here.wake)
+        self._memories = [remote, local]
+        return Producer(remote, ring=remote.wake), Consumer(local, ring=local.wake)
 
     @property
     def has_ended(self) -> bool:
@@ -165,12 +165,12 @@ class UcxLink(Link):
         return self._end is None or self._end.flushed() is not None
 
     def flush(self, timeout_s: float) -> None:
-        """Wait until all that was sent has come to the other process' memory.
+        """Wait until all that was sent is in the other process' memory.
 
         Raises
         ------
         ProcessError
-            It has not, for so long, or the other has ended.
+            It took too long, or the other process has ended.
         """
         end = self._end
         if end is None:
@@ -190,7 +190,7 @@ class UcxLink(Link):
             )
 
     def close(self) -> None:
-        """Stop, at once: what is under way is lost. What has come can still be read."""
+        """Stop at once: messages under way are lost; arrived ones can still be read."""
         for memory in self._memories:
             memory.close()
         if self._end is not None:

@@ -26,8 +26,8 @@ from .puts import HEADER_BYTES, WORD_BYTES, call, copy, read, write
 #: Regions that others may write at a time, at most; the last bits of a token are its number.
 MOST_REGIONS = 1 << 12
 _TOKEN_BITS = 62
-#: Bytes from the first word to what answers need and to the entries; in an entry from its address
-#: to its size and token.
+#: Byte offsets: of the words that answers need, and of the entries; within an entry, after its
+#: address, of size and token.
 _SEND, _FREE, _PARAMS, _ENTRIES = range(0, 4 * WORD_BYTES, WORD_BYTES)
 _SIZE, _TOKEN, _ENTRY_BYTES = WORD_BYTES, 2 * WORD_BYTES, 3 * WORD_BYTES
 
@@ -38,7 +38,7 @@ class Writable:
     Attributes
     ----------
     address : int
-        What the handlers get.
+        Argument of the handlers.
     """
 
     def __init__(self, ucx: Library) -> None:
@@ -53,7 +53,7 @@ class Writable:
         self._entries = self._words[3:].reshape(MOST_REGIONS, -1)
 
     def add(self, address: int, nbytes: int) -> int:
-        """Let bytes be written by whoever has the token that is returned.
+        """Allow writes to a region; returns the token that a message must name.
 
         Raises
         ------
@@ -71,13 +71,13 @@ class Writable:
         return token
 
     def remove(self, token: int) -> None:
-        """Let nothing be written there any more."""
+        """Forbid further writes to a region."""
         self._entries[token % MOST_REGIONS] = 0
 
 
 @kept(puts)
 def _entry(argument, header, header_bytes):
-    """The entry that a message names; 0 if there is none, as for a channel that was closed."""
+    """Address of the entry that a message names; 0 if there is none, as of a closed channel."""
     if header_bytes != HEADER_BYTES:
         return 0
     token = read(header + WORD_BYTES)
@@ -87,7 +87,7 @@ def _entry(argument, header, header_bytes):
 
 @cache
 def handlers() -> dict[int, c_void_p]:
-    """What is called for each kind of message, by its number."""
+    """Compiled handlers of messages, by the number of the kind of message."""
 
     @cfunc("int8(int64, int64, int64, int64, int64, int64)")
     def take(argument, header, header_bytes, content, content_bytes, params):
@@ -99,8 +99,8 @@ def handlers() -> dict[int, c_void_p]:
     @cfunc("int8(int64, int64, int64, int64, int64, int64)")
     def answer(argument, header, header_bytes, content, content_bytes, params):
         end = read(params + WORD_BYTES)
-        given = (end, ANSWER, header, header_bytes, 0, 0, read(argument + _PARAMS))
-        request = call(read(argument + _SEND), given)
+        reply = (end, ANSWER, header, header_bytes, 0, 0, read(argument + _PARAMS))
+        request = call(read(argument + _SEND), reply)
         if request and not LAST_ERROR <= request < 0:
             call(read(argument + _FREE), (request,))
         return 0
@@ -113,5 +113,5 @@ def handlers() -> dict[int, c_void_p]:
         return 0
 
     # A message that only wakes has no header, so nothing is taken: it has done so by arriving.
-    made: dict[int, Any] = {WAKE: take, WRITE: take, ASK: answer, ANSWER: know}
-    return {number: ctypes.cast(one.address, c_void_p) for number, one in made.items()}
+    by_number: dict[int, Any] = {WAKE: take, WRITE: take, ASK: answer, ANSWER: know}
+    return {number: ctypes.cast(one.address, c_void_p) for number, one in by_number.items()}

@@ -239,8 +239,8 @@ class LookupJoin(RelationJoin):
             self._reading = self._ask()
         if self.version.asks_keys and self._seals is not None:
             seals = seals_of_groups(self._seals_of(request.ids), request.group)
-            self._drop_others(self._seals, request.sought, seals)
-            self._seals.note(request.sought, seals, self.lookup.cache.find)
+            self._drop_others(self._seals, request.key_hashes, seals)
+            self._seals.note(request.key_hashes, seals, self.lookup.cache.find)
         self._take(self.lookup.arrived(request, pages))
         is_much = (
             self._answered_rows >= ANSWERED or self._answered_bytes >= self.split.answered_bytes
@@ -259,7 +259,7 @@ class LookupJoin(RelationJoin):
 
     def _ask(self) -> tuple[PageRequest, Future[PageRows]]:
         request = self.lookup.ask()
-        version, columns, hashes = self.version, self._inner_columns, request.sought
+        version, columns, hashes = self.version, self._inner_columns, request.key_hashes
         if not version.asks_keys:
             return request, self._reader.submit(version.read, request.pages, columns, hashes)
         rows = self._rows.rows(request.ids, self.plan.sought_key_columns)

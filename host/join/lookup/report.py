@@ -14,7 +14,7 @@ from .lookup_join import RelationJoin
 
 def asked_of(join: RelationJoin) -> AskCounts:
     """Return counts of a join's requests to nodes; zeros without nodes."""
-    return join.relation.asked if isinstance(join.relation, NodesRelation) else AskCounts()
+    return join.relation.ask_counts if isinstance(join.relation, NodesRelation) else AskCounts()
 
 
 def report(join: RelationJoin, latency_s: Mapping[float, float]) -> Report:

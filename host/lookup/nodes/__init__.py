@@ -1,1 +1,1 @@
-"""Nodes that share the lookups in a relation: who owns which keys, and where that is written."""
+"""Lookup nodes (D-CACHEJOIN): processes that share a relation's keys by a ring; their clients."""

@@ -1,4 +1,4 @@
-"""Rows of keys from memory, or from the relation's pages: what a node answers by itself."""
+"""Answers of one node by itself: rows of keys from its cache, or from the relation's pages."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from .key_groups import groups_of
 
 #: Share of the memory that is left for kept rows; the rest is for requests that are answered.
 _CACHE_SHARE = 0.75
-#: Bytes of a key in a request: its hash, its count, and their places while it is answered.
+#: Bytes of a key in a request: hash, count, and positions while it is answered.
 KEY_BYTES = 48
 #: Older versions that are held open.
 _OLDER = 2
-#: Requests that are answered at a time; each reads pages of its own.
+#: Requests that are answered at a time, each with room for pages.
 _AT_A_TIME = 2
 
 
 @dataclass
 class AnswerCounts:
-    """What a node has answered by itself.
+    """Counts of keys that a node has answered by itself.
 
     Parameters
     ----------
@@ -53,10 +53,9 @@ class AnswerCounts:
 
 
 class KeyAnswers:
-    """Answers for any key of any version. Any thread may ask.
+    """Answers for any key of any version; for use by any thread.
 
-    Rows are kept of the newest version that was asked for, and of the columns that were ever asked
-    for.
+    Only rows of the newest version that was asked for are cached, with all columns ever asked for.
 
     Parameters
     ----------
@@ -108,17 +107,17 @@ class KeyAnswers:
         return 0 if self._cache is None else self._cache.memory_bytes
 
     def weight(self, keys: int) -> int:
-        """About how many bytes a request for so many keys takes."""
+        """About how many bytes a request for this many keys takes."""
         version = self.version
         return int(keys * (KEY_BYTES + 2 * version.bytes / max(1, version.rows)))
 
     def groups(self, number: int, columns: Sequence[str], hashes: np.ndarray) -> KeyGroups:
-        """The rows of some keys; keys without rows may be missing.
+        """Rows of some keys; keys without rows may be missing.
 
         Parameters
         ----------
         number : int
-            Of a version.
+            Of the version.
         columns : sequence of str
         hashes : ndarray of uint64, ascending
             Distinct.
@@ -147,7 +146,7 @@ class KeyAnswers:
             return KeyGroups.concat(parts) if len(parts) > 1 else parts[0]
 
     def _opened(self, number: int) -> Version:
-        """A version; rows of a newer one than ever before are kept from now on."""
+        """Open a version; if it is the newest so far, its rows are cached from now on."""
         version = self.version
         if number == version.number:
             return version
@@ -168,7 +167,7 @@ class KeyAnswers:
     def _kept(
         self, version: Version, columns: Sequence[str], hashes: np.ndarray
     ) -> tuple[KeyGroups | None, np.ndarray]:
-        """What is in memory of some keys, and the others; None of a version that is not kept."""
+        """Cached groups of keys (None for a version that is not cached), and keys to read."""
         with self._lock:
             if version is not self.version:
                 return None, hashes
@@ -176,7 +175,7 @@ class KeyAnswers:
             cache.came(hashes)
             entries = cache.find(hashes)
             is_hit = entries >= 0
-            found = cache.groups(np.sort(entries[is_hit]))
+            kept = cache.groups(np.sort(entries[is_hit]))
             lacks = self._lacks
         missed = hashes[~is_hit]
         self.counts.hits += len(hashes) - len(missed)
@@ -184,10 +183,10 @@ class KeyAnswers:
             is_there = ~lacks(missed)
             self.counts.absent += len(missed) - int(is_there.sum())
             missed = missed[is_there]
-        return _with_columns(found, columns), missed
+        return _with_columns(kept, columns), missed
 
     def _cache_of(self, columns: Sequence[str]) -> Cache:
-        """The cache, with these columns and those that were asked for before."""
+        """The cache, made anew if a column was not asked for before."""
         more = [name for name in columns if name not in self._columns]
         if self._cache is None or more:
             self._columns = (*self._columns, *more)
@@ -204,20 +203,20 @@ class KeyAnswers:
         wanted = self._columns if keeps else tuple(columns)
         index = version.index
         pages = index.page_of(hashes)
-        left, sought = np.unique(pages, return_counts=True)
-        sizes = picked_bytes(index.bytes[left], index.rows[left], sought)
+        left, keys = np.unique(pages, return_counts=True)
+        sizes = picked_bytes(index.bytes[left], index.rows[left], keys)
         parts: list[KeyGroups] = []
         while len(left) or not parts:
             some = fitting(left, sizes, self.split.pages // _AT_A_TIME)
             some = left[: len(some)]
             low, high = np.searchsorted(pages, [some[0], some[-1] + 1]) if len(some) else (0, 0)
-            own = hashes[low:high]
-            found = groups_of(own, version.read(some, wanted, own))
-            found = found.pick(np.arange(len(found)))  # others' rows are not kept
+            on_pages = hashes[low:high]
+            groups = groups_of(on_pages, version.read(some, wanted, on_pages))
+            groups = groups.pick(np.arange(len(groups)))  # others' rows are not kept
             self.counts.pages += len(some)
             self.counts.page_bytes += int(index.bytes[some].sum())
-            self.counts.absent += int((found.counts == 0).sum())
-            parts.append(found)
+            self.counts.absent += int((groups.counts == 0).sum())
+            parts.append(groups)
             left, sizes = left[len(some) :], sizes[len(some) :]
         read = parts[0] if len(parts) == 1 else KeyGroups.concat(parts)
         if keeps:
@@ -225,7 +224,7 @@ class KeyAnswers:
         return [_with_columns(read, columns)]
 
     def _keep(self, version: Version, columns: tuple[str, ...], groups: KeyGroups) -> None:
-        """Keep what is worth it of groups that were read."""
+        """Offer groups that were read to the cache."""
         width = groups.batch.nbytes / max(1, groups.batch.num_rows)
         with self._lock:
             cache = self._cache

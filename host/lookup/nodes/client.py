@@ -1,4 +1,4 @@
-"""A relation whose rows are asked for at its nodes: what a lookup join knows of it."""
+"""Client of lookup nodes: a relation whose rows come from its nodes instead of its pages."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ Part = tuple[np.ndarray, KeyRows | None]
 
 
 class NodesVersion(Version):
-    """A version whose rows are asked for by the hashes of their keys.
+    """A version whose rows come from nodes, by the hashes of their keys.
 
-    Slices of the hashes stand for its pages; behind them come the folder's pages without an order
-    by hash. What is read without hashes is read in the folder.
+    Slices of the hashes stand for its pages; the folder's pages without an order by hash come
+    after them. Reads without hashes go to the folder.
 
     Parameters
     ----------
     folder : FolderVersion
     ask : callable
-        Takes the version, columns and hashes; gives the hashes in parts, with their rows.
+        Called with version, columns and hashes; returns the hashes in parts, with their rows.
     """
 
     def __init__(
@@ -55,14 +55,14 @@ class NodesVersion(Version):
 
     def _index_of(self) -> PageIndex:
         slices = slices_of_hashes(self.rows, self.bytes)
-        own = self._folder.index
-        plain = slice(len(own.first), None)
+        index = self._folder.index
+        plain = slice(len(index.first), None)
         return PageIndex(
             slices.first,
-            np.concatenate([slices.rows, own.rows[plain]]),
-            np.concatenate([slices.bytes, own.bytes[plain]]),
+            np.concatenate([slices.rows, index.rows[plain]]),
+            np.concatenate([slices.bytes, index.bytes[plain]]),
             {},
-            slices.memory_bytes + own.memory_bytes,
+            slices.memory_bytes + index.memory_bytes,
         )
 
     @property
@@ -76,11 +76,11 @@ class NodesVersion(Version):
         return self._folder.changed_since(number)
 
     def read(
-        self, pages: np.ndarray, columns: Sequence[str], sought: np.ndarray | None = None
+        self, pages: np.ndarray, columns: Sequence[str], key_hashes: np.ndarray | None = None
     ) -> PageRows:
         pages = np.asarray(pages, np.int64)
         keyed = len(self.index.first)
-        if sought is None or (pages >= keyed).any():
+        if key_hashes is None or (pages >= keyed).any():
             parts = [self._read_whole(page, columns) for page in pages.tolist()]
             if not parts:
                 return self._folder.read(pages, columns)
@@ -88,7 +88,7 @@ class NodesVersion(Version):
             batch = pa.concat_batches([part.batch for part in parts])
             counts = [len(part.hashes) for part in parts]
             return PageRows(hashes, batch, np.concatenate([[0], np.cumsum(counts)]))
-        hashes, batch = self._rows_of(columns, sought)
+        hashes, batch = self._rows_of(columns, key_hashes)
         places = np.argsort(pages)
         of_row = places[np.searchsorted(pages[places], self.index.page_of(hashes))]
         starts = np.concatenate([[0], np.cumsum(np.bincount(of_row, minlength=len(pages)))])
@@ -98,12 +98,12 @@ class NodesVersion(Version):
         return PageRows(hashes, batch, starts)
 
     def _rows_of(
-        self, columns: Sequence[str], sought: np.ndarray
+        self, columns: Sequence[str], key_hashes: np.ndarray
     ) -> tuple[np.ndarray, pa.RecordBatch]:
         """The rows of some keys, ascending by hash."""
         hashes, batches = [], []
-        for low in range(0, max(1, len(sought)), MOST_KEYS):
-            some = sought[low : low + MOST_KEYS]
+        for low in range(0, max(1, len(key_hashes)), MOST_KEYS):
+            some = key_hashes[low : low + MOST_KEYS]
             for keys, rows in self._ask(self.number, columns, some) if len(some) else ():
                 if rows is None:
                     alone, batch = self.read_in_folder(columns, keys)
@@ -117,22 +117,22 @@ class NodesVersion(Version):
         return np.concatenate(hashes), pa.concat_batches(batches)
 
     def read_in_folder(
-        self, columns: Sequence[str], sought: np.ndarray
+        self, columns: Sequence[str], key_hashes: np.ndarray
     ) -> tuple[np.ndarray, pa.RecordBatch]:
         """The rows of some keys, ascending by hash, without any node."""
-        pages = np.unique(self._folder.index.page_of(sought))
-        rows = self._folder.read(pages, columns, sought)
-        return _only(rows.hashes, rows.batch, np.isin(rows.hashes, sought))
+        pages = np.unique(self._folder.index.page_of(key_hashes))
+        rows = self._folder.read(pages, columns, key_hashes)
+        return _only(rows.hashes, rows.batch, np.isin(rows.hashes, key_hashes))
 
     def _read_whole(self, page: int, columns: Sequence[str]) -> PageRows:
         """All rows of a slice, or a page without an order by hash."""
-        first, own = self.index.first, self._folder.index
+        first, index = self.index.first, self._folder.index
         if page >= len(first):
-            return self._folder.read(np.array([page - len(first) + len(own.first)]), columns)
+            return self._folder.read(np.array([page - len(first) + len(index.first)]), columns)
         low = first[page]
         is_last = page + 1 == len(first)
         high = np.uint64((1 << 64) - 1) if is_last else first[page + 1] - np.uint64(1)
-        ends = own.page_of(np.array([low, high]))
+        ends = index.page_of(np.array([low, high]))
         rows = self._folder.read(np.arange(ends[0], ends[1] + 1), columns)
         inside = (rows.hashes >= low) & (rows.hashes <= high)
         hashes, batch = _only(rows.hashes, rows.batch, inside)
@@ -155,11 +155,11 @@ class NodesRelation(Relation):
     folder : FolderRelation
         Gives versions, and rows where no node answers; closed with this.
     files : FileStore
-        Of the folder.
+        Files of the folder.
     at : sequence of str, optional
         Addresses of nodes; by default those of the ring that the folder has a record of.
     token : str, optional
-        That the nodes want.
+        The nodes' token.
     patience : Patience, optional
 
     Raises
@@ -204,8 +204,8 @@ class NodesRelation(Relation):
         self._entrances = Entrances(caller, self._ring.ring)
 
     @property
-    def asked(self) -> AskCounts:
-        """What was asked of nodes."""
+    def ask_counts(self) -> AskCounts:
+        """Counts of requests to nodes."""
         return self._entrances.counts
 
     def newest(self) -> int:
@@ -239,7 +239,7 @@ def open_nodes(
     at : sequence of str, optional
         Addresses of nodes; by default those that the relation has a record of.
     token : str, optional
-        That they want.
+        The nodes' token.
     patience : Patience, optional
 
     Raises
@@ -247,7 +247,7 @@ def open_nodes(
     FileError
         There is no relation, or it is damaged.
     UsageError
-        It has no nodes, or is not found by a key.
+        The relation has no nodes, or is clustered.
     """
     folder = open_folder(location, "has no nodes")
     files = file_store(fspath(location))
@@ -268,5 +268,5 @@ class _Fixed:
             Address.parsed(one)
         self._ring = Ring(0, [Node(f"node-{k}", one) for k, one in enumerate(at)])
 
-    def ring(self, told: int = 0) -> Ring | None:
+    def ring(self, known: int = 0) -> Ring | None:
         return self._ring

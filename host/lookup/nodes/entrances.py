@@ -1,4 +1,4 @@
-"""Asks the nodes of a relation: any of them answers any key, so one after the other is asked."""
+"""Entrance nodes: a client asks any node for any key, and the next one if it does not answer."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ from .ring import Ring
 
 _log = logging.getLogger("penstock.relation.nodes")
 
-#: Keys for which another node is asked at the same time, at least.
+#: Least number of keys for which a request is split between several nodes.
 _PART_KEYS = 4096
 
 
 @dataclass
 class AskCounts:
-    """What was asked of nodes.
+    """Counts of requests to nodes.
 
     Parameters
     ----------
     requests : int
-        That nodes have answered.
+        Answered by nodes.
     keys, rows : Counter
-        By the name of the node that was asked.
+        Answered by each node, by its name.
     retries : int
-        Requests that another node was asked, since one failed.
+        Requests that were sent to another node, since one failed.
     alone : int
-        Requests that no node answered, so that the folder was read.
+        Requests that no node answered: the folder was read instead.
     """
 
     requests: int = 0
@@ -48,15 +48,15 @@ class AskCounts:
 
 
 class Entrances:
-    """The nodes of a relation, for one who asks.
+    """The nodes of a relation as one client asks them.
 
     Parameters
     ----------
     caller : Caller
     ring : callable
-        Gives the ring to go by, told of the number that somebody else knows; None for no nodes.
+        Called with a ring's number that another process knows; returns the ring, or None.
     deadline_s : float
-        For all nodes together.
+        Time limit for all nodes together.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class Entrances:
         self._turn = count(1)
 
     def ask(self, request: KeyRequest) -> list[tuple[np.ndarray, KeyRows | None]]:
-        """Keys in parts, one behind the other, with their rows; None where no node answers.
+        """Ask for keys; returns them in parts, in order, with their rows; None if no node answers.
 
         Raises
         ------
@@ -77,8 +77,8 @@ class Entrances:
         """
         order = self._in_turn(self._ring(0))
         parts = self._parts(request, order)
-        asked = [(part, rotated, self._begin(part, rotated)) for part, rotated in parts]
-        return [(part.hashes, self._answer(part, rotated, begun)) for part, rotated, begun in asked]
+        sent = [(part, rotated, self._begin(part, rotated)) for part, rotated in parts]
+        return [(part.hashes, self._answer(part, rotated, begun)) for part, rotated, begun in sent]
 
     def close(self) -> None:
         """Close the connections."""
@@ -87,7 +87,7 @@ class Entrances:
     def _parts(
         self, request: KeyRequest, order: Sequence[Peer]
     ) -> list[tuple[KeyRequest, list[Peer]]]:
-        """A request in as many parts as are worth it, and the nodes to ask for each in turn."""
+        """Split a request into parts for several nodes; each with the nodes to ask in turn."""
         ready = sum(not peer.is_resting() for peer in order)
         parts = max(1, min(ready, len(request.hashes) // _PART_KEYS))
         size = -(-len(request.hashes) // parts)
@@ -97,13 +97,13 @@ class Entrances:
         ]
 
     def _in_turn(self, ring: Ring | None) -> list[Peer]:
-        """All nodes in the order in which they are asked: those of this machine first."""
-        peers = self._peers.of(() if ring is None else ring.nodes)
+        """All nodes in the order in which to ask them, nodes of this machine first."""
+        peers = self._peers.for_nodes(() if ring is None else ring.nodes)
         turn = next(self._turn)
         near = [peer for peer in peers if is_here(peer)]
         far = [peer for peer in peers if not is_here(peer)]
-        found = [peer for some in (near, far) for peer in _rotated(some, turn)]
-        return [p for p in found if not p.is_resting()] + [p for p in found if p.is_resting()]
+        ordered = [peer for some in (near, far) for peer in _rotated(some, turn)]
+        return [p for p in ordered if not p.is_resting()] + [p for p in ordered if p.is_resting()]
 
     def _begin(self, request: KeyRequest, order: Sequence[Peer]) -> Question | None:
         """Send a request to the first node that takes it, without waiting for its answer."""
@@ -149,5 +149,5 @@ def _rotated(peers: Sequence[Peer], turn: int) -> list[Peer]:
 
 
 def is_here(peer: Peer) -> bool:
-    """Whether a node runs on this machine, as far as its address tells."""
+    """Whether a node runs on this machine, by its address."""
     return peer.address.loopback or peer.address.host == socket.gethostname()

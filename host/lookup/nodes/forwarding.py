@@ -1,4 +1,4 @@
-"""Keys that other nodes own: they are asked for there, once, or answered here."""
+"""Receive and forward (paper 5): keys go to their owners with their hashes, or stay here."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _log = logging.getLogger("penstock.node")
 
 @dataclass
 class ForwardCounts:
-    """What a node has done with keys that it was asked for.
+    """Counts of keys that a node was asked for, by how they were answered.
 
     Parameters
     ----------
-    own : int
+    owned : int
         Keys that it owns.
     hot : int
         Keys of others that are answered here, since they come so often.
@@ -39,7 +39,7 @@ class ForwardCounts:
         Requests that had to go elsewhere.
     """
 
-    own: int = 0
+    owned: int = 0
     hot: int = 0
     forwarded: int = 0
     instead: int = 0
@@ -55,7 +55,7 @@ class Forwarding:
         This node's; it may be missing in a ring.
     caller : Caller
     ring : callable
-        Gives the ring to go by, told of the number that somebody else knows; None for no nodes.
+        Called with a ring's number that another process knows; returns the ring, or None.
     """
 
     def __init__(self, name: str, caller: Caller, ring: Callable[[int], Ring | None]) -> None:
@@ -77,25 +77,25 @@ class Forwarding:
             Gives the rows of keys here.
         """
         ring, hashes = self._ring(request.ring), request.hashes
-        others = [] if ring is None else [node for node in ring.nodes if node.name != self._name]
-        if ring is None or not others:
-            self.counts.own += len(hashes)
+        peers = [] if ring is None else [node for node in ring.nodes if node.name != self._name]
+        if ring is None or not peers:
+            self.counts.owned += len(hashes)
             return [answer(hashes)]
         me = next((k for k, node in enumerate(ring.nodes) if node.name == self._name), -1)
         owners = ring.owner_of(hashes)
         is_hot = self._hot_ones(hashes, len(ring.nodes)) & (owners != me)
-        self.counts.own += int((owners == me).sum())
+        self.counts.owned += int((owners == me).sum())
         self.counts.hot += int(is_hot.sum())
         owners[is_hot] = me
-        asked, left = self._sent(ring, request, owners, me)
-        here = np.flatnonzero(owners == me)
-        parts = [answer(hashes[here])] if len(here) else []
-        for places, owner, question in asked:
-            found = self._received(question, len(places))
-            if found is None:
+        questions, left = self._sent(ring, request, owners, me)
+        local = np.flatnonzero(owners == me)
+        parts = [answer(hashes[local])] if len(local) else []
+        for places, owner, question in questions:
+            received = self._received(question, len(places))
+            if received is None:
                 left.append((places, owner))
             else:
-                parts.append(found)
+                parts.append(received)
         parts += self._elsewhere(ring, request, left, me, answer)
         return parts
 
@@ -106,27 +106,27 @@ class Forwarding:
     def _hot_ones(self, hashes: np.ndarray, nodes: int) -> np.ndarray:
         with self._lock:
             self._hot.note(hashes)
-            return self._hot.of(hashes, nodes)
+            return self._hot.are_hot(hashes, nodes)
 
     def _sent(
         self, ring: Ring, request: KeyRequest, owners: np.ndarray, me: int
     ) -> tuple[list[tuple[np.ndarray, int, Question]], list[tuple[np.ndarray, int]]]:
-        """Ask all other owners at once; gives the questions, and the places that nobody took."""
-        asked, left = [], []
+        """Ask all other owners at once; returns the questions, and the keys that no owner took."""
+        questions, left = [], []
         for owner in np.unique(owners[owners != me]).tolist():
             places = np.flatnonzero(owners == owner)
             question = self._begun(ring, request, places, owner)
             if question is None:
                 left.append((places, owner))
             else:
-                asked.append((places, owner, question))
-        return asked, left
+                questions.append((places, owner, question))
+        return questions, left
 
     def _begun(
         self, ring: Ring, request: KeyRequest, places: np.ndarray, node: int
     ) -> Question | None:
         """Ask a node; None if it cannot be reached."""
-        peer = self._peers.of(ring.nodes)[node]
+        peer = self._peers.for_nodes(ring.nodes)[node]
         if peer.is_resting():
             return None
         try:
@@ -136,7 +136,7 @@ class Forwarding:
             return None
 
     def _received(self, question: Question, keys: int) -> KeyGroups | None:
-        """What a node has answered; None if it has not, or cannot."""
+        """Groups that a node has answered; None if it does not answer."""
         try:
             rows, ring = question.answer()
         except PenstockError as error:
@@ -154,23 +154,23 @@ class Forwarding:
         me: int,
         answer: Callable[[np.ndarray], KeyGroups],
     ) -> list[KeyGroups]:
-        """The rows of keys whose owner did not answer: of the next one, or from here."""
-        parts, here = [], []
+        """Rows of keys whose owner did not answer: from the next node on the ring, or from here."""
+        parts, local = [], []
         for places, owner in left:
             self.counts.retries += 1
             following = ring.next_owner(owner, request.hashes[places])
             for node in np.unique(following).tolist():
                 some = places[following == node]
-                found = None
+                received = None
                 if node not in (me, owner):
                     question = self._begun(ring, request, some, node)
-                    found = None if question is None else self._received(question, len(some))
-                if found is None:
-                    here.append(some)
+                    received = None if question is None else self._received(question, len(some))
+                if received is None:
+                    local.append(some)
                 else:
-                    parts.append(found)
-        if here:
-            places = np.sort(np.concatenate(here))
+                    parts.append(received)
+        if local:
+            places = np.sort(np.concatenate(local))
             self.counts.instead += len(places)
             parts.append(answer(request.hashes[places]))
         return parts

@@ -1,4 +1,4 @@
-"""Rows by key as they are put together for an answer."""
+"""Conversions between groups of rows by key and the answers that nodes send."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from ..cache import KeyGroups
 from .messages import KeyRows
 
 
-def groups_of(sought: np.ndarray, rows: PageRows) -> KeyGroups:
-    """The groups of keys among rows of pages, which ascend; groups without rows included."""
-    starts = np.searchsorted(rows.hashes, sought)
-    ends = np.searchsorted(rows.hashes, sought, side="right")
-    return KeyGroups(sought, starts, ends - starts, rows.batch)
+def groups_of(keys: np.ndarray, rows: PageRows) -> KeyGroups:
+    """Groups of ``keys`` among rows of pages (both ascend by hash); some may have no rows."""
+    starts = np.searchsorted(rows.hashes, keys)
+    ends = np.searchsorted(rows.hashes, keys, side="right")
+    return KeyGroups(keys, starts, ends - starts, rows.batch)
 
 
 def groups_from(rows: KeyRows) -> KeyGroups:
@@ -32,8 +32,8 @@ def rows_for(hashes: np.ndarray, parts: Sequence[KeyGroups]) -> KeyRows:
     parts : sequence of KeyGroups
         At least one. Each key is in one of them at most; the others have no rows.
     """
-    found = parts[0] if len(parts) == 1 else KeyGroups.concat(list(parts))
-    order = np.argsort(found.hashes)
+    groups = parts[0] if len(parts) == 1 else KeyGroups.concat(list(parts))
+    order = np.argsort(groups.hashes)
     counts = np.zeros(len(hashes), np.int64)
-    counts[np.searchsorted(hashes, found.hashes[order])] = found.counts[order]
-    return KeyRows(hashes, counts, found.pick(order).batch)
+    counts[np.searchsorted(hashes, groups.hashes[order])] = groups.counts[order]
+    return KeyRows(hashes, counts, groups.pick(order).batch)

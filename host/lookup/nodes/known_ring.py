@@ -14,12 +14,12 @@ from .ring import Ring
 
 _log = logging.getLogger("penstock.relation.nodes")
 
-#: Seconds between looks for a newer record, while nobody tells of one.
+#: Seconds between looks for a newer record, while no other process names one.
 LOOK_S = 1.0
 
 
 class KnownRing:
-    """The newest ring that could be read. With an older one, answers are slower, not wrong.
+    """The newest ring that could be read; an older one makes answers slower, not wrong.
 
     Parameters
     ----------
@@ -32,28 +32,28 @@ class KnownRing:
         self._lock = threading.Lock()
         self._seen = newest_ring(store)
         self._ring = read_ring(store)
-        self._told = 0
+        self._heard = 0
         self._next = time.monotonic() + LOOK_S
 
     @property
     def number(self) -> int:
-        """Of the newest record that was seen; 0 for none."""
+        """Number of the newest record that was seen; 0 for none."""
         return self._seen
 
-    def ring(self, told: int = 0) -> Ring | None:
-        """The ring to go by; None if there are no nodes.
+    def ring(self, known: int = 0) -> Ring | None:
+        """The current ring; None if there are no nodes.
 
         Parameters
         ----------
-        told : int
-            Number of a record that somebody else knows.
+        known : int
+            Number of a record that another process knows.
         """
         now = time.monotonic()
-        if told <= max(self._seen, self._told) and now < self._next:
+        if known <= max(self._seen, self._heard) and now < self._next:
             return self._ring
         with self._lock:
-            if told > max(self._seen, self._told) or now >= self._next:
-                self._told, self._next = max(told, self._told), now + LOOK_S
+            if known > max(self._seen, self._heard) or now >= self._next:
+                self._heard, self._next = max(known, self._heard), now + LOOK_S
                 self._look()
         return self._ring
 

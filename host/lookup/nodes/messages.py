@@ -1,4 +1,4 @@
-"""What travels between lookup nodes and who asks them: hashes of keys, and the rows of these keys.
+"""Requests to lookup nodes and their answers: hashes of keys, and the rows of these keys.
 
 A request has the hashes behind its header. An answer has a count of rows for each of them, then an
 Arrow record-batch message with the rows in that order, under one checksum. The schema is not sent:
@@ -34,11 +34,11 @@ class KeyRequest:
     Parameters
     ----------
     version : int
-        Of the relation.
+        Number of the relation's version.
     ring : int
         Number of the ring that the asker knows; 0 for none.
     columns : tuple of str
-        Of the relation, at least one.
+        Names of columns of the relation, at least one.
     hashes : ndarray of uint64, ascending
         Distinct.
     """
@@ -49,7 +49,7 @@ class KeyRequest:
     hashes: np.ndarray
 
     def part(self, places: np.ndarray | slice, ring: int) -> KeyRequest:
-        """Some of the keys, asked for by one who knows this ring."""
+        """A request for some of the keys, by a process that knows this ring."""
         return KeyRequest(self.version, ring, self.columns, self.hashes[places])
 
     def message(self) -> tuple[Header, list[np.ndarray]]:
@@ -118,7 +118,7 @@ class KeyRows:
         Raises
         ------
         MalformedError
-            They are not what was sent, or not what was asked for.
+            The bytes were damaged on the way, or do not answer the request.
         """
         size = _COUNT.itemsize * len(request.hashes)
         start = size + -size % _ALIGNMENT
@@ -143,7 +143,7 @@ class KeyRows:
 
 
 def _sum(parts: list[np.ndarray]) -> int:
-    found = 0
+    checksum = 0
     for part in parts:
-        found = zlib.crc32(part.data, found)
-    return found
+        checksum = zlib.crc32(part.data, checksum)
+    return checksum

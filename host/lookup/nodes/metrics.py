@@ -27,10 +27,10 @@ class NodeCollector(Collector):
 
     def _series(self) -> Iterator[Series]:
         node = self._node
-        counts, own, sent = node.counts, node.answers.counts, node.forwarding.counts
+        counts, answers, sent = node.counts, node.answers.counts, node.forwarding.counts
         for source, number in (("client", counts.entered), ("node", counts.forwarded_in)):
             yield _one("requests", "Requests, by who asked.", number, source=source)
-        keys = {"own": sent.own, "hot": sent.hot, "forwarded": sent.forwarded}
+        keys = {"own": sent.owned, "hot": sent.hot, "forwarded": sent.forwarded}
         keys |= {"instead": sent.instead, "forwarded_in": counts.keys_in}
         text = (
             "Keys that were asked for: own, hot ones of others that were answered here, forwarded "
@@ -42,11 +42,11 @@ class NodeCollector(Collector):
             ("retries", "Requests that another node was asked, or nobody else.", sent.retries),
             ("failed", "Requests that were answered with an error.", counts.failed),
             ("refused", "Connections of another release, relation or token.", counts.refused),
-            ("hits", "Keys whose rows were in memory.", own.hits),
-            ("absent", "Keys that the relation lacks.", own.absent),
-            ("older", "Keys of a version that is not the newest one.", own.older),
-            ("pages", "Pages of the relation that were read.", own.pages),
-            ("page_bytes", "Bytes of those pages.", own.page_bytes),
+            ("hits", "Keys whose rows were in memory.", answers.hits),
+            ("absent", "Keys that the relation lacks.", answers.absent),
+            ("older", "Keys of a version that is not the newest one.", answers.older),
+            ("pages", "Pages of the relation that were read.", answers.pages),
+            ("page_bytes", "Bytes of those pages.", answers.page_bytes),
         ):
             yield _one(name, text, number)
         rooms = node.rooms.values()

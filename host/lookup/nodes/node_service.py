@@ -44,12 +44,12 @@ _log = logging.getLogger("penstock.node")
 MEMORY_BYTES = 128 << 20
 #: Connections at a time: each takes a thread.
 _CONNECTIONS = 256
-#: Seconds between looks for connections that do not say what they want.
+#: Seconds between looks for connections that have not stated their purpose.
 _LOOK_S = 2.0
 
 
 class RequestRoom:
-    """Bytes that requests share. One that finds no room waits, and nothing more is read of it.
+    """Memory that requests share: one that finds no room waits, and is not read further.
 
     Parameters
     ----------
@@ -65,13 +65,13 @@ class RequestRoom:
         self._free = threading.Condition()
 
     @contextmanager
-    def taken(self, size: int) -> Iterator[None]:
-        """Room for a request, for as long as the ``with`` block lasts.
+    def reserved(self, size: int) -> Iterator[None]:
+        """Reserve bytes for a request, for as long as the ``with`` block lasts.
 
         Raises
         ------
         OverloadError
-            There was none in time.
+            There was no room in time.
         """
         deadline = time.monotonic() + self._wait_s
         size = min(size, self.most)
@@ -123,23 +123,23 @@ class RequestCounts:
 class LookupNode:
     """Answers lookups in a relation, for the keys that it owns and for any other.
 
-    It writes nothing, and no clock decides anything.
+    It writes nothing, and its answers depend on no clock.
 
     Parameters
     ----------
     relation : FolderRelation
         Found by its key. Closed with the node.
     files : FileStore
-        Of the relation.
+        Files of the relation.
     name : str
         Its name in the ring.
     address : Address
     token : str, optional
-        That clients and nodes must show. Needed unless the address is a Unix socket.
+        Shown by clients and other nodes. Needed unless the address is a Unix socket.
     memory_bytes : int
-        Of kept rows, the relation's index, pages and requests.
+        Memory for kept rows, the relation's index, pages and requests.
     patience : Patience, optional
-        With other nodes.
+        Time limits for other nodes.
 
     Raises
     ------
@@ -175,7 +175,7 @@ class LookupNode:
         self.known_ring = KnownRing(files)
         self.forwarding = Forwarding(name, caller, self.known_ring.ring)
         self.counts = RequestCounts()
-        # Those that others have forwarded wait for nobody else, so they always go on.
+        # Forwarded requests wait for no other node, so with room of their own they always go on.
         half = max(KEY_BYTES * MOST_KEYS, self.answers.split.rows // 2)
         wait_s = patience.answer_s / 2
         self.rooms = {False: RequestRoom(half, wait_s), True: RequestRoom(half, wait_s)}
@@ -209,7 +209,6 @@ class LookupNode:
     # -- connections ------------------------------------------------------------------------------
 
     def _serve(self, connection: Connection) -> None:
-        """Serve a connection until it ends."""
         frames = connection.frames
         try:
             is_node = self._welcome(frames)
@@ -229,7 +228,7 @@ class LookupNode:
         Raises
         ------
         PenstockError
-            It is not for this node.
+            The connection is not meant for this node.
         GoneError
         """
         frames.most_header = MOST_REQUEST_HEADER
@@ -258,13 +257,13 @@ class LookupNode:
         Raises
         ------
         FrameError, GoneError
-            There is no next one.
+            There is no next request.
         """
         with ExitStack() as held:
 
             def reserve(size: int) -> None:
                 weight = self.answers.weight(size // HASH_BYTES)
-                held.enter_context(self.rooms[is_node].taken(weight))
+                held.enter_context(self.rooms[is_node].reserved(weight))
 
             parts: list[np.ndarray] = []
             try:
@@ -279,8 +278,6 @@ class LookupNode:
             frames.send(answer, parts)
 
     def _rows(self, request: KeyRequest, is_node: bool) -> KeyRows:
-        """The rows of a request."""
-
         def answer(hashes: np.ndarray) -> KeyGroups:
             return self.answers.groups(request.version, request.columns, hashes)
 

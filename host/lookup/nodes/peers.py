@@ -1,4 +1,4 @@
-"""Nodes as others reach them: connections that stay open for many requests."""
+"""Connections to nodes, each open for many requests, and their failures."""
 
 from __future__ import annotations
 
@@ -25,17 +25,16 @@ from .ring import Node
 
 @dataclass(frozen=True)
 class Patience:
-    """Seconds for which others are waited for.
+    """Time limits for other nodes, in seconds.
 
     Parameters
     ----------
     connect_s : float
-        For a connection to be made, and for a greeting.
+        Limit for a connection to be made, and for a greeting.
     answer_s : float
-        For an answer.
+        Limit for an answer.
     rest_s, most_rest_s : float
-        For which a node that failed is left alone; twice as long after each failure, up to the
-        most.
+        Time for which a failed node is left alone; doubled after each failure, up to the most.
     """
 
     connect_s: float = 2.0
@@ -54,19 +53,19 @@ class RefusedError(FileError):
 
 @dataclass(frozen=True)
 class Caller:
-    """What a side that asks nodes says of itself.
+    """Identity of a client or node when it connects to a node.
 
     Parameters
     ----------
     name : str
-        For messages.
+        Name of this side in messages.
     relation : str
         Id of the relation that it has opened.
     shown : str
-        Where that is.
+        Location of the relation, for messages.
     schema : Schema
     is_node : bool
-        Whether it forwards what others have asked; this is not forwarded again.
+        Whether it is a node that forwards requests; these are not forwarded again.
     token : str or None
     patience : Patience
     """
@@ -80,7 +79,7 @@ class Caller:
     patience: Patience = Patience()
 
     def hello(self) -> Header:
-        """The purpose of its connections."""
+        """Header that states the purpose of its connections."""
         return {
             "stream": STREAM,
             "name": self.name,
@@ -91,7 +90,7 @@ class Caller:
 
 
 class Peer:
-    """A node. Any thread may ask.
+    """A node, and the open connections to it; for use by any thread.
 
     Parameters
     ----------
@@ -102,7 +101,7 @@ class Peer:
     def __init__(self, caller: Caller, name: str, address: str) -> None:
         self.name, self.address = name, Address.parsed(address)
         self.caller = caller
-        #: Why it refused this side the last time, if it did.
+        #: The node's last refusal; None if it has answered since.
         self.refusal: RefusedError | None = None
         self._lock = threading.Lock()
         self._idle: list[Frames] = []
@@ -110,7 +109,7 @@ class Peer:
         self._rest_s, self._until = 0.0, 0.0
 
     def is_resting(self) -> bool:
-        """Whether it has failed so lately that it is left alone."""
+        """Whether the node has failed so lately that it is left alone."""
         return time.monotonic() < self._until
 
     def begin(self, request: KeyRequest) -> Question:
@@ -123,7 +122,7 @@ class Peer:
         return Question(self, request)
 
     def close(self) -> None:
-        """Close the connections that nobody uses; the others are closed after their use."""
+        """Close the free connections; connections in use are closed afterwards."""
         with self._lock:
             self._closed = True
             idle, self._idle = self._idle, []
@@ -133,7 +132,7 @@ class Peer:
     # -- for questions ----------------------------------------------------------------------------
 
     def idle(self) -> Frames | None:
-        """A connection that was used before, and that nobody uses now."""
+        """Take a connection that was used before and is free."""
         with self._lock:
             return self._idle.pop() if self._idle else None
 
@@ -168,17 +167,17 @@ class Peer:
         frames.close()
 
     def failed(self, cause: BaseException) -> UnreachableError:
-        """Note that it does not answer; the error to raise."""
-        self._rest()
+        """Note that the node does not answer; returns the error to raise."""
+        self._leave_alone()
         return UnreachableError(f"node {self.name} at {self.address} does not answer: {cause}")
 
     def refused(self, cause: BaseException) -> RefusedError:
-        """Note that it does not want this side; the error to raise."""
-        self._rest()
+        """Note that the node refuses this side; returns the error to raise."""
+        self._leave_alone()
         self.refusal = RefusedError(f"node {self.name} at {self.address} refuses: {cause}")
         return self.refusal
 
-    def _rest(self) -> None:
+    def _leave_alone(self) -> None:
         with self._lock:
             patience = self.caller.patience
             self._rest_s = min(max(2 * self._rest_s, patience.rest_s), patience.most_rest_s)
@@ -186,7 +185,7 @@ class Peer:
 
 
 class Peers:
-    """The nodes of a ring, each with its connections. Any thread may ask.
+    """The nodes of a ring, each with its connections; for use by any thread.
 
     Parameters
     ----------
@@ -198,8 +197,8 @@ class Peers:
         self._lock = threading.Lock()
         self._known: dict[Node, Peer] = {}
 
-    def of(self, nodes: Sequence[Node]) -> list[Peer]:
-        """These nodes, in their order; connections to others are closed."""
+    def for_nodes(self, nodes: Sequence[Node]) -> list[Peer]:
+        """Peers for these nodes, in their order; connections to other nodes are closed."""
         with self._lock:
             for old in self._known.keys() - set(nodes):
                 self._known.pop(old).close()
@@ -210,11 +209,11 @@ class Peers:
 
     def close(self) -> None:
         """Close the connections."""
-        self.of(())
+        self.for_nodes(())
 
 
 class Question:
-    """A request that was sent to a node. A connection that was lost meanwhile is renewed once.
+    """A request that was sent to a node; a connection lost meanwhile is renewed once.
 
     Parameters
     ----------
@@ -256,7 +255,7 @@ class Question:
             raise self._peer.failed(again) from again
 
     def answer(self) -> tuple[KeyRows, int]:
-        """Wait for the answer; the rows, and the number of the ring that the node knows.
+        """Wait for the answer: rows, and the number of the ring that the node knows.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""Which nodes a relation has: a numbered record in its folder, beside its versions.
+"""The record of a relation's nodes: a numbered file in its folder, beside its versions.
 
 Each change writes the next record, ``nodes/<number>.json``, which appears as a whole or not at all
 and never changes; of two writers at once one is told to try again. There is no other membership:
@@ -28,7 +28,7 @@ from .ring import POINTS, Node, Ring
 
 _log = logging.getLogger("penstock.relation.nodes")
 
-#: Changes with what is in the files.
+#: Version of the format; changes whenever the contents of the files do.
 FORMAT = 1
 #: Times that a change is tried again after another writer was faster.
 _TRIES = 100
@@ -52,14 +52,14 @@ def newest_ring(store: FileStore, known: int = 0) -> int:
 
 
 def read_ring(store: FileStore, number: int | None = None) -> Ring | None:
-    """Read which nodes a relation has.
+    """Read the record of a relation's nodes.
 
     Parameters
     ----------
     store : FileStore
         The relation's files.
     number : int or None
-        Of a record; None for the newest one.
+        Number of a record; None for the newest one.
 
     Returns
     -------
@@ -119,10 +119,10 @@ def change_ring(store: FileStore, change: Callable[[Ring | None], Ring]) -> Ring
         after = change(before if before is not None and before.nodes else None)
         if before is not None and is_newest and before.nodes == after.nodes:
             return before
-        made = Ring(number + 1, after.nodes)
+        following = Ring(number + 1, after.nodes)
         store.make([NODES])
-        if put_once(store, ring_name(made.number), _values(relation, made)):
-            return made
+        if put_once(store, ring_name(following.number), _values(relation, following)):
+            return following
     raise FileError(
         f"the nodes of {store.root} cannot be changed: {_TRIES} times in a row another writer was "
         "faster; let fewer programs change them at once, and try again"
@@ -142,7 +142,7 @@ def _readable(store: FileStore, newest: int) -> tuple[Ring | None, bool]:
     damage = None
     for number in [n for n in reversed(numbers_in(store, NODES)) if n <= newest]:
         try:
-            found = _read(store, number)
+            ring = _read(store, number)
         except FileError as error:
             damage = damage or error
             continue
@@ -150,7 +150,7 @@ def _readable(store: FileStore, newest: int) -> tuple[Ring | None, bool]:
             _log.warning(
                 "%s. Its change is lost; the next record follows number %d", damage, number
             )
-        return found, damage is None
+        return ring, damage is None
     raise FileError(
         f"none of the records in {store.shown(NODES)} can be read; remove that folder and add all "
         f"nodes again. {damage or 'It is empty'}"
@@ -201,10 +201,10 @@ def _read(store: FileStore, number: int) -> Ring:
     if values.get("relation") != _relation(store):
         raise FileError(f"{shown} belongs to another relation; {before}")
     expected = (FORMAT, HASH, POINTS)
-    found = tuple(values.get(one) for one in ("format", "hash", "points"))
-    if found != expected:
+    stated = tuple(values.get(one) for one in ("format", "hash", "points"))
+    if stated != expected:
         raise FileError(
-            f"{shown} has format {found[0]}, hash {found[1]} and {found[2]} points, and this "
+            f"{shown} has format {stated[0]}, hash {stated[1]} and {stated[2]} points, and this "
             f"release reads {FORMAT}, {HASH} and {POINTS}; use one release on all nodes"
         )
     try:

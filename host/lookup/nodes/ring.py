@@ -1,4 +1,4 @@
-"""The ring of nodes: which node owns which keys, without input and output.
+"""The consistent ring of nodes: each owns the keys on its arcs; without input and output.
 
 The place of a key is the prefix of 64 bits, so all, of the one hash of the house
 (:mod:`host.keys.hashing`), by which pages are ordered, too: an arc of the ring is a stretch of
@@ -28,7 +28,7 @@ from ...keys.hashing import hash_keys
 #: Points of a node. With 64, a new node moves up to 1.27 times its share of the keys and has up to
 #: 1.42 times the mean; with 1,024, 1.05 and 1.11 times (2 to 32 nodes).
 POINTS = 1024
-#: What a pod of Kubernetes and a unit of systemd may be called, too.
+#: Names that a pod of Kubernetes and a unit of systemd may have, too.
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 _LAST = np.uint64((1 << 64) - 1)
 
@@ -66,7 +66,7 @@ class Node:
 
 
 class Ring:
-    """Nodes, and the keys that each of them owns; never changes.
+    """Immutable map from hashes of keys to the nodes that own them.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ class Ring:
     Attributes
     ----------
     nodes : tuple of Node
-        By name.
+        In the order of their names.
 
     Raises
     ------
@@ -102,9 +102,9 @@ class Ring:
             at[node.address] = node.name
         places = [_points(node.name) for node in self.nodes]
         owners = np.repeat(np.arange(len(self.nodes)), POINTS)
-        found = np.concatenate(places) if places else np.zeros(0, np.uint64)
-        order = np.argsort(found, kind="stable")  # of equal points, the first name's is first
-        self._places, self._owners = found[order], owners[order]
+        points = np.concatenate(places) if places else np.zeros(0, np.uint64)
+        order = np.argsort(points, kind="stable")  # of equal points, the first name's is first
+        self._places, self._owners = points[order], owners[order]
 
     def __len__(self) -> int:
         return len(self.nodes)
@@ -114,7 +114,7 @@ class Ring:
         return ", ".join(node.name for node in self.nodes) or "none"
 
     def owner_of(self, hashes: np.ndarray) -> np.ndarray:
-        """Which node owns each key.
+        """Owner of each key.
 
         Parameters
         ----------
@@ -135,11 +135,11 @@ class Ring:
     def _point_of(self, hashes: np.ndarray) -> np.ndarray:
         if not self.nodes:
             raise UsageError(f"ring {self.number} has no node; read the relation itself")
-        found = np.searchsorted(self._places, np.asarray(hashes, np.uint64))
-        return np.where(found == len(self._places), 0, found)
+        point = np.searchsorted(self._places, np.asarray(hashes, np.uint64))
+        return np.where(point == len(self._places), 0, point)
 
     def next_owner(self, node: int, hashes: np.ndarray) -> np.ndarray:
-        """Whom to ask for each key after a node that did not answer.
+        """Next node to ask for each key after one that did not answer.
 
         All nodes stand behind a place in the order of their first points after it, the owner
         first; behind the last one stands the owner again. So who asks the next one each time has
@@ -175,7 +175,7 @@ class Ring:
         return orders
 
     def arcs_of(self, node: int) -> np.ndarray:
-        """The hashes that a node owns.
+        """Ranges of hashes that a node owns.
 
         Returns
         -------
@@ -188,8 +188,8 @@ class Ring:
         last = self._places
         first = np.concatenate([np.zeros(1, np.uint64), last[:-1] + np.uint64(1)])
         # Of points at one place the first one has the arc; the others have none.
-        there = np.concatenate([[True], last[1:] != last[:-1]])
-        arcs = np.stack([first[mine & there], last[mine & there]], 1)
+        is_first = np.concatenate([[True], last[1:] != last[:-1]])
+        arcs = np.stack([first[mine & is_first], last[mine & is_first]], 1)
         if mine[0] and last[-1] != _LAST:  # it goes on behind the last point
             arcs = np.concatenate([arcs, np.array([[last[-1] + np.uint64(1), _LAST]], np.uint64)])
         begins = np.concatenate([[True], arcs[1:, 0] != arcs[:-1, 1] + np.uint64(1)])
@@ -202,17 +202,17 @@ class Ring:
         return float(((arcs[:, 1] - arcs[:, 0]).astype(np.float64) + 1).sum() / 2.0**64)
 
     def index_of(self, name: str) -> int:
-        """Which of the nodes has this name.
+        """Index of the node with this name.
 
         Raises
         ------
         UsageError
-            None has.
+            There is no such node.
         """
-        found = self._numbers.get(name)
-        if found is None:
+        index = self._numbers.get(name)
+        if index is None:
             raise UsageError(f"there is no node {name}; there are {self._shown}")
-        return found
+        return index
 
     def add(self, node: Node, *, replace: bool = False) -> Ring:
         """The ring with one more node, or with a node at another address; of the same number.
@@ -228,16 +228,16 @@ class Ring:
         UsageError
             A node of this name is elsewhere, or another one is at this address.
         """
-        there = self._numbers.get(node.name)
-        if there is None:
+        index = self._numbers.get(node.name)
+        if index is None:
             return Ring(self.number, [*self.nodes, node])
-        known = self.nodes[there]
+        known = self.nodes[index]
         if known.address != node.address and not replace:
             raise UsageError(
                 f"node {node.name} is at {known.address} already; take another name, or move it "
                 "with --replace"
             )
-        return Ring(self.number, [*self.nodes[:there], node, *self.nodes[there + 1 :]])
+        return Ring(self.number, [*self.nodes[:index], node, *self.nodes[index + 1 :]])
 
     def drain(self, name: str) -> Ring:
         """The ring without a node; of the same number.
@@ -247,8 +247,8 @@ class Ring:
         UsageError
             There is no such node.
         """
-        gone = self.index_of(name)
-        return Ring(self.number, [*self.nodes[:gone], *self.nodes[gone + 1 :]])
+        index = self.index_of(name)
+        return Ring(self.number, [*self.nodes[:index], *self.nodes[index + 1 :]])
 
 
 def _points(name: str) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Which nodes of a ring answer right now."""
+"""Roll call: greets all nodes of a ring, to see which nodes answer."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class NodeState:
     message : str
         The whole error.
     called : str
-        The name that it gives itself.
+        Name that the node gives itself.
     ring : int or None
         Number of the ring that it goes by.
     """
@@ -93,7 +93,6 @@ def call_roll(caller: Caller, ring: Ring) -> list[NodeState]:
 
 
 def _state(caller: Caller, node: Node) -> NodeState:
-    """Greet a node."""
     try:
         address = Address.parsed(node.address)
         frames, answer = connect(address, caller.token, caller.hello(), caller.patience.connect_s)

@@ -37,10 +37,10 @@ from .segment import DATA, SegmentRecord
 from .sorting import scratch
 from .writing import put_once
 
-#: What an operating system keeps together: a shorter read takes hardly less time, a longer one has
-#: more rows that nobody wants.
+#: Block of an operating system's file cache: a shorter read takes hardly less time, a longer one
+#: has more rows that nobody wants.
 PAGE_BYTES = 4 << 10
-#: How names of relations end that are not whole.
+#: Suffix of the hidden name of a relation while it is built.
 _PARTIAL = ".partial"
 #: Bounds of the pages' bytes; rows that are longer have longer pages.
 _LEAST_PAGE, _MOST_PAGE = 256, 16 << 20
@@ -132,7 +132,7 @@ def build(
 
 
 def new_record(schema: pa.Schema, options: RelationOptions, where: str) -> RelationRecord:
-    """What never changes of a new relation, but for the splits of its cluster.
+    """Make the unchanging record of a new relation, without the splits of its cluster.
 
     Raises
     ------
@@ -152,7 +152,7 @@ def new_record(schema: pa.Schema, options: RelationOptions, where: str) -> Relat
 
 
 def commit(files: FileStore, record: RelationRecord, base: SegmentRecord, final: FileStore) -> None:
-    """Write what makes a segment the first version of a relation.
+    """Write the records that make a segment the first version of a relation.
 
     Raises
     ------
@@ -160,7 +160,7 @@ def commit(files: FileStore, record: RelationRecord, base: SegmentRecord, final:
         Another relation has been built there meanwhile, or it cannot be written.
     """
     if not put_once(files, RELATION, record.as_dict()):
-        raise there(final)
+        raise name_taken(final)
     version = VersionRecord(
         relation=record.id,
         number=1,
@@ -172,7 +172,7 @@ def commit(files: FileStore, record: RelationRecord, base: SegmentRecord, final:
         change=None,
     )
     if not put_once(files, version_name(1), version.as_dict()):
-        raise there(final)
+        raise name_taken(final)
     note_newest(files, record.id, 1)
 
 
@@ -193,7 +193,7 @@ def new_place(location: str) -> Iterator[FileStore]:
     if folder is None:
         final.check_put_new()
         if final.get(RELATION) is not None:
-            raise there(final)
+            raise name_taken(final)
         objects = _NewObjects(location)
         try:
             yield objects
@@ -202,7 +202,7 @@ def new_place(location: str) -> Iterator[FileStore]:
             raise
         return
     if folder.exists():
-        raise there(final)
+        raise name_taken(final)
     if not folder.parent.is_dir():
         raise FileError(f"cannot make {folder}: there is no folder {folder.parent}")
     left = rf"\.{re.escape(folder.name)}\.{UUID}{re.escape(_PARTIAL)}"
@@ -214,7 +214,7 @@ def new_place(location: str) -> Iterator[FileStore]:
             os.rename(partial, folder)
         except OSError as error:
             if folder.exists():
-                raise there(final) from error
+                raise name_taken(final) from error
             raise unwritable(str(folder), error, AGAIN) from error
         flush(folder.parent)
     finally:
@@ -245,13 +245,13 @@ class _NewObjects(FileStore):
             yield sink
 
     def remove_all(self) -> None:
-        """Remove what is written, the last file first, as far as that is possible."""
+        """Remove the written files, the last one first; failures are ignored."""
         for name in reversed(self._written):
             with suppress(FileError):
                 self.remove([name])
 
 
-def there(final: FileStore) -> FileError:
+def name_taken(final: FileStore) -> FileError:
     return FileError(
         f"{final.root} exists; update it with `penstock relation update`, remove it, or choose "
         "another name"

@@ -24,7 +24,7 @@ from .page_layout import RelationLayout
 from .reading import file_store
 from .records import VERSIONS, RelationRecord
 from .segment import DATA, READ_BYTES, SegmentRecord, index_names
-from .zorder import Sample, places
+from .zorder import ClusterSample, places
 
 
 @dataclass(frozen=True)
@@ -34,13 +34,13 @@ class PartsBuild:
     Parameters
     ----------
     location : str
-        Where files are written.
+        Location to which files are written.
     name : str
-        Of the relation, for messages.
+        Name of the relation in messages.
     record : RelationRecord
     parts : int
     bounds : tuple of int
-        Of a clustered relation: the place on the curve from which on each part but the first is.
+        Of a clustered relation: first place on the curve of each part but the first.
     """
 
     location: str
@@ -59,7 +59,7 @@ class PartsBuild:
         Parameters
         ----------
         rows : RecordBatch
-            Of the record's schema.
+            Rows of the record's schema.
         """
         layout = self._layout()
         if not layout.by_hash:
@@ -81,9 +81,9 @@ class PartsBuild:
         Parameters
         ----------
         batches : iterable of RecordBatch
-            Of the record's schema, in any order.
+            Rows of the record's schema, in any order.
         memory_bytes : int
-            For sorting.
+            Memory for sorting.
 
         Raises
         ------
@@ -141,7 +141,6 @@ class PartsBuild:
 
 
 def _pieces(files: FileStore, record: SegmentRecord, start: int) -> Iterator[memoryview]:
-    """The bytes of a segment's pages."""
     reader = files.ranges(record.data)
     held = np.empty(READ_BYTES, np.uint8).data
     try:
@@ -162,8 +161,8 @@ def _bounds(
     sample: Sequence[pa.RecordBatch], record: RelationRecord, parts: int
 ) -> tuple[int, ...]:
     """Places between which there are about equally many rows."""
-    found = [places(batch, record.splits) for batch in sample]
-    order = np.sort(np.concatenate([np.zeros(0, np.uint64), *found]))
+    by_batch = [places(batch, record.splits) for batch in sample]
+    order = np.sort(np.concatenate([np.zeros(0, np.uint64), *by_batch]))
     return tuple(int(order[k * len(order) // parts]) for k in range(1, parts)) if len(order) else ()
 
 
@@ -202,14 +201,14 @@ def build_in_parts(
     bounds: tuple[int, ...] = ()
     if record.cluster:
         rows = list(sample)
-        chosen = Sample(record.cluster)
+        chosen = ClusterSample(record.cluster)
         for batch in rows:
             chosen.add(batch)
         record = replace(record, splits=chosen.splits())
         bounds = _bounds(rows, record, parts)
     with new_place(location) as files:
         files.make([DATA, VERSIONS])
-        own = location if files.folder is None else str(files.folder)
-        build = PartsBuild(own, final.root, record, parts, bounds)
+        written_at = location if files.folder is None else str(files.folder)
+        build = PartsBuild(written_at, final.root, record, parts, bounds)
         commit(files, record, build.join(write(build), files), final)
     return FolderRelation(final)

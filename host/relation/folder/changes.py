@@ -1,4 +1,4 @@
-"""What an update does to a version: rows that it adds, keys whose rows it takes away."""
+"""Updates: rows that they add, and keys whose rows they remove, applied to a version."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class ChangedKeys:
             A key is NULL, and the rows are not appended.
         """
         for batch in batches:
-            keys = batch.select(self._layout.gone_schema.names)
+            keys = batch.select(self._layout.removed_schema.names)
             if not self.is_of_appended:
                 self._check_known(batch, where)
             elif (missing := self._layout.without_key(batch)) is not None:
@@ -86,7 +86,7 @@ class ChangedKeys:
         DataError
             A key is both replaced and removed.
         """
-        schema = self._layout.gone_schema
+        schema = self._layout.removed_schema
         upserts, deletes = (
             pa.Table.from_batches([b.cast(schema) for b in batches], schema)
             .combine_chunks()
@@ -123,7 +123,7 @@ class Change:
     absent : ChangedKeys or None
         Keys that must not be there.
     replaced : ChangedKeys or None
-        Keys whose rows are taken away.
+        Keys whose rows are removed.
     """
 
     def __init__(
@@ -135,7 +135,7 @@ class Change:
     ) -> None:
         self._layout = layout
         self._rows = rows
-        #: What is written of it so far, for versions that another writer was faster with, too.
+        #: Segments written so far, also for versions that another writer was faster with.
         self.written = [] if rows is None else [rows]
         self._absent, self._replaced = absent, replaced
 
@@ -149,53 +149,53 @@ class Change:
         FileError
         """
         if self._absent is not None:
-            there, _ = found_in(version, self._layout, self._absent.sorted)
-            if there.any():
+            is_present, _ = keys_present(version, self._layout, self._absent.sorted)
+            if is_present.any():
                 key = self._layout.record.key
                 columns = self._absent.sorted.columns[1:]
                 raise DataError(
                     f"{self._layout.name} is unique and has a row with the key "
-                    f"{shown_key(key, columns, int(np.argmax(there)))} already; give it as an "
+                    f"{shown_key(key, columns, int(np.argmax(is_present)))} already; give it as an "
                     "upsert, or leave it out"
                 )
-        taken, gone = 0, None
+        taken_rows, removed = 0, None
         if self._replaced is not None:
             keys = self._replaced.sorted
-            there, taken = found_in(version, self._layout, keys)
-            if there.any():
-                gone = self._layout.write_gone(keys.filter(pa.array(there)))
-                self.written.append(gone)
-        if self._rows is None and gone is None:
+            is_present, taken_rows = keys_present(version, self._layout, keys)
+            if is_present.any():
+                removed = self._layout.write_removed(keys.filter(pa.array(is_present)))
+                self.written.append(removed)
+        if self._rows is None and removed is None:
             return None
-        delta = Delta(self._rows, gone)
+        delta = Delta(self._rows, removed)
         added, keyless = (0, 0) if self._rows is None else (self._rows.rows, self._rows.null_keys)
         before = version.record
         return replace(
             before,
             number=before.number + 1,
             created=time.time(),
-            rows=before.rows - taken + added,
+            rows=before.rows - taken_rows + added,
             null_keys=before.null_keys + keyless,
             deltas=(*before.deltas, delta),
             change=delta,
         )
 
 
-def found_in(
+def keys_present(
     version: FolderVersion, layout: RelationLayout, keys: pa.RecordBatch
 ) -> tuple[np.ndarray, int]:
-    """Which keys a version has, as booleans, and how many rows have them.
+    """Whether a version has each key, and the number of its rows with one of the keys.
 
     Parameters
     ----------
     keys : RecordBatch
-        Of ``gone_schema``, each key once, by hash.
+        Of ``removed_schema``, each key once, by hash.
 
     Raises
     ------
     FileError
     """
-    found, rows = np.zeros(keys.num_rows, bool), 0
+    is_present, rows = np.zeros(keys.num_rows, bool), 0
     hashes = keys.column(0).to_numpy()
     for pages in _pages_of(version, layout, hashes):
         read = version.read(pages, layout.record.key)
@@ -206,11 +206,11 @@ def found_in(
         candidates = read.batch.filter(pa.array(near))
         if not candidates.num_rows:
             continue
-        asked = np.flatnonzero(np.isin(hashes, read.hashes[near]))
-        own = keys.take(pa.array(asked)).columns[1:]
-        rows += int(keys_within(candidates.columns, own).sum())
-        found[asked] |= keys_within(own, candidates.columns)
-    return found, rows
+        near_keys = np.flatnonzero(np.isin(hashes, read.hashes[near]))
+        key_columns = keys.take(pa.array(near_keys)).columns[1:]
+        rows += int(keys_within(candidates.columns, key_columns).sum())
+        is_present[near_keys] |= keys_within(key_columns, candidates.columns)
+    return is_present, rows
 
 
 def _pages_of(

@@ -1,4 +1,4 @@
-"""Where pages end."""
+"""Cuts sorted rows into pages by their bytes."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ def _cut(row_bytes, hashes, page_bytes, ends):
     start = 0  # of the page
     group = 0  # of the rows of one hash
     size = np.int64(0)  # of the page up to the group
-    own = np.int64(0)  # of the group
+    group_size = np.int64(0)  # of the group
     for row in range(len(row_bytes)):
         if row and (len(hashes) == 0 or hashes[row] != hashes[row - 1]):
-            size += own
-            own, group = np.int64(0), row
-        own += row_bytes[row]
-        if group > start and size + own > page_bytes:
+            size += group_size
+            group_size, group = np.int64(0), row
+        group_size += row_bytes[row]
+        if group > start and size + group_size > page_bytes:
             ends[count] = group
             count += 1
             start, size = group, np.int64(0)

@@ -53,7 +53,7 @@ class FolderRelation(RelationKeeper):
         ----------
         rows : table, stream of Arrow batches, or path of a file
         memory_bytes : int
-            For sorting them.
+            Memory for sorting them.
         compact : bool
             Whether updates may be merged into a new base afterwards.
 
@@ -91,7 +91,7 @@ class FolderRelation(RelationKeeper):
         deletes : the same
             Keys whose rows are removed: rows, or the columns of the key.
         memory_bytes : int
-            For sorting; all keys are in memory besides.
+            Memory for sorting; all keys are in memory besides.
         compact : bool
             Whether updates may be merged into a new base afterwards.
 
@@ -175,7 +175,7 @@ class FolderRelation(RelationKeeper):
         ----------
         query, batch : str
         place : str or None
-            Where pins are; None: beside the relation.
+            Location of the pins; None: beside the relation.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""Keeping a relation in order: what it holds, what is damaged, what nobody needs any more."""
+"""Maintenance of a relation: description, check for damage, and vacuum of unneeded files."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ KEPT_RINGS = 16
 
 @dataclass(frozen=True)
 class Removed:
-    """What a vacuum has removed."""
+    """Counts of things that a vacuum has removed."""
 
     versions: int
     files: int
@@ -40,10 +40,10 @@ class Removed:
 
 
 class RelationKeeper(RelationReader):
-    """A relation whose files are looked through, and removed where nobody needs them."""
+    """A relation whose files can be described, checked, and removed once nobody needs them."""
 
     def info(self) -> dict[str, Any]:
-        """What there is, for people."""
+        """Describe the relation, for people."""
         version = self.version()
         record = version.record
         numbers = self.numbers()
@@ -69,7 +69,7 @@ class RelationKeeper(RelationReader):
         }
 
     def check(self) -> Iterator[str]:
-        """Read everything; give a line for each file that is gone or damaged.
+        """Read all files; yield a line for each one that is missing or damaged.
 
         Of a version that is neither the newest one nor held or pinned beside the relation, only
         what it changed must be there: a vacuum may have removed the rest.
@@ -77,7 +77,7 @@ class RelationKeeper(RelationReader):
         numbers = self.numbers()
         must = {*numbers[-1:], *Pins(self._files).needed()}
         needed: dict[SegmentRecord, bool] = {}
-        others: dict[SegmentRecord, bool] = {}
+        unneeded: dict[SegmentRecord, bool] = {}
         for number in numbers:
             try:
                 record = self.version_record(number)
@@ -86,19 +86,19 @@ class RelationKeeper(RelationReader):
                 continue
             if record is None:
                 continue  # removed meanwhile
-            for segment, gone in record.all_segments:
+            for segment, removed in record.all_segments:
                 is_needed = number in must or segment in record.changed_segments
-                (needed if is_needed else others)[segment] = gone
-        for segment, gone in needed.items():
-            yield from self._check(segment, gone)
-        there = self._data_files()
-        for segment in others.keys() - needed.keys():
-            if segment.is_among(there):
-                yield from self._check(segment, others[segment])
+                (needed if is_needed else unneeded)[segment] = removed
+        for segment, removed in needed.items():
+            yield from self._check(segment, removed)
+        present = self._data_files()
+        for segment in unneeded.keys() - needed.keys():
+            if segment.is_among(present):
+                yield from self._check(segment, unneeded[segment])
 
-    def _check(self, record: SegmentRecord, gone: bool) -> Iterator[str]:
+    def _check(self, record: SegmentRecord, removed: bool) -> Iterator[str]:
         try:
-            segment = self._layout.segment(record, gone=gone)
+            segment = self._layout.segment(record, removed=removed)
         except FileError as error:
             yield str(error)
             return
@@ -129,7 +129,7 @@ class RelationKeeper(RelationReader):
         pins_s : float or None
             Older pins no longer count, and are removed; None: all pins count.
         orphans_s : float
-            What a killed update has left is removed if it is older.
+            Files that a killed update has left are removed if they are older.
 
         Raises
         ------
@@ -194,20 +194,20 @@ class RelationKeeper(RelationReader):
             for one in (record.segments if number in kept else record.changed_segments)
         }
         known = {one.name: one for record in records.values() for one, _ in record.all_segments}
-        there = {file.name: file for file in self._files.listed(DATA)}
+        present = {file.name: file for file in self._files.listed(DATA)}
         unneeded = [one for name, one in known.items() if name not in needed]
         names = [n for one in unneeded for n in (one.file("pages"), one.file("index"))]
         orphans = [
             file.name
-            for file in there.values()
+            for file in present.values()
             if f"{DATA}/{file.name}" in RELATION_NAMES
             and file.name.lstrip(".").split(".")[0] not in known
             and file.changed < before
         ]
-        return [there[name] for name in [*names, *orphans] if name in there]
+        return [present[name] for name in [*names, *orphans] if name in present]
 
 
-def remove_older(where: Path, folders: str, own: OwnNames, age_s: float) -> None:
+def remove_older(where: Path, folders: str, names: OwnNames, age_s: float) -> None:
     """Remove folders of killed programs, where that is possible.
 
     Parameters
@@ -216,7 +216,7 @@ def remove_older(where: Path, folders: str, own: OwnNames, age_s: float) -> None
         The folder in which they lie.
     folders : str
         Regular expression of their names.
-    own : OwnNames
+    names : OwnNames
         Names of the files in them.
     age_s : float
     """
@@ -224,4 +224,4 @@ def remove_older(where: Path, folders: str, own: OwnNames, age_s: float) -> None
         if re.fullmatch(folders, folder.name) and not folder.is_symlink():
             with suppress(OSError):
                 if time.time() - folder.stat().st_mtime > age_s:
-                    own.clear(folder)
+                    names.clear(folder)

@@ -11,7 +11,7 @@ from ...keys.hashing import float_bits
 
 
 def key_codes(columns: Sequence[pa.Array]) -> np.ndarray:
-    """Numbers that are equal where keys are; int64.
+    """Number the keys: equal keys get equal numbers; int64.
 
     NaN is equal to NaN and -0.0 to 0.0, as where keys are joined.
 
@@ -23,8 +23,8 @@ def key_codes(columns: Sequence[pa.Array]) -> np.ndarray:
     codes = np.zeros(len(columns[0]), np.int64)
     for column in columns:
         encoded = _canonical(column).dictionary_encode()
-        own = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
-        _, codes = np.unique(codes * (len(encoded.dictionary) + 1) + own, return_inverse=True)
+        digit = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+        _, codes = np.unique(codes * (len(encoded.dictionary) + 1) + digit, return_inverse=True)
     return codes
 
 
@@ -34,15 +34,15 @@ def _canonical(column: pa.Array) -> pa.Array:
     return pa.array(float_bits(column.to_numpy(zero_copy_only=False)))
 
 
-def keys_within(rows: Sequence[pa.Array], others: Sequence[pa.Array]) -> np.ndarray:
-    """Which rows have a key that is among others, as booleans."""
-    both = [pa.concat_arrays([own, other]) for own, other in zip(rows, others, strict=True)]
+def keys_within(rows: Sequence[pa.Array], keys: Sequence[pa.Array]) -> np.ndarray:
+    """Whether each row's key is among ``keys``, as booleans."""
+    both = [pa.concat_arrays([column, other]) for column, other in zip(rows, keys, strict=True)]
     codes = key_codes(both)
     return np.isin(codes[: len(rows[0])], codes[len(rows[0]) :])
 
 
 def doubled(columns: Sequence[pa.Array], hashes: np.ndarray) -> int | None:
-    """A row whose key another row has, too; None if there is none.
+    """Position of a row that shares its key with another row; None if there is none.
 
     Parameters
     ----------

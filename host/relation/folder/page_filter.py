@@ -37,7 +37,7 @@ class PageFilters:
         return self._bits.nbytes + self._ends.nbytes
 
     def lack(self, hashes: np.ndarray, pages: np.ndarray) -> np.ndarray:
-        """Where a page certainly has no row of a hash; page -1 has none.
+        """Whether each page certainly has no row of the hash; page -1 has none.
 
         Parameters
         ----------
@@ -48,9 +48,9 @@ class PageFilters:
         -------
         ndarray of bool, shape (n,)
         """
-        found = np.empty(len(hashes), bool)
-        _lack(hashes, pages, self._bits, self._ends, found)
-        return found
+        lacks = np.empty(len(hashes), bool)
+        _lack(hashes, pages, self._bits, self._ends, lacks)
+        return lacks
 
 
 def filters_of(hashes: np.ndarray, ends: np.ndarray) -> pa.LargeBinaryArray:
@@ -74,7 +74,7 @@ def filters_of(hashes: np.ndarray, ends: np.ndarray) -> pa.LargeBinaryArray:
 
 @njit(nogil=True)
 def _place(key: np.uint64, probe: int, size: int) -> np.int64:
-    """One of so many bits."""
+    """Position of the bit of a probe, below ``size``."""
     mixed = key * _SPREAD + np.uint64(probe) * ((key * _STEP) | np.uint64(1))
     return np.int64(((mixed >> np.uint64(32)) * np.uint64(size)) >> np.uint64(32))
 
@@ -90,17 +90,17 @@ def _fill(hashes, starts, bits):
 
 
 @kept()
-def _lack(hashes, pages, bits, ends, found):
+def _lack(hashes, pages, bits, ends, lacks):
     for k in range(len(hashes)):
-        found[k] = True
+        lacks[k] = True
         if pages[k] < 0:
             continue
         first, size = ends[pages[k]], 8 * (ends[pages[k] + 1] - ends[pages[k]])
         if not size:
             continue
-        found[k] = False
+        lacks[k] = False
         for probe in range(_PROBES):
             bit = _place(hashes[k], probe, size)
             if not bits[first + (bit >> 3)] >> (bit & 7) & 1:
-                found[k] = True
+                lacks[k] = True
                 break

@@ -1,4 +1,4 @@
-"""How a relation arranges rows: which pages they go into, in which order."""
+"""Layout of a relation: the order of its rows, and the pages they go into."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .keys import doubled, shown_key
 from .records import RelationRecord
 from .segment import HASH_COLUMN, PageSegment, SegmentRecord, SegmentWriter, has_bounds
 from .sorting import Sorter, Spool, scratch
-from .zorder import MOST_COLUMNS, Sample, places
+from .zorder import MOST_COLUMNS, ClusterSample, places
 
 if TYPE_CHECKING:
     from .version import FolderVersion
@@ -30,7 +30,7 @@ _ORDER = "\0order"
 
 
 def stored_schema(schema: pa.Schema) -> pa.Schema:
-    """The schema with which rows are stored: values in place of dictionaries, runs and views."""
+    """Schema in which rows are stored: plain values in place of dictionaries, runs and views."""
     return pa.schema([field.with_type(plain_type(field.type)) for field in schema])
 
 
@@ -43,7 +43,7 @@ def _can_be_key(dtype: pa.DataType) -> bool:
 def checked_schema(
     schema: pa.Schema, key: Sequence[str], cluster: Sequence[str], where: str
 ) -> pa.Schema:
-    """The stored schema of rows that can be a relation's.
+    """Check that rows of this schema can be stored; returns the schema in which they are.
 
     Raises
     ------
@@ -90,9 +90,9 @@ class RelationLayout:
     files : FileStore
     record : RelationRecord
     name : str
-        Of the relation, for messages.
+        Name of the relation in messages.
     folder : Path or None
-        For rows that are sorted on disk; None for the system's folder of temporary files.
+        Folder for sorting on disk; None for the system's folder of temporary files.
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class RelationLayout:
         self.schema = record.schema
         hidden = [pa.field(HASH_COLUMN, pa.uint64())] if record.key else []
         self.page_schema = pa.schema([*hidden, *record.schema])
-        self.gone_schema = pa.schema([*hidden, *(record.schema.field(k) for k in record.key)])
+        self.removed_schema = pa.schema([*hidden, *(record.schema.field(k) for k in record.key)])
 
     @property
     def key_schema(self) -> pa.Schema:
@@ -120,10 +120,10 @@ class RelationLayout:
             yield pa.RecordBatch.from_arrays(columns, schema=self.page_schema)
 
     def segment(
-        self, record: SegmentRecord, *, gone: bool = False, is_delta: bool = False
+        self, record: SegmentRecord, *, removed: bool = False, is_delta: bool = False
     ) -> PageSegment:
-        """Open a segment of rows, or of keys that are gone."""
-        schema = self.gone_schema if gone else self.page_schema
+        """Open a segment of rows, or of keys whose rows were removed."""
+        schema = self.removed_schema if removed else self.page_schema
         return PageSegment(self._files, record, schema, is_delta=is_delta)
 
     def conform(self, batch: pa.RecordBatch, where: str, schema: pa.Schema) -> pa.RecordBatch:
@@ -156,14 +156,14 @@ class RelationLayout:
         )
 
     def without_key(self, batch: pa.RecordBatch) -> np.ndarray | None:
-        """Which rows have NULL in their key, as booleans; None if none has."""
+        """Whether each row has NULL in its key, as booleans; None if no row has."""
         nulls = [batch.column(name) for name in self.record.key if batch.column(name).null_count]
         if not nulls:
             return None
-        found = np.zeros(batch.num_rows, bool)
+        is_null = np.zeros(batch.num_rows, bool)
         for column in nulls:
-            found |= column.is_null().to_numpy(zero_copy_only=False)
-        return found
+            is_null |= column.is_null().to_numpy(zero_copy_only=False)
+        return is_null
 
     def write(
         self, batches: Iterable[pa.RecordBatch], memory_bytes: int, *, is_sorted: bool = False
@@ -187,11 +187,11 @@ class RelationLayout:
                 return self._by_hash(batches, folder, memory_bytes, is_sorted)
             return self._clustered(batches, folder, memory_bytes)
 
-    def write_gone(self, keys: pa.RecordBatch) -> SegmentRecord:
-        """Write a segment of keys that are gone, of ``gone_schema``."""
+    def write_removed(self, keys: pa.RecordBatch) -> SegmentRecord:
+        """Write a segment of removed keys, of ``removed_schema``."""
         order = np.argsort(keys.column(0).to_numpy(), kind="stable")
         page_bytes = self.record.page_bytes
-        with SegmentWriter(self._files, self.gone_schema, page_bytes, by_hash=True) as out:
+        with SegmentWriter(self._files, self.removed_schema, page_bytes, by_hash=True) as out:
             out.write(keys.take(pa.array(order)))
             return out.finish()
 
@@ -262,8 +262,8 @@ class RelationLayout:
 def with_splits(
     record: RelationRecord, batches: Iterable[pa.RecordBatch], folder: Path
 ) -> tuple[RelationRecord, Iterator[pa.RecordBatch]]:
-    """Find by which values a cluster's columns are split; the rows pass by on disk."""
-    sample = Sample(record.cluster)
+    """Find the values that split a cluster's columns; rows are spooled to disk meanwhile."""
+    sample = ClusterSample(record.cluster)
     spool = Spool(folder / "unordered", record.schema)
     for batch in batches:
         sample.add(batch)

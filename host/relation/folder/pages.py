@@ -28,7 +28,7 @@ _PREFIX = 8
 #: Bytes that an operating system keeps of a file together; a page that is in two of them takes
 #: twice the time to read.
 BLOCK_BYTES = 4096
-#: Zeros are put behind a page up to this share of it.
+#: Most zeros behind a page, as a share of the page.
 _PADDING = 1 / 8
 #: Where the vtables of Message and RecordBatch say the places of these fields, in bytes.
 _HEADER = 8
@@ -41,7 +41,7 @@ _PRIME = np.uint64(0x9FB21C651E98DF25)
 
 @dataclass(frozen=True)
 class _Field:
-    """How a column lies in a message.
+    """Layout of a column in a message.
 
     Parameters
     ----------
@@ -59,24 +59,24 @@ class _Field:
 
 
 @dataclass(frozen=True, eq=False)
-class Sought:
-    """Hashes that are sought in some pages.
+class PageKeys:
+    """Hashes wanted from some pages.
 
     Parameters
     ----------
     hashes : ndarray of uint64
         Ascending.
     lows, highs : ndarray of int64, shape (pages,)
-        Page k may have those of ``hashes[lows[k]:highs[k]]``.
+        Page k may have rows of ``hashes[lows[k]:highs[k]]``.
     """
 
     hashes: np.ndarray
     lows: np.ndarray
     highs: np.ndarray
 
-    def of(self, pages: slice) -> Sought:
-        """What is sought in some of the pages."""
-        return Sought(self.hashes, self.lows[pages], self.highs[pages])
+    def on(self, pages: slice) -> PageKeys:
+        """The hashes wanted from some of the pages."""
+        return PageKeys(self.hashes, self.lows[pages], self.highs[pages])
 
 
 class PageFormat:
@@ -116,22 +116,22 @@ class PageFormat:
         list of Array, or None
             None: the pages have other numbers of rows.
         """
-        found = self._found(raw, starts, counts)
-        if found is None:
+        located = self._located(raw, starts, counts)
+        if located is None:
             return None
-        nulls, places = found
+        nulls, places = located
         ends = np.cumsum(counts)
-        columns_found = []
+        arrays = []
         for name in columns:
             number = self.schema.get_field_index(name)
             field = self._fields[number]
             if field.width is None:
-                columns_found.append(self._by_arrow(raw, starts, number))
+                arrays.append(self._by_arrow(raw, starts, number))
                 continue
             first = field.buffer
             valid = _valid(raw, places[first], nulls[field.node], counts, ends)
-            columns_found.append(_values(field, raw, places[first + 1 :], counts, ends, valid))
-        return columns_found
+            arrays.append(_values(field, raw, places[first + 1 :], counts, ends, valid))
+        return arrays
 
     def rows_with(
         self,
@@ -140,22 +140,22 @@ class PageFormat:
         counts: np.ndarray,
         columns: Sequence[str],
         key: str,
-        sought: Sought,
+        wanted: PageKeys,
     ) -> tuple[list[pa.Array], np.ndarray] | None:
-        """As :meth:`rows`, only the rows whose hash is sought, and how many each page has.
+        """Like :meth:`rows`, but only rows with wanted hashes; and how many each page has.
 
         Parameters
         ----------
         key : str
             The column of hashes, which ascend in each page.
-        sought : Sought
+        wanted : PageKeys
         """
-        found = self._found(raw, starts, counts)
-        if found is None:
+        located = self._located(raw, starts, counts)
+        if located is None:
             return None
-        nulls, places = found
+        nulls, places = located
         hashes = self._fields[self.schema.get_field_index(key)].buffer + 1
-        pages, rows = search(raw, places[hashes], counts, sought.hashes, sought.lows, sought.highs)
+        pages, rows = search(raw, places[hashes], counts, wanted.hashes, wanted.lows, wanted.highs)
         arrays = []
         for name in columns:
             number = self.schema.get_field_index(name)
@@ -166,14 +166,14 @@ class PageFormat:
                 arrays.append(every.take(pa.array(firsts[pages] + rows)))
                 continue
             valid = None
-            own_nulls = nulls[field.node]
-            if own_nulls.any():
-                bits = np.where(own_nulls > 0, places[field.buffer], -1)
+            field_nulls = nulls[field.node]
+            if field_nulls.any():
+                bits = np.where(field_nulls > 0, places[field.buffer], -1)
                 valid = pa.py_buffer(picked_bits(raw, bits, pages, rows))
             arrays.append(_picked(field, raw, places[field.buffer + 1 :], pages, rows, valid))
         return arrays, np.bincount(pages, minlength=len(starts))
 
-    def _found(
+    def _located(
         self, raw: np.ndarray, starts: np.ndarray, counts: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray] | None:
         """NULLs of each field and page, and where its buffers are; None as for :meth:`rows`."""
@@ -211,7 +211,7 @@ def joined(messages: Sequence[pa.Buffer], unit: int) -> tuple[np.ndarray, np.nda
     -------
     raw : ndarray of uint8
     lengths : ndarray of int64
-        Of the pages with their zeros.
+        Bytes of the pages with their zeros.
     """
     sizes = np.array([m.size for m in messages], np.int64)
     zeros = -sizes % unit
@@ -225,9 +225,9 @@ def joined(messages: Sequence[pa.Buffer], unit: int) -> tuple[np.ndarray, np.nda
 def checksums(raw: np.ndarray, starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     """Checksums of pages.
 
-    They tell what was written from what a disk or a copy has damaged, not from what somebody wrote
-    on purpose. Each lane of 8 takes every eighth word of 8 bytes, by steps that can be undone: so a
-    single damaged word always changes the checksum.
+    They detect damage by a disk or a copy, not changes that somebody made on purpose. Each lane of
+    8 takes every eighth word of 8 bytes, by steps that can be undone: so a single damaged word
+    always changes the checksum.
 
     Parameters
     ----------
@@ -235,9 +235,9 @@ def checksums(raw: np.ndarray, starts: np.ndarray, lengths: np.ndarray) -> np.nd
     starts, lengths : ndarray of int64
         The pages' bytes; the lengths are multiples of 8.
     """
-    found = np.empty(len(starts), np.uint64)
-    _sum_up(raw, starts, lengths, found)
-    return found
+    sums = np.empty(len(starts), np.uint64)
+    _sum_up(raw, starts, lengths, sums)
+    return sums
 
 
 def row_bytes(batch: pa.RecordBatch) -> np.ndarray:
@@ -250,8 +250,8 @@ def row_bytes(batch: pa.RecordBatch) -> np.ndarray:
         elif width < 0:
             kind = np.int32 if width == -4 else np.int64
             offsets = np.frombuffer(column.buffers()[1] or b"\0" * 8, kind)
-            own = offsets[column.offset : column.offset + len(column) + 1]
-            total += np.diff(own).astype(np.int64) - width if len(column) else 0
+            row_offsets = offsets[column.offset : column.offset + len(column) + 1]
+            total += np.diff(row_offsets).astype(np.int64) - width if len(column) else 0
         else:
             total += max(width, 1)
     return total
@@ -275,7 +275,7 @@ def _width(dtype: pa.DataType) -> int | None:
 
 
 def _counts(dtype: pa.DataType) -> tuple[int, int]:
-    """How many FieldNodes and Buffers a column has: those of an empty page of it."""
+    """Numbers of FieldNodes and Buffers of a column, counted in an empty page."""
     empty = pa.RecordBatch.from_arrays([pa.array([], dtype)], ["x"]).serialize()
     return tuple(_vectors(np.frombuffer(empty, np.uint8)))
 
@@ -321,7 +321,6 @@ def _picked(
     rows: np.ndarray,
     valid: pa.Buffer | None,
 ) -> pa.Array:
-    """Values of some rows of pages."""
     width = field.width
     if width == 0:
         data = [picked_bits(raw, places[0], pages, rows)]
@@ -359,7 +358,7 @@ def _word(raw, at):
 
 @njit(nogil=True)
 def _place(raw, table, field):
-    """Where a field of a table lies; -1 if it has its default."""
+    """Position of a field of a table; -1 if it has its default."""
     vtable = table - np.int64(np.int32(_word(raw, table)))
     size = np.int64(raw[vtable]) | np.int64(raw[vtable + 1]) << 8
     if field >= size:
@@ -370,7 +369,7 @@ def _place(raw, table, field):
 
 @njit(nogil=True)
 def _batch_of(raw, start):
-    """Where the table RecordBatch of a message lies."""
+    """Position of the table RecordBatch of a message."""
     root = start + _PREFIX
     header = _place(raw, root + _word(raw, root), _HEADER)
     return header + _word(raw, header)
@@ -378,7 +377,7 @@ def _batch_of(raw, start):
 
 @njit(nogil=True)
 def _vector(raw, table, field):
-    """Where the vector of a field lies."""
+    """Position of the vector of a field."""
     at = _place(raw, table, field)
     return at + _word(raw, at)
 
@@ -457,7 +456,7 @@ def _turn(lane: np.uint64, word: np.uint64) -> np.uint64:
 
 
 @kept()
-def _sum_up(raw, starts, lengths, found):
+def _sum_up(raw, starts, lengths, sums):
     words = raw.view(np.uint64)
     for page in range(len(starts)):
         a, b, c, d = np.uint64(1), np.uint64(2), np.uint64(3), np.uint64(4)
@@ -480,13 +479,13 @@ def _sum_up(raw, starts, lengths, found):
         total = np.uint64(lengths[page])
         for lane in (a, b, c, d, e, f, g, h):
             total = _step(total, lane)
-        found[page] = total ^ total >> np.uint64(29)
+        sums[page] = total ^ total >> np.uint64(29)
 
 
 def sliced(batch: pa.RecordBatch, ends: Iterable[int]) -> list[pa.Buffer]:
     """Pages of a batch's rows; each ends before the row of its end."""
-    found, start = [], 0
+    pages, start = [], 0
     for end in ends:
-        found.append(message(batch.slice(start, end - start)))
+        pages.append(message(batch.slice(start, end - start)))
         start = end
-    return found
+    return pages

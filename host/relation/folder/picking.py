@@ -1,4 +1,4 @@
-"""Picks the rows whose hash is sought out of the bytes of pages; the others are not decoded."""
+"""Picks rows with wanted hashes out of the bytes of pages; other rows are not decoded."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ def search(
     raw: np.ndarray,
     places: np.ndarray,
     counts: np.ndarray,
-    sought: np.ndarray,
+    hashes: np.ndarray,
     lows: np.ndarray,
     highs: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Find the rows of pages whose hash is sought.
+    """Find the rows of pages that have wanted hashes.
 
     Parameters
     ----------
@@ -24,10 +24,10 @@ def search(
         Where the hashes of each page begin in ``raw``, which ascend.
     counts : ndarray of int64, shape (pages,)
         Rows of each page.
-    sought : ndarray of uint64
-        Ascending.
+    hashes : ndarray of uint64
+        Wanted, ascending.
     lows, highs : ndarray of int64, shape (pages,)
-        Those of ``sought`` that a page may have.
+        Page k may have rows of ``hashes[lows[k]:highs[k]]``.
 
     Returns
     -------
@@ -36,8 +36,8 @@ def search(
     """
     most = int(counts.sum())
     pages, rows = np.empty(most, np.int64), np.empty(most, np.int64)
-    found = _search(raw.view(np.uint64), places >> 3, counts, sought, lows, highs, pages, rows)
-    return pages[:found], rows[:found]
+    count = _search(raw.view(np.uint64), places >> 3, counts, hashes, lows, highs, pages, rows)
+    return pages[:count], rows[:count]
 
 
 def picked_values(
@@ -83,7 +83,7 @@ def picked_text(
     Parameters
     ----------
     kind : type
-        Of the pages' offsets.
+        Type of the pages' offsets.
     offsets, texts : ndarray of int64, shape (pages,)
         Where the offsets and the text of each page begin in ``raw``.
     """
@@ -97,12 +97,12 @@ def picked_text(
 
 
 @kept()
-def _search(words, places, counts, sought, lows, highs, pages, rows):
-    found = 0
+def _search(words, places, counts, hashes, lows, highs, pages, rows):
+    count = 0
     for page in range(len(places)):
         first, low, end = places[page], 0, counts[page]
         for k in range(lows[page], highs[page]):
-            wanted = sought[k]
+            wanted = hashes[k]
             high = end
             while low < high:
                 middle = (low + high) >> 1
@@ -111,10 +111,10 @@ def _search(words, places, counts, sought, lows, highs, pages, rows):
                 else:
                     high = middle
             while low < end and words[first + low] == wanted:
-                pages[found], rows[found] = page, low
-                found += 1
+                pages[count], rows[count] = page, low
+                count += 1
                 low += 1
-    return found
+    return count
 
 
 @kept()

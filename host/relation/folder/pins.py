@@ -1,4 +1,4 @@
-"""Pins: which version a batch of a query reads, chosen once by whoever comes first.
+"""Pins fix the version that a batch of a query reads; the first process that asks chooses it.
 
 A pinned version keeps its files, whatever the order in which a vacuum and a pin take their steps:
 
@@ -52,7 +52,7 @@ class Pins:
         self._files = files
 
     def pin(self, query: str, batch: str, number: int) -> int:
-        """Choose a version for a batch, unless one is chosen already; returns the chosen one.
+        """Pin a version for a batch, unless one is pinned already; returns the pinned one.
 
         A version that is not held may be removed before it is pinned.
 
@@ -75,7 +75,7 @@ class Pins:
         return chosen
 
     def pin_newest(self, query: str, batch: str, relation: RelationReader) -> int:
-        """Choose the newest version for a batch, unless one is chosen already.
+        """Pin the newest version for a batch, unless one is pinned already.
 
         Raises
         ------
@@ -90,7 +90,7 @@ class Pins:
             return self.pin(query, batch, number)
 
     def chosen(self, query: str, batch: str) -> int | None:
-        """The version that is chosen for a batch; None if there is none.
+        """Version pinned for a batch; None if there is none.
 
         Raises
         ------
@@ -142,7 +142,7 @@ class Pins:
         return self._numbers(PINS)
 
     def needed(self) -> set[int]:
-        """Versions that are held or pinned; to be asked for after versions are listed.
+        """Versions that are held or pinned; call it after versions are listed.
 
         Raises
         ------
@@ -152,8 +152,8 @@ class Pins:
         return held | self._numbers(PINS)
 
     def _numbers(self, folder: str) -> set[int]:
-        found = {self._read(f"{folder}/{file.name}") for file in self._listed(folder)}
-        return {number for number in found if number is not None}
+        numbers = {self._read(f"{folder}/{file.name}") for file in self._listed(folder)}
+        return {number for number in numbers if number is not None}
 
     def _listed(self, folder: str) -> list[Listed]:
         listed = self._files.listed(folder, deep=True)
@@ -179,7 +179,7 @@ class Pins:
             self._files.remove([name])
 
     def remove_remains(self, age_s: float) -> None:
-        """Remove what killed programs have left, if it is older than some seconds.
+        """Remove files that killed programs have left, if they are older than some seconds.
 
         Raises
         ------

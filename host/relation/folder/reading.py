@@ -1,4 +1,4 @@
-"""Reading a relation in a folder or an object store: its versions, and what is in them."""
+"""Reads a relation in a folder or an object store: its versions and their rows."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from .version import FolderVersion
 
 _log = logging.getLogger("penstock.relation")
 
-#: What to do where files are lost.
+#: Advice for lost files, for messages.
 LOST = "restore the relation from a backup, or build it anew with `penstock relation build`"
 AGAIN = "try again"
 
@@ -47,8 +47,8 @@ def numbers_in(files: FileStore, folder: str) -> list[int]:
     ------
     FileError
     """
-    found = (NUMBERED.fullmatch(name) for name in files.names(folder))
-    return sorted(int(name[1]) for name in found if name is not None)
+    matches = (NUMBERED.fullmatch(name) for name in files.names(folder))
+    return sorted(int(name[1]) for name in matches if name is not None)
 
 
 def newest_in(files: FileStore, folder: str, known: int = 0) -> int:
@@ -138,7 +138,7 @@ class RelationReader(Relation):
                 f"{self.name} has format {values.get('format')}, and this release reads format "
                 f"{FORMAT}; read it with the release that wrote it, or build it anew"
             )
-        return RelationRecord.of(values)
+        return RelationRecord.from_dict(values)
 
     def newest(self) -> int:
         if self._files.stamp(RELATION) != self._stamp:
@@ -171,24 +171,24 @@ class RelationReader(Relation):
             note_newest(self._files, self._record.id, number)
 
     def is_newest(self, number: int) -> bool:
-        """Whether a version is the newest one: it has no successor, and is there."""
+        """Whether a version is the newest one: it exists, and has no successor."""
         # In this order: the oldest versions are removed first, so while this one is there, a
         # successor that is not there has not been committed yet.
         no_successor = self._files.size(version_name(number + 1)) is None
         return no_successor and self._files.size(version_name(number)) is not None
 
     def numbers(self) -> list[int]:
-        """Numbers of the versions that are there, ascending."""
+        """Numbers of the existing versions, ascending."""
         return numbers_in(self._files, VERSIONS)
 
     def readable(self) -> list[int]:
-        """Numbers of the versions whose files are all there, ascending.
+        """Numbers of the versions whose files all exist, ascending.
 
-        Where an older version is kept, a vacuum leaves of those in between what they changed alone.
+        Of versions between kept ones, a vacuum leaves only the changes.
         """
-        there = self._data_files()
+        present = self._data_files()
         records = {n: r for n in self.numbers() if (r := self.version_record(n)) is not None}
-        return [n for n, r in records.items() if all(s.is_among(there) for s in r.segments)]
+        return [n for n, r in records.items() if all(s.is_among(present) for s in r.segments)]
 
     def _data_files(self) -> set[str]:
         return {file.name for file in self._files.listed(DATA)}
@@ -202,23 +202,23 @@ class RelationReader(Relation):
                 if self.newest() == number:
                     raise
                 return self.version(self.newest())  # removed between two looks
-        found = self._versions.get(number)
-        if found is None:
-            found = self._open_version(number)
-            self._versions[number] = found
+        opened = self._versions.get(number)
+        if opened is None:
+            opened = self._open_version(number)
+            self._versions[number] = opened
         if number >= self._newest:
-            self._last = found  # kept: it is asked for again and again
-        return found
+            self._last = opened  # kept: it is asked for again and again
+        return opened
 
     def _open_version(self, number: int) -> FolderVersion:
         record = self.version_record(number)
         if record is None:
-            raise self._gone(number)
+            raise self._lost_version(number)
         try:
             return self._opened(record)
         except FileError as error:
             if number < self.newest() and number not in self.readable():
-                raise self._gone(number) from error
+                raise self._lost_version(number) from error
             raise
 
     def number_at(self, time_us: int) -> int:
@@ -232,33 +232,33 @@ class RelationReader(Relation):
         Raises
         ------
         FileError
-            There was none, or it is not known, since versions of that time are gone.
+            There was none, or it is not known, since versions of that time were removed.
         """
-        made = {n: r.created for n in self.numbers() if (r := self.version_record(n)) is not None}
+        times = {n: r.created for n in self.numbers() if (r := self.version_record(n)) is not None}
         # Rounded as Python's datetime does, which at * 1e6 is not.
-        micros = {n: int(at) * 1_000_000 + round(at % 1 * 1e6) for n, at in made.items()}
+        micros = {n: int(at) * 1_000_000 + round(at % 1 * 1e6) for n, at in times.items()}
         number = max((n for n, at in micros.items() if at <= time_us), default=0)
-        following = min((n for n in made if n > number), default=None)
+        following = min((n for n in times if n > number), default=None)
         if following is None or (number and following == number + 1):
             return number
-        first = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(made[following]))
-        gone = range(number + 1, following)
-        lost = f"; versions {gone[0]} to {gone[-1]} are gone" if gone else ""
+        first = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(times[following]))
+        missing = range(number + 1, following)
+        lost = f"; versions {missing[0]} to {missing[-1]} are gone" if missing else ""
         raise FileError(
             f"{self.name} has no version of that time: version {following} was made at {first} "
-            f"UTC{lost}. Versions there are {self._there()}"
+            f"UTC{lost}. Versions there are {self._existing()}"
         )
 
-    def _there(self) -> str:
+    def _existing(self) -> str:
         return ", ".join(map(str, self.readable())) or "none"
 
-    def _gone(self, number: int) -> FileError:
+    def _lost_version(self, number: int) -> FileError:
         if not 0 < number <= self.newest():
             return FileError(
-                f"{self.name} has no version {number}; versions there are {self._there()}"
+                f"{self.name} has no version {number}; versions there are {self._existing()}"
             )
         return FileError(
-            f"version {number} of {self.name} is gone; versions there are {self._there()}. Keep "
+            f"version {number} of {self.name} is gone; versions there are {self._existing()}. Keep "
             "more with `penstock relation vacuum --keep`, or read the newest one"
         )
 
@@ -267,14 +267,16 @@ class RelationReader(Relation):
         deltas = [
             (
                 None if delta.rows is None else self._segment(delta.rows, is_delta=True),
-                None if delta.gone is None else self._segment(delta.gone, gone=True, is_delta=True),
+                None
+                if delta.removed is None
+                else self._segment(delta.removed, removed=True, is_delta=True),
             )
             for delta in record.deltas
         ]
         return FolderVersion(self._layout, record, base, deltas, self._changed)
 
     def version_record(self, number: int) -> VersionRecord | None:
-        """What a version is made of; None if it is gone.
+        """Record of a version; None if it was removed.
 
         Raises
         ------
@@ -283,7 +285,7 @@ class RelationReader(Relation):
         values = self._files.get_json(version_name(number))
         if values is None:
             return None
-        record = VersionRecord.of(values)
+        record = VersionRecord.from_dict(values)
         if record.relation != self._record.id:
             self._check_same()
             raise FileError(f"version {number} of {self.name} belongs to another relation; {LOST}")
@@ -296,29 +298,29 @@ class RelationReader(Relation):
         ------
         FileError
         """
-        found = self._read_record()
-        if found.id != self._record.id:
-            what = "with another schema" if found.schema != self.schema else "anew"
+        record = self._read_record()
+        if record.id != self._record.id:
+            how = "with another schema" if record.schema != self.schema else "anew"
             raise FileError(
-                f"{self.name} was built {what} since it was opened; open it again, and start "
+                f"{self.name} was built {how} since it was opened; open it again, and start "
                 "again what reads it"
             )
 
     def _segment(
-        self, record: SegmentRecord, *, gone: bool = False, is_delta: bool = False
+        self, record: SegmentRecord, *, removed: bool = False, is_delta: bool = False
     ) -> PageSegment:
-        found = self._segments.get(record.name)
-        if found is None:
-            found = self._segments[record.name] = self._layout.segment(
-                record, gone=gone, is_delta=is_delta
+        opened = self._segments.get(record.name)
+        if opened is None:
+            opened = self._segments[record.name] = self._layout.segment(
+                record, removed=removed, is_delta=is_delta
             )
-        return found
+        return opened
 
     def _changed(self, since: int, number: int) -> np.ndarray | None:
         """Hashes of keys that changed between two versions; None if that is not known."""
         if since > number:
             return None
-        found = [np.zeros(0, np.uint64)]
+        hashes = [np.zeros(0, np.uint64)]
         for one in range(since + 1, number + 1):
             record = self.version_record(one)
             if record is None:
@@ -326,15 +328,15 @@ class RelationReader(Relation):
             change = record.change
             if change is None:
                 continue
-            for segment, gone in ((change.rows, False), (change.gone, True)):
+            for segment, removed in ((change.rows, False), (change.removed, True)):
                 if segment is None:
                     continue
                 try:
-                    opened = self._segment(segment, gone=gone)
-                    found.append(opened.hashes())
+                    opened = self._segment(segment, removed=removed)
+                    hashes.append(opened.hashes())
                 except FileError:
                     return None  # removed with the versions that needed it
-        return np.unique(np.concatenate(found))
+        return np.unique(np.concatenate(hashes))
 
     def close(self) -> None:
         for segment in list(self._segments.values()):

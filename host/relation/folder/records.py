@@ -1,4 +1,4 @@
-"""What a relation's JSON files hold."""
+"""Records: the contents of a relation's JSON files, and the names of all its files."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ...rows.own_names import UUID, OwnNames
 from .segment import DATA, SegmentRecord
 from .sorting import RUNS, SCRATCH
 
-#: Changes with what is in the files.
+#: Version of the format; changes whenever the contents of the files do.
 FORMAT = 2
 RELATION = "relation.json"
 VERSIONS = "versions"
@@ -54,12 +54,12 @@ def ring_name(number: int) -> str:
 
 @dataclass(frozen=True)
 class RelationRecord:
-    """What never changes of a relation.
+    """The unchanging record of a relation: its schema, key and options.
 
     Parameters
     ----------
     id : str
-        Tells it from another one that is built in its place.
+        Differs from that of a relation built later in its place.
     """
 
     id: str
@@ -87,7 +87,7 @@ class RelationRecord:
         }
 
     @classmethod
-    def of(cls, values: Mapping[str, Any]) -> RelationRecord:
+    def from_dict(cls, values: Mapping[str, Any]) -> RelationRecord:
         return cls(
             id=values["id"],
             schema=pa.ipc.read_schema(pa.py_buffer(b64decode(values["schema"]))),
@@ -102,19 +102,19 @@ class RelationRecord:
 
 @dataclass(frozen=True)
 class Delta:
-    """What an update adds: rows, and keys whose earlier rows are gone."""
+    """Segments of an update: rows that it adds, and keys whose earlier rows it removes."""
 
     rows: SegmentRecord | None
-    gone: SegmentRecord | None
+    removed: SegmentRecord | None
 
     @property
     def segments(self) -> list[SegmentRecord]:
-        return [one for one in (self.rows, self.gone) if one is not None]
+        return [one for one in (self.rows, self.removed) if one is not None]
 
 
 @dataclass(frozen=True)
 class VersionRecord:
-    """What a version is made of.
+    """Record of a version: the segments that make it up, and its counts.
 
     Parameters
     ----------
@@ -128,9 +128,9 @@ class VersionRecord:
         Rows whose key is NULL.
     base : SegmentRecord
     deltas : tuple of Delta
-        What came since the base was written, the oldest first.
+        Updates since the base was written, the oldest first.
     change : Delta or None
-        What this version changed of the one before; None if nothing: it is only stored otherwise.
+        Difference from the version before; None if rows are the same, only stored otherwise.
     """
 
     relation: str
@@ -154,11 +154,11 @@ class VersionRecord:
 
     @property
     def all_segments(self) -> list[tuple[SegmentRecord, bool]]:
-        """All segments that the version names, and whether they are of keys that are gone."""
-        found: list[tuple[SegmentRecord, bool]] = [(self.base, False)]
+        """All segments that the version names, each with whether it holds removed keys."""
+        segments: list[tuple[SegmentRecord, bool]] = [(self.base, False)]
         for delta in [*self.deltas, *([] if self.change is None else [self.change])]:
-            found += [(one, one is delta.gone) for one in delta.segments]
-        return found
+            segments += [(one, one is delta.removed) for one in delta.segments]
+        return segments
 
     def as_dict(self) -> dict[str, Any]:
         return {
@@ -173,7 +173,7 @@ class VersionRecord:
         }
 
     @classmethod
-    def of(cls, values: Mapping[str, Any]) -> VersionRecord:
+    def from_dict(cls, values: Mapping[str, Any]) -> VersionRecord:
         change = values["change"]
         return cls(
             relation=values["relation"],
@@ -190,13 +190,13 @@ class VersionRecord:
 def _delta_dict(delta: Delta) -> dict[str, Any]:
     return {
         "rows": None if delta.rows is None else delta.rows.as_dict(),
-        "gone": None if delta.gone is None else delta.gone.as_dict(),
+        "gone": None if delta.removed is None else delta.removed.as_dict(),
     }
 
 
 def _delta_of(values: Mapping[str, Any]) -> Delta:
-    rows, gone = values["rows"], values["gone"]
+    rows, removed = values["rows"], values["gone"]
     return Delta(
         None if rows is None else SegmentRecord(**rows),
-        None if gone is None else SegmentRecord(**gone),
+        None if removed is None else SegmentRecord(**removed),
     )

@@ -14,10 +14,10 @@ from penstock.errors import UsageError
 from ...rows.files import CSV, read_batches
 from ...rows.formats import CsvFormat
 
-#: What a relation can be made of.
+#: Inputs from which a relation can be built.
 Rows = pa.Table | pa.RecordBatch | pa.RecordBatchReader | str | PathLike
 
-#: Rows of a batch; what is in memory besides what is sorted.
+#: Rows of a batch, which is in memory besides the rows being sorted.
 BATCH_ROWS = 1 << 16
 
 
@@ -28,7 +28,7 @@ class RowSource:
     Parameters
     ----------
     name : str
-        For messages.
+        Name of the rows in messages.
     schema : Schema
     batches : iterator of RecordBatch
     """
@@ -45,24 +45,24 @@ def source_of(rows: Rows, name: str = "the table", csv: CsvFormat = CSV) -> RowS
     ------
     FileError
     UsageError
-        They are no table, stream of Arrow batches, or path.
+        The rows are no table, stream of Arrow batches, or path.
     """
     if isinstance(rows, str | PathLike):
         schema, batches = read_batches(rows, BATCH_ROWS, csv)
         return RowSource(str(rows), schema, batches)
-    given: Any = rows
-    if isinstance(given, pa.RecordBatch):
-        given = pa.Table.from_batches([given])
-    if isinstance(given, pa.Table):
-        return RowSource(name, given.schema, _short(given.to_batches(max_chunksize=BATCH_ROWS)))
-    if not isinstance(given, pa.RecordBatchReader):
-        if not hasattr(given, "__arrow_c_stream__"):
+    reader: Any = rows
+    if isinstance(reader, pa.RecordBatch):
+        reader = pa.Table.from_batches([reader])
+    if isinstance(reader, pa.Table):
+        return RowSource(name, reader.schema, _short(reader.to_batches(max_chunksize=BATCH_ROWS)))
+    if not isinstance(reader, pa.RecordBatchReader):
+        if not hasattr(reader, "__arrow_c_stream__"):
             raise UsageError(
                 f"a relation is made of a table, a stream of Arrow batches or a file, not "
-                f"{type(given).__name__}"
+                f"{type(reader).__name__}"
             )
-        given = pa.RecordBatchReader.from_stream(given)
-    return RowSource(name, given.schema, _short(given))
+        reader = pa.RecordBatchReader.from_stream(reader)
+    return RowSource(name, reader.schema, _short(reader))
 
 
 def _short(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -24,7 +24,7 @@ from ...rows.ranged_files import RangeReader
 from ..key_hash import NULL_HASH, KeyHash
 from .cutting import cut
 from .page_filter import PageFilters, filters_of
-from .pages import BLOCK_BYTES, PageFormat, Sought, checksums, joined, overhead, row_bytes, sliced
+from .pages import BLOCK_BYTES, PageFormat, PageKeys, checksums, joined, overhead, row_bytes, sliced
 
 #: Names of hidden columns begin with a character that no column of a user has.
 HASH_COLUMN = "\0hash"
@@ -54,14 +54,14 @@ _FILTER = pa.field("filter", pa.large_binary())
 
 @dataclass(frozen=True)
 class SegmentRecord:
-    """What a version says of one of its segments.
+    """Record of a segment in its version's record.
 
     Parameters
     ----------
     name : str
-        Of its files, without their ends.
+        Name of its files, without suffixes.
     checksum : str
-        Of its index.
+        Checksum of its index.
     rows, pages, bytes : int
     key_pages : int
         Pages of rows in the order of their hashes; they come first.
@@ -90,7 +90,7 @@ class SegmentRecord:
         return f"{DATA}/{self.file('index')}"
 
     def is_among(self, files: Container[str]) -> bool:
-        """Whether both of its files are among those of the data folder."""
+        """Whether both of its files are among these files of the data folder."""
         return self.file("pages") in files and self.file("index") in files
 
     def as_dict(self) -> dict[str, Any]:
@@ -103,7 +103,7 @@ def index_names(schema: pa.Schema) -> list[str]:
     Parameters
     ----------
     schema : Schema
-        Of its pages, hidden columns included.
+        Schema of its pages, hidden columns included.
     """
     bounded = [f.name for f in schema if f.name[0] != "\0" and has_bounds(f.type)]
     ends = (kind + name for name in bounded for kind in (_LEAST, _GREATEST))
@@ -132,7 +132,7 @@ class PageSegment:
     files : FileStore
     record : SegmentRecord
     schema : Schema
-        Of its pages, hidden columns included.
+        Schema of its pages, hidden columns included.
     is_delta : bool
         Whether it is an update's; then its pages stay in memory once they are read, if they are
         few.
@@ -167,7 +167,7 @@ class PageSegment:
 
     @property
     def memory_bytes(self) -> int:
-        """Of the index, and of pages that stay in memory."""
+        """Bytes of the index, and of pages that stay in memory."""
         held = self.record.bytes if self.stays else 0
         arrays = (self.first, self.rows, self._checksums, self._offsets)
         last = self.first.nbytes if self._is_delta else 0
@@ -175,7 +175,7 @@ class PageSegment:
 
     @cached_property
     def last(self) -> np.ndarray:
-        """The greatest hash of each page, which is asked of updates only; uint64."""
+        """The greatest hash of each page, for updates only; uint64."""
         return self._index_columns(["last"]).column(0).to_numpy().copy()
 
     def bytes_of(self, pages: np.ndarray | slice) -> np.ndarray:
@@ -191,12 +191,12 @@ class PageSegment:
 
     def filters(self) -> PageFilters:
         """Filters of the pages of keys; in memory as long as somebody keeps them."""
-        found = None if self._filters is None else self._filters()
-        if found is None:
+        filters = None if self._filters is None else self._filters()
+        if filters is None:
             column = self._index_columns([_FILTER.name]).column(0).combine_chunks()
-            found = PageFilters(column.slice(0, self.record.key_pages))
-            self._filters = weakref.ref(found)
-        return found
+            filters = PageFilters(column.slice(0, self.record.key_pages))
+            self._filters = weakref.ref(filters)
+        return filters
 
     def page_of(self, hashes: np.ndarray) -> np.ndarray:
         """The page of keys that would have each hash, -1 where there are none; int64."""
@@ -221,15 +221,15 @@ class PageSegment:
                 self._checked(np.arange(self.record.pages), raw)
                 self._raw = raw
             raw, starts = self._raw, self._offsets[pages]
-        found = self.format.rows(raw, starts, self.rows[pages].astype(np.int64), columns)
-        if found is None:
+        arrays = self.format.rows(raw, starts, self.rows[pages].astype(np.int64), columns)
+        if arrays is None:
             raise self._miscounted()
-        return found
+        return arrays
 
     def read_with(
-        self, pages: np.ndarray, columns: Sequence[str], sought: Sought
+        self, pages: np.ndarray, columns: Sequence[str], wanted: PageKeys
     ) -> tuple[list[pa.Array], np.ndarray]:
-        """Columns of those rows of some pages whose hash is sought, and how many each page has.
+        """Columns of the rows with wanted hashes in some pages, and their number in each page.
 
         Raises
         ------
@@ -241,33 +241,33 @@ class PageSegment:
         parts = [slice(low, high) for low, high in pairwise(bounds)]
 
         def picked(part: slice) -> tuple[list[pa.Array], np.ndarray]:
-            return self._picked(pages[part], columns, sought.of(part))
+            return self._picked(pages[part], columns, wanted.on(part))
 
         self._open()
         if len(parts) == 1:
             return picked(parts[0])
         if self._threads is None:
             self._threads = ThreadPoolExecutor(_THREADS)
-        found = list(self._threads.map(picked, parts))
-        arrays = [pa.concat_arrays(column) for column in zip(*(f[0] for f in found), strict=True)]
-        return arrays, np.concatenate([counts for _, counts in found])
+        pieces = list(self._threads.map(picked, parts))
+        arrays = [pa.concat_arrays(column) for column in zip(*(f[0] for f in pieces), strict=True)]
+        return arrays, np.concatenate([counts for _, counts in pieces])
 
     def _picked(
-        self, pages: np.ndarray, columns: Sequence[str], sought: Sought
+        self, pages: np.ndarray, columns: Sequence[str], wanted: PageKeys
     ) -> tuple[list[pa.Array], np.ndarray]:
         raw = np.empty(int(self.bytes_of(pages).sum()), np.uint8)
         starts = self._checked(pages, raw)
         rows = self.rows[pages].astype(np.int64)
-        found = self.format.rows_with(raw, starts, rows, columns, HASH_COLUMN, sought)
-        if found is None:
+        picked = self.format.rows_with(raw, starts, rows, columns, HASH_COLUMN, wanted)
+        if picked is None:
             raise self._miscounted()
-        return found
+        return picked
 
     def _miscounted(self) -> FileError:
         return self._damaged("its pages have other numbers of rows than its index says")
 
     def _checked(self, pages: np.ndarray, raw: np.ndarray) -> np.ndarray:
-        """Read the bytes of pages as they were written; returns where each page begins."""
+        """Read the bytes of pages and check them; returns the position of each page."""
         try:
             return self._checked_once(pages, raw)
         except FileError as error:
@@ -307,9 +307,9 @@ class PageSegment:
             raise FileError(f"{self._files.root} was closed; open it again to read it")
         return self._reader
 
-    def _damaged(self, what: str) -> FileError:
+    def _damaged(self, damage: str) -> FileError:
         return FileError(
-            f"{self._files.shown(self.record.data)}: {what}; `penstock relation check "
+            f"{self._files.shown(self.record.data)}: {damage}; `penstock relation check "
             f"{self._files.root}` lists all that is damaged; restore the relation from a backup, "
             "or build it anew"
         )
@@ -322,8 +322,8 @@ class PageSegment:
         FileError
         """
         keyed = np.arange(self.record.key_pages or self.record.pages)
-        found = [self.read(some, [HASH_COLUMN])[0].to_numpy() for some in self._stretches(keyed)]
-        return np.concatenate([np.zeros(0, np.uint64), *found])
+        parts = [self.read(some, [HASH_COLUMN])[0].to_numpy() for some in self._stretches(keyed)]
+        return np.concatenate([np.zeros(0, np.uint64), *parts])
 
     def _stretches(self, pages: np.ndarray) -> list[np.ndarray]:
         """Pages in stretches that are read at once."""
@@ -331,7 +331,7 @@ class PageSegment:
         return np.split(pages, cuts)
 
     def check(self, key_hash: KeyHash, key: Sequence[str]) -> Iterator[str]:
-        """Read all pages; give a line for each one that is damaged."""
+        """Read all pages; yield a line for each one that is damaged."""
         for page in range(self.record.pages):
             try:
                 problem = self._problem(page, key_hash, key)
@@ -341,7 +341,7 @@ class PageSegment:
                 yield problem
 
     def _problem(self, page: int, key_hash: KeyHash, key: Sequence[str]) -> str | None:
-        """What is wrong with the rows of a page whose bytes are right."""
+        """Describe a fault in a page whose checksum is right; None if it has none."""
         names = [name for name in self._schema.names if name[0] != "\0"]
         if not key:
             self.read(np.array([page]), names)
@@ -374,7 +374,7 @@ class SegmentWriter:
     ----------
     files : FileStore
     schema : Schema
-        Of the rows, hidden columns included.
+        Schema of the rows, hidden columns included.
     page_bytes : int
         A page is closed before it would be longer, if that is possible.
     by_hash : bool
@@ -436,7 +436,7 @@ class SegmentWriter:
         self._in_key_pages = False
 
     def _write_page_of_nothing(self) -> None:
-        """A key's page is searched even where there are no rows."""
+        """Write a page without rows, since the page of a key is read even if there are none."""
         empty = pa.RecordBatch.from_pylist([], self._schema)
         self._put(empty, np.zeros(1, np.int64))
 
@@ -489,7 +489,7 @@ class SegmentWriter:
         self._bytes += len(raw)
 
     def finish(self) -> SegmentRecord:
-        """Write what is left and the index; the files exist once the ``with`` block has ended."""
+        """Write the last rows and the index; the files exist once the ``with`` block has ended."""
         if self._in_key_pages or not self._by_hash:
             self.end_of_keys()
         self._write_pages(last=True)

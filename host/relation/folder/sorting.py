@@ -16,7 +16,7 @@ from penstock.errors import FileError
 
 from ...rows.file_store import unwritable
 
-#: How names of folders of runs begin.
+#: Prefix of the names of folders of runs.
 _PREFIX = ".sort."
 #: Their names as the system makes them, and the names of files in them.
 SCRATCH = rf"{re.escape(_PREFIX)}[a-z0-9_]{{8}}"
@@ -38,10 +38,10 @@ def scratch(folder: str | Path) -> Iterator[Path]:
     FileError
     """
     try:
-        made = tempfile.TemporaryDirectory(prefix=_PREFIX, dir=folder)
+        folder_made = tempfile.TemporaryDirectory(prefix=_PREFIX, dir=folder)
     except OSError as error:
         raise unwritable(str(folder), error, "try again") from error
-    with made as path:
+    with folder_made as path:
         yield Path(path)
 
 
@@ -113,7 +113,7 @@ class Sorter:
     Parameters
     ----------
     folder : Path
-        For the runs.
+        Folder for the runs.
     schema : Schema
     memory_bytes : int
         About what is used besides the caller's rows.
@@ -125,7 +125,7 @@ class Sorter:
         self._held: list[pa.RecordBatch] = []
         self._held_bytes = 0
         self._runs: list[Spool] = []
-        self._made = 0
+        self._runs_begun = 0
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Add rows.
@@ -166,8 +166,8 @@ class Sorter:
         yield from merge(run.batches() for run in self._runs)
 
     def _new_run(self) -> Spool:
-        self._made += 1
-        self._runs.append(Spool(self._folder / f"run-{self._made}", self._schema))
+        self._runs_begun += 1
+        self._runs.append(Spool(self._folder / f"run-{self._runs_begun}", self._schema))
         return self._runs[-1]
 
     def _sorted_parts(self) -> Iterator[pa.RecordBatch]:
@@ -184,12 +184,12 @@ class Sorter:
 
 
 def batch_rows(rows: pa.Table) -> int:
-    """Rows of a batch of some of these rows."""
+    """Number of rows per batch of a run, from the size of these rows."""
     return max(_LEAST_ROWS, rows.num_rows * RUN_BATCH_BYTES // max(rows.nbytes, 1))
 
 
 class _Run:
-    """A run that is merged: its rows from some place on."""
+    """A sorted run while it is merged: its remaining rows."""
 
     def __init__(self, batches: Iterator[pa.RecordBatch]) -> None:
         self._batches = batches
@@ -206,12 +206,12 @@ class _Run:
         """The rows of the batch up to a value; it goes on with the next batch behind the last."""
         assert self.batch is not None
         count = int(np.searchsorted(self.values, bound, "right"))
-        found = self.batch.slice(0, count)
+        rows = self.batch.slice(0, count)
         if count == len(self.values):
             self._next()
         else:
             self.batch, self.values = self.batch.slice(count), self.values[count:]
-        return found
+        return rows
 
 
 def merge(runs: Iterable[Iterator[pa.RecordBatch]]) -> Iterator[pa.RecordBatch]:

@@ -15,13 +15,13 @@ from ..border import PageIndex, PageRows, Version
 from ..key_hash import NULL_HASH
 from .keys import keys_within
 from .page_layout import RelationLayout
-from .pages import Sought
+from .pages import PageKeys
 from .records import VersionRecord
 from .segment import HASH_COLUMN, READ_BYTES, PageSegment, has_bounds
 
 
 class FolderVersion(Version):
-    """A version.
+    """A version: the base's pages, with the updates since merged in when they are read.
 
     Parameters
     ----------
@@ -29,9 +29,9 @@ class FolderVersion(Version):
     record : VersionRecord
     base : PageSegment
     deltas : sequence of (PageSegment or None, PageSegment or None)
-        Rows, and keys that are gone, of each update since the base, the oldest first.
+        Added rows and removed keys of each update since the base, the oldest first.
     changes : callable
-        Gives what changed since a version.
+        Called with a version's number; returns the hashes of keys that changed since.
     """
 
     def __init__(
@@ -71,8 +71,8 @@ class FolderVersion(Version):
         rows, sizes = [base.rows[:keyed]], [base.bytes_of(slice(0, keyed))]
         if self._layout.by_hash and self._deltas:
             rows[0] = rows[0].astype(np.int64)
-            for delta_rows, gone in self._deltas:
-                for one in (delta_rows, gone):
+            for delta_rows, removed in self._deltas:
+                for one in (delta_rows, removed):
                     if one is None:
                         continue
                     low, high = self._pages_of(one, np.arange(keyed))
@@ -83,18 +83,18 @@ class FolderVersion(Version):
                         counts = np.concatenate([[0], np.cumsum(one.rows, dtype=np.int64)])
                         rows[0] += counts[high] - counts[low]
         for rank, one in enumerate(self._ranked):
-            own = self._plain_page[self._plain_rank == rank]
-            if one is not None and len(own):
-                rows.append(one.rows[own])
-                sizes.append(one.bytes_of(own))
+            plain = self._plain_page[self._plain_rank == rank]
+            if one is not None and len(plain):
+                rows.append(one.rows[plain])
+                sizes.append(one.bytes_of(plain))
         index = PageIndex(
             first=self._first, rows=_int32(rows), bytes=_int32(sizes), bounds=_Bounds(self)
         )
         segments = [base, *(one for pair in self._deltas for one in pair if one is not None)]
-        own = index.bytes.nbytes + self._plain_rank.nbytes + self._plain_page.nbytes
-        own += 0 if index.rows.base is base.rows else index.rows.nbytes
-        held = 0 if self._layout.by_hash else _bytes(gone for _, gone in self._deltas)
-        return replace(index, memory_bytes=sum(one.memory_bytes for one in segments) + own + held)
+        held = index.bytes.nbytes + self._plain_rank.nbytes + self._plain_page.nbytes
+        held += 0 if index.rows.base is base.rows else index.rows.nbytes
+        held += 0 if self._layout.by_hash else _bytes(removed for _, removed in self._deltas)
+        return replace(index, memory_bytes=sum(one.memory_bytes for one in segments) + held)
 
     def _ends_of(self, pages: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The least and the greatest hash that a row of each page may have."""
@@ -122,29 +122,29 @@ class FolderVersion(Version):
         parts = [(one, one.filters()) for one in self._with_rows]
 
         def lacks(hashes: np.ndarray) -> np.ndarray:
-            found = np.ones(len(hashes), bool)
+            lacking = np.ones(len(hashes), bool)
             for one, filters in parts:
-                found &= filters.lack(hashes, one.page_of(hashes))
-            return found
+                lacking &= filters.lack(hashes, one.page_of(hashes))
+            return lacking
 
         return lacks
 
     @property
     def _with_rows(self) -> list[PageSegment]:
-        """The segments that have rows, not only keys whose rows are gone."""
+        """Segments with rows; segments of removed keys alone are left out."""
         return [self._base, *(rows for rows, _ in self._deltas if rows is not None)]
 
     def changed_since(self, number: int) -> np.ndarray | None:
         return self._changes(number, self.number)
 
     def read(
-        self, pages: np.ndarray, columns: Sequence[str], sought: np.ndarray | None = None
+        self, pages: np.ndarray, columns: Sequence[str], key_hashes: np.ndarray | None = None
     ) -> PageRows:
         pages = np.asarray(pages, np.int64)
         self._check(columns)
         keyed = pages < self._key_pages
         if keyed.all():
-            return self._read_keyed(pages, columns, sought)
+            return self._read_keyed(pages, columns, key_hashes)
         if not keyed.any():
             return self._read_plain(pages, columns)
         parts = [
@@ -176,14 +176,14 @@ class FolderVersion(Version):
             start = end
 
     def _read_plain(self, pages: np.ndarray, columns: Sequence[str]) -> PageRows:
-        own = pages - self._key_pages
-        ranks, numbers = self._plain_rank[own], self._plain_page[own]
+        plain = pages - self._key_pages
+        ranks, numbers = self._plain_rank[plain], self._plain_page[plain]
         parts, places = [], []
         for rank in np.unique(ranks).tolist():
             at = np.flatnonzero(ranks == rank)
             segment = self._ranked[rank]
             assert segment is not None
-            parts.append(self._without_gone(segment, rank, numbers[at], columns))
+            parts.append(self._without_removed(segment, rank, numbers[at], columns))
             places.append(at)
         if len(parts) == 1:
             return parts[0]
@@ -196,29 +196,29 @@ class FolderVersion(Version):
         empty = pa.RecordBatch.from_pylist([], schema)
         return PageRows(np.zeros(0, np.uint64), empty, np.zeros(1, np.int64))
 
-    def _without_gone(
+    def _without_removed(
         self, segment: PageSegment, rank: int, pages: np.ndarray, columns: Sequence[str]
     ) -> PageRows:
-        """Rows of a clustered relation that no later update has taken away."""
-        rows = self._rows(segment, pages, self._with_key(columns, self._gone_in_memory(rank)))
+        """Rows of a clustered relation that no later update has removed."""
+        rows = self._rows(segment, pages, self._with_key(columns, self._removed_in_memory(rank)))
         hidden = np.zeros(len(rows.hashes), bool)
         if rank < len(self._deltas):
-            for _, hashes, keys in self._gone_in_memory(rank):
+            for _, hashes, keys in self._removed_in_memory(rank):
                 self._hide(hidden, np.ones(len(hidden), bool), rows, hashes, keys)
         return _visible(rows, hidden, columns)
 
-    def _gone_in_memory(self, rank: int) -> list[tuple[int, np.ndarray, pa.RecordBatch]]:
-        """Keys that updates after some rank have taken away, if the relation is clustered."""
-        return [] if self._layout.by_hash else [one for one in self._all_gone if one[0] > rank]
+    def _removed_in_memory(self, rank: int) -> list[tuple[int, np.ndarray, pa.RecordBatch]]:
+        """Keys that updates after some rank have removed, if the relation is clustered."""
+        return [] if self._layout.by_hash else [one for one in self._all_removed if one[0] > rank]
 
     @cached_property
-    def _all_gone(self) -> list[tuple[int, np.ndarray, pa.RecordBatch]]:
-        found = []
-        for number, (_, gone) in enumerate(self._deltas):
-            if gone is not None:
-                rows = self._rows(gone, np.arange(gone.record.pages), self._layout.record.key)
-                found.append((number + 1, rows.hashes, rows.batch))
-        return found
+    def _all_removed(self) -> list[tuple[int, np.ndarray, pa.RecordBatch]]:
+        parts = []
+        for number, (_, removed) in enumerate(self._deltas):
+            if removed is not None:
+                rows = self._rows(removed, np.arange(removed.record.pages), self._layout.record.key)
+                parts.append((number + 1, rows.hashes, rows.batch))
+        return parts
 
     def _with_key(self, columns: Sequence[str], needed: object) -> list[str]:
         return list(dict.fromkeys([*columns, *self._layout.record.key])) if needed else [*columns]
@@ -251,58 +251,60 @@ class FolderVersion(Version):
         return PageRows(hashes, pa.RecordBatch.from_arrays(list(arrays), schema=schema), starts)
 
     def _base_rows(
-        self, pages: np.ndarray, columns: Sequence[str], sought: np.ndarray | None
+        self, pages: np.ndarray, columns: Sequence[str], key_hashes: np.ndarray | None
     ) -> PageRows:
-        """Rows of the base's pages; rows of hashes that are not sought may be left out."""
-        if sought is None:
+        """Rows of the base's pages; rows with other hashes than ``key_hashes`` may be left out."""
+        if key_hashes is None:
             return self._rows(self._base, pages, columns)
         first, last = self._ends_of(pages)
-        lows = np.searchsorted(sought, first, "left")
-        highs = np.searchsorted(sought, last, "right")
+        lows = np.searchsorted(key_hashes, first, "left")
+        highs = np.searchsorted(key_hashes, last, "right")
         arrays, counts = self._base.read_with(
-            pages, [HASH_COLUMN, *columns], Sought(sought, lows, highs)
+            pages, [HASH_COLUMN, *columns], PageKeys(key_hashes, lows, highs)
         )
         return self._page_rows(arrays[0].to_numpy(), arrays[1:], columns, counts)
 
     def _read_keyed(
-        self, pages: np.ndarray, columns: Sequence[str], sought: np.ndarray | None = None
+        self, pages: np.ndarray, columns: Sequence[str], key_hashes: np.ndarray | None = None
     ) -> PageRows:
         if not self._deltas:
-            return self._base_rows(pages, columns, sought)
-        gone = self._changes_in(pages, [gone for _, gone in self._deltas], self._layout.record.key)
-        wanted = self._with_key(columns, gone)
+            return self._base_rows(pages, columns, key_hashes)
+        removed = self._changes_in(
+            pages, [keys for _, keys in self._deltas], self._layout.record.key
+        )
+        wanted = self._with_key(columns, removed)
         added = self._changes_in(pages, [rows for rows, _ in self._deltas], wanted)
-        base = self._base_rows(pages, wanted, sought)
-        if added or gone:
-            base = self._merged(base, added, gone)
+        base = self._base_rows(pages, wanted, key_hashes)
+        if added or removed:
+            base = self._merged(base, added, removed)
         return _visible(base, np.zeros(0, bool), columns)
 
     def _merged(
         self,
         base: PageRows,
         added: Sequence[tuple[int, np.ndarray, PageRows]],
-        gone: Sequence[tuple[int, np.ndarray, PageRows]],
+        removed: Sequence[tuple[int, np.ndarray, PageRows]],
     ) -> PageRows:
-        """Rows of the base's pages with those of deltas, which change few of the pages."""
+        """Merge the base's rows with the updates' rows and removed keys; few pages change."""
         counts = np.diff(base.starts)
         is_changed = np.zeros(len(counts), bool)
-        for _, places, _ in (*added, *gone):
+        for _, places, _ in (*added, *removed):
             is_changed[places] = True
         place = np.repeat(np.arange(len(counts)), counts)
-        own = np.flatnonzero(is_changed[place])
+        changed = np.flatnonzero(is_changed[place])
         # Rows of the changed pages: their numbers, where the deltas' rows come behind the base's.
         more = [rows for _, _, rows in added]
         hashes = np.concatenate([base.hashes, *(rows.hashes for rows in more)])
         batch = pa.concat_batches([base.batch, *(rows.batch for rows in more)])
-        numbers = np.concatenate([own, np.arange(len(base.hashes), len(hashes))])
-        places = np.concatenate([place[own], *(at for _, at, _ in added)])
+        numbers = np.concatenate([changed, np.arange(len(base.hashes), len(hashes))])
+        places = np.concatenate([place[changed], *(at for _, at, _ in added)])
         ranks = np.concatenate(
-            [np.zeros(len(own), np.int64), *(np.full(len(at), rank) for rank, at, _ in added)]
+            [np.zeros(len(changed), np.int64), *(np.full(len(at), rank) for rank, at, _ in added)]
         )
-        if gone:
+        if removed:
             some = PageRows(hashes[numbers], batch.take(pa.array(numbers)), base.starts)
             hidden = np.zeros(len(numbers), bool)
-            for after, _, keys in gone:
+            for after, _, keys in removed:
                 self._hide(hidden, ranks < after, some, keys.hashes, keys.batch)
             shown = ~hidden
             numbers, places, ranks = numbers[shown], places[shown], ranks[shown]
@@ -328,7 +330,7 @@ class FolderVersion(Version):
             The number of the delta, from 1, and for each row the position of its page.
         """
         by_number = np.argsort(pages, kind="stable")
-        found = []
+        parts = []
         for number, segment in enumerate(segments):
             if segment is None:
                 continue
@@ -341,43 +343,43 @@ class FolderVersion(Version):
             if not len(wanted):
                 continue
             rows = self._rows(segment, wanted, columns)
-            own = self.index.page_of(rows.hashes)
-            place = np.searchsorted(pages[by_number], own)
+            row_pages = self.index.page_of(rows.hashes)
+            place = np.searchsorted(pages[by_number], row_pages)
             place = by_number[np.minimum(place, len(pages) - 1)]
-            is_asked = pages[place] == own
+            is_asked = pages[place] == row_pages
             if not is_asked.any():
                 continue
             kept = np.flatnonzero(is_asked)
             batch = rows.batch.take(pa.array(kept))
-            found.append((number + 1, place[kept], PageRows(rows.hashes[kept], batch, rows.starts)))
-        return found
+            parts.append((number + 1, place[kept], PageRows(rows.hashes[kept], batch, rows.starts)))
+        return parts
 
     def _hide(
         self,
         hidden: np.ndarray,
         is_older: np.ndarray,
         rows: PageRows,
-        gone_hashes: np.ndarray,
-        gone_keys: pa.RecordBatch,
+        removed_hashes: np.ndarray,
+        removed_keys: pa.RecordBatch,
     ) -> None:
-        """Mark the rows that are older than an update and have a key that it has taken away."""
-        hashes = np.unique(gone_hashes)
+        """Mark rows that are older than an update and have a key that it removes."""
+        hashes = np.unique(removed_hashes)
         near = np.minimum(np.searchsorted(hashes, rows.hashes), max(len(hashes) - 1, 0))
         is_near = is_older & (hashes[near] == rows.hashes) if len(hashes) else is_older & False
         candidates = np.flatnonzero(is_near)
         if not len(candidates):
             return
-        found_hashes = rows.hashes[candidates]
-        chosen = np.flatnonzero(np.isin(gone_hashes, found_hashes))
+        near_hashes = rows.hashes[candidates]
+        chosen = np.flatnonzero(np.isin(removed_hashes, near_hashes))
         key = self._layout.record.key
-        own = [rows.batch.column(name).take(pa.array(candidates)) for name in key]
-        others = [gone_keys.column(name).take(pa.array(chosen)) for name in key]
+        row_keys = [rows.batch.column(name).take(pa.array(candidates)) for name in key]
+        chosen_keys = [removed_keys.column(name).take(pa.array(chosen)) for name in key]
         # Rows with NULL in their key have no key; nothing takes them away.
         has_key = np.ones(len(candidates), bool)
-        for column in own:
+        for column in row_keys:
             has_key &= column.is_valid().to_numpy(zero_copy_only=False)
-        own = [column.filter(pa.array(has_key)) for column in own]
-        hidden[candidates[has_key]] |= keys_within(own, others)
+        row_keys = [column.filter(pa.array(has_key)) for column in row_keys]
+        hidden[candidates[has_key]] |= keys_within(row_keys, chosen_keys)
 
     def bounds(self, column: str) -> tuple[np.ndarray, np.ndarray]:
         """Least and greatest value of a column in each page, changes included."""
@@ -397,9 +399,9 @@ class FolderVersion(Version):
         lows, highs = [least], [greatest]
         for rank, part in enumerate(parts):
             if part is not None:
-                own = self._plain_page[self._plain_rank == rank]
-                lows.append(part[0][own])
-                highs.append(part[1][own])
+                plain = self._plain_page[self._plain_rank == rank]
+                lows.append(part[0][plain])
+                highs.append(part[1][plain])
         return np.concatenate(lows), np.concatenate(highs)
 
     @property
@@ -409,7 +411,7 @@ class FolderVersion(Version):
 
 
 class _Bounds(Mapping[str, tuple[np.ndarray, np.ndarray]]):
-    """Bounds of pages; those of a column are read when they are first asked for."""
+    """Bounds of pages by column; each column's are read when first asked for."""
 
     def __init__(self, version: FolderVersion) -> None:
         self._version = version
@@ -434,7 +436,7 @@ def _bytes(segments: Iterable[PageSegment | None]) -> int:
 
 
 def _int32(parts: Sequence[np.ndarray]) -> np.ndarray:
-    """Numbers of several parts, none above the greatest one that fits; no copy if it fits."""
+    """Join parts to int32, too large numbers capped; one part of int32 is not copied."""
     if len(parts) == 1 and parts[0].dtype == np.int32:
         return parts[0]
     return np.minimum(np.concatenate(parts), np.iinfo(np.int32).max).astype(np.int32)

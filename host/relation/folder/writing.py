@@ -28,7 +28,7 @@ class NextVersion(Protocol):
 
     @property
     def written(self) -> Sequence[SegmentRecord]:
-        """What is written of it so far."""
+        """Segments written so far."""
         ...
 
     def after(self, version: FolderVersion) -> VersionRecord | None:
@@ -97,7 +97,7 @@ class VersionWriter:
     def commit(self, change: NextVersion) -> VersionRecord | None:
         """Make the next version; again if another writer was faster. None if nothing changes.
 
-        What is written of the change is removed, unless the version needs it.
+        Segments of the change are removed, unless the version needs them.
 
         Raises
         ------
@@ -134,13 +134,13 @@ class VersionWriter:
         return not is_folder or self._files.size(version_name(number)) is not None
 
     def remove(self, segments: Iterable[SegmentRecord]) -> None:
-        """Remove segments of no version; a later vacuum finds what stays."""
+        """Remove segments of no version; a later vacuum finds files that stay."""
         with suppress(FileError):
             self._files.remove(name for one in segments for name in (one.index, one.data))
 
 
 def put_once(files: FileStore, name: str, values: Mapping[str, Any]) -> bool:
-    """Write values unless there is another file of this name; whether they are there now.
+    """Write values unless the name is taken; returns whether the file now has these values.
 
     Where the answer of a store is lost, an error, or "there is one already" at the second attempt,
     may stand for a file that was written.

@@ -20,8 +20,8 @@ MOST_COLUMNS = 6
 SAMPLE = 1 << 16
 
 
-class Sample:
-    """Values of some columns, drawn evenly from rows that pass by; the same rows, the same sample.
+class ClusterSample:
+    """Sample of a cluster's columns, drawn evenly from all rows added; deterministic.
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ class Sample:
         self._values = np.zeros((len(columns), 0))
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Pass rows by."""
+        """Add rows to draw from."""
         values = np.array([floats(batch, name) for name in self._columns])
         ranks = np.concatenate([self._ranks, self._random.random(batch.num_rows)])
         held = np.concatenate([self._values, values.reshape(len(self._columns), -1)], axis=1)
@@ -45,12 +45,12 @@ class Sample:
 
     def splits(self) -> dict[str, list[float]]:
         """Bounds between the parts of each column."""
-        found = {}
+        splits = {}
         shares = np.arange(1, 1 << PARTS_LOG2) / (1 << PARTS_LOG2)
         for name, values in zip(self._columns, self._values, strict=True):
             known = values[np.isfinite(values)]
-            found[name] = np.unique(np.quantile(known, shares)).tolist() if len(known) else []
-        return found
+            splits[name] = np.unique(np.quantile(known, shares)).tolist() if len(known) else []
+        return splits
 
 
 def floats(batch: pa.RecordBatch, column: str) -> np.ndarray:
@@ -69,16 +69,16 @@ def places(batch: pa.RecordBatch, splits: Mapping[str, Sequence[float]]) -> np.n
         ],
         np.uint64,
     )
-    found = np.zeros(batch.num_rows, np.uint64)
-    _interleave(parts, PARTS_LOG2, found)
-    return found
+    curve = np.zeros(batch.num_rows, np.uint64)
+    _interleave(parts, PARTS_LOG2, curve)
+    return curve
 
 
 @kept()
-def _interleave(parts, bits, found):
-    for row in range(len(found)):
+def _interleave(parts, bits, curve):
+    for row in range(len(curve)):
         place = np.uint64(0)
         for bit in range(bits - 1, -1, -1):
             for column in range(len(parts)):
                 place = place << np.uint64(1) | parts[column, row] >> np.uint64(bit) & np.uint64(1)
-        found[row] = place
+        curve[row] = place

@@ -1,4 +1,4 @@
-"""What was read of a table, and when: kept rows are dropped before they are too old."""
+"""Log of the keys that were read from a table, and when: kept rows are dropped in time."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class ReadLog:
         self._lock = threading.Lock()
 
     def note(self, hashes: np.ndarray, at: float) -> None:
-        """Remember keys whose rows are those of a moment, which ascend; seconds of a clock."""
+        """Remember keys and the time of their rows, in seconds of a clock; times ascend."""
         with self._lock:
             last = self._stretches[-1] if self._stretches else None
             width = self.max_age_s / _STEPS
@@ -59,13 +59,13 @@ class ReadLog:
 
     def take(self, now: float) -> np.ndarray:
         """The keys whose rows are too old by now, ascending; they are forgotten here."""
-        taken = [np.zeros(0, np.uint64)]
+        hashes = [np.zeros(0, np.uint64)]
         with self._lock:
             while self._is_due(now):
-                gone = self._stretches.popleft()
-                self._count -= gone.count
-                taken += gone.hashes
-        return np.unique(np.concatenate(taken))
+                stretch = self._stretches.popleft()
+                self._count -= stretch.count
+                hashes += stretch.hashes
+        return np.unique(np.concatenate(hashes))
 
     def _is_full(self, stretch: _Stretch) -> bool:
         return stretch.count > self.most // _STEPS

@@ -1,4 +1,4 @@
-"""One connection to a PostgreSQL server, in a thread of its own, so that who waits can give up."""
+"""One connection to a PostgreSQL server, in a thread of its own, so that callers can give up."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class PostgresSession:
     Parameters
     ----------
     uri : str
-        For libpq.
+        Address in libpq's form.
     statement_s, connect_s : float
         Seconds of one statement, and of connecting.
 
@@ -37,7 +37,7 @@ class PostgresSession:
         The driver is not installed.
     Unanswered
     Exception
-        What the driver raises: ``adbc_driver_manager.Error``.
+        Errors of the driver: ``adbc_driver_manager.Error``.
     """
 
     def __init__(self, uri: str, statement_s: float, connect_s: float) -> None:
@@ -64,7 +64,7 @@ class PostgresSession:
         self._call(lambda connection: _do(connection, statements))
 
     def later(self, *statements: str) -> None:
-        """Run statements without waiting for them; what comes next waits."""
+        """Run statements without waiting for them; later calls wait."""
         self._work.put((lambda connection: _do(connection, statements), Future()))
 
     def query(
@@ -113,7 +113,7 @@ def _driver() -> Any:
 
 
 def _serve(driver: Any, uri: str, work: SimpleQueue, connecting: Future) -> None:
-    """Connect, and do what comes until None comes."""
+    """Connect, and run queued calls until None comes."""
     try:
         connection = driver.connect(uri, autocommit=True)
     except BaseException as error:
@@ -123,11 +123,11 @@ def _serve(driver: Any, uri: str, work: SimpleQueue, connecting: Future) -> None
     with connection:
         for one, done in iter(work.get, None):
             try:
-                found = one(connection)
+                result = one(connection)
             except BaseException as error:
                 done.set_exception(error)
             else:
-                done.set_result(found)
+                done.set_result(result)
             del one, done  # they may hold rows
 
 

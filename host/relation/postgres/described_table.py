@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from penstock.errors import SchemaError, ServerError
 
-from .server import Server
+from .server import PostgresServer
 from .server_columns import PostgresColumn, quoted
 
 #: Kinds of relations that can be locked, and those that lie in blocks: tables, partitioned ones.
@@ -41,7 +41,7 @@ WHERE i.indrelid::int8 = $1 AND i.indisvalid AND i.indpred IS NULL AND a.attname
 
 @dataclass(frozen=True)
 class PostgresTable:
-    """What is known of a table.
+    """Description of a table: names, columns, estimates of size, and how it can be read.
 
     Parameters
     ----------
@@ -50,11 +50,11 @@ class PostgresTable:
     columns : mapping of name to PostgresColumn
     key : tuple of str
     encoding : str
-        Of the database.
+        Encoding of the database.
     rows, row_bytes : int
         Estimates.
     blocks, block_bytes : int
-        Of the table, or of its largest partition; 0 blocks if it cannot be read by ranges.
+        Blocks of the table or its largest partition; 0 if it cannot be read by ranges.
     can_lock : bool
     is_indexed : bool
         Whether an index begins with a column of the key. Not known of views.
@@ -77,22 +77,22 @@ class PostgresTable:
         return pa.schema([pa.field(one.name, one.type) for one in self.columns.values()])
 
     @staticmethod
-    def of(server: Server) -> PostgresTable:
-        """Ask a server.
+    def described_by(server: PostgresServer) -> PostgresTable:
+        """Ask a server to describe the table of its location.
 
         Raises
         ------
         ServerError, SchemaError, MissingToolError
         """
         where = server.location
-        asked = pa.RecordBatch.from_arrays([pa.array([where.table])], ["table"])
-        found = server.query(_ABOUT, asked).to_pylist()
-        if not found:
+        table_name = pa.RecordBatch.from_arrays([pa.array([where.table])], ["table"])
+        described = server.query(_ABOUT, table_name).to_pylist()
+        if not described:
             raise SchemaError(
                 f"{where.name}: there is no table or view {where.table} in this database that "
                 "this user can see; name its schema, too: table=SCHEMA.NAME"
             )
-        about = found[0]
+        about = described[0]
         name = f"{quoted(about['schema'])}.{quoted(about['name'])}"
         columns = columns_of(server, name)
         oid = pa.array([about["oid"]], pa.int64())
@@ -126,7 +126,7 @@ class PostgresTable:
         )
 
 
-def columns_of(server: Server, name: str) -> dict[str, PostgresColumn]:
+def columns_of(server: PostgresServer, name: str) -> dict[str, PostgresColumn]:
     """The columns that a table has now.
 
     Raises
@@ -136,11 +136,11 @@ def columns_of(server: Server, name: str) -> dict[str, PostgresColumn]:
     schema = server.query(f"SELECT * FROM {name} LIMIT 0").schema
     if len(set(schema.names)) < len(schema.names):
         raise SchemaError(f"{server.location.name} has two columns of one name")
-    return {one.name: PostgresColumn.of(one) for one in schema}
+    return {one.name: PostgresColumn.described_by(one) for one in schema}
 
 
 def difference(old: dict[str, PostgresColumn], new: dict[str, PostgresColumn]) -> str:
-    """What changed, for messages; empty if nothing did."""
+    """Describe a difference between two lists of columns, for messages; empty if there is none."""
     changes = [f"{name} is gone" for name in old if name not in new]
     changes += [
         f"{name} was {old[name].kind} ({old[name].type}) and is {new[name].kind} ({new[name].type})"
@@ -150,16 +150,18 @@ def difference(old: dict[str, PostgresColumn], new: dict[str, PostgresColumn]) -
     return "; ".join(changes)
 
 
-def _primary(server: Server, oid: pa.Array) -> tuple[str, ...]:
+def _primary(server: PostgresServer, oid: pa.Array) -> tuple[str, ...]:
     batch = pa.RecordBatch.from_arrays([oid], ["oid"])
     return tuple(server.query(_PRIMARY, batch)["name"].to_pylist())
 
 
-def _estimates(server: Server, name: str, columns: dict[str, PostgresColumn]) -> tuple[int, int]:
+def _estimates(
+    server: PostgresServer, name: str, columns: dict[str, PostgresColumn]
+) -> tuple[int, int]:
     """About how many rows there are, and bytes of each, as the planner thinks."""
     names = ", ".join(quoted(one) for one in columns)
-    told = server.query(f"EXPLAIN (FORMAT JSON) SELECT {names} FROM {name}", by_copy=False)
-    column = told.column(0)
+    explained = server.query(f"EXPLAIN (FORMAT JSON) SELECT {names} FROM {name}", by_copy=False)
+    column = explained.column(0)
     first = column.chunk(0)
     if isinstance(first.type, pa.BaseExtensionType):
         first = first.storage

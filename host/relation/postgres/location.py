@@ -1,4 +1,4 @@
-"""Where a table in a PostgreSQL server is, and how long to wait for it."""
+"""Location of a table in a PostgreSQL server, with its time limits, parsed from an address."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit, urlunsp
 from penstock.errors import UsageError
 from penstock.spans import parsed_span
 
-#: What addresses of PostgreSQL begin with.
+#: Prefixes of addresses of PostgreSQL.
 SCHEMES = ("postgresql://", "postgres://")
 
 #: Seconds that kept rows may be old, unless the address says otherwise: long enough that frequent
@@ -30,11 +30,11 @@ class PostgresLocation:
     Parameters
     ----------
     uri : str
-        For libpq, with the password.
+        Address in libpq's form, with the password.
     name : str
-        For messages, without the password.
+        Name in messages, without the password.
     table : str
-        As SQL writes it, perhaps with its schema.
+        Name as SQL writes it, perhaps with its schema.
     key : tuple of str
         Columns by which rows are found; empty for the primary key.
     max_age_s : float
@@ -56,31 +56,31 @@ class PostgresLocation:
     secrets: tuple[str, ...] = field(default=(), repr=False)
 
     @staticmethod
-    def of(text: str) -> PostgresLocation:
+    def parsed(text: str) -> PostgresLocation:
         """Read an address: ``postgresql://user@host/db?table=customers&key=id&max_age=60s``.
 
         Raises
         ------
         UsageError
-            It names no table, or a value cannot be read.
+            The address names no table, or a value cannot be read.
         """
         parts = urlsplit(text)
-        given = parse_qsl(parts.query, keep_blank_values=True)
-        values = dict(given)
+        options = parse_qsl(parts.query, keep_blank_values=True)
+        values = dict(options)
         name = masked(text)
         table = values.get("table", "").strip()
         if not table:
             raise UsageError(f"{name} names no table; add ?table=NAME&key=COLUMN")
         key = tuple(one.strip() for one in values.get("key", "").split(",") if one.strip())
         connect_s = _seconds(values, "connect_timeout", CONNECT_S, name)
-        own = {"table", "key", "max_age", "statement_timeout", "retry"}
-        own |= {"connect_timeout", "client_encoding"}
-        rest = [(one, value) for one, value in given if one not in own]
-        rest += [("client_encoding", "UTF8"), ("connect_timeout", str(max(2, round(connect_s))))]
+        ours = {"table", "key", "max_age", "statement_timeout", "retry"}
+        ours |= {"connect_timeout", "client_encoding"}
+        libpq = [(one, value) for one, value in options if one not in ours]
+        libpq += [("client_encoding", "UTF8"), ("connect_timeout", str(max(2, round(connect_s))))]
         if "application_name" not in values:
-            rest.append(("application_name", "penstock"))
+            libpq.append(("application_name", "penstock"))
         # A space is %20 to libpq, and a plus is a plus.
-        uri = urlunsplit(parts._replace(query=urlencode(rest, quote_via=quote), fragment=""))
+        uri = urlunsplit(parts._replace(query=urlencode(libpq, quote_via=quote), fragment=""))
         return PostgresLocation(
             uri,
             name,
@@ -128,9 +128,9 @@ def _secrets(text: str) -> tuple[str, ...]:
     parts = urlsplit(text)
     login = parts.netloc.rpartition("@")[0].partition(":")[2]
     pairs = (one.partition("=") for one in parts.query.split("&"))
-    found = {login, *(value for name, _, value in pairs if unquote(name).lower() in _SECRETS)}
-    found |= {unquote(one) for one in found}
-    return tuple(sorted((one for one in found if one), key=len, reverse=True))
+    secrets = {login, *(value for name, _, value in pairs if unquote(name).lower() in _SECRETS)}
+    secrets |= {unquote(one) for one in secrets}
+    return tuple(sorted((one for one in secrets if one), key=len, reverse=True))
 
 
 def _seconds(

@@ -17,17 +17,17 @@ from ..border import PageIndex, Relation
 from ..key_hash import KeyHash
 from ..slices import slices_of_hashes
 from .ages import ReadLog
-from .asked import has_keys_in
 from .described_table import PostgresTable
+from .key_parameters import has_keys_in
 from .location import PostgresLocation
-from .server import Server
+from .server import PostgresServer
 from .version import PostgresVersion
 
 #: Hashes of read keys that are remembered at most and at least: 8 bytes each.
 _MOST_READ, _LEAST_READ = 1 << 20, 1 << 14
 #: Bytes of blocks that are read at once at least.
 _RANGE_BYTES = 1 << 18
-#: Versions of which it is known what grew too old with them.
+#: Number of newest versions whose too old keys are remembered.
 _KNOWN = 64
 
 
@@ -53,9 +53,9 @@ class PostgresRelation(Relation):
     def __init__(self, location: PostgresLocation, hash: str | None = None) -> None:
         self.name, self.location = location.name, location
         self.key_hash = KeyHash() if hash is None else KeyHash(hash)
-        self._server = Server(location)
+        self._server = PostgresServer(location)
         try:
-            self._table = PostgresTable.of(self._server)
+            self._table = PostgresTable.described_by(self._server)
             self._check_encoding()
         except BaseException:
             self._server.close()
@@ -98,7 +98,7 @@ class PostgresRelation(Relation):
             return self._version
 
     def info(self) -> dict[str, Any]:
-        """What people want to know of it."""
+        """Describe the relation, for people."""
         table, where = self._table, self.location
         return {
             "name": self.name,
@@ -156,7 +156,7 @@ class PostgresRelation(Relation):
     def _changed(self, since: int, until: int) -> np.ndarray | None:
         """Keys that grew too old after one version, up to another."""
         with self._lock:
-            found = [(n, old) for n, old in self._old if since < n <= until]
-        if len(found) < until - since or any(old is None for _, old in found):
+            changes = [(n, old) for n, old in self._old if since < n <= until]
+        if len(changes) < until - since or any(old is None for _, old in changes):
             return None
-        return np.unique(np.concatenate([old for _, old in found if old is not None]))
+        return np.unique(np.concatenate([old for _, old in changes if old is not None]))

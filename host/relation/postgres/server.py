@@ -19,7 +19,7 @@ _T = TypeVar("_T")
 _PAUSE_S, _MOST_PAUSE_S = 0.05, 1.0
 #: States of SQL that say that the server goes or comes, or has no room at the moment.
 _LOST = ("08", "57P", "53300", "40001", "40P01", "25P03")
-#: The same in the messages of a connection that was refused, which have no state.
+#: Words of such states in the messages of refused connections, which have no state.
 _COMES_BACK = (
     "the database system is",
     "terminating connection",
@@ -35,10 +35,10 @@ class _Lost(Exception):
 
 
 class ChangedTable(SchemaError):
-    """The table lacks what a statement names."""
+    """The table has changed: a name or type of a statement does not fit it."""
 
 
-class Server:
+class PostgresServer:
     """A server, to which there is one connection at most.
 
     Parameters
@@ -63,7 +63,7 @@ class Server:
         """
         with self._lock:
             try:
-                return self._said(lambda: self._open().query(sql, parameters, by_copy=by_copy))
+                return self._answered(lambda: self._open().query(sql, parameters, by_copy=by_copy))
             except _Lost as error:
                 raise self._unreachable(error, 0.0) from None
 
@@ -85,8 +85,8 @@ class Server:
             session.close()
         self._snapshot = None
 
-    def _said(self, ask: Callable[[], _T]) -> _T:
-        """What the server says, with its errors in the house's words.
+    def _answered(self, ask: Callable[[], _T]) -> _T:
+        """Run a call on the server; its errors become Penstock's.
 
         Raises
         ------
@@ -166,7 +166,7 @@ class TableSnapshot:
 
     Parameters
     ----------
-    server : Server
+    server : PostgresServer
     first : sequence of str
         Statements that come before the snapshot is taken: locks.
 
@@ -180,7 +180,7 @@ class TableSnapshot:
         How often the state was lost and a newer one took its place.
     """
 
-    def __init__(self, server: Server, *first: str) -> None:
+    def __init__(self, server: PostgresServer, *first: str) -> None:
         self._server, self._first = server, first
         self.begun = False
         self.since = 0.0
@@ -194,13 +194,13 @@ class TableSnapshot:
         ServerError
             The server cannot be reached, or refuses.
         SchemaError
-            The table lacks what the statement names.
+            The table lacks a column that the statement names.
         """
         server, began, pause_s = self._server, time.monotonic(), _PAUSE_S
         while True:
             try:
                 with server._lock:
-                    return server._said(lambda: self._query(sql, parameters))
+                    return server._answered(lambda: self._query(sql, parameters))
             except _Lost as error:
                 tried_s = time.monotonic() - began
                 if tried_s + pause_s > server.location.retry_s:
@@ -239,7 +239,7 @@ def _is_final(text: str) -> bool:
 
 
 def _first_lines(text: str) -> str:
-    """What a driver says, without the statement and on one line."""
+    """A driver's message, without the statement and on one line."""
     kept = []
     for line in text.splitlines():
         if line.startswith(("LINE ", "Query was:")):

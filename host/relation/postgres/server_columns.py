@@ -1,4 +1,4 @@
-"""Columns of a table in PostgreSQL: their Arrow types, and what a SELECT asks of each."""
+"""Columns of a table in PostgreSQL: their Arrow types, and how a SELECT reads each."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _PLAIN = {
 }
 #: Types that come as the text that PostgreSQL writes.
 _AS_TEXT = ("uuid", "json", "jsonb", "inet", "cidr", "macaddr", "macaddr8", "name", "xml")
-#: Types of a key whose equality is not that of the values that come.
+#: Types whose equality in PostgreSQL differs from equality of the values read.
 _NO_KEY = ("bpchar", *_AS_TEXT)
 _MOST_DIGITS = 76
 #: The least date and time of PostgreSQL, in days and microseconds of Unix time. The driver gives
@@ -66,7 +66,7 @@ class PostgresColumn:
     is_cast: bool = False
 
     @staticmethod
-    def of(field: pa.Field) -> PostgresColumn:
+    def described_by(field: pa.Field) -> PostgresColumn:
         """The column of a field as the driver describes it."""
         about = {k.decode(): v.decode() for k, v in (field.metadata or {}).items()}
         kind, modifier = about.get("POSTGRESQL:type", ""), int(about.get("POSTGRESQL:typmod", -1))
@@ -74,8 +74,8 @@ class PostgresColumn:
         if kind in _PLAIN:
             return PostgresColumn(name, kind, _PLAIN[kind])
         if kind.startswith("_") and kind[1:] in _PLAIN:
-            of = pa.list_(_PLAIN[kind[1:]])
-            return PostgresColumn(name, kind, of)
+            items = pa.list_(_PLAIN[kind[1:]])
+            return PostgresColumn(name, kind, items)
         if kind == "numeric":
             return _numeric(name, modifier)
         # An enum comes as a string under the name that its owner has given it.
@@ -85,8 +85,8 @@ class PostgresColumn:
         return PostgresColumn(name, kind, pa.binary(), lacks)
 
     @property
-    def asked(self) -> str:
-        """What a SELECT asks for."""
+    def selected(self) -> str:
+        """Expression of a SELECT that reads the column."""
         return quoted(self.name) + ("::text" if self.is_cast else "")
 
     @property
@@ -175,7 +175,7 @@ def _numeric(name: str, modifier: int) -> PostgresColumn:
 
 
 def _decimals(texts: pa.Array, dtype: pa.DataType) -> pa.Array:
-    """Decimals of the texts that the driver makes of them."""
+    """Convert the driver's texts to decimals."""
     if "nan" in texts.dictionary_encode().dictionary.to_pylist():
         raise pa.ArrowInvalid("NaN, which a decimal of Arrow has not")
     return texts.cast(dtype)

@@ -15,9 +15,9 @@ from penstock.expr.columns import Vector
 from ..border import PageIndex, PageRows, Version
 from ..key_hash import KeyHash
 from .ages import ReadLog
-from .asked import condition, parameters
 from .described_table import PostgresTable, columns_of, difference
-from .server import ChangedTable, Server, TableSnapshot
+from .key_parameters import condition, parameters
+from .server import ChangedTable, PostgresServer, TableSnapshot
 from .server_columns import PostgresColumn
 
 
@@ -28,7 +28,7 @@ class PostgresVersion(Version):
     ----------
     number : int
     table : PostgresTable
-    server : Server
+    server : PostgresServer
     key_hash : KeyHash
     log : ReadLog
         Learns which keys are read.
@@ -37,7 +37,7 @@ class PostgresVersion(Version):
     blocks : ndarray of int64, shape (pages + 1,)
         The first block of each range; the last one has no end.
     changed : callable
-        Gives the keys that are too old for what read an earlier version.
+        Called with an earlier version's number; returns the keys that grew too old since.
     """
 
     asks_keys = True
@@ -47,7 +47,7 @@ class PostgresVersion(Version):
         self,
         number: int,
         table: PostgresTable,
-        server: Server,
+        server: PostgresServer,
         key_hash: KeyHash,
         log: ReadLog,
         pages: tuple[PageIndex, PageIndex, np.ndarray],
@@ -78,25 +78,26 @@ class PostgresVersion(Version):
         self,
         pages: np.ndarray,
         columns: Sequence[str],
-        sought: np.ndarray,
+        key_hashes: np.ndarray,
         keys: Sequence[Vector],
     ) -> PageRows:
         table = self._table
         key = [table.columns[name] for name in table.key]
-        asked = parameters(key, keys, table.encoding) if len(sought) else None
+        params = parameters(key, keys, table.encoding) if len(key_hashes) else None
         wanted = list(dict.fromkeys([*columns, *table.key]))
-        if asked is None:
-            found = pa.schema([table.schema.field(one) for one in wanted]).empty_table()
+        if params is None:
+            rows_read = pa.schema([table.schema.field(one) for one in wanted]).empty_table()
         else:
-            found = self._read(wanted, condition(key), asked=asked)
-        if len(sought):
+            rows_read = self._read(wanted, condition(key), params=params)
+        if len(key_hashes):
             # What is not there is known as of this moment, too.
-            self._log.note(sought, self.snapshot.since if asked is not None else time.monotonic())
-        batch = _one_batch(found)
+            since = time.monotonic() if params is None else self.snapshot.since
+            self._log.note(key_hashes, since)
+        batch = _one_batch(rows_read)
         hashes = self._key_hash.of_rows(batch, table.key, self._server.location.name)
         # A collation may find more keys equal than they are here.
-        place = np.minimum(np.searchsorted(sought, hashes), max(0, len(sought) - 1))
-        rows = np.flatnonzero(sought[place] == hashes) if len(sought) else np.zeros(0, np.int64)
+        place = np.minimum(np.searchsorted(key_hashes, hashes), max(0, len(key_hashes) - 1))
+        rows = np.flatnonzero(key_hashes[place] == hashes) if len(key_hashes) else place[:0]
         page = np.argsort(np.argsort(pages))[
             np.searchsorted(np.sort(pages), self.index.page_of(hashes[rows]))
         ]
@@ -105,7 +106,7 @@ class PostgresVersion(Version):
         return PageRows(hashes[order], batch.select(columns).take(pa.array(order)), starts)
 
     def read(
-        self, pages: np.ndarray, columns: Sequence[str], sought: np.ndarray | None = None
+        self, pages: np.ndarray, columns: Sequence[str], key_hashes: np.ndarray | None = None
     ) -> PageRows:
         """Read ranges of blocks of :attr:`scanned`, as :meth:`Version.read`."""
         batch = _one_batch(self._read(columns, *self._ranges(pages)))
@@ -120,19 +121,19 @@ class PostgresVersion(Version):
             return ["TRUE"]
         pages = np.sort(pages)
         cuts = np.flatnonzero(np.diff(pages) > 1) + 1
-        found = []
+        conditions = []
         for low, high in pairwise([0, *cuts.tolist(), len(pages)]):
             first, last = int(pages[low]), int(pages[high - 1]) + 1
             text = f"ctid >= '({int(self._blocks[first])},0)'::tid"
             if last < len(self._blocks):
                 text += f" AND ctid < '({int(self._blocks[last])},0)'::tid"
-            found.append(text)
-        return found
+            conditions.append(text)
+        return conditions
 
     def _read(
-        self, columns: Sequence[str], *conditions: str, asked: pa.RecordBatch | None = None
+        self, columns: Sequence[str], *conditions: str, params: pa.RecordBatch | None = None
     ) -> pa.Table:
-        """Rows that meet one of some conditions, none of which meets two.
+        """Read the rows that meet one of several disjoint conditions.
 
         Raises
         ------
@@ -145,36 +146,36 @@ class PostgresVersion(Version):
         table = self._table
         chosen = [table.columns[name] for name in columns]
         checks = [one.checked for one in chosen if one.checked is not None]
-        names = [f"{one.asked} AS c{n}" for n, one in enumerate(chosen)]
+        names = [f"{one.selected} AS c{n}" for n, one in enumerate(chosen)]
         names += [f"({' AND '.join(checks)}) AS fits"] if checks else []
         select = f"SELECT {', '.join(names)} FROM {table.name}"
         # One statement, so that all of it is of one state.
         sql = " UNION ALL ".join(f"{select} WHERE {one}" for one in conditions)
         try:
-            return self._server_rows(sql, asked, chosen)
+            return self._server_rows(sql, params, chosen)
         except ChangedTable as error:
             raise self._changed_table(str(error)) from None
 
     def _server_rows(
-        self, sql: str, asked: pa.RecordBatch | None, chosen: list[PostgresColumn]
+        self, sql: str, params: pa.RecordBatch | None, chosen: list[PostgresColumn]
     ) -> pa.Table:
-        found = self.snapshot.query(sql, asked)
+        rows_read = self.snapshot.query(sql, params)
         where = self._server.location.name
-        for field, one in zip(found.schema, chosen, strict=False):
-            now = PostgresColumn.of(field)
+        for field, one in zip(rows_read.schema, chosen, strict=False):
+            now = PostgresColumn.described_by(field)
             if not one.is_cast and (now.kind, now.type) != (one.kind, one.type):
                 raise ChangedTable(f"{one.name} was {one.kind} and is {now.kind}")
-        if found.num_columns > len(chosen) and not _all(found.column("fits")):
+        if rows_read.num_columns > len(chosen) and not _all(rows_read.column("fits")):
             names = ", ".join(one.name for one in chosen if one.checked is not None)
             raise SchemaError(
                 f"{where}: an array of {names} has several dimensions, which a list of Arrow has "
                 "not; CAST it in a view"
             )
-        arrays = [one.array(found.column(n), where) for n, one in enumerate(chosen)]
+        arrays = [one.array(rows_read.column(n), where) for n, one in enumerate(chosen)]
         return pa.table(arrays, pa.schema([pa.field(one.name, one.type) for one in chosen]))
 
     def _changed_table(self, text: str) -> SchemaError:
-        """What changed since the relation was opened."""
+        """The error for a table that changed since the relation was opened."""
         server, table = self._server, self._table
         self.snapshot.end()
         try:

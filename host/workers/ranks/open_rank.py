@@ -109,7 +109,7 @@ class _Opening:
         self.last: Record | None = None
         self.bell: Doorbell
         self.peers: list[OtherRank | None] = [None] * workers.size
-        self._whereabouts = Whereabouts.here(workers.place)
+        self._whereabouts = Whereabouts.of_this_process(workers.place)
         self._where: list[Whereabouts]
         self._links: dict[int, Link] = {}
 

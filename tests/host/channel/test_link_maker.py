@@ -33,7 +33,7 @@ class Side:
 def maker_at(place: str, stack: ExitStack) -> tuple[Doorbell, LinkMaker]:
     bell = Doorbell.create(is_offered=True)
     stack.callback(bell.close)
-    maker = LinkMaker(bell, Whereabouts.here(place))
+    maker = LinkMaker(bell, Whereabouts.of_this_process(place))
     stack.callback(maker.close)
     return bell, maker
 
@@ -45,7 +45,7 @@ def sides(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Side]]:
     with ExitStack() as stack:
         bells, makers = zip(*(maker_at(place, stack) for place in "ab"), strict=True)
         links = [
-            maker.link(Whereabouts.here(there), f"rank {rank}")
+            maker.link(Whereabouts.of_this_process(there), f"rank {rank}")
             for maker, there, rank in zip(makers, "ba", (1, 0), strict=True)
         ]
         offers = [link.offer() for link in links]

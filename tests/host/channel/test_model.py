@@ -118,12 +118,17 @@ MUTANTS = {
     ),
     "any other sequence number taken": (
         consumer_module,
-        [("            if found != sequence:\n", "            if not found:\n")],
+        [("            if number_found != sequence:\n", "            if not number_found:\n")],
         "I2|Malformed",
     ),
     "cut not marked": (
         producer_module,
-        [("self._put(parts, self._kind, MORE if rest else 0)", "self._put(parts, self._kind, 0)")],
+        [
+            (
+                "self._put(parts, self._kind, MORE if unsent else 0)",
+                "self._put(parts, self._kind, 0)",
+            )
+        ],
         "I2",
     ),
     "several slots without credits": (

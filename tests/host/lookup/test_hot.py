@@ -32,7 +32,7 @@ def test_beside_exact_counts(nodes, exponent):
         hot.note(part)
     keys, counts = np.unique(rows, return_counts=True)
     times = counts / len(rows) * SHARE * nodes
-    found = hot.of(keys, nodes)
+    found = hot.are_hot(keys, nodes)
     assert found[times > 1.6].all()
     assert not found[times < 0.6].any()
     assert found.sum() <= SHARE * nodes
@@ -43,10 +43,10 @@ def test_few_rows_say_nothing():
     hot = HotKeys(2)
     key = np.array([7], np.uint64)
     hot.note(np.repeat(key, int(LEAST)))
-    assert not hot.of(key, 2).any()
+    assert not hot.are_hot(key, 2).any()
     hot.note(key)
-    assert hot.of(key, 2).all()
-    assert len(hot.of(key[:0], 2)) == 0
+    assert hot.are_hot(key, 2).all()
+    assert len(hot.are_hot(key[:0], 2)) == 0
 
 
 def test_keys_that_were_hot_are_forgotten():
@@ -56,18 +56,18 @@ def test_keys_that_were_hot_are_forgotten():
         rows = hashes_of(np.arange(40_000))
         rows[::10] = was_hot
         hot.note(rows)
-        assert hot.of(keys, 8).tolist() == (keys == was_hot).tolist()
+        assert hot.are_hot(keys, 8).tolist() == (keys == was_hot).tolist()
 
 
 def test_as_many_nodes_as_come():
     hot = HotKeys(2)
     rows = hashes_of(zipf(1.2, 20_000, seed=1))
     hot.note(rows)
-    few = hot.of(rows, 2).sum()
+    few = hot.are_hot(rows, 2).sum()
     small = hot.memory_bytes
-    assert not hot.of(rows, 16).any()  # counts anew
+    assert not hot.are_hot(rows, 16).any()  # counts anew
     hot.note(np.tile(rows, 3))
-    assert hot.of(rows, 16).sum() > few
+    assert hot.are_hot(rows, 16).sum() > few
     assert hot.memory_bytes > small
 
 
@@ -84,7 +84,7 @@ def busiest(seed: int, nodes: int = 8, each: int = 20_000) -> tuple[float, float
         for first in range(0, len(second), 2_000):
             some = second[first : first + 2_000]
             hot.note(some)
-            at = np.where(hot.of(some, nodes), entrance, owned[first : first + 2_000])
+            at = np.where(hot.are_hot(some, nodes), entrance, owned[first : first + 2_000])
             answers += np.bincount(at, minlength=nodes)
     return answers.max() / answers.mean(), np.bincount(owners.ravel()).max() / each
 

@@ -18,7 +18,7 @@ from penstock.host.lookup.hash_table import HashTable
 from penstock.host.lookup.lookup import Lookup
 from penstock.host.lookup.memory import MemorySplit
 from penstock.host.lookup.pages import Cyclic, Oldest, Wanted
-from penstock.host.lookup.waiting import Waiting
+from penstock.host.lookup.waiting import RowsByPage
 from penstock.host.relation.border import PageIndex, PageRows
 from tests.kit.effort import examples
 
@@ -77,7 +77,7 @@ def test_hash_table_grows_and_keeps_its_numbers():
 @given(st.data())
 def test_waiting(data):
     pages = data.draw(st.integers(1, 9))
-    waiting, model = Waiting(pages), defaultdict(list)
+    waiting, model = RowsByPage(pages), defaultdict(list)
     number = 0
     for _ in range(data.draw(st.integers(1, 12))):
         if data.draw(st.booleans()):
@@ -109,8 +109,8 @@ def test_waiting(data):
 SIZES = st.lists(st.integers(1, 100), min_size=1, max_size=12)
 
 
-def waiting_for(pages: int, wanted: list[int]) -> Waiting:
-    waiting = Waiting(pages)
+def waiting_for(pages: int, wanted: list[int]) -> RowsByPage:
+    waiting = RowsByPage(pages)
     waiting.add(np.arange(len(wanted)), np.zeros(len(wanted), np.uint64), np.array(wanted, int))
     return waiting
 
@@ -162,7 +162,7 @@ def test_frequency_is_never_too_low(batches):
         counts.update(batch)
         noted += len(batch)
         if noted < 2048 and counts:
-            found = frequency.of(hashes_of(counts))
+            found = frequency.estimate(hashes_of(counts))
             assert found.dtype == np.float32
             assert (found >= np.minimum(list(counts.values()), 255)).all()
             assert found.max() <= max(counts.values()) + noted / 64
@@ -172,21 +172,21 @@ def test_frequency_decays():
     frequency = Frequency(100)
     hot, cold = hashes_of([7 << 40]), np.random.default_rng(1).integers(0, TOP, 100_000, np.uint64)
     frequency.note(np.repeat(hot, 100))
-    assert frequency.of(hot).tolist() == [100.0]
+    assert frequency.estimate(hot).tolist() == [100.0]
     for start in range(0, 100_000, 100):
         frequency.note(cold[start : start + 100])
-    assert frequency.of(hot)[0] < 60
+    assert frequency.estimate(hot)[0] < 60
 
 
 def test_frequency_tells_keys_apart_and_stays_within_its_counters():
     frequency = Frequency(1000)
     keys = np.random.default_rng(1).integers(0, TOP, 500, dtype=np.uint64)
     frequency.note(np.repeat(keys, 3))
-    assert np.mean(frequency.of(keys) == 3) > 0.98
+    assert np.mean(frequency.estimate(keys) == 3) > 0.98
     frequency.note(np.repeat(keys[:1], 1000))
-    assert frequency.of(keys[:1]).tolist() == [255.0]
+    assert frequency.estimate(keys[:1]).tolist() == [255.0]
     other = np.random.default_rng(2).integers(0, TOP, 500, dtype=np.uint64)
-    assert np.mean(frequency.of(other) == 0) > 0.9
+    assert np.mean(frequency.estimate(other) == 0) > 0.9
 
 
 # -- groups and caches ----------------------------------------------------------------------------
@@ -448,7 +448,7 @@ def test_a_pass_lets_rows_go_one_pass_after_they_came():
 @given(st.integers(0, 1 << 32), st.integers(0, 1 << 24), st.integers(1, 4000), st.booleans())
 def test_memory_is_shared_out(memory, index, row_bytes, keeps_rows):
     try:
-        split = MemorySplit.of(memory, index, row_bytes, keeps_rows=keeps_rows)
+        split = MemorySplit.share_out(memory, index, row_bytes, keeps_rows=keeps_rows)
     except UsageError as refusal:
         assert f"memory_bytes is {memory:,}" in str(refusal)  # noqa: PT017
         assert memory < index + (1 << 18) + 1024 * (row_bytes + 48)
@@ -466,5 +466,5 @@ def test_memory_is_shared_out(memory, index, row_bytes, keeps_rows):
 
 def test_the_remedy_of_too_little_memory_helps():
     with pytest.raises(UsageError, match="give it more") as refusal:
-        MemorySplit.of(1, 144, 8, keeps_rows=True)
+        MemorySplit.share_out(1, 144, 8, keeps_rows=True)
     assert "larger pages" not in str(refusal.value)

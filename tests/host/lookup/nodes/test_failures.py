@@ -97,7 +97,7 @@ def test_two_nodes_that_do_not_reach_each_other(place: str, dead: str):
                     check(asked)
             else:
                 check(asked)
-            assert asked.asked.alone == 0
+            assert asked.ask_counts.alone == 0
             assert one.forwarding.counts.instead > ROWS // 8
             assert one.forwarding.counts.forwarded == 0
 
@@ -117,7 +117,7 @@ def test_the_next_owner_is_asked(place: str):
         counts = nodes[0].forwarding.counts
         assert counts.retries >= 1
         assert nodes[2].counts.forwarded_in >= 3
-        assert asked.asked.alone == 0
+        assert asked.ask_counts.alone == 0
 
 
 def test_clients_ask_the_next_node_and_then_the_folder(place: str):
@@ -127,11 +127,11 @@ def test_clients_ask_the_next_node_and_then_the_folder(place: str):
     ):
         for k, node in enumerate(nodes):
             check(asked, seed=k)
-            assert asked.asked.alone == 0
+            assert asked.ask_counts.alone == 0
             node.close(5)
         check(asked)
-        assert asked.asked.alone > 0
-        assert asked.asked.retries > 0
+        assert asked.ask_counts.alone > 0
+        assert asked.ask_counts.retries > 0
 
 
 def test_a_connection_that_was_lost_is_renewed(place: str):
@@ -140,7 +140,7 @@ def test_a_connection_that_was_lost_is_renewed(place: str):
             node = node_at(place, "a", names[0].address)
             check(asked)
             node.close(5)
-        assert asked.asked.alone == asked.asked.retries == 0
+        assert asked.ask_counts.alone == asked.ask_counts.retries == 0
 
 
 def test_late_answers_are_not_taken(place: str):
@@ -152,31 +152,31 @@ def test_late_answers_are_not_taken(place: str):
     ):
         for seed in range(3):
             check(asked, seed=seed)
-        assert asked.asked.alone == 0
-        assert set(asked.asked.keys) == {"node-1"}
+        assert asked.ask_counts.alone == 0
+        assert set(asked.ask_counts.keys) == {"node-1"}
 
 
 def test_a_node_without_room_refuses_in_time():
     room = RequestRoom(100, 0.05)
     with (
-        room.taken(1_000),
+        room.reserved(1_000),
         pytest.raises(OverloadError, match="no room for 1 bytes"),
-        room.taken(1),
+        room.reserved(1),
     ):
         pass
-    with room.taken(60), room.taken(40):
+    with room.reserved(60), room.reserved(40):
         assert room.used == 100
 
 
 def test_an_overloaded_node_is_passed_by(place: str):
     with (
         nodes_of(place, 2, patience=HASTY) as nodes,
-        nodes[0].rooms[False].taken(1 << 40),
-        nodes[0].rooms[True].taken(1 << 40),
+        nodes[0].rooms[False].reserved(1 << 40),
+        nodes[0].rooms[True].reserved(1 << 40),
         closing(open_nodes(place)) as asked,
     ):
         check(asked)
-        assert asked.asked.alone == 0
+        assert asked.ask_counts.alone == 0
 
 
 # -- who is somebody else -----------------------------------------------------------------------
@@ -254,12 +254,12 @@ def test_a_torn_record(place: str, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(known_ring, "LOOK_S", 0.0)
     with nodes_of(place, 2) as nodes, closing(open_nodes(place)) as asked:
         check(asked)
-        before = asked.asked.requests
+        before = asked.ask_counts.requests
         store = file_store(place)
         torn = ring_name(nodes[0].known_ring.number + 1)
         Path(place, torn).write_bytes(store.get(ring_name(nodes[0].known_ring.number))[:-20])
         check(asked)  # all go on with the one before
-        assert asked.asked.requests > before
+        assert asked.ask_counts.requests > before
         with pytest.raises(FileError, match="nodes/"):
             open_nodes(place)
         set_ring(place, [Node("a", str(nodes[0].address))])
@@ -297,7 +297,7 @@ def test_nodes_are_added_and_drained(place: str, monkeypatch: pytest.MonkeyPatch
             assert (first.counts.entered, first.counts.forwarded_in) == before
             with closing(asked_of(place, names[:1])) as late:
                 check(late)  # a drained node answers still
-            assert asked.asked.alone == 0
+            assert asked.ask_counts.alone == 0
 
 
 # -- versions ------------------------------------------------------------------------------------
@@ -328,7 +328,7 @@ def test_a_clock_that_is_off_decides_nothing(place: str, monkeypatch: pytest.Mon
     monkeypatch.setattr(time, "time", lambda: now - 10 * 365 * 86_400)
     with nodes_of(place, 2), closing(open_nodes(place)) as asked:
         check(asked)
-        assert asked.asked.alone == 0
+        assert asked.ask_counts.alone == 0
 
 
 def test_nodes_and_clients_write_nothing(place: str):

@@ -55,7 +55,7 @@ def test_rows_through_nodes_are_those_of_the_folder(tmp_path, count):
             order = [("n", "ascending")]
             given = pa.Table.from_batches([found.batch])
             assert given.sort_by(order).equals(expected.sort_by(order))
-        assert asked.asked.alone == 0
+        assert asked.ask_counts.alone == 0
         counts = [node.forwarding.counts for node in nodes]
         assert (sum(one.forwarded for one in counts) > 0) == (count > 1)
         assert sum(one.instead for one in counts) == 0

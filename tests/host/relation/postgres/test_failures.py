@@ -124,12 +124,12 @@ def test_a_scan_that_loses_its_snapshot_begins_anew(server, customers):
         version = stream._join.version
         read = version.read
 
-        def read_and_move(pages, columns, sought=None):
+        def read_and_move(pages, columns, key_hashes=None):
             reads.append(len(pages))
             if len(reads) == 3:
                 server.end_backends()
                 server.run("UPDATE wide SET v = v WHERE id < 5000")
-            return read(pages, columns, sought)
+            return read(pages, columns, key_hashes)
 
         version.read = read_and_move
         stream.push("o", given)

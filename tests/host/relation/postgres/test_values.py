@@ -100,7 +100,7 @@ def test_random_keys(postgres, data):
     location = postgres.address("v", ",".join(keys), max_age=age)
     on = " AND ".join(f"o.{key} = c.{key}" for key in keys)
     relation = RelationTable(location)
-    opened = PostgresRelation(PostgresLocation.of(location), hash)  # many keys share one
+    opened = PostgresRelation(PostgresLocation.parsed(location), hash)  # many keys share one
     object.__setattr__(relation, "open", lambda: opened)
     cut = data.draw(st.integers(1, len(orders)))
     with penstock.stream(LEFT + on, {"o": stream.schema, "c": relation}) as running:

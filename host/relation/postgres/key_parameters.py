@@ -41,7 +41,7 @@ def has_keys_in(encoding: str) -> bool:
 
 
 def condition(key: Sequence[PostgresColumn]) -> str:
-    """The condition of a key: it is among those of ``$1``, ``$2``, ...; each row comes once."""
+    """SQL condition: a row's key is among the arrays ``$1``, ``$2``, ...; each row comes once."""
     names = [quoted(one.name) for one in key]
     if len(names) == 1:
         return f"{names[0]} = ANY ($1)"
@@ -61,7 +61,7 @@ def parameters(
     values : sequence of Vector, each of shape (keys,)
         Of the key's columns, without NULL: integers in the column's scale or unit, floats, texts.
     encoding : str
-        Of the database.
+        Encoding of the database.
     """
     fits = np.ones(len(values[0].values), bool)
     for column, vector in zip(key, values, strict=True):
@@ -75,7 +75,7 @@ def parameters(
 
 
 def _fits(column: PostgresColumn, values: np.ndarray, encoding: str) -> np.ndarray:
-    """Which values the column could hold; the server would refuse the others."""
+    """Whether the column could hold each value; the server would refuse the others."""
     dtype = column.type
     if pa.types.is_string(dtype):
         codec = _CODECS.get(encoding)
