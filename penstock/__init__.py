@@ -9,7 +9,7 @@ from .errors import PenstockError
 
 if TYPE_CHECKING:
     from . import workers
-    from .api import Checkpoint, Flow, Pruning, Running, relation, sql, stream
+    from .api import Checkpoint, Flow, Pruning, Running, RunningQuery, relation, sql, stream
     from .user_functions import udf
 
     __version__: str
@@ -20,6 +20,7 @@ __all__ = [
     "PenstockError",
     "Pruning",
     "Running",
+    "RunningQuery",
     "__version__",
     "relation",
     "sql",
@@ -31,7 +32,7 @@ __all__ = [
 
 def __getattr__(name: str) -> object:
     # The runtime loads kernels and Arrow; code that only names an error need not wait for it.
-    if name in ("Checkpoint", "Flow", "Pruning", "Running", "relation", "sql", "stream"):
+    if name in __all__ and name not in ("PenstockError", "__version__", "udf", "workers"):
         from . import api
 
         return getattr(api, name)

@@ -63,7 +63,7 @@ def run(workers: int, seconds: float, rate: float, latency_s: float) -> Iterator
         stream.stop()
 
 
-def _look(now: float, stream: penstock.api.WorkerStream, results: int, folder: str) -> Line:
+def _look(now: float, stream: penstock.RunningQuery, results: int, folder: str) -> Line:
     gc.collect()
     pids = ["self", *map(str, stream.processes)]
     return Line(

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock import arguments
-from penstock.errors import FileError, OverloadError, warn_untaken
+from penstock.errors import FileError, OverloadError
 from penstock.plan.group_query import GroupQuery, require_closing
 from penstock.plan.query import LEFT
 
@@ -21,9 +21,9 @@ from ..execute.batcher import Batcher
 from ..execute.budget import LOOK_S, SPARE, Budget
 from ..execute.trace import Trace
 from ..join.lookup.lookup_join import RelationJoin
-from ..join.stream.calls import QUANTILES, StreamCalls
 from ..join.stream.flow import Flow
 from ..join.stream.outlet import Outlet
+from ..join.stream.serial import SerialStream
 from ..metrics import Latency, Report
 from ..windows.source import Span, StreamSource
 from .event_times import EventTimes
@@ -35,7 +35,7 @@ from .report import report_of
 _RETRY_S = 1.0
 
 
-class GroupStream(StreamCalls):
+class GroupStream(SerialStream[pa.Table]):
     """A running query over one source; each group leaves once, when no row of it can follow.
 
     Parameters
@@ -109,26 +109,14 @@ class GroupStream(StreamCalls):
         return condition()
 
     def close(self) -> pa.Table:
-        """End the source, and return the groups not yet polled. A second call returns none.
-
-        Raises
-        ------
-        FileError
-            A relation cannot be read, and rows wait for it. The stream stays open; once it can be
-            read, another call ends it.
-        """
         self._require_own_process()
         if self.query.lookup is not None:
             self._thread.call(self._cut_all)
         return super().close()
 
-    def __exit__(self, *exc: object) -> None:
-        try:
-            rest = self.close()
-        finally:
-            if not self._closed:
-                super().close()
-        warn_untaken(rest, *exc)
+    def _free(self) -> None:
+        if not self._closed:
+            super().close()
 
     # -- in the stream's thread -------------------------------------------------------------------
 
@@ -305,5 +293,5 @@ class GroupStream(StreamCalls):
             late=dict(self._intake.late),
             memory_bytes=self.budget.parts(),
             watermark_lag=self._intake.lag(),
-            latency_s={share: self.latency.quantile(share) for share in QUANTILES},
+            latency_s=self.latency.quantiles(),
         )

@@ -210,6 +210,7 @@ class Report:
 
 #: Upper bounds of the buckets, in seconds: 10 us to 1,000 s, each 10 % above the one before.
 BOUNDS = 1e-5 * 1.1 ** np.arange(194)
+_QUANTILES = (0.5, 0.95, 0.99)
 #: Arrivals to remember; a pair with an older later tuple counts as unknown.
 _MOST_ARRIVALS = 1 << 16
 
@@ -270,3 +271,7 @@ class Latency:
             return math.nan
         bucket = int(np.searchsorted(upto, share * upto[-1]))
         return float(BOUNDS[min(bucket, len(BOUNDS) - 1)])
+
+    def quantiles(self) -> dict[float, float]:
+        """Return the quantiles of a report, in seconds by their shares."""
+        return {share: self.quantile(share) for share in _QUANTILES}

@@ -1,53 +1,192 @@
-"""A running join, or running groups, with SQL of tables around it."""
+"""A running query with SQL of tables around it: on pushed batches, and on output rows."""
 
 from __future__ import annotations
 
-from functools import partial
+import threading
+from collections.abc import Sequence
+from contextlib import ExitStack, nullcontext
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.around.parts import Closing
+from penstock import arguments
+from penstock.around.parts import Closing, Relational, Words
+from penstock.errors import UsageError
 from penstock.plan.window import FOREVER, NEVER
 
 from ..execute.stats import Stats
-from ..grouping import GroupStream
 from ..join.step import moment_in
 from ..join.stream import JoinStream, Span
+from ..join.stream.running_query import RunningQuery
+from ..join.stream.serial import behind, closed_error
+from ..metrics import Report
+from ..rows.received import one_batch
 from ..windows.feeds import ONLY
-from ..windows.source import Moment
-from .rows import PreparedRows
+from ..windows.source import Moment, sides_named
+from .engine import RelationalEngine
+from .table_steps import Computed, RowStep
 
 
-class PreparedStream(PreparedRows[JoinStream | GroupStream]):
-    """A running query of event times, with computed sources or output rows.
+@dataclass(frozen=True)
+class PreparedSide:
+    """A source of a running query, with the steps for its batches.
 
     Parameters
     ----------
-    inner, sides, behind, after, schema, engine, words
-        As for :class:`~.rows.PreparedRows`. Where ``after`` makes groups, pairs wait here until
-        their groups are complete, and these are made when rows are polled.
+    alias : str
+        The source in the running query.
+    table : str
+        The table that the user pushes, as the query names it.
+    schema : Schema
+        Schema of its batches.
+    steps : sequence of RowStep
+        Steps in order; empty if batches go to the query unchanged.
+    is_named : bool
+        Whether the alias names the table itself, not a subquery.
     """
 
-    #: Pairs whose groups are not complete.
-    _held: pa.Table | None = None
+    alias: str
+    table: str
+    schema: pa.Schema
+    steps: Sequence[RowStep]
+    is_named: bool = True
+
+    @property
+    def pushed_as(self) -> str:
+        """Name by which users push to the source."""
+        return self.alias if self.is_named else self.table
+
+    def rows(self, batch: pa.RecordBatch) -> pa.Table:
+        """Return the rows that the running query gets for a batch."""
+        rows = pa.Table.from_batches([batch])
+        for step in self.steps:
+            rows = step(rows)
+        return rows
+
+
+class PreparedStream(RunningQuery[pa.Table]):
+    """A running query whose sources, or output rows, are computed row by row beside it.
+
+    Parameters
+    ----------
+    inner : RunningQuery
+        The query.
+    sides : sequence of PreparedSide
+    behind : sequence of RowStep
+        Steps for each output row of the query, in order.
+    after : Relational, optional
+        SQL over the rows after these steps. Where it makes groups, pairs wait here until their
+        groups are complete, and these are made when rows are polled.
+    schema : Schema
+        Schema of the output.
+    engine : RelationalEngine
+        Closed with the stream.
+    words : Words
+        The user's words, for errors.
+    """
+
+    def __init__(
+        self,
+        inner: RunningQuery[pa.Table],
+        sides: Sequence[PreparedSide],
+        behind: Sequence[RowStep],
+        after: Relational | None,
+        schema: pa.Schema,
+        engine: RelationalEngine,
+        words: Words,
+    ) -> None:
+        self.inner, self.trace = inner, inner.trace
+        self._schema = schema
+        self._sides = sides
+        self._behind = behind
+        self._after = None if after is None else Computed(engine, after)
+        self._engine = engine
+        self._words = words
+        self._turn = threading.Lock()
+        self._both = threading.Lock()
+        self._is_closed = False
+        #: Rows that have left the query, and that its steps have not yet processed.
+        self._left: pa.Table | None = None
+        #: Pairs whose groups are not complete.
+        self._held: pa.Table | None = None
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self._schema
+
+    def _sides_of(self, source: str) -> dict[str, PreparedSide]:
+        """Return the sides that a source means, by their names in the running query."""
+        sides = sides_named(arguments.text("source", source), self._sides)
+        if not sides:
+            known = ", ".join(one.alias for one in self._sides)
+            raise UsageError(f"unknown source {source}; the query has {known}")
+        if not any(side.steps for side in sides):
+            return {source: sides[0]}  # the query resolves the name to the same sides
+        return {side.alias: side for side in sides}
+
+    def register(self, source: str, feed: str, disorder: Span | None = None) -> None:
+        for name in self._sides_of(source):
+            self.inner.register(name, feed, disorder)
+
+    def deregister(self, source: str, feed: str) -> None:
+        for name in self._sides_of(source):
+            self.inner.deregister(name, feed)
 
     def push(self, source: str, batch: Any, *, feed: str = ONLY) -> None:
-        """Push like :meth:`JoinStream.push`; computing the source's rows may fail, too."""
-        self._push(source, batch, partial(self.inner.push, feed=feed))
+        """Push to all sides of a source; none gets anything if its rows cannot be computed."""
+        sides = self._sides_of(source)
+        if self._is_closed:
+            raise closed_error()
+        batch = one_batch(batch, next(iter(sides.values())).schema, source)
+        # A push may wait for room that the rows of another source make.
+        with self._words.spoken(), self._both if len(sides) > 1 else nullcontext():
+            by_name = {name: sides[name].rows(batch) for name in behind(sides, self.inner.pushed)}
+            for name, rows in by_name.items():
+                self.inner.push(name, rows, feed=feed)
+
+    def pushed(self, source: str, feed: str | None = None) -> int:
+        return min(self.inner.pushed(name, feed) for name in self._sides_of(source))
+
+    def advance(self, source: str, time_: Moment, *, feed: str = ONLY) -> None:
+        for name in self._sides_of(source):
+            self.inner.advance(name, time_, feed=feed)
 
     def poll(self) -> pa.Table:
-        """Poll like :meth:`JoinStream.poll`; if a step after the join fails, rows wait."""
-        closing = None if self._after is None else self._after.part.closing
-        if closing is None or self._is_closed:
-            return super().poll()
         with self._words.spoken(), self._turn:
-            closed, held = self._complete(closing)
-            output = self._output(closed)
-            self._held = held
-            return output
+            closing = None if self._after is None else self._after.part.closing
+            if closing is not None and not self._is_closed:
+                closed, held = self._complete(closing)
+                output = self._output(closed)
+                self._held = held
+                return output
+            rows = self.inner.poll()
+            if self._is_closed:
+                return self.schema.empty_table()
+            return self._output(self._last(rows))
+
+    def _left_by(self, rows: pa.Table) -> pa.Table:
+        """Add rows from the query to the waiting ones; return all after the steps."""
+        self._left = rows if self._left is None else pa.concat_tables([self._left, rows])
+        processed = self._left
+        for step in self._behind:
+            processed = step(processed)
+        return processed
+
+    def _output(self, rows: pa.Table) -> pa.Table:
+        """Return the output for rows after the steps, and forget the waiting rows."""
+        if self._after is not None:
+            rows = self._after(rows)
+        output = rows.rename_columns(self.schema.names).cast(self.schema)
+        self._left = None
+        return output
+
+    def _last(self, rows: pa.Table) -> pa.Table:
+        """Return rows of the query after the steps, behind the pairs that wait."""
+        processed = self._left_by(rows)
+        return processed if self._held is None else pa.concat_tables([self._held, processed])
 
     def _complete(self, closing: Closing) -> tuple[pa.Table, pa.Table]:
         """Return the pairs of complete groups, and all other pairs."""
@@ -80,40 +219,49 @@ class PreparedStream(PreparedRows[JoinStream | GroupStream]):
         assert self._after is not None
         return self._engine.run(closing.text, {self._after.part.reads[0]: rows}).column(0)
 
-    def _last(self, rows: pa.Table) -> pa.Table:
-        processed = self._left_by(rows)
-        return processed if self._held is None else pa.concat_tables([self._held, processed])
+    def close(self) -> pa.Table:
+        with self._words.spoken(), self._turn:
+            rows = self.inner.close()
+            if self._is_closed:
+                return self.schema.empty_table()
+            last = self._output(self._last(rows))
+            self._free()
+            return last
 
-    def register(self, source: str, feed: str, disorder: Span | None = None) -> None:
-        """Register a feed like :meth:`JoinStream.register`."""
-        for name in self._sides_of(source):
-            self.inner.register(name, feed, disorder)
+    def _free(self) -> None:
+        if not self._is_closed:
+            self._is_closed = True
+            with ExitStack() as owned:
+                owned.callback(self._engine.close)
+                for step in (*self._behind, *(step for side in self._sides for step in side.steps)):
+                    owned.callback(step.close)
 
-    def deregister(self, source: str, feed: str) -> None:
-        """Deregister a feed like :meth:`JoinStream.deregister`."""
-        for name in self._sides_of(source):
-            self.inner.deregister(name, feed)
+    def wait(self, rows: int, timeout_s: float) -> bool:
+        """Wait until the query within has ``rows`` rows to poll; return whether it has."""
+        return self.inner.wait(rows, timeout_s)
 
-    def pushed(self, source: str, feed: str | None = None) -> int:
-        """Count batches like :meth:`JoinStream.pushed`."""
-        return min(self.inner.pushed(name, feed) for name in self._sides_of(source))
+    def flush(self) -> None:
+        self.inner.flush()
 
-    def advance(self, source: str, time_: Moment, *, feed: str = ONLY) -> None:
-        """Advance a feed's time like :meth:`JoinStream.advance`."""
-        for name in self._sides_of(source):
-            self.inner.advance(name, time_, feed=feed)
+    def late(self) -> dict[str, pa.Table]:
+        """Return late rows by source, with the pushed columns that the steps keep."""
+        late = self.inner.late()
+        by_source: dict[str, pa.Table] = {}
+        for side in self._sides:
+            rows = late[side.alias]
+            names = [name for name in side.schema.names if name in rows.column_names]
+            by_source.setdefault(side.pushed_as, rows.select(names))
+        return by_source
+
+    def report(self) -> Report:
+        return self.inner.report()
 
     @property
     def stats(self) -> Stats:
-        """Counts like :attr:`JoinStream.stats`; groups of one stream have none."""
-        if not isinstance(self.inner, JoinStream):
-            raise AttributeError("groups have no stats; report() tells what they did")
         return self.inner.stats
 
     def failures(self) -> dict[str, int]:
-        """Count failures like :meth:`JoinStream.failures`."""
         return self.inner.failures()
 
     def parked(self) -> list[str]:
-        """Name parked lanes like :meth:`JoinStream.parked`."""
         return self.inner.parked()

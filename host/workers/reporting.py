@@ -6,7 +6,6 @@ import time
 from collections.abc import Mapping
 
 from ..grouping.intake import RowIntake
-from ..join.stream.calls import QUANTILES
 from ..metrics import Latency, Report
 from ..metrics.report import GroupsReport, WorkerReport
 from .driving import StreamDriver
@@ -35,7 +34,7 @@ def report_of(
         window_rows=driver.statuses.sum("entries") if is_join else 0,
         memory_bytes={**parts, "workers": driver.statuses.sum("state_bytes")},
         watermark_lag=intake.lag(),
-        latency_s={share: latency.quantile(share) for share in QUANTILES},
+        latency_s=latency.quantiles(),
         lanes=(),
         groups=None if is_join else groups_report(driver),
         workers=worker_reports(driver),

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from typing import cast
+from typing import Any
 
 import pyarrow as pa
 
 from penstock import arguments
 from penstock.errors import OverloadError, UsageError, warn_untaken
 
+from ..join.stream.running_query import Rows
 from ..windows.feeds import ONLY
 from ..windows.source import Span
 from .opening import Opened
@@ -19,7 +20,7 @@ from .results import Polled, PolledPart, table_of
 from .turns import WorkerTurns
 
 
-class WorkerStream(WorkerTurns):
+class WorkerStream(WorkerTurns[Rows]):
     """A running query over one source, on worker processes of this machine.
 
     Parameters
@@ -54,34 +55,15 @@ class WorkerStream(WorkerTurns):
             raise
 
     def position(self, source: str, feed: str = ONLY) -> int:
-        """Return how many rows of a feed have been taken: where its sender reads on.
-
-        After a start from a checkpoint these are the rows that it covers. Late rows count.
-
-        Raises
-        ------
-        UsageError
-            The source is unknown.
-        """
         self._require_own_process()
         found = self._intake.find(arguments.text("source", source))
         arguments.text("feed", feed)
         return self._thread.call(lambda: min(self._intake.rows(own, feed) for own in found))
 
     def stop(self) -> None:
-        """Make a checkpoint and end the processes; a stream that is opened on it goes on.
-
-        Unlike :meth:`close` it ends no source, so that windows stay open. Rows that were not
-        polled, or not acknowledged, are given after the next start.
-
-        Raises
-        ------
-        UsageError
-            The stream has no checkpoint.
-        """
         self._require_own_process()
         if self._opened.checkpoint is None:
-            raise UsageError("without a checkpoint nothing is kept; close the stream")
+            super().stop()  # refuses
         self._is_stopped = True
         error = self._thread.call(self._close)
         self._thread.join(self.flow.running.timeout_s)
@@ -90,16 +72,10 @@ class WorkerStream(WorkerTurns):
 
     @property
     def processes(self) -> list[int]:
-        """Process numbers of the workers, by rank."""
         return self._driver.pids
 
     def failures(self) -> dict[str, int]:
-        """Return how often workers had to begin again, since one was lost."""
         return {"workers": self._driver.losses}
-
-    def parked(self) -> list[str]:
-        """Lanes that are out of service: none, since groups need no lane."""
-        return []
 
     def __exit__(self, *exc: object) -> None:
         # Windows that are not complete must not be given as if they were.
@@ -107,23 +83,21 @@ class WorkerStream(WorkerTurns):
             self.stop()
             return
         rest = self.close()
-        if self._opened.checkpoint is None:  # else they are given again
-            warn_untaken(rest, *exc)
+        if isinstance(rest, pa.Table) and self._opened.checkpoint is None:
+            warn_untaken(rest, *exc)  # with a checkpoint they are given again
 
-    def poll(self) -> pa.Table:
+    def poll(self) -> Rows:
         if self._opened.checkpoint is None:
             return super().poll()
         self._require_own_process()
-        return self._piece()
-
-    def _piece(self) -> pa.Table:
         offered = self._thread.call(self._offer)
-        rows = self.schema.empty_table() if offered is None else offered.rows
-        self._returned = offered
-        return rows
+        output: Any = offered
+        if self._opened.now:
+            output = self.schema.empty_table() if offered is None else offered.rows
+        self._returned = offered  # no call may follow, which could be interrupted
+        return output
 
     def wait(self, rows: int, timeout_s: float) -> bool:
-        """Wait until at least ``rows`` rows can be polled; return whether they can."""
         if self._opened.checkpoint is None:
             return super().wait(rows, timeout_s)
         arguments.whole("rows", rows)
@@ -186,28 +160,3 @@ class WorkerStream(WorkerTurns):
                 self.budget.note()
         reached("release")
         return self._offered
-
-    def _numbered(self) -> Polled | PolledPart | None:
-        self._require_own_process()
-        offered = self._thread.call(self._offer)
-        self._returned = offered
-        return offered
-
-
-class NumberedStream(WorkerStream):
-    """A running query whose rows leave under the number of the checkpoint that covers them."""
-
-    def poll(self) -> Polled | None:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """Return the rows of the next checkpoint; they acknowledge those of the call before.
-
-        Returns
-        -------
-        Polled or None
-            None if no further checkpoint has rows.
-        """
-        return cast("Polled | None", self._numbered())
-
-    def close(self) -> Polled | None:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """End the source; returns what :meth:`poll` does, which gives the rest of the numbers."""
-        super().close()
-        return cast("Polled | None", self._offered)

@@ -17,8 +17,9 @@ from ..emit.groups.closing import Limit
 from ..execute import promptness
 from ..execute.budget import LOOK_S, RESULTS, Budget
 from ..grouping.event_times import EventTimes, read_times
-from ..join.stream.calls import StreamCalls
 from ..join.stream.outlet import Outlet
+from ..join.stream.running_query import Rows
+from ..join.stream.serial import SerialStream
 from ..metrics import Latency, Report
 from ..windows.source import Span, StreamSource
 from .cut_clock import CutClock
@@ -36,7 +37,7 @@ _MEMORY_BYTES = 1 << 30
 _CHECK_S = 0.25
 
 
-class WorkerTurns(StreamCalls):
+class WorkerTurns(SerialStream[Rows]):
     """What happens in the thread of a stream on workers.
 
     Parameters

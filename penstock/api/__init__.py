@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from penstock.host.execute.running import Running
-from penstock.host.grouping import GroupStream
 from penstock.host.join.lookup.relation_source import relation
-from penstock.host.join.stream import Flow, JoinStream
+from penstock.host.join.stream import Flow
+from penstock.host.join.stream.running_query import RunningQuery
 from penstock.host.prune.sizes import Pruning
 from penstock.host.workers import Checkpoint
-from penstock.host.workers.stream import NumberedStream, WorkerStream
 
 from .received import TableLike
 from .streams import stream
@@ -17,13 +16,10 @@ from .tables import sql
 __all__ = [
     "Checkpoint",
     "Flow",
-    "GroupStream",
-    "JoinStream",
-    "NumberedStream",
     "Pruning",
     "Running",
+    "RunningQuery",
     "TableLike",
-    "WorkerStream",
     "relation",
     "sql",
     "stream",

@@ -10,14 +10,11 @@ import pyarrow as pa
 from sqlglot import exp
 
 from penstock.host.device.registry import open_device
-from penstock.host.grouping import GroupStream
 from penstock.host.join.lookup.relation_source import RelationTable, relations_of, without_relations
-from penstock.host.join.lookup.stream import LookupStream
-from penstock.host.join.stream import JoinStream
+from penstock.host.join.stream.running_query import RunningQuery
 from penstock.host.join.table.table_join import TableJoin
 from penstock.host.relational.engine import USERS, RelationalEngine
-from penstock.host.relational.rows import PreparedRows, PreparedSide
-from penstock.host.relational.stream import PreparedStream
+from penstock.host.relational.stream import PreparedSide, PreparedStream
 from penstock.host.relational.table_steps import Computed, RowStep
 
 from ..around.computed_calls import ours
@@ -39,9 +36,7 @@ RunJoin = Callable[[str, Mapping[str, Table], QueryOptions], pa.Table]
 #: text compute, by their names.
 ShowPart = Callable[[Part, Mapping[str, pa.Table | RelationTable], Mapping[str, str]], None]
 #: Opens a running join, or groups: the compiled query, and its schemas.
-OpenJoin = Callable[
-    [JoinQuery | GroupQuery, Mapping[str, Columns]], JoinStream | GroupStream | LookupStream
-]
+OpenJoin = Callable[[JoinQuery | GroupQuery, Mapping[str, Columns]], RunningQuery[pa.Table]]
 #: Opens a join of rows with a relation: its text, the columns of both, and options.
 LookUp = Callable[[str, Mapping[str, Columns], QueryOptions], RowStep]
 
@@ -104,7 +99,7 @@ def stream_parts(
     join: OpenJoin,
     lookup: LookUp,
     why: BeyondError,
-) -> PreparedRows:
+) -> PreparedStream:
     """Open a running query whose rows are computed or looked up before or behind the join.
 
     Parameters
@@ -184,7 +179,7 @@ class _Opening:
     lookup: LookUp
     stack: ExitStack
 
-    def opened(self, join: OpenJoin) -> PreparedRows:
+    def opened(self, join: OpenJoin) -> PreparedStream:
         core, behind, after = self.split.of_stream()
         parts, schemas = self.split.parts, self.split.schemas
         before = {part.name: part for part in parts[: parts.index(core)]}
@@ -205,10 +200,8 @@ class _Opening:
             sides.append(PreparedSide(side.alias, table, schemas[table], steps, is_named))
         steps = [self._step(part) for part in behind]
         inner = join(query, self._inputs(core))
-        shared = sides, steps, after, self.split.shown_schema, self.engine, self.split.words
-        if isinstance(inner, LookupStream):
-            return PreparedRows(inner, *shared)
-        return PreparedStream(inner, *shared)
+        schema, words = self.split.shown_schema, self.split.words
+        return PreparedStream(inner, sides, steps, after, schema, self.engine, words)
 
     def _inputs(self, part: Part) -> dict[str, Columns]:
         """The relations that a part reads, and the columns of all else."""

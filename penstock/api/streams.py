@@ -25,15 +25,15 @@ from penstock.host.join.lookup.relation_source import (
 )
 from penstock.host.join.lookup.stream import LookupStream
 from penstock.host.join.stream import Flow, JoinStream, Span
+from penstock.host.join.stream.running_query import RunningQuery
 from penstock.host.relation.border import Relation
-from penstock.host.relational.rows import PreparedRows
 from penstock.host.relational.table_steps import LookedUp
 from penstock.host.rows.received import received_schema
 from penstock.host.workers import Checkpoint
 from penstock.host.workers.checkpoint import checkpoint_of, release_of
 from penstock.host.workers.members import Workers
-from penstock.host.workers.ranks.stream import NumberedRankStream, open_workers
-from penstock.host.workers.stream import NumberedStream, WorkerStream
+from penstock.host.workers.ranks.stream import open_workers
+from penstock.host.workers.results import Polled, PolledPart
 
 from .. import arguments
 from ..errors import BeyondError, memory_explained
@@ -52,7 +52,7 @@ _Checkpoint = str | PathLike[str] | Checkpoint
 
 
 class _Options(TypedDict, total=False):
-    """Arguments of :func:`stream` that do not decide its return type."""
+    """Arguments of :func:`stream` that do not decide what ``poll`` returns."""
 
     time: Mapping[str, str] | None
     rows: Rows | None
@@ -77,11 +77,11 @@ def stream(
     query: str,
     schemas: _Schemas,
     *,
-    workers: None = None,
+    workers: int | Workers | None = None,
     checkpoint: None = None,
     release: str | None = None,
     **options: Unpack[_Options],
-) -> JoinStream | LookupStream | GroupStream | PreparedRows: ...
+) -> RunningQuery[pa.Table]: ...
 
 
 @overload
@@ -93,7 +93,7 @@ def stream(
     checkpoint: _Checkpoint,
     release: Literal["commit"] | None = None,
     **options: Unpack[_Options],
-) -> NumberedRankStream: ...
+) -> RunningQuery[PolledPart | None]: ...
 
 
 @overload
@@ -105,7 +105,7 @@ def stream(
     checkpoint: _Checkpoint,
     release: Literal["commit"] | None = None,
     **options: Unpack[_Options],
-) -> NumberedStream: ...
+) -> RunningQuery[Polled | None]: ...
 
 
 @overload
@@ -113,23 +113,11 @@ def stream(
     query: str,
     schemas: _Schemas,
     *,
-    workers: int | Workers,
-    checkpoint: _Checkpoint | None = None,
-    release: str | None = None,
-    **options: Unpack[_Options],
-) -> WorkerStream: ...
-
-
-@overload
-def stream(
-    query: str,
-    schemas: _Schemas,
-    *,
-    workers: None = None,
+    workers: int | Workers | None = None,
     checkpoint: _Checkpoint,
     release: Literal["now"],
     **options: Unpack[_Options],
-) -> WorkerStream: ...
+) -> RunningQuery[pa.Table]: ...
 
 
 def stream(
@@ -152,7 +140,7 @@ def stream(
     workers: int | Workers | None = None,
     checkpoint: _Checkpoint | None = None,
     release: str | None = None,
-) -> JoinStream | LookupStream | GroupStream | PreparedRows | WorkerStream:
+) -> RunningQuery[Any]:
     """Open a running query: a join of two streams, or with relations, or groups of one stream.
 
     Parameters
@@ -186,8 +174,9 @@ def stream(
 
     Returns
     -------
-    JoinStream, LookupStream, GroupStream or WorkerStream
-        With ``push``, ``advance``, ``poll``, ``flush``, ``late`` and ``close``.
+    RunningQuery
+        ``poll`` gives a table; with a checkpoint that releases rows by its commits, rows under the
+        number of a commit, or None.
     """
     entrance = Entrance.from_call(STREAM, stream, locals())
     release = release or "commit"
@@ -230,7 +219,7 @@ def stream(
 
         def open_stream(
             compiled: JoinQuery | GroupQuery, columns: Mapping[str, Columns]
-        ) -> JoinStream | GroupStream | LookupStream:
+        ) -> RunningQuery[pa.Table]:
             if relation_of(columns) is not None:
                 return stream_with_relation(compiled, columns, device, chosen, disorder, trace)
             streams = without_relations(columns)

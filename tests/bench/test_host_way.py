@@ -89,4 +89,4 @@ def test_command(capsys):
     assert main(["--list"]) == 0
     printed = capsys.readouterr().out
     assert "stream, 10 rows, latency 0: " in printed
-    assert "StreamCalls.push" in printed
+    assert "SerialStream.push" in printed

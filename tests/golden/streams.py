@@ -134,7 +134,7 @@ def goes_on(
 
     Parameters
     ----------
-    running : WorkerStream
+    running : RunningQuery
     given : mapping of source to sequence of batches
         All that this worker pushes, from the beginning.
     stops : bool

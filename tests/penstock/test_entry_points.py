@@ -53,7 +53,7 @@ def sql(query: Any = QUERY, tables: Any = None, **options: Any) -> pa.Table:
     return penstock.sql(query, tables, **{"time": TIME, **options})
 
 
-def stream(query: Any = QUERY, schemas: Any = None, **options: Any) -> penstock.JoinStream:
+def stream(query: Any = QUERY, schemas: Any = None, **options: Any) -> penstock.RunningQuery:
     schemas = {"a": TABLE.schema, "b": TABLE.schema} if schemas is None else schemas
     return penstock.stream(query, schemas, **{"time": TIME, **options})
 
@@ -110,7 +110,7 @@ def test_calls(call: str) -> None:
         check_message(lambda value=value: CALLS[call](value))
 
 
-METHODS: dict[str, Callable[[penstock.JoinStream, Any], Any]] = {
+METHODS: dict[str, Callable[[penstock.RunningQuery, Any], Any]] = {
     "push": lambda s, v: s.push("a", v),
     "push source": lambda s, v: s.push(v, TABLE),
     "push feed": lambda s, v: s.push("a", TABLE, feed=v),

@@ -1,26 +1,29 @@
-"""A running join of a stream with a relation: the calls that users make."""
+"""A running join of a stream with a relation."""
 
 from __future__ import annotations
 
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from types import TracebackType
 from typing import Any
 
 import pyarrow as pa
 
 from penstock import arguments
-from penstock.errors import PenstockError, UsageError, memory_explained, warn_untaken
+from penstock.errors import PenstockError, UsageError, memory_explained
 from penstock.plan.lookup import LookupPlan
 
 from ...device.base import Device
-from ...metrics import Latency, MetricsServer, Report, serve_metrics
+from ...execute.stats import Stats
+from ...execute.trace import Trace
+from ...metrics import Latency, Report
 from ...relation.border import Relation
 from ...rows.received import one_batch
-from ...windows.source import Moment
-from ..stream.calls import QUANTILES
+from ...windows.feeds import ONLY
+from ...windows.source import Moment, Span
 from ..stream.flow import Flow
+from ..stream.running_query import RunningQuery
+from ..stream.serial import closed_error
 from .lookup_join import LookupOptions
 from .opening import open_lookup
 from .report import report
@@ -31,7 +34,7 @@ _DUE = 0.5
 _LOOK_S = 0.005
 
 
-class LookupStream:
+class LookupStream(RunningQuery[pa.Table]):
     """A running join of a stream with a relation.
 
     Parameters
@@ -50,8 +53,8 @@ class LookupStream:
 
     Notes
     -----
-    Any thread may call any method; calls are done one after the other. Rows are answered in
-    ``push``, ``poll``, ``wait``, ``flush`` and ``close``: there is no thread beside.
+    Calls are done one after the other. Rows are answered in ``push``, ``poll``, ``wait``, ``flush``
+    and ``close``: there is no thread beside.
     """
 
     def __init__(
@@ -67,6 +70,7 @@ class LookupStream:
     ) -> None:
         plan.require_per_row()
         self.plan, self.flow = plan, flow
+        self.trace = Trace(False)
         self._schema, self._close_owned = schema, close
         self._lock = threading.RLock()
         self._latency = Latency()
@@ -77,24 +81,20 @@ class LookupStream:
 
     @property
     def schema(self) -> pa.Schema:
-        """Schema of the output."""
         return self._join.schema
 
-    def push(self, source: str, batch: Any) -> None:
-        """Push the next rows of the stream; all meet the same version of the relation.
+    @property
+    def stats(self) -> Stats:
+        return self._join.stats
 
-        Raises
-        ------
-        UsageError
-            The source is not the stream, or the stream is closed.
-        SchemaError
-            The batch lacks a column, or the type of a column does not hold its values.
-        FileError
-            The relation cannot be read. Rows that were taken are answered by a later call, once it
-            can be read again; :meth:`pushed` tells whether the batch was taken.
-        DeviceError
-            No device could run a task.
-        """
+    def register(self, source: str, feed: str, disorder: Span | None = None) -> None:
+        raise _timeless("register")
+
+    def deregister(self, source: str, feed: str) -> None:
+        raise _timeless("deregister")
+
+    def push(self, source: str, batch: Any, *, feed: str = ONLY) -> None:
+        self._require_unnamed(feed)
         self._require_stream(arguments.text("source", source))
         with self._lock, memory_explained():
             self._require_open()
@@ -103,19 +103,12 @@ class LookupStream:
             self._collect(self._join.push(one))
             self._answer_due(everything=not self.flow.latency_s)
 
-    def pushed(self, source: str) -> int:
-        """How many batches of the stream have been taken."""
+    def pushed(self, source: str, feed: str | None = None) -> int:
         self._require_stream(arguments.text("source", source))
+        self._require_unnamed(feed or ONLY)
         return self._join.batches_in
 
     def poll(self) -> pa.Table:
-        """Return the joined rows since the last call, each once; in order only if so configured.
-
-        Raises
-        ------
-        FileError, DeviceError
-            As for :meth:`push`, and there are no earlier rows to return.
-        """
         with self._lock:
             try:
                 self._answer_due(everything=False)
@@ -125,23 +118,13 @@ class LookupStream:
             return self._take_output()
 
     def late(self) -> dict[str, pa.Table]:
-        """Return the late rows per source: none, since a row of the stream has no time."""
+        """Return no rows per source, since a row of the stream has no time."""
         return {self.plan.outer.alias: self._schema.empty_table()}
 
-    def advance(self, source: str, time_: Moment) -> None:
-        """Refuse a promise about time, which decides nothing here.
-
-        Raises
-        ------
-        UsageError
-        """
-        raise UsageError(
-            "a join with a relation has no window, so no row waits for a later one; leave advance "
-            "out"
-        )
+    def advance(self, source: str, time_: Moment, *, feed: str = ONLY) -> None:
+        raise _timeless("advance")
 
     def wait(self, rows: int, timeout_s: float) -> bool:
-        """Wait until at least ``rows`` rows can be polled; return whether they can."""
         arguments.whole("rows", rows)
         arguments.seconds("timeout_s", timeout_s)
         end = time.monotonic() + timeout_s
@@ -157,53 +140,22 @@ class LookupStream:
             pause.wait(min(left, _LOOK_S))
 
     def flush(self) -> None:
-        """Answer all pushed rows."""
         with self._lock:
             self._require_open()
             self._answer_due(everything=True)
 
     def report(self) -> Report:
-        """Return the join's counts and state, for people and for metrics."""
         with self._lock:
-            quantiles = {share: self._latency.quantile(share) for share in QUANTILES}
-            return report(self._join, quantiles)
-
-    def serve_metrics(self, port: int = 0) -> MetricsServer:
-        """Serve metrics to Prometheus and to ``penstock top``; port 0 takes a free one."""
-        return serve_metrics(self.report, arguments.whole("port", port, most=65_535))
+            return report(self._join, self._latency.quantiles())
 
     def close(self) -> pa.Table:
-        """End the stream, and return the rows not yet polled. A second call returns none.
-
-        Raises
-        ------
-        FileError, DeviceError
-            Some rows cannot be answered. The stream stays open: rows that were answered can be
-            polled, and once the relation can be read, another call answers the others.
-        """
         with self._lock:
             if not self._closed:
                 self._answer_due(everything=True)
-                self._release()
+                self._free()
             return self._take_output()
 
-    def __enter__(self) -> LookupStream:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        try:
-            untaken = self.close()
-        finally:
-            self._release()
-        warn_untaken(untaken, error)
-
-    def _release(self) -> None:
-        """Close what the stream owns."""
+    def _free(self) -> None:
         if not self._closed:
             self._closed = True
             self._close_owned()
@@ -226,7 +178,11 @@ class LookupStream:
 
     def _require_open(self) -> None:
         if self._closed:
-            raise UsageError("the stream is closed; open a new one")
+            raise closed_error()
+
+    def _require_unnamed(self, feed: str) -> None:
+        if arguments.text("feed", feed) != ONLY:
+            raise _timeless(f"feed={feed!r}")
 
     def _require_stream(self, source: str) -> None:
         outer, inner = self.plan.outer, self.plan.inner
@@ -237,3 +193,10 @@ class LookupStream:
             )
         if source.lower() not in (outer.alias.lower(), outer.table.lower()):
             raise UsageError(f"there is no source {source}; push rows of {outer.alias}")
+
+
+def _timeless(call: str) -> UsageError:
+    """Return the error for a call, or an argument, that tells of the time of rows."""
+    return UsageError(
+        f"a join with a relation has no window, so no row waits for a later one; leave {call} out"
+    )

@@ -26,15 +26,15 @@ from ...windows.source import Span, StreamSource
 from ..filtering import with_filter
 from ..session import Session
 from ..step import Frontier
-from .calls import QUANTILES, StreamCalls
 from .flow import Flow
 from .intake import Intake
 from .outlet import Outlet
 from .pace import Pace
+from .serial import SerialStream
 from .sessions import SessionIntake
 
 
-class JoinStream(StreamCalls):
+class JoinStream(SerialStream[pa.Table]):
     """A running join.
 
     Parameters
@@ -85,7 +85,7 @@ class JoinStream(StreamCalls):
         self.flow = flow or Flow()
         self.trace = Trace(trace)
         self.budget = Budget(self.flow.memory_bytes, rows_gather=self.flow.latency_s > 0)
-        self.stats = Stats.for_devices(self.devices)
+        self._stats = Stats.for_devices(self.devices)
         self.latency = Latency()
         intake = Intake if query.sessions is None else SessionIntake
         self._intake = intake(
@@ -96,7 +96,7 @@ class JoinStream(StreamCalls):
             disorder=disorder,
             idle_s=self.flow.idle_s,
         )
-        self.stats.late = self._intake.late
+        self._stats.late = self._intake.late
         self._delivery = open_delivery(self.plan, self.schemas)
         self._outlet = Outlet(self.budget, self.latency, self._delivery.schema)
         lanes = sum(device.lanes for device in self.devices)
@@ -107,7 +107,7 @@ class JoinStream(StreamCalls):
             WindowEngine(self.plan, self._intake.number),
             self._delivery,
             self.devices,
-            self.stats,
+            self._stats,
             self._outlet.collect,
             lambda: self._pace.ended(),
             self.flow.running,
@@ -121,6 +121,10 @@ class JoinStream(StreamCalls):
         super().__init__(
             self.schemas, self.flow, self.budget, self._intake, self._outlet, self._pace.tick
         )
+
+    @property
+    def stats(self) -> Stats:
+        return self._stats
 
     @property
     def window_rows(self) -> int:
@@ -155,23 +159,21 @@ class JoinStream(StreamCalls):
         return Report(
             arrived=dict(self._intake.arrived),
             late=dict(self._intake.late),
-            rows=self.stats.rows,
-            evaluations=self.stats.pairs_evaluated,
-            pairs_pruned=self.stats.pairs_pruned,
-            pairs_in_window=self.stats.pairs_in_window,
+            rows=self._stats.rows,
+            evaluations=self._stats.pairs_evaluated,
+            pairs_pruned=self._stats.pairs_pruned,
+            pairs_in_window=self._stats.pairs_in_window,
             window_rows=self.window_rows,
             memory_bytes=self.budget.parts(),
             watermark_lag=self._intake.lag(),
-            latency_s={share: self.latency.quantile(share) for share in QUANTILES},
+            latency_s=self.latency.quantiles(),
             lanes=self._session.executor.lane_reports(),
         )
 
     def failures(self) -> dict[str, int]:
-        """Failed tasks per lane; each was run again."""
         return dict(self._session.executor.dispatcher.failures)
 
     def parked(self) -> list[str]:
-        """Lanes that are out of service because they failed too often, or hang."""
         return self._session.executor.dispatcher.parked
 
     # -- hooks of the calls -----------------------------------------------------------------------
@@ -216,5 +218,5 @@ class JoinStream(StreamCalls):
             session.drain,
             session.close,
             *owned,
-            self.stats.stop,
+            self._stats.stop,
         ]

@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import os
 import threading
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+import time
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import nullcontext
+from functools import partial
 from typing import Any, TypeVar
 
 import pyarrow as pa
 
 from penstock import arguments
-from penstock.errors import UsageError
+from penstock.errors import UsageError, memory_explained
 
 from ...execute.budget import Budget
 from ...metrics import Report
-from ...windows.source import StreamSource
+from ...rows.received import one_batch
+from ...windows.feeds import ONLY
+from ...windows.source import Moment, Span, StreamSource
 from .flow import Flow
 from .outlet import Outlet
+from .running_query import Rows, RunningQuery
 from .sources import Sources
 from .thread import Inbox, StreamThread
 
@@ -27,7 +33,7 @@ T = TypeVar("T")
 MOST_POSTED = 128
 
 
-class SerialStream(ABC):
+class SerialStream(RunningQuery[Rows]):
     """A running query, and how its calls come to its thread; what they do is left to its kind.
 
     Parameters
@@ -66,6 +72,103 @@ class SerialStream(ABC):
         self._both = threading.Lock()
         self._closed = False
         self._thread = StreamThread(tick, inbox)
+
+    # -- calls of users ----------------------------------------------------------------------------
+
+    def register(self, source: str, feed: str, disorder: Span | None = None) -> None:
+        sources = self._named(source)
+        arguments.text("feed", feed)
+        arguments.optional(arguments.span)("disorder", disorder)
+
+        def register() -> None:
+            for one in sources:
+                self._sources.register(one, feed, disorder)
+
+        self._change(register)
+
+    def deregister(self, source: str, feed: str) -> None:
+        sources = self._named(source)
+        arguments.text("feed", feed)
+
+        def deregister() -> None:
+            for one in sources:
+                self._sources.deregister(one, feed)
+            self._advanced()
+
+        self._change(deregister)
+
+    def push(self, source: str, batch: Any, *, feed: str = ONLY) -> None:
+        sources = {one.side.alias: one for one in self._named(source)}
+        arguments.text("feed", feed)
+        with memory_explained(), self._both if len(sources) > 1 else nullcontext():
+            side = next(iter(sources.values())).side.side
+            batch = one_batch(batch, self.schemas[side], source)
+            for alias in behind(sources, lambda alias: self._pushed(sources[alias])):
+                self._push(sources[alias], source, batch, feed)
+
+    def _pushed(self, source: StreamSource) -> int:
+        return self._thread.call(lambda: self._sources.batches(source, None))
+
+    def _push(self, source: StreamSource, name: str, batch: pa.RecordBatch, feed: str) -> None:
+        read = self._read(source, batch)
+        if self._need_not_wait(source, batch, feed):
+            return self._post(partial(self._take_posted, source, batch, read, feed))
+        take_in = partial(self._take_in, source, batch, read, feed)
+        deadline = time.monotonic() + self.flow.push_timeout_s
+        while not self._change(take_in):
+            self.budget.wait_for(self._sources.bytes_of(source, batch), deadline - time.monotonic())
+        return self._settle()
+
+    def pushed(self, source: str, feed: str | None = None) -> int:
+        self._require_own_process()
+        sources = self._sources.find(arguments.text("source", source))
+        arguments.optional(arguments.text)("feed", feed)
+        return self._thread.call(lambda: min(self._sources.batches(one, feed) for one in sources))
+
+    def advance(self, source: str, time_: Moment, *, feed: str = ONLY) -> None:
+        sources = self._named(source)
+        arguments.text("feed", feed)
+        arguments.moment("time_", time_)
+
+        def signal() -> None:
+            for one in sources:
+                self._sources.signal(one, feed, time_)
+            self._advanced()
+
+        self._change(signal)
+        self._settle()
+
+    def poll(self) -> Rows:
+        self._require_own_process()
+        # A call between this one and the return, such as cast(), could be interrupted: rows lost.
+        rows: Any = self._outlet.take(self._check)
+        return rows
+
+    def wait(self, rows: int, timeout_s: float) -> bool:
+        arguments.whole("rows", rows)
+        return self.wait_for(lambda: self._outlet.rows >= rows, timeout_s)
+
+    def report(self) -> Report:
+        self._require_own_process()
+        return self._thread.call(self._report)
+
+    def flush(self) -> None:
+        self._require_own_process()
+        self._thread.call(self._cut_all)
+        self._drain(self.flow.push_timeout_s)
+
+    def late(self) -> dict[str, pa.Table]:
+        self._require_own_process()
+        self._thread.call(_nothing)  # waits until posted batches are judged
+        return self._sources.late_rows()
+
+    def close(self) -> Rows:
+        self._require_own_process()
+        error = self._thread.call(self._close)
+        self._thread.join(self.flow.running.timeout_s)
+        if error is not None:
+            raise error
+        return self.poll()
 
     # -- what a kind of query does ----------------------------------------------------------------
 
@@ -121,7 +224,6 @@ class SerialStream(ABC):
 
     @property
     def schema(self) -> pa.Schema:
-        """Schema of the output."""
         return self._outlet.schema
 
     def _require_own_process(self) -> None:
@@ -202,6 +304,22 @@ class SerialStream(ABC):
                 failed = failed or error
         self._thread.end()
         return failed
+
+
+def behind(sides: Iterable[str], pushed: Callable[[str], int]) -> list[str]:
+    """Return the sides of a table with the fewest batches: all, unless a push failed halfway.
+
+    So a batch that is pushed again goes where it has not been.
+    """
+    names = list(sides)
+    if len(names) == 1:
+        return names
+    pushes = {name: pushed(name) for name in names}
+    return [name for name in names if pushes[name] == min(pushes.values())]
+
+
+def _nothing() -> None:
+    """Do nothing: a call that only waits for earlier ones."""
 
 
 def closed_error() -> UsageError:

@@ -108,7 +108,7 @@ class Sources(ABC):
         return next(s for s in self.sources.values() if s.side.alias.lower() == alias.lower())
 
     def register(self, source: StreamSource, feed: str, disorder: Span | None) -> None:
-        """Begin a feed of a source; see :meth:`~.calls.StreamCalls.register`."""
+        """Begin a feed of a source; see :meth:`~.running_query.RunningQuery.register`."""
         if feed == ONLY:
             raise UsageError("a feed needs a name that is not empty")
         span = None if disorder is None else source.span(disorder)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping
-from typing import cast
+from typing import Any
 
 import pyarrow as pa
 
@@ -15,6 +15,7 @@ from penstock.query.options import QueryOptions
 from ...grouping.intake import GATHERED_ROWS
 from ...join.lookup.relation_source import RelationTable
 from ...join.stream.flow import Flow
+from ...join.stream.running_query import Rows, RunningQuery
 from ...windows.feeds import ONLY
 from ...windows.source import Span, StreamSource
 from ..checkpoint import Checkpoint
@@ -23,7 +24,7 @@ from ..members import Workers
 from ..opening import job_of, open_parts
 from ..points import reached
 from ..results import Polled, PolledPart
-from ..stream import NumberedStream, WorkerStream
+from ..stream import WorkerStream
 from .open_rank import OpenedRank, open_rank
 from .rank_driver import RankDriver
 
@@ -31,7 +32,7 @@ from .rank_driver import RankDriver
 _LOOK_S = 1.0
 
 
-class RankStream(WorkerStream):
+class RankStream(WorkerStream[Rows]):
     """A running query over one source, on ranks that an engine has placed.
 
     Each rank pushes what it reads, under feeds of its own name, and polls the groups whose keys it
@@ -144,7 +145,7 @@ class RankStream(WorkerStream):
 
     # -- the end ----------------------------------------------------------------------------------
 
-    def close(self) -> pa.Table:
+    def close(self) -> Rows:
         """End this rank's feeds, and serve the others until all ranks have ended.
 
         Meanwhile other threads may poll.
@@ -186,8 +187,8 @@ class RankStream(WorkerStream):
             self._thread.call(lambda: self._abandon_with(exc[1]))
             return
         rest = self.close()
-        if self._opened.checkpoint is None:  # else they are given again
-            warn_untaken(rest, *exc)
+        if isinstance(rest, pa.Table) and self._opened.checkpoint is None:
+            warn_untaken(rest, *exc)  # with a checkpoint they are given again
 
     def _abandon_with(self, cause: object) -> None:
         error = LostError(f"this rank was left by an error: {type(cause).__name__}: {cause}")
@@ -200,28 +201,6 @@ class RankStream(WorkerStream):
         if self._error is None:
             self._driver.abandon(error)
         super()._fail(error)
-
-
-class NumberedRankStream(RankStream):
-    """A running query whose rows leave under the number of the checkpoint that covers them."""
-
-    def poll(self) -> PolledPart | None:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """Return the next rows of a checkpoint and the rank that has computed them.
-
-        They acknowledge those of the call before. After a restart rows that were not acknowledged
-        are given again under the same number and rank, perhaps by another rank.
-
-        Returns
-        -------
-        PolledPart or None
-            None if no further checkpoint has rows.
-        """
-        return cast("PolledPart | None", self._numbered())
-
-    def close(self) -> PolledPart | None:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """End this rank's feeds, and serve until all ranks have ended; returns what `poll` does."""
-        super().close()
-        return cast("PolledPart | None", self._offered)
 
 
 def open_workers(
@@ -237,7 +216,7 @@ def open_workers(
     trace: bool,
     relation: tuple[str, RelationTable] | None,
     device: str,
-) -> WorkerStream:
+) -> RunningQuery[Any]:
     """Open a stream on workers of its own, or in this rank, as all ranks do.
 
     Parameters
@@ -260,8 +239,8 @@ def open_workers(
 
     Returns
     -------
-    WorkerStream, NumberedStream, RankStream or NumberedRankStream
-        A numbered one if commits release rows.
+    RunningQuery
+        ``poll`` gives rows under a number if commits release them.
 
     Raises
     ------
@@ -275,9 +254,7 @@ def open_workers(
     now = checkpoint is not None and release == "now"
     size = workers if isinstance(workers, int) else workers.size
     facts = text, schemas, options, size, flow, checkpoint, now, trace, relation, device
-    is_numbered = checkpoint is not None and not now
     if isinstance(workers, int):
-        parts = open_parts(job_of(*facts), flow, checkpoint, now)
-        return (NumberedStream if is_numbered else WorkerStream)(parts, disorder)
+        return WorkerStream(open_parts(job_of(*facts), flow, checkpoint, now), disorder)
     opened = open_rank(lambda: job_of(*facts), workers, flow, checkpoint, now)
-    return (NumberedRankStream if is_numbered else RankStream)(opened, disorder)
+    return RankStream(opened, disorder)

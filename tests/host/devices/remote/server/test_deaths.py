@@ -237,7 +237,7 @@ def test_a_running_join_outlives_its_server(start: Start) -> None:
     query = "SELECT o.n AS a, g.n AS b FROM orders o JOIN gps g ON o.x * g.x < 3"
     options = {"time": {"o": "t", "g": "t"}, "within": 20}
 
-    def pushed(stream: penstock.JoinStream, low: int, high: int) -> None:
+    def pushed(stream: penstock.RunningQuery, low: int, high: int) -> None:
         for at in range(low, high, 50):
             for name, own in rows.items():
                 stream.push(name, batch_of(own[at : at + 50]))

@@ -1,0 +1,284 @@
+"""The calls of a running query, the same for every kind of query."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from types import TracebackType
+from typing import Any, Generic, Self, TypeVar
+
+import pyarrow as pa
+
+from penstock import arguments
+from penstock.errors import PenstockError, UsageError, warn_untaken
+
+from ...execute.stats import Stats
+from ...execute.trace import Trace
+from ...metrics import MetricsServer, Report, serve_metrics
+from ...windows.feeds import ONLY
+from ...windows.source import Moment, Span
+
+#: A table; with a checkpoint rows under its number, or None.
+Rows = TypeVar("Rows")
+
+
+class RunningQuery(ABC, Generic[Rows]):
+    """A running query, as :func:`penstock.stream` opens it.
+
+    Attributes
+    ----------
+    trace : Trace
+        Work of each lane and when it was done, if the query was opened so.
+
+    Notes
+    -----
+    Any thread may call any method. A call interrupted by an exception in its own thread has been
+    done wholly or not at all; ``pushed`` tells which for batches.
+    """
+
+    trace: Trace
+
+    @property
+    @abstractmethod
+    def schema(self) -> pa.Schema:
+        """Schema of the output."""
+
+    @abstractmethod
+    def register(self, source: str, feed: str, disorder: Span | None = None) -> None:
+        """Register a feed of a source, whose watermark is the least of all its feeds.
+
+        The first registered feed replaces the unnamed one that a source starts with.
+
+        Parameters
+        ----------
+        source : str
+            Alias of one side, or a table.
+        feed : str
+            Name of the feed, not empty.
+        disorder : int or timedelta, optional
+            Disorder of this feed; the source's by default.
+
+        Raises
+        ------
+        UsageError
+            The source is unknown, has such a feed already, or needs no watermark.
+        """
+
+    @abstractmethod
+    def deregister(self, source: str, feed: str) -> None:
+        """End a feed, so that it no longer holds up the others.
+
+        Raises
+        ------
+        UsageError
+            The source or the feed is unknown.
+        """
+
+    @abstractmethod
+    def push(self, source: str, batch: Any, *, feed: str = ONLY) -> None:
+        """Push the next rows of a source, in order of arrival.
+
+        Parameters
+        ----------
+        source : str
+            Alias of one side, or a table; one that is joined with itself is pushed to both sides,
+            also where one of them has no alias but its name.
+        batch : RecordBatch, Table, or any object with ``__arrow_c_stream__``
+            Columns may have other types than the stream was opened with, if these hold each of
+            their values.
+        feed : str
+            Feed that the rows come from, if the source has registered any.
+
+        Raises
+        ------
+        UsageError
+            The source or feed is unknown, or the stream is closed.
+        SchemaError
+            The batch lacks a column, or the type of a column does not hold its values.
+        DataError
+            A value breaks a promise of its column.
+        OverloadError
+            The memory budget had no room for the rows for too long.
+        FileError
+            A relation cannot be read. Rows that were taken are answered by a later call, once it
+            can be read again; :meth:`pushed` tells whether the batch was taken.
+        DeviceError
+            No device could run a task. The stream cannot go on; close it.
+
+        Notes
+        -----
+        After any of these errors except the last two, no row of the batch has been taken. After an
+        interrupt, all or none have: :meth:`pushed` tells which.
+        """
+
+    @abstractmethod
+    def pushed(self, source: str, feed: str | None = None) -> int:
+        """Return how many batches of a source, or of one of its feeds, have been taken.
+
+        All pushes called before have then been taken or refused, interrupted ones included.
+
+        Raises
+        ------
+        UsageError
+            The source is unknown.
+        """
+
+    @abstractmethod
+    def advance(self, source: str, time_: Moment, *, feed: str = ONLY) -> None:
+        """Promise that no later row of a source, or of a feed of it, has a time below ``time_``.
+
+        Parameters
+        ----------
+        time_ : int or datetime
+            An integer is in the unit of the source's time column. A signal older than an earlier
+            one changes nothing.
+        feed : str
+            Feed that promises, if the source has registered any.
+
+        Raises
+        ------
+        UsageError
+            The source or feed is unknown, or its rows need no time.
+        """
+
+    @abstractmethod
+    def poll(self) -> Rows:
+        """Return the output rows since the last call, each once; in order only if so configured.
+
+        Returns
+        -------
+        pyarrow.Table, Polled, PolledPart or None
+            A table; but where commits of a checkpoint release rows, the rows of the next one under
+            its number, or None if no further one has rows. They acknowledge those of the call
+            before: what was not acknowledged is given again after a restart, under the same
+            number and, with ranks, under the rank that computed it, perhaps by another rank.
+
+        Raises
+        ------
+        PenstockError
+            The stream has failed; earlier rows have been returned. Or a step behind the join
+            fails, or a relation cannot be read: rows wait for another call.
+        """
+
+    @abstractmethod
+    def wait(self, rows: int, timeout_s: float) -> bool:
+        """Wait until at least ``rows`` rows can be polled; return whether they can."""
+
+    @abstractmethod
+    def flush(self) -> None:
+        """Let all pushed rows have their effect, and wait until the output rows can be polled."""
+
+    @abstractmethod
+    def late(self) -> dict[str, pa.Table]:
+        """Return the late rows per source since the last call; they had no effect.
+
+        ``report().late`` keeps their number.
+        """
+
+    @abstractmethod
+    def report(self) -> Report:
+        """Return counts and state, for people and for metrics."""
+
+    def serve_metrics(self, port: int = 0) -> MetricsServer:
+        """Serve metrics to Prometheus and to ``penstock top``, until the result is closed.
+
+        Parameters
+        ----------
+        port : int
+            Port on this machine's loopback; 0 takes a free one.
+
+        Raises
+        ------
+        UsageError
+            The port is taken.
+        """
+        return serve_metrics(self.report, arguments.whole("port", port, most=65_535))
+
+    @property
+    def stats(self) -> Stats:
+        """Counts of a join's tasks and pairs.
+
+        Raises
+        ------
+        AttributeError
+            The query runs no tasks.
+        """
+        raise AttributeError("only joins have stats; report() tells what this query did")
+
+    def failures(self) -> dict[str, int]:
+        """Failed tasks per lane, each run again; on workers, how often these began again.
+
+        Empty where nothing runs on lanes.
+        """
+        return {}
+
+    def parked(self) -> list[str]:
+        """Lanes that are out of service because they failed too often, or hang."""
+        return []
+
+    @property
+    def processes(self) -> list[int]:
+        """Process numbers of the workers, by rank; empty without workers."""
+        return []
+
+    def position(self, source: str, feed: str = ONLY) -> int:
+        """Return how many rows of a feed workers have taken: where its sender reads on.
+
+        After a start from a checkpoint these are the rows that it covers. Late rows count.
+
+        Raises
+        ------
+        UsageError
+            The source is unknown, or the stream has no workers.
+        """
+        raise UsageError(
+            "only a stream on workers counts the rows of feeds; pushed() counts batches"
+        )
+
+    def stop(self) -> None:
+        """Make a checkpoint and end the processes; a stream that is opened on it goes on.
+
+        Unlike :meth:`close` it ends no source, so that windows stay open. Rows that were not
+        polled, or not acknowledged, are given after the next start.
+
+        Raises
+        ------
+        UsageError
+            The stream has no checkpoint.
+        """
+        raise UsageError("without a checkpoint nothing is kept; close the stream")
+
+    @abstractmethod
+    def close(self) -> Rows:
+        """End all sources, and return the rows not yet polled. A second call returns none.
+
+        After an interrupt the stream closes all the same, and the next call waits for the end. With
+        a checkpoint the rows are those of its next number, as :meth:`poll` gives them: poll the
+        rest of the numbers.
+
+        Raises
+        ------
+        FileError
+            A relation cannot be read, and rows wait for it. The stream stays open; once it can be
+            read, another call ends it.
+        """
+
+    def _free(self) -> None:
+        """Free what the stream owns, also if closing it has failed."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            warn_untaken(self.close(), error)
+        except PenstockError as failure:
+            if error is None:
+                raise
+            error.add_note(f"Closing the stream failed, too: {failure}")
+        finally:
+            self._free()
