@@ -63,7 +63,7 @@ install ".[$extras]"
 if ! "$venv/bin/python" - <<'END'; then
 import sys
 
-from penstock.sim.local_spark.java import system_java
+from penstock.spark_bridge.java import system_java
 
 sys.exit(system_java() is None)
 END

@@ -20,7 +20,7 @@ for version in "${versions[@]}"; do
   scripts/pinned_env.sh "$env" spark,java "pyspark==$version" "${more[@]}"
   # A Java that JAVA_HOME names goes before the system's.
   JAVA_HOME=$("$env/bin/python" -c \
-    'from penstock.sim.local_spark.java import bundled_java; print(bundled_java() or "")')
+    'from penstock.spark_bridge.java import bundled_java; print(bundled_java() or "")')
   export JAVA_HOME
   "$env/bin/pytest" -q tests/spark_bridge "$@" || status=1
 done

@@ -14,7 +14,7 @@ from penstock.plan.query import JoinQuery, other
 from penstock.plan.shown import Fact, form_facts
 from penstock.uses import SPARK, Entrance
 
-from .around import SparkParts, one_join_or_parts, told
+from .around import SparkParts, one_join_or_parts, part_fact
 from .batch.choose import Choice
 from .batch.join import BatchPlan
 from .explaining import devices, show, subject
@@ -36,7 +36,7 @@ _HOW = {
 
 
 def describe(plan: BatchPlan, *, extended: bool = False) -> str:
-    """The plan as text, a fact per line."""
+    """Describe a plan as text, a fact per line."""
     request = plan.request
     query = request.query
     lines = subject(query)
@@ -56,16 +56,16 @@ def describe(plan: BatchPlan, *, extended: bool = False) -> str:
 
 def _shards(query: JoinQuery, choice: Choice, number: int, halves: int) -> list[Fact]:
     shards = choice.shards
-    what = ""
+    half = ""
     if halves == 2:
-        what = ("; pairs and left rows", "; right rows without a match")[number]
+        half = ("; pairs and left rows", "; right rows without a match")[number]
     noun = "lane" if shards.count == 1 else "lanes"
     names, side = query.names, shards.side
     held = f"rows of {names[side]} are held, those of {names[other(side)]}"
-    found = [("lanes", f"{shards.count} {noun}: {choice.reason}{what}")]
+    facts = [("lanes", f"{shards.count} {noun}: {choice.reason}{half}")]
     moved = f"; about {choice.moved:.3g} rows are sent" if choice.moved else ""
-    found.append(("", f"{held} stream past them{moved}"))
-    return [*found, ("", choice.keys)] if choice.keys else found
+    facts.append(("", f"{held} stream past them{moved}"))
+    return [*facts, ("", choice.keys)] if choice.keys else facts
 
 
 def sql(
@@ -149,12 +149,12 @@ def sql(
             memory_bytes=memory_bytes,
             pins=pins,
         )
-        return LookupCall.of(spark, query, tables, options, arguments).frame()
+        return LookupCall.checked(spark, query, tables, options, arguments).frame()
     frames = cast("Mapping[str, DataFrame | str]", tables)
 
-    def run(text: str, given: Mapping[str, DataFrame], own: JoinOptions) -> DataFrame:
-        made = _plan(spark, text, given, own, lanes, partitioning, ordered=ordered)
-        return made.frame() if isinstance(made, BatchPlan) else made
+    def run(text: str, reads: Mapping[str, DataFrame], chosen: JoinOptions) -> DataFrame:
+        planned = _plan(spark, text, reads, chosen, lanes, partitioning, ordered=ordered)
+        return planned.frame() if isinstance(planned, BatchPlan) else planned
 
     return one_join_or_parts(spark, query, frames, options, run)
 
@@ -248,20 +248,20 @@ def explain(
             lanes=lanes, partitioning=partitioning, memory_bytes=memory_bytes, pins=pins
         )
         return describe_lookup(
-            LookupCall.of(spark, query, tables, options, arguments), extended=extended
+            LookupCall.checked(spark, query, tables, options, arguments), extended=extended
         )
     frames = frames_of(spark, cast("Mapping[str, DataFrame | str]", tables))
-    parts = SparkParts.of(spark, query, frames, options)
+    parts = SparkParts.from_query(spark, query, frames, options)
     if parts is None:
         return _explained(_plan(spark, query, frames, options, lanes, partitioning), extended)
     facts: list[str] = []
 
-    def plan(text: str, given: Mapping[str, DataFrame], own: JoinOptions) -> DataFrame:
-        made = _plan(spark, text, given, own, lanes, partitioning)
-        facts.append(_explained(made, extended))
-        return made.frame() if isinstance(made, BatchPlan) else made
+    def plan(text: str, reads: Mapping[str, DataFrame], chosen: JoinOptions) -> DataFrame:
+        planned = _plan(spark, text, reads, chosen, lanes, partitioning)
+        facts.append(_explained(planned, extended))
+        return planned.frame() if isinstance(planned, BatchPlan) else planned
 
-    parts.open(plan, lambda part: facts.append(show([told(part)])))
+    parts.open(plan, lambda part: facts.append(show([part_fact(part)])))
     return "\n".join(facts)
 
 
@@ -275,25 +275,25 @@ def _plan(
     *,
     ordered: bool = False,
 ) -> BatchPlan | StreamFrame:
-    """A query that is one join, checked and planned."""
+    """Check a query that is one join, and plan it."""
     static = static_table(frames)
     if static is not None:
         from .streaming.static import StaticJoin
 
-        looked_up = LookupSettings(lanes=lanes, partitioning=partitioning, ordered=ordered)
-        return StaticJoin.of(spark, text, frames, static, options, looked_up)
-    request = Request.of(spark, text, frames, options, ordered=ordered)
+        settings = LookupSettings(lanes=lanes, partitioning=partitioning, ordered=ordered)
+        return StaticJoin.checked(spark, text, frames, static, options, settings)
+    request = Request.checked(spark, text, frames, options, ordered=ordered)
     if request.is_streaming:
         from .streaming.join import plan_stream
 
         return plan_stream(request, lanes=lanes, partitioning=partitioning)
-    return BatchPlan.of(request, lanes, partitioning)
+    return BatchPlan.for_request(request, lanes, partitioning)
 
 
-def _explained(made: BatchPlan | StreamFrame, extended: bool) -> str:
-    if isinstance(made, BatchPlan):
-        return describe(made, extended=extended)
-    return made.explained(extended=extended)
+def _explained(planned: BatchPlan | StreamFrame, extended: bool) -> str:
+    if isinstance(planned, BatchPlan):
+        return describe(planned, extended=extended)
+    return planned.explained(extended=extended)
 
 
 def _text(names: tuple[str, str], on: str | Sequence[str], how: str, select: str) -> str:
@@ -317,7 +317,7 @@ def _text(names: tuple[str, str], on: str | Sequence[str], how: str, select: str
 
 
 def _of_both(names: tuple[str, str], value: Any, single: type) -> dict[str, Any] | None:
-    """A value per side, from a pair of values or one for both sides."""
+    """Return a value per side, from a pair of values or from one for both sides."""
     if value is None:
         return None
     return dict(zip(names, (value, value) if isinstance(value, single) else value, strict=True))

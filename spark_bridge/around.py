@@ -73,37 +73,38 @@ def one_join_or_parts(
         As for :func:`penstock.spark_bridge.sql`.
     """
     frames = frames_of(spark, tables)
-    parts = SparkParts.of(spark, text, frames, options, unique)
+    parts = SparkParts.from_query(spark, text, frames, options, unique)
     return join(text, frames, options) if parts is None else parts.open(join)
 
 
 @dataclass(frozen=True)
 class SparkParts:
-    """A query over DataFrames, in parts.
+    """A query over DataFrames, split into joins that Penstock runs and SQL that Spark runs.
 
     Parameters
     ----------
     spark : SparkSession
-    found : Split
+    split : Split
+        The parts.
     frames : mapping of table name to DataFrame
     options : JoinOptions
         Of the call.
     """
 
     spark: SparkSession
-    found: Split
+    split: Split
     frames: Mapping[str, DataFrame]
     options: JoinOptions
 
     @staticmethod
-    def of(
+    def from_query(
         spark: SparkSession,
         text: str,
         frames: Mapping[str, DataFrame],
         options: JoinOptions,
         unique: Mapping[str, str | Sequence[str]] | None = None,
     ) -> SparkParts | None:
-        """Split a query; None if it is one join.
+        """Split a query into parts; None if it is one join.
 
         Parameters
         ----------
@@ -117,7 +118,7 @@ class SparkParts:
         schemas = {name: arrow_schema(frame.schema) for name, frame in frames.items()}
         ends = not any(frame.isStreaming for frame in frames.values())
         static = static_table(frames)
-        ways, looked_up = ((), ()) if static is None else ((QueryKind.STATIC,), (static,))
+        ways, relations = ((), ()) if static is None else ((QueryKind.STATIC,), (static,))
         whole = query_options(spark, text, options, *ways, unique=unique, relation=static)
         kind = one_or_beyond(lambda: one_join(text, schemas, whole, ends=ends))
         if not isinstance(kind, BeyondError):
@@ -125,38 +126,38 @@ class SparkParts:
         chosen = replace(whole, relation=None, entrance=options.get("entrance"))
         around = _Spark(spark, frames)
         try:
-            found = with_room(
-                lambda: split(text, schemas, chosen, around, ends=ends, relations=looked_up), text
+            query_split = with_room(
+                lambda: split(text, schemas, chosen, around, ends=ends, relations=relations), text
             )
             if not ends:
-                found.of_stream()
+                query_split.of_stream()
         except PartError as error:
             raise error.beside(kind) from None
-        if not any(isinstance(part, Joined) for part in found.parts) and not _joins(text):
+        if not any(isinstance(part, Joined) for part in query_split.parts) and not _joins(text):
             raise kind
-        return SparkParts(spark, found, frames, options)
+        return SparkParts(spark, query_split, frames, options)
 
     def open(self, join: RunJoin, tell: Callable[[Part], None] = lambda part: None) -> DataFrame:
-        """The rows, or the running query; ``join`` runs the joins among the parts.
+        """Run the parts and return the rows, of a stream lazily; ``join`` runs Penstock's joins.
 
-        ``tell`` is told of each part before it is planned.
+        ``tell`` gets each part before it is planned.
         """
         is_stream = any(frame.isStreaming for frame in self.frames.values())
         return self._stream(join, tell) if is_stream else self._run(join, tell)
 
     def _stream(self, join: RunJoin, tell: Callable[[Part], None]) -> DataFrame:
-        core, later, after = self.found.of_stream()
+        core, later, after = self.split.of_stream()
         behind = [part for part in later if isinstance(part, Relational)]
-        made = dict(self.frames)
-        for part in self.found.parts:
+        frames = dict(self.frames)
+        for part in self.split.parts:
             tell(part)
             if isinstance(part, Relational) and part is not after and part not in behind:
-                made[part.name] = _rows_of(
-                    self.spark, part.text, {name: made[name] for name in part.reads}
+                frames[part.name] = _rows_of(
+                    self.spark, part.text, {name: frames[name] for name in part.reads}
                 )
-        reads = {name: made[name] for name in core.reads}
+        reads = {name: frames[name] for name in core.reads}
         opened = join(core.text, reads, self.options_of(core))
-        name, names = core.name, tuple(self.found.names)
+        name, names = core.name, tuple(self.split.names)
         if after is not None and after.closing is not None:
             assert isinstance(opened, StreamFrame)
             rows, closing = after.reads[0], after.closing
@@ -168,17 +169,17 @@ class SparkParts:
         return opened.then(compute) if isinstance(opened, StreamFrame) else compute(opened)
 
     def _run(self, join: RunJoin, tell: Callable[[Part], None]) -> DataFrame:
-        made = dict(self.frames)
-        for part in self.found.parts:
+        frames = dict(self.frames)
+        for part in self.split.parts:
             tell(part)
-            reads = {name: made[name] for name in part.reads}
+            reads = {name: frames[name] for name in part.reads}
             if isinstance(part, Relational):
-                made[part.name] = _rows_of(self.spark, part.text, reads)
+                frames[part.name] = _rows_of(self.spark, part.text, reads)
                 continue
             rows = join(part.text, reads, self.options_of(part))
             assert isinstance(rows, DataFrame)  # as all that it reads
-            made[part.name] = rows
-        return made[self.found.parts[-1].name].toDF(*self.found.names)
+            frames[part.name] = rows
+        return frames[self.split.parts[-1].name].toDF(*self.split.names)
 
     def options_of(self, part: Joined) -> JoinOptions:
         """The options of a join among the parts."""
@@ -189,11 +190,11 @@ class SparkParts:
 
 @dataclass(frozen=True)
 class _Computed:
-    """Computes parts of a query, one from the other, from rows of a join or another part."""
+    """Computes a chain of Spark's parts, the first one from rows of a join or another part."""
 
     parts: Sequence[Relational]
     name: str
-    #: Of the columns; by default those of the last part.
+    #: Names of the columns; by default the last part's.
     names: tuple[str, ...] = ()
 
     def __call__(self, rows: DataFrame) -> DataFrame:
@@ -205,7 +206,7 @@ class _Computed:
 
 @dataclass(frozen=True)
 class _Valued:
-    """Adds the value by which groups close to rows."""
+    """Adds a column to rows: the value that says when their group is complete."""
 
     text: str
     name: str
@@ -216,7 +217,7 @@ class _Valued:
 
 
 class _Spark:
-    """Spark around joins; which columns parts give it finds by analysis, without a job."""
+    """Spark as the engine around joins; analysis, without a job, gives the columns of a part."""
 
     makes_relations = True
 
@@ -229,27 +230,27 @@ class _Spark:
 
     def written(self, tree: exp.Query, schemas: Mapping[str, pa.Schema]) -> str:
         """Write a query with a placeholder for each table, see :func:`_rows_of`."""
-        made = tree.copy()
-        _type_conditions(made)
-        for call in list(made.find_all(exp.Anonymous)):
+        query = tree.copy()
+        _type_conditions(query)
+        for call in list(query.find_all(exp.Anonymous)):
             formula = _OF_PENSTOCK.get(call.name.lower())
             if formula is not None:
                 names = dict(zip("abcd", call.expressions, strict=False))
-                own = sqlglot.parse_one(formula, dialect=Penstock)
-                call.replace(exp.replace_placeholders(own, **names))
-        for table in made.find_all(exp.Table):
+                expression = sqlglot.parse_one(formula, dialect=Penstock)
+                call.replace(exp.replace_placeholders(expression, **names))
+        for table in query.find_all(exp.Table):
             alias = table.alias_or_name
             table.set("this", exp.to_identifier(_marked(table.name), quoted=True))
             table.set("alias", exp.TableAlias(this=exp.to_identifier(alias, quoted=True)))
-        return made.sql(dialect=Penstock)
+        return query.sql(dialect=Penstock)
 
     def pairs(self, part: Joined) -> int | None:
-        """Not known without a job: joins are run as they are written."""
+        """None: unknown without a job, so joins run in the order in which they are written."""
         return None
 
     def joined(self, part: Joined, schemas: Mapping[str, pa.Schema]) -> pa.Schema:
-        own = {name: schemas[name] for name in part.reads}
-        query = one_join(part.text, own, part.options)
+        tables = {name: schemas[name] for name in part.reads}
+        query = one_join(part.text, tables, part.options)
         check_used(query, {name: self._frames[name].schema for name in part.reads})
         inputs = {side.side: schemas[side.table] for side in query.sides}
         schema = output_schema(open_delivery(plan(query), inputs).schema)
@@ -262,9 +263,9 @@ class _Spark:
         reads = {name: self._frames[name] for name in part.reads}
         try:
             with without_log():
-                found = _rows_of(self._spark, part.text, reads)
-                self._frames[part.name] = found
-                return arrow_schema(found.schema)
+                rows = _rows_of(self._spark, part.text, reads)
+                self._frames[part.name] = rows
+                return arrow_schema(rows.schema)
         except PySparkException as error:
             # A function that nobody knows is named by the reason why the query is not one join.
             is_unknown = error.getCondition() == "UNRESOLVED_ROUTINE"
@@ -286,8 +287,8 @@ def _type_conditions(tree: exp.Query) -> None:
             null.replace(exp.cast(exp.null(), "boolean"))
 
 
-def told(part: Part) -> Fact:
-    """Which engine runs a part, and what."""
+def part_fact(part: Part) -> Fact:
+    """Name of a part, and the engine that runs it with its SQL."""
     if isinstance(part, Joined):
         return part.name, f"Penstock: {part.text}"
     return part.name, f"Spark: {part.text.replace(_marked(''), '')}"
@@ -299,16 +300,16 @@ def _joins(text: str) -> bool:
 
 
 def _marked(name: str) -> str:
-    """What stands for a table in a text."""
+    """Placeholder of a table in a text, a name that no user's table has."""
     return f"penstock table {name}"
 
 
 def _rows_of(spark: SparkSession, text: str, reads: Mapping[str, DataFrame]) -> DataFrame:
     """Run Spark's SQL over DataFrames."""
     text = text.replace("{", "{{").replace("}", "}}")
-    given = {}
+    views = {}
     for place, (name, frame) in enumerate(reads.items()):
         text = text.replace(f"`{_marked(name)}`", f"{{t{place}}}")
         # PySpark makes a view of it and drops that, which ends a cache of all plans that are equal.
-        given[f"t{place}"] = frame.where("true")
-    return spark.sql(text, **given)
+        views[f"t{place}"] = frame.where("true")
+    return spark.sql(text, **views)

@@ -1,4 +1,4 @@
-"""A worker of a stream in a task of a barrier stage, and what the tasks tell each other."""
+"""Runs a worker of a stream in each task of a barrier stage; the tasks exchange messages there."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from penstock.host.workers.members import Workers
 
 #: Seconds that another worker may take to make the same call: compilers are slow on busy machines.
 PATIENCE_S = 300.0
-#: What each task gives: its rank, and what ``main`` returned or how it failed, and when.
+#: Row that each task gives: its rank, the result of ``main`` or its error, and the time.
 SCHEMA = pa.schema(
     [("rank", pa.int32()), ("result", pa.binary()), ("error", pa.string()), ("at", pa.float64())]
 )
@@ -38,8 +38,8 @@ class SparkWorkers(Workers):
         self._context = context
 
     def exchange(self, mine: bytes) -> list[bytes]:
-        said = self._round(_GOES_ON + mine.hex(), PATIENCE_S)
-        for rank, text in enumerate(said):
+        texts = self._round(_GOES_ON + mine.hex(), PATIENCE_S)
+        for rank, text in enumerate(texts):
             if text[0] == _FAILED:
                 raise ProcessError(f"worker {rank} has failed: {text[1:]}")
             if text[0] == _DONE:
@@ -47,22 +47,22 @@ class SparkWorkers(Workers):
                     f"worker {rank} has returned from main, and opens no further stream; all "
                     "workers open the same streams, one after the other"
                 )
-        return [bytes.fromhex(text[1:]) for text in said]
+        return [bytes.fromhex(text[1:]) for text in texts]
 
     def leave(self, error: str | None) -> None:
-        """Wait until all workers have returned or failed; those that open a stream are told.
+        """Wait until all workers have returned or failed; one that opens a stream gets an error.
 
         Parameters
         ----------
         error : str or None
             How this one has failed.
         """
-        own = _DONE if error is None else _FAILED + error
-        while any(text[0] == _GOES_ON for text in self._round(own, None)):
+        outcome = _DONE if error is None else _FAILED + error
+        while any(text[0] == _GOES_ON for text in self._round(outcome, None)):
             pass
 
     def _round(self, text: str, timeout_s: float | None) -> list[str]:
-        """Give a text to all workers, and return what each gave.
+        """Send a text to all workers, and return the texts of all by rank.
 
         Raises
         ------
@@ -71,26 +71,26 @@ class SparkWorkers(Workers):
         """
         if timeout_s is None:
             return self._context.allGather(text)
-        found: list[list[str] | BaseException] = []
+        answers: list[list[str] | BaseException] = []
 
         def gather() -> None:
             try:
-                found.append(self._context.allGather(text))
+                answers.append(self._context.allGather(text))
             except BaseException as error:
-                found.append(error)
+                answers.append(error)
 
         # Spark's own wait ends after a year.
         thread = threading.Thread(target=gather, name="penstock-barrier", daemon=True)
         thread.start()
         thread.join(timeout_s)
-        if not found:
+        if not answers:
             raise ProcessError(
                 f"not all {self.size} workers have come as far within {timeout_s:g} s; each has "
                 "to open the same streams with the same arguments"
             )
-        if isinstance(found[0], BaseException):
-            raise ProcessError(f"the workers have lost each other: {found[0]}") from found[0]
-        return found[0]
+        if isinstance(answers[0], BaseException):
+            raise ProcessError(f"the workers have lost each other: {answers[0]}") from answers[0]
+        return answers[0]
 
 
 def run_worker(main: Callable[[Workers], Any]) -> Iterator[pa.RecordBatch]:
@@ -113,7 +113,7 @@ def run_worker(main: Callable[[Workers], Any]) -> Iterator[pa.RecordBatch]:
 
 
 def _described(error: BaseException) -> dict[str, Any]:
-    """Return what the caller is told of an error."""
+    """Return an error as the header of a message to the caller."""
     if isinstance(error, PenstockError):
         return error_header(error)
     last = traceback.extract_tb(error.__traceback__)[-1]

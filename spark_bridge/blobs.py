@@ -10,7 +10,10 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
-from .rows import message_of, table_of
+from penstock.host.join.parts.groups import merged_groups
+
+from .compiled import Compiled
+from .rows import in_batches, message_of, table_of
 
 #: Columns of the rows, and their types.
 BUCKET, BLOB = "bucket", "blob"
@@ -24,10 +27,10 @@ def blobs_of(
     if not partial.num_rows:
         return
     bucket = _hashed(partial, keys) % np.uint64(buckets)
-    found = np.unique(bucket)
-    blobs = [message_of(partial.filter(pa.array(bucket == one))) for one in found]
+    numbers = np.unique(bucket)
+    blobs = [message_of(partial.filter(pa.array(bucket == one))) for one in numbers]
     yield pa.RecordBatch.from_arrays(
-        [pa.array(found.astype(np.int32)), pa.array(blobs, pa.binary())], schema=SCHEMA
+        [pa.array(numbers.astype(np.int32)), pa.array(blobs, pa.binary())], schema=SCHEMA
     )
 
 
@@ -38,6 +41,26 @@ def tables_of(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
             data = blob.as_buffer()
             if data is not None and data.size:
                 yield table_of(data)
+
+
+def merge(
+    compiled: Compiled, output: pa.Schema, output_rows: int, batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Merge partial aggregates into groups with the types that Spark expects.
+
+    Parameters
+    ----------
+    compiled : Compiled
+    output : pyarrow.Schema
+    output_rows : int
+        Most rows of an output batch.
+    batches : iterator of RecordBatch
+        Rows of :func:`blobs_of`.
+    """
+    groups = merged_groups(compiled.query(), compiled.by_side())
+    for table in tables_of(batches):
+        groups.add(table)
+    yield from in_batches(groups.finish(), output, output_rows)
 
 
 def _hashed(partial: pa.RecordBatch, keys: Sequence[str]) -> np.ndarray:

@@ -15,7 +15,7 @@ _MINUTE_US = 60_000_000
 
 
 @dataclass(frozen=True)
-class Clock:
+class TickClock:
     """A time as ``factor * ticks + offset``; ticks are the integers that a column stores."""
 
     column: str
@@ -23,7 +23,7 @@ class Clock:
     offset: int
 
     @staticmethod
-    def of(side: Side) -> Clock | None:
+    def from_side(side: Side) -> TickClock | None:
         """The clock of a side; None if its time has another form."""
         if side.time is None:
             return None
@@ -33,7 +33,7 @@ class Clock:
         ((leaf, factor),) = form.terms
         if leaf.op is not Op.COLUMN or factor <= 0:
             return None
-        return Clock(leaf.attr[1], factor, form.constant)
+        return TickClock(leaf.attr[1], factor, form.constant)
 
     def time(self, ticks: int) -> int:
         return self.factor * ticks + self.offset

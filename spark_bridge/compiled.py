@@ -16,15 +16,15 @@ from penstock.plan.query import JoinQuery, named_by_side
 from penstock.query.compiler import compile_query
 from penstock.query.options import QueryOptions
 
-from .ordering import Ordering, without_places
+from .arrival_sort import Ordering, without_places
 
-#: What to do with a query over one table.
+#: Remedy for a query over one table.
 GROUP_IN_SPARK = "group it in Spark itself, with spark.sql or DataFrame.groupBy"
 
 
 @dataclass(frozen=True)
 class Compiled:
-    """A query.
+    """A query's text, options and schemas; a task compiles it once.
 
     Parameters
     ----------

@@ -51,12 +51,12 @@ def _whole(least: int, most: int | None = None) -> Callable[[str], int]:
 
 def _tolerance(text: str) -> float:
     try:
-        found = float(text)
+        number = float(text)
     except ValueError:
-        found = math.nan
-    if not math.isfinite(found) or found < 0:
+        number = math.nan
+    if not math.isfinite(number) or number < 0:
         raise ValueError("a number, 0 or more, such as 0.05")
-    return found
+    return number
 
 
 def _port(text: str) -> int | None:

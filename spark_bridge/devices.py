@@ -1,4 +1,4 @@
-"""Which device a task uses, and the devices that a Python worker process has open."""
+"""Chooses the device of a task; a Python worker process keeps devices open between its tasks."""
 
 from __future__ import annotations
 
@@ -99,16 +99,16 @@ def _locked_in_time(names: Sequence[str], timeout_s: float) -> int | None:
     """The first slot that becomes free, locked. Threads wait: a lock has no time-out."""
     mutex = threading.Lock()
     ready = threading.Event()
-    found: list[int] = []
+    locked: list[int] = []
     is_over = False
 
     def wait(file: int) -> None:
         fcntl.flock(file, fcntl.LOCK_EX)
         with mutex:
-            if is_over or found:
+            if is_over or locked:
                 os.close(file)
                 return
-            found.append(file)
+            locked.append(file)
         ready.set()
 
     for name in names:
@@ -117,7 +117,7 @@ def _locked_in_time(names: Sequence[str], timeout_s: float) -> int | None:
     ready.wait(timeout_s)
     with mutex:
         is_over = True
-        return found[0] if found else None
+        return locked[0] if locked else None
 
 
 def shared_device(name: str, options: Mapping[str, Any] | None = None) -> Device:
@@ -171,7 +171,7 @@ class DeviceSpec:
 
 @dataclass(frozen=True)
 class DeviceChoice:
-    """How a task finds its device.
+    """Rule by which a task finds its device.
 
     The first of these that names one counts: the call's argument, the task's Spark resource,
     ``spark.penstock.device``, the executor's environment. Otherwise it is the CPU device.
@@ -186,8 +186,8 @@ class DeviceChoice:
     conf: Conf
 
     @staticmethod
-    def of(device: str | None, options: Mapping[str, Any] | None, conf: Conf) -> DeviceChoice:
-        """From the arguments of a call.
+    def read(device: str | None, options: Mapping[str, Any] | None, conf: Conf) -> DeviceChoice:
+        """Read the arguments of a call.
 
         Raises
         ------
@@ -218,9 +218,9 @@ class DeviceChoice:
         """
         if self.argument is not None:
             return self.argument
-        own = (addresses or {}).get(self.conf.resource)
-        if own:
-            return DeviceSpec.parse(own[0], f"the task's resource {self.conf.resource}")
+        named = (addresses or {}).get(self.conf.resource)
+        if named:
+            return DeviceSpec.parse(named[0], f"the task's resource {self.conf.resource}")
         if self.conf.device:
             return DeviceSpec.parse(self.conf.device, "spark.penstock.device")
         if os.environ.get(VARIABLE):
@@ -233,7 +233,7 @@ class DeviceChoice:
 
     @contextmanager
     def open(self) -> Iterator[Device]:
-        """The device of this task, for its turn.
+        """Wait for the task's turn on its device, and open that.
 
         Raises
         ------

@@ -22,7 +22,7 @@ VARIABLE = "PENSTOCK_SPARK_DEVICES"
 #: Name of the resource that the script reports, unless its first argument is another.
 RESOURCE = "fpga"
 
-#: Where a device server listens unless told otherwise.
+#: Default socket of a device server.
 _SOCKET = Path("/run/penstock.sock")
 
 #: The script, which installing the package puts beside Python.
@@ -37,17 +37,17 @@ def discovery_script() -> Path:
     MissingToolError
     """
     beside = Path(sys.executable).with_name(SCRIPT)
-    found = str(beside) if beside.exists() else shutil.which(SCRIPT)
-    if found is None:
+    path = str(beside) if beside.exists() else shutil.which(SCRIPT)
+    if path is None:
         raise MissingToolError(
             f"the script {SCRIPT} is neither beside {sys.executable} nor on PATH; install penstock "
             "with pip"
         )
-    return Path(found)
+    return Path(path)
 
 
 def addresses() -> list[str]:
-    """Devices of this host: those that the variable names, or else a device server that runs.
+    """Devices of this host, from the variable; without it, the device server if one runs.
 
     Raises
     ------
@@ -64,9 +64,9 @@ def main() -> int:
     """Print the devices as Spark reads them; return the exit code."""
     resource = sys.argv[1] if len(sys.argv) > 1 else RESOURCE
     try:
-        found = addresses()
+        devices = addresses()
     except PenstockError as error:
         sys.stderr.write(f"{SCRIPT}: {error}\n")
         return error.exit_code
-    sys.stdout.write(json.dumps({"name": resource, "addresses": found}) + "\n")
+    sys.stdout.write(json.dumps({"name": resource, "addresses": devices}) + "\n")
     return 0

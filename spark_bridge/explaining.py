@@ -45,23 +45,23 @@ def subject(query: JoinQuery) -> list[Fact]:
 
 
 def devices(choice: DeviceChoice) -> list[Fact]:
-    """Which device the tasks use, as far as the driver knows, and why."""
+    """Say which device the driver expects tasks to use, and why."""
     spec, conf = choice.resolve(), choice.conf
-    found = [f"{spec.name}, by {spec.origin}"]
+    texts = [f"{spec.name}, by {spec.origin}"]
     if choice.argument is None:
-        found.append(f"a task with a resource {conf.resource} uses that device instead")
+        texts.append(f"a task with a resource {conf.resource} uses that device instead")
     if spec.name == "cpu":
         if spec.origin == NOTHING:
-            found[0] = "cpu, since the call, spark.penstock.device and PENSTOCK_DEVICE name none"
-        return [("device", text) for text in found]
+            texts[0] = "cpu, since the call, spark.penstock.device and PENSTOCK_DEVICE name none"
+        return [("device", text) for text in texts]
     if conf.fallback == "cpu":
-        found.append("a task that cannot use it goes to cpu (spark.penstock.device.fallback)")
+        texts.append("a task that cannot use it goes to cpu (spark.penstock.device.fallback)")
     slots = choice.slots(spec)
     if slots:
-        found.append(f"tasks of one host that use it at a time: {slots}")
+        texts.append(f"tasks of one host that use it at a time: {slots}")
     try:
         open_device(spec.name, **spec.options).close()
     except PenstockError as error:
         then = "cpu" if conf.fallback == "cpu" else "an error"
-        found.append(f"here it cannot be opened, and a task like that gets {then}: {error}")
-    return [("device", text) for text in found]
+        texts.append(f"here it cannot be opened, and a task like that gets {then}: {error}")
+    return [("device", text) for text in texts]

@@ -14,7 +14,7 @@ from pyspark.sql import types as spark
 
 from penstock.plan.query import JoinQuery, Side
 
-from .clock import Clock, ticks
+from .clock import TickClock, ticks
 from .filters import push
 from .shown import with_modules
 from .types import columns_from_spark
@@ -42,8 +42,7 @@ class SlotRows:
     ----------
     name : str
         Of the side.
-    given : DataFrame
-        The table.
+    table : DataFrame
     slot_of : dict of column to slot
         The slot of each column. On either side, the k-th column of a type has its k-th slot.
     slots : dict of slot to Spark type
@@ -51,7 +50,7 @@ class SlotRows:
 
     def __init__(self, query: JoinQuery, side: Side, frame: DataFrame) -> None:
         self.name = side.side
-        self.given = frame
+        self.table = frame
         # By position: names may hold dots, or differ in case only.
         self._position = {field.name: f"c{i}" for i, field in enumerate(frame.schema)}
         self.dtypes = {field.name: field.dataType for field in frame.schema}
@@ -70,7 +69,7 @@ class SlotRows:
 
     def by_position(self) -> DataFrame:
         """The table, with its columns named by position."""
-        return self.given.toDF(*(f"c{i}" for i in range(len(self.given.columns))))
+        return self.table.toDF(*(f"c{i}" for i in range(len(self.table.columns))))
 
     def column(self, name: str) -> Column:
         """A column of :attr:`frame`, by its name in the table."""
@@ -89,9 +88,8 @@ class SlotRows:
         column_in = {slot: name for name, slot in self.slot_of.items()}
         columns = list(extra)
         for slot, dtype in slots.items():
-            own = column_in.get(slot)
-            value = F.lit(None).cast(dtype) if own is None else self.column(own)
-            columns.append(value.alias(slot))
+            column = self.column(column_in[slot]) if slot in column_in else F.lit(None).cast(dtype)
+            columns.append(column.alias(slot))
         return self.frame.select(*columns)
 
 
@@ -103,11 +101,11 @@ def union_of(sides: Iterable[SlotRows], extra: Mapping[str, Sequence[Column]]) -
 
 
 class Input(SlotRows):
-    """One side of a batch join; Spark filters it and computes its times as far as it can.
+    """One side of a batch join, filtered and with its times computed where Spark can do that.
 
     Attributes
     ----------
-    clock : Clock or None
+    clock : TickClock or None
         None if Spark cannot compute its times.
     is_filtered : bool
         Whether Spark leaves out all rows that WHERE leaves out.
@@ -115,7 +113,7 @@ class Input(SlotRows):
 
     def __init__(self, query: JoinQuery, side: Side, frame: DataFrame) -> None:
         super().__init__(query, side, frame)
-        self.clock = Clock.of(side)
+        self.clock = TickClock.from_side(side)
         self.has_places = needs_places(query)
         condition, self.is_filtered = push(side.filter, self.column)
         self._condition = condition
@@ -135,7 +133,7 @@ class Input(SlotRows):
         return timed.where(f"{TICKS} IS NOT NULL") if self._needs_time else timed
 
     def in_slots(self, slots: Slots, extra: Sequence[str]) -> DataFrame:
-        """Select as :meth:`select` does, in one call of Spark; rows without a time stay.
+        """Select the slots as :meth:`select` does, in one call of Spark; rows without a time stay.
 
         Parameters
         ----------
@@ -143,16 +141,16 @@ class Input(SlotRows):
         extra : sequence of str
             Expressions in SQL over no column.
         """
-        names = self.given.columns
+        names = self.table.columns
         is_clear = len({name.lower() for name in names}) == len(names) and all(names)
         if is_clear and self._condition is None:
-            rows, name_of = self.given, {name: identifier(name) for name in names}
+            rows, name_of = self.table, {name: identifier(name) for name in names}
         else:
             rows, name_of = self._filtered(), self._position
         column_in = {slot: name_of[name] for name, slot in self.slot_of.items()}
         # The other side gives a NULL its type.
-        found = [f"{column_in.get(slot, 'NULL')} AS {identifier(slot)}" for slot in slots]
-        return rows.selectExpr(*extra, *([_NEXT_PLACE] if self.has_places else []), *found)
+        in_slots = [f"{column_in.get(slot, 'NULL')} AS {identifier(slot)}" for slot in slots]
+        return rows.selectExpr(*extra, *([_NEXT_PLACE] if self.has_places else []), *in_slots)
 
     def _filtered(self) -> DataFrame:
         """The table by position, without the rows that Spark's filter leaves out."""
@@ -193,8 +191,8 @@ def identifier(name: str) -> str:
 
 def needs_places(query: JoinQuery) -> bool:
     """Whether the result depends on the order of rows of one time."""
-    made = query.aggregation
-    return query.is_rows or (made is not None and any(a.by is not None for a in made.aggregates))
+    folds = () if query.aggregation is None else query.aggregation.aggregates
+    return query.is_rows or any(fold.by is not None for fold in folds)
 
 
 def computed(function: Callable[..., pa.Array], returns: str, columns: Sequence[Column]) -> Column:

@@ -1,4 +1,4 @@
-"""Whether rows of a query can be dealt to lanes by keys, and by which."""
+"""Finds the keys by which rows of a query can be dealt to lanes."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ def wanted_keys(query: JoinQuery, keys: Mapping[str, str | Sequence[str]] | None
     """
     if keys is None:
         return None
-    given = {
-        name.lower(): (own,) if isinstance(own, str) else tuple(own) for name, own in keys.items()
+    columns_of = {
+        name.lower(): (key,) if isinstance(key, str) else tuple(key) for name, key in keys.items()
     }
-    found = []
+    wanted = []
     for side in query.sides:
-        name = next((n for n in (side.alias.lower(), side.table.lower()) if n in given), None)
-        columns = () if name is None else given.pop(name)
+        name = next((n for n in (side.alias.lower(), side.table.lower()) if n in columns_of), None)
+        columns = () if name is None else columns_of.pop(name)
         if not columns:
             raise UsageError(
                 f"keys has no column of {side.alias}; give one of each side, as in "
                 f"keys={{{query.left.alias!r}: 'user', {query.right.alias!r}: 'user'}}"
             )
-        found.append((side.side, frozenset(columns)))
-    if given:
+        wanted.append((side.side, frozenset(columns)))
+    if columns_of:
         aliases = " and ".join(side.alias for side in query.sides)
-        raise UsageError(f"keys names {next(iter(given))}, but the query joins {aliases}")
-    return tuple(found)
+        raise UsageError(f"keys names {next(iter(columns_of))}, but the query joins {aliases}")
+    return tuple(wanted)
 
 
 def find_keys(
@@ -67,7 +67,7 @@ def why_not_by_keys(
         return _why_not_stepwise(query, keys) if stepwise else None
     if wanted is not None:
         shown = [
-            ", ".join(f"{query.names[side]}.{name}" for name in sorted(own)) for side, own in wanted
+            ", ".join(f"{query.names[side]}.{name}" for name in sorted(key)) for side, key in wanted
         ]
         return f"no conjunct of its condition ties {shown[0]} to {shown[1]} alone"
     left, right = query.left.alias, query.right.alias
@@ -78,14 +78,14 @@ def why_not_by_keys(
 
 
 def _why_not_stepwise(query: JoinQuery, keys: RoutingKeys) -> str | None:
-    """Why a stream's aggregates would not be those of whole tables; None if they are."""
+    """Why a stream's aggregates would differ from whole tables'; None if they are the same."""
     if query.aggregation is None:
         return None
     first = next((one for one in query.aggregation.aggregates if one.by is not None), None)
     if first is None or (keys.band is None and keys.are_keys_of_groups(query)):
         return None
-    what = "other keys than those of its groups" if keys.band is None else "ranges"
-    return f"{first.text} decides ties by the order of rows, which {what} do not keep"
+    lanes = "other keys than those of its groups" if keys.band is None else "ranges"
+    return f"{first.text} decides ties by the order of rows, which {lanes} do not keep"
 
 
 def require_keys(query: JoinQuery, wanted: Wanted | None, *, stepwise: bool = False) -> None:

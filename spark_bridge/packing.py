@@ -1,4 +1,4 @@
-"""The Python environment of executors in one archive, which Spark unpacks beside each of them.
+"""Packs a Python environment into one archive, which Spark unpacks beside each executor.
 
 It has this Penstock, the packages that a task of it needs, and a link to a Python of the executors.
 Packages are copied from where they are installed, so executors need a system and a Python like
@@ -30,7 +30,7 @@ _OF_SPARK = ("pyspark",)
 #: the sources of all packages.
 _LEFT_OUT = {"tests"}
 
-#: Of gzip; higher levels take several times as long for machine code, and save little.
+#: Level of gzip; higher ones take several times as long for machine code, and save little.
 _LEVEL = 4
 
 _VERSION = "{}.{}".format(*sys.version_info)
@@ -39,7 +39,7 @@ _EXTRA = re.compile(r"""extra\s*==\s*["']([^"']+)["']""")
 
 
 def pack(output: Path, also: Sequence[str] = (), python: Path | None = None) -> list[str]:
-    """Write an archive of what Penstock needs in tasks, for ``spark.archives``.
+    """Write an archive of the packages that Penstock's tasks need, for ``spark.archives``.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ def needed(requirements: Sequence[str]) -> dict[str, Distribution]:
     ------
     MissingToolError
     """
-    found: dict[str, Distribution] = {}
+    packages: dict[str, Distribution] = {}
     seen: set[tuple[str, str]] = set()
     waiting = [(text, "") for text in requirements]
     while waiting:
@@ -87,7 +87,7 @@ def needed(requirements: Sequence[str]) -> dict[str, Distribution]:
         if name in _OF_SPARK:
             continue
         try:
-            found[name] = found.get(name) or distribution(name)
+            packages[name] = packages.get(name) or distribution(name)
         except PackageNotFoundError:
             # What else a marker says is about systems: where it holds, the package is installed.
             if _EXTRA.sub("", marker).strip(" ()and"):
@@ -97,10 +97,10 @@ def needed(requirements: Sequence[str]) -> dict[str, Distribution]:
                 f"the package {name} is not installed here{why}; install what executors are to "
                 f"have: pip install {name!r}"
             ) from None
-        for extra in {"", *extras} - {one for of, one in seen if of == name}:
+        for extra in {"", *extras} - {one for package, one in seen if package == name}:
             seen.add((name, extra))
-            waiting += [(line, name) for line in _required(found[name], extra)]
-    return found
+            waiting += [(line, name) for line in _required(packages[name], extra)]
+    return packages
 
 
 def _parsed(requirement: str) -> tuple[str, list[str], str]:
@@ -116,7 +116,7 @@ def _normal(name: str) -> str:
 
 
 def _required(package: Distribution, extra: str) -> Iterator[str]:
-    """What a package requires with an extra, or, without one, always."""
+    """Yield the requirements that a package has with an extra; with "", those without any."""
     for line in package.requires or ():
         extras = {_normal(one) for one in _EXTRA.findall(_parsed(line)[2])}
         if extra in (extras or {""}):
@@ -149,7 +149,7 @@ def write_archive(
 
 
 def _of_nobody(entry: tarfile.TarInfo) -> tarfile.TarInfo:
-    """The same file without its owner here, who may be nobody there."""
+    """Remove the file's owner, who may not exist where it is unpacked."""
     entry.uid = entry.gid = 0
     entry.uname = entry.gname = ""
     return entry

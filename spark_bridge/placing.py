@@ -1,4 +1,4 @@
-"""Lets Spark place the workers of a stream."""
+"""Runs the workers of a stream in tasks that Spark places."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _SIZE = partial(arguments.whole, least=1, most=PARTITIONS)
 REGISTERED_S, _LOOK_S = 30.0, 0.2
 #: Rows of the job that counts partitions: more than any default of them.
 _MOST = 1 << 16
-#: What sets the number of partitions, whatever cores there are.
+#: Settings that give the number of partitions, whatever cores there are.
 _SET = ("spark.default.parallelism", "spark.sql.leafNodeDefaultParallelism")
 
 
@@ -79,7 +79,7 @@ def _conf(spark: SparkSession, name: str) -> str:
 
 
 def run_workers(spark: SparkSession, main: Callable[[Workers], T], *, workers: int) -> list[T]:
-    """Run a function in tasks that Spark places, each of them a worker of the same streams.
+    """Run a function in tasks that Spark places; each task is a worker of the same streams.
 
     The tasks are a barrier stage: Spark starts all of them at once, and if one is lost, all of them
     again, up to ``spark.stage.maxConsecutiveAttempts`` times. A stream that ``main`` opens with a
@@ -135,48 +135,48 @@ def run_workers(spark: SparkSession, main: Callable[[Workers], T], *, workers: i
         yield from run_worker(main)
 
     rows = spark.range(0, workers, 1, workers)
-    made = rows.mapInArrow(task_of("worker", task), from_arrow_schema(SCHEMA), barrier=True)
+    reports = rows.mapInArrow(task_of("worker", task), from_arrow_schema(SCHEMA), barrier=True)
     try:
         # Spark begins a barrier stage again only if a shuffle follows it.
-        found = _collected(spark, made.repartition(1))
+        results = _collected(spark, reports.repartition(1))
     except Exception as cause:
         raise ProcessError(f"Spark could not run {workers} workers: {_reason(cause)}") from cause
-    found.sort(key=lambda row: row.rank)
-    failed = [row for row in found if row.error is not None]
+    results.sort(key=lambda row: row.rank)
+    failed = [row for row in results if row.error is not None]
     if failed:
         raise _first(failed)
-    return [cast(T, cloudpickle.loads(bytes(row.result))) for row in found]
+    return [cast(T, cloudpickle.loads(bytes(row.result))) for row in results]
 
 
-def _collected(spark: SparkSession, made: DataFrame) -> list[Any]:
+def _collected(spark: SparkSession, frame: DataFrame) -> list[Any]:
     """Collect rows; at Ctrl-C the tasks end, which would otherwise hold their slots."""
     context = getattr(spark, "_sc", None)
     if context is None:
-        return _collected_by_server(spark, made)
-    found: list[list[Any] | Exception] = []
+        return _collected_by_server(spark, frame)
+    outcome: list[list[Any] | Exception] = []
 
     def collect() -> None:
         context.setInterruptOnCancel(True)
         try:
-            found.append(made.collect())
+            outcome.append(frame.collect())
         except Exception as error:
-            found.append(error)
+            outcome.append(error)
 
     # Spark's own handler of Ctrl-C cancels all jobs, but by the line to Java of this thread, which
     # a call must not be holding.
     thread = InheritableThread(target=collect, name="penstock-workers", daemon=True)
     thread.start()
     thread.join()
-    if isinstance(found[0], Exception):
-        raise found[0]
-    return found[0]
+    if isinstance(outcome[0], Exception):
+        raise outcome[0]
+    return outcome[0]
 
 
-def _collected_by_server(spark: SparkSession, made: DataFrame) -> list[Any]:
+def _collected_by_server(spark: SparkSession, frame: DataFrame) -> list[Any]:
     tag = f"penstock-workers-{uuid.uuid4().hex}"
     spark.addTag(tag)
     try:
-        return made.collect()
+        return frame.collect()
     except KeyboardInterrupt:
         spark.interruptTag(tag)
         raise
@@ -210,5 +210,5 @@ def _reason(cause: Exception) -> str:
     lines = [line.strip() for line in str(cause).splitlines() if line.strip()]
     raised = [line for line in lines if _RAISED.fullmatch(line)]
     # Where Java has failed, the first line says which of its methods was called.
-    said = [*raised[-1:], *(line.removeprefix(": ") for line in lines if line.startswith(": "))]
-    return [*said, *lines, type(cause).__name__][0]
+    causes = [*raised[-1:], *(line.removeprefix(": ") for line in lines if line.startswith(": "))]
+    return [*causes, *lines, type(cause).__name__][0]

@@ -16,11 +16,11 @@ from penstock.query.compiler import compile_query
 from penstock.query.options import QueryOptions, Rows, Within
 from penstock.uses import Entrance, QueryKind, Way
 
+from .arrival_sort import PLACE, Ordering, with_places
 from .compiled import GROUP_IN_SPARK, Compiled
 from .conf import Conf
 from .devices import DeviceChoice
 from .key_choice import Wanted, wanted_keys
-from .ordering import PLACE, Ordering, with_places
 from .resources import await_slot, check_resources
 from .session_settings import of_session
 from .stream_frame import StreamFrame
@@ -59,7 +59,7 @@ class JoinOptions(CommonOptions, total=False):
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """A query over DataFrames.
+    """A query over DataFrames with its options, device and settings, checked.
 
     Parameters
     ----------
@@ -90,7 +90,7 @@ class Request:
     wanted: Wanted | None = None
 
     @staticmethod
-    def of(
+    def checked(
         spark: SparkSession,
         text: str,
         tables: Mapping[str, DataFrame | str],
@@ -159,7 +159,7 @@ def query_options(
     unique: Mapping[str, str | Sequence[str]] | None = None,
     relation: str | None = None,
 ) -> QueryOptions:
-    """Options of a query that runs in these ways, from those of a call and the session's.
+    """Merge a call's options with the session's, for a query that runs in these ways.
 
     Raises
     ------
@@ -210,13 +210,13 @@ def device_of(spark: SparkSession, options: JoinOptions, conf: Conf) -> DeviceCh
     ------
     UsageError, DeviceError
     """
-    choice = DeviceChoice.of(options.get("device"), options.get("device_options"), conf)
+    choice = DeviceChoice.read(options.get("device"), options.get("device_options"), conf)
     check_resources(spark, conf)
     return choice
 
 
 def entered(options: JoinOptions, entrance: Entrance | None) -> JoinOptions:
-    """Add to options the call that they come from; None for those of a part of a query."""
+    """Add to options the call that they come from; None for options of a part of a query."""
     return cast("JoinOptions", {**options, _ENTRANCE: entrance})
 
 
@@ -226,7 +226,7 @@ def frames_of(spark: SparkSession, tables: Mapping[str, DataFrame | str]) -> dic
 
 
 def static_table(frames: Mapping[str, DataFrame]) -> str | None:
-    """The one of two tables that is no stream, where the other one is; None if both are alike."""
+    """Name of the table that is no stream beside one that is; None if both are alike."""
     ends = {name: not frame.isStreaming for name, frame in frames.items()}
     if len(ends) != 2 or len(set(ends.values())) == 1:
         return None

@@ -25,8 +25,8 @@ def check_resources(spark: SparkSession, conf: Conf) -> None:
     UsageError
     """
     name = conf.resource
-    asked = _number(spark, f"spark.task.resource.{name}.amount")
-    if not asked:
+    needed = _number(spark, f"spark.task.resource.{name}.amount")
+    if not needed:
         return
     master = spark.conf.get("spark.master", None) or ""
     if master.startswith("local") and not master.startswith("local-cluster"):
@@ -36,9 +36,9 @@ def check_resources(spark: SparkSession, conf: Conf) -> None:
             "spark.penstock.device, or use local-cluster, standalone, YARN or Kubernetes"
         )
     offered = _number(spark, f"spark.executor.resource.{name}.amount")
-    if offered < asked:
+    if offered < needed:
         raise UsageError(
-            f"a task needs {asked:g} of resource {name} and an executor has {offered:g}, so none "
+            f"a task needs {needed:g} of resource {name} and an executor has {offered:g}, so none "
             f"would start; set spark.executor.resource.{name}.amount (and discoveryScript) to at "
             "least as many"
         )

@@ -43,7 +43,7 @@ _SINGLE = 2.0**-30
 def reach_of_floats(
     bounds: Sequence[int], low: float, high: float, share: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """First and last cell of what may lie in a band about the values of each cell.
+    """First and last cell that a band around the values of each cell may reach.
 
     Parameters
     ----------
@@ -96,13 +96,13 @@ class CellOf:
     @cached_property
     def keys(self) -> RoutingKeys:
         """The keys of the query."""
-        found = find_keys(self.compiled.query(), self.wanted, stepwise=self.stepwise)
-        assert found is not None, "whoever asks has looked"
-        return found
+        keys = find_keys(self.compiled.query(), self.wanted, stepwise=self.stepwise)
+        assert keys is not None, "whoever asks has looked"
+        return keys
 
     @cached_property
     def cells(self) -> int:
-        """Number of cells, without that of NULL, whose number this is."""
+        """Number of cells but NULL's, and so the index of NULL's cell."""
         return self.hashed if self.keys.band is None else len(self.bounds) + 1
 
     @cached_property
@@ -121,7 +121,7 @@ class CellOf:
     def names(self, side: str) -> list[str]:
         """Columns of a side that its cells need, sorted."""
         condition = self.compiled.query().side(side).filter
-        filtered = {name for own, name in columns(condition) if own == side}
+        filtered = {name for owner, name in columns(condition) if owner == side}
         return sorted(filtered | self.keys.names(side))
 
     def homes(self, lanes: int) -> np.ndarray:
@@ -166,13 +166,13 @@ class CellOf:
         """
         rows = self._rows(side, arrays)
         passes = self._passes(side, rows)
-        found = np.full(rows.num_rows, NO_CELL)
+        cells = np.full(rows.num_rows, NO_CELL)
         # Keys of other rows are not computed: a CAST may fail there.
         kept = rows if passes.all() else rows.filter(pa.array(passes))
-        found[passes] = self.of_columns(side, self._loaded(side, kept), kept.num_rows)
-        return found
+        cells[passes] = self.of_columns(side, self._loaded(side, kept), kept.num_rows)
+        return cells
 
-    def of_columns(self, side: str, given: Columns, rows: int) -> np.ndarray:
+    def of_columns(self, side: str, loaded: Columns, rows: int) -> np.ndarray:
         """The cell of each row, ndarray of int64, by columns that are loaded.
 
         Rows of a side without cells count as of the first one.
@@ -180,10 +180,10 @@ class CellOf:
         if side not in self.sides:
             return np.zeros(rows, np.int64)
         if self.keys.band is None:
-            hashes, valid = hash_keys(evaluate_all(self.keys.side_keys(side), given, rows), rows)
+            hashes, valid = hash_keys(evaluate_all(self.keys.side_keys(side), loaded, rows), rows)
             cells = cells_of_hashes(hashes, self.hashed)
         else:
-            values, valid = self.values_of_columns(side, given, rows)
+            values, valid = self.values_of_columns(side, loaded, rows)
             cells = np.searchsorted(np.array(self.bounds, np.int64), values, "right")
         return cells if valid is None else np.where(valid, cells, self.cells)
 
@@ -192,24 +192,24 @@ class CellOf:
         rows = self._rows(side, arrays)
         passes = self._passes(side, rows)
         kept = rows.filter(pa.array(passes))
-        own, valid = self.values_of_columns(side, self._loaded(side, kept), kept.num_rows)
-        found, known = np.zeros(rows.num_rows, np.int64), passes.copy()
-        found[passes], known[passes] = own, valid
-        return pa.array(found, mask=~known)
+        key_values, valid = self.values_of_columns(side, self._loaded(side, kept), kept.num_rows)
+        values, known = np.zeros(rows.num_rows, np.int64), passes.copy()
+        values[passes], known[passes] = key_values, valid
+        return pa.array(values, mask=~known)
 
     def values_of_columns(
-        self, side: str, given: Columns, rows: int
+        self, side: str, loaded: Columns, rows: int
     ) -> tuple[np.ndarray, np.ndarray]:
         """The key of a band by columns that are loaded: int64, and which are not NULL."""
-        (value,) = evaluate_all(self.keys.side_keys(side), given, rows)
+        (value,) = evaluate_all(self.keys.side_keys(side), loaded, rows)
         valid = np.ones(rows, bool) if value.valid is None else value.valid
         return _int64(value.values), valid
 
     def _rows(self, side: str, arrays: Sequence[pa.Array]) -> pa.RecordBatch:
         schema = self.compiled.by_side()[side]
         fields = [schema.field(name) for name in self.names(side)]
-        own = [array.cast(field.type) for array, field in zip(arrays, fields, strict=True)]
-        return pa.RecordBatch.from_arrays(own, schema=pa.schema(fields))
+        typed = [array.cast(field.type) for array, field in zip(arrays, fields, strict=True)]
+        return pa.RecordBatch.from_arrays(typed, schema=pa.schema(fields))
 
     def _passes(self, side: str, rows: pa.RecordBatch) -> np.ndarray:
         condition = self.compiled.query().side(side).filter

@@ -1,4 +1,4 @@
-"""What a Spark session says of its queries: their time zone, and whether ANSI mode is on."""
+"""Settings of a Spark session that its queries depend on: time zone, ANSI mode."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ def with_modules(work: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _once(error: PenstockError) -> PenstockError:
-    """The error, as one after which Spark's worker tells calls again."""
+    """Copy an error so that, once Spark has printed it, later errors again show their calls."""
     kind = type(error)
 
     def text(self: PenstockError) -> str:
@@ -85,8 +85,8 @@ def _once(error: PenstockError) -> PenstockError:
     return type(kind.__name__, (kind,), names)(*error.args)
 
 
-def told(query: JoinQuery) -> str:
-    """A join in words."""
+def join_text(query: JoinQuery) -> str:
+    """Name a join in words."""
     return f"{query.kind.value.lower()} join of {query.left.alias} and {query.right.alias}"
 
 
@@ -104,7 +104,7 @@ def without_log() -> Iterator[None]:
 
 
 def is_classic(spark: SparkSession) -> bool:
-    """Whether a session has a SparkContext; those of Spark Connect have none."""
+    """Whether a session has a SparkContext; a session of Spark Connect has none."""
     return not type(spark).__module__.startswith("pyspark.sql.connect")
 
 

@@ -1,11 +1,12 @@
-"""What users of a join of streams, which runs micro-batch by micro-batch, know of DataFrames."""
+"""The methods of streaming DataFrames for joins that run micro-batch by micro-batch."""
 
 from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import redirect_stdout
+from functools import cache
 from io import StringIO
 from typing import Any, NoReturn, Self
 
@@ -17,14 +18,16 @@ from pyspark.sql.streaming import DataStreamWriter
 from penstock.around.parts import Closing
 from penstock.errors import UsageError
 
-#: What is done with the output of a micro-batch, row by row.
+from .shown import is_classic
+
+#: Computes the output of a micro-batch from the joined rows, row by row.
 After = Callable[[DataFrame], DataFrame]
 
 #: Nodes of Spark's plan that compute a row of each row, or several.
 _ROW_BY_ROW = {"Project", "Filter", "Generate", "LocalRelation", "LogicalRDD", "SubqueryAlias"}
 _ROW_BY_ROW |= {"Expand", "View"}
 _NODE = re.compile(r"^[\s:+|-]*([A-Z]\w*)")
-#: What to do instead of the other methods.
+#: Remedies for the other methods.
 _INSTEAD = {
     "query": "write it in the text of the query",
     "batch": "do it with the rows of each micro-batch: .writeStream.foreachBatch(f)",
@@ -38,31 +41,30 @@ _METHODS = {
     "written": "show collect count toPandas toArrow first head take tail isEmpty describe summary "
     "toLocalIterator createOrReplaceTempView createTempView",
 }
-_REMEDIES = {name: _INSTEAD[kind] for kind, own in _METHODS.items() for name in own.split()}
+_REMEDIES = {name: _INSTEAD[kind] for kind, names in _METHODS.items() for name in names.split()}
 
 
 def as_they_are(rows: DataFrame) -> DataFrame:
-    """Rows of which nothing else is computed."""
+    """Return the joined rows unchanged."""
     return rows
 
 
 class StreamFrame(DataFrame):
-    """A join of streams as a streaming DataFrame, as far as its rows come in micro-batches.
+    """A join of streams, with the methods of a streaming DataFrame that work row by row.
 
     ``select``, ``withColumn``, ``where`` and their like are computed by Spark in each micro-batch;
     what needs more than one row is refused, with what to do instead.
 
-    Parameters
+    Attributes
     ----------
     after : callable
-        What is done with the rows of the join.
+        Computes the output from the joined rows, row by row.
     """
 
-    def __new__(cls, *args: object, **named: object) -> Self:
-        return object.__new__(cls)  # Spark's own makes another class
+    after: After
 
-    def __init__(self, after: After = as_they_are) -> None:
-        self.after = after
+    def __new__(cls, spark: SparkSession, *args: object, **named: object) -> Self:
+        return object.__new__(_in_session(cls, is_classic(spark)))
 
     # -- what joins give --------------------------------------------------------------------------
 
@@ -71,19 +73,15 @@ class StreamFrame(DataFrame):
         raise NotImplementedError
 
     def explained(self, *, extended: bool = False) -> str:
-        """How the query will run, see :func:`penstock.spark_bridge.explain`."""
+        """Describe how the query will run, see :func:`penstock.spark_bridge.explain`."""
         raise NotImplementedError
 
     def joined(self) -> DataFrame:
         """A batch DataFrame without rows, with the columns of the join."""
         raise NotImplementedError
 
-    def made_of(self) -> DataFrame:
-        """A DataFrame that it joins."""
-        raise NotImplementedError
-
     def waits(self, closing: Closing, text: str, of_joined: After, valued: After) -> Self:
-        """The same join, whose rows wait until their groups are complete.
+        """Return the same join, whose rows wait until their groups are complete.
 
         Parameters
         ----------
@@ -103,19 +101,14 @@ class StreamFrame(DataFrame):
         raise NotImplementedError
 
     def then(self, after: After) -> Self:
-        """The same join, with something else done with its rows in the end."""
+        """Return the same join, whose output is computed otherwise."""
         return self.but(after=after)
 
     def but(self, **changes: Any) -> Self:
-        """The same join, with changed fields; ``replace`` would make one of Spark's DataFrames."""
-        made = object.__new__(type(self))
-        vars(made).update(vars(self), **changes)
-        return made
-
-    @property
-    def __class__(self) -> type:  # type: ignore[override]
-        # DataFrame.transform takes only what is an instance of its session's own class.
-        return type(self.made_of())
+        """Return the same join with changed fields."""
+        changed = object.__new__(type(self))
+        vars(changed).update(vars(self), **changes)
+        return changed
 
     # -- as of a DataFrame ------------------------------------------------------------------------
 
@@ -207,7 +200,7 @@ class StreamFrame(DataFrame):
         return None
 
     def _row_by_row(self, method: str, *args: Any) -> Self:
-        """The same join, with a method of DataFrames applied to its rows.
+        """Return the same join, with a method of DataFrames applied to its rows.
 
         Raises
         ------
@@ -224,39 +217,67 @@ class StreamFrame(DataFrame):
             return applied(before(rows))
 
         nodes = _nodes(applied(self.sparkSession.createDataFrame([], self.schema)))
-        if others := sorted(nodes - _ROW_BY_ROW):
+        if refused := sorted(nodes - _ROW_BY_ROW):
             raise UsageError(
-                f"{method} needs more than a row at a time ({', '.join(others)}), and the rows of "
+                f"{method} needs more than a row at a time ({', '.join(refused)}), and the rows of "
                 f"a join of streams come in micro-batches: {_INSTEAD['query']}, or "
                 f"{_INSTEAD['batch']}"
             )
         return self.then(after)
 
 
-def names_of(columns: Iterable[str | list[str]]) -> tuple[str, ...]:
-    """Names of columns, each given by itself or in lists, as Spark's methods take them."""
-    names = [one if isinstance(one, list) else [one] for one in columns]
-    return tuple(name for some in names for name in some)
+@cache
+def _in_session(kind: type[StreamFrame], classic: bool) -> Any:
+    """Subclass of a join's class and the session's own, which ``DataFrame.transform`` asserts."""
+    if classic:
+        from pyspark.sql.classic.dataframe import DataFrame as SessionFrame
+    else:
+        from pyspark.sql.connect.dataframe import DataFrame as SessionFrame
+    return type(kind.__name__, (kind, SessionFrame), {"__module__": kind.__module__})
 
 
-def settle(
-    writer: DataStreamWriter,
-    format: str | None,
-    outputMode: str | None,
-    partitionBy: str | list[str] | None,
-    queryName: str | None,
-    options: dict[str, Any],
-) -> None:
-    """Call the methods of a writer that the arguments of ``start`` stand for."""
-    writer.options(**options)
-    if format is not None:
-        writer.format(format)
-    if outputMode is not None:
-        writer.outputMode(outputMode)
-    if partitionBy is not None:
-        writer.partitionBy(*names_of([partitionBy]))
-    if queryName is not None:
-        writer.queryName(queryName)
+class JoinWriter(DataStreamWriter):
+    """Calls that the writers of all joins of streams have in common."""
+
+    def __init__(self) -> None:
+        self._options: dict[str, str] = {}
+        self._by: tuple[str, ...] = ()
+
+    def option(self, key: str, value: Any) -> Self:
+        """Set an option of the writer or of the format."""
+        self._options[key] = str(value)
+        return self
+
+    def options(self, **options: Any) -> Self:
+        """Set several options."""
+        for key, value in options.items():
+            self.option(key, value)
+        return self
+
+    def partitionBy(self, *cols: str | list[str]) -> Self:
+        """Columns by whose values a Delta table, or the folder of a micro-batch, is cut up."""
+        names = [one if isinstance(one, list) else [one] for one in cols]
+        self._by = tuple(name for some in names for name in some)
+        return self
+
+    def _settle(
+        self,
+        format: str | None,
+        outputMode: str | None,
+        partitionBy: str | list[str] | None,
+        queryName: str | None,
+        options: dict[str, Any],
+    ) -> None:
+        """Call the methods that the arguments of ``start`` stand for."""
+        self.options(**options)
+        if format is not None:
+            self.format(format)
+        if outputMode is not None:
+            self.outputMode(outputMode)
+        if partitionBy is not None:
+            self.partitionBy(partitionBy)
+        if queryName is not None:
+            self.queryName(queryName)
 
 
 def _nodes(frame: DataFrame) -> set[str]:
@@ -265,7 +286,7 @@ def _nodes(frame: DataFrame) -> set[str]:
         frame.explain(extended=True)
     analyzed = shown.getvalue().partition("== Analyzed Logical Plan ==")[2]
     lines = analyzed.partition("== Optimized Logical Plan ==")[0].strip().splitlines()[1:]
-    return {found[1] for line in lines if (found := _NODE.match(line))}
+    return {match[1] for line in lines if (match := _NODE.match(line))}
 
 
 def _refusal(name: str) -> Callable[..., NoReturn]:
@@ -278,12 +299,12 @@ def _refusal(name: str) -> Callable[..., NoReturn]:
 
 def _refuse_the_rest() -> None:
     """Have the methods of DataFrames that are not defined here say what to do instead."""
-    for name in dir(DataFrame):
-        own = getattr(DataFrame, name)
+    for name in {*dir(DataFrame), *_REMEDIES}:
+        attribute = getattr(DataFrame, name, None)
         if name in vars(StreamFrame) or name.startswith("_") or name in _LATER:
             continue
         refuse = _refusal(name)
-        setattr(StreamFrame, name, refuse if callable(own) else property(refuse))
+        setattr(StreamFrame, name, refuse if callable(attribute) else property(refuse))
 
 
 #: Defined by the joins.

@@ -79,7 +79,7 @@ def arrow_schema(schema: spark.StructType) -> pa.Schema:
 
 
 def columns_from_spark(query: JoinQuery, side: str) -> list[str]:
-    """Columns of a side that the query uses, without that of a lookup's groups."""
+    """Columns of a side that the query uses, without the column of a lookup's groups."""
     from penstock.plan.lookup import GROUP
 
     return [name for name in query.columns_of(side) if name != GROUP]
@@ -117,7 +117,7 @@ def check_used(query: JoinQuery, schemas: Mapping[str, spark.StructType]) -> Non
 
 
 def output_schema(computed: pa.Schema, query: JoinQuery | None = None) -> pa.Schema:
-    """Arrow schema of the rows for Spark, from that of the join's output.
+    """Arrow schema of the rows for Spark, from the schema of the join's output.
 
     Parameters
     ----------

@@ -11,8 +11,8 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from penstock.sim.local_spark.java import ensure_java
 from penstock.spark_bridge import sql
+from penstock.spark_bridge.java import ensure_java
 
 #: Places are drawn from a square of this side, and match within this distance: 1 in 2 million.
 _SIDE, _NEAR = 1 << 20, 700

@@ -17,7 +17,7 @@ from penstock.host.device.base import Device
 from penstock.host.device.registry import open_device
 from penstock.host.join.table.table_join import TableJoin
 from penstock.host.rows.files import read_table
-from penstock.sim.local_spark.java import ensure_java
+from penstock.spark_bridge.java import ensure_java
 
 from ..errors import DataError, MissingToolError, installing
 from ..query import JoinQuery, compile_query

@@ -1,7 +1,7 @@
 """Spark on this machine, from pip packages alone: a session, or a standalone cluster.
 
-``java`` finds a Java runtime and ``session`` starts Spark in this process. For a cluster,
-``child`` is one process with its log, ``standalone`` Spark's master and worker, ``board`` a virtual
-board and its device server, ``cluster`` all of them, and ``record`` what a folder says about them;
-see docs/spark-cluster.md.
+``local_session`` starts Spark in this process. For a cluster, ``child`` is one process with its
+log, ``standalone`` Spark's master and worker, ``board`` a virtual board and its device server,
+``cluster`` all of them, and ``cluster_record`` a folder's note about them; see
+docs/spark-cluster.md.
 """

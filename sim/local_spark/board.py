@@ -114,8 +114,8 @@ def _check(python: Path) -> None:
             "penstock[board,rtl], which has PYNQ"
         ) from error
     if done.returncode != 0:
-        said = (done.stderr.strip().splitlines() or [""])[-1]
+        message = (done.stderr.strip().splitlines() or [""])[-1]
         raise MissingToolError(
-            f"{python} has no PYNQ with its remote protocol ({said}); make an environment for it: "
-            "python3 -m venv board; then, with its pip, " + installing("board,rtl")
+            f"{python} has no PYNQ with its remote protocol ({message}); make an environment for "
+            "it: python3 -m venv board; then, with its pip, " + installing("board,rtl")
         )

@@ -120,9 +120,9 @@ class Child:
         with self._news:
             while True:
                 for line in self._lines[seen:]:
-                    found = wanted.search(line)
-                    if found:
-                        return found
+                    match = wanted.search(line)
+                    if match:
+                        return match
                 seen = len(self._lines)
                 if self._over:
                     raise ProcessError(f"{self.name} {self.how_it_ended()}")
@@ -158,7 +158,7 @@ class Child:
 
 
 def end_group(pid: int) -> None:
-    """Kill what is left of the processes that a child has started (it leads their group)."""
+    """Kill the remaining processes of a child's group: the child, and processes that it started."""
     try:
         os.killpg(pid, signal.SIGKILL)
     except ProcessLookupError:

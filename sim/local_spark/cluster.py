@@ -12,11 +12,11 @@ from typing import Self
 from penstock.errors import DeviceError, UsageError
 from penstock.host.device.registry import parse_device
 from penstock.host.rows.own_names import OwnNames
+from penstock.spark_bridge.java import ensure_java
 
 from .board import ServedBoard
 from .child import Child
 from .cluster_record import owned, remove_record, write_record
-from .java import ensure_java
 from .standalone import (
     MOST_WORKERS,
     Settings,
@@ -140,13 +140,13 @@ class Cluster:
 
     def _start(self, cleanup: ExitStack) -> None:
         config, logs = self.config, self.folder / "logs"
-        for name, own in _OWN.items():
+        for name, written in _OWN.items():
             place = self.folder / name
             place.mkdir(exist_ok=True)
             of_workers = [place / f"worker-{number}" for number in range(1, MOST_WORKERS + 1)]
             for folder in of_workers if name == "work" else [place]:
                 if folder.is_dir() and not folder.is_symlink():
-                    own.clear_trees(folder)
+                    written.clear_trees(folder)
         settings = Settings(self.folder / "conf")
         settings.write()
         self.client = settings.client
@@ -167,8 +167,8 @@ class Cluster:
         master.wait_for("elected leader", _START_S)
         self.workers: list[Child] = []
         for number in range(1, config.workers + 1):
-            own = devices if number == 1 else []
-            conf = settings.write_worker(number, own)
+            worker_devices = devices if number == 1 else []
+            conf = settings.write_worker(number, worker_devices)
             command = worker_command(
                 number,
                 conf,

@@ -10,7 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from .java import ensure_java
+from penstock.spark_bridge.java import ensure_java
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -16,7 +16,7 @@ NO_TIME = int(np.iinfo(np.int64).min)
 
 
 @dataclass(frozen=True)
-class Place:
+class ArrivalPoint:
     """A place in the order of arrival: everything from this row of this moment on."""
 
     moment: int
@@ -25,7 +25,7 @@ class Place:
 
 @dataclass(frozen=True)
 class ArrivalPiece:
-    """Consecutive arrivals, with what is needed to find their rows.
+    """Consecutive arrivals, and the stretch of stored rows in which to find them.
 
     Parameters
     ----------
@@ -33,15 +33,15 @@ class ArrivalPiece:
         Their rows are among the stored rows ``[first, last)``.
     floor : int
         Largest time before those rows.
-    begin, end : Place
+    begin, end : ArrivalPoint
         Their places are from ``begin`` on and before ``end``.
     """
 
     first: int
     last: int
     floor: int
-    begin: Place
-    end: Place
+    begin: ArrivalPoint
+    end: ArrivalPoint
 
 
 class ArrivalOrder:
@@ -70,20 +70,20 @@ class ArrivalOrder:
         return int(np.searchsorted(self.moments, moment, side="right"))
 
     def piece(self, begin: int, end: int) -> ArrivalPiece:
-        """Arrivals ``[begin, end)``, of which there is at least one."""
+        """The piece of arrivals ``[begin, end)``, at least one."""
         rows = self._row[begin:end]
         first = int(rows.min())
         floor = int(self._largest[first - 1]) if first else NO_TIME
         return ArrivalPiece(first, int(rows.max()) + 1, floor, self._place(begin), self._place(end))
 
-    def _place(self, position: int) -> Place:
+    def _place(self, position: int) -> ArrivalPoint:
         if position == len(self):
-            return Place(int(np.iinfo(np.int64).max), position)
-        return Place(int(self.moments[position]), int(self._row[position]))
+            return ArrivalPoint(int(np.iinfo(np.int64).max), position)
+        return ArrivalPoint(int(self.moments[position]), int(self._row[position]))
 
 
 def arriving(piece: ArrivalPiece, times: np.ndarray, disorder: int, seed: int) -> np.ndarray:
-    """Which of the rows ``[piece.first, piece.last)`` arrive, in their order.
+    """Select the rows of ``[piece.first, piece.last)`` that arrive in a piece, in their order.
 
     Parameters
     ----------
@@ -102,7 +102,7 @@ def arriving(piece: ArrivalPiece, times: np.ndarray, disorder: int, seed: int) -
     moments = _moments(largest, piece.first, disorder, seed)
     row = np.arange(piece.first, piece.last)
 
-    def from_on(place: Place) -> np.ndarray:
+    def from_on(place: ArrivalPoint) -> np.ndarray:
         return (moments > place.moment) | ((moments == place.moment) & (row >= place.row))
 
     chosen = np.flatnonzero(from_on(piece.begin) & ~from_on(piece.end))
@@ -110,7 +110,7 @@ def arriving(piece: ArrivalPiece, times: np.ndarray, disorder: int, seed: int) -
 
 
 def _moments(largest: np.ndarray, first: int, disorder: int, seed: int) -> np.ndarray:
-    """When rows arrive, from the largest time up to each; ``first`` is the first row's number."""
+    """Moments of arrival, by the largest time up to each row; rows are numbered from ``first``."""
     if not disorder:
         return largest
     number = np.arange(first, first + len(largest), dtype=np.uint64)

@@ -1,4 +1,4 @@
-"""Rows of files by number; a task reads only those that it needs."""
+"""Rows of files by number; a task reads only the rows that it needs."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class RowFiles:
     schema: pa.Schema
 
     @staticmethod
-    def of(path: str) -> RowFiles:
+    def at(path: str) -> RowFiles:
         """
         Raises
         ------
@@ -116,10 +116,10 @@ def _chunks(path: Path) -> list[FileChunk]:
     changed = path.stat().st_mtime_ns
     if path.suffix.lower() in (".parquet", ".pq"):
         try:
-            found = pq.read_metadata(path)
+            metadata = pq.read_metadata(path)
         except (OSError, pa.ArrowInvalid) as error:
             raise FileError(f"cannot read {path}: {error}") from error
-        counts = [found.row_group(k).num_rows for k in range(found.num_row_groups)]
+        counts = [metadata.row_group(k).num_rows for k in range(metadata.num_row_groups)]
         return [FileChunk(str(path), changed, k, count) for k, count in enumerate(counts)]
     return [FileChunk(str(path), changed, None, read_table(path).num_rows)]
 

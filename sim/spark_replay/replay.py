@@ -18,11 +18,11 @@ from pyspark.sql import types as spark
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_type
 
 from penstock.errors import UsageError
+from penstock.spark_bridge.sources.source_options import Options
 from penstock.types import UNIT_NS
 
 from .arrival import NO_TIME
 from .limits import TOLD, ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
-from .replay_options import Options
 from .replay_order import ReplayPlan, spark_types
 
 NAME = "penstock_replay"
@@ -53,7 +53,7 @@ class ArrivalRate:
     ticks_per_batch: int | None = None
 
     @staticmethod
-    def of(options: Options, plan: ReplayPlan) -> ArrivalRate:
+    def from_options(options: Options, plan: ReplayPlan) -> ArrivalRate:
         """
         Raises
         ------
@@ -92,7 +92,7 @@ class ReplaySource(spark_api.DataSource):
         return NAME
 
     def schema(self) -> spark.StructType:
-        plan = ReplayPlan.of(self._options)
+        plan = ReplayPlan.from_options(self._options)
         return from_arrow_schema(spark_types(plan.files.schema), prefer_timestamp_ntz=True)
 
     def reader(self, schema: spark.StructType) -> ReplayReader:
@@ -110,7 +110,7 @@ class _Rows:
     """Base of both readers: the rows, and how a task reads some."""
 
     def __init__(self, options: Options, schema: spark.StructType) -> None:
-        self.plan = ReplayPlan.of(options)
+        self.plan = ReplayPlan.from_options(options)
         self.parts = options.whole("partitions", _PARTITIONS) or _PARTITIONS
         self.schema = pa.schema([pa.field(f.name, _arrow_type(f.dataType)) for f in schema])
 
@@ -139,7 +139,7 @@ class ReplayStreamReader(_Rows, spark_api.DataSourceStreamReader, SupportsTrigge
 
     def __init__(self, options: Options, schema: spark.StructType) -> None:
         super().__init__(options, schema)
-        self.pace = ArrivalRate.of(options, self.plan)
+        self.pace = ArrivalRate.from_options(options, self.plan)
         if self.pace.is_limited and not TOLD:
             raise UsageError(
                 f"{NAME} can be paced (rowsPerSecond, speed, rowsPerBatch, timePerBatch) from "
@@ -225,6 +225,6 @@ class ReplayStreamReader(_Rows, spark_api.DataSourceStreamReader, SupportsTrigge
         if self.pace.rows_per_second:
             return min(rows, origin + math.floor(self.pace.rows_per_second * (now - began)))
         if self.pace.ticks_per_second:
-            gone = math.floor(self.pace.ticks_per_second * (now - began))
-            return self.plan.arrivals.until(self._moment(origin) + gone)
+            passed = math.floor(self.pace.ticks_per_second * (now - began))
+            return self.plan.arrivals.until(self._moment(origin) + passed)
         return rows

@@ -13,11 +13,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.errors import SchemaError, UsageError
+from penstock.spark_bridge.sources.source_options import Options
 from penstock.types import UNIT_NS
 
 from .arrival import NO_TIME, ArrivalOrder, ArrivalPiece, arriving
 from .file_rows import RowFiles
-from .replay_options import Options
 
 #: Most rows of a batch that goes to Spark.
 _BATCH_ROWS = 1 << 16
@@ -44,10 +44,10 @@ class ReplayPlan:
     unit: str = ""
     disorder: int = 0
     seed: int = 0
-    _made: dict = field(default_factory=dict, compare=False, repr=False)
+    _cached: dict = field(default_factory=dict, compare=False, repr=False)
 
     @staticmethod
-    def of(options: Options) -> ReplayPlan:
+    def from_options(options: Options) -> ReplayPlan:
         """
         Raises
         ------
@@ -63,7 +63,7 @@ class ReplayPlan:
         if not time and options.text("disorder"):
             raise UsageError("disorder is of times: name the column with the option time")
         if time:
-            dtype = RowFiles.of(path).field(time).type
+            dtype = RowFiles.at(path).field(time).type
             if not unit and (pa.types.is_timestamp(dtype) or pa.types.is_date(dtype)):
                 unit = dtype.unit if pa.types.is_timestamp(dtype) else "D"
             elif not (pa.types.is_integer(dtype) or pa.types.is_temporal(dtype)):
@@ -74,16 +74,16 @@ class ReplayPlan:
 
     def __getstate__(self) -> dict:
         # Without what is derived from the files: a task derives it again.
-        return {**{k: v for k, v in self.__dict__.items() if k != "arrivals"}, "_made": {}}
+        return {**{k: v for k, v in self.__dict__.items() if k != "arrivals"}, "_cached": {}}
 
     def __setstate__(self, state: dict) -> None:
         self.__dict__.update(state)
 
     @property
     def files(self) -> RowFiles:
-        if "files" not in self._made:
-            self._made["files"] = RowFiles.of(self.path)
-        return self._made["files"]
+        if "files" not in self._cached:
+            self._cached["files"] = RowFiles.at(self.path)
+        return self._cached["files"]
 
     @cached_property
     def arrivals(self) -> ArrivalOrder:
@@ -94,8 +94,8 @@ class ReplayPlan:
     def identity(self) -> str:
         """Differs between replays of different rows or orders."""
         chunks = [chunk.rows for chunk in self.files.chunks]
-        told = (chunks, str(self.files.schema), self.time, self.disorder, self.seed)
-        return sha256(repr(told).encode()).hexdigest()[:16]
+        facts = (chunks, str(self.files.schema), self.time, self.disorder, self.seed)
+        return sha256(repr(facts).encode()).hexdigest()[:16]
 
     def pieces(self, begin: int, end: int, count: int) -> list[ArrivalPiece]:
         """Arrivals ``[begin, end)`` for so many tasks at most, with about as many rows each."""

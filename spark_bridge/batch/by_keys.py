@@ -1,4 +1,4 @@
-"""Shards of a batch join by key: whether they are possible, worth while, and which."""
+"""Chooses shards of a batch join by key, where they are possible and cost less than others."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .statistics import Spread, pairs_in_window
 
 #: Quantiles that Spark is asked for at most.
 _MOST_RANGES = 1 << 12
-#: Of quantiles: ranges are equal to one in this many rows.
+#: Accuracy of quantiles: ranges are equal to one in this many rows.
 _ACCURACY = 20_000
 
 #: ``auto`` deals by keys if that costs less than this share of the best other way: keys are hashed
@@ -40,7 +40,7 @@ def pairs_of(query: JoinQuery, spreads: Mapping[str, Spread]) -> float:
 
 
 def may_be_better(
-    query: JoinQuery, spreads: Mapping[str, Spread], others: Sequence[Choice], *, pruning: bool
+    query: JoinQuery, spreads: Mapping[str, Spread], choices: Sequence[Choice], *, pruning: bool
 ) -> bool:
     """Whether keys could cost enough less than other choices that it is worth to count cells."""
     rows = spreads[LEFT].rows + spreads[RIGHT].rows
@@ -48,12 +48,12 @@ def may_be_better(
     work = 0.0 if pruning else pairs_of(query, spreads) / EVALUATIONS_PER_ROW
     return any(
         one.shards.count > 1 and rows + work / one.shards.count < _WORTH * (one.moved + work)
-        for one in others
+        for one in choices
     )
 
 
 def better(keys: Choice, other: Choice, *, pruning: bool) -> Choice:
-    """The choice of which rows sent, and evaluations, cost less; it says why not keys."""
+    """Return the cheaper choice, by rows sent and pairs evaluated; if not keys, it says why."""
     if keys.evaluations is None:
         return replace(other, keys=f"not by keys: {keys.reason}")
     known = other.evaluations
@@ -99,20 +99,20 @@ def _bounds(one: Input, cell_of: CellOf, side: str, columns: Sequence[Column]) -
     fractions = [k / steps for k in range(steps + 1)]
     quantiles = F.percentile_approx("value", fractions, _ACCURACY)
     values = computed(value, "long", columns).alias("value")
-    found = one.frame.select(values).agg(quantiles)
-    return bounds_of(found.collect()[0][0] or [])
+    summary = one.frame.select(values).agg(quantiles)
+    return bounds_of(summary.collect()[0][0] or [])
 
 
 def _counts(
     inputs: Mapping[str, Input], columns: Mapping[str, Sequence[Column]], cell_of: CellOf
 ) -> dict[str, np.ndarray]:
     """Exact numbers of rows of both sides in each cell."""
-    asked = []
+    counted = []
     for side, one in inputs.items():
         cells = one.frame.select(_cell(cell_of, side, columns[side]).alias("cell"))
-        asked.append(cells.groupBy("cell").count().withColumn("side", F.lit(side)))
+        counted.append(cells.groupBy("cell").count().withColumn("side", F.lit(side)))
     counts = {side: np.zeros(cell_of.cells + 1, np.int64) for side in inputs}
-    for row in reduce(DataFrame.union, asked).collect():
+    for row in reduce(DataFrame.union, counted).collect():
         if row["cell"] >= 0:
             counts[row["side"]][row["cell"]] = row["count"]
     return counts
@@ -140,22 +140,23 @@ def _choice(
     keeps_null = is_decided and held in query.kind.unmatched
     # Cells that a band ties to each other must divide one side.
     is_free = not is_decided and cell_of.keys.band is None
-    rows = CellRows.of(cell_of, counts, None if is_free else held, keeps_null)
+    rows = CellRows.counted(cell_of, counts, None if is_free else held, keeps_null)
     known = float(spreads[LEFT].rows) * spreads[RIGHT].rows
     met = min(1.0, pairs_of(query, spreads) / known) if known else 0.0
-    taken = float(rows.divided.sum() + rows.others.sum())
-    work = taken + float(rows.pairs.sum()) * met / EVALUATIONS_PER_ROW
+    row_count = float(rows.divided.sum() + rows.opposite.sum())
+    work = row_count + float(rows.pairs.sum()) * met / EVALUATIONS_PER_ROW
     wanted = limits.shards(work, int(counts[held].sum()))
     if wanted == 1:
-        return one_shard(held, f"one lane is enough for {taken:.3g} rows and their pairs")
-    made = KeyPlan.of(cell_of, rows, met, wanted, conf.routing_planner, conf.routing_tolerance)
-    table = made.plan.table
+        return one_shard(held, f"one lane is enough for {row_count:.3g} rows and their pairs")
+    planner, tolerance = conf.routing_planner, conf.routing_tolerance
+    plan = KeyPlan.balanced(cell_of, rows, met, wanted, planner, tolerance)
+    table = plan.plan.table
     shards = KeyShards(held, KeyRoutes(cell_of, table, rows.is_left, keeps_null), columns)
     conjunct = cell_of.keys.text(query.names)
     kind = "cells" if cell_of.keys.band is None else "ranges"
     text = (
-        f"by {conjunct}; {cell_of.cells} {kind}, placed by {conf.routing_planner}, "
-        f"{len(table.split)} of them split; the busiest lane has {made.imbalance:.2f} times the "
+        f"by {conjunct}; {cell_of.cells} {kind}, placed by {planner}, "
+        f"{len(table.split)} of them split; the busiest lane has {plan.imbalance:.2f} times the "
         "mean work"
     )
-    return Choice(shards, text, made.moved, made.pairs * met)
+    return Choice(shards, text, plan.moved, plan.pairs * met)

@@ -10,7 +10,7 @@ import numpy as np
 
 from penstock.plan.query import LEFT, RIGHT, JoinQuery, TimeWindow, other
 
-from ..clock import Clock
+from ..clock import TickClock
 from ..costs import EVALUATIONS_PER_ROW
 from .shards import GridShards, Shards, TimeShards
 from .statistics import Atom, Spread, atoms, clocks_of, pairs_in_window
@@ -24,7 +24,7 @@ _LARGER = 1.1
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits of shards.
+    """Limits for the number of shards.
 
     Parameters
     ----------
@@ -93,24 +93,24 @@ def dividable(query: JoinQuery) -> list[str]:
 
 
 def decides_rows(query: JoinQuery) -> bool:
-    """Whether the join keeps or drops a row by its matches; then one shard must see all of them."""
+    """Whether the join keeps or drops a row by its matches, so that one shard must see them all."""
     return query.aggregation is None and (query.kind.is_existence or bool(query.kind.unmatched))
 
 
 def one_shard(side: str, reason: str) -> Choice:
-    """Everything in one shard."""
+    """Choose one shard for all rows."""
     return Choice(TimeShards(side, [], [1], {}, TimeWindow(None, None)), reason, 0, None)
 
 
 def shards_of_time(
     query: JoinQuery, spreads: Mapping[str, Spread], limits: Limits, side: str
 ) -> Choice:
-    """Slices of one side's time with about the same work each."""
+    """Cut one side's time into slices with about the same work each."""
     assert isinstance(query.window, TimeWindow)
     pieces, clocks = atoms(spreads, side, query.window), clocks_of(spreads)
     pairs = sum(a.pairs for a in pieces)
-    others = spreads[other(side)].rows
-    work = spreads[side].rows + others + pairs / EVALUATIONS_PER_ROW
+    other_rows = spreads[other(side)].rows
+    work = spreads[side].rows + other_rows + pairs / EVALUATIONS_PER_ROW
     wanted = limits.shards(work, spreads[side].rows)
     bounds, parts = _slices(pieces, wanted, clocks[side])
     shards = TimeShards(side, bounds, parts, clocks, query.window)
@@ -123,7 +123,7 @@ def shards_of_time(
     return Choice(shards, text, moved, pairs)
 
 
-def _slices(pieces: Sequence[Atom], wanted: int, clock: Clock) -> tuple[list[int], list[int]]:
+def _slices(pieces: Sequence[Atom], wanted: int, clock: TickClock) -> tuple[list[int], list[int]]:
     """Bounds of slices, and how many shards each gets."""
     weights = [a.rows + a.pairs / EVALUATIONS_PER_ROW for a in pieces]
     total = sum(weights)
@@ -160,18 +160,18 @@ def _cut(weights: Sequence[float], share: float) -> tuple[list[int], list[int]]:
     return list(slices), list(slices.values())
 
 
-def _copies(shards: TimeShards, others: Spread) -> float:
+def _copies(shards: TimeShards, other_side: Spread) -> float:
     """Estimate of the rows of the other side that go to shards, with copies."""
     if not shards.bounds:
-        return float(others.rows * shards.count)
+        return float(other_side.rows * shards.count)
     low, high = shards.window.offsets(other(shards.side))
     edges = np.array([float(b) for b in shards.bounds])
-    last = np.full(len(shards.parts), float(others.rows))
+    last = np.full(len(shards.parts), float(other_side.rows))
     first = np.zeros(len(shards.parts))
     if high is not None:
-        last[:-1] = others.upto(edges + float(high))
+        last[:-1] = other_side.upto(edges + float(high))
     if low is not None:
-        first[1:] = others.upto(edges + float(low))
+        first[1:] = other_side.upto(edges + float(low))
     return float((np.maximum(last - first, 0) * np.array(shards.parts)).sum())
 
 
@@ -182,7 +182,7 @@ def shards_of_grid(
     pairs: float | None,
     sides: Sequence[str],
 ) -> Choice:
-    """A grid of both sides' rows."""
+    """Choose a grid: both sides' rows are in parts, and each pair of parts has a shard."""
     rows = {side: max(spread.rows, 1) for side, spread in spreads.items()}
     known = rows[LEFT] * rows[RIGHT] if pairs is None else pairs
     side = max(sides, key=lambda side: rows[side])
@@ -214,7 +214,7 @@ def choose(
     partitioning: str,
     sides: Sequence[str],
 ) -> Choice:
-    """The shards of a join over a time window; one of ``sides`` is divided."""
+    """Choose the shards of a join over a time window, in which one of ``sides`` is divided."""
     assert isinstance(query.window, TimeWindow)
     pairs = pairs_in_window(spreads, query.window)
     grid = shards_of_grid(query, spreads, limits, pairs, sides)

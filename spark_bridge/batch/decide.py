@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from penstock.errors import UsageError
 from penstock.plan.query import LEFT, RIGHT, JoinKind
 
-from ..clock import Clock
+from ..clock import TickClock
 from ..inputs import TICKS, Input
 from ..key_choice import require_keys, why_not_by_keys
 from ..request import Request
@@ -32,7 +32,7 @@ _ACCURACY = 10_000
 
 
 def decide(request: Request, inputs: Mapping[str, Input]) -> tuple[Choice, ...]:
-    """The shards of each half of the join.
+    """Choose the shards of each half of the join.
 
     Raises
     ------
@@ -69,9 +69,9 @@ def decide(request: Request, inputs: Mapping[str, Input]) -> tuple[Choice, ...]:
         )
     if why:
         return tuple(one_shard(sides[0], why) for sides in halves)
-    if partitioning == "auto" and not conf.lanes and (found := small(request, inputs)) is not None:
-        ones = (one_shard(sides[0], found.reason) for sides in halves)
-        return tuple(replace(one, is_cheap=found.is_cheap) for one in ones)
+    if partitioning == "auto" and not conf.lanes and (tiny := small(request, inputs)) is not None:
+        ones = (one_shard(sides[0], tiny.reason) for sides in halves)
+        return tuple(replace(one, is_cheap=tiny.is_cheap) for one in ones)
     limits = Limits(most, conf.lanes > 0, conf.lane_rows, conf.most_lane_rows)
     spreads = _spreads(inputs, most)
     if not query.is_rows:
@@ -94,48 +94,48 @@ def _over_time(
     query, partitioning, pruning = request.query, request.conf.partitioning, request.conf.pruning
     if partitioning == "keys":
         return choices_by_keys(request, inputs, spreads, limits, halves)
-    others = tuple(choose(query, spreads, limits, partitioning, sides) for sides in halves)
+    choices = tuple(choose(query, spreads, limits, partitioning, sides) for sides in halves)
     if partitioning != "auto":
-        return others
+        return choices
     why = why_not_by_keys(query, request.wanted)
-    if why is None and may_be_better(query, spreads, others, pruning=pruning):
+    if why is None and may_be_better(query, spreads, choices, pruning=pruning):
         keys = choices_by_keys(request, inputs, spreads, limits, halves)
-        pairs = zip(keys, others, strict=True)
-        return tuple(better(own, other, pruning=pruning) for own, other in pairs)
+        pairs = zip(keys, choices, strict=True)
+        return tuple(better(keyed, other, pruning=pruning) for keyed, other in pairs)
     why = why or "they could not save enough rows to be worth counting"
-    return tuple(replace(other, keys=f"not by keys: {why}") for other in others)
+    return tuple(replace(other, keys=f"not by keys: {why}") for other in choices)
 
 
 def _spreads(inputs: Mapping[str, Input], most: int) -> dict[str, Spread]:
     """Distribution of both sides' rows in time, from one job."""
     steps = min(max(_STEPS_PER_SHARD * most, _LEAST_STEPS), _MOST_STEPS)
     fractions = [k / steps for k in range(steps + 1)]
-    asked = []
+    summaries = []
     for side, one in inputs.items():
         rows, quantiles = F.count(F.lit(1)), F.lit(None).cast("array<bigint>")
         if one.clock is not None:
             rows = F.count(TICKS)
             quantiles = F.percentile_approx(TICKS, fractions, _ACCURACY)
         columns = F.lit(side).alias("side"), rows.alias("rows"), quantiles.alias("quantiles")
-        asked.append(one.frame.agg(*columns))
-    found = reduce(DataFrame.union, asked).collect()
+        summaries.append(one.frame.agg(*columns))
+    collected = reduce(DataFrame.union, summaries).collect()
     return {
         row["side"]: Spread(row["rows"], inputs[row["side"]].clock, row["quantiles"] or [])
-        for row in found
+        for row in collected
     }
 
 
 def _counts(
-    inputs: Mapping[str, Input], clocks: Mapping[str, Clock], edges: Sequence[int]
+    inputs: Mapping[str, Input], clocks: Mapping[str, TickClock], edges: Sequence[int]
 ) -> dict[str, np.ndarray]:
     """Exact numbers of rows of both sides before, between and after edges, from one job."""
-    asked = []
+    counted = []
     for side, one in inputs.items():
         least = [clocks[side].reaches(edge) for edge in edges]
         bin_ = at_threshold(F.col(TICKS), least, F.lit)
         timed = one.frame.filter(F.col(TICKS).isNotNull())
-        asked.append(timed.groupBy(bin_.alias("bin")).count().withColumn("side", F.lit(side)))
+        counted.append(timed.groupBy(bin_.alias("bin")).count().withColumn("side", F.lit(side)))
     counts = {side: np.zeros(len(edges) + 1, np.int64) for side in inputs}
-    for row in reduce(DataFrame.union, asked).collect():
+    for row in reduce(DataFrame.union, counted).collect():
         counts[row["side"]][row["bin"]] = row["count"]
     return counts

@@ -14,11 +14,10 @@ from penstock.errors import UsageError
 from penstock.host.emit.open_delivery import joined_schema
 from penstock.plan.query import Aggregation
 
-from ..blobs import BLOB, BUCKET, SCHEMA
+from ..blobs import BLOB, BUCKET, SCHEMA, merge
 from ..inputs import TICKS, Input, in_one_partition, union_of
-from ..merging import merge
 from ..request import Request
-from ..shown import described, task_of, told
+from ..shown import described, join_text, task_of
 from ..types import output_schema, spark_schema
 from .choose import Choice
 from .decide import decide
@@ -31,7 +30,7 @@ _PARTITIONINGS = ("auto", "rows", "time", "grid", "keys")
 
 @dataclass(frozen=True)
 class BatchPlan:
-    """How a request over batch DataFrames is run.
+    """A request over batch DataFrames, with the shards of each of its halves.
 
     Parameters
     ----------
@@ -48,7 +47,7 @@ class BatchPlan:
     output: pa.Schema
 
     @staticmethod
-    def of(request: Request, shards: int | None, partitioning: str | None) -> BatchPlan:
+    def for_request(request: Request, shards: int | None, partitioning: str | None) -> BatchPlan:
         """Plan a request; if several shards may be worth while, small jobs read the inputs.
 
         Raises
@@ -72,11 +71,11 @@ class BatchPlan:
         # Raises what the join would raise, before any job runs.
         output = output_schema(joined_schema(query, schemas), query)
         inputs = {s.side: Input(query, s, request.frames[s.table]) for s in query.sides}
-        with described(request.spark, f"counts rows for the lanes of the {told(query)}"):
+        with described(request.spark, f"counts rows for the lanes of the {join_text(query)}"):
             return BatchPlan(request, inputs, decide(request, inputs), output)
 
     def frame(self) -> DataFrame:
-        """The result."""
+        """Return the result."""
         parts = [self._half(k, half) for k, half in enumerate(self.halves)]
         aggregation = self.request.query.aggregation
         if aggregation is not None:
@@ -89,7 +88,7 @@ class BatchPlan:
         """The rows of a half, or its partial aggregates."""
         shards = choice.shards
         # One job of one task costs less than a shuffle of few rows.
-        moved = self._together(choice) if choice.is_cheap else self._dealt(shards)
+        moved = self._together(choice) if choice.is_cheap else self._in_shards(shards)
         groups = self.request.query.aggregation is not None
         shard_join = ShardJoin(
             self.request.compiled,
@@ -105,7 +104,7 @@ class BatchPlan:
         )
 
         query = self.request.query
-        work = task_of(told(query), lambda batches: shard_join.run(batches))
+        work = task_of(join_text(query), lambda batches: shard_join.run(batches))
         return moved.mapInArrow(work, spark_schema(SCHEMA if groups else self.output))
 
     def _together(self, choice: Choice) -> DataFrame:
@@ -113,8 +112,8 @@ class BatchPlan:
         extra = {side: [f"{side != choice.shards.side} AS {STREAMED}"] for side in self.inputs}
         return in_one_partition(self.inputs.values(), extra)
 
-    def _dealt(self, shards: Shards) -> DataFrame:
-        """The rows in their shards, those that a shard holds first."""
+    def _in_shards(self, shards: Shards) -> DataFrame:
+        """Send rows of both sides to their shards, and there sort the held side's first."""
         placed = {side: self._placed(one, shards) for side, one in self.inputs.items()}
         moved = union_of(self.inputs.values(), placed)
         moved = moved.repartitionById(shards.count, SHARD)
@@ -125,10 +124,10 @@ class BatchPlan:
 
     def _placed(self, one: Input, shards: Shards) -> list[Column]:
         """Columns beside the slots; a row that goes to several shards is copied for each."""
-        found = shards.of(one.name, one.moment, one.hashed)
+        shard = shards.row_shards(one.name, one.moment, one.hashed)
         if shards.is_copied(one.name):
-            found = F.explode(found)
-        extra = [found.alias(SHARD), F.lit(one.name != shards.side).alias(STREAMED)]
+            shard = F.explode(shard)
+        extra = [shard.alias(SHARD), F.lit(one.name != shards.side).alias(STREAMED)]
         if all(each.clock is not None for each in self.inputs.values()):
             extra.append(F.col(TICKS))
         if one.has_places:

@@ -1,4 +1,4 @@
-"""Which lane gets which cells of a batch join, from the exact numbers of both sides' rows in each.
+"""Plans which lane gets which cells of a batch join, from exact numbers of both sides' rows.
 
 Of each cell one side is *divided*: a split cell's lanes share out its rows, and each of them gets
 all rows of the other side that these may match. So a pair meets in the lane of its divided row, and
@@ -28,7 +28,7 @@ class CellRows:
     ----------
     is_left : ndarray of bool, shape (cells + 1,)
         Whether the left side is the divided one.
-    divided, others : ndarray of int64, shape (cells + 1,)
+    divided, opposite : ndarray of int64, shape (cells + 1,)
         Rows of the divided side, and of the other one.
     reached : ndarray of int64, shape (cells + 1,)
         Rows of the other side that rows of the divided one may match; a band reaches other cells.
@@ -36,14 +36,14 @@ class CellRows:
 
     is_left: np.ndarray
     divided: np.ndarray
-    others: np.ndarray
+    opposite: np.ndarray
     reached: np.ndarray
 
     @staticmethod
-    def of(
+    def counted(
         cell_of: CellOf, counts: Mapping[str, np.ndarray], side: str | None, keeps_null: bool
     ) -> CellRows:
-        """Rows by what becomes of them.
+        """Choose the side that is divided in each cell, and count the rows that take part.
 
         Parameters
         ----------
@@ -58,16 +58,16 @@ class CellRows:
         """
         left, right = counts[LEFT], counts[RIGHT]
         is_left = left >= right if side is None else np.full(len(left), side == LEFT)
-        divided, others = np.where(is_left, left, right), np.where(is_left, right, left)
-        others[-1] = 0
+        divided, opposite = np.where(is_left, left, right), np.where(is_left, right, left)
+        opposite[-1] = 0
         if not keeps_null:
             divided[-1] = 0
-        reached = others
+        reached = opposite
         if side is not None:
-            low, high = cell_of.reach(side, np.arange(len(others)))
-            before = np.concatenate([[0], np.cumsum(others)])
+            low, high = cell_of.reach(side, np.arange(len(opposite)))
+            before = np.concatenate([[0], np.cumsum(opposite)])
             reached = before[high + 1] - before[low]
-        return CellRows(is_left, divided, others, reached)
+        return CellRows(is_left, divided, opposite, reached)
 
     @property
     def pairs(self) -> np.ndarray:
@@ -77,7 +77,7 @@ class CellRows:
 
 @dataclass(frozen=True)
 class KeyPlan:
-    """A plan of cells on lanes, and what it does to the rows.
+    """A plan of cells on lanes, with the rows that each lane gets by it.
 
     Parameters
     ----------
@@ -92,10 +92,10 @@ class KeyPlan:
     by_lane: Mapping[str, np.ndarray]
 
     @staticmethod
-    def of(
+    def balanced(
         cell_of: CellOf, rows: CellRows, met: float, lanes: int, planner: str, tolerance: float
     ) -> KeyPlan:
-        """Plan.
+        """Plan lanes of about equal work.
 
         Parameters
         ----------
@@ -109,15 +109,15 @@ class KeyPlan:
         """
         cells, homes = np.arange(len(rows.divided)), cell_of.homes(lanes)
         work = np.rint(work_of(rows, met)).astype(np.int64)
-        used = cells[(rows.divided > 0) | (rows.others > 0)]
+        used = cells[(rows.divided > 0) | (rows.opposite > 0)]
         loads = Loads(used, homes[used], work[used], homes=homes, lanes=lanes)
-        made = plan(loads, tolerance, planner)
-        return KeyPlan(made, rows, _by_lane(cell_of, made, rows))
+        cell_plan = plan(loads, tolerance, planner)
+        return KeyPlan(cell_plan, rows, _by_lane(cell_of, cell_plan, rows))
 
     @property
     def moved(self) -> float:
         """Rows that are sent, with copies."""
-        return float(sum(own.sum() for own in self.by_lane.values()))
+        return float(sum(rows.sum() for rows in self.by_lane.values()))
 
     @property
     def pairs(self) -> float:
@@ -141,17 +141,17 @@ def work_of(rows: CellRows, met: float) -> np.ndarray:
     return shared + rows.pairs * met / EVALUATIONS_PER_ROW
 
 
-def _by_lane(cell_of: CellOf, made: Plan, rows: CellRows) -> dict[str, np.ndarray]:
-    loads = made.loads
+def _by_lane(cell_of: CellOf, cell_plan: Plan, rows: CellRows) -> dict[str, np.ndarray]:
+    loads = cell_plan.loads
     whole = np.bincount(loads.key, loads.load, len(rows.divided))[loads.key]
     # Work without load is in one part.
     share = np.divide(loads.load, whole, out=np.ones(len(loads)), where=whole > 0)
     divided = rows.divided[loads.key] * share
-    found = {}
+    by_lane = {}
     for side, is_divided in ((LEFT, rows.is_left), (RIGHT, ~rows.is_left)):
-        own = np.bincount(loads.lane, np.where(is_divided[loads.key], divided, 0), loads.lanes)
-        cells = np.flatnonzero(~is_divided & (rows.others > 0))
-        offsets, lanes = cell_of.visits(made.table, side, cells)
-        sent = np.repeat(rows.others[cells], np.diff(offsets))
-        found[side] = own + np.bincount(lanes, sent, loads.lanes)
-    return found
+        stored = np.bincount(loads.lane, np.where(is_divided[loads.key], divided, 0), loads.lanes)
+        cells = np.flatnonzero(~is_divided & (rows.opposite > 0))
+        offsets, lanes = cell_of.visits(cell_plan.table, side, cells)
+        sent = np.repeat(rows.opposite[cells], np.diff(offsets))
+        by_lane[side] = stored + np.bincount(lanes, sent, loads.lanes)
+    return by_lane

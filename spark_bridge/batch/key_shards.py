@@ -63,14 +63,14 @@ class KeyRoutes:
         probing = np.flatnonzero(is_other & ~null)
         ordinals = (hashes[stored].view(np.uint64) >> np.uint64(64 - _BITS)).astype(np.int64)
         counts = np.full(len(stored), 1 << _BITS)
-        own = self.table.store(cells[stored], ordinals, counts)
+        stored_lanes = self.table.store(cells[stored], ordinals, counts)
         begins, visited = self.cell_of.visits(self.table, side, cells[probing])
         lengths = np.zeros(len(cells), np.int64)
         lengths[stored] = 1
         lengths[probing] = np.diff(begins)
         offsets = np.concatenate([[0], np.cumsum(lengths)])
         values = np.empty(offsets[-1], np.int64)
-        values[offsets[stored]] = own
+        values[offsets[stored]] = stored_lanes
         is_stored = np.zeros(len(cells), bool)
         is_stored[stored] = True
         # Both are in the order of rows.
@@ -110,7 +110,7 @@ class KeyShards(Shards):
     def is_copied(self, side: str) -> bool:
         return True
 
-    def of(self, side: str, moment: Column | None, spread: Column) -> Column:
+    def row_shards(self, side: str, moment: Column | None, spread: Column) -> Column:
         routes = self.routes
 
         def lanes(hashes: pa.Array, *columns: pa.Array) -> pa.Array:

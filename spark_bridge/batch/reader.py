@@ -1,4 +1,4 @@
-"""Reads the rows of a task: first those that it holds, then the other side's, part by part."""
+"""Reads the rows of a task: first all rows of the held side, then the other side's in parts."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Rows:
 
 @dataclass
 class ShardReader:
-    """Splits the rows of a partition by side.
+    """Reads the rows of a partition by side.
 
     Parameters
     ----------
@@ -59,15 +59,15 @@ class ShardReader:
 
     def held(self) -> Rows:
         """All rows of the held side; call it first."""
-        own: list[pa.RecordBatch] = []
+        held_batches: list[pa.RecordBatch] = []
         for batch in self.batches:
             count = batch.num_rows - batch.column(STREAMED).true_count
             if count:
-                own.append(batch.slice(0, count))
+                held_batches.append(batch.slice(0, count))
             if count < batch.num_rows:
                 self.batches = chain([batch.slice(count)], self.batches)
                 break
-        return self._rows(self.held_side, own)
+        return self._rows(self.held_side, held_batches)
 
     def parts(self, most: int | None) -> Iterator[Rows]:
         """The other side's rows, about ``most`` at a time; None gives all at once."""
@@ -121,14 +121,14 @@ def held_first(
             yield batch.filter(pa.array(~streamed)) if streamed.any() else batch
         if not streamed.any():
             continue
-        own = batch if streamed.all() else batch.filter(pa.array(streamed))
+        later = batch if streamed.all() else batch.filter(pa.array(streamed))
         if rows < most:
-            waiting.append(own)
-            rows += own.num_rows
+            waiting.append(later)
+            rows += later.num_rows
             continue
         if spool is None:
-            spool = Spool(kept.enter_context(scratch(tempfile.gettempdir())) / "rows", own.schema)
-        spool.write(own)
+            spool = Spool(kept.enter_context(scratch(tempfile.gettempdir())) / "rows", later.schema)
+        spool.write(later)
     yield from waiting
     if spool is not None:
         yield from spool.batches()

@@ -10,7 +10,7 @@ import numpy as np
 
 from penstock.plan.query import LEFT, RIGHT, JoinQuery, RowsWindow, other
 
-from ..clock import Clock
+from ..clock import TickClock
 from ..costs import EVALUATIONS_PER_ROW
 from .choose import Choice, Limits
 from .shards import RowsShards, Stretch
@@ -21,7 +21,7 @@ _LEAST_SEGMENT = 2
 
 def shards_of_rows(
     query: JoinQuery,
-    clocks: Mapping[str, Clock],
+    clocks: Mapping[str, TickClock],
     edges: Sequence[int],
     counts: Mapping[str, np.ndarray],
     limits: Limits,
@@ -32,7 +32,7 @@ def shards_of_rows(
     Parameters
     ----------
     query : JoinQuery
-    clocks : mapping of side to Clock
+    clocks : mapping of side to TickClock
     edges : sequence of int
         Times at which segments, and the rows around them, may begin; ascending.
     counts : mapping of side to ndarray of int64, shape (len(edges) + 1,)
@@ -70,7 +70,7 @@ def shards_of_rows(
         for s in (LEFT, RIGHT)
         for low, high in reached[s]
     )
-    times = {s: _times(edges, own) for s, own in reached.items()}
+    times = {s: _times(edges, stretches) for s, stretches in reached.items()}
     shards = RowsShards(side, _times(edges, owned), times, clocks)
     text = f"segments of the arrivals of {query.names[side]}, with the rows around them"
     if len(owned) == 1:
@@ -85,8 +85,8 @@ def _cuts(counts: np.ndarray, wanted: int) -> list[int]:
         return []
     ahead = np.cumsum(counts)[:-1]  # rows before each edge
     targets = [k * total / wanted for k in range(1, wanted)]
-    found = {int(np.searchsorted(ahead, math.ceil(t))) for t in targets}
-    return sorted(k for k in found if k < len(ahead) and 0 < ahead[k] < total)
+    edges = {int(np.searchsorted(ahead, math.ceil(t))) for t in targets}
+    return sorted(k for k in edges if k < len(ahead) and 0 < ahead[k] < total)
 
 
 def _times(edges: Sequence[int], stretches: Sequence[Stretch]) -> list[Stretch]:

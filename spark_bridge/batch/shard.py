@@ -26,7 +26,7 @@ from .shards import Stretch
 
 @dataclass(frozen=True)
 class ShardJoin:
-    """The join of a shard.
+    """The join of one shard's rows, as it travels to its task.
 
     Parameters
     ----------
@@ -95,7 +95,7 @@ class ShardJoin:
                 self._bound(join, part.table)
                 try:
                     for batch in join.add(part.table, part.place):
-                        yield from self._given(join, batch)
+                        yield from self._for_spark(join, batch)
                 except DeviceError as error:
                     # Another join can take over only if this one has evaluated nothing.
                     cpu = self.device.instead_of(device, str(error))
@@ -104,9 +104,9 @@ class ShardJoin:
                     join = self._join(query, side, schemas, cpu)
                     self._bound(join, part.table)
                     for batch in join.add(part.table, part.place):
-                        yield from self._given(join, batch)
+                        yield from self._for_spark(join, batch)
             for batch in join.finish():
-                yield from self._given(join, batch)
+                yield from self._for_spark(join, batch)
 
     def _join(
         self, query: JoinQuery, held: HeldSide, schemas: Mapping[str, pa.Schema], device: Device
@@ -120,13 +120,13 @@ class ShardJoin:
         """Bound the rows of an output batch by ``output_bytes``, given the rows of both sides."""
         used = 0.0
         for side, table in ((self.held, join.held.rows.table), (other(self.held), part)):
-            own = join.query.output_columns_of(side)
-            if table.num_rows and own:
-                used += table.select(list(own)).nbytes / table.num_rows
+            columns = join.query.output_columns_of(side)
+            if table.num_rows and columns:
+                used += table.select(list(columns)).nbytes / table.num_rows
         fitting = int(self.conf.output_bytes / max(used, 1.0))
         join.output_rows = max(1, min(self.conf.output_rows, fitting))
 
-    def _given(self, join: PartJoin, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    def _for_spark(self, join: PartJoin, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         if isinstance(join, GroupParts):
             yield from blobs_of(batch, join.groups.keys, self.buckets)
             return

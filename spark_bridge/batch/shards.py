@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 
 from penstock.plan.query import LEFT, TimeWindow, other
 
-from ..clock import Clock
+from ..clock import TickClock
 
 _MIN, _MAX = -(1 << 63), (1 << 63) - 1
 
@@ -26,7 +26,7 @@ Stretch = tuple[int | None, int | None]
 
 
 class Shards(ABC):
-    """How both sides are dealt out.
+    """Rule that sends the rows of both sides to shards.
 
     Attributes
     ----------
@@ -46,8 +46,8 @@ class Shards(ABC):
         """Whether rows of a side may go to several shards."""
 
     @abstractmethod
-    def of(self, side: str, moment: Column | None, spread: Column) -> Column:
-        """Shards of a row: an int, or array<int> if :meth:`is_copied` says so of its side.
+    def row_shards(self, side: str, moment: Column | None, spread: Column) -> Column:
+        """Column of a row's shards: an int, or array<int> if :meth:`is_copied` says so of its side.
 
         A NULL array means that the row goes to no shard.
 
@@ -72,14 +72,14 @@ class TimeShards(Shards):
         Times, ascending; one fewer than there are slices.
     parts : sequence of int
         Shards of each slice, among which its rows are spread by hash.
-    clocks : mapping of side to Clock
+    clocks : mapping of side to TickClock
     window : TimeWindow
     """
 
     side: str
     bounds: Sequence[int]
     parts: Sequence[int]
-    clocks: Mapping[str, Clock]
+    clocks: Mapping[str, TickClock]
     window: TimeWindow
 
     @property
@@ -94,18 +94,18 @@ class TimeShards(Shards):
         """First shard of each slice, and the number of shards."""
         return [sum(self.parts[:k]) for k in range(len(self.parts) + 1)]
 
-    def of(self, side: str, moment: Column | None, spread: Column) -> Column:
+    def row_shards(self, side: str, moment: Column | None, spread: Column) -> Column:
         first = self.first
 
-        def own(k: int) -> Column:
+        def shard_in_slice(k: int) -> Column:
             if self.parts[k] == 1:
                 return F.lit(first[k])
             return F.lit(first[k]) + _spread(spread, self.parts[k])
 
         if side == self.side:
             if not self.bounds or moment is None:
-                return own(0)
-            shard = self._slice(moment, self.clocks[side], 0, own)
+                return shard_in_slice(0)
+            shard = self._slice(moment, self.clocks[side], 0, shard_in_slice)
             # Rows without a time are left only if the join preserves them; any shard will do.
             return F.when(moment.isNull(), _spread(spread, self.count)).otherwise(shard)
         if self.count == 1:
@@ -121,7 +121,7 @@ class TimeShards(Shards):
         return F.sequence(begin, end)
 
     def _slice(
-        self, moment: Column, clock: Clock, shift: int, value: Callable[[int], Column]
+        self, moment: Column, clock: TickClock, shift: int, value: Callable[[int], Column]
     ) -> Column:
         """``value(k)``, where slice k contains ``time + shift``."""
         # The bounds are shifted, since a shifted time might overflow.
@@ -146,7 +146,7 @@ class GridShards(Shards):
     def is_copied(self, side: str) -> bool:
         return (self.columns if side == LEFT else self.rows) > 1
 
-    def of(self, side: str, moment: Column | None, spread: Column) -> Column:
+    def row_shards(self, side: str, moment: Column | None, spread: Column) -> Column:
         if side == LEFT:
             row = _spread(spread, self.rows)
             if self.columns == 1:
@@ -175,13 +175,13 @@ class RowsShards(Shards):
         Times of each shard's own rows.
     reached : mapping of side to sequence of Stretch
         Times of the rows that each shard gets.
-    clocks : mapping of side to Clock
+    clocks : mapping of side to TickClock
     """
 
     side: str
     owned: Sequence[Stretch]
     reached: Mapping[str, Sequence[Stretch]]
-    clocks: Mapping[str, Clock]
+    clocks: Mapping[str, TickClock]
 
     @property
     def count(self) -> int:
@@ -190,7 +190,7 @@ class RowsShards(Shards):
     def is_copied(self, side: str) -> bool:
         return self.count > 1
 
-    def of(self, side: str, moment: Column | None, spread: Column) -> Column:
+    def row_shards(self, side: str, moment: Column | None, spread: Column) -> Column:
         if moment is None or self.count == 1:
             return F.lit(0)
         clock, reached = self.clocks[side], self.reached[side]
@@ -204,7 +204,7 @@ class RowsShards(Shards):
 
 
 def _spread(hashed: Column, parts: int) -> Column:
-    """One of some parts, by a row's hash."""
+    """Number of a part, below ``parts``, by a row's hash."""
     return F.pmod(hashed, F.lit(parts).cast("long")).cast("int")
 
 

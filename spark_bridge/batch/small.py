@@ -1,4 +1,4 @@
-"""Whether inputs are so small that one lane costs less than to count their rows, without a job."""
+"""Finds inputs so small that one lane costs less than a job that counts their rows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ..shown import is_classic
 
 #: Counting takes as long as work for so many lanes does in one.
 _LANES = 4
-#: Of a row, in Spark's estimates; files take less.
+#: Bytes of a row in Spark's estimates; files take less.
 _ROW_BYTES = 32
 #: Spark gives what it cannot estimate, such as rows from Python, this size or a multiple.
 _UNKNOWN_BYTES = 1 << 60
@@ -52,10 +52,10 @@ def small(request: Request, inputs: Mapping[str, Input]) -> Small | None:
     """
     if is_classic(request.spark):
         # Each DataFrame keeps its plan, so this costs nothing from the second join on.
-        kept = [line for one in inputs.values() for line in _kept_estimates(one.given)]
-        found = _small(request, inputs, kept)
-        if found is not None:
-            return found
+        kept = [line for one in inputs.values() for line in _kept_estimates(one.table)]
+        by_kept_plans = _small(request, inputs, kept)
+        if by_kept_plans is not None:
+            return by_kept_plans
     # Without columns that the query does not need, they may be.
     read = union_of(inputs.values(), {side: [] for side in inputs})
     lines = _estimates(request.spark, read)
@@ -86,12 +86,12 @@ def _fits(request: Request, rows: float) -> bool:
 
 def _largest(lines: Sequence[str]) -> float:
     """Bytes of the largest node; inner ones count: a filter that leaves little may read much."""
-    found = [_bytes(match) for line in lines for match in _STATISTICS.finditer(line)]
-    return max(found, default=float(_UNKNOWN_BYTES))
+    sizes = [_bytes(match) for line in lines for match in _STATISTICS.finditer(line)]
+    return max(sizes, default=float(_UNKNOWN_BYTES))
 
 
 def _kept_estimates(frame: DataFrame) -> list[str]:
-    """As :func:`_estimates`, of a plan that Spark has made for a DataFrame, or makes once."""
+    """Return the lines of :func:`_estimates`, from the plan that a DataFrame keeps."""
     return _optimized(frame._jdf.queryExecution().stringWithStats())  # type: ignore[attr-defined]
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from penstock.plan.query import LEFT, TimeWindow, other
 
-from ..clock import Clock
+from ..clock import TickClock
 
 
 @dataclass(frozen=True)
@@ -20,13 +20,13 @@ class Spread:
     ----------
     rows : int
         With a clock, only rows that have a time are counted.
-    clock : Clock or None
+    clock : TickClock or None
     quantiles : sequence of int
         Ticks at even steps, from the least to the greatest. Empty without rows or a clock.
     """
 
     rows: int
-    clock: Clock | None = None
+    clock: TickClock | None = None
     quantiles: Sequence[int] = ()
 
     def times(self) -> list[int]:
@@ -35,14 +35,14 @@ class Spread:
 
     def upto(self, times: np.ndarray) -> np.ndarray:
         """Estimates of how many rows lie at or before each of some times; all float64."""
-        own = np.array(self.times(), np.float64)
-        if not len(own):
+        cuts = np.array(self.times(), np.float64)
+        if not len(cuts):
             return np.zeros(len(times))
         # Of equal quantiles the last one counts: rows of one time are not split.
-        known, from_end = np.unique(own[::-1], return_index=True)
-        share = (len(own) - 1 - from_end) / max(len(own) - 1, 1)
+        known, from_end = np.unique(cuts[::-1], return_index=True)
+        share = (len(cuts) - 1 - from_end) / max(len(cuts) - 1, 1)
         inside = np.interp(times, known, share, left=0.0, right=1.0)
-        return np.where(times < own[0], 0.0, np.where(times >= own[-1], 1.0, inside)) * self.rows
+        return np.where(times < cuts[0], 0.0, np.where(times >= cuts[-1], 1.0, inside)) * self.rows
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Atom:
     pairs: float
 
 
-def clocks_of(spreads: Mapping[str, Spread]) -> dict[str, Clock]:
+def clocks_of(spreads: Mapping[str, Spread]) -> dict[str, TickClock]:
     """Clocks of the sides that have one."""
     return {side: one.clock for side, one in spreads.items() if one.clock is not None}
 
@@ -76,23 +76,23 @@ def pairs_in_window(spreads: Mapping[str, Spread], window: TimeWindow) -> float 
 
 def atoms(spreads: Mapping[str, Spread], side: str, window: TimeWindow) -> list[Atom]:
     """The stretches between a side's quantiles; equal quantiles make one stretch."""
-    own, others = spreads[side], spreads[other(side)]
-    times = np.array(own.times(), np.float64)
+    divided, opposite = spreads[side], spreads[other(side)]
+    times = np.array(divided.times(), np.float64)
     low, high = window.offsets(other(side))
-    upper, lower = np.full(len(times), float(others.rows)), np.zeros(len(times))
+    upper, lower = np.full(len(times), float(opposite.rows)), np.zeros(len(times))
     if high is not None:
-        upper = others.upto(times + float(high))
+        upper = opposite.upto(times + float(high))
     if low is not None:
-        lower = others.upto(np.nextafter(times + float(low), -np.inf))
+        lower = opposite.upto(np.nextafter(times + float(low), -np.inf))
     # Estimate, at each quantile, of the rows of the other side that a row of that time meets.
     met = np.maximum(upper - lower, 0.0)
-    cuts = [int(q) for q in own.quantiles]
-    each = own.rows / max(len(cuts) - 1, 1)
-    found: list[Atom] = []
+    cuts = [int(q) for q in divided.quantiles]
+    each = divided.rows / max(len(cuts) - 1, 1)
+    stretches: list[Atom] = []
     for k, last in enumerate(cuts[1:] or cuts, start=1 if cuts[1:] else 0):
         rows, pairs = each, each * float(met[max(k - 1, 0)] + met[k]) / 2
-        if found and found[-1].last == last:
-            before = found.pop()
+        if stretches and stretches[-1].last == last:
+            before = stretches.pop()
             rows, pairs = before.rows + rows, before.pairs + pairs
-        found.append(Atom(last, rows, pairs))
-    return found
+        stretches.append(Atom(last, rows, pairs))
+    return stretches

@@ -1,4 +1,4 @@
-"""Where rows of a DataFrame meet a relation: in their own partitions, or in lanes with arcs.
+"""Chooses where rows of a DataFrame meet a relation: in their partitions, or in lanes with arcs.
 
 In place, each task looks up whatever its partition has, so that all tasks keep the same frequent
 keys. With arcs, rows are sent to the lane that owns the arc of the hash in which their key lies, so
@@ -41,8 +41,8 @@ _EXPONENT = 1.0
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where rows meet the relation.
+class MeetingPlace:
+    """Partitions of a DataFrame in which its rows meet the relation.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ class Place:
 
 @dataclass(frozen=True)
 class WantedPlace:
-    """What the call says about the place.
+    """Arguments of a call that decide where rows meet the relation.
 
     Parameters
     ----------
@@ -104,7 +104,7 @@ class WantedPlace:
                 "leaves them where they are; leave one of them out"
             )
 
-    def place(
+    def choose(
         self,
         plan: LookupPlan,
         version: Version,
@@ -114,8 +114,8 @@ class WantedPlace:
         kept_joins: int,
         is_remote: bool,
         has_nodes: bool,
-    ) -> Place:
-        """Choose.
+    ) -> MeetingPlace:
+        """Choose the place, as the arguments say or else where a row costs least.
 
         Parameters
         ----------
@@ -144,32 +144,32 @@ class WantedPlace:
                     "none up, since ON does not compare all columns of the relation's key by =; "
                     "leave it out"
                 )
-            return Place(self.lanes, False, "no key is looked up")
+            return MeetingPlace(self.lanes, False, "no key is looked up")
         lanes = min(self.lanes or shuffled, CELLS)
         if self.lanes is not None:
-            return Place(lanes, True, f"lanes={self.lanes}")
+            return MeetingPlace(lanes, True, f"lanes={self.lanes}")
         if self.partitioning == ARCS:
-            return Place(lanes, True, f"partitioning={ARCS!r}")
+            return MeetingPlace(lanes, True, f"partitioning={ARCS!r}")
         if self.partitioning == IN_PLACE:
-            return Place(None, False, f"partitioning={IN_PLACE!r}")
+            return MeetingPlace(None, False, f"partitioning={IN_PLACE!r}")
         if self.ordered:
-            return Place(None, False, "the order of the DataFrame is kept")
+            return MeetingPlace(None, False, "the order of the DataFrame is kept")
         if has_nodes:
-            return Place(None, False, "the nodes of the relation own the arcs")
+            return MeetingPlace(None, False, "the nodes of the relation own the arcs")
         kept = kept_keys(version, split.cache)
-        own = top_share(kept, version.rows, _EXPONENT) if version.rows else 1.0
+        share = top_share(kept, version.rows, _EXPONENT) if version.rows else 1.0
         if kept >= version.rows or lanes == 1:
-            return Place(None, False, f"a task keeps {own:.0%} of what comes")
+            return MeetingPlace(None, False, f"a task keeps {share:.0%} of what comes")
         # An arc that meets a worker which does not keep it begins anew.
         is_kept = min(1.0, kept_joins / lanes)
         shared = top_share(kept * lanes, version.rows, _EXPONENT) * is_kept
-        saved = (shared - own) * (_REMOTE_MISS_S if is_remote else _MISS_S)
+        saved = (shared - share) * (_REMOTE_MISS_S if is_remote else _MISS_S)
         better, has_arcs = ("more", True) if saved > _SHUFFLE_S else ("less", False)
         why = (
-            f"a task keeps {own:.0%} of what comes, and {lanes} arcs would keep {shared:.0%} in "
+            f"a task keeps {share:.0%} of what comes, and {lanes} arcs would keep {shared:.0%} in "
             f"workers that have room for {kept_joins}, which saves {better} than a shuffle costs"
         )
-        return Place(lanes if has_arcs else None, has_arcs, why)
+        return MeetingPlace(lanes if has_arcs else None, has_arcs, why)
 
 
 @dataclass(frozen=True)
@@ -195,7 +195,7 @@ class ArcOf:
     lanes: int
 
     def __call__(self, columns: Sequence[pa.Array]) -> pa.Array:
-        """The arcs of rows, by the columns of the stream that say what is looked up."""
+        """Compute the arc of each row, from the stream's columns that hold the relation's key."""
         plan = LookupPlan(self.compiled.query(), self.inner, self.key)
         side, names = plan.outer, plan.sought_key_columns
         schema = self.compiled.by_side()[side.side]

@@ -30,8 +30,8 @@ from ..types import arrow_schema, arrow_type
 
 #: Column of a row's part; columns of the DataFrame are named by number.
 _PART = "part"
-#: Columns of what a task says of its part.
-_SAID = "part int, record string"
+#: Columns of the row in which a task reports its part.
+_REPORT = "part int, record string"
 
 
 def relation(
@@ -104,13 +104,13 @@ def relation(
     def write(build: PartsBuild) -> list[SegmentRecord]:
         return _write(frame, build, schema, memory_bytes)
 
-    made = build_in_parts(schema, place, options, parts, write, _sample(frame, options.cluster))
-    made.close()
+    built = build_in_parts(schema, place, options, parts, write, _sample(frame, options.cluster))
+    built.close()
     return RelationTable(place)
 
 
-def _names(given: str | Sequence[str]) -> tuple[str, ...]:
-    return (given,) if isinstance(given, str) else tuple(given)
+def _names(names: str | Sequence[str]) -> tuple[str, ...]:
+    return (names,) if isinstance(names, str) else tuple(names)
 
 
 def _stored_schema(frame: DataFrame) -> pa.Schema:
@@ -127,7 +127,7 @@ def _stored_schema(frame: DataFrame) -> pa.Schema:
 
 
 def _sample(frame: DataFrame, cluster: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """Some rows, from which the values are found that split a cluster; reads the DataFrame."""
+    """Read a sample of rows, whose values say where to split a cluster."""
     if not cluster:
         return
     missing = [name for name in cluster if name not in frame.columns]
@@ -156,23 +156,23 @@ def _write(
     write = task_of("relation", lambda batches: task.write(batches))
     numbered = named.mapInArrow(number, with_part)
     with described(frame.sparkSession, "stores a DataFrame as a relation"):
-        written = numbered.repartitionById(build.parts, _PART).mapInArrow(write, _SAID).collect()
-    said = sorted((row["part"], row["record"]) for row in written)
-    if not said:
+        written = numbered.repartitionById(build.parts, _PART).mapInArrow(write, _REPORT).collect()
+    records = sorted((row["part"], row["record"]) for row in written)
+    if not records:
         return [build.write([])]
-    return [SegmentRecord(**json.loads(record)) for _, record in said]
+    return [SegmentRecord(**json.loads(record)) for _, record in records]
 
 
 @dataclass(frozen=True)
 class _PartTask:
-    """What tasks of the job do."""
+    """Work of the job's tasks: number each row's part, and, after a shuffle, write a part."""
 
     build: PartsBuild
     schema: pa.Schema
     memory_bytes: int
 
     def number(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Rows with the number of their part."""
+        """Add to rows the number of their part."""
         for batch in batches:
             part = pa.array(self.build.part_of(cast_to(batch, self.schema)))
             yield pa.RecordBatch.from_arrays(
@@ -180,7 +180,7 @@ class _PartTask:
             )
 
     def write(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Write the rows of a part, and say what was written."""
+        """Write the rows of a part; yield its number and its record."""
         filled = (batch for batch in batches if batch.num_rows)
         first = next(filled, None)
         if first is None:

@@ -13,13 +13,13 @@ from .versions import OwnSnapshot, PinnedVersion
 
 
 def describe(call: LookupCall, *, extended: bool = False) -> str:
-    """The join as text, a fact per line."""
+    """Describe a join as text, a fact per line."""
     plan, query = call.plan, call.plan.query
     outer, inner = plan.outer.alias, plan.inner.alias
-    what = "streaming DataFrame" if call.is_streaming else "DataFrame"
+    kind = "streaming DataFrame" if call.is_streaming else "DataFrame"
     lines: list[Fact] = [
         ("join", f"{query.kind.value.lower()} of {query.left.alias} and {query.right.alias}"),
-        ("", f"{outer} is a {what}, {inner} a relation, whose rows are looked up"),
+        ("", f"{outer} is a {kind}, {inner} a relation, whose rows are looked up"),
         ("time zone", f"{query.time_zone}, spark.sql.session.timeZone at the time of the call"),
     ]
     lines += _relation(call)

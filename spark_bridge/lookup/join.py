@@ -21,19 +21,18 @@ from penstock.plan.lookup import LookupPlan
 from penstock.query.compiler import compile_query
 from penstock.uses import Way
 
-from ..blobs import BLOB, BUCKET, SCHEMA
+from ..blobs import BLOB, BUCKET, SCHEMA, merge
 from ..compiled import GROUP_IN_SPARK, Compiled
 from ..conf import Conf
 from ..devices import shared_device
 from ..filters import push
 from ..inputs import SlotRows, computed
-from ..merging import merge
 from ..metrics.lookups import observe, with_figures
 from ..request import JoinOptions, device_of, frame_of, query_options
 from ..resources import await_slot
 from ..shown import task_of
 from ..types import arrow_schema, check_used, output_schema, spark_schema
-from .arcs import ArcOf, Place, WantedPlace
+from .arcs import ArcOf, MeetingPlace, WantedPlace
 from .task import SOME_COLUMN, LookupTask
 from .versions import DRIVER, FixedVersion, OwnSnapshot, PinnedVersion
 
@@ -48,7 +47,7 @@ def version_of(
     stored: Relation,
     pins: str | None,
 ) -> FixedVersion | OwnSnapshot | PinnedVersion:
-    """What chooses the version that rows meet.
+    """Return the rule by which tasks choose the version that their rows meet.
 
     Raises
     ------
@@ -82,7 +81,7 @@ class LookupSettings:
     lanes : int, optional
         Lanes with arcs of the hash that rows are sent to.
     partitioning : str, optional
-        Whether they are sent there, see :class:`.arcs.Asked`.
+        Whether they are sent there, see :class:`.arcs.WantedPlace`.
     ordered : bool
         Whether the output keeps the order of the DataFrame.
     memory_bytes : int, optional
@@ -103,8 +102,8 @@ class LookupSettings:
     pins: str | None = None
 
     @property
-    def asked(self) -> WantedPlace:
-        """What they say about where rows meet the relation."""
+    def wanted_place(self) -> WantedPlace:
+        """The arguments that decide where rows meet the relation."""
         return WantedPlace(self.partitioning, self.lanes, self.ordered)
 
 
@@ -119,7 +118,7 @@ class LookupCall:
     rows : SlotRows
         The DataFrame.
     task : LookupTask
-    place : Place
+    place : MeetingPlace
     arc_of : ArcOf
     """
 
@@ -127,11 +126,11 @@ class LookupCall:
     plan: LookupPlan
     rows: SlotRows
     task: LookupTask
-    place: Place
+    place: MeetingPlace
     arc_of: ArcOf
 
     @staticmethod
-    def of(
+    def checked(
         spark: SparkSession,
         text: str,
         tables: Mapping[str, DataFrame | str | RelationTable],
@@ -146,7 +145,7 @@ class LookupCall:
         TypeError
             There is no such option.
         """
-        conf, asked = Conf.read(spark), arguments.asked
+        conf, wanted = Conf.read(spark), arguments.wanted_place
         ((name, table),) = ((n, t) for n, t in tables.items() if isinstance(t, RelationTable))
         frames = {
             one: frame_of(spark, one, frame)
@@ -198,7 +197,7 @@ class LookupCall:
             if not isinstance(versions, OwnSnapshot):
                 number = versions.number or number
             join = task.new(stored, number, shared_device("cpu"))
-            place = asked.place(
+            place = wanted.choose(
                 lookup_plan,
                 join.version,
                 join.split,
@@ -223,7 +222,7 @@ class LookupCall:
         return self.rows.frame.isStreaming
 
     def frame(self) -> DataFrame:
-        """The result: a batch or a streaming DataFrame, as the one that it is made of."""
+        """Return the result: a batch or a streaming DataFrame, like the one that is joined."""
         moved = self.rows.select(self.rows.slots, ())
         if not self.rows.slots:
             moved = self.rows.frame.select(F.lit(True).alias(SOME_COLUMN.names[0]))
@@ -248,7 +247,7 @@ class LookupCall:
         return partial.repartitionById(buckets, BUCKET).mapInArrow(work, spark_schema(output))
 
     def _sent(self, moved: DataFrame, lanes: int) -> DataFrame:
-        """The rows in the partitions where they meet the relation."""
+        """Send rows to the partitions in which they meet the relation."""
         if not self.place.has_arcs:
             return moved.repartition(lanes)
         arc_of = self.arc_of

@@ -42,7 +42,7 @@ class KeptJoins:
         self._is_frozen = False
 
     def take(self, key: Hashable) -> RelationJoin | None:
-        """A join that was kept, for one task; None if there is none."""
+        """Remove a kept join for use by one task; None if there is none."""
         return self._joins.pop(key, None)
 
     def keep(self, key: Hashable, join: RelationJoin, most_bytes: int) -> None:
@@ -67,17 +67,17 @@ class KeptJoins:
 
 
 def _freeze() -> None:
-    """Spare the garbage collector what is alive now.
+    """Exempt all objects that are alive now from garbage collection.
 
     Spark's workers collect garbage after each task, which looks at all modules and takes longer
-    than the join of 50,000 rows. A join that goes must not be among what is frozen.
+    than the join of 50,000 rows. A join that goes must not be among the frozen objects.
     """
     gc.unfreeze()
     gc.collect()
     gc.freeze()
 
 
-#: Those of this process. Spark reuses it for many tasks.
+#: The kept joins of this process, which Spark reuses for many tasks.
 KEPT = KeptJoins()
 
 
@@ -140,8 +140,8 @@ class LookupTask:
             figures = TaskFigures.begin(join)
             for batch in chain([first], filled):
                 for rows in self._rows(batch):
-                    yield from self._given(join.push(rows))
-            yield from self._given(join.finish())
+                    yield from self._for_spark(join.push(rows))
+            yield from self._for_spark(join.finish())
             if self.buckets is not None:
                 keys = group_keys(join.plan.query)
                 for partial in join.partial().combine_chunks().to_batches():
@@ -151,7 +151,7 @@ class LookupTask:
 
     @contextmanager
     def _join(self, device: Device) -> Iterator[RelationJoin]:
-        """The join of this task; kept for later tasks if all goes well."""
+        """Yield the join of this task, and keep it for later tasks unless it fails."""
         is_kept = self.conf.resident
         # What is kept of an arc is of no use to another one.
         arc = None if self.arcs is None else (self.arcs, partition())
@@ -179,7 +179,7 @@ class LookupTask:
             stored.close()
 
     def _open(self) -> Relation:
-        """The relation that the driver has seen.
+        """Open the relation that the driver has seen.
 
         Raises
         ------
@@ -203,7 +203,7 @@ class LookupTask:
         return used_schema(self.slots, self.compiled.by_side()[other(self.inner)])
 
     def new(self, stored: Relation, number: int, device: Device) -> RelationJoin:
-        """A join whose rows meet a version.
+        """Open a join whose rows meet a version.
 
         Raises
         ------
@@ -220,7 +220,7 @@ class LookupTask:
         schema = self.compiled.by_side()[other(self.inner)]
         return from_slots(pa.Table.from_batches([batch]), self.slots, schema).to_batches()
 
-    def _given(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def _for_spark(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             if batch.num_rows:
                 fitting = int(self.conf.output_bytes * batch.num_rows / max(1, batch.nbytes))

@@ -1,4 +1,4 @@
-"""Which version of a relation the rows of a task meet.
+"""Chooses the version of a relation that the rows of a task meet.
 
 All tasks of a batch query meet the version that the driver has named, and pinned. A streaming
 DataFrame has no hook on the driver, so the first task of a micro-batch pins a version, and the
@@ -42,7 +42,7 @@ class DriverPins:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._name = uuid.uuid4().hex
-        #: When a query was last planned, by relation and version; seconds of the monotonic clock.
+        #: Monotonic time in seconds at which a query was last planned, by relation and version.
         self._planned: dict[tuple[str, int], float] = {}
 
     def pin(self, stored: FolderRelation, wanted: int | None = None) -> int:
@@ -95,7 +95,7 @@ class DriverPins:
         return Pins(file_store(location))
 
 
-#: Those of this process.
+#: The pins of this process.
 DRIVER = DriverPins()
 atexit.register(DRIVER.release)
 

@@ -40,7 +40,7 @@ class ShardFigures:
     busy_s: float
 
     @staticmethod
-    def of(shard: int, stats: Stats) -> ShardFigures:
+    def from_stats(shard: int, stats: Stats) -> ShardFigures:
         """Figures from the counts of a step."""
         pairs = stats.pairs_evaluated, stats.pairs_pruned, stats.pairs_in_window
         return ShardFigures(shard, stats.device, stats.rows, *pairs, stats.busy_s)
@@ -48,7 +48,7 @@ class ShardFigures:
 
 @dataclass(frozen=True, kw_only=True)
 class LookupFigures:
-    """What a micro-batch has looked up in a relation.
+    """Counts of a micro-batch's look-ups in a relation.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ class LookupFigures:
 
 @dataclass(frozen=True, kw_only=True)
 class BatchFigures:
-    """A micro-batch of a join.
+    """Figures of a micro-batch of a join.
 
     Parameters
     ----------

@@ -68,15 +68,15 @@ def watch(spark: SparkSession, port: int | None = None) -> JoinListener:
     UsageError
         The port is taken, or out of range.
     """
-    found = _listeners.get(spark)
-    if found is None or found.is_closed:
-        found = _listeners[spark] = JoinListener(spark)
-        spark.streams.addListener(found)
+    listener = _listeners.get(spark)
+    if listener is None or listener.is_closed:
+        listener = _listeners[spark] = JoinListener(spark)
+        spark.streams.addListener(listener)
     if port is None:
         port = Conf.read(spark).metrics_port
     if port is not None:
-        found.serve(port)
-    return found
+        listener.serve(port)
+    return listener
 
 
 class Query:
@@ -86,7 +86,7 @@ class Query:
         self.name = name
         self.batches: deque[BatchFigures] = deque(maxlen=BATCHES)
         self._sums, self._arrived, self._late = Counter(), Counter(), Counter()
-        self._looked_up: Counter[str] = Counter()
+        self._lookups: Counter[str] = Counter()
         self._nodes: Counter[str] = Counter()
         self._busy: defaultdict[str, float] = defaultdict(float)
 
@@ -96,7 +96,7 @@ class Query:
         self._arrived.update(batch.arrived)
         self._late.update(batch.late)
         if batch.lookup is not None:
-            self._looked_up.update({name: getattr(batch.lookup, name) for name in LOOKED_UP})
+            self._lookups.update({name: getattr(batch.lookup, name) for name in LOOKED_UP})
             self._nodes.update(batch.lookup.nodes)
         for shard, seconds in batch.busy_s.items():
             self._busy[shard] += seconds
@@ -128,7 +128,7 @@ class Query:
             relation=now.relation,
             version=now.version,
             age_s=max(0.0, time.time() - now.created),
-            **{name: self._looked_up[name] for name in LOOKED_UP},
+            **{name: self._lookups[name] for name in LOOKED_UP},
             waiting=0,  # between micro-batches
             cached=now.cached,
             nodes=dict(self._nodes),
@@ -154,7 +154,7 @@ class JoinListener(StreamingQueryListener):
     def onQueryProgress(self, event: Any) -> None:
         with self._lock:
             self._unknown.append(event.progress)
-            self._told()
+            self._take_reports()
             self._lock.notify_all()
 
     def onQueryTerminated(self, event: Any) -> None:
@@ -176,8 +176,8 @@ class JoinListener(StreamingQueryListener):
             Or its ``id``.
         """
         with self._lock:
-            found = self._found(query)
-            return [] if found is None else list(found.batches)
+            figures = self._query(query)
+            return [] if figures is None else list(figures.batches)
 
     def wait(self, query: Any, batch: int, timeout_s: float) -> bool:
         """Wait until Spark has reported a micro-batch, which it does some time after its end.
@@ -195,17 +195,17 @@ class JoinListener(StreamingQueryListener):
             False if it was not in time.
         """
 
-        def is_told() -> bool:
-            found = self._found(query)
-            return found is not None and found.batches[-1].batch >= batch
+        def is_reported() -> bool:
+            figures = self._query(query)
+            return figures is not None and figures.batches[-1].batch >= batch
 
         with self._lock:
-            return self._lock.wait_for(is_told, timeout_s)
+            return self._lock.wait_for(is_reported, timeout_s)
 
     def reports(self) -> Mapping[str, Report]:
         """Figures of each query, by its name, or by its number if it has no name."""
         with self._lock:
-            self._told()
+            self._take_reports()
             return {query.name: query.report() for query in self._queries.values()}
 
     def serve(self, port: int) -> MetricsServer:
@@ -229,11 +229,11 @@ class JoinListener(StreamingQueryListener):
 
     # -- figures ----------------------------------------------------------------------------------
 
-    def _found(self, query: Any) -> Query | None:
-        self._told()
+    def _query(self, query: Any) -> Query | None:
+        self._take_reports()
         return self._queries.get(str(getattr(query, "id", query)))
 
-    def _told(self) -> None:
+    def _take_reports(self) -> None:
         """Take in those reports whose figures can be found now."""
         for _ in range(len(self._unknown)):
             progress = self._unknown.popleft()
@@ -251,14 +251,14 @@ class JoinListener(StreamingQueryListener):
             query.add(replace(figures, seconds=seconds))
 
     def _figures(self, number: str, progress: Any) -> BatchFigures | None:
-        found = looked_up_in(progress.batchId, progress.observedMetrics)
-        if found is None and number in _recorded:
+        figures = looked_up_in(progress.batchId, progress.observedMetrics)
+        if figures is None and number in _recorded:
             try:
-                found = _recorded[number](progress.batchId)
+                figures = _recorded[number](progress.batchId)
             except FileError:
                 return None
             seen = self._queries.get(number)
             # Spark also reports triggers without a batch, with the number of the batch before.
-            if found and seen and seen.batches and seen.batches[-1].batch >= found.batch:
+            if figures and seen and seen.batches and seen.batches[-1].batch >= figures.batch:
                 return None
-        return found
+        return figures

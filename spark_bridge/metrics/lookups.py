@@ -44,15 +44,15 @@ _LARGEST = ("version", "created_us", "relation_rows")
 
 @dataclass(frozen=True)
 class TaskFigures:
-    """What a join, which may be kept from task to task, does in one task."""
+    """Counts of a join in one task: the join may be kept, and counts on in later tasks."""
 
     before: Mapping[str, int]
-    #: Keys that nodes were asked for.
-    asked: Counter[str]
+    #: Keys requested from each node before.
+    node_keys: Counter[str]
 
     @staticmethod
     def begin(join: RelationJoin) -> TaskFigures:
-        """Begin to count."""
+        """Note a join's counts as a task begins."""
         return TaskFigures(_counts(join), Counter(asked_of(join).keys))
 
     def row(self, join: RelationJoin, schema: pa.Schema) -> pa.RecordBatch:
@@ -67,14 +67,14 @@ class TaskFigures:
             "created_us": int(version.created * 1e6),
             "relation_rows": version.rows,
         }
-        if asked := asked_of(join).keys - self.asked:
-            figures["nodes"] = dict(asked)
+        if node_keys := asked_of(join).keys - self.node_keys:
+            figures["nodes"] = dict(node_keys)
         nothing = pa.RecordBatch.from_arrays([pa.nulls(1, f.type) for f in schema], schema=schema)
         return _with(nothing, pa.array([json.dumps(figures)]))
 
 
 def _counts(join: RelationJoin) -> dict[str, int]:
-    counts, stats, asked = join.counts, join.stats, asked_of(join)
+    counts, stats, nodes = join.counts, join.stats, asked_of(join)
     return {
         "arrived": join.rows_in,
         "rows": stats.rows,
@@ -86,8 +86,8 @@ def _counts(join: RelationJoin) -> dict[str, int]:
         "null_keys": join.null_keys,
         "pages": counts.pages,
         "page_bytes": counts.page_bytes,
-        "node_retries": asked.retries,
-        "alone": asked.alone,
+        "node_retries": nodes.retries,
+        "alone": nodes.alone,
     }
 
 
@@ -141,20 +141,20 @@ def looked_up_in(batch: int, metrics: Mapping[str, Any]) -> BatchFigures | None:
 
     If several relations are looked up, counts are added, and the version is that of the newest.
     """
-    own = [row.asDict() for name, row in metrics.items() if name.startswith(PREFIX)]
-    if not own:
+    rows = [row.asDict() for name, row in metrics.items() if name.startswith(PREFIX)]
+    if not rows:
         return None
     total: Counter[str] = Counter()
     arrived: Counter[str] = Counter()
     nodes: Counter[str] = Counter()
-    for one in own:
+    for one in rows:
         total.update({name: one[name] or 0 for name in _SUMS})
         arrived[one["alias"] or ""] += one["arrived"] or 0
         for keys in json.loads(one["nodes"] or "[]"):
             nodes.update(json.loads(keys))
-    newest = max(own, key=lambda one: one["created_us"] or 0)
+    newest = max(rows, key=lambda one: one["created_us"] or 0)
     lookup = LookupFigures(
-        relation=", ".join(sorted(one["relation"] or "" for one in own)),
+        relation=", ".join(sorted(one["relation"] or "" for one in rows)),
         version=newest["version"] or 0,
         created=(newest["created_us"] or 0) / 1e6,
         **{name: total[name] for name in LOOKED_UP},
@@ -169,7 +169,7 @@ def looked_up_in(batch: int, metrics: Mapping[str, Any]) -> BatchFigures | None:
         evaluations=total["evaluations"],
         pairs_pruned=total["pairs_pruned"],
         pairs_in_window=total["evaluations"] + total["pairs_pruned"],
-        window_rows=sum(one["relation_rows"] or 0 for one in own),
+        window_rows=sum(one["relation_rows"] or 0 for one in rows),
         window_bytes=total["memory_bytes"],
         lookup=lookup,
     )

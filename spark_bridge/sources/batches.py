@@ -23,7 +23,7 @@ from pyspark.sql import types as spark
 from penstock.errors import FileError, UsageError
 from penstock.host.rows.location import local_path
 from penstock.host.rows.own_names import NUMBER, OwnNames
-from penstock.sim.spark_replay.replay_options import Options
+from penstock.spark_bridge.sources.source_options import Options
 
 from ..rows import cast_to
 from ..types import arrow_schema
@@ -144,8 +144,8 @@ class BatchFolder:
     def writers(self) -> list[str]:
         """Names of the queries that have committed batches."""
         folder = Path(self.path, _COMMITS)
-        there = folder.iterdir() if folder.is_dir() else ()
-        return sorted(p.name for p in there if _is_writer(p.name) and p.is_dir())
+        folders = folder.iterdir() if folder.is_dir() else ()
+        return sorted(p.name for p in folders if _is_writer(p.name) and p.is_dir())
 
     def latest(self, writer: str) -> int | None:
         """Number of the last batch, which is never folded; None if there is none."""
@@ -224,14 +224,14 @@ class _Rows:
 
 
 class BatchesReader(_Rows, spark_api.DataSourceReader):
-    """All committed rows."""
+    """Reads all committed rows."""
 
     def partitions(self) -> list[spark_api.InputPartition]:
         return self.parts(map(self.folder.between, self.folder.writers()))
 
 
 class BatchesStreamReader(_Rows, spark_api.DataSourceStreamReader):
-    """Committed batches; an offset is the latest of each writer."""
+    """Reads committed batches; an offset is the number of each writer's latest."""
 
     def initialOffset(self) -> dict:
         return {}

@@ -1,4 +1,4 @@
-"""Where the rows of each routing cell lie in a file: counts of cells, as a record has them."""
+"""Counts of a file's rows per routing cell, which say where in the file a cell's rows lie."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ def counts_of(file: StoredFile, identity: str) -> np.ndarray | None:
 
 def total_of(files: Iterable[StoredFile], identity: str, count: int) -> np.ndarray:
     """Rows of each cell in those files that have such cells."""
-    found = np.zeros(count, np.int64)
+    total = np.zeros(count, np.int64)
     for file in files:
-        own = counts_of(file, identity)
-        if own is not None:
-            found += own
-    return found
+        counts = counts_of(file, identity)
+        if counts is not None:
+            total += counts
+    return total

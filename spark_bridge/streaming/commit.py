@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from itertools import chain
 from typing import Any
 
 from penstock.host.join.step import RowBlock
@@ -63,7 +64,7 @@ def _zeros() -> dict[str, int]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Commit:
+class BatchRecord:
     """State of a join before a micro-batch, and the rows that the micro-batch adds.
 
     Parameters
@@ -84,7 +85,7 @@ class Commit:
         Rows since the query began.
     waiting : sequence of StoredFile
         Joined rows, of this and earlier batches, whose groups were not complete before it; their
-        times are the values by which groups close. See :mod:`.waiting`.
+        times are the values by which groups close. See :mod:`.waiting_rows`.
     closed : (int, int)
         The value below which groups are complete, before and after the batch.
     heard : mapping of side to float
@@ -117,19 +118,19 @@ class Commit:
 
     def files(self) -> list[StoredFile]:
         """All files of the record."""
-        own = [f for kind in _KINDS for own in getattr(self, kind).values() for f in own]
-        return [*own, *self.waiting]
+        lists = (files for kind in _KINDS for files in getattr(self, kind).values())
+        return [*chain.from_iterable(lists), *self.waiting]
 
     def kept(self) -> list[StoredFile]:
         """Files of rows that a later batch may read."""
-        return [file for own in self.blocks().values() for file in own]
+        return [file for files in self.blocks().values() for file in files]
 
     def blocks(self) -> dict[str, list[StoredFile]]:
-        """The same by side, in the order of arrival."""
+        """The files of :meth:`kept` by side, in the order of arrival."""
         return {side: [*self.old[side], *self.new[side]] for side in (LEFT, RIGHT)}
 
     def window(self) -> dict[str, int]:
-        """Size of what a later batch may read, as figures."""
+        """Rows and bytes that a later batch may read, as figures."""
         files = self.kept()
         return {
             "window_rows": sum(file.rows for file in files),
@@ -138,7 +139,7 @@ class Commit:
 
     def following(
         self, arrived: Mapping[str, int], late_rows: Mapping[str, int], **values: Any
-    ) -> Commit:
+    ) -> BatchRecord:
         """The record of the next batch.
 
         Parameters
@@ -148,7 +149,7 @@ class Commit:
         **values
             Its other fields.
         """
-        return Commit(
+        return BatchRecord(
             batch=self.batch + 1,
             before=self.after,
             arrived={side: self.arrived[side] + rows for side, rows in arrived.items()},
@@ -160,12 +161,12 @@ class Commit:
         return asdict(self)
 
     @staticmethod
-    def of(values: Mapping[str, Any]) -> Commit:
-        """From :meth:`as_json`."""
+    def from_json(values: Mapping[str, Any]) -> BatchRecord:
+        """Read a record as :meth:`as_json` gives it."""
         read = {
-            kind: {side: [StoredFile(**one) for one in own] for side, own in values[kind].items()}
+            kind: {side: [StoredFile(**f) for f in files] for side, files in values[kind].items()}
             for kind in _KINDS
         }
         waiting = tuple(StoredFile(**one) for one in values.get("waiting", ()))
         closed = tuple(values.get("closed", (NEVER, NEVER)))
-        return Commit(**{**values, **read, "waiting": waiting, "closed": closed})
+        return BatchRecord(**{**values, **read, "waiting": waiting, "closed": closed})

@@ -12,7 +12,7 @@ from penstock.host.join.step import Frontier, needed, oldest
 from penstock.plan.query import LEFT, TimeWindow
 from penstock.plan.window import FOREVER, NEVER
 
-from .commit import Commit, StoredFile
+from .commit import BatchRecord, StoredFile
 from .ingest import write
 from .probe import load
 from .routing import cells_to_write, known_cells
@@ -27,7 +27,7 @@ LEAST_ROWS = 1 << 16
 
 
 @dataclass(frozen=True)
-class Merge:
+class FileMerge:
     """Neighbouring files that become one.
 
     Parameters
@@ -48,19 +48,19 @@ class Merge:
         return sum(file.rows for file in self.files)
 
 
-def needed_files(frontier: Frontier, commit: Commit) -> dict[str, list[StoredFile]]:
+def needed_files(frontier: Frontier, commit: BatchRecord) -> dict[str, list[StoredFile]]:
     """Files of a commit that a batch after these watermarks may read."""
     files = commit.blocks()
     keep = needed(frontier, files)
-    return {side: list(compress(own, keep[side])) for side, own in files.items()}
+    return {side: list(compress(stored, keep[side])) for side, stored in files.items()}
 
 
-def choose_merges(frontier: Frontier, commit: Commit) -> list[Merge]:
+def choose_merges(frontier: Frontier, commit: BatchRecord) -> list[FileMerge]:
     """Choose merges after which each file is at most half as large as the one before it.
 
     Each row is then rewritten a logarithmic number of times.
     """
-    found = []
+    merges = []
     for side, files in commit.old.items():
         if len(files) < MOST_FILES:
             continue
@@ -70,26 +70,28 @@ def choose_merges(frontier: Frontier, commit: Commit) -> list[Merge]:
             low = oldest(frontier, commit.old, side)
         else:  # a file is dropped as a whole, so it must not grow without end
             most = max(LEAST_ROWS, window.left if side == LEFT else window.right)
-        found += merges_of(side, files, low, most)
-    return found
+        merges += merges_of(side, files, low, most)
+    return merges
 
 
-def merges_of(side: str, files: Sequence[StoredFile], low: int, most: int) -> list[Merge]:
+def merges_of(side: str, files: Sequence[StoredFile], low: int, most: int) -> list[FileMerge]:
     """The merges of some files of one side, to at most so many rows each."""
     if len(files) < MOST_FILES:
         return []
-    stack: list[Merge] = []
+    stack: list[FileMerge] = []
     for file in files:
-        stack.append(Merge(side, [file], low))
+        stack.append(FileMerge(side, [file], low))
         while len(stack) > 1 and stack[-2].rows < 2 * stack[-1].rows:
-            both = Merge(side, [*stack[-2].files, *stack[-1].files], low)
+            both = FileMerge(side, [*stack[-2].files, *stack[-1].files], low)
             if both.rows > most:
                 break
             stack[-2:] = [both]
     return [merge for merge in stack if len(merge.files) > 1]
 
 
-def merge_files(spec: JoinSpec, store: Store, commit: Commit, merge: Merge) -> StoredFile | None:
+def merge_files(
+    spec: JoinSpec, store: Store, commit: BatchRecord, merge: FileMerge
+) -> StoredFile | None:
     """Merge files; None if no row is left.
 
     Raises
@@ -109,10 +111,10 @@ def merge_files(spec: JoinSpec, store: Store, commit: Commit, merge: Merge) -> S
 
 
 def replace_merged(
-    files: Mapping[str, Sequence[StoredFile]], done: Sequence[tuple[Merge, StoredFile | None]]
+    files: Mapping[str, Sequence[StoredFile]], done: Sequence[tuple[FileMerge, StoredFile | None]]
 ) -> dict[str, list[StoredFile]]:
     """The lists of files, with each merged file in place of its parts."""
-    lists = {side: list(own) for side, own in files.items()}
+    lists = {side: list(stored) for side, stored in files.items()}
     for merge, file in done:
         first = lists[merge.side].index(merge.files[0])
         lists[merge.side][first : first + len(merge.files)] = [] if file is None else [file]

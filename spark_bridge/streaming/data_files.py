@@ -71,7 +71,7 @@ class DataFiles:
     by: tuple[str, ...]
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Write all rows; what was written, as JSON, for :meth:`read`."""
+        """Write all rows; yield each file as JSON, for :meth:`read`."""
         rows = (cast_to(batch, self.schema) for batch in batches if batch.num_rows)
         runs = chain.from_iterable(self._runs(batch) for batch in rows)
         for values, parts in groupby(runs, key=lambda run: run[0]):
@@ -83,19 +83,19 @@ class DataFiles:
         return DataFile(**json.loads(text))
 
     def _runs(self, batch: pa.RecordBatch) -> Iterator[tuple[tuple, pa.RecordBatch]]:
-        """Neighbours with the same values of the partition columns, without these."""
-        rest = batch.drop_columns(list(self.by)) if self.by else batch
+        """Cut a batch into runs of rows with equal partition columns; leave these columns out."""
+        columns = batch.drop_columns(list(self.by)) if self.by else batch
         keys = [_texts(batch.column(name)) for name in self.by]
         at = 0
-        for values, same in groupby(zip(*keys, strict=True) if keys else [()] * len(rest)):
+        for values, same in groupby(zip(*keys, strict=True) if keys else [()] * len(columns)):
             count = sum(1 for _ in same)
-            yield values, rest.slice(at, count)
+            yield values, columns.slice(at, count)
             at += count
 
     def _write(self, values: tuple, parts: Iterable[pa.RecordBatch]) -> DataFile:
         name = f"part-{uuid.uuid4().hex}.parquet"
         schema = pa.schema([field for field in self.schema if field.name not in self.by])
-        found: list[pq.FileMetaData] = []
+        metadata: list[pq.FileMetaData] = []
         with (
             self._opened(name) as (sink, size),
             pq.ParquetWriter(
@@ -104,17 +104,17 @@ class DataFiles:
                 compression="zstd",
                 compression_level=1,
                 store_schema=False,
-                metadata_collector=found,
+                metadata_collector=metadata,
             ) as out,
         ):
             for part in parts:
                 out.write_batch(part)
-        own = dict(zip(self.by, values, strict=True))
-        return DataFile(name, size(), own, json.dumps(_stats(found[0], schema)))
+        partition = dict(zip(self.by, values, strict=True))
+        return DataFile(name, size(), partition, json.dumps(_stats(metadata[0], schema)))
 
     @contextmanager
     def _opened(self, name: str) -> Iterator[tuple[Any, Any]]:
-        """Where to write a file, and a function that says how large it has become."""
+        """Open a new file; yield its sink, and a function that then gives its size."""
         if is_folder(self.location):
             path = Path(self.location, name)
             with _new_file(path) as partial:
@@ -170,7 +170,7 @@ def _texts(column: pa.Array) -> list[str | None]:
 
 
 def _stats(file: pq.FileMetaData, schema: pa.Schema) -> dict[str, Any]:
-    """Figures by which readers pass a file over; of columns whose values order as in JSON."""
+    """Row count and each column's least and largest value, by which readers pass a file over."""
     least: dict[str, Any] = {}
     largest: dict[str, Any] = {}
     nulls: dict[str, int] = {}
@@ -192,7 +192,7 @@ def _stats(file: pq.FileMetaData, schema: pa.Schema) -> dict[str, Any]:
         except (OverflowError, ValueError):  # a time that Python cannot hold
             continue
         if not (isinstance(low, str) and max(len(low), len(high)) > _TEXT):
-            least[name], largest[name] = _told(low), _told(high)
+            least[name], largest[name] = _json_value(low), _json_value(high)
     return {
         "numRecords": file.num_rows,
         "minValues": least,
@@ -206,7 +206,7 @@ def _has_order(dtype: pa.DataType) -> bool:
     return any(kind(dtype) for kind in kinds)
 
 
-def _told(value: Any) -> Any:
+def _json_value(value: Any) -> Any:
     if isinstance(value, datetime):
         zone = "" if value.tzinfo is None else "Z"
         return value.replace(tzinfo=None).isoformat(timespec="microseconds") + zone

@@ -62,7 +62,7 @@ _DATA_FILES = OwnNames(r"(?:[^/]+=[^/]*/)*part-(?:[0-9]{5}-)?[0-9a-f-]{32,36}[^/
 
 @dataclass(frozen=True)
 class DeltaSink:
-    """Commits each micro-batch once.
+    """Sink that commits each micro-batch to a Delta table once.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ class DeltaSink:
     query: str = ""
 
     @staticmethod
-    def of(path: str, by: Sequence[str], options: dict[str, str]) -> DeltaSink:
+    def from_options(path: str, by: Sequence[str], options: dict[str, str]) -> DeltaSink:
         """The sink of a writer's options.
 
         Raises
@@ -99,12 +99,12 @@ class DeltaSink:
         """
         _delta_lake()
         storage = {k.removeprefix(STORAGE): v for k, v in options.items() if k.startswith(STORAGE)}
-        rest = {k: v for k, v in options.items() if not k.startswith(STORAGE)}
-        every = rest.pop("compactEvery", str(COMPACT_EVERY))
-        vacuum = rest.pop("vacuum", "false").lower()
-        if rest:
+        settings = {k: v for k, v in options.items() if not k.startswith(STORAGE)}
+        every = settings.pop("compactEvery", str(COMPACT_EVERY))
+        vacuum = settings.pop("vacuum", "false").lower()
+        if settings:
             raise UsageError(
-                f"format delta has no option {min(rest)}; it has compactEvery, vacuum, and "
+                f"format delta has no option {min(settings)}; it has compactEvery, vacuum, and "
                 f"{STORAGE}<key> for an object store"
             )
         if not every.isdecimal():
@@ -158,10 +158,10 @@ class DeltaSink:
             rows = rows.sortWithinPartitions(*[f"`{name}`" for name in by])
         with room_for(self.location):
             task = task_of("files of a Delta table", writer.run)
-            found = rows.mapInArrow(task, "text string").collect()
-        if not found:
+            written = rows.mapInArrow(task, "text string").collect()
+        if not written:
             return  # when it is repeated, it has no rows either
-        self._commit([writer.read(row["text"]) for row in found], schema, batch)
+        self._commit([writer.read(row["text"]) for row in written], schema, batch)
         if self.every and batch // self.every > max(done or 0, 0) // self.every:
             self._tidy()
 
@@ -292,10 +292,10 @@ class DeltaSink:
     def _check_empty(self) -> None:
         folder = Path(self.location)
         if is_folder(self.location) and folder.is_dir():
-            others = sorted(p.name for p in folder.iterdir() if p.name != _LOG)
-            if others:
+            names = sorted(p.name for p in folder.iterdir() if p.name != _LOG)
+            if names:
                 raise UsageError(
-                    f"{folder} is no Delta table, and has {others[0]}; choose another path, or "
+                    f"{folder} is no Delta table, and has {names[0]}; choose another path, or "
                     "remove the folder"
                 )
 
@@ -323,7 +323,7 @@ class DeltaSink:
             flush(path.parent)
 
     @contextmanager
-    def _explained(self, what: str) -> Iterator[None]:
+    def _explained(self, action: str) -> Iterator[None]:
         from deltalake.exceptions import CommitFailedError, DeltaError
 
         try:
@@ -332,7 +332,7 @@ class DeltaSink:
             raise
         except (DeltaError, OSError) as error:
             raise FileError(
-                f"cannot {what} the Delta table {self.location}: {_first_line(error)}; see that "
+                f"cannot {action} the Delta table {self.location}: {_first_line(error)}; see that "
                 f"the driver and all workers can write there, and {AGAIN}"
             ) from error
 

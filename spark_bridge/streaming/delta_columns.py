@@ -1,4 +1,4 @@
-"""Columns of a Delta table beside those of an output: what a table must be to get its rows."""
+"""Checks that the rows of an output fit into a Delta table: columns, partitions, rules."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _PARTITIONED = (
 
 
 def arrow_of(schema: spark.StructType) -> pa.Schema:
-    """Arrow schema of rows for Delta, all columns of which may be NULL.
+    """Arrow schema of rows for Delta, in which every column may be NULL.
 
     Raises
     ------
@@ -100,15 +100,15 @@ def require_fitting(table: DeltaTable, schema: pa.Schema, by: Sequence[str], whe
     """
     from deltalake import Schema
 
-    found, wanted = (_types(s) for s in (table.schema(), Schema.from_arrow(schema)))
-    if found != wanted:
-        names = [n for n in {**wanted, **found} if found.get(n) != wanted.get(n)]
-        told = "; ".join(
-            f"{n} is {found.get(n, 'missing')} there and {wanted.get(n, 'missing')} here"
+    existing, wanted = (_types(s) for s in (table.schema(), Schema.from_arrow(schema)))
+    if existing != wanted:
+        names = [n for n in {**wanted, **existing} if existing.get(n) != wanted.get(n)]
+        changes = "; ".join(
+            f"{n} is {existing.get(n, 'missing')} there and {wanted.get(n, 'missing')} here"
             for n in names
         )
         raise UsageError(
-            f"the Delta table {where} has other columns ({told}); write the same columns, or "
+            f"the Delta table {where} has other columns ({changes}); write the same columns, or "
             "choose another path"
         )
     its = table.metadata().partition_columns
@@ -126,14 +126,14 @@ def require_fitting(table: DeltaTable, schema: pa.Schema, by: Sequence[str], whe
 
 
 def _rules(table: DeltaTable) -> list[str]:
-    """What a table wants of its rows or files that is not looked at here."""
+    """Names of a table's rules for its rows or files; Penstock checks none of these rules."""
     configuration = table.metadata().configuration
-    found = [key for key in configuration if key.startswith("delta.constraints.")]
+    rules = [key for key in configuration if key.startswith("delta.constraints.")]
     if configuration.get("delta.columnMapping.mode", "none") != "none":
-        found.append("delta.columnMapping.mode")
+        rules.append("delta.columnMapping.mode")
     for one in json.loads(table.schema().to_json())["fields"]:
-        found += [f"{one['name']}: {key}" for key in one["metadata"] if key.startswith("delta.")]
-    return found
+        rules += [f"{one['name']}: {key}" for key in one["metadata"] if key.startswith("delta.")]
+    return rules
 
 
 def _types(schema: Any) -> dict[str, str]:

@@ -10,7 +10,7 @@ from penstock.host.rows.file_store import FileStore
 from penstock.plan.query import LEFT, RIGHT
 
 from ..metrics.figures import BatchFigures, ShardFigures, add_up
-from .commit import Commit
+from .commit import BatchRecord
 from .spec import JoinSpec
 from .store import FIGURES, file_store, remove_old
 
@@ -20,7 +20,7 @@ KEPT = 100
 
 @dataclass(frozen=True)
 class FigureRecords:
-    """The folder ``figures`` of a join's folder.
+    """Files of a join's figures, by micro-batch.
 
     Parameters
     ----------
@@ -43,14 +43,16 @@ class FigureRecords:
         """
         self._files.put_json(_shard(batch, figures.shard), asdict(figures))
 
-    def put(self, spec: JoinSpec, before: Commit, commit: Commit, shards: int) -> BatchFigures:
+    def put(
+        self, spec: JoinSpec, before: BatchRecord, commit: BatchRecord, shards: int
+    ) -> BatchFigures:
         """Write the figures of a batch, summed over its shards, after its output."""
-        told = []
+        shard_figures = []
         for shard in range(shards):
             # If one is missing, is_whole is False.
             with suppress(FileError):
                 values = self._files.get_json(_shard(commit.batch, shard))
-                told += [] if values is None else [ShardFigures(**values)]
+                shard_figures += [] if values is None else [ShardFigures(**values)]
         names = spec.names
         figures = BatchFigures(
             batch=commit.batch,
@@ -58,16 +60,16 @@ class FigureRecords:
             late={names[s]: commit.late_rows[s] - before.late_rows[s] for s in (LEFT, RIGHT)},
             **commit.window(),
             watermark_lag={names[s]: spec.disorder[s] for s in (LEFT, RIGHT) if commit.arrived[s]},
-            is_whole=len(told) == shards,
+            is_whole=len(shard_figures) == shards,
             routing=None if commit.routed is None else commit.routed["figures"],
-            **add_up(told),
+            **add_up(shard_figures),
         )
         self._files.put_json(_batch(commit.batch), figures.as_json())
         # Figures of single shards, and of old batches.
         remove_old(self._files, FIGURES, commit.batch - KEPT + 1)
         return figures
 
-    def of(self, batch: int) -> BatchFigures | None:
+    def figures(self, batch: int) -> BatchFigures | None:
         """The figures of a batch, if they are there."""
         values = self._files.get_json(_batch(batch))
         return None if values is None else BatchFigures(**values)

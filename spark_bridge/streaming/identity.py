@@ -11,8 +11,8 @@ from penstock.errors import FileError, QueryError, UsageError
 from penstock.host.rows.file_store import FileStore
 from penstock.query.parse import canonical
 
-from .commit import Commit
-from .place import Place, log_number
+from .commit import BatchRecord
+from .place import QueryPlace, log_number
 from .spec import JoinSpec
 from .store import LOST, Store, file_store
 
@@ -33,7 +33,7 @@ NUMBER = "number"
 
 
 def identity(spec: JoinSpec) -> dict[str, Any]:
-    """What decides a query's output, and so must not change from start to start."""
+    """Everything that decides a query's output, and so must not change from start to start."""
     options = vars(spec.compiled.options)
     groups = {} if spec.waiting is None else {"groups": spec.waiting.text}
     return {
@@ -67,12 +67,12 @@ def _is_same(name: str, stored: Any, current: Any) -> bool:
         return False
 
 
-def require_same(found: Mapping[str, Any], wanted: Mapping[str, Any], where: str) -> None:
+def require_same(stored: Mapping[str, Any], wanted: Mapping[str, Any], where: str) -> None:
     """Refuse to go on with the files of another query.
 
     Parameters
     ----------
-    found, wanted : mapping
+    stored, wanted : mapping
         Identities of the query in the checkpoint, and of the one to be started.
     where : str
         The checkpoint, for the message.
@@ -81,8 +81,8 @@ def require_same(found: Mapping[str, Any], wanted: Mapping[str, Any], where: str
     ------
     UsageError
     """
-    names = {**found, **wanted}
-    pairs = {name: (found.get(name), wanted.get(name)) for name in names}
+    names = {**stored, **wanted}
+    pairs = {name: (stored.get(name), wanted.get(name)) for name in names}
     changes = [
         "{} `{}` is now `{}`".format(name, *_differing(*pair))
         for name, pair in pairs.items()
@@ -105,7 +105,7 @@ def _differing(*values: Any) -> list[str]:
     return [" ".join(words) for words in parts]
 
 
-def check_folder(place: Place, spec: JoinSpec) -> str:
+def check_folder(place: QueryPlace, spec: JoinSpec) -> str:
     """Make the folder, or check that it is this query's and complete.
 
     Returns
@@ -122,10 +122,10 @@ def check_folder(place: Place, spec: JoinSpec) -> str:
     """
     store, checkpoint = place.store, file_store(place.checkpoint)
     store.make()
-    wanted, found = identity(spec) | place.identity(), store.query()
+    wanted, stored = identity(spec) | place.identity(), store.query()
     done, latest = _spark_commits(checkpoint), store.latest()
     last = -1 if latest is None else latest.batch
-    if found is None:
+    if stored is None:
         if checkpoint.names(STATE_NOTE):
             raise UsageError(
                 f"{checkpoint.root} was begun with design='state', whose rows lie in Spark's own "
@@ -141,8 +141,8 @@ def check_folder(place: Place, spec: JoinSpec) -> str:
         number = uuid.uuid4().hex
         store.put_query(wanted | {NUMBER: number})
         return number
-    number = found.pop(NUMBER, "")
-    require_same(found, wanted, f"the checkpoint {store.shown}")
+    number = stored.pop(NUMBER, "")
+    require_same(stored, wanted, f"the checkpoint {store.shown}")
     if last < done:
         raise FileError(
             f"{store.shown} ends with batch {last}, but Spark has completed batch {done}; restore "
@@ -165,7 +165,7 @@ def check_folder(place: Place, spec: JoinSpec) -> str:
     return number
 
 
-def require_of(commit: Commit, number: str, store: Store) -> None:
+def require_of(commit: BatchRecord, number: str, store: Store) -> None:
     """Refuse a record that another query has written.
 
     Raises
@@ -179,25 +179,25 @@ def require_of(commit: Commit, number: str, store: Store) -> None:
         )
 
 
-def require_position(place: Place, commit: Commit) -> None:
+def require_position(place: QueryPlace, commit: BatchRecord) -> None:
     """Refuse to go on where Spark would repeat a batch, or go on after it, with other rows.
 
     Raises
     ------
     FileError
     """
-    found = place.checksums(commit.position)
+    checksums = place.checksums(commit.position)
     newest: dict[str, int] = {}
     for name in sorted(commit.position, key=log_number):
         newest[name.rpartition("/")[0]] = log_number(name)
     for name, wanted in commit.position.items():
         # Spark removes old files of a source's log, and itself says if one that it needs is gone.
-        is_old = name not in found and log_number(name) < newest[name.rpartition("/")[0]]
-        if found.get(name) != wanted and not is_old:
-            what = "is not what it was" if name in found else "is gone"
+        is_old = name not in checksums and log_number(name) < newest[name.rpartition("/")[0]]
+        if checksums.get(name) != wanted and not is_old:
+            problem = "is not what it was" if name in checksums else "is gone"
             raise FileError(
                 f"{file_store(place.checkpoint).shown(name)}, from which Spark knows where its "
-                f"sources were in batch {commit.batch}, {what}; {LOST}"
+                f"sources were in batch {commit.batch}, {problem}; {LOST}"
             )
 
 

@@ -20,7 +20,7 @@ from penstock.plan.window import NEVER
 from ..routing_cells import CellOf
 from .cell_index import index_of
 from .commit import StoredFile
-from .planning import Sample, sample
+from .planning import KeySample, sample
 from .routing import cells_to_write, wanted_cells
 from .spec import IS_RIGHT, JoinSpec
 from .store import TIME, Store
@@ -38,8 +38,8 @@ class IntakeReport:
     latest : int
         Largest time among them; ``NEVER`` if none has a time.
     files : mapping of str to StoredFile
-        By field of :class:`Commit`; a field without rows is left out.
-    sample : Sample, optional
+        By field of :class:`BatchRecord`; a field without rows is left out.
+    sample : KeySample, optional
         Of the key of a band whose cells have no bounds yet.
     """
 
@@ -47,13 +47,13 @@ class IntakeReport:
     arrived: int
     latest: int
     files: Mapping[str, StoredFile]
-    sample: Sample | None = None
+    sample: KeySample | None = None
 
     @staticmethod
-    def of(values: Mapping[str, Any]) -> IntakeReport:
-        """From a dictionary."""
+    def from_dict(values: Mapping[str, Any]) -> IntakeReport:
+        """Read a report from a dictionary."""
         files = {kind: StoredFile(**one) for kind, one in values["files"].items()}
-        sampled = values["sample"] and Sample(**values["sample"])
+        sampled = values["sample"] and KeySample(**values["sample"])
         return IntakeReport(**{**values, "files": files, "sample": sampled})
 
 
@@ -91,17 +91,17 @@ class Ingest:
         if not filled:
             return
         rows, is_right = pa.Table.from_batches(filled), pc.field(IS_RIGHT)
-        for side, own in ((LEFT, rows.filter(~is_right)), (RIGHT, rows.filter(is_right))):
-            if own.num_rows:
-                table = self.spec.side_table(side, own).combine_chunks()
+        for side, side_rows in ((LEFT, rows.filter(~is_right)), (RIGHT, rows.filter(is_right))):
+            if side_rows.num_rows:
+                table = self.spec.side_table(side, side_rows).combine_chunks()
                 yield asdict(self._side(side, table))
 
     def _side(self, side: str, table: pa.Table) -> IntakeReport:
         frontier = Frontier(self.spec.query(), self.watermarks)
-        taken = admit(frontier, side, table)
-        loaded, files = taken.loaded, {}
-        if len(taken.late):
-            files["late"] = self._stored(table, taken.late)
+        intake = admit(frontier, side, table)
+        loaded, files = intake.loaded, {}
+        if len(intake.late):
+            files["late"] = self._stored(table, intake.late)
         if len(loaded.rows):
             cell_of = cells_to_write(self.spec, self.cells, side, len(loaded.rows))
             files["new"] = write(self.store, self.batch, frontier, side, loaded, cell_of)
@@ -110,10 +110,10 @@ class Ingest:
         wanted, sampled = wanted_cells(self.spec), None
         if wanted is not None and self.cells is None:
             sampled = sample(wanted, side, loaded.rows)
-        return IntakeReport(side, table.num_rows, taken.latest, files, sampled)
+        return IntakeReport(side, table.num_rows, intake.latest, files, sampled)
 
     def _stored(self, table: pa.Table, rows: np.ndarray) -> StoredFile:
-        """Rows as they came, whose times do not matter any more."""
+        """Store rows as they came, without their times."""
         return self.store.add(self.batch, table.take(pa.array(rows)), RowBlock(len(rows), 0, 0))
 
 
@@ -153,8 +153,8 @@ def admit(frontier: Frontier, name: str, table: pa.Table) -> IngestedRows:
         read = replace(read, timed=read.timed.pick(np.flatnonzero(on_time)))
     loaded = Loaded.of_table(side, table, read)
     for form in (one.form for one in plan(query).evaluations.values()):
-        own = loaded.rows
-        check(form, own.columns, len(own), window=form.window == name)
+        rows = loaded.rows
+        check(form, rows.columns, len(rows), window=form.window == name)
     if name not in frontier.plan.decided_once:
         loaded = loaded.pick(slice(None))
     return IngestedRows(loaded, late, int(times.max()) if len(times) else NEVER)
@@ -168,7 +168,7 @@ def write(
     loaded: Loaded,
     cell_of: CellOf | None = None,
 ) -> StoredFile:
-    """Store rows of one side, of which there is at least one.
+    """Store the rows of one side, at least one, in a new file.
 
     Parameters
     ----------

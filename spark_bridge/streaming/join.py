@@ -1,4 +1,4 @@
-"""A join of streaming DataFrames, up to its start."""
+"""Plans a join of streaming DataFrames, up to its start."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ from penstock.plan.window import FOREVER
 from penstock.uses import SPARK_STREAM, Entrance
 
 from ..around import one_join_or_parts
+from ..arrival_sort import OF_JOINED_ROWS
 from ..inputs import SlotRows, union_of
 from ..lookup.join import LookupCall, LookupSettings
 from ..metrics.listener import watch
-from ..ordering import OF_JOINED_ROWS
 from ..request import JoinOptions, Request, entered, static_table
 from ..stream_frame import After, StreamFrame, as_they_are
 from ..types import output_schema
-from .commit import Commit
+from .commit import BatchRecord
 from .explain_stream import describe
 from .identity import check_folder
 from .microbatch import complete_rows, output_of, shards_of
-from .place import Place
+from .place import QueryPlace
 from .rules import rules_of
 from .spec import IS_RIGHT, JoinSpec
 from .static import StaticJoin
-from .waiting_rows import Waiting
+from .waiting_rows import WaitRule
 from .writer import StreamingJoinWriter, joined_rows, parallelism
 
 #: Metadata in which Spark keeps the delay that withWatermark was given.
@@ -45,7 +45,7 @@ _DELAY_MS = "spark.watermarkDelayMs"
 
 
 def disorder_of(
-    query: JoinQuery, tables: Mapping[str, DataFrame], given: Span | Mapping[str, Span] | None
+    query: JoinQuery, tables: Mapping[str, DataFrame], disorder: Span | Mapping[str, Span] | None
 ) -> dict[str, int]:
     """Disorder per side, in the window's unit.
 
@@ -54,16 +54,16 @@ def disorder_of(
     UsageError
         Nothing says how far out of order a source may be.
     """
-    check_names(given, query.sides)
-    named, default = (given, None) if isinstance(given, Mapping) else ({}, given)
+    check_names(disorder, query.sides)
+    named, default = (disorder, None) if isinstance(disorder, Mapping) else ({}, disorder)
     spans = {name.lower(): span for name, span in named.items()}
-    found = {}
+    by_side = {}
     for side in query.sides:
         span = spans.get(side.alias.lower(), spans.get(side.table.lower(), default))
         if span is None:
             span = _delay(side, tables[side.table])
-        found[side.side] = StreamSource(side, {side.alias: span}).disorder
-    return found
+        by_side[side.side] = StreamSource(side, {side.alias: span}).disorder
+    return by_side
 
 
 def _delay(side: Side, table: DataFrame) -> timedelta:
@@ -170,7 +170,7 @@ def stream(
     options = entered(options, Entrance.from_call(SPARK_STREAM, stream, locals()))
     if idle is not None and idle <= timedelta(0):
         raise UsageError(f"idle must be a time above 0, not {idle}")
-    looked_up = LookupSettings(
+    settings = LookupSettings(
         unique=unique,
         lanes=lanes,
         partitioning=partitioning,
@@ -179,16 +179,16 @@ def stream(
         pins=pins,
     )
     if relation_of(tables) is not None:
-        return LookupCall.of(spark, query, tables, options, looked_up).frame()
-    others = cast("Mapping[str, DataFrame | str]", tables)
+        return LookupCall.checked(spark, query, tables, options, settings).frame()
+    frame_tables = cast("Mapping[str, DataFrame | str]", tables)
 
     def open_join(
-        text: str, frames: Mapping[str, DataFrame], own: JoinOptions
+        text: str, frames: Mapping[str, DataFrame], chosen: JoinOptions
     ) -> StreamingJoin | DataFrame:
         static = static_table(frames)
         if static is not None:
-            return StaticJoin.of(spark, text, frames, static, own, looked_up)
-        request = Request.of(spark, text, frames, own, unique=unique, ordered=ordered)
+            return StaticJoin.checked(spark, text, frames, static, chosen, settings)
+        request = Request.checked(spark, text, frames, chosen, unique=unique, ordered=ordered)
         return plan_stream(
             request,
             disorder=disorder,
@@ -198,7 +198,7 @@ def stream(
             partitioning=partitioning,
         )
 
-    return one_join_or_parts(spark, query, others, options, open_join, unique)
+    return one_join_or_parts(spark, query, frame_tables, options, open_join, unique)
 
 
 def plan_stream(
@@ -244,7 +244,7 @@ def plan_stream(
 
 @dataclass(frozen=True, repr=False, eq=False)
 class StreamingJoin(StreamFrame):
-    """A join that can be started; from :func:`stream`.
+    """A join of two streams, planned and ready to start; :func:`stream` makes it.
 
     Parameters
     ----------
@@ -254,7 +254,7 @@ class StreamingJoin(StreamFrame):
         Of both sides.
     lanes : int or None
     after : callable
-        What is done with the output of each micro-batch, row by row.
+        Computes the output of each micro-batch from the joined rows, row by row.
 
     Notes
     -----
@@ -271,21 +271,18 @@ class StreamingJoin(StreamFrame):
     def sparkSession(self) -> SparkSession:
         return self.spark
 
-    def made_of(self) -> DataFrame:
-        return self.rows
-
     def joined(self) -> DataFrame:
         return joined_rows(self.spark, self.spec)
 
     def waits(self, closing: Closing, text: str, of_joined: After, valued: After) -> StreamingJoin:
         if self.spec.compiled.ordering is not None:
             raise QueryError(OF_JOINED_ROWS)
-        waiting = Waiting(closing, text, of_joined, valued)
+        waiting = WaitRule(closing, text, of_joined, valued)
         return self.but(spec=replace(self.spec, waiting=waiting))
 
     @property
     def writeStream(self) -> StreamingJoinWriter:
-        """As of a DataFrame: sets the output and starts the query."""
+        """Writer that sets the output and starts the query, as a DataFrame's does."""
         return StreamingJoinWriter(self.spark, self.spec, self.rows, self.lanes, self.after)
 
     def explained(self, *, extended: bool = False) -> str:
@@ -309,10 +306,10 @@ class StreamingJoin(StreamFrame):
         UsageError, FileError
             As for ``start()``.
         """
-        place = Place(checkpointLocation, storeLocation)
+        place = QueryPlace(checkpointLocation, storeLocation)
         store = place.store
         check_folder(place, self.spec)
-        latest = store.latest() or Commit()
+        latest = store.latest() or BatchRecord()
         ended = dict.fromkeys(latest.after, FOREVER)
         last = latest.following(
             {},

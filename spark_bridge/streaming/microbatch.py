@@ -16,16 +16,15 @@ from penstock.plan.plan import plan
 from penstock.plan.query import LEFT, RIGHT
 from penstock.plan.window import FOREVER
 
-from ..blobs import BUCKET, SCHEMA
-from ..merging import merge
+from ..blobs import BUCKET, SCHEMA, merge
 from ..rows import cast_to
-from ..shown import described, task_of, told
+from ..shown import described, join_text, task_of
 from ..spark_task import partition
 from ..stream_frame import After
 from ..types import arrow_schema, spark_schema
-from .commit import Commit, Files, StoredFile
+from .commit import BatchRecord, Files, StoredFile
 from .compaction import (
-    Merge,
+    FileMerge,
     choose_merges,
     merge_files,
     merges_of,
@@ -35,13 +34,13 @@ from .compaction import (
 from .figures import FigureRecords
 from .identity import NUMBER, require_of, require_position
 from .ingest import Ingest, IntakeReport
-from .place import Place
+from .place import QueryPlace
 from .planning import planned
 from .probe import run_share
 from .routing import Routing, known_cells
 from .spec import JoinSpec
 from .store import LOST, Store
-from .waiting_rows import Waiting, closed_files, merge_waiting, read_closed, store_waiting
+from .waiting_rows import WaitRule, closed_files, merge_waiting, read_closed, store_waiting
 
 #: Writes rows of a micro-batch, given its number; may be called again for the same batch.
 Sink = Callable[[DataFrame, int], None]
@@ -69,7 +68,7 @@ class MicroBatch:
         Gets the output.
     late_sinks : dict of side to callable
         Get late rows, if there are any.
-    place : Place, optional
+    place : QueryPlace, optional
         Of the query, to check that Spark repeats a batch with the same rows.
     started : float
         When the query was started, in seconds since 1970.
@@ -81,7 +80,7 @@ class MicroBatch:
     after: After
     sink: Sink
     late_sinks: dict[str, Sink] = field(default_factory=dict)
-    place: Place | None = None
+    place: QueryPlace | None = None
     started: float = field(default_factory=time)
 
     def __call__(self, rows: DataFrame, batch: int) -> None:
@@ -124,7 +123,7 @@ class MicroBatch:
         records.put(self.spec, before, commit, tasks)
         self.store.clean(commit, before)
 
-    def _shown(self, before: Commit, commit: Commit) -> str:
+    def _shown(self, before: BatchRecord, commit: BatchRecord) -> str:
         """A micro-batch in words, for Spark's UI."""
         names = self.spec.names
         came = ", ".join(
@@ -133,13 +132,13 @@ class MicroBatch:
         )
         late = sum(commit.late_rows.values()) - sum(before.late_rows.values())
         return (
-            f"batch {commit.batch} of the {told(self.spec.query())}: {came} came, {late:,} of them "
-            f"too late; {commit.window()['window_rows']:,} in the window"
+            f"batch {commit.batch} of the {join_text(self.spec.query())}: {came} came, {late:,} of "
+            f"them too late; {commit.window()['window_rows']:,} in the window"
         )
 
     # -- taking rows in ---------------------------------------------------------------------------
 
-    def _taken_in(self, rows: DataFrame, batch: int, before: Commit) -> Commit:
+    def _taken_in(self, rows: DataFrame, batch: int, before: BatchRecord) -> BatchRecord:
         store = self.store
         ingest = Ingest(self.spec, store, batch, before.after, known_cells(self.spec, before))
 
@@ -148,15 +147,15 @@ class MicroBatch:
             if written:
                 yield _text(store.report(partition(), written))
 
-        taken = rows.mapInArrow(task_of("rows taken in", run), "text string")
+        intake = rows.mapInArrow(task_of("rows taken in", run), "text string")
         with described(rows.sparkSession, f"batch {batch} takes its rows in"):
-            found = store.reports(row["text"] for row in taken.collect())
+            by_part = store.reports(row["text"] for row in intake.collect())
         reports: dict[str, list[IntakeReport]] = {LEFT: [], RIGHT: []}
         # The partitions order the rows of a batch.
-        for one in (IntakeReport.of(one) for part in sorted(found) for one in found[part]):
-            reports[one.side].append(one)
+        for values in (values for part in sorted(by_part) for values in by_part[part]):
+            reports[values["side"]].append(IntakeReport.from_dict(values))
         frontier = Frontier(self.spec.query(), before.after)
-        arrived = {side: sum(one.arrived for one in own) for side, own in reports.items()}
+        arrived = {side: sum(one.arrived for one in some) for side, some in reports.items()}
         late, heard = _files(reports, "late"), self._heard(before, arrived)
         commit = before.following(
             arrived,
@@ -172,43 +171,46 @@ class MicroBatch:
         commit = self._routed(before, commit, reports)
         return self._merged(rows.sparkSession, frontier, commit)
 
-    def _routed(self, before: Commit, commit: Commit, reports: Reports) -> Commit:
+    def _routed(self, before: BatchRecord, commit: BatchRecord, reports: Reports) -> BatchRecord:
         """The commit, with its routes."""
         larger = max(reports, key=lambda side: sum(one.arrived for one in reports[side]))
         samples = [one.sample for one in reports[larger] if one.sample is not None]
         lanes = shards_of(commit, self.shards)
         return replace(commit, routing=planned(self.spec, before, commit, samples, lanes))
 
-    def _heard(self, before: Commit, arrived: Mapping[str, int]) -> dict[str, float]:
-        """When rows of each side last came, or else when the query was started."""
+    def _heard(self, before: BatchRecord, arrived: Mapping[str, int]) -> dict[str, float]:
+        """Time at which rows of each side last came, or else at which the query was started."""
         now = time()
         return {s: now if arrived[s] else before.heard.get(s, self.started) for s in arrived}
 
     def _watermarks(
-        self, before: Commit, reports: Reports, heard: Mapping[str, float]
+        self, before: BatchRecord, reports: Reports, heard: Mapping[str, float]
     ) -> dict[str, int]:
         """Watermarks after the new rows. Reads the clock, so the record keeps the result."""
-        own = {
-            side: max([before.after[side], *(r.latest - self.spec.disorder[side] for r in found)])
-            for side, found in reports.items()
+        watermarks = {
+            side: max([before.after[side], *(r.latest - self.spec.disorder[side] for r in some)])
+            for side, some in reports.items()
         }
         if self.spec.idle_s is None:
-            return own
+            return watermarks
         # The time in which the query did not run does not count.
-        silent = {s: time() - max(heard[s], self.started) for s in own}
-        latest = max(own.values())
-        return {s: latest if silent[s] >= self.spec.idle_s else own[s] for s in own}
+        silent = {s: time() - max(heard[s], self.started) for s in watermarks}
+        latest = max(watermarks.values())
+        return {s: latest if silent[s] >= self.spec.idle_s else watermarks[s] for s in watermarks}
 
-    def _merged(self, spark: SparkSession, frontier: Frontier, commit: Commit) -> Commit:
+    def _merged(self, spark: SparkSession, frontier: Frontier, commit: BatchRecord) -> BatchRecord:
         """The commit, with fewer files if there are many."""
         todo, spec, store = choose_merges(frontier, commit), self.spec, self.store
         done = self._merges(spark, todo, lambda one: merge_files(spec, store, commit, one))
         return replace(commit, old=replace_merged(commit.old, done))
 
     def _merges(
-        self, spark: SparkSession, todo: list[Merge], merge: Callable[[Merge], StoredFile | None]
-    ) -> list[tuple[Merge, StoredFile | None]]:
-        """Each merge, and what a task made of it."""
+        self,
+        spark: SparkSession,
+        todo: list[FileMerge],
+        merge: Callable[[FileMerge], StoredFile | None],
+    ) -> list[tuple[FileMerge, StoredFile | None]]:
+        """Run each merge in a task; return it with the merged file, None if no row is left."""
         if not todo:
             return []
         store = self.store
@@ -217,15 +219,15 @@ class MicroBatch:
             file = merge(todo[number])
             yield _text(store.report(number, [] if file is None else [asdict(file)]))
 
-        done: list[tuple[Merge, StoredFile | None]] = []
+        done: list[tuple[FileMerge, StoredFile | None]] = []
         tasks = _tasks(spark, len(todo), run, "merged files", "text string").collect()
         for number, written in store.reports(row["text"] for row in tasks).items():
             done.append((todo[number], StoredFile(**written[0]) if written else None))
         return done
 
     def _with_waiting(
-        self, spark: SparkSession, waiting: Waiting, before: Commit, commit: Commit
-    ) -> Commit:
+        self, spark: SparkSession, waiting: WaitRule, before: BatchRecord, commit: BatchRecord
+    ) -> BatchRecord:
         """The commit, with files of its joined rows, and below which value groups are complete."""
         store, batch, low = self.store, commit.batch, before.closed[1]
         shards = shards_of(commit, self.shards)
@@ -242,8 +244,8 @@ class MicroBatch:
         named = rows.toDF(*(f"c{place}" for place in range(len(schema))))
         written = named.mapInArrow(task_of("rows that wait for their groups", run), "text string")
         with described(spark, f"batch {batch} joins its rows"):
-            found = store.reports(row["text"] for row in written.collect())
-        new = [StoredFile(**one) for part in sorted(found) for one in found[part]]
+            by_part = store.reports(row["text"] for row in written.collect())
+        new = [StoredFile(**one) for part in sorted(by_part) for one in by_part[part]]
         old = [file for file in before.waiting if file.high >= low]
         todo = merges_of("", old, low, FOREVER)
         done = self._merges(spark, todo, lambda one: merge_waiting(store, batch, one))
@@ -251,7 +253,7 @@ class MicroBatch:
         closed = waiting.closed(spark, self.spec, commit)
         return replace(commit, waiting=[*old, *new], closed=(low, max(low, closed)))
 
-    def _late(self, spark: SparkSession, commit: Commit, side: str) -> DataFrame:
+    def _late(self, spark: SparkSession, commit: BatchRecord, side: str) -> DataFrame:
         store, files = self.store, commit.late[side]
 
         def run(number: int) -> Iterable[pa.RecordBatch]:
@@ -262,7 +264,7 @@ class MicroBatch:
         )
 
 
-def shards_of(commit: Commit, most: int) -> int:
+def shards_of(commit: BatchRecord, most: int) -> int:
     """Number of tasks of a commit's output."""
     if commit.routed is not None:
         return commit.routed["table"]["lanes"]
@@ -277,7 +279,7 @@ def output_of(
     spark: SparkSession,
     spec: JoinSpec,
     store: Store,
-    commit: Commit,
+    commit: BatchRecord,
     shards: int,
     records: FigureRecords | None = None,
 ) -> DataFrame:
@@ -286,7 +288,7 @@ def output_of(
     def run(shard: int) -> Iterator[pa.RecordBatch]:
         return run_share(spec, store, commit, Share(shard, shards), records)
 
-    rows = _tasks(spark, shards, run, told(spec.query()), spark_schema(spec.output))
+    rows = _tasks(spark, shards, run, join_text(spec.query()), spark_schema(spec.output))
     if are_merged(spec, commit):
         rows = rows.union(_merged_groups(spark, spec, store, commit, shards, records))
     ordering = spec.compiled.ordering
@@ -294,7 +296,7 @@ def output_of(
 
 
 def complete_rows(
-    spark: SparkSession, spec: JoinSpec, waiting: Waiting, store: Store, commit: Commit
+    spark: SparkSession, spec: JoinSpec, waiting: WaitRule, store: Store, commit: BatchRecord
 ) -> DataFrame:
     """Stored rows whose groups are complete with a commit, and were not before it."""
     files, schema = closed_files(commit), waiting.schema(spark, spec)
@@ -307,11 +309,11 @@ def complete_rows(
     return _tasks(spark, len(files), run, "rows of complete groups", spark_schema(schema))
 
 
-def are_merged(spec: JoinSpec, commit: Commit) -> bool:
+def are_merged(spec: JoinSpec, commit: BatchRecord) -> bool:
     """Whether groups of a commit are in several lanes, and merged in a second stage."""
     if plan(spec.query()).closing_key is None:
         return False
-    routing = Routing.of(spec, commit)
+    routing = Routing.from_record(spec, commit)
     return routing is not None and bool(routing.is_merged.any())
 
 
@@ -319,7 +321,7 @@ def _merged_groups(
     spark: SparkSession,
     spec: JoinSpec,
     store: Store,
-    commit: Commit,
+    commit: BatchRecord,
     shards: int,
     records: FigureRecords | None,
 ) -> DataFrame:
@@ -331,9 +333,9 @@ def _merged_groups(
     def merged(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return merge(spec.compiled, spec.output, spec.device.conf.output_rows, batches)
 
-    found = _tasks(spark, shards, run, told(spec.query()), spark_schema(SCHEMA))
+    partials = _tasks(spark, shards, run, join_text(spec.query()), spark_schema(SCHEMA))
     merging = task_of("merged groups", merged)
-    return found.repartitionById(shards, BUCKET).mapInArrow(merging, spark_schema(spec.output))
+    return partials.repartitionById(shards, BUCKET).mapInArrow(merging, spark_schema(spec.output))
 
 
 def _tasks(
@@ -359,10 +361,10 @@ def _text(text: str) -> pa.RecordBatch:
 
 def _files(reports: Reports, kind: str) -> dict[str, list[StoredFile]]:
     return {
-        side: [report.files[kind] for report in own if kind in report.files]
-        for side, own in reports.items()
+        side: [report.files[kind] for report in side_reports if kind in report.files]
+        for side, side_reports in reports.items()
     }
 
 
 def _rows(files: Files) -> dict[str, int]:
-    return {side: sum(file.rows for file in own) for side, own in files.items()}
+    return {side: sum(file.rows for file in stored) for side, stored in files.items()}

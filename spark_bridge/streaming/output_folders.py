@@ -92,7 +92,7 @@ class FolderSink:
 
 
 def require_distinct(folders: Sequence[FolderSink]) -> None:
-    """Refuse folders of output of which two are the same.
+    """Refuse two outputs in the same folder.
 
     Raises
     ------

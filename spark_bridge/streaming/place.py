@@ -1,4 +1,4 @@
-"""Where a streaming join keeps its state: in Spark's checkpoint, or in a store of its own."""
+"""Locates a streaming join's state: in Spark's checkpoint, or in a store of its own."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ FOLDER = "penstock"
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where the files of a query are.
+class QueryPlace:
+    """Locations of a query's files.
 
     Parameters
     ----------
     checkpoint : str
         Of Spark.
-    own : str, optional
+    store_location : str, optional
         Of the join's files, if they are not in the checkpoint.
     """
 
     checkpoint: str
-    own: str | None = None
+    store_location: str | None = None
 
     @property
     def store(self) -> Store:
@@ -40,7 +40,7 @@ class Place:
         UsageError
             They would be in a kind of store that Penstock cannot write.
         """
-        location = self.own or f"{self.checkpoint.rstrip('/')}/{FOLDER}"
+        location = self.store_location or f"{self.checkpoint.rstrip('/')}/{FOLDER}"
         if Location.parse(location).path is not None:
             location = file_store(location).root  # absolute: workers run elsewhere
         return Store(location)
@@ -67,8 +67,8 @@ class Place:
         # A line for the version, one for the batch, and one per source.
         sources = len((files.get(offsets) or b"").splitlines()) - 2
         logs = [f"sources/{k}/{n}" for k in range(sources) for n in _logs(files, k)]
-        found = {name: known[name] for name in logs if name in known}
-        return found | self.checksums(
+        noted = {name: known[name] for name in logs if name in known}
+        return noted | self.checksums(
             ["metadata", offsets, *(name for name in logs if name not in known)]
         )
 
@@ -81,7 +81,9 @@ class Place:
     def identity(self) -> dict[str, str]:
         """The part of it that must not change from start to start."""
         # In the checkpoint the files move with it; elsewhere they belong to one.
-        return {} if self.own is None else {"checkpointLocation": file_store(self.checkpoint).root}
+        if self.store_location is None:
+            return {}
+        return {"checkpointLocation": file_store(self.checkpoint).root}
 
 
 def log_number(name: str) -> int:

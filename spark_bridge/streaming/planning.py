@@ -18,13 +18,13 @@ from penstock.plan.query import LEFT, RIGHT, other
 from ..costs import EVALUATIONS_PER_ROW
 from ..routing_cells import CellOf, bounds_of
 from .cell_index import total_of
-from .commit import Commit
+from .commit import BatchRecord
 from .routing import Routing, known_cells, wanted_cells
 from .spec import JoinSpec
 
 
 @dataclass(frozen=True)
-class Sample:
+class KeySample:
     """Values of a band's key among new rows, for the bounds of its cells.
 
     Parameters
@@ -39,27 +39,31 @@ class Sample:
     rows: int
 
 
-def sample(cell_of: CellOf, side: str, rows: SideRows) -> Sample:
+def sample(cell_of: CellOf, side: str, rows: SideRows) -> KeySample:
     """A sample of the values of some rows."""
     values, valid = cell_of.values_of_columns(side, rows.columns, len(rows))
     values = np.sort(values[valid])
     steps = np.linspace(0, max(len(values) - 1, 0), min(cell_of.hashed, len(values)))
-    return Sample(values[steps.astype(np.int64)].tolist(), len(values))
+    return KeySample(values[steps.astype(np.int64)].tolist(), len(values))
 
 
 def planned(
-    spec: JoinSpec, before: Commit, commit: Commit, samples: Sequence[Sample], lanes: int
+    spec: JoinSpec,
+    before: BatchRecord,
+    commit: BatchRecord,
+    samples: Sequence[KeySample],
+    lanes: int,
 ) -> Mapping[str, Any] | None:
-    """What a record keeps of the routes of a micro-batch, planned from exact counts.
+    """Plan the routes of a micro-batch from exact counts, and return them as its record keeps them.
 
     Parameters
     ----------
     spec : JoinSpec
-    before : Commit
+    before : BatchRecord
         Its table is carried on.
-    commit : Commit
+    commit : BatchRecord
         With the files of the micro-batch.
-    samples : sequence of Sample
+    samples : sequence of KeySample
         Of the larger side's new rows, where bounds are not known yet.
     lanes : int
     """
@@ -70,32 +74,34 @@ def planned(
         bounds = _bounds(samples, wanted.hashed)
         return {"keys": wanted.identity, "bounds": bounds} if bounds else None
     record = {"keys": wanted.identity, "bounds": list(cell_of.bounds)}
-    counted = [file for own in commit.new.values() for file in own]
+    counted = [file for files in commit.new.values() for file in files]
     is_small = sum(file.rows for file in counted) < spec.routing.least_rows
-    own = [file for side in cell_of.sides for file in commit.new[side]]
-    if lanes == 1 or is_small or any(file.cells is None for file in own):
+    celled = [file for side in cell_of.sides for file in commit.new[side]]
+    if lanes == 1 or is_small or any(file.cells is None for file in celled):
         return record
-    made = _plan(spec, cell_of, before, commit, lanes)
-    return record | {"table": made.table.to_json(), "figures": figures_of(made)}
+    cell_plan = _plan(spec, cell_of, before, commit, lanes)
+    return record | {"table": cell_plan.table.to_json(), "figures": figures_of(cell_plan)}
 
 
-def figures_of(made: Plan) -> dict[str, Any]:
+def figures_of(cell_plan: Plan) -> dict[str, Any]:
     """Figures of a plan, by field of :class:`penstock.host.metrics.report.RoutingReport`."""
-    mean = made.loads.total / made.loads.lanes
+    mean = cell_plan.loads.total / cell_plan.loads.lanes
     return {
-        "busiest": float(made.loads.by_lane.max() / mean) if mean else 1.0,
-        "entries": len(made.table),
-        "split": len(made.table.split),
-        "copies": made.costs.copies,
-        "moved": made.costs.moved,
-        "seconds": made.costs.seconds,
+        "busiest": float(cell_plan.loads.by_lane.max() / mean) if mean else 1.0,
+        "entries": len(cell_plan.table),
+        "split": len(cell_plan.table.split),
+        "copies": cell_plan.costs.copies,
+        "moved": cell_plan.costs.moved,
+        "seconds": cell_plan.costs.seconds,
     }
 
 
-def _plan(spec: JoinSpec, cell_of: CellOf, before: Commit, commit: Commit, lanes: int) -> Plan:
+def _plan(
+    spec: JoinSpec, cell_of: CellOf, before: BatchRecord, commit: BatchRecord, lanes: int
+) -> Plan:
     assert spec.routing is not None
     loads, window = _work(cell_of, commit)
-    previous = Routing.of(spec, before)
+    previous = Routing.from_record(spec, before)
     if previous is not None and previous.lanes == lanes and previous.cell_of == cell_of:
         table = previous.table
     else:
@@ -103,7 +109,7 @@ def _plan(spec: JoinSpec, cell_of: CellOf, before: Commit, commit: Commit, lanes
     return plan(table.loads(loads, window), spec.routing.tolerance, spec.routing.planner)
 
 
-def _work(cell_of: CellOf, commit: Commit) -> tuple[np.ndarray, np.ndarray]:
+def _work(cell_of: CellOf, commit: BatchRecord) -> tuple[np.ndarray, np.ndarray]:
     """Work of each cell, counted in rows, and its window rows."""
     count, identity = cell_of.cells + 1, cell_of.identity
     new = {side: total_of(commit.new[side], identity, count) for side in (LEFT, RIGHT)}
@@ -129,7 +135,7 @@ def _work(cell_of: CellOf, commit: Commit) -> tuple[np.ndarray, np.ndarray]:
     return np.ceil(work).astype(np.int64), old[LEFT] + old[RIGHT]
 
 
-def _bounds(samples: Sequence[Sample], cells: int) -> list[int]:
+def _bounds(samples: Sequence[KeySample], cells: int) -> list[int]:
     """Bounds that cut the rows of all samples into about equal parts."""
     filled = [one for one in samples if one.values]
     if not filled:

@@ -24,7 +24,7 @@ from ..devices import stays_open
 from ..metrics.figures import ShardFigures
 from ..rows import in_batches
 from .cell_index import counts_of
-from .commit import Commit, Part, StoredFile
+from .commit import BatchRecord, Part, StoredFile
 from .figures import FigureRecords
 from .routing import CellShare, Routing
 from .spec import JoinSpec
@@ -36,7 +36,7 @@ _cache = BlockCache(0)
 
 @dataclass(frozen=True)
 class LaneParts:
-    """What a lane reads of each file: its home cells together, whatever the table, and the others.
+    """Parts of each file that a lane reads: one of its home cells, and one of all other cells.
 
     So a part stays prepared while cells leave the lane and come back; what a plan brings to it is
     a part of its own.
@@ -50,7 +50,7 @@ class LaneParts:
     routing: Routing
     lane: int
 
-    def of(self, side: str, file: StoredFile) -> list[Part] | None:
+    def parts_of(self, side: str, file: StoredFile) -> list[Part] | None:
         """The parts of a file of a side; None if it has no such cells, and is read whole."""
         if side not in self.routing.cell_of.sides:
             return None
@@ -58,19 +58,19 @@ class LaneParts:
         if counts is None:
             return None
         starts = np.concatenate([[0], np.cumsum(counts)])
-        found = []
+        parts = []
         for name, cells in self.names[side]:
-            own = [(int(starts[a]), int(starts[b])) for a, b in cells]
-            own = [(a, b) for a, b in own if b > a]
-            if own:
-                found.append(Part(f"{file.name}/{name}", own))
-        return found
+            stretches = [(int(starts[a]), int(starts[b])) for a, b in cells]
+            stretches = [(a, b) for a, b in stretches if b > a]
+            if stretches:
+                parts.append(Part(f"{file.name}/{name}", stretches))
+        return parts
 
     @cached_property
     def names(self) -> dict[str, list[tuple[str, list[tuple[int, int]]]]]:
         """Names of parts and their stretches of cells, by side that has cells."""
         is_home = self.routing.homes == self.lane
-        found = {}
+        names = {}
         for side in self.routing.cell_of.sides:
             reads = self.routing.reads[side][self.lane]
             parts = []
@@ -78,8 +78,8 @@ class LaneParts:
                 parts.append((f"{self.lane} of {self.routing.lanes}", _stretches(is_home)))
             if (extra := reads & ~is_home).any():
                 parts.append((np.packbits(extra).tobytes().hex(), _stretches(extra)))
-            found[side] = parts
-        return found
+            names[side] = parts
+        return names
 
 
 def _stretches(cells: np.ndarray) -> list[tuple[int, int]]:
@@ -88,16 +88,16 @@ def _stretches(cells: np.ndarray) -> list[tuple[int, int]]:
     return [(int(a), int(b)) for a, b in edges.reshape(-1, 2)]
 
 
-def part_names(routing: Routing, commit: Commit) -> list[str]:
+def part_names(routing: Routing, commit: BatchRecord) -> list[str]:
     """Names of the parts of a commit's files, of all lanes."""
-    identity, found = routing.cell_of.identity, []
+    identity, parts = routing.cell_of.identity, []
     lanes = [LaneParts(routing, lane) for lane in range(routing.lanes)]
     for side in routing.cell_of.sides:
         files = commit.blocks()[side]
         names = {name for lane in lanes for name, _ in lane.names[side]}
         celled = [file for file in files if file.cells and file.cells["of"] == identity]
-        found += [f"{file.name}/{name}" for file in celled for name in names]
-    return found
+        parts += [f"{file.name}/{name}" for file in celled for name in names]
+    return parts
 
 
 @dataclass(frozen=True)
@@ -108,48 +108,48 @@ class StoredRows(Kept):
     ----------
     spec : JoinSpec
     store : Store
-    commit : Commit
+    commit : BatchRecord
     residence : Residence, optional
         Where blocks are kept prepared; each file, or part of one, is a block.
     parts : LaneParts, optional
-        What is read of each file; by default all.
-    found : dict of side to Loaded
+        Parts of each file to read; by default all.
+    new_rows : dict of side to Loaded
         New rows that have been read.
     """
 
     spec: JoinSpec
     store: Store
-    commit: Commit
+    commit: BatchRecord
     residence: Residence | None = None
     parts: LaneParts | None = None
-    found: dict[str, Loaded] = field(default_factory=dict)
+    new_rows: dict[str, Loaded] = field(default_factory=dict)
 
     def old(self, side: str, low: int, high: int) -> Loaded:
         files = [f for f in self.commit.old[side] if f.high >= low and f.low <= high]
         return self._timed(side, files, low, high, [])
 
     def new(self, side: str) -> Loaded:
-        if side not in self.found:  # read once per task
+        if side not in self.new_rows:  # read once per task
             timeless = [self.store.read(f) for f in self.commit.timeless[side]]
-            own = self.commit.new[side]
-            self.found[side] = self._timed(side, own, NEVER, FOREVER, timeless)
-        return self.found[side]
+            stored = self.commit.new[side]
+            self.new_rows[side] = self._timed(side, stored, NEVER, FOREVER, timeless)
+        return self.new_rows[side]
 
     def _timed(
-        self, side: str, files: Sequence[StoredFile], low: int, high: int, others: list[pa.Table]
+        self, side: str, files: Sequence[StoredFile], low: int, high: int, more: list[pa.Table]
     ) -> Loaded:
         """Rows of files with ``low <= time <= high``, and other tables of rows."""
         pieces = [(f, part) for f in files for part in self._parts(side, f)]
         if self.residence is None:
             tables = [self.store.between(f, low, high, part) for f, part in pieces]
-            return load(self.spec, side, [*tables, *others])
+            return load(self.spec, side, [*tables, *more])
         blocks = [Loaded.of_block(*self.block(side, *piece), low, high) for piece in pieces]
-        return Loaded.concat([load(self.spec, side, others), *blocks])
+        return Loaded.concat([load(self.spec, side, more), *blocks])
 
     def _parts(self, side: str, file: StoredFile) -> Sequence[Part | None]:
-        """What is read of a file; None stands for all of it."""
-        found = None if self.parts is None else self.parts.of(side, file)
-        return [None] if found is None else found
+        """Parts of a file to read; None stands for the whole file."""
+        parts = None if self.parts is None else self.parts.parts_of(side, file)
+        return [None] if parts is None else parts
 
     def block(
         self, side: str, file: StoredFile, part: Part | None = None
@@ -175,7 +175,7 @@ def load(spec: JoinSpec, side: str, tables: Sequence[pa.Table]) -> Loaded:
 def run_share(
     spec: JoinSpec,
     store: Store,
-    commit: Commit,
+    commit: BatchRecord,
     share: Share,
     records: FigureRecords | None = None,
     *,
@@ -194,10 +194,10 @@ def run_share(
     def done(stats: Stats) -> None:
         if records is not None:
             number = share.lane + (share.lanes if is_partial else 0)
-            records.put_shard(commit.batch, ShardFigures.of(number, stats))
+            records.put_shard(commit.batch, ShardFigures.from_stats(number, stats))
 
     rows, names = partial(StoredRows, spec, store, commit), [file.name for file in commit.kept()]
-    routing = Routing.of(spec, commit)
+    routing = Routing.from_record(spec, commit)
     if routing is not None:
         share = CellShare(share.lane, share.lanes, routing=routing, is_partial=is_partial)
         rows = partial(rows, parts=LaneParts(routing, share.lane))
@@ -226,7 +226,7 @@ def _partials(
 def run_step(
     spec: JoinSpec,
     scope: str,
-    commit: Commit,
+    commit: BatchRecord,
     rows: Callable[[Residence | None], Kept],
     done: Callable[[Stats], None],
     share: Share | None = None,
@@ -240,7 +240,7 @@ def run_step(
     spec : JoinSpec
     scope : str
         Names of the commit's files are unique within it.
-    commit : Commit
+    commit : BatchRecord
     rows : callable
         Gives the rows that the step reads, for a residence of blocks.
     done : callable
@@ -267,21 +267,21 @@ def run_step(
         done(step.stats)
 
     with spec.device.open() as device:
-        given = False
+        is_begun = False
         try:
             for batch in run(device):
-                given = True
+                is_begun = True
                 yield batch
         except DeviceError as error:
             cpu = spec.device.instead_of(device, str(error))
             # The CPU device would give all rows again; if some are out, Spark must repeat the task.
-            if cpu is None or given:
+            if cpu is None or is_begun:
                 raise
             yield from run(cpu)
 
 
 def _residence(spec: JoinSpec, scope: str, device: Device) -> Residence | None:
-    """Where this process keeps blocks of a query; None if it keeps none."""
+    """Return the residence of a query's blocks in this process; None if it keeps none."""
     if not spec.device.conf.resident:
         return None
     _cache.most_bytes = spec.device.conf.resident_bytes

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JError
@@ -14,7 +15,7 @@ from penstock.errors import FileError
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
-#: What calls of Spark raise, be it classic or Spark Connect.
+#: Errors that calls of Spark raise, be it classic or Spark Connect.
 SPARK_ERRORS = (PySparkException, Py4JError)
 
 #: Texts of the system's errors when a disk is full, which Java and Python repeat.
@@ -41,13 +42,13 @@ class QueryFileError(FileError, StreamingQueryException):
 
 
 @contextmanager
-def room_for(what: str) -> Iterator[None]:
+def room_for(target: str) -> Iterator[None]:
     """Raise an error that says what to do, where Spark fails because of the files that it writes.
 
     Parameters
     ----------
-    what : str
-        What is being written, for the message.
+    target : str
+        Folder or table that is being written, for the message.
 
     Raises
     ------
@@ -56,7 +57,7 @@ def room_for(what: str) -> Iterator[None]:
     try:
         yield
     except SPARK_ERRORS as error:
-        message = _message(error, what)
+        message = _message(error, target)
         if message is None:
             raise
         raise FileError(message) from error
@@ -74,51 +75,62 @@ def started(start: Callable[[], StreamingQuery], checkpoint: str | None) -> Stre
     checkpoint : str or None
         For the message; None if Spark chooses one.
     """
-    what = "Spark's checkpoint" if checkpoint is None else f"Spark's checkpoint {checkpoint}"
-    with room_for(what):
+    target = "Spark's checkpoint" if checkpoint is None else f"Spark's checkpoint {checkpoint}"
+    with room_for(target):
         query = start()
-    kind = type(query)  # classic or Spark Connect's
+    kind = _explaining(type(query))
+    explaining = object.__new__(kind)
+    vars(explaining).update(vars(query), checkpoint=target)
+    return explaining
 
-    def explained(error: Any) -> Any:
-        if not isinstance(error, StreamingQueryException) or "FileError" in str(error):
-            return error
-        message = _message(error, what)
-        return error if message is None else QueryFileError(message)
 
-    class Remedied(kind):
+@cache
+def _explaining(kind: type[StreamingQuery]) -> Any:
+    """Subclass of a session's own class of queries, classic or Connect, for :func:`started`."""
+
+    class ExplainingQuery(kind):
+        #: Spark's checkpoint, for messages.
+        checkpoint: str
+
         def awaitTermination(self, timeout: int | None = None) -> bool | None:
             try:
                 return super().awaitTermination(timeout)
             except StreamingQueryException as error:
-                raise explained(error) from error
+                raise _explained(error, self.checkpoint) from error
 
         def processAllAvailable(self) -> None:
             try:
                 super().processAllAvailable()
             except StreamingQueryException as error:
-                raise explained(error) from error
+                raise _explained(error, self.checkpoint) from error
 
         def exception(self) -> StreamingQueryException | None:
-            return explained(super().exception())
+            return _explained(super().exception(), self.checkpoint)
 
-    query.__class__ = Remedied
-    return query
+    return ExplainingQuery
 
 
-def _message(error: Any, what: str) -> str | None:
+def _explained(error: Any, target: str) -> Any:
+    if not isinstance(error, StreamingQueryException) or "FileError" in str(error):
+        return error
+    message = _message(error, target)
+    return error if message is None else QueryFileError(message)
+
+
+def _message(error: Any, target: str) -> str | None:
     stack = getattr(error, "getStackTrace", None)
     text = f"{error}\n{(stack and stack()) or ''}"
     full = next((sign for sign in _FULL if sign in text), None)
     if full is not None:
         return (
-            f"cannot write {what}: {full}; free or add space and start the query again: it goes "
+            f"cannot write {target}: {full}; free or add space and start the query again: it goes "
             "on where it was"
         )
     if not any(sign in text for sign in _UNFIT):
         return None
     cause = first_cause(error).rstrip(".")
     return (
-        f"Spark cannot start the query from {what}: {cause}. Give each table the source "
+        f"Spark cannot start the query from {target}: {cause}. Give each table the source "
         "that it had when the checkpoint was begun, neither another one nor the other table's, or "
         "begin anew with another checkpointLocation"
     )

@@ -1,4 +1,4 @@
-"""Which lane gets which rows of a micro-batch, as its record says.
+"""Routes the rows of a micro-batch to lanes, as its record says.
 
 A probing row is in one lane, by its cell and, where the cell is split, by its place among the
 cell's rows. A lane reads all window rows of the cells that its probing rows reach, so what it gives
@@ -20,7 +20,7 @@ from penstock.host.rows.sides import SideRows
 from penstock.plan.query import other
 
 from ..routing_cells import CellOf
-from .commit import Commit
+from .commit import BatchRecord
 from .spec import JoinSpec
 
 #: Files of a micro-batch that just has enough rows to be dealt by keys.
@@ -55,14 +55,14 @@ class Routing:
 
     @cached_property
     def reads(self) -> dict[str, np.ndarray]:
-        """Which cells of a side each lane reads: those with rows that probe there, and in reach.
+        """Cells of a side that each lane reads: cells whose rows probe there, and cells in reach.
 
         By side that has cells, ndarray of bool, shape (lanes, cells + 1).
         """
         count = self.cell_of.cells + 1
         offsets, lanes = self.table.probe(np.arange(count))
         cells = np.repeat(np.arange(count), np.diff(offsets))
-        found = {}
+        reads = {}
         for side in self.cell_of.sides:
             low, high = cells, cells
             if other(side) in self.cell_of.sides:
@@ -71,8 +71,8 @@ class Routing:
             for begin, end in ((low, high), (cells, cells)):
                 np.add.at(steps, (lanes, begin), 1)
                 np.add.at(steps, (lanes, end + 1), -1)
-            found[side] = np.cumsum(steps[:, :-1], axis=1) > 0
-        return found
+            reads[side] = np.cumsum(steps[:, :-1], axis=1) > 0
+        return reads
 
     @cached_property
     def is_merged(self) -> np.ndarray:
@@ -84,12 +84,12 @@ class Routing:
     @cached_property
     def is_split(self) -> np.ndarray:
         """Whether a cell is in several lanes, ndarray of bool, shape (cells + 1,)."""
-        found = np.zeros(len(self.homes), bool)
-        found[self.table.split] = True
-        return found
+        is_split = np.zeros(len(self.homes), bool)
+        is_split[self.table.split] = True
+        return is_split
 
     @staticmethod
-    def of(spec: JoinSpec, commit: Commit) -> Routing | None:
+    def from_record(spec: JoinSpec, commit: BatchRecord) -> Routing | None:
         """The routes that a record has, if it has any."""
         wanted, cell_of, record = wanted_cells(spec), known_cells(spec, commit), commit.routed
         if wanted is None or cell_of is None or record is None:
@@ -125,7 +125,7 @@ class CellShare(Share):
         return np.flatnonzero(is_mine & (self.routing.is_merged[cells] == self.is_partial))
 
     def places(self, side: str, rows: SideRows) -> np.ndarray:
-        """Number of each row among those of its cell and time.
+        """Number each row among the rows of its cell and time.
 
         A lane may read fewer times of a cell than another one, but all rows of each time.
         """
@@ -138,10 +138,10 @@ class CellShare(Share):
     def _lanes(self, cells: np.ndarray) -> np.ndarray:
         """The lane in which each row probes: rows of a split cell by their place among them."""
         rows = np.flatnonzero(self.routing.is_split[cells])
-        own = cells[rows]
+        split_cells = cells[rows]
         ordinals, counts = np.zeros(len(cells), np.int64), np.ones(len(cells), np.int64)
-        ordinals[rows] = _numbers(np.argsort(own, kind="stable"), own)
-        counts[rows] = np.bincount(own, minlength=len(self.routing.homes))[own]
+        ordinals[rows] = _numbers(np.argsort(split_cells, kind="stable"), split_cells)
+        counts[rows] = np.bincount(split_cells, minlength=len(self.routing.homes))[split_cells]
         return self.routing.table.store(cells, ordinals, counts)
 
 
@@ -152,9 +152,9 @@ def _numbers(order: np.ndarray, *keys: np.ndarray) -> np.ndarray:
     for key in keys:
         is_first[1:] |= np.diff(key[order]) != 0
     places = np.arange(len(order))
-    found = np.empty(len(order), np.int64)
-    found[order] = places - np.maximum.accumulate(np.where(is_first, places, 0))
-    return found
+    numbers = np.empty(len(order), np.int64)
+    numbers[order] = places - np.maximum.accumulate(np.where(is_first, places, 0))
+    return numbers
 
 
 def wanted_cells(spec: JoinSpec) -> CellOf | None:
@@ -165,7 +165,7 @@ def wanted_cells(spec: JoinSpec) -> CellOf | None:
     return CellOf(spec.compiled, rules.cells, wanted=rules.wanted, stepwise=True)
 
 
-def known_cells(spec: JoinSpec, commit: Commit) -> CellOf | None:
+def known_cells(spec: JoinSpec, commit: BatchRecord) -> CellOf | None:
     """The cells of a record's files; None if the bounds of a band's are not known yet."""
     cell_of = wanted_cells(spec)
     if cell_of is None or cell_of.keys.band is None:

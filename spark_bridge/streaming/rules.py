@@ -1,4 +1,4 @@
-"""Whether lanes of a stream get keys, and by which rules."""
+"""Decides whether lanes of a stream own keys."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LEAST_ROWS = 1 << 15
 
 
 def rules_of(request: Request, partitioning: str | None) -> Rules | None:
-    """How lanes get keys; None if they do not.
+    """Settings of lanes that own keys; None if a query's lanes own none.
 
     Raises
     ------

@@ -40,7 +40,7 @@ class ConsoleSink:
     truncate: bool = True
 
     @staticmethod
-    def of(options: dict[str, str]) -> ConsoleSink:
+    def from_options(options: dict[str, str]) -> ConsoleSink:
         """The sink of a writer's options.
 
         Raises
@@ -179,11 +179,11 @@ def require_table_at(spark: SparkSession, name: str, path: str) -> None:
     ------
     UsageError
     """
-    told = {r["col_name"]: r["data_type"] for r in spark.sql(f"DESCRIBE EXTENDED {name}").collect()}
-    found = told.get("Location", "")
-    if not found or _plain(found) != _plain(path):
+    info = {r["col_name"]: r["data_type"] for r in spark.sql(f"DESCRIBE EXTENDED {name}").collect()}
+    location = info.get("Location", "")
+    if not location or _plain(location) != _plain(path):
         raise UsageError(
-            f"table {name} is there, and lies in {found or 'no folder'}, not in {path}; choose "
+            f"table {name} is there, and lies in {location or 'no folder'}, not in {path}; choose "
             "another name, or drop the table"
         )
 

@@ -17,7 +17,7 @@ from ..key_choice import Wanted
 from ..rows import from_slots, used_schema
 
 if TYPE_CHECKING:
-    from .waiting_rows import Waiting
+    from .waiting_rows import WaitRule
 
 #: Column of the rows on their way to the tasks that says which side they are of.
 IS_RIGHT = "is_right"
@@ -25,7 +25,7 @@ IS_RIGHT = "is_right"
 
 @dataclass(frozen=True)
 class Rules:
-    """How keys are dealt to lanes; may change from start to start.
+    """Settings of lanes that own keys; they may change from start to start.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ class Rules:
 
 @dataclass(frozen=True)
 class JoinSpec:
-    """The join as the tasks know it.
+    """A streaming join, with all that its tasks need to know.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ class JoinSpec:
         Seconds after which output no longer waits for a source that sends nothing.
     routing : Rules, optional
         How lanes get keys; None shares rows out by place.
-    waiting : Waiting, optional
+    waiting : WaitRule, optional
         Rows of the join that wait until their groups are complete.
     """
 
@@ -75,7 +75,7 @@ class JoinSpec:
     pruning: Pruning | None
     idle_s: float | None = None
     routing: Rules | None = None
-    waiting: Waiting | None = None
+    waiting: WaitRule | None = None
 
     def query(self) -> JoinQuery:
         """The compiled query, over tables named by side."""

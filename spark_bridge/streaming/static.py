@@ -42,7 +42,7 @@ _STATIC = "static"
 
 @dataclass(frozen=True, repr=False, eq=False)
 class StaticJoin(StreamFrame):
-    """A stream that looks up rows of a static DataFrame; from :func:`~.join.stream`.
+    """A stream that looks up rows of a static DataFrame; :func:`~.join.stream` makes it.
 
     Parameters
     ----------
@@ -53,13 +53,13 @@ class StaticJoin(StreamFrame):
     name : str
         Of the static table.
     options : JoinOptions
-    arguments : LookupArguments
+    arguments : LookupSettings
     query : JoinQuery
     device : DeviceChoice
     order : dict
         ``key`` or ``cluster``: columns of the static table by which its rows are found.
     after : callable
-        What is done with each row of the output.
+        Computes the output from the joined rows, row by row.
     """
 
     spark: SparkSession
@@ -74,7 +74,7 @@ class StaticJoin(StreamFrame):
     after: After = as_they_are
 
     @staticmethod
-    def of(
+    def checked(
         spark: SparkSession,
         text: str,
         tables: Mapping[str, DataFrame],
@@ -96,34 +96,17 @@ class StaticJoin(StreamFrame):
         schemas = {one: arrow_schema(frame.schema) for one, frame in frames.items()}
         query = one_join(text, schemas, chosen, ends=False)
         check_used(query, {one: frame.schema for one, frame in frames.items()})
-        found = LookupPlan(query, name, ())
-        static = frames[found.inner.table]
-        read = [*SlotRows(query, found.inner, static).slot_of] or static.columns[:1]
-        frames[found.inner.table] = static.select(*(F.col(f"`{one}`") for one in read))
-        order = _order(
-            query,
-            name,
-            found.inner,
-            pa.schema([schemas[found.inner.table].field(one) for one in read]),
-        )
-        return StaticJoin(
-            spark,
-            text,
-            frames,
-            found.inner.table,
-            entered(options, None),
-            arguments,
-            query,
-            device,
-            order,
-        )
+        inner = LookupPlan(query, name, ()).inner
+        static = frames[inner.table]
+        read = [*SlotRows(query, inner, static).slot_of] or static.columns[:1]
+        frames[inner.table] = static.select(*(F.col(f"`{one}`") for one in read))
+        columns = pa.schema([schemas[inner.table].field(one) for one in read])
+        order, apart = _order(query, name, inner, columns), entered(options, None)
+        return StaticJoin(spark, text, frames, inner.table, apart, arguments, query, device, order)
 
     @property
     def sparkSession(self) -> SparkSession:
         return self.spark
-
-    def made_of(self) -> DataFrame:
-        return self.frames[self.name]
 
     def joined(self) -> DataFrame:
         inputs = {s.side: arrow_schema(self.frames[s.table].schema) for s in self.query.sides}
@@ -132,7 +115,7 @@ class StaticJoin(StreamFrame):
 
     @property
     def writeStream(self) -> StaticJoinWriter:
-        """As of a DataFrame: sets the output and starts the query."""
+        """Writer that sets the output and starts the query, as a DataFrame's does."""
         return StaticJoinWriter(self)
 
     def explained(self, *, extended: bool = False) -> str:
@@ -160,18 +143,18 @@ class StaticJoin(StreamFrame):
         """
         stored = RelationTable(self.stored(checkpoint), refresh="start")
         tables = {**self.frames, self.name: stored}
-        made = LookupCall.of(self.spark, self.text, tables, self.options, self.arguments)
-        return self.after(made.frame())
+        call = LookupCall.checked(self.spark, self.text, tables, self.options, self.arguments)
+        return self.after(call.frame())
 
     def stored(self, checkpoint: str) -> str:
-        """Where the static DataFrame is stored, now or since an earlier start."""
+        """Store the static DataFrame, if no earlier start has; return its location."""
         folder = f"{checkpoint.rstrip('/')}/{FOLDER}/{_STATIC}"
         is_local = Location.parse(folder).path is not None
         if is_local:
             folder = file_store(folder).root
         note, frame = f"{folder}/{self.name}", self.frames[self.name]
-        said = read_note(self.spark, note)
-        if said is None:
+        noted = read_note(self.spark, note)
+        if noted is None:
             if is_local:
                 Path(folder).mkdir(parents=True, exist_ok=True)
             # A build that was interrupted has left a folder that no note names.
@@ -185,7 +168,7 @@ class StaticJoin(StreamFrame):
             )
             put_note(self.spark, note, json.dumps({"at": location, "has": frame.columns}))
             return location
-        known = json.loads(said)
+        known = json.loads(noted)
         if missing := [one for one in frame.columns if one not in known["has"]]:
             raise UsageError(
                 f"{self.name} was stored in {checkpoint} when the query first started, without "

@@ -12,7 +12,7 @@ from penstock.errors import UsageError
 
 from ..sources.batches import NAME as BATCHES
 from ..sources.batches import writing_refused
-from ..stream_frame import names_of, settle
+from ..stream_frame import JoinWriter
 from .delta import NAME as DELTA
 from .delta import DeltaSink
 from .room import started
@@ -23,15 +23,14 @@ if TYPE_CHECKING:
     from .static import StaticJoin
 
 
-class StaticJoinWriter(DataStreamWriter):
+class StaticJoinWriter(JoinWriter):
     """Spark's ``DataStreamWriter`` of a stream beside a static DataFrame, once it starts."""
 
     def __init__(self, join: StaticJoin) -> None:
+        super().__init__()
         self._join = join
         self._calls: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = []
-        self._options: dict[str, str] = {}
         self._format = ""
-        self._by: tuple[str, ...] = ()
 
     def _set(self, method: str, *args: Any, **named: Any) -> StaticJoinWriter:
         self._calls.append((method, args, named))
@@ -41,21 +40,8 @@ class StaticJoinWriter(DataStreamWriter):
         self._format = source
         return self if source == DELTA else self._set("format", source)
 
-    def option(self, key: str, value: Any) -> StaticJoinWriter:
-        self._options[key] = str(value)
-        return self
-
-    def options(self, **options: Any) -> StaticJoinWriter:
-        for key, value in options.items():
-            self.option(key, value)
-        return self
-
     def outputMode(self, outputMode: str) -> StaticJoinWriter:
         return self._set("outputMode", outputMode)
-
-    def partitionBy(self, *cols: Any) -> StaticJoinWriter:
-        self._by = names_of(cols)
-        return self
 
     def queryName(self, queryName: str) -> StaticJoinWriter:
         return self._set("queryName", queryName)
@@ -87,7 +73,7 @@ class StaticJoinWriter(DataStreamWriter):
         """
         if path is not None:
             self.option("path", path)
-        settle(self, format, outputMode, partitionBy, queryName, options)
+        self._settle(format, outputMode, partitionBy, queryName, options)
         return started(self._opened().start, self._options.get("checkpointLocation"))
 
     def toTable(
@@ -99,8 +85,8 @@ class StaticJoinWriter(DataStreamWriter):
         queryName: str | None = None,
         **options: Any,
     ) -> StreamingQuery:
-        """As :meth:`start`, into a table of the session's catalog."""
-        settle(self, format, outputMode, partitionBy, queryName, options)
+        """Start the query as :meth:`start` does, into a table of the session's catalog."""
+        self._settle(format, outputMode, partitionBy, queryName, options)
         to_table = partial(self._opened().toTable, tableName)
         return started(to_table, self._options.get("checkpointLocation"))
 
@@ -129,8 +115,8 @@ class StaticJoinWriter(DataStreamWriter):
         """A Delta table, which is there and gets each micro-batch once."""
         if "path" not in self._options:
             raise UsageError("format delta needs a folder for the table: start(PATH)")
-        own = {k: v for k, v in self._options.items() if k not in ("checkpointLocation", "path")}
-        sink = DeltaSink.of(self._options["path"], self._by, own)
+        more = {k: v for k, v in self._options.items() if k not in ("checkpointLocation", "path")}
+        sink = DeltaSink.from_options(self._options["path"], self._by, more)
         # The stored table's name is the query's alone, as long as its checkpoint is.
         sink = replace(sink, query=self._join.stored(checkpoint).rpartition("/")[2])
         sink.open(self._join.schema)

@@ -25,7 +25,7 @@ from penstock.host.rows.file_store import FileStore
 from penstock.host.rows.own_names import NUMBER, UUID, OwnNames
 from penstock.plan.ranges import place
 
-from .commit import Commit, Part, StoredFile
+from .commit import BatchRecord, Part, StoredFile
 
 #: Name of the column that stored rows begin with: their time in the window's unit.
 TIME = "time"
@@ -46,7 +46,7 @@ STORE_NAMES = OwnNames(
 #: End of messages about failed writes: what to do when the cause is removed.
 AGAIN = "start the query again: it goes on where it was"
 
-#: What to do where state is gone.
+#: End of messages about lost state.
 LOST = (
     "restore the folder from a backup together with Spark's checkpoint around it, or begin anew "
     "with another checkpointLocation"
@@ -89,7 +89,7 @@ class Store:
 
     @property
     def files(self) -> FileStore:
-        """Where the files lie."""
+        """The file system or object store below the folder."""
         return file_store(self.folder)
 
     @property
@@ -152,7 +152,7 @@ class Store:
             table = table.slice(first, max(0, last - first))
         return table.remove_column(0)
 
-    def check(self, commit: Commit) -> None:
+    def check(self, commit: BatchRecord) -> None:
         """Check that no file of a batch is gone or has another size.
 
         Its content is checked when it is first read.
@@ -176,21 +176,21 @@ class Store:
         return json.dumps({"part": part, "written": list(written)})
 
     def reports(self, texts: Iterable[str]) -> dict[int, list[dict[str, Any]]]:
-        """What tasks have written, by part.
+        """Read the reports of tasks: the entries that each part has written.
 
         Parameters
         ----------
         texts : iterable of str
             From :meth:`report`. Of two attempts of one part, the first counts.
         """
-        found: dict[int, list[dict[str, Any]]] = {}
+        by_part: dict[int, list[dict[str, Any]]] = {}
         for values in map(json.loads, texts):
-            found.setdefault(values["part"], values["written"])
-        return found
+            by_part.setdefault(values["part"], values["written"])
+        return by_part
 
     # -- records ----------------------------------------------------------------------------------
 
-    def commit(self, batch: int) -> Commit | None:
+    def commit(self, batch: int) -> BatchRecord | None:
         """The record of a batch, if there is one.
 
         Raises
@@ -199,11 +199,11 @@ class Store:
             It is damaged, or is a copy of another batch's record.
         """
         if batch < 0:
-            return Commit()
+            return BatchRecord()
         values = self.files.get_json(_record(batch))
-        return None if values is None else Commit.of(values)
+        return None if values is None else BatchRecord.from_json(values)
 
-    def put(self, commit: Commit) -> None:
+    def put(self, commit: BatchRecord) -> None:
         """Write the record of a batch.
 
         Raises
@@ -213,7 +213,7 @@ class Store:
         self.files.put_json(_record(commit.batch), commit.as_json())
         self.files.put_json(_LATEST, {"batch": commit.batch})
 
-    def latest(self) -> Commit | None:
+    def latest(self) -> BatchRecord | None:
         """The record of the latest batch.
 
         Raises
@@ -228,8 +228,8 @@ class Store:
             records = (f"{_RECORDS}/{name}" for name in self.files.names(_RECORDS))
             if noted is None and not any(map(STORE_NAMES.has, records)):
                 return None
-            gone = _LATEST if noted is None else _record(number)
-            raise FileError(f"{self.files.shown(gone)} is gone; {LOST}")
+            missing = _LATEST if noted is None else _record(number)
+            raise FileError(f"{self.files.shown(missing)} is gone; {LOST}")
         # The record is written before the note, which may therefore be one behind.
         while (following := self.commit(number + 1)) is not None:
             latest, number = following, number + 1
@@ -242,7 +242,7 @@ class Store:
     def put_query(self, values: Mapping[str, Any]) -> None:
         self.files.put_json(_QUERY, values)
 
-    def clean(self, commit: Commit, before: Commit) -> None:
+    def clean(self, commit: BatchRecord, before: BatchRecord) -> None:
         """Remove files that neither this batch nor the one before it reads.
 
         Spark repeats only the latest batch, which reads what the one before it left. A file that

@@ -1,4 +1,4 @@
-"""Joined rows that wait until their groups are complete, such as those of an outer join.
+"""Joined rows that wait until their groups are complete, such as an outer join's.
 
 A micro-batch writes its joined rows into files, then its record, which names them and says below
 which value groups are complete. Its output is computed from such files alone.
@@ -21,8 +21,8 @@ from penstock.plan.window import FOREVER, NEVER
 from ..rows import cast_to
 from ..stream_frame import After
 from ..types import arrow_schema, spark_schema
-from .commit import Commit, StoredFile
-from .compaction import Merge
+from .commit import BatchRecord, StoredFile
+from .compaction import FileMerge
 from .spec import JoinSpec
 from .store import TIME, Store
 
@@ -31,8 +31,8 @@ _LAST = FOREVER - 1
 
 
 @dataclass(frozen=True)
-class Waiting:
-    """Rows that wait, and when their groups are complete; see :meth:`StreamFrame.waits`."""
+class WaitRule:
+    """Rule for rows that wait until their groups are complete; see :meth:`StreamFrame.waits`."""
 
     closing: Closing
     text: str
@@ -44,8 +44,8 @@ class Waiting:
         none = spark.createDataFrame([], spark_schema(spec.output))
         return arrow_schema(self.of_joined(none).schema)
 
-    def closed(self, spark: SparkSession, spec: JoinSpec, commit: Commit) -> int:
-        """The value below which groups are complete after a batch."""
+    def closed(self, spark: SparkSession, spec: JoinSpec, commit: BatchRecord) -> int:
+        """Compute the value below which groups are complete after a batch."""
         query = spec.query()
         side = next(s for s in query.sides if query.names[s.side] == self.closing.alias)
         below = Frontier(query, commit.after).complete_below(side.side)
@@ -75,7 +75,7 @@ def store_waiting(store: Store, batch: int, valued: pa.Table) -> Iterator[Stored
             yield _add(store, batch, rows.filter(is_own), values)
 
 
-def merge_waiting(store: Store, batch: int, merge: Merge) -> StoredFile | None:
+def merge_waiting(store: Store, batch: int, merge: FileMerge) -> StoredFile | None:
     """Merge files, without the rows of groups that are complete; None if no row is left."""
     tables = [store.read(file) for file in merge.files if file.high >= merge.low]
     if not tables:
@@ -95,7 +95,7 @@ def _add(store: Store, batch: int, rows: pa.Table, values: np.ndarray) -> Stored
 
 
 def read_closed(
-    store: Store, commit: Commit, schema: pa.Schema, file: StoredFile
+    store: Store, commit: BatchRecord, schema: pa.Schema, file: StoredFile
 ) -> Iterator[pa.RecordBatch]:
     """Rows of a file whose groups are complete with a batch and were not before it."""
     low, below = commit.closed
@@ -104,12 +104,12 @@ def read_closed(
         yield cast_to(batch, schema)
 
 
-def closed_files(commit: Commit) -> list[StoredFile]:
+def closed_files(commit: BatchRecord) -> list[StoredFile]:
     """Files that have rows of groups that are complete with a batch and were not before it."""
     low, below = commit.closed
     is_last = below == FOREVER
-    own = [f for f in commit.waiting if f.high >= low and (f.low < below or is_last)]
-    return own if low < below else []
+    files = [f for f in commit.waiting if f.high >= low and (f.low < below or is_last)]
+    return files if low < below else []
 
 
 def _numbers(values: pa.ChunkedArray) -> np.ndarray:

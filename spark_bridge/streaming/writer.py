@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.streaming import DataStreamWriter
 from pyspark.sql.types import StructType
 
 from penstock.errors import UsageError
@@ -18,7 +17,7 @@ from ..metrics.listener import records_are
 from ..shown import is_classic
 from ..sources.batches import NAME as BATCHES
 from ..sources.batches import writing_refused
-from ..stream_frame import After, names_of, settle
+from ..stream_frame import After, JoinWriter
 from ..types import spark_schema
 from .delta import NAME as DELTA
 from .delta import DeltaSink
@@ -26,7 +25,7 @@ from .figures import FigureRecords
 from .identity import check_folder
 from .microbatch import MicroBatch, Sink
 from .output_folders import FolderSink, require_distinct
-from .place import Place
+from .place import QueryPlace
 from .room import started
 from .sinks import (
     CONSOLE,
@@ -50,12 +49,15 @@ _OWN = ("checkpointLocation", "storeLocation", "path", "latePath")
 _MANY = 1 << 20
 
 
-class StreamingJoinWriter(DataStreamWriter):
+class StreamingJoinWriter(JoinWriter):
     """Like Spark's ``DataStreamWriter``, for a join.
 
     A Delta table gets each micro-batch in one transaction, once. A file format writes one folder
     ``batch=<number>`` per micro-batch and overwrites it when the batch is repeated.
     ``foreachBatch`` gets the output and the batch's number, and must do the same.
+
+    Options are ``checkpointLocation``, ``storeLocation`` (for the join's own files, if not in the
+    checkpoint), ``path``, ``latePath`` (for late rows), and those of the format.
     """
 
     def __init__(
@@ -66,13 +68,12 @@ class StreamingJoinWriter(DataStreamWriter):
         lanes: int | None,
         after: After,
     ) -> None:
+        super().__init__()
         self._spark, self._spec, self._rows, self._lanes = spark, spec, rows, lanes
         self._after = after
-        self._options: dict[str, str] = {}
         self._format = "parquet"
         self._name: str | None = None
         self._table: str | None = None
-        self._by: tuple[str, ...] = ()
         self._trigger: dict[str, Any] = {}
         self._function: Sink | None = None
 
@@ -80,18 +81,6 @@ class StreamingJoinWriter(DataStreamWriter):
         """``delta``, or a file format that Spark can write: parquet (the default), orc, json,
         csv, ...; to try a query, ``console``, ``memory`` or ``noop``."""
         self._format = source
-        return self
-
-    def option(self, key: str, value: Any) -> StreamingJoinWriter:
-        """``checkpointLocation``, ``storeLocation`` (for the join's own files, if not in the
-        checkpoint), ``path``, ``latePath`` (for late rows), or an option of the format."""
-        self._options[key] = str(value)
-        return self
-
-    def options(self, **options: Any) -> StreamingJoinWriter:
-        """Several options."""
-        for key, value in options.items():
-            self.option(key, value)
         return self
 
     def outputMode(self, outputMode: str) -> StreamingJoinWriter:
@@ -103,11 +92,6 @@ class StreamingJoinWriter(DataStreamWriter):
     def queryName(self, queryName: str) -> StreamingJoinWriter:
         """Name of the query among the session's active ones."""
         self._name = queryName
-        return self
-
-    def partitionBy(self, *cols: str | list[str]) -> StreamingJoinWriter:
-        """Columns by whose values a Delta table, or the folder of a micro-batch, is cut up."""
-        self._by = names_of(cols)
         return self
 
     def trigger(self, **trigger: Any) -> StreamingJoinWriter:
@@ -124,7 +108,7 @@ class StreamingJoinWriter(DataStreamWriter):
         return self
 
     def foreach(self, f: Any) -> NoReturn:
-        """Not for joins: rows one by one cannot be written exactly once."""
+        """Refused: rows one by one cannot be written exactly once."""
         raise UsageError(
             "foreach calls a function for each row, also of a repeated micro-batch; give a "
             "function of a micro-batch and its number to foreachBatch"
@@ -188,14 +172,14 @@ class StreamingJoinWriter(DataStreamWriter):
         """
         if path is not None:
             self.option("path", path)
-        settle(self, format, outputMode, partitionBy, queryName, options)
+        self._settle(format, outputMode, partitionBy, queryName, options)
         checkpoint = self._options.get("checkpointLocation")
         if checkpoint is None:
             raise UsageError(
                 'a join needs a checkpoint: .option("checkpointLocation", FOLDER), on a file '
                 "system that the driver and all workers share, or in an object store"
             )
-        place = Place(checkpoint, self._options.get("storeLocation"))
+        place = QueryPlace(checkpoint, self._options.get("storeLocation"))
         store = place.store
         sink = self._sink()
         late = self._late_sinks()
@@ -216,7 +200,7 @@ class StreamingJoinWriter(DataStreamWriter):
         if self._trigger:
             writer = writer.trigger(**self._trigger)
         query = started(writer.start, checkpoint)
-        records_are(str(query.id), FigureRecords(store.folder).of)
+        records_are(str(query.id), FigureRecords(store.folder).figures)
         return query
 
     def _late_sinks(self) -> dict[str, FolderSink]:
@@ -243,7 +227,7 @@ class StreamingJoinWriter(DataStreamWriter):
         if self._function is not None:
             return self._function
         if kind == CONSOLE:
-            return ConsoleSink.of(options)
+            return ConsoleSink.from_options(options)
         if kind == NOOP:
             return noop
         if kind == MEMORY:
@@ -257,7 +241,7 @@ class StreamingJoinWriter(DataStreamWriter):
                 "foreachBatch"
             )
         if kind == DELTA:
-            return DeltaSink.of(self._options["path"], self._by, options)
+            return DeltaSink.from_options(self._options["path"], self._by, options)
         return FolderSink(self._options["path"], kind, options, self._by)
 
     def _memory(self) -> MemorySink:
@@ -267,7 +251,7 @@ class StreamingJoinWriter(DataStreamWriter):
         return MemorySink(self._spark, self._name, self._columns())
 
     def _opened(self, sink: Sink, query: str, *, is_new: bool) -> Sink:
-        """The sink, ready for micro-batches; what it writes to is there."""
+        """Return the sink, ready for micro-batches: its view or table has been made."""
         if isinstance(sink, MemorySink):
             if not is_new:
                 raise UsageError(
@@ -288,10 +272,10 @@ class StreamingJoinWriter(DataStreamWriter):
     def _columns(self) -> StructType:
         return self._after(joined_rows(self._spark, self._spec)).schema
 
-    def _require_classic(self, what: str) -> None:
+    def _require_classic(self, call: str) -> None:
         if not is_classic(self._spark):
             raise UsageError(
-                f"{what} works on the session of the program, and through Spark Connect the output "
+                f"{call} works on the session of the program, and through Spark Connect the output "
                 "is written in another process; start(PATH) with a format of files"
             )
 
@@ -308,5 +292,5 @@ def joined_rows(spark: SparkSession, spec: JoinSpec) -> DataFrame:
 def parallelism(spark: SparkSession) -> int:
     """How many tasks run at a time, found in a way that also works with Spark Connect."""
     number = F.spark_partition_id()
-    found = spark.range(_MANY).select(number.alias("p")).agg(F.max("p").alias("p")).collect()
-    return int(found[0]["p"]) + 1
+    rows = spark.range(_MANY).select(number.alias("p")).agg(F.max("p").alias("p")).collect()
+    return int(rows[0]["p"]) + 1

@@ -9,7 +9,7 @@ from importlib.metadata import PackageNotFoundError, version
 import pytest
 
 from penstock.errors import MissingToolError
-from penstock.sim.local_spark.java import ensure_java
+from penstock.spark_bridge.java import ensure_java
 
 #: What Spark 4.1 itself warns of: it leaves sockets to the garbage collector, and its comparison of
 #: DataFrames imports all of pandas-on-Spark.

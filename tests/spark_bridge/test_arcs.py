@@ -77,7 +77,7 @@ def place(asked: WantedPlace, *, rows=20_000_000, query=QUERIES["left"], **optio
     plan = LookupPlan(compile_query(query, SCHEMAS, OPTIONS), "customers", ("id",))
     split = MemorySplit(36 << 20, 8 << 20, 50 << 20, 30 << 20)
     given = {"shuffled": 4, "kept_joins": 4, "is_remote": False, "has_nodes": False, **options}
-    return asked.place(plan, Stored(rows, rows * 100), split, **given)
+    return asked.choose(plan, Stored(rows, rows * 100), split, **given)
 
 
 def test_the_model():

@@ -100,7 +100,7 @@ def test_who_chooses_the_device(monkeypatch):
     task = {"fpga": ["amaranth"], "gpu": ["0"]}
 
     def chosen(argument, conf, addresses):
-        return DeviceChoice.of(argument, None, conf).resolve(addresses).name
+        return DeviceChoice.read(argument, None, conf).resolve(addresses).name
 
     assert chosen(None, plain, {}) == "cpu"
     monkeypatch.setenv(devices.VARIABLE, "rtl")
@@ -108,24 +108,24 @@ def test_who_chooses_the_device(monkeypatch):
     assert chosen(None, named, {}) == "remote"
     assert chosen(None, named, task) == "amaranth"
     assert chosen("cpu", named, task) == "cpu"
-    spec = DeviceChoice.of("remote?address=a", {"address": "b"}, plain).resolve()
+    spec = DeviceChoice.read("remote?address=a", {"address": "b"}, plain).resolve()
     assert spec.options == {"address": "b"}
-    choice = DeviceChoice.of(None, None, plain)
+    choice = DeviceChoice.read(None, None, plain)
     assert [choice.slots(DeviceSpec(n)) for n in ("cpu", "remote", "rtl")] == [0, 0, 1]
 
 
 def test_a_task_that_cannot_open_its_device(monkeypatch, capsys):
     monkeypatch.setattr(devices, "_open", {})
-    choice = DeviceChoice.of("cpu", {"threads": 0}, Conf(fallback="cpu"))
+    choice = DeviceChoice.read("cpu", {"threads": 0}, Conf(fallback="cpu"))
     with pytest.raises(UsageError, match="at least one thread"), choice.open():
         pass
     missing = {"address": "unix:///nowhere/penstock.sock", "connect_s": 0.1}
     with (
         pytest.raises(DeviceError, match="nowhere"),
-        DeviceChoice.of("remote", missing, Conf()).open(),
+        DeviceChoice.read("remote", missing, Conf()).open(),
     ):
         pass
-    with DeviceChoice.of("remote", missing, Conf(fallback="cpu")).open() as device:
+    with DeviceChoice.read("remote", missing, Conf(fallback="cpu")).open() as device:
         assert device.name == "cpu"
     assert "device cpu instead of remote" in capsys.readouterr().err
 

@@ -17,7 +17,7 @@ from tests.spark_bridge.kit.apps import SERVER_ENV, light_java, run_app, said_by
 BATCH = """
 import os, sys
 os.environ["PYSPARK_PYTHON"] = sys.executable
-from penstock.sim.local_spark.java import ensure_java
+from penstock.spark_bridge.java import ensure_java
 ensure_java()
 from pyspark.sql import SparkSession
 spark = SparkSession.builder.remote("local[2]").getOrCreate()

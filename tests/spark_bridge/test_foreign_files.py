@@ -11,7 +11,7 @@ from penstock import kept_code
 from penstock.plan.query import LEFT, RIGHT
 from penstock.private_folder import private_folder
 from penstock.sim.local_spark import cluster
-from penstock.spark_bridge.streaming.commit import Commit
+from penstock.spark_bridge.streaming.commit import BatchRecord
 from penstock.spark_bridge.streaming.store import FIGURES, Store, remove_old
 from tests.kit.foreign import ForeignFiles
 from tests.spark_bridge.streaming.test_store import added
@@ -23,7 +23,7 @@ def test_state_of_a_stream(tmp_path) -> None:
     foreign.put(tmp_path / "batches", "0-0.json")  # figures of a shard have such a name
     assert store.latest() is None
     kept = [added(store, batch, 1) for batch in range(3)]
-    commits = [Commit(batch=b, new={LEFT: [kept[b]], RIGHT: []}) for b in range(3)]
+    commits = [BatchRecord(batch=b, new={LEFT: [kept[b]], RIGHT: []}) for b in range(3)]
     for commit in commits:
         store.put(commit)
         store.files.put_json(f"{FIGURES}/{commit.batch}.json", {})

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from penstock.errors import FileError, MissingToolError
-from penstock.sim.local_spark import java
+from penstock.spark_bridge import java
 
 VERSIONS = [
     ('openjdk version "17.0.15" 2025-04-15\nOpenJDK Runtime Environment', 17),
@@ -175,7 +175,7 @@ def test_a_cache_that_cannot_be_written(bare, tmp_path, monkeypatch):
 
 SESSION = """
 import os, sys
-from penstock.sim.local_spark.java import bundled_java
+from penstock.spark_bridge.java import bundled_java
 home = bundled_java()
 os.environ["JAVA_HOME"] = str(home)
 os.environ["PYSPARK_PYTHON"] = sys.executable

@@ -137,8 +137,8 @@ def test_each_pair_meets_once_and_each_decided_row_is_in_one_lane(given_rows, la
     rng, cells, decided, keeps_null = given_rows
     of = replace(cell_of("a.k = b.k"), hashed=CELLS)
     counts = {side: np.bincount(own, minlength=CELLS + 1) for side, own in cells.items()}
-    rows = CellRows.of(of, counts, decided, keeps_null)
-    made = KeyPlan.of(of, rows, 0.3, lanes, planner, over)
+    rows = CellRows.counted(of, counts, decided, keeps_null)
+    made = KeyPlan.balanced(of, rows, 0.3, lanes, planner, over)
     if planner != "hash":
         assert made.plan.loads.by_lane.max() <= made.plan.limit
     routes = KeyRoutes(of, made.plan.table, rows.is_left, keeps_null)
@@ -170,8 +170,8 @@ def test_shares_of_a_split_cell_by_hash():
     of = replace(cell_of("a.k = b.k"), hashed=CELLS)
     left, right = np.zeros(CELLS + 1, np.int64), np.zeros(CELLS + 1, np.int64)
     left[3], right[3] = 80_000, 50
-    rows = CellRows.of(of, {"l": left, "r": right}, None, False)
-    made = KeyPlan.of(of, rows, 1.0, 8, "mnrt", 0.05)
+    rows = CellRows.counted(of, {"l": left, "r": right}, None, False)
+    made = KeyPlan.balanced(of, rows, 1.0, 8, "mnrt", 0.05)
     routes = KeyRoutes(of, made.plan.table, rows.is_left, False)
     hashes = np.random.default_rng(1).integers(-(1 << 63), 1 << 63, 80_000)
     _, lanes = routes.lanes("l", np.full(80_000, 3), hashes)
@@ -188,12 +188,12 @@ def test_a_cell_is_not_split_for_rows_that_a_split_would_copy():
     left, right = np.zeros(CELLS + 1, np.int64), np.full(CELLS + 1, 100)
     left[:CELLS], right[3] = 100, 100_000
     left[3] = 10
-    made = KeyPlan.of(
-        of, CellRows.of(of, {"l": left, "r": right}, "l", False), 0.0, 4, "mnrt", 0.05
+    made = KeyPlan.balanced(
+        of, CellRows.counted(of, {"l": left, "r": right}, "l", False), 0.0, 4, "mnrt", 0.05
     )
     assert 3 not in made.plan.table.split
-    free = KeyPlan.of(
-        of, CellRows.of(of, {"l": left, "r": right}, None, False), 0.0, 4, "mnrt", 0.05
+    free = KeyPlan.balanced(
+        of, CellRows.counted(of, {"l": left, "r": right}, None, False), 0.0, 4, "mnrt", 0.05
     )
     assert not free.rows.is_left[3]
     assert 3 in free.plan.table.split
@@ -212,8 +212,8 @@ def test_rows_in_a_band_meet_once(data, lanes, planner):
     cells = {side: of(side, [pa.array(own, pa.int32())]) for side, own in values.items()}
     counts = {side: np.bincount(own, minlength=of.cells + 1) for side, own in cells.items()}
     divided = data.draw(st.sampled_from("lr"))
-    rows = CellRows.of(of, counts, divided, False)
-    made = KeyPlan.of(of, rows, 0.3, lanes, planner, 0.05)
+    rows = CellRows.counted(of, counts, divided, False)
+    made = KeyPlan.balanced(of, rows, 0.3, lanes, planner, 0.05)
     routes = KeyRoutes(of, made.plan.table, rows.is_left, False)
     hashes = np.random.default_rng(len(values["l"])).integers(-(1 << 63), 1 << 63, 60)
     found = {}

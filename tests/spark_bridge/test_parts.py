@@ -21,7 +21,7 @@ from penstock.spark_bridge.batch.rows_shards import shards_of_rows
 from penstock.spark_bridge.batch.shards import GridShards, TimeShards
 from penstock.spark_bridge.batch.statistics import Spread
 from penstock.spark_bridge.blobs import blobs_of, tables_of
-from penstock.spark_bridge.clock import Clock
+from penstock.spark_bridge.clock import TickClock
 from penstock.spark_bridge.filters import push
 from penstock.spark_bridge.types import arrow_schema, spark_schema
 
@@ -54,8 +54,8 @@ SCHEMA = pa.schema([("t", pa.int32()), ("at", pa.timestamp("us")), ("day", pa.da
 @pytest.mark.parametrize(
     ("left", "right", "clocks"),
     [
-        ("t", "t", (Clock("t", 1, 0), Clock("t", 1, 0))),
-        ("day", "at", (Clock("day", 86_400_000_000, 0), Clock("at", 1, 0))),
+        ("t", "t", (TickClock("t", 1, 0), TickClock("t", 1, 0))),
+        ("day", "at", (TickClock("day", 86_400_000_000, 0), TickClock("at", 1, 0))),
     ],
 )
 def test_clocks(left, right, clocks):
@@ -64,12 +64,12 @@ def test_clocks(left, right, clocks):
         {"a": SCHEMA, "b": SCHEMA},
         time={"a": left, "b": right},
     )
-    assert tuple(Clock.of(side) for side in query.sides) == clocks
+    assert tuple(TickClock.from_side(side) for side in query.sides) == clocks
 
 
 @pytest.mark.parametrize(
     ("time", "clock"),
-    [("3 * t + 7", Clock("t", 3, 7)), ("abs(t)", None), ("-t", None)],
+    [("3 * t + 7", TickClock("t", 3, 7)), ("abs(t)", None), ("-t", None)],
 )
 def test_clocks_of_subqueries(time, clock):
     query = compile_query(
@@ -77,11 +77,11 @@ def test_clocks_of_subqueries(time, clock):
         {"b": SCHEMA},
         time={"a": "u", "b": "t"},
     )
-    assert Clock.of(query.left) == clock
+    assert TickClock.from_side(query.left) == clock
 
 
 def test_reaching_a_time():
-    clock = Clock("t", 3, 7)
+    clock = TickClock("t", 3, 7)
     for time in range(-20, 20):
         least = clock.reaches(time)
         assert clock.time(least) >= time > clock.time(least - 1)
@@ -94,7 +94,7 @@ WINDOWS = [
     TimeWindow(0, None),
     TimeWindow(1 << 70, 1 << 70),
 ]
-CLOCKS = dict.fromkeys("lr", Clock("ticks", 2, 1))
+CLOCKS = dict.fromkeys("lr", TickClock("ticks", 2, 1))
 
 
 def shards_of(spark, shards, times):
@@ -102,7 +102,7 @@ def shards_of(spark, shards, times):
     frame = spark.createDataFrame([(i, t) for i, t in enumerate(times)], "id long, ticks long")
     found = {}
     for side in "lr":
-        column = shards.of(side, F.col("ticks"), F.xxhash64("id"))
+        column = shards.row_shards(side, F.col("ticks"), F.xxhash64("id"))
         column = F.explode(column) if shards.is_copied(side) else column
         own = found.setdefault(side, {})
         for row in frame.select("id", column.alias("shard")).collect():
@@ -155,7 +155,7 @@ def test_shards_of_arrivals(spark):
         "SELECT l.t FROM l JOIN r ON l.t < r.t", {"l": schema, "r": schema},
         time={"l": "t", "r": "t"}, rows={"l": 4, "r": 7},
     )  # fmt: skip
-    clocks = dict.fromkeys("lr", Clock("t", 1, 0))
+    clocks = dict.fromkeys("lr", TickClock("t", 1, 0))
     edges = sorted({int(t) for t in times["l"][::3]} | {int(t) for t in times["r"][::7]})
     counts = {
         side: np.bincount(np.searchsorted(edges, t, side="right"), minlength=len(edges) + 1)
@@ -190,7 +190,7 @@ def query_of(kind="JOIN", select="l.t"):
 
 def even(rows, first, last, steps=64):
     quantiles = [first + (last - first) * k // steps for k in range(steps + 1)]
-    return Spread(rows, Clock("t", 1, 0), quantiles)
+    return Spread(rows, TickClock("t", 1, 0), quantiles)
 
 
 def choice(query, left, right, partitioning="auto", limits=None):
@@ -226,7 +226,7 @@ def test_windows_as_long_as_the_data_get_a_grid():
 
 def test_a_crowded_time_is_spread_over_shards():
     quantiles = [*range(0, 3200, 200), *[3200] * 32, *range(3400, 6800, 200)]
-    crowded = Spread(8000, Clock("t", 1, 0), quantiles)
+    crowded = Spread(8000, TickClock("t", 1, 0), quantiles)
     made = choice(query_of("LEFT JOIN"), crowded, even(10, 0, 6800)).shards
     assert made.count <= 8
     assert max(made.parts) >= 3
@@ -243,7 +243,7 @@ def test_shards_hold_no_more_rows_than_they_should():
 
 
 def test_no_rows_need_one_shard():
-    nothing = Spread(0, Clock("t", 1, 0))
+    nothing = Spread(0, TickClock("t", 1, 0))
     assert choice(query_of(), nothing, nothing).shards.count == 1
 
 

@@ -120,7 +120,7 @@ def test_a_worker_compiles_once_and_imports_little(tmp_path, from_nothing):
         QUERY, {name: own.schema for name, own in tables.items()}, QueryOptions(time=TIME)
     )
     output, conf = pa.schema([("i", pa.int64()), ("j", pa.int64())]), Conf()
-    device = DeviceChoice.of("cpu", None, conf)
+    device = DeviceChoice.read("cpu", None, conf)
     join = ShardJoin(compiled, LEFT, {LEFT: slots, RIGHT: slots}, output, device, conf)
     batches = [
         table.append_column("streamed", pa.array([name == "b"] * table.num_rows)).to_batches()[0]

@@ -10,7 +10,7 @@ import pytest
 
 from penstock.errors import MissingToolError
 from penstock.sim.local_spark.cluster import Cluster
-from penstock.sim.local_spark.java import bundled_java, ensure_java
+from penstock.spark_bridge.java import bundled_java, ensure_java
 from tests.spark_bridge.kit.apps import LIGHT_JAVA, run_app, said_by
 
 TIMEOUT_S = 300

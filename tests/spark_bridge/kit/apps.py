@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from penstock.sim.local_spark.java import ensure_java
+from penstock.spark_bridge.java import ensure_java
 from tests.spark_bridge.kit import class_archive
 
 if TYPE_CHECKING:

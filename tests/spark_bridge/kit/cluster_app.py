@@ -6,7 +6,7 @@ import json
 import os
 import sys
 
-from penstock.sim.local_spark.java import ensure_java
+from penstock.spark_bridge.java import ensure_java
 
 QUERY = (
     "SELECT a.id AS i, b.id AS j FROM a JOIN b "

@@ -7,7 +7,7 @@ import os
 import sys
 from pathlib import Path
 
-from penstock.sim.local_spark.java import ensure_java
+from penstock.spark_bridge.java import ensure_java
 from tests.spark_bridge.kit.chaos_app import QUERIES
 from tests.spark_bridge.kit.streams import (
     cut,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import sys
 
-from penstock.sim.local_spark.java import ensure_java
+from penstock.spark_bridge.java import ensure_java
 
 
 def main() -> None:

@@ -16,12 +16,11 @@ from penstock.plan.plan import plan
 from penstock.plan.query import LEFT, RIGHT
 from penstock.plan.window import FOREVER
 from penstock.query.options import QueryOptions
-from penstock.spark_bridge.blobs import BUCKET, SCHEMA
+from penstock.spark_bridge.blobs import BUCKET, SCHEMA, merge
 from penstock.spark_bridge.compiled import Compiled
 from penstock.spark_bridge.conf import Conf
 from penstock.spark_bridge.devices import DeviceChoice
-from penstock.spark_bridge.merging import merge
-from penstock.spark_bridge.streaming.commit import Commit
+from penstock.spark_bridge.streaming.commit import BatchRecord
 from penstock.spark_bridge.streaming.compaction import (
     choose_merges,
     merge_files,
@@ -70,12 +69,12 @@ class Steps:
         names = {s: {n: n for n in query.columns_of(s)} for s in (LEFT, RIGHT)}
         made = plan(query)
         output = output_schema(open_delivery(made, compiled.by_side()).schema)
-        choice = DeviceChoice.of(None, None, conf)
+        choice = DeviceChoice.read(None, None, conf)
         sides = {LEFT: disorder, RIGHT: disorder}
         self.spec = JoinSpec(compiled, sides, names, output, choice, DEFAULT_PRUNING)
         self.store = Store(str(folder))
         self.store.make()
-        self.commit = Commit()
+        self.commit = BatchRecord()
         #: Messages with partial aggregates so far.
         self.merged = 0
 
@@ -98,7 +97,7 @@ class Steps:
                 flag = pa.array([side == RIGHT] * part.num_rows, pa.bool_())
                 flagged = part.append_column(IS_RIGHT, flag)
                 for one in ingest.run(flagged.combine_chunks().to_batches()):
-                    reports[side].append(IntakeReport.of(one))
+                    reports[side].append(IntakeReport.from_dict(one))
         after = {
             side: max([before.after[side], *(r.latest - self.spec.disorder[side] for r in own)])
             for side, own in reports.items()
@@ -118,7 +117,7 @@ class Steps:
         )  # fmt: skip
         samples = [one.sample for one in reports[LEFT] if one.sample is not None]
         routing = planned(self.spec, before, commit, samples, lanes)
-        commit = Commit.of(replace(commit, routing=routing).as_json())
+        commit = BatchRecord.from_json(replace(commit, routing=routing).as_json())
         merges = choose_merges(frontier, commit)
         done = [(one, merge_files(self.spec, self.store, commit, one)) for one in merges]
         self.commit = replace(commit, old=replace_merged(commit.old, done))
@@ -129,7 +128,7 @@ class Steps:
         last = self.commit.following({}, {}, after=ended, old=self.commit.blocks())
         return self._output(last, lanes)
 
-    def _output(self, commit: Commit, lanes: int) -> pa.Table:
+    def _output(self, commit: BatchRecord, lanes: int) -> pa.Table:
         found = [
             batch
             for lane in range(lanes)
@@ -139,7 +138,7 @@ class Steps:
             found += self._merged(commit, lanes)
         return pa.Table.from_batches(found, schema=self.spec.output)
 
-    def _merged(self, commit: Commit, lanes: int) -> list[pa.RecordBatch]:
+    def _merged(self, commit: BatchRecord, lanes: int) -> list[pa.RecordBatch]:
         """Groups of split cells, bucket by bucket."""
         blobs = [
             batch

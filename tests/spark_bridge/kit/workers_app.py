@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock.host.workers import Workers
-from penstock.sim.local_spark.java import ensure_java
+from penstock.spark_bridge.java import ensure_java
 
 #: Batches of each source.
 BATCHES = 60

@@ -16,8 +16,8 @@ from penstock.errors import FileError, SchemaError, UsageError
 from penstock.host.rows.files import read_schema, read_table
 from penstock.sim.spark_replay import replay
 from penstock.sim.spark_replay.replay import ReplaySource
-from penstock.sim.spark_replay.replay_options import Options
 from penstock.sim.spark_replay.replay_order import ReplayPlan, spark_types
+from penstock.spark_bridge.sources.source_options import Options
 from penstock.spark_bridge.types import spark_schema
 
 ROWS = 1000
@@ -174,8 +174,8 @@ def test_files(path, tmp_path):
     with pytest.raises(FileError, match="there is no file"):
         source(str(tmp_path / "gone.parquet")).schema()
     with pytest.raises(SchemaError, match="no column u"):
-        ReplayPlan.of(Options({"path": path, "time": "u"}, "replay"))
-    plan = ReplayPlan.of(Options({"path": path}, "replay"))
+        ReplayPlan.from_options(Options({"path": path, "time": "u"}, "replay"))
+    plan = ReplayPlan.from_options(Options({"path": path}, "replay"))
     (piece,) = plan.pieces(0, 10, 1)
     with pytest.raises(SchemaError, match="no column y"):
         next(plan.read(piece, pa.schema([("y", pa.int32())])))

@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("pyspark", reason="needs pip install 'penstock[spark]'")
 
 from penstock.errors import MissingToolError
-from penstock.sim.local_spark.java import ensure_java
+from penstock.spark_bridge.java import ensure_java
 from penstock.spark_bridge.streaming import stream
 from tests.spark_bridge.kit.apps import put_rest
 from tests.spark_bridge.kit.chaos import Chaos

@@ -61,7 +61,9 @@ def found(path: Path, *names: str) -> list[tuple]:
 
 
 def sink_of(path: Path, *by: str, query: str = "q", **options) -> DeltaSink:
-    sink = DeltaSink.of(str(path), by, {key: str(value) for key, value in options.items()})
+    sink = DeltaSink.from_options(
+        str(path), by, {key: str(value) for key, value in options.items()}
+    )
     return DeltaSink(**{**vars(sink), "query": query})
 
 
@@ -85,10 +87,12 @@ def test_options(tmp_path):
         ({"compression": "zstd"}, r"format delta has no option compression; it has compactEvery"),
     ]:
         with pytest.raises(UsageError, match=said):
-            DeltaSink.of(str(tmp_path), (), options)
-    made = DeltaSink.of("file:///a%20b", ["k"], {"storage.region": "x", "compactEvery": "0"})
+            DeltaSink.from_options(str(tmp_path), (), options)
+    made = DeltaSink.from_options(
+        "file:///a%20b", ["k"], {"storage.region": "x", "compactEvery": "0"}
+    )
     assert made == DeltaSink("/a b", ("k",), {"region": "x"}, 0)
-    assert DeltaSink.of("s3://bucket/t", (), {}).location == "s3://bucket/t"
+    assert DeltaSink.from_options("s3://bucket/t", (), {}).location == "s3://bucket/t"
 
 
 def test_without_the_package(joined, tmp_path, monkeypatch):

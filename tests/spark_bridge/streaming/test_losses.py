@@ -20,7 +20,7 @@ from penstock.errors import FileError
 from penstock.spark_bridge.streaming import stream
 from penstock.spark_bridge.streaming.identity import check_folder
 from penstock.spark_bridge.streaming.output_folders import FolderSink
-from penstock.spark_bridge.streaming.place import FOLDER, Place
+from penstock.spark_bridge.streaming.place import FOLDER, QueryPlace
 from tests.spark_bridge.kit.streams import cut, rows_of, stream_of, table, written
 
 TEXT = (
@@ -122,7 +122,7 @@ def test_a_full_disk_that_spark_finds(spark, tmp_path, size, what):
         " and start the query again"
     )
     if what == "metadata":
-        FolderSink(output, "parquet").take(spark, check_folder(Place(checkpoint), joined.spec))
+        FolderSink(output, "parquet").take(spark, check_folder(QueryPlace(checkpoint), joined.spec))
     with spark_writes_at_most(spark, size):
         if what == "metadata":
             with pytest.raises(FileError, match=remedy):

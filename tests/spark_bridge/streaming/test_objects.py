@@ -20,8 +20,8 @@ from penstock.errors import FileError, UsageError
 from penstock.host.join.step import RowBlock
 from penstock.plan.query import LEFT, RIGHT
 from penstock.spark_bridge.streaming import compaction, stream
-from penstock.spark_bridge.streaming.commit import Commit, StoredFile
-from penstock.spark_bridge.streaming.place import Place
+from penstock.spark_bridge.streaming.commit import BatchRecord, StoredFile
+from penstock.spark_bridge.streaming.place import QueryPlace
 from penstock.spark_bridge.streaming.store import TIME, Store, file_store
 from tests.kit.effort import effort
 from tests.spark_bridge.kit.failing_store import FailingStore
@@ -54,7 +54,7 @@ def test_objects_that_are_lost(object_location):
     store = Store(object_location)
     file = added(store, 0, 1, 3, 3, 7)
     assert store.between(file, 3, 6).to_pydict() == {"x": [1, 2]}
-    commit = Commit(batch=0, new={LEFT: [file], RIGHT: []})
+    commit = BatchRecord(batch=0, new={LEFT: [file], RIGHT: []})
     store.put(commit)
     assert store.latest() == commit
     store.check(commit)
@@ -78,7 +78,7 @@ def test_objects_that_are_not_what_was_written(object_location):
     with pytest.raises(FileError, match=r"s3://.* is not what was written: its checksum"):
         store.read(file)
     for batch in (0, 1):
-        store.put(Commit(batch=batch))
+        store.put(BatchRecord(batch=batch))
     record = store.files.get("batches/0.json")
     store.files.put("batches/1.json", record)
     with pytest.raises(FileError, match=r"batches/1.json .*it is a copy of batches/0.json"):
@@ -88,7 +88,7 @@ def test_objects_that_are_not_what_was_written(object_location):
 def test_a_note_of_the_latest_batch_that_is_one_behind(object_location):
     store = Store(object_location)
     assert store.latest() is None
-    commits = [Commit(batch=k) for k in range(3)]
+    commits = [BatchRecord(batch=k) for k in range(3)]
     store.files.put_json("batches/0.json", commits[0].as_json())
     assert store.latest() == commits[0]  # the driver was killed before it took note
     store.put(commits[1])
@@ -109,9 +109,9 @@ def test_two_attempts_of_a_task(object_location):
     told = store.reports([first, alone, second])
     assert told == {0: [{"file": taken.name}], 1: [{"file": "x"}]}
     later = added(store, 5, 9)
-    commit = Commit(batch=4, new={LEFT: [taken], RIGHT: []})
+    commit = BatchRecord(batch=4, new={LEFT: [taken], RIGHT: []})
     store.put(commit)
-    store.clean(commit, Commit(batch=3))
+    store.clean(commit, BatchRecord(batch=3))
     assert set(store.files.names("rows")) == {taken.name, later.name}
     assert store.files.size(f"rows/{other.name}") is None
 
@@ -120,7 +120,7 @@ def test_a_listing_that_shows_nothing(object_location, monkeypatch):
     """What a join reads it knows by name."""
     store = Store(object_location)
     files = [added(store, k, k) for k in range(2)]
-    commits = [Commit(batch=k, new={LEFT: [files[k]], RIGHT: []}) for k in range(2)]
+    commits = [BatchRecord(batch=k, new={LEFT: [files[k]], RIGHT: []}) for k in range(2)]
     for commit in commits:
         store.put(commit)
     monkeypatch.setattr(type(store.files), "names", lambda self, folder: [])
@@ -159,13 +159,13 @@ def test_a_stream_whose_tasks_fail(spark, tmp_path, object_location, monkeypatch
     keep(joined.rest(checkpoint, place), -1)
     expected = rows_of(penstock.sql(TEXT, whole), ["a", "b"])
     assert rows_of(pa.concat_tables(found.values()), ["a", "b"]) == expected
-    store = Place(checkpoint, place).store
+    store = QueryPlace(checkpoint, place).store
     latest = store.latest()
     before = store.commit(latest.batch - 1)
     named = {file.name for one in (latest, before) for file in one.files()}
     assert set(store.files.names("rows")) == named
     assert store.files.names("failed")  # or nothing has been tested
-    other = Place(str(tmp_path / "other"), place)
+    other = QueryPlace(str(tmp_path / "other"), place)
     with pytest.raises(UsageError, match=r"of another query.*: checkpointLocation `"):
         joined.rest(other.checkpoint, place)
 
@@ -174,7 +174,7 @@ APP = """
 import os, sys
 from pathlib import Path
 folder, location = Path(sys.argv[1]), sys.argv[2]
-from penstock.sim.local_spark.java import ensure_java
+from penstock.spark_bridge.java import ensure_java
 ensure_java()
 os.environ["PYSPARK_PYTHON"] = sys.executable
 from pyspark.sql import SparkSession

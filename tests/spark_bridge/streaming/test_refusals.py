@@ -19,7 +19,7 @@ from penstock.errors import FileError, QueryError, UsageError
 from penstock.spark_bridge.streaming import stream
 from penstock.spark_bridge.streaming.identity import check_folder
 from penstock.spark_bridge.streaming.microbatch import MicroBatch
-from penstock.spark_bridge.streaming.place import FOLDER, Place
+from penstock.spark_bridge.streaming.place import FOLDER, QueryPlace
 from tests.spark_bridge.kit.streams import stream_of, table, written
 
 NEAR = "a.x = b.x AND b.t BETWEEN a.t - INTERVAL 3 SECONDS AND a.t"
@@ -105,7 +105,7 @@ def test_groups_are_dealt_by_keys_all_the_same(spark, tables, text, said):
 
 def test_a_folder_that_the_driver_does_not_share(spark, tmp_path, tables):
     made = stream(spark, TEXT, tables)
-    store = Place(str(tmp_path / "elsewhere")).store
+    store = QueryPlace(str(tmp_path / "elsewhere")).store
     micro_batch = MicroBatch(made.spec, store, 1, made.after, lambda _rows, _batch: None)
     with pytest.raises(FileError, match=r"is not the folder that start\(\) made; .* Connect"):
         micro_batch(spark.range(1), 0)
@@ -144,7 +144,7 @@ def test_checkpoints(spark, tmp_path, tables):
     assert seen == [(0, 1), (1, 1), (1, 1)]
 
     state = checkpoint / FOLDER
-    place = Place(str(checkpoint))
+    place = QueryPlace(str(checkpoint))
     wider = {**tables, "b": tables["b"].withColumn("x", F.col("x").cast("long"))}
     for changed, what in (
         (
@@ -195,7 +195,7 @@ def test_resources_that_no_executor_has(spark, tables):
 WAITING = """
 import os, sys
 os.environ["PYSPARK_PYTHON"] = sys.executable
-from penstock.sim.local_spark.java import ensure_java
+from penstock.spark_bridge.java import ensure_java
 ensure_java()
 from pyspark.sql import SparkSession
 from penstock.errors import UsageError

@@ -186,11 +186,13 @@ def test_groups_are_merged_by_need(tmp_path, condition, key, is_always_merged):
         parts = {side: [drawn(batch * 9 + len(side), 1500, skew, batch * 1500)] for side in "lr"}
         # With so much tolerance, only a key with most of the rows is split.
         assert steps.run(parts, 4, Rules("mnrt", 0.6, 256, None)).num_rows
-        routing = Routing.of(steps.spec, steps.commit)
+        routing = Routing.from_record(steps.spec, steps.commit)
         assert routing is not None
         assert routing.figures["split"] == batch
         assert (steps.merged > 0) == (is_always_merged or batch == 1)
-        read = [LaneParts(routing, lane).of("l", steps.commit.new["l"][0]) for lane in range(4)]
+        read = [
+            LaneParts(routing, lane).parts_of("l", steps.commit.new["l"][0]) for lane in range(4)
+        ]
         rows = [sum(b - a for part in own or [] for a, b in part.stretches) for own in read]
         assert sum(rows) >= 1500 * 0.9
         assert batch or max(rows) < 900
@@ -198,7 +200,7 @@ def test_groups_are_merged_by_need(tmp_path, condition, key, is_always_merged):
 
 def probing(steps: Steps) -> list[np.ndarray]:
     """New rows that probe in each lane, of both sides."""
-    routing = Routing.of(steps.spec, steps.commit)
+    routing = Routing.from_record(steps.spec, steps.commit)
     assert routing is not None
     found = [np.zeros(0, np.int64) for _ in range(routing.lanes)]
     rows = StoredRows(steps.spec, steps.store, steps.commit)
@@ -218,12 +220,12 @@ def test_lanes_read_little_and_parts_stay(tmp_path):
     for batch in range(3):
         parts = {side: [drawn(batch * 9 + len(side), 500, 0.5, batch * 500)] for side in "lr"}
         steps.run(parts, 4, Rules("mnrt", 0.05, 256, None))
-        routing = Routing.of(steps.spec, steps.commit)
+        routing = Routing.from_record(steps.spec, steps.commit)
         assert routing is not None
         (file,) = steps.commit.new["l"]
         read, home = [], set()
         for lane in range(4):
-            own = LaneParts(routing, lane).of("l", file)
+            own = LaneParts(routing, lane).parts_of("l", file)
             assert own is not None
             read.append(sum(last - first for part in own for first, last in part.stretches))
             home |= {part.name.split("/")[1] for part in own if " of " in part.name}

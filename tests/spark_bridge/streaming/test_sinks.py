@@ -46,7 +46,7 @@ def test_what_is_refused(writer, tmp_path):
         writer.format("memory").start()
     for options, said in [({"numRows": "x"}, "numRows is how"), ({"truncate": 3}, "truncate is")]:
         with pytest.raises(UsageError, match=said):
-            ConsoleSink.of({key: str(value) for key, value in options.items()})
+            ConsoleSink.from_options({key: str(value) for key, value in options.items()})
     with pytest.raises(UsageError, match="partitionBy is for format delta and file formats, not"):
         writer.format("noop").partitionBy("x").start()
     with pytest.raises(UsageError, match=r"toTable is for .*, not for format noop"):

@@ -16,7 +16,7 @@ from penstock.errors import FileError
 from penstock.host.join.step import RowBlock
 from penstock.host.rows.checksums import checksum
 from penstock.plan.query import LEFT, RIGHT
-from penstock.spark_bridge.streaming.commit import Commit, StoredFile
+from penstock.spark_bridge.streaming.commit import BatchRecord, StoredFile
 from penstock.spark_bridge.streaming.store import TIME, Store
 
 
@@ -44,7 +44,7 @@ def test_rows_between_times(store):
 
 
 def test_a_record_is_read_as_it_was_written(store):
-    commit = Commit(
+    commit = BatchRecord(
         batch=3,
         before={LEFT: -(2**63), RIGHT: 5},
         after={LEFT: 7, RIGHT: 9},
@@ -63,9 +63,9 @@ def test_clean_keeps_what_two_records_name(store):
     added(store, 1, 5)  # of an attempt that failed
     added(store, 0, 0)
     later = added(store, 3, 9)
-    before = Commit(batch=1, new={LEFT: [kept[0]], RIGHT: []})
-    commit = Commit(batch=2, new={LEFT: [kept[1]], RIGHT: []})
-    for one in (Commit(batch=0), before, commit):
+    before = BatchRecord(batch=1, new={LEFT: [kept[0]], RIGHT: []})
+    commit = BatchRecord(batch=2, new={LEFT: [kept[1]], RIGHT: []})
+    for one in (BatchRecord(batch=0), before, commit):
         store.put(one)
     store.clean(commit, before)
     names = set(os.listdir(os.path.join(store.folder, "rows")))
@@ -82,7 +82,7 @@ def test_a_lost_file_is_an_error_that_says_what_to_do(store, damage):
         os.unlink(path)
     else:
         os.truncate(path, 100)
-    commit = Commit(batch=0, new={LEFT: [file], RIGHT: []})
+    commit = BatchRecord(batch=0, new={LEFT: [file], RIGHT: []})
     with pytest.raises(FileError, match="begin anew with another checkpointLocation"):
         store.check(commit)
     with pytest.raises(FileError, match="restore the folder from a backup"):
@@ -110,11 +110,11 @@ def test_a_folder_that_cannot_be_made(tmp_path):
         Store(str(tmp_path / "file" / "state")).make()
 
 
-def three_batches(store: Store) -> list[Commit]:
+def three_batches(store: Store) -> list[BatchRecord]:
     """Records of three batches, of files of one size."""
     files = [added(store, k, k, k + 1) for k in range(3)]
     assert len({file.bytes for file in files}) == 1
-    commits = [Commit(batch=k, new={LEFT: [files[k]], RIGHT: []}) for k in range(3)]
+    commits = [BatchRecord(batch=k, new={LEFT: [files[k]], RIGHT: []}) for k in range(3)]
     for commit in commits:
         store.put(commit)
     return commits

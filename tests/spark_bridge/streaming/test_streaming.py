@@ -14,7 +14,7 @@ import penstock
 from penstock.errors import UsageError
 from penstock.spark_bridge import join, sql
 from penstock.spark_bridge.streaming import StreamingJoin, compaction, stream
-from penstock.spark_bridge.streaming.place import Place
+from penstock.spark_bridge.streaming.place import QueryPlace
 from tests.kit.effort import effort
 from tests.spark_bridge.kit.streams import cut, drawn, rows_of, stream_of, table, written
 
@@ -106,7 +106,7 @@ def played(
     parts = [t.select(names).cast(expected.schema) for t in found]
     assert parts[1].num_rows < parts[0].num_rows
     assert rows_of(pa.concat_tables(parts), names) == rows_of(expected, names)
-    commit = Place(checkpoint).store.latest()
+    commit = QueryPlace(checkpoint).store.latest()
     assert commit.late_rows == {"l": late, "r": 0}
     assert commit.arrived == {"l": 150 + late, "r": 150}
     if late:

@@ -11,7 +11,7 @@ from penstock.types import UNIT_NS
 
 
 class Options:
-    """Options as the user gave them.
+    """Options of a data source by name, read and checked.
 
     Parameters
     ----------
@@ -35,13 +35,13 @@ class Options:
         UsageError
             It was not given.
         """
-        found = self.text(key)
-        if not found:
+        text = self.text(key)
+        if not text:
             raise UsageError(f"{self._source} needs the option {key}: {remedy}")
-        return found
+        return text
 
     def whole(self, key: str, default: int | None, least: int = 1) -> int | None:
-        """A whole number, not below ``least``."""
+        """Read a whole number, not below ``least``."""
         text = self.text(key)
         if text is None:
             return default
@@ -52,7 +52,7 @@ class Options:
         return int(text)
 
     def positive(self, key: str) -> float | None:
-        """A number above 0."""
+        """Read a number above 0."""
         text = self.text(key)
         if text is None:
             return None
@@ -65,7 +65,7 @@ class Options:
         return value
 
     def ticks(self, key: str, unit: str | None) -> int:
-        """A span in a time column's unit; 0 if it was not given.
+        """Read a span in a time column's unit; 0 if the option is missing.
 
         Parameters
         ----------

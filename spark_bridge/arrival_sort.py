@@ -112,8 +112,8 @@ class Ordering:
             later = F.when(lone, self._closing(side, query)).otherwise(later)
         hidden = self.hidden(query)
         earlier = F.least(*arrivals) if len(sides) == 2 else arrivals[0]
-        rest = [F.col(name).asc_nulls_last() for name in hidden]
-        return rows.orderBy(later, earlier, *rest).drop(*hidden)
+        ties = [F.col(name).asc_nulls_last() for name in hidden]
+        return rows.orderBy(later, earlier, *ties).drop(*hidden)
 
     def hidden(self, query: JoinQuery) -> list[str]:
         """Names of the columns that :meth:`extend` adds."""
@@ -132,7 +132,7 @@ class Ordering:
         return F.when(time.isNotNull(), _moment(time, _RANK[side], place))
 
     def _closing(self, side: str, query: JoinQuery) -> Column:
-        """When the window of a row without a match closes."""
+        """Moment at which the window of a row without a match closes."""
         time, window = F.col(self._columns(side)[0]), query.window
         if not isinstance(window, TimeWindow):
             return self._arrival(side, time)
