@@ -119,6 +119,6 @@ def test_figures_name_the_nodes(spark, tmp_path: Path):
     assert asked
     assert set(asked) <= {node.name for node in nodes}
     entered = [node.forwarding.counts for node in nodes]
-    assert asked.total() == sum(one.own + one.hot + one.forwarded for one in entered)
+    assert asked.total() == sum(one.owned + one.hot + one.forwarded for one in entered)
     assert reported.nodes == asked
     assert reported.alone == reported.node_retries == 0
