@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +18,7 @@ from penstock.errors import UsageError
 from penstock.plan.window import FOREVER, NEVER
 
 from ..execute.stats import Stats
+from ..join.lookup.lookup_join import RelationJoin
 from ..join.step import moment_in
 from ..join.stream import JoinStream, Span
 from ..join.stream.running_query import RunningQuery
@@ -27,7 +28,61 @@ from ..rows.received import one_batch
 from ..windows.feeds import ONLY
 from ..windows.source import Moment, sides_named
 from .engine import RelationalEngine
-from .table_steps import Computed, RowStep
+
+
+class RowStep(Protocol):
+    """Turns rows into rows; a failed call has no effect and can be repeated."""
+
+    def __call__(self, rows: pa.Table) -> pa.Table: ...
+
+    def close(self) -> None: ...
+
+
+class Computed:
+    """Runs a query of one table on the rows.
+
+    Parameters
+    ----------
+    engine : RelationalEngine
+        Shared by the steps of a stream; the stream closes it.
+    part : Relational
+    """
+
+    def __init__(self, engine: RelationalEngine, part: Relational) -> None:
+        self._engine, self.part = engine, part
+
+    def __call__(self, rows: pa.Table) -> pa.Table:
+        return self._engine.run(self.part.text, {self.part.reads[0]: rows})
+
+    def close(self) -> None:
+        """Do nothing: the engine belongs to the stream."""
+
+
+class LookedUp:
+    """Joins rows with the matching rows of a relation, all from one version of it.
+
+    Parameters
+    ----------
+    open_join : callable
+        Opens the join with the relation, which keeps the order of rows.
+    close : callable
+        Closes the join's resources.
+    """
+
+    def __init__(self, open_join: Callable[[], RelationJoin], close: Callable[[], None]) -> None:
+        self._open_join, self.close = open_join, close
+        self._lock = threading.Lock()
+        self._join: RelationJoin | None = open_join()
+
+    def __call__(self, rows: pa.Table) -> pa.Table:
+        with self._lock:
+            join, self._join = self._join or self._open_join(), None
+            batches = []
+            for batch in rows.combine_chunks().to_batches():
+                batches += join.push(batch)
+            batches += join.finish()
+            self._join = join  # not kept after a failure: it holds rows that nobody waits for
+            return pa.Table.from_batches(batches, join.schema)
 
 
 @dataclass(frozen=True)

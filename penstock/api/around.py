@@ -14,8 +14,7 @@ from penstock.host.join.lookup.relation_source import RelationTable, relations_o
 from penstock.host.join.stream.running_query import RunningQuery
 from penstock.host.join.table.table_join import TableJoin
 from penstock.host.relational.engine import USERS, RelationalEngine
-from penstock.host.relational.stream import PreparedSide, PreparedStream
-from penstock.host.relational.table_steps import Computed, RowStep
+from penstock.host.relational.stream import Computed, PreparedSide, PreparedStream, RowStep
 
 from ..around.computed_calls import ours
 from ..around.duckdb_sql import check_compared, to_duckdb

@@ -27,7 +27,7 @@ from penstock.host.join.lookup.stream import LookupStream
 from penstock.host.join.stream import Flow, JoinStream, Span
 from penstock.host.join.stream.running_query import RunningQuery
 from penstock.host.relation.border import Relation
-from penstock.host.relational.table_steps import LookedUp
+from penstock.host.relational.stream import LookedUp
 from penstock.host.rows.received import received_schema
 from penstock.host.workers import Checkpoint
 from penstock.host.workers.checkpoint import checkpoint_of, release_of

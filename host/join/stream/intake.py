@@ -1,4 +1,4 @@
-"""Takes rows into a join: their feeds, late rows, rows that wait for a batch.
+"""Takes rows into a join: their feeds, late rows, rows that wait for a batch, or for their session.
 
 Rows whose values cannot be computed are refused before they are taken.
 """
@@ -18,12 +18,15 @@ from penstock.expr.node import Expr
 from penstock.plan.band import BandForm
 from penstock.plan.forms import JoinForm
 from penstock.plan.query import LEFT, RIGHT, JoinKind, JoinQuery, columns
+from penstock.plan.ranges import arrival_numbers
+from penstock.plan.window import FOREVER, NEVER
 
 from ...keys.prepare import check_casts, expressions
 from ...metrics import Latency
 from ...rows.batch_bytes import byte_counter
 from ...rows.growing import GROWTH
 from ...rows.sides import Arrival, Read, filtered, side_columns
+from ...sessions.open_sessions import OpenSessions
 from ...windows.probe import Watermarks
 from ...windows.source import Span, StreamSource
 from ...windows.waiting import Pending
@@ -177,6 +180,68 @@ def _extra_bytes(side: str, forms: Iterable[JoinForm]) -> int:
     for form in (join_form.form for join_form in forms if join_form.window == side):
         keys += len(form.tests) if isinstance(form, BandForm) else len(form.window_keys)
     return math.ceil(GROWTH * (_NUMBER_AND_TIME_BYTES + _KEY_BYTES * keys))
+
+
+class SessionIntake(Intake):
+    """Judges rows by their event times; in the join, the number of a session is its rows' time.
+
+    A session closes, with all its rows, once the watermarks of both sides have passed its end.
+    Parameters as for :class:`Intake`.
+    """
+
+    def __init__(
+        self,
+        query: JoinQuery,
+        schemas: Mapping[str, pa.Schema],
+        forms: Sequence[JoinForm],
+        latency: Latency,
+        *,
+        disorder: Span | Mapping[str, Span],
+        idle_s: float | None,
+    ) -> None:
+        assert query.sessions is not None
+        judged = query.by_event_time
+        super().__init__(judged, schemas, forms, latency, disorder=disorder, idle_s=idle_s)
+        self._open = OpenSessions(query.sessions, self._extra_bytes)
+        self._clock = NEVER
+
+    @property
+    def nbytes(self) -> int:
+        return super().nbytes + round(SPARE * self._open.nbytes)
+
+    @property
+    def kept_rows(self) -> int:
+        return len(self._open)
+
+    def take_in(self, judged: Judged) -> int:
+        alone = [self._open.add(judged.timed)]
+        if judged.timeless is not None:
+            alone.append(judged.timeless)
+        if self.query.kind is JoinKind.INNER:
+            alone = []
+        for one in alone:
+            if len(one.rows):
+                self._timeless.append(one.numbered(self.number(len(one.rows))))
+        self.note_taken(judged.source, judged.feed, judged.batch, judged.admitted, judged.late)
+        return sum(len(one.rows) for one in alone) + self.release()
+
+    def release(self) -> int:
+        self._clock = min(Sources.watermarks(self).values())
+        closed = {one.side: one for one in self._open.close(self._clock)}
+        none = np.zeros(0, np.int64)
+        left, right = (closed[side].rows.time if side in closed else none for side in (LEFT, RIGHT))
+        numbers = self.number(len(left) + len(right))
+        for side, places in zip((LEFT, RIGHT), arrival_numbers(left, right), strict=True):
+            if side in closed:
+                self._pending.add(closed[side].numbered(numbers[places]))
+        return len(numbers)
+
+    def watermarks(self) -> Watermarks:
+        closed = FOREVER if self._clock == FOREVER else self._open.following
+        return {side: min(closed, self._pending.oldest(side)) for side in (LEFT, RIGHT)}
+
+    def lag(self) -> dict[str, int]:
+        return self.lag_behind(Sources.watermarks(self))
 
 
 class JoinChecks:

@@ -27,11 +27,10 @@ from ..filtering import with_filter
 from ..session import Session
 from ..step import Frontier
 from .flow import Flow
-from .intake import Intake
+from .intake import Intake, SessionIntake
 from .outlet import Outlet
 from .pace import Pace
 from .serial import SerialStream
-from .sessions import SessionIntake
 
 
 class JoinStream(SerialStream[pa.Table]):
