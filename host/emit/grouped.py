@@ -251,8 +251,9 @@ class FoldDelivery(GroupDelivery[FoldGroups]):
 
     def _add(self, folded: RowFolds) -> None:
         """Merge rows into their groups."""
-        groups = self.groups.partial(folded, self._plan)
-        if self.closing is None and not self.bounded and groups.num_rows < len(folded):
+        are_unique = self.closing is None and not self.bounded
+        groups = self.groups.partial(folded, self._plan, are_unique=are_unique)
+        if are_unique and groups.num_rows < len(folded):
             self._refuse_repeated(folded.keys)
         self.groups.add(groups)
 
