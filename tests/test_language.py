@@ -21,11 +21,7 @@ PRONOUN = re.compile(r"(What|Those|Of|That|Such|Which|Where|Whose|Who|When|They|
 #: ``spark_bridge`` are names that users call: ``rest`` of a join, ``sought`` of its figures.
 MOST = {
     "host/device": 2,
-    "host/grouping": 10,
     "host/metrics": 1,
-    "host/routing": 37,
-    "host/state": 75,
-    "host/workers": 209,
     "spark_bridge": 2,
     "hw": 123,
     "sim": 47,

@@ -164,7 +164,9 @@ class Mate:
 
     def _fold(self, worker: Worker, work: Work, inputs: Inputs) -> None:
         sides = len(work.sides)
-        dealt = [(source, batch.select(work.dealt[source].names)) for source, batch in inputs]
+        dealt = [
+            (source, batch.select(work.dealt_schemas[source].names)) for source, batch in inputs
+        ]
         first, waiting = [0] * sides, 0
         for number, (source, batch) in enumerate(dealt, start=1):
             feed = sides * self.rank + source

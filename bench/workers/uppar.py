@@ -156,7 +156,7 @@ def receive(ends: Ends, job: Task) -> Stint:
             else:
                 source = KINDS.index(message.kind)
                 batch = _batch(memoryview(message.payload), schemas[source])
-                batch = batch.select(work.dealt[source].names)
+                batch = batch.select(work.dealt_schemas[source].names)
                 feed = len(work.sides) * sender + source
                 state.fold(batch, feed, first[sender][source])
                 first[sender][source] += batch.num_rows

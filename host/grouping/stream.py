@@ -1,4 +1,4 @@
-"""A running query over one source: the groups of its rows, in one process."""
+"""Stream of groups of one source, in one process."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _RETRY_S = 1.0
 
 
 class GroupStream(SerialStream[pa.Table]):
-    """A running query over one source; each group leaves once, when no row of it can follow.
+    """Running GROUP BY over one source; a group is given once no further row of it can come.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ class GroupStream(SerialStream[pa.Table]):
         How far the time of a row may lie below the largest time before it in its feed; rows further
         below are late. An integer is in the unit of the source's time column.
     flow : Flow, optional
-        Groups leave in one order anyway, and there are no lanes to run them.
+        Options of order and lanes have no effect: groups are always ordered, and use no lane.
     trace : bool
         Whether ``trace`` records what was folded and given when.
     lookup : RelationJoin, optional
@@ -58,11 +58,11 @@ class GroupStream(SerialStream[pa.Table]):
     Raises
     ------
     QueryError
-        It would never be known that a group is complete.
+        Groups would never be complete.
 
     Notes
     -----
-    Groups leave in the order of their time key, then of the others, for any cut into batches.
+    Groups come by their time key, then by the other keys, however the input is cut into batches.
     """
 
     def __init__(
@@ -91,11 +91,11 @@ class GroupStream(SerialStream[pa.Table]):
         self._batcher = Batcher(chosen.latency_s)
         self._relax = promptness.hold(chosen.latency_s) if chosen.latency_s else None
         self._error: Exception | None = None
-        #: The error of a relation that cannot be read now, while rows wait for it.
+        #: Error of a relation that cannot be read at present, while rows wait for it.
         self._trouble: FileError | None = None
         self._held = False  # whether complete groups wait until results are polled
         self._changes = 0
-        #: The first change whose rows may be in no group yet.
+        #: Last change whose complete groups have all been released.
         self._since = 0
         self._rows_out = 0
         outlet = Outlet(budget, self.latency, self._folding.schema)
@@ -144,12 +144,12 @@ class GroupStream(SerialStream[pa.Table]):
             self._step()
 
     def _changed(self) -> None:
-        """Number a change that may complete groups, for their latency."""
+        """Number a change that may complete groups, to measure their latency."""
         self._changes += 1
         self.latency.arrived(np.array([self._changes]), time.monotonic())
 
     def _step(self) -> None:
-        """Fold all rows that wait, and let out the groups that are complete.
+        """Fold all rows that wait, and release the groups that are complete.
 
         Raises
         ------
@@ -194,7 +194,7 @@ class GroupStream(SerialStream[pa.Table]):
         self.trace.add("groups", "fold", began, time.monotonic(), rows=batch.num_rows)
 
     def _release(self) -> None:
-        """Let out groups that have become complete, if results have room."""
+        """Release groups that have become complete, if there is room for results."""
         limit = self._limit_now()
         if limit == self._limit and self._closing is not None:
             return
@@ -224,7 +224,7 @@ class GroupStream(SerialStream[pa.Table]):
             self._thread.wake()
 
     def _tick(self, now: float) -> float | None:
-        """Fold what is due, and look for silent feeds; return when to call again."""
+        """Fold rows that are due, and look for silent feeds; returns when to call it again."""
         try:
             return self._tick_at(now)
         except FileError:
@@ -261,7 +261,7 @@ class GroupStream(SerialStream[pa.Table]):
         self.budget.bells.ring()
 
     def _settle(self) -> None:
-        """Do nothing: without a latency target, the call has done all."""
+        """Do nothing: without a latency target, the call itself has folded its rows."""
 
     def _cut_all(self) -> None:
         if not self._closed:
@@ -280,7 +280,7 @@ class GroupStream(SerialStream[pa.Table]):
         return [*([self._relax] if self._relax else []), self._finish, *self._owned]
 
     def _finish(self) -> None:
-        """Fold the last rows; all groups are complete."""
+        """End the input: fold the last rows, and release all groups."""
         self._intake.end()
         self._hold(is_full=False)
         self._step()

@@ -89,7 +89,7 @@ def open_parts(job: Job, flow: Flow, checkpoint: Checkpoint | None, now: bool) -
             job,
             job.facts(work.fingerprint),
             work.hidden,
-            schema_text(*work.dealt),
+            schema_text(*work.dealt_schemas),
             work.fingerprint,
             kept,
             now=now,

@@ -53,20 +53,20 @@ class Tally:
 
     Attributes
     ----------
-    given : int
+    rows_given : int
         Rows that workers have given in all.
     """
 
     def __init__(self) -> None:
         self._rows: Counter[int] = Counter()
         self._bytes: Counter[int] = Counter()
-        self.given = 0
+        self.rows_given = 0
 
     def add(self, number: int, batch: pa.RecordBatch) -> None:
         """Count rows that have come."""
         self._rows[number] += batch.num_rows
         self._bytes[number] += batch.nbytes
-        self.given += batch.num_rows
+        self.rows_given += batch.num_rows
 
     def drop(self, number: int) -> None:
         """Forget rows that the caller has got, or that will come again."""

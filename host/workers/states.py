@@ -154,7 +154,7 @@ class GroupWork(Work):
             pushed = job.schemas[query.source.table]
             outer = None if self._plan is None else self._plan.outer.side
             self.sides = (self.query.entry,)
-            self.dealt = (dealt_schema(pushed, needed_columns(self.query, outer)),)
+            self.dealt_schemas = (dealt_schema(pushed, needed_columns(self.query, outer)),)
             self.hidden = self.state(0).schema
             self.output = without_hidden(self.hidden)
             self.fingerprint = fingerprint(self.query)
@@ -183,7 +183,7 @@ class GroupWork(Work):
             size=self._job.size,
             ordered=self._job.ordered,
         )
-        (schema,) = self.dealt
+        (schema,) = self.dealt_schemas
         if self._plan is None or self._stored is None or self._job.relation is None:
             return make_groups(schema)
         options = self._job.relation[1].options(None, ordered=True, pruning=None)

@@ -1,4 +1,4 @@
-"""A running query over one source on several processes: the calls that users make."""
+"""Stream on worker processes of this machine: the calls that users make."""
 
 from __future__ import annotations
 
@@ -56,9 +56,9 @@ class WorkerStream(WorkerTurns[Rows]):
 
     def position(self, source: str, feed: str = ONLY) -> int:
         self._require_own_process()
-        found = self._intake.find(arguments.text("source", source))
+        sources = self._intake.find(arguments.text("source", source))
         arguments.text("feed", feed)
-        return self._thread.call(lambda: min(self._intake.rows(own, feed) for own in found))
+        return self._thread.call(lambda: min(self._intake.rows(one, feed) for one in sources))
 
     def stop(self) -> None:
         self._require_own_process()
@@ -82,9 +82,9 @@ class WorkerStream(WorkerTurns[Rows]):
         if self._opened.checkpoint is not None and exc and exc[0] is not None:
             self.stop()
             return
-        rest = self.close()
-        if isinstance(rest, pa.Table) and self._opened.checkpoint is None:
-            warn_untaken(rest, *exc)  # with a checkpoint they are given again
+        rows = self.close()
+        if isinstance(rows, pa.Table) and self._opened.checkpoint is None:
+            warn_untaken(rows, *exc)  # with a checkpoint they are given again
 
     def poll(self) -> Rows:
         if self._opened.checkpoint is None:
@@ -125,7 +125,7 @@ class WorkerStream(WorkerTurns[Rows]):
             )
 
     def _settle(self) -> None:
-        """Wait for groups that a change has completed, unless a checkpoint releases them."""
+        """Wait until groups that a call completes can be polled, unless commits release them."""
         if self.flow.latency_s or self._opened.checkpoint is not None:
             return
         self.wait_for(
@@ -147,14 +147,14 @@ class WorkerStream(WorkerTurns[Rows]):
         )
 
     def _offer(self) -> Polled | PolledPart | None:
-        """Return the next rows of a checkpoint, or again those that did not reach the caller."""
+        """Return the next rows of a checkpoint, or again rows that did not reach the caller."""
         if self._offered is None or self._offered is self._returned:
-            found = self._parent.poll()
+            polled = self._parent.poll()
             self._offered = None
-            if found is None:
+            if polled is None:
                 self._check()
             else:
-                number, batches = found
+                number, batches = polled
                 self._offered = Polled(number, table_of(batches, self.schema, self._ordered))
                 self._tally.drop(number)
                 self.budget.note()

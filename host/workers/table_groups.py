@@ -92,7 +92,7 @@ class WorkerTable:
             job,
             facts,
             work.hidden,
-            schema_text(*work.dealt),
+            schema_text(*work.dealt_schemas),
             work.fingerprint,
             None,
             now=True,
@@ -140,7 +140,7 @@ class WorkerTable:
 
     def _deal(self, source: int) -> None:
         """Deal the rows of a source, as its one feed."""
-        side, schema = self._work.sides[source], self._work.dealt[source]
+        side, schema = self._work.sides[source], self._work.dealt_schemas[source]
         parent = self._driver.parent
         for batch in self._tables[side.table].select(schema.names).to_batches():
             for piece in pieces(projected(batch, schema)):

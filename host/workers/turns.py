@@ -1,4 +1,4 @@
-"""A stream on workers, as its own thread sees it: what comes in, what is due, what ends."""
+"""Stream on workers, in its own thread: input, timed work, and the end."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _CHECK_S = 0.25
 
 
 class WorkerTurns(SerialStream[Rows]):
-    """What happens in the thread of a stream on workers.
+    """Work of a stream on workers in its own thread; :class:`WorkerStream` adds the calls.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ class WorkerTurns(SerialStream[Rows]):
         self._limit: Limit = -math.inf
         self._error: Exception | None = None
         self._changes = 0
-        #: Number of the last cut whose end callers have been told of.
+        #: Number of the last cut whose end callers have seen.
         self._seen = self._parent.committed
         self._check_at = 0.0
         self._is_stopped = self._is_started = False
@@ -88,7 +88,7 @@ class WorkerTurns(SerialStream[Rows]):
         )
 
     def _restore(self) -> None:
-        """Take over what the record has of the intake and of rows that wait."""
+        """Restore the intake and the output rows that wait from the record."""
         admission = self._driver.admission
         if admission is None:
             return
@@ -103,7 +103,7 @@ class WorkerTurns(SerialStream[Rows]):
         self._driver.start()
         self._is_started = True
 
-    # -- what comes in ----------------------------------------------------------------------------
+    # -- input ------------------------------------------------------------------------------------
 
     def _read(self, source: StreamSource, batch: pa.RecordBatch) -> EventTimes:
         return read_times(source.side, batch)
@@ -133,10 +133,10 @@ class WorkerTurns(SerialStream[Rows]):
             self._firsts[number] += piece.num_rows
 
     def _dealt_schema(self, feed: int) -> pa.Schema:
-        return self._opened.work.dealt[feed % len(self._opened.work.dealt)]
+        return self._opened.work.dealt_schemas[feed % len(self._opened.work.dealt_schemas)]
 
     def _advanced(self) -> None:
-        """Number a change, for latency, and tell workers what it promises."""
+        """Number a change, to measure latency, and promise workers its watermark."""
         self._changes += 1
         self._cuts.changed()
         self.latency.arrived(np.array([self._changes]), time.monotonic())
@@ -144,7 +144,7 @@ class WorkerTurns(SerialStream[Rows]):
         self.budget.set("waiting", self._parent.held_bytes)
 
     def _promise(self) -> None:
-        """Tell workers of a watermark that completes groups."""
+        """Promise workers the low watermark if it completes groups."""
         limit = self._limit_now()
         if limit > self._limit:
             self._limit = limit
@@ -154,7 +154,7 @@ class WorkerTurns(SerialStream[Rows]):
     def _limit_now(self) -> Limit:
         return self._opened.work.limit(self._intake.time())
 
-    # -- what is due ------------------------------------------------------------------------------
+    # -- timed work -------------------------------------------------------------------------------
 
     def _tick(self, now: float) -> float | None:
         if self._error is not None or self._closed or not self._is_started:
@@ -177,18 +177,18 @@ class WorkerTurns(SerialStream[Rows]):
         return min([*due, math.inf if (cut := self._next_cut()) is None else cut])
 
     def _look(self, now: float) -> bool:
-        """Begin again if a worker is lost: its rows will be computed again; returns whether so."""
+        """Restart the workers if one is lost; returns whether so, as rows are computed again."""
         if not self._driver.check(now):
             return False
         self._tally.drop(self._parent.committed + 1)
         return True
 
     def _look_soon(self, name: str) -> None:
-        """Look at workers next, since a process has ended."""
+        """Check the workers at the next turn, since a process has ended."""
         self._check_at = 0.0
 
     def _work(self, goes_on: Callable[[], bool]) -> bool:
-        """Do all that can be done now; returns whether there was anything."""
+        """Do all that is possible now; returns whether anything was done."""
         moved = False
         while self._driver.step(self._may_receive):
             moved = True
@@ -199,17 +199,17 @@ class WorkerTurns(SerialStream[Rows]):
         return moved
 
     def _on_rows(self, number: int, batch: pa.RecordBatch) -> None:
-        """Take rows of a worker."""
+        """Take output rows of a worker."""
         self._tally.add(number, batch)
         if self._opened.checkpoint is None:
-            found = self._parent.poll()
-            assert found is not None
-            self._gathering.add(*found)
+            polled = self._parent.poll()
+            assert polled is not None
+            self._gathering.add(*polled)
             if not self._ordered:
                 self._tally.drop(number)
 
     def _note_cuts(self) -> None:
-        """See whether a cut is over."""
+        """Note the cuts that are over, and pass on the rows that they cover."""
         while self._seen < self._parent.committed:
             number = self._seen + 1
             if self._opened.checkpoint is None:
@@ -224,13 +224,13 @@ class WorkerTurns(SerialStream[Rows]):
             self.budget.bells.ring()
 
     def _may_receive(self) -> bool:
-        """Whether there is room for results, or nobody could make it by polling."""
+        """Whether there is room for results, or polling could not make any."""
         if self.budget.lifted or not self.budget.results_full:
             return True
         return not (self._outlet.rows or self._pollable_rows())
 
     def _pollable_rows(self) -> int:
-        """Rows of checkpoints that can be polled."""
+        """Return how many rows of checkpoints can be polled."""
         if self._opened.checkpoint is None:
             return 0
         return self._tally.rows(None if self._opened.now else self._parent.committed)
@@ -261,7 +261,7 @@ class WorkerTurns(SerialStream[Rows]):
         return [self._finish, self._driver.close, self._end_all]
 
     def _finish(self) -> None:
-        """End the feeds, and wait for all rows, under a last number."""
+        """End the input, and wait for all output, under a last number."""
         if self._error is not None:
             raise self._error
         if not self._is_stopped:
@@ -285,7 +285,7 @@ class WorkerTurns(SerialStream[Rows]):
                 self._inbox.wait(_CHECK_S)
 
     def _abandon(self) -> None:
-        """End everything, after a start that failed."""
+        """Close everything after a start that failed."""
         self._closed = True
         self._end_all()
         self._thread.end()
@@ -301,5 +301,5 @@ class WorkerTurns(SerialStream[Rows]):
 
     def _report(self) -> Report:
         return report_of(
-            self._driver, self._intake, self.budget.parts(), self.latency, self._tally.given
+            self._driver, self._intake, self.budget.parts(), self.latency, self._tally.rows_given
         )

@@ -18,13 +18,13 @@ from .counts import EpochState
 class Work(ABC):
     """Compiled query: its intake, its state on each worker, and its output schema.
 
-    Feeds are numbered so that ``feed % len(dealt)`` is the number of a feed's source.
+    Feeds are numbered so that ``feed % len(dealt_schemas)`` is the number of a feed's source.
 
     Attributes
     ----------
     sides : sequence of Side
         The sources, by number.
-    dealt : sequence of pyarrow.Schema
+    dealt_schemas : sequence of pyarrow.Schema
         Columns of each source that workers get.
     hidden, output : pyarrow.Schema
         Of the output rows of workers, with hidden columns for the order; of the rows callers get.
@@ -35,7 +35,7 @@ class Work(ABC):
     """
 
     sides: Sequence[Side]
-    dealt: Sequence[pa.Schema]
+    dealt_schemas: Sequence[pa.Schema]
     hidden: pa.Schema
     output: pa.Schema
     fingerprint: str

@@ -104,14 +104,16 @@ class JoinWork(Work):
         self._keys = shared_keys(query)
         self.shares_steps = self._keys is None and job.size > 1
         self.sides = query.by_event_time.sides
-        self.dealt = tuple(
+        self.dealt_schemas = tuple(
             dealt_schema(job.schemas[side.table], query.columns_of(side.side))
             for side in query.sides
         )
         if job.ordered:
             query = with_rows(query) if query.aggregation is None else with_keys(query)
         self._shown = query
-        by_side = {side.side: one for side, one in zip(query.sides, self.dealt, strict=True)}
+        by_side = {
+            side.side: one for side, one in zip(query.sides, self.dealt_schemas, strict=True)
+        }
         shipped = {side: shipped_schema(one) for side, one in by_side.items()}
         self.hidden = open_delivery(plan(query.by_event_time), shipped, bounded=True).schema
         self.output = without_hidden(self.hidden)
@@ -135,7 +137,7 @@ class JoinWork(Work):
         return time
 
     def state(self, rank: int) -> JoinState:
-        size, schemas, hidden = self._job.size, self.dealt, self.hidden
+        size, schemas, hidden = self._job.size, self.dealt_schemas, self.hidden
         heavy, runs = self._job.heavy, self._runs
         return JoinState(
             self._shown, self._keys, schemas, hidden, rank, size, self._device, heavy, runs
@@ -151,7 +153,7 @@ class JoinWork(Work):
         if self._keys is None or size == 1 or side_for_all(self._shown) is None:
             return ()
         loads = np.zeros(PARTITIONS, np.int64)
-        for side, schema in zip(self.sides, self.dealt, strict=True):
+        for side, schema in zip(self.sides, self.dealt_schemas, strict=True):
             names = sorted(self._keys.names(side.side))
             for batch in tables[side.table].select(names).to_batches():
                 rows = projected(batch, pa.schema([schema.field(name) for name in names]))

@@ -181,7 +181,7 @@ def run(start: WorkerStart, files: Sequence[int], line: Line, parent: int) -> No
         worker,
         state,
         ends.peers,
-        ParentLink(ends.consumer, ends.producer, work.dealt),
+        ParentLink(ends.consumer, ends.producer, work.dealt_schemas),
         ends.bell,
         number=start.number,
         writer=writer,
@@ -198,7 +198,7 @@ def run(start: WorkerStart, files: Sequence[int], line: Line, parent: int) -> No
 def warm(work: Work) -> None:
     """Compile the loops that the first rows would wait for, on a state that is thrown away."""
     state = work.state(0)
-    for source, schema in enumerate(work.dealt):
+    for source, schema in enumerate(work.dealt_schemas):
         arrays = [pa.array([], field.type) for field in schema]
         state.fold(pa.RecordBatch.from_arrays(arrays, schema=schema), source)
     for block in (block for blocks in state.seal() for block in blocks):

@@ -118,7 +118,7 @@ class _Opening:
         self.job = job
         arm(str(self.workers.rank))
         self.work = work = self.owned.enter_context(closing(compiled(job)))
-        self.dealt_text = schema_text(*work.dealt)
+        self.dealt_text = schema_text(*work.dealt_schemas)
         number = 0
         if job.folder is not None and self.workers.rank == 0:
             self.folder = folder = CheckpointFolder(job.folder)

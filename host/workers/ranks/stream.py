@@ -1,4 +1,4 @@
-"""A running query over one source on ranks: the calls of streams, made in every rank."""
+"""Stream on ranks that an engine has placed: the calls that users make, in every rank."""
 
 from __future__ import annotations
 
@@ -68,15 +68,15 @@ class RankStream(WorkerStream[Rows]):
     # -- feeds ------------------------------------------------------------------------------------
 
     def register(self, source: str, feed: str, disorder: Span | None = None) -> None:
-        found = self._named(source)
+        sources = self._named(source)
         arguments.text("feed", feed)
         arguments.optional(arguments.span)("disorder", disorder)
 
         def register() -> None:
-            for own in found:
-                self._intake.register(own, feed, disorder)
-                self._begun.append((own.side.alias, feed))
-                self._driver.begin_feed(own.side.alias, feed)
+            for one in sources:
+                self._intake.register(one, feed, disorder)
+                self._begun.append((one.side.alias, feed))
+                self._driver.begin_feed(one.side.alias, feed)
 
         self._change(register)
 
@@ -93,15 +93,15 @@ class RankStream(WorkerStream[Rows]):
         super()._push(source, name, batch, feed)
 
     def _deal(self, rows: pa.RecordBatch, number: int) -> None:
-        dealt = projected(rows, self._dealt_schema(number))
-        # Between two pieces others are served.
-        for first in range(0, dealt.num_rows, GATHERED_ROWS):
-            piece = dealt.slice(first, GATHERED_ROWS)
+        batch = projected(rows, self._dealt_schema(number))
+        # Between two pieces messages of others are served.
+        for first in range(0, batch.num_rows, GATHERED_ROWS):
+            piece = batch.slice(first, GATHERED_ROWS)
             self._parent.push(number, self._firsts[number], piece, piece.nbytes)
             self._firsts[number] += piece.num_rows
 
     def _settle(self) -> None:
-        """Wait for nothing: what this rank pushes completes groups only with all others."""
+        """Do not wait: groups are complete only with the input of all other ranks."""
 
     # -- cuts -------------------------------------------------------------------------------------
 
@@ -115,21 +115,21 @@ class RankStream(WorkerStream[Rows]):
         self._driver.cuts.ask()
 
     def _begin_cut(self) -> None:
-        """Cut, as all ranks do."""
+        """Cut this rank's input, since all ranks cut."""
         self._cuts.began()
         firsts = {str(feed): n for feed, n in self._firsts.items()}
         state = {"intake": self._intake.state(), "begun": self._begun, "firsts": firsts}
         self._parent.cut(state)
 
     def _acknowledged(self) -> int:
-        """Return up to which number all rows that this rank gives were taken."""
+        """Return the number up to which the caller has taken all rows of this rank."""
         waits = [part.number - 1 for part in (self._again, *self._recorded) if part is not None]
         return min([self._parent.acknowledged, *waits])
 
     # -- what is given ----------------------------------------------------------------------------
 
     def _offer(self) -> Polled | PolledPart | None:
-        """Return rows of the record first, each rank's by themselves, and then this rank's own."""
+        """Return the next rows: the record's unacknowledged rows first, then this rank's output."""
         if self._offered is not None and self._offered is not self._returned:
             return self._offered
         self._again = self._recorded.popleft() if self._recorded else None
@@ -186,9 +186,9 @@ class RankStream(WorkerStream[Rows]):
             # The others must not wait for rows that do not come.
             self._thread.call(lambda: self._abandon_with(exc[1]))
             return
-        rest = self.close()
-        if isinstance(rest, pa.Table) and self._opened.checkpoint is None:
-            warn_untaken(rest, *exc)  # with a checkpoint they are given again
+        rows = self.close()
+        if isinstance(rows, pa.Table) and self._opened.checkpoint is None:
+            warn_untaken(rows, *exc)  # with a checkpoint they are given again
 
     def _abandon_with(self, cause: object) -> None:
         error = LostError(f"this rank was left by an error: {type(cause).__name__}: {cause}")
@@ -217,7 +217,7 @@ def open_workers(
     relation: tuple[str, RelationTable] | None,
     device: str,
 ) -> RunningQuery[Any]:
-    """Open a stream on workers of its own, or in this rank, as all ranks do.
+    """Open a stream: on new worker processes, or in this rank together with all other ranks.
 
     Parameters
     ----------

@@ -50,7 +50,7 @@ def run(query: str, seed: int) -> None:
     found = []
     for place, both in enumerate(zip(*given, strict=True)):
         for source, batch in enumerate(both):
-            rows = batch.select(work.dealt[source].names)
+            rows = batch.select(work.dealt_schemas[source].names)
             state.fold(rows, source, place * batch.num_rows)
         state.seal()
         found.append(state.release(work.limit(5 * place)))

@@ -84,7 +84,7 @@ class Hands:
 
     def fold(self, source: int, batch: pa.RecordBatch, first: int) -> None:
         """Deal a batch to anybody, in two pieces."""
-        batch = batch.select(self.work.dealt[source].names)
+        batch = batch.select(self.work.dealt_schemas[source].names)
         cut = self.rng.randint(0, batch.num_rows)
         for piece, at in ((batch.slice(0, cut), first), (batch.slice(cut), first + cut)):
             if piece.num_rows:
