@@ -17,7 +17,7 @@ import subprocess
 from pathlib import Path
 
 from penstock.errors import FileError, MissingToolError, installing
-from penstock.host.rows.atomic import atomic
+from penstock.host.store.atomic import atomic
 from penstock.private_folder import cache_folder, private_folder
 
 #: Oldest Java that Spark 4 runs on.

@@ -17,7 +17,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from penstock.errors import FileError, MissingToolError, UsageError
-from penstock.host.rows.atomic import atomic
+from penstock.host.store.atomic import atomic
 
 #: Penstock's packages that lie in folders of their own in a checkout.
 _NAMES = ("constraints", "host", "hw", "sim", "spark_bridge")

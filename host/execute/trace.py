@@ -11,7 +11,7 @@ from os import PathLike
 
 from penstock.errors import FileError
 
-from ..rows.location import local_path
+from ..store.location import local_path
 
 
 @dataclass(frozen=True)

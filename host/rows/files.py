@@ -15,9 +15,9 @@ import pyarrow.parquet as pq
 
 from penstock.errors import FileError, PenstockError, SchemaError, limit_remedy
 
-from .atomic import atomic
+from ..store.atomic import atomic
+from ..store.location import local_path, matched
 from .formats import SUFFIXES, CsvFormat, format_of, formats
-from .location import local_path, matched
 
 #: End of a message about a table in another place.
 _REMEDY = "copy it here, or read it in Python and give the table to penstock.sql"

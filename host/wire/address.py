@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 from penstock.errors import FileError, UsageError
 
-from ..rows.location import local_path
+from ..store.location import local_path
 
 #: Bytes of a path that a Unix socket can have, by the size of sockaddr_un.
 MOST_PATH_BYTES = 107

@@ -9,7 +9,7 @@ from pathlib import Path
 from penstock import arguments
 from penstock.errors import UsageError
 
-from ..rows.location import local_path
+from ..store.location import local_path
 
 #: Times at which rows leave: once the checkpoint that covers them is committed, or at once.
 RELEASES = ("commit", "now")

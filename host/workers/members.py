@@ -19,7 +19,7 @@ from penstock.plan.group_query import GroupQuery
 from penstock.plan.query import Aggregation, JoinQuery, Side
 
 from ..channel.links import place
-from ..rows.checksums import checksum
+from ..store.checksums import checksum
 
 #: Libraries whose versions decide how values are computed and how messages look.
 _LIBRARIES = ("penstock", "pyarrow", "numpy", "numba")

@@ -12,7 +12,7 @@ from typing import Annotated, Any, TypeVar, dataclass_transform, get_type_hints
 
 import typer
 
-from penstock.host.rows.location import Location, local_path, matched
+from penstock.host.store.location import Location, local_path, matched
 
 from ..errors import UsageError
 from ..uses import UnusedError

@@ -11,7 +11,7 @@ from typing import Self
 
 from penstock.errors import DeviceError, UsageError
 from penstock.host.device.registry import parse_device
-from penstock.host.rows.own_names import OwnNames
+from penstock.host.store.own_names import OwnNames
 from penstock.spark_bridge.java import ensure_java
 
 from .board import ServedBoard

@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from penstock.errors import FileError, UsageError
-from penstock.host.rows.atomic import atomic
+from penstock.host.store.atomic import atomic
 
 from .slots import US_PER_S, Slot
 

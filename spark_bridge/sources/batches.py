@@ -21,8 +21,8 @@ import pyspark.sql.datasource as spark_api
 from pyspark.sql import types as spark
 
 from penstock.errors import FileError, UsageError
-from penstock.host.rows.location import local_path
-from penstock.host.rows.own_names import NUMBER, OwnNames
+from penstock.host.store.location import local_path
+from penstock.host.store.own_names import NUMBER, OwnNames
 from penstock.spark_bridge.sources.source_options import Options
 
 from ..rows import cast_to

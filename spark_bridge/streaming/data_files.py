@@ -16,8 +16,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from penstock.errors import FileError
-from penstock.host.rows.atomic import atomic
-from penstock.host.rows.file_store import unwritable
+from penstock.host.store.atomic import atomic
+from penstock.host.store.file_store import unwritable
 
 from ..rows import cast_to
 from .store import AGAIN

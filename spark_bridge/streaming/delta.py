@@ -23,9 +23,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
 from penstock.errors import DataError, FileError, MissingToolError, UsageError, installing
-from penstock.host.rows.atomic import flush
-from penstock.host.rows.location import Location
-from penstock.host.rows.own_names import OwnNames
+from penstock.host.store.atomic import flush
+from penstock.host.store.location import Location
+from penstock.host.store.own_names import OwnNames
 
 from ..shown import task_of
 from .data_files import DataFile, DataFiles, is_folder

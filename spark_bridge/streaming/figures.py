@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 
 from penstock.errors import FileError
-from penstock.host.rows.file_store import FileStore
+from penstock.host.store.file_store import FileStore
 from penstock.plan.query import LEFT, RIGHT
 
 from ..metrics.figures import BatchFigures, ShardFigures, add_up

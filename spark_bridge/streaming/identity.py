@@ -8,7 +8,7 @@ from difflib import SequenceMatcher
 from typing import Any
 
 from penstock.errors import FileError, QueryError, UsageError
-from penstock.host.rows.file_store import FileStore
+from penstock.host.store.file_store import FileStore
 from penstock.query.parse import canonical
 
 from .commit import BatchRecord

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from penstock.host.rows.checksums import checksum
-from penstock.host.rows.file_store import FileStore
-from penstock.host.rows.location import Location
+from penstock.host.store.checksums import checksum
+from penstock.host.store.file_store import FileStore
+from penstock.host.store.location import Location
 
 from .store import Store, file_store
 

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import LongType, StructType
 
 from penstock.errors import UsageError
-from penstock.host.rows.location import Location
+from penstock.host.store.location import Location
 
 from .notes import plain
 from .output_folders import FolderSink

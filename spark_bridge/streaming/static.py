@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from penstock.errors import QueryError, UsageError
 from penstock.host.emit.open_delivery import joined_schema
 from penstock.host.join.lookup.relation_source import RelationTable
-from penstock.host.rows.location import Location
+from penstock.host.store.location import Location
 from penstock.plan.lookup import LookupPlan
 from penstock.plan.plan import plan
 from penstock.plan.query import JoinQuery, Side

@@ -21,8 +21,8 @@ import pyarrow as pa
 
 from penstock.errors import FileError
 from penstock.host.join.step import RowBlock
-from penstock.host.rows.file_store import FileStore
-from penstock.host.rows.own_names import NUMBER, UUID, OwnNames
+from penstock.host.store.file_store import FileStore
+from penstock.host.store.own_names import NUMBER, UUID, OwnNames
 from penstock.plan.ranges import place
 
 from .commit import BatchRecord, Part, StoredFile

@@ -10,10 +10,10 @@ import pyarrow as pa
 import pytest
 
 from penstock.errors import FileError
-from penstock.host.rows.atomic import atomic
-from penstock.host.rows.checksums import checksum
-from penstock.host.rows.file_store import FileStore, WrittenFile, unwritable
-from penstock.host.rows.own_names import OwnNames
+from penstock.host.store.atomic import atomic
+from penstock.host.store.checksums import checksum
+from penstock.host.store.file_store import FileStore, WrittenFile, unwritable
+from penstock.host.store.own_names import OwnNames
 
 
 @pytest.fixture

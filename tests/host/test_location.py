@@ -15,7 +15,6 @@ import penstock
 from penstock.errors import FileError, PenstockError, UsageError
 from penstock.host.execute.trace import Trace
 from penstock.host.relation import RelationOptions, build, open_relation
-from penstock.host.rows.file_store import FileStore
 from penstock.host.rows.files import (
     check_writable,
     open_writer,
@@ -23,7 +22,8 @@ from penstock.host.rows.files import (
     read_table,
     write_text,
 )
-from penstock.host.rows.location import Location, local_path
+from penstock.host.store.file_store import FileStore
+from penstock.host.store.location import Location, local_path
 from penstock.host.wire.address import read_token
 from tests.kit.documents import ROOT
 
@@ -122,8 +122,8 @@ def test_a_path_of_a_store_has_lost_a_slash():
 
 #: Modules that read addresses of servers, or the options of a store's address.
 _OTHERS = {
-    "host/rows/location.py",
-    "host/rows/exclusive_put.py",
+    "host/store/location.py",
+    "host/store/exclusive_put.py",
     "host/relation/postgres/location.py",
     "host/wire/address.py",
 }

@@ -9,8 +9,8 @@ from uuid import uuid4
 import pytest
 
 from penstock.host.relation.folder.records import RELATION_NAMES
-from penstock.host.rows.atomic import atomic
-from penstock.host.rows.own_names import UUID, OwnNames
+from penstock.host.store.atomic import atomic
+from penstock.host.store.own_names import UUID, OwnNames
 from tests.kit.foreign import ForeignFiles
 from tests.test_packaging import MODULES
 
@@ -20,9 +20,9 @@ REMOVALS = {
     "penstock.host.lookup.nodes.node_service": (1, "the node's socket, by its inode"),
     "penstock.host.relation.folder.build": (1, "the new folder of a build that has failed"),
     "penstock.host.relation.folder.sorting": (1, "a run in a temporary folder of its own"),
-    "penstock.host.rows.atomic": (1, "the name that was made for this write"),
-    "penstock.host.rows.file_store": (1, "names of OwnNames"),
-    "penstock.host.rows.own_names": (5, "names of OwnNames"),
+    "penstock.host.store.atomic": (1, "the name that was made for this write"),
+    "penstock.host.store.file_store": (1, "names of OwnNames"),
+    "penstock.host.store.own_names": (5, "names of OwnNames"),
     "penstock.host.wire.address": (1, "a socket that the user names and nobody listens on"),
     "penstock.host.workers.records.folder": (1, "names of OwnNames, and of a record"),
     "penstock.private_folder": (2, "the name made for a write; forms of a cache, by pattern"),

@@ -16,7 +16,7 @@ from penstock.program import AnyProgram, BandProgram, Mode, WindowProgram
 
 from ...device.base import PAIRS, Device, Kernel
 from ...device.cut import TASK_EVALUATIONS
-from ...rows.location import local_path
+from ...store.location import local_path
 from ..narrow.kernel import narrow_refusal, open_narrow
 from .instances import KernelInstances
 from .kernel import BoardKernel, BoardWindowKernel

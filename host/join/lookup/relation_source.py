@@ -16,7 +16,7 @@ from ...lookup.nodes.client import open_nodes
 from ...prune.sizes import Pruning
 from ...relation import is_postgres, masked, open_relation
 from ...relation.border import Relation
-from ...rows.location import Location
+from ...store.location import Location
 from ...wire.address import read_token
 from .lookup_join import LookupOptions
 

@@ -18,7 +18,7 @@ from ...relation.folder.folder_relation import FolderRelation
 from ...relation.folder.reading import file_store
 from ...relation.folder.version import FolderVersion
 from ...relation.slices import slices_of_hashes
-from ...rows.file_store import FileStore
+from ...store.file_store import FileStore
 from ...wire.address import Address
 from .entrances import AskCounts, Entrances
 from .known_ring import KnownRing

@@ -8,7 +8,7 @@ import time
 
 from penstock.errors import FileError
 
-from ...rows.file_store import FileStore
+from ...store.file_store import FileStore
 from .record import newest_ring, read_ring
 from .ring import Ring
 

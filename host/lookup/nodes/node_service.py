@@ -15,7 +15,7 @@ from penstock.errors import FileError, OverloadError, PenstockError, UsageError
 
 from ...device.fields import MalformedError, field
 from ...relation.folder.folder_relation import FolderRelation
-from ...rows.file_store import FileStore
+from ...store.file_store import FileStore
 from ...wire.address import Address, check_listen
 from ...wire.errors import error_header
 from ...wire.frames import Frames

@@ -23,7 +23,7 @@ from ...keys.hashing import HASH
 from ...relation.folder.reading import newest_in, numbers_in
 from ...relation.folder.records import NODES, RELATION, ring_name
 from ...relation.folder.writing import put_once
-from ...rows.file_store import FileStore
+from ...store.file_store import FileStore
 from .ring import POINTS, Node, Ring
 
 _log = logging.getLogger("penstock.relation.nodes")

@@ -16,9 +16,9 @@ import pyarrow as pa
 
 from penstock.errors import FileError, UsageError
 
-from ...rows.atomic import flush
-from ...rows.file_store import FileStore, Sink, WrittenFile, unwritable
-from ...rows.own_names import UUID
+from ...store.atomic import flush
+from ...store.file_store import FileStore, Sink, WrittenFile, unwritable
+from ...store.own_names import UUID
 from ..key_hash import KeyHash
 from .folder_relation import MEMORY_BYTES, FolderRelation
 from .keeping import ORPHANS_S, remove_older

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from penstock.errors import FileError
 
-from ...rows.file_store import FileStore
+from ...store.file_store import FileStore
 from .build import RelationOptions, commit, new_place, new_record
 from .folder_relation import MEMORY_BYTES, FolderRelation
 from .page_layout import RelationLayout

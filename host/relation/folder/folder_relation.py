@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from penstock.errors import FileError, UsageError
 
-from ...rows.file_store import FileStore
+from ...store.file_store import FileStore
 from .changes import Change, ChangedKeys
 from .keeping import RelationKeeper
 from .pins import Pins

@@ -13,8 +13,8 @@ from typing import Any
 
 from penstock.errors import FileError, UsageError
 
-from ...rows.file_store import Listed
-from ...rows.own_names import OwnNames
+from ...store.file_store import Listed
+from ...store.own_names import OwnNames
 from .pins import Pins, remove_unfinished
 from .reading import RelationReader, file_store, numbers_in
 from .records import NODES, RELATION_NAMES, VERSIONS, VersionRecord, ring_name, version_name

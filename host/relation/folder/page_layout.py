@@ -13,9 +13,9 @@ import pyarrow as pa
 
 from penstock.errors import DataError, SchemaError
 
-from ...rows.file_store import FileStore
 from ...rows.plain import plain_type
 from ...rows.received import fitted
+from ...store.file_store import FileStore
 from ..key_hash import KeyHash
 from .keys import doubled, shown_key
 from .records import RelationRecord

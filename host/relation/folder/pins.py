@@ -31,7 +31,7 @@ from contextlib import contextmanager, suppress
 
 from penstock.errors import FileError, UsageError
 
-from ...rows.file_store import FileStore, Listed
+from ...store.file_store import FileStore, Listed
 from .reading import RelationReader
 from .records import HOLDS, PINS, RELATION_NAMES
 

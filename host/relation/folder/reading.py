@@ -10,7 +10,7 @@ import numpy as np
 
 from penstock.errors import FileError
 
-from ...rows.file_store import FileStore
+from ...store.file_store import FileStore
 from ..border import Relation
 from .page_layout import RelationLayout
 from .records import (

@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from ...rows.own_names import UUID, OwnNames
+from ...store.own_names import UUID, OwnNames
 from .segment import DATA, SegmentRecord
 from .sorting import RUNS, SCRATCH
 

@@ -19,8 +19,8 @@ import pyarrow as pa
 from penstock.errors import FileError
 
 from ...rows.columns import vector
-from ...rows.file_store import FileStore, Sink
-from ...rows.ranged_files import RangeReader
+from ...store.file_store import FileStore, Sink
+from ...store.ranged_files import RangeReader
 from ..key_hash import NULL_HASH, KeyHash
 from .cutting import cut
 from .page_filter import PageFilters, filters_of

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from penstock.errors import FileError
 
-from ...rows.file_store import unwritable
+from ...store.file_store import unwritable
 
 #: Prefix of the names of folders of runs.
 _PREFIX = ".sort."

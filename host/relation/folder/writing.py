@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from penstock.errors import FileError, SchemaError
 
-from ...rows.file_store import FileStore
+from ...store.file_store import FileStore
 from .changes import ChangedKeys
 from .page_layout import RelationLayout, stored_schema
 from .reading import RelationReader, note_newest

@@ -14,7 +14,7 @@ from threading import Event
 
 from penstock.errors import FileError
 
-from ...rows.own_names import UUID, OwnNames
+from ...store.own_names import UUID, OwnNames
 from .part_files import explained
 from .record import NAME, Record, number_of, read_record, write_record
 

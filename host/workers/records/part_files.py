@@ -14,13 +14,13 @@ from typing import Any
 
 from penstock.errors import FileError, limit_remedy
 
-from ...rows.atomic import atomic
-from ...rows.checksums import checksum
+from ...store.atomic import atomic
+from ...store.checksums import checksum
 
 _MAGIC = b"penstock part 1\n"
 #: Length of a block, before each.
 _LENGTH = struct.Struct("<Q")
-#: Hexadecimal digits of a checksum, as :mod:`penstock.host.rows.checksums` has them.
+#: Hexadecimal digits of a checksum, as :mod:`penstock.host.store.checksums` has them.
 _DIGITS = 32
 
 Buffer = bytes | bytearray | memoryview | Any

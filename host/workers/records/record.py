@@ -11,8 +11,8 @@ from typing import Any
 
 from penstock.errors import FileError
 
-from ...rows.atomic import atomic
-from ...rows.checksums import sealed, unsealed
+from ...store.atomic import atomic
+from ...store.checksums import sealed, unsealed
 from .part_files import PartFile, explained
 
 #: Version of the form of records and parts.

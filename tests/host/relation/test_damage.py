@@ -15,8 +15,8 @@ import pytest
 
 from penstock.errors import FileError
 from penstock.host.relation import FolderRelation, RelationOptions, build, open_relation
-from penstock.host.rows import file_store
-from penstock.host.rows.file_store import FileStore
+from penstock.host.store import file_store
+from penstock.host.store.file_store import FileStore
 from tests.host.relation.model import row_list
 
 ROWS = 400

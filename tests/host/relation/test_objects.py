@@ -14,8 +14,8 @@ from penstock.errors import DataError, FileError, MissingToolError
 from penstock.host.relation import FolderRelation, RelationOptions, build, open_relation
 from penstock.host.relation.folder import writing
 from penstock.host.relation.folder.records import version_name
-from penstock.host.rows import exclusive_put
-from penstock.host.rows.file_store import FileStore
+from penstock.host.store import exclusive_put
+from penstock.host.store.file_store import FileStore
 from tests.host.relation.model import check_version, row_list
 from tests.kit.effort import effort
 

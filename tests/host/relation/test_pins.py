@@ -26,8 +26,8 @@ from penstock.host.relation.folder.records import (
     VERSIONS,
     version_name,
 )
-from penstock.host.rows import atomic
-from penstock.host.rows.file_store import FileStore
+from penstock.host.store import atomic
+from penstock.host.store.file_store import FileStore
 from tests.host.relation.model import row_list
 
 #: Folders whose files decide which version is read; only what is done there is a step.

@@ -14,7 +14,7 @@ import pytest
 
 from penstock.errors import FileError
 from penstock.host.join.step import RowBlock
-from penstock.host.rows.checksums import checksum
+from penstock.host.store.checksums import checksum
 from penstock.plan.query import LEFT, RIGHT
 from penstock.spark_bridge.streaming.commit import BatchRecord, StoredFile
 from penstock.spark_bridge.streaming.store import TIME, Store
@@ -149,7 +149,7 @@ def test_a_file_is_summed_once_and_when_it_changes(store, monkeypatch):
     file = added(store, 0, 1, 2)
     summed = []
     monkeypatch.setattr(
-        "penstock.host.rows.file_store.checksum",
+        "penstock.host.store.file_store.checksum",
         lambda content: summed.append(1) or checksum(content),
     )
     for _ in range(3):

@@ -21,8 +21,8 @@ from penstock.host.relation import RelationOptions, build, open_relation
 from penstock.host.relation.folder.keeping import KEPT_RINGS
 from penstock.host.relation.folder.reading import file_store
 from penstock.host.relation.folder.records import ring_name
-from penstock.host.rows.checksums import sealed
-from penstock.host.rows.file_store import FileStore
+from penstock.host.store.checksums import sealed
+from penstock.host.store.file_store import FileStore
 
 WAIT_S = 60
 DAY_S = 24 * 3600.0

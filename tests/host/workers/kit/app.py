@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.ipc
 
 from penstock import Checkpoint
-from penstock.host.rows.atomic import atomic
+from penstock.host.store.atomic import atomic
 from tests.host.workers.kit.cases import told
 from tests.host.workers.kit.groups import comparable
 
