@@ -22,6 +22,7 @@ import pyarrow as pa
 from penstock.errors import FileError
 from penstock.host.join.step import RowBlock
 from penstock.host.store.file_store import FileStore
+from penstock.host.store.numbered import NumberedNames
 from penstock.host.store.own_names import NUMBER, UUID, OwnNames
 from penstock.plan.ranges import place
 
@@ -35,10 +36,11 @@ _ROWS, _RECORDS = "rows", "batches"
 #: Folder of the figures of batches, which the join itself does not read.
 FIGURES = "figures"
 _QUERY, _LATEST = "query.json", "latest.json"
+_BATCH_NAMES = NumberedNames(f"{_RECORDS}/")
 #: Names of all that a streaming join writes in its folder.
 STORE_NAMES = OwnNames(
     rf"{_ROWS}/{NUMBER}-{UUID}\.arrow",
-    rf"{_RECORDS}/{NUMBER}\.json",
+    _BATCH_NAMES.pattern,
     rf"{FIGURES}/{NUMBER}(?:-{NUMBER})?\.json",
     "(?:query|latest)\\.json",
 )
@@ -200,7 +202,7 @@ class Store:
         """
         if batch < 0:
             return BatchRecord()
-        values = self.files.get_json(_record(batch))
+        values = self.files.get_json(_BATCH_NAMES.name(batch))
         return None if values is None else BatchRecord.from_json(values)
 
     def put(self, commit: BatchRecord) -> None:
@@ -210,7 +212,7 @@ class Store:
         ------
         FileError
         """
-        self.files.put_json(_record(commit.batch), commit.as_json())
+        self.files.put_json(_BATCH_NAMES.name(commit.batch), commit.as_json())
         self.files.put_json(_LATEST, {"batch": commit.batch})
 
     def latest(self) -> BatchRecord | None:
@@ -225,10 +227,9 @@ class Store:
         number = 0 if noted is None else noted["batch"]
         latest = self.commit(number)
         if latest is None:
-            records = (f"{_RECORDS}/{name}" for name in self.files.names(_RECORDS))
-            if noted is None and not any(map(STORE_NAMES.has, records)):
+            if noted is None and not _BATCH_NAMES.numbers(self.files):
                 return None
-            missing = _LATEST if noted is None else _record(number)
+            missing = _LATEST if noted is None else _BATCH_NAMES.name(number)
             raise FileError(f"{self.files.shown(missing)} is gone; {LOST}")
         # The record is written before the note, which may therefore be one behind.
         while (following := self.commit(number + 1)) is not None:
@@ -264,10 +265,6 @@ def remove_old(files: FileStore, folder: str, first: int) -> None:
         number = name.removesuffix(".json")
         if not number.isdecimal() or int(number) < first:
             files.remove([f"{folder}/{name}"])
-
-
-def _record(batch: int) -> str:
-    return f"{_RECORDS}/{batch}.json"
 
 
 def _batch_of(name: str) -> float:

@@ -19,7 +19,7 @@ from penstock.api.classify import columns_of
 from penstock.errors import FileError, PenstockError, QueryError
 from penstock.host.join.lookup.relation_source import RelationTable
 from penstock.host.relation import FolderRelation, RelationOptions, build, file_store, open_folder
-from penstock.host.relation.folder.records import version_name
+from penstock.host.relation.folder.records import VERSION_NAMES
 from tests.host.lookup.nodes.kit import nodes_of
 from tests.penstock.cli.conftest import cli
 
@@ -166,10 +166,10 @@ def test_times_to_the_microsecond(folder: Path) -> None:
     draw = random.Random(5)
     with closing(open_folder(folder, "is opened")) as made:
         files = file_store(str(folder))
-        values = files.get_json(version_name(1))
+        values = files.get_json(VERSION_NAMES.name(1))
         for _ in range(60):
             at = 1.1e9 + draw.random() * 5e8
-            files.put_json(version_name(1), {**values, "created": at})
+            files.put_json(VERSION_NAMES.name(1), {**values, "created": at})
             step = datetime.timedelta(microseconds=1)
             micros = (datetime.datetime.fromtimestamp(at, datetime.UTC) - EPOCH) // step
             assert made.number_at(micros) == 1
@@ -320,7 +320,7 @@ def test_versions_that_were_swept(folder: Path) -> None:
     with pytest.raises(FileError, match=r"version 5 of .* is gone"):
         penstock.sql(text, given)
     for number in (4, 5):
-        (folder / version_name(number)).unlink()
+        (folder / VERSION_NAMES.name(number)).unlink()
     with pytest.raises(FileError, match=r"version 6 was made at .*; versions 4 to 5 are gone"):
         penstock.sql(text, given)
 

@@ -20,10 +20,9 @@ from typing import Any
 from penstock.errors import FileError, UsageError
 
 from ...keys.hashing import HASH
-from ...relation.folder.reading import newest_in, numbers_in
-from ...relation.folder.records import NODES, RELATION, ring_name
-from ...relation.folder.writing import put_once
+from ...relation.folder.records import NODES, RELATION, RING_NAMES
 from ...store.file_store import FileStore
+from ...store.numbered import put_once
 from .ring import POINTS, Node, Ring
 
 _log = logging.getLogger("penstock.relation.nodes")
@@ -48,7 +47,7 @@ def newest_ring(store: FileStore, known: int = 0) -> int:
     ------
     FileError
     """
-    return newest_in(store, NODES, known)
+    return RING_NAMES.newest(store, known)
 
 
 def read_ring(store: FileStore, number: int | None = None) -> Ring | None:
@@ -121,7 +120,7 @@ def change_ring(store: FileStore, change: Callable[[Ring | None], Ring]) -> Ring
             return before
         following = Ring(number + 1, after.nodes)
         store.make([NODES])
-        if put_once(store, ring_name(following.number), _values(relation, following)):
+        if put_once(store, RING_NAMES.name(following.number), _values(relation, following)):
             return following
     raise FileError(
         f"the nodes of {store.root} cannot be changed: {_TRIES} times in a row another writer was "
@@ -140,7 +139,7 @@ def _readable(store: FileStore, newest: int) -> tuple[Ring | None, bool]:
     if not newest:
         return None, True
     damage = None
-    for number in [n for n in reversed(numbers_in(store, NODES)) if n <= newest]:
+    for number in [n for n in reversed(RING_NAMES.numbers(store)) if n <= newest]:
         try:
             ring = _read(store, number)
         except FileError as error:
@@ -186,7 +185,7 @@ def _values(relation: str, ring: Ring) -> dict[str, Any]:
 
 
 def _read(store: FileStore, number: int) -> Ring:
-    name = ring_name(number)
+    name = RING_NAMES.name(number)
     shown = store.shown(name)
     before = (
         f"go on with the record before it, or change the nodes (`penstock relation nodes add`), "

@@ -18,6 +18,7 @@ from penstock.errors import FileError, UsageError
 
 from ...store.atomic import flush
 from ...store.file_store import FileStore, Sink, WrittenFile, unwritable
+from ...store.numbered import put_once
 from ...store.own_names import UUID
 from ..key_hash import KeyHash
 from .folder_relation import MEMORY_BYTES, FolderRelation
@@ -27,15 +28,14 @@ from .reading import AGAIN, LOST, file_store, note_newest
 from .records import (
     RELATION,
     RELATION_NAMES,
+    VERSION_NAMES,
     VERSIONS,
     RelationRecord,
     VersionRecord,
-    version_name,
 )
 from .row_batches import Rows, source_of
 from .segment import DATA, SegmentRecord
 from .sorting import scratch
-from .writing import put_once
 
 #: Block of an operating system's file cache: a shorter read takes hardly less time, a longer one
 #: has more rows that nobody wants.
@@ -171,7 +171,7 @@ def commit(files: FileStore, record: RelationRecord, base: SegmentRecord, final:
         deltas=(),
         change=None,
     )
-    if not put_once(files, version_name(1), version.as_dict()):
+    if not put_once(files, VERSION_NAMES.name(1), version.as_dict()):
         raise name_taken(final)
     note_newest(files, record.id, 1)
 

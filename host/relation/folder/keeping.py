@@ -16,8 +16,8 @@ from penstock.errors import FileError, UsageError
 from ...store.file_store import Listed
 from ...store.own_names import OwnNames
 from .pins import Pins, remove_unfinished
-from .reading import RelationReader, file_store, numbers_in
-from .records import NODES, RELATION_NAMES, VERSIONS, VersionRecord, ring_name, version_name
+from .reading import RelationReader, file_store
+from .records import NODES, RELATION_NAMES, RING_NAMES, VERSION_NAMES, VERSIONS, VersionRecord
 from .segment import DATA, SegmentRecord
 from .sorting import RUNS, SCRATCH
 
@@ -156,7 +156,7 @@ class RelationKeeper(RelationReader):
         removed = [n for n in numbers if n < least]
         self.note_newest(numbers[-1])  # before what is older goes
         # The oldest first: a reader that misses its version knows that there are newer ones.
-        self._files.remove(version_name(number) for number in removed)
+        self._files.remove(map(VERSION_NAMES.name, removed))
         for folder in ("", VERSIONS, NODES):
             remove_unfinished(self._files, folder, now - orphans_s)
         self._remove_rings(now - orphans_s)
@@ -167,7 +167,8 @@ class RelationKeeper(RelationReader):
         return Removed(len(removed), len(files), sum(file.bytes for file in files))
 
     def _remove_rings(self, before: float) -> None:
-        old = {ring_name(number) for number in numbers_in(self._files, NODES)[:-KEPT_RINGS]}
+        numbers = RING_NAMES.numbers(self._files)[:-KEPT_RINGS]
+        old = set(map(RING_NAMES.name, numbers))
         listed = {f"{NODES}/{file.name}": file for file in self._files.listed(NODES)}
         # The oldest first, as with versions.
         self._files.remove(n for n in sorted(old & listed.keys()) if listed[n].changed < before)

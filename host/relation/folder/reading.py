@@ -16,14 +16,12 @@ from .page_layout import RelationLayout
 from .records import (
     FORMAT,
     NEWEST,
-    NUMBERED,
     RELATION,
     RELATION_NAMES,
+    VERSION_NAMES,
     VERSIONS,
     RelationRecord,
     VersionRecord,
-    numbered_name,
-    version_name,
 )
 from .segment import DATA, PageSegment, SegmentRecord
 from .version import FolderVersion
@@ -38,41 +36,6 @@ AGAIN = "try again"
 def file_store(location: str) -> FileStore:
     """The files of a relation."""
     return FileStore(location, lost=LOST, again=AGAIN, own_names=RELATION_NAMES)
-
-
-def numbers_in(files: FileStore, folder: str) -> list[int]:
-    """Numbers of the records in a folder, ascending.
-
-    Raises
-    ------
-    FileError
-    """
-    matches = (NUMBERED.fullmatch(name) for name in files.names(folder))
-    return sorted(int(name[1]) for name in matches if name is not None)
-
-
-def newest_in(files: FileStore, folder: str, known: int = 0) -> int:
-    """The number of the newest record in a folder; 0 if there is none.
-
-    Parameters
-    ----------
-    files : FileStore
-    folder : str
-    known : int
-        A number that was the newest one: then only what follows it is looked for, which costs one
-        or two looks at a name instead of a listing.
-
-    Raises
-    ------
-    FileError
-    """
-    number = known
-    while number and files.size(numbered_name(folder, number + 1)) is not None:
-        number += 1
-    if number == known and (not number or files.size(numbered_name(folder, number)) is None):
-        # The first look, or older records are gone and newer ones with them.
-        number = max(numbers_in(files, folder), default=0)
-    return number
 
 
 def note_newest(files: FileStore, relation: str, number: int) -> None:
@@ -143,18 +106,18 @@ class RelationReader(Relation):
     def newest(self) -> int:
         if self._files.stamp(RELATION) != self._stamp:
             self._check_same()
-        number = newest_in(self._files, VERSIONS, self._newest)
+        number = VERSION_NAMES.newest(self._files, self._newest)
         noted = max(self._newest, self._noted())
         if number < noted:  # another writer may have been faster between the two looks
-            number = newest_in(self._files, VERSIONS, noted)
+            number = VERSION_NAMES.newest(self._files, noted)
         if not number:
             raise FileError(f"{self.name} has no version in {VERSIONS}; {LOST}")
         if number < noted:
             raise FileError(
                 f"version {noted} of {self.name}, the newest one, is gone: "
-                f"{self._files.shown(version_name(noted))} is missing or no file, and the newest "
-                f"that is there is {number}; {LOST}. To go on with version {number}, if the folder "
-                f"was copied while it was changed, remove {NEWEST} in it"
+                f"{self._files.shown(VERSION_NAMES.name(noted))} is missing or no file, and the "
+                f"newest that is there is {number}; {LOST}. To go on with version {number}, if the "
+                f"folder was copied while it was changed, remove {NEWEST} in it"
             )
         self._newest = number
         return number
@@ -174,12 +137,12 @@ class RelationReader(Relation):
         """Whether a version is the newest one: it exists, and has no successor."""
         # In this order: the oldest versions are removed first, so while this one is there, a
         # successor that is not there has not been committed yet.
-        no_successor = self._files.size(version_name(number + 1)) is None
-        return no_successor and self._files.size(version_name(number)) is not None
+        no_successor = self._files.size(VERSION_NAMES.name(number + 1)) is None
+        return no_successor and self._files.size(VERSION_NAMES.name(number)) is not None
 
     def numbers(self) -> list[int]:
         """Numbers of the existing versions, ascending."""
-        return numbers_in(self._files, VERSIONS)
+        return VERSION_NAMES.numbers(self._files)
 
     def readable(self) -> list[int]:
         """Numbers of the versions whose files all exist, ascending.
@@ -282,7 +245,7 @@ class RelationReader(Relation):
         ------
         FileError
         """
-        values = self._files.get_json(version_name(number))
+        values = self._files.get_json(VERSION_NAMES.name(number))
         if values is None:
             return None
         record = VersionRecord.from_dict(values)

@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from ...store.numbered import NumberedNames
 from ...store.own_names import UUID, OwnNames
 from .segment import DATA, SegmentRecord
 from .sorting import RUNS, SCRATCH
@@ -24,32 +25,17 @@ NODES = "nodes"
 PINS, HOLDS = "pins", "holds"
 #: The number of the newest version, written once that version is there.
 NEWEST = "newest.json"
-#: Name of a numbered file in its folder.
-NUMBERED = re.compile(r"([0-9]{20})\.json")
+#: Names of the records of versions, and of rings of nodes.
+VERSION_NAMES, RING_NAMES = NumberedNames(f"{VERSIONS}/", 20), NumberedNames(f"{NODES}/", 20)
 #: Names of all that Penstock writes in the folder of a relation, or in one for pins.
 RELATION_NAMES = OwnNames(
     rf"{re.escape(RELATION)}|{re.escape(NEWEST)}",
-    rf"(?:{VERSIONS}|{NODES})/(?:{NUMBERED.pattern})?",
+    rf"(?:{VERSIONS}|{NODES})/|{VERSION_NAMES.pattern}|{RING_NAMES.pattern}",
     rf"{DATA}/(?:{UUID}\.(?:pages|index))?",
     rf"{HOLDS}/(?:{UUID})?",
     rf"{PINS}/[^/.][^/]*/[^/.][^/]*",
     rf"{SCRATCH}/(?:{RUNS})?",
 )
-
-
-def numbered_name(folder: str, number: int) -> str:
-    """A numbered file; names sort as numbers do."""
-    return f"{folder}/{number:020d}.json"
-
-
-def version_name(number: int) -> str:
-    """The file of a version."""
-    return numbered_name(VERSIONS, number)
-
-
-def ring_name(number: int) -> str:
-    """The file of a ring of nodes."""
-    return numbered_name(NODES, number)
 
 
 @dataclass(frozen=True)

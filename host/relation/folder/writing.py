@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from typing import Any, Protocol
+from typing import Protocol
 
 import pyarrow as pa
 
 from penstock.errors import FileError, SchemaError
 
 from ...store.file_store import FileStore
+from ...store.numbered import put_once
 from .changes import ChangedKeys
 from .page_layout import RelationLayout, stored_schema
 from .reading import RelationReader, note_newest
-from .records import VersionRecord, version_name
+from .records import VERSION_NAMES, VersionRecord
 from .row_batches import Rows, RowSource, source_of
 from .segment import SegmentRecord
 from .version import FolderVersion
@@ -112,7 +113,8 @@ class VersionWriter:
                 if record is None:
                     return None
                 try:
-                    is_made = put_once(self._files, version_name(record.number), record.as_dict())
+                    name = VERSION_NAMES.name(record.number)
+                    is_made = put_once(self._files, name, record.as_dict())
                 except BaseException:
                     if self._may_be_there(record.number):
                         needed = record.segments
@@ -131,30 +133,9 @@ class VersionWriter:
     def _may_be_there(self, number: int) -> bool:
         """Whether a version may be there, now or later, though writing it has failed."""
         is_folder = self._files.folder is not None
-        return not is_folder or self._files.size(version_name(number)) is not None
+        return not is_folder or self._files.size(VERSION_NAMES.name(number)) is not None
 
     def remove(self, segments: Iterable[SegmentRecord]) -> None:
         """Remove segments of no version; a later vacuum finds files that stay."""
         with suppress(FileError):
             self._files.remove(name for one in segments for name in (one.index, one.data))
-
-
-def put_once(files: FileStore, name: str, values: Mapping[str, Any]) -> bool:
-    """Write values unless the name is taken; returns whether the file now has these values.
-
-    Where the answer of a store is lost, an error, or "there is one already" at the second attempt,
-    may stand for a file that was written.
-
-    Raises
-    ------
-    FileError
-    """
-    try:
-        if files.put_new_json(name, values):
-            return True
-    except FileError:
-        with suppress(FileError):
-            if files.get_json(name) == values:
-                return True
-        raise
-    return files.get_json(name) == values

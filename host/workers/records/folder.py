@@ -16,7 +16,7 @@ from penstock.errors import FileError
 
 from ...store.own_names import UUID, OwnNames
 from .part_files import explained
-from .record import NAME, Record, number_of, read_record, write_record
+from .record import NAMES, Record, files_of, read_record, write_record
 
 _LOCK = "lock"
 #: Lock that all ranks of a stream share, which write parts without holding the main lock.
@@ -26,7 +26,7 @@ _LOCKED_S = 10.0
 _LOOK_S = 0.02
 #: Names of parts, by the folder's id.
 _PART = r"part-[0-9]{{10}}-[0-9]{{4}}-{}\.(?:state|rows)"
-_RECORDS = OwnNames(NAME)
+_RECORDS = OwnNames(NAMES.pattern)
 
 
 class CheckpointFolder:
@@ -108,10 +108,8 @@ class CheckpointFolder:
         FileError
             The record is damaged.
         """
-        with explained(self.path, "read checkpoints"):
-            parsed = [number_of(entry.name) for entry in self.path.iterdir()]
-        numbers = [number for number in parsed if number is not None]
-        return read_record(self.path, max(numbers)) if numbers else None
+        newest = NAMES.newest(files_of(self.path))
+        return read_record(self.path, newest) if newest else None
 
     def require(self, record: Record, query: str, fingerprint: str, schema: str) -> None:
         """Refuse a record of another query, or of other columns.
@@ -151,7 +149,7 @@ class CheckpointFolder:
             names = {entry.name for entry in self.path.iterdir()}
             left = {n for n in names if n in self._parts or _RECORDS.has_unfinished(n)}
             for name in names:
-                number = number_of(name)
+                number = NAMES.number(name)
                 if record is not None and number is not None and number < record.number:
                     with suppress(FileError):  # another program's, or damaged
                         left |= {

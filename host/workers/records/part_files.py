@@ -17,6 +17,8 @@ from penstock.errors import FileError, limit_remedy
 from ...store.atomic import atomic
 from ...store.checksums import checksum
 
+#: Advice once the cause of an error is removed.
+AGAIN = "open the stream again, and it goes on from its last checkpoint"
 _MAGIC = b"penstock part 1\n"
 #: Length of a block, before each.
 _LENGTH = struct.Struct("<Q")
@@ -68,14 +70,11 @@ def explained(folder: Path, doing: str) -> Iterator[None]:
 
 
 def _remedy(cause: OSError) -> str:
-    otherwise = "look at that disk, and open the stream again, to go on from its last checkpoint"
+    otherwise = f"look at that disk, and {AGAIN}"
     if cause.errno in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR):
         otherwise = "give a folder that this user may write in"
     if cause.errno in (errno.ENOSPC, errno.EDQUOT):
-        return (
-            "make room on that disk and open the stream again, and it goes on from its last "
-            "checkpoint"
-        )
+        return f"make room on that disk and {AGAIN}"
     return limit_remedy(cause, otherwise)
 
 

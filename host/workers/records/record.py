@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -11,14 +10,17 @@ from typing import Any
 
 from penstock.errors import FileError
 
-from ...store.atomic import atomic
-from ...store.checksums import sealed, unsealed
-from .part_files import PartFile, explained
+from ...store.file_store import FileStore
+from ...store.numbered import NumberedNames
+from .part_files import AGAIN, PartFile
 
 #: Version of the form of records and parts.
 FORM = 1
-#: Regular expression of the names of records.
-NAME = r"record-[0-9]{10}\.json"
+#: Names of records.
+NAMES = NumberedNames("record-", 10)
+_LOST = (
+    "bring the folder back from a copy, or begin anew in an empty one and push from the beginning"
+)
 
 
 @dataclass(frozen=True)
@@ -68,31 +70,20 @@ class Record:
         return [*self.states, *(part for parts in self.rows.values() for part in parts)]
 
 
-def name_of(number: int) -> str:
-    """Return the name of a record's file."""
-    return f"record-{number:010d}.json"
-
-
-def number_of(name: str) -> int | None:
-    """Return the number in the name of a record's file; None for other files."""
-    return int(name[7:17]) if re.fullmatch(NAME, name) else None
+def files_of(folder: Path) -> FileStore:
+    """Return the store of a folder of checkpoints."""
+    return FileStore(str(folder), lost=_LOST, again=AGAIN)
 
 
 def write_record(folder: Path, record: Record) -> None:
-    """Write a record; from then on a stream goes on from it.
+    """Write a record; from then on it is the one to go on from.
 
     Raises
     ------
     FileError
     """
-    name = name_of(record.number)
-    values = asdict(record)
-    values["form"] = FORM
-    with (
-        explained(folder, f"write {name}"),
-        atomic(folder / name, durable=True) as partial,
-    ):
-        partial.write_text(sealed(name, json.loads(json.dumps(values))), encoding="utf-8")
+    values = json.loads(json.dumps(asdict(record)))  # keys of JSON are texts
+    files_of(folder).put_json(NAMES.name(record.number), {**values, "form": FORM})
 
 
 def read_record(folder: Path, number: int) -> Record:
@@ -101,11 +92,13 @@ def read_record(folder: Path, number: int) -> Record:
     Raises
     ------
     FileError
-        It is damaged, or of another version.
+        The record is gone, damaged, or of another version.
     """
-    name = name_of(number)
+    files, name = files_of(folder), NAMES.name(number)
+    shown, values = files.shown(name), files.get_json(name)
+    if values is None:
+        raise FileError(f"{shown} is gone; {_LOST}")
     try:
-        values = unsealed(name, (folder / name).read_bytes())
         if values.pop("form") != FORM:
             raise FileError(
                 f"the checkpoint in {folder} was written by another version of Penstock; finish "
@@ -118,14 +111,5 @@ def read_record(folder: Path, number: int) -> Record:
             for number, parts in values["rows"].items()
         }
         return Record(**values)
-    except OSError as cause:
-        if isinstance(cause, FileError):
-            raise
-        raise FileError(
-            f"cannot read {folder / name}: {cause.strerror}; let this user read it"
-        ) from cause
-    except (ValueError, KeyError, TypeError) as cause:
-        raise FileError(
-            f"the checkpoint in {folder} is damaged: {name}: {cause}; bring the folder back from "
-            "a copy, or begin anew in an empty one and push from the beginning"
-        ) from cause
+    except (KeyError, TypeError, ValueError) as cause:
+        raise FileError(f"{shown} cannot be read: {cause}; {_LOST}") from cause

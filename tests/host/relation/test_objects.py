@@ -13,7 +13,7 @@ import pytest
 from penstock.errors import DataError, FileError, MissingToolError
 from penstock.host.relation import FolderRelation, RelationOptions, build, open_relation
 from penstock.host.relation.folder import writing
-from penstock.host.relation.folder.records import version_name
+from penstock.host.relation.folder.records import VERSION_NAMES
 from penstock.host.store import exclusive_put
 from penstock.host.store.file_store import FileStore
 from tests.host.relation.model import check_version, row_list
@@ -89,7 +89,9 @@ def test_writers_that_race(object_location):
 
 def objects_of(location: str) -> set[str]:
     files = FileStore(location, lost="", again="")
-    names = {name for name in ("relation.json", version_name(1)) if files.size(name) is not None}
+    names = {
+        name for name in ("relation.json", VERSION_NAMES.name(1)) if files.size(name) is not None
+    }
     return names | {file.name for file in files.listed("data")}
 
 

@@ -23,8 +23,8 @@ from penstock.host.relation.folder.records import (
     NEWEST,
     PINS,
     RELATION_NAMES,
+    VERSION_NAMES,
     VERSIONS,
-    version_name,
 )
 from penstock.host.store import atomic
 from penstock.host.store.file_store import FileStore
@@ -146,7 +146,7 @@ def prepared(tmp_path_factory) -> Path:
     for key in (1, 2, 3):
         made.append(rows(key), compact=False)
     for number in LATER:
-        (path / version_name(number)).rename(path / str(number))
+        (path / VERSION_NAMES.name(number)).rename(path / str(number))
     note_newest(file_store(str(path)), made.id, 2)
     return path
 
@@ -177,7 +177,7 @@ def commit_and_vacuum(relation: FolderRelation, files: FileStore) -> int:
     """Returns the last of the versions that it has committed itself."""
     last = 0
     for number in LATER:
-        if not files.put_new(version_name(number), files.get(str(number)) or b""):
+        if not files.put_new(VERSION_NAMES.name(number), files.get(str(number)) or b""):
             break  # what follows is made of this one
         last = number
     relation.vacuum(keep_s=0)

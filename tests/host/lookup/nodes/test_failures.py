@@ -21,7 +21,7 @@ from penstock.host.lookup.nodes.peers import RefusedError
 from penstock.host.lookup.nodes.ring import Node
 from penstock.host.relation import RelationOptions, build, open_relation
 from penstock.host.relation.folder.reading import file_store
-from penstock.host.relation.folder.records import ring_name
+from penstock.host.relation.folder.records import RING_NAMES
 from penstock.host.wire.address import Address
 from penstock.host.wire.handshake import new_nonce
 from penstock.host.wire.listening import Connection, Listener
@@ -256,8 +256,8 @@ def test_a_torn_record(place: str, monkeypatch: pytest.MonkeyPatch):
         check(asked)
         before = asked.ask_counts.requests
         store = file_store(place)
-        torn = ring_name(nodes[0].known_ring.number + 1)
-        Path(place, torn).write_bytes(store.get(ring_name(nodes[0].known_ring.number))[:-20])
+        torn = RING_NAMES.name(nodes[0].known_ring.number + 1)
+        Path(place, torn).write_bytes(store.get(RING_NAMES.name(nodes[0].known_ring.number))[:-20])
         check(asked)  # all go on with the one before
         assert asked.ask_counts.requests > before
         with pytest.raises(FileError, match="nodes/"):

@@ -20,7 +20,7 @@ from penstock.host.lookup.nodes.ring import Node, Ring
 from penstock.host.relation import RelationOptions, build, open_relation
 from penstock.host.relation.folder.keeping import KEPT_RINGS
 from penstock.host.relation.folder.reading import file_store
-from penstock.host.relation.folder.records import ring_name
+from penstock.host.relation.folder.records import RING_NAMES
 from penstock.host.store.checksums import sealed
 from penstock.host.store.file_store import FileStore
 
@@ -53,7 +53,7 @@ def names(ring: Ring | None) -> list[str] | None:
 
 def file(files: FileStore, number: int) -> Path:
     assert files.folder is not None
-    return files.folder / ring_name(number)
+    return files.folder / RING_NAMES.name(number)
 
 
 def test_records_count_up(files):
@@ -162,7 +162,7 @@ def test_records_of_others(files, tmp_path):
 )
 def test_records_of_other_releases(files, changed, message):
     add(files, "a")
-    name = ring_name(1)
+    name = RING_NAMES.name(1)
     values = json.loads(file(files, 1).read_text())["values"]
     file(files, 1).write_text(sealed(name, {**values, **changed}))
     with pytest.raises(FileError, match=message):
@@ -187,12 +187,12 @@ def test_vacuum_keeps_the_newest_records(files):
     with closing(open_relation(files.root)) as relation:
         relation.vacuum(keep_s=0)
     left = sorted(path.name for path in file(files, 1).parent.iterdir())
-    assert left == [Path(ring_name(n)).name for n in range(3, KEPT_RINGS + 5)]
+    assert left == [Path(RING_NAMES.name(n)).name for n in range(3, KEPT_RINGS + 5)]
     assert newest_ring(files, 1) == newest_ring(files) == KEPT_RINGS + 4
     with closing(open_relation(files.root)) as relation:
         relation.vacuum(keep_s=0, orphans_s=-60)
     left = sorted(path.name for path in file(files, 1).parent.iterdir())
-    assert left == [Path(ring_name(n)).name for n in range(5, KEPT_RINGS + 5)]
+    assert left == [Path(RING_NAMES.name(n)).name for n in range(5, KEPT_RINGS + 5)]
     assert len(read_ring(files) or ()) == KEPT_RINGS + 4
 
 
@@ -202,9 +202,9 @@ def test_objects(object_location):
     assert read_ring(files) is None
     assert add(files, "a", "b").number == 2
     assert names(read_ring(files)) == ["a", "b"]
-    content = files.get(ring_name(2))
+    content = files.get(RING_NAMES.name(2))
     assert content is not None
-    files.put(ring_name(2), content[:-9])
+    files.put(RING_NAMES.name(2), content[:-9])
     with pytest.raises(FileError, match=r"s3://.*nodes/0+2.json cannot be read"):
         read_ring(files)
     assert add(files, "c").number == 3

@@ -106,13 +106,13 @@ class Round:
 
     def _losses(self) -> int:
         """How often workers began again: each has an incarnation of its own in the last record."""
-        from penstock.host.workers.records.record import number_of, read_record
+        from penstock.host.workers.records.record import NAMES, files_of, read_record
 
         place = self.folder / "checkpoint"
         if not place.is_dir():
             return 0
-        numbers = [n for entry in place.iterdir() if (n := number_of(entry.name)) is not None]
-        return read_record(place, max(numbers)).incarnation if numbers else 0
+        newest = NAMES.newest(files_of(place))
+        return read_record(place, newest).incarnation if newest else 0
 
     def outcome(self) -> tuple[int, int, int]:
         """Rows of the sink, and how many were lost and doubled."""
