@@ -42,7 +42,7 @@ class Rooms:
 
 
 def _references() -> int:
-    """Reference count of kept memory that nobody holds, as :meth:`Rooms.take` counts."""
+    """Return what ``getrefcount`` gives where :meth:`Rooms.take` calls it for unused memory."""
     for memory in [np.empty(0, np.uint8)]:
         return getrefcount(memory)
     raise AssertionError

@@ -2,7 +2,8 @@
 
 A ring spreads keys over nodes, not rows: at exponent 1.2 one key has 18.5 % of all rows, so its
 node of 8 has 2.3 times the mean. Rows of hot keys arrive at all nodes evenly, and each of them can
-hold these few keys: at most ``SHARE * nodes``, since so many have that share.
+hold these few keys: no more than ``SHARE * nodes`` keys can each have over 1 / (SHARE * nodes) of
+the rows.
 """
 
 from __future__ import annotations

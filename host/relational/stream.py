@@ -123,7 +123,7 @@ class PreparedSide:
 
 
 class PreparedStream(RunningQuery[pa.Table]):
-    """A running query whose sources, or output rows, are computed row by row beside it.
+    """A running query with SQL of tables before it, over pushed rows, or behind it.
 
     Parameters
     ----------
@@ -133,14 +133,14 @@ class PreparedStream(RunningQuery[pa.Table]):
     behind : sequence of RowStep
         Steps for each output row of the query, in order.
     after : Relational, optional
-        SQL over the rows after these steps. Where it makes groups, pairs wait here until their
-        groups are complete, and these are made when rows are polled.
+        SQL over the rows after these steps. Where it makes groups, output rows of the join wait
+        here until the watermarks complete their groups; ``poll`` then makes the groups.
     schema : Schema
         Schema of the output.
     engine : RelationalEngine
         Closed with the stream.
     words : Words
-        The user's words, for errors.
+        Names of the user's query, which replace those of its parts in errors.
     """
 
     def __init__(
@@ -239,7 +239,7 @@ class PreparedStream(RunningQuery[pa.Table]):
         return output
 
     def _last(self, rows: pa.Table) -> pa.Table:
-        """Return rows of the query after the steps, behind the pairs that wait."""
+        """Return the pairs that wait, and after them rows of the query with all steps done."""
         processed = self._left_by(rows)
         return processed if self._held is None else pa.concat_tables([self._held, processed])
 
@@ -262,7 +262,7 @@ class PreparedStream(RunningQuery[pa.Table]):
         return rows.filter(is_closed), rows.filter(pc.call_function("invert", [is_closed]))
 
     def _below(self, closing: Closing, rows: pa.Table, end: pa.Scalar) -> pa.Array:
-        """Flag rows whose group is below ``end``, and rows without a time if they are dropped."""
+        """Flag rows whose group is below ``end``, and rows without a time if no group has them."""
         times = rows[closing.column]
         has_time = pc.call_function("is_valid", [times])
         values = self._values(closing, rows.filter(has_time))

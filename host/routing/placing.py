@@ -21,10 +21,10 @@ _WORTH = 10
 def place(state: Assignment) -> None:
     """Place all keys of the pool on lanes.
 
-    Keys that fit are placed whole. The largest of the others goes to the lane with the most room:
-    it overfills that lane, from which other keys then leave, if few must leave, once for each key
-    and lane; else it is cut. There is always room: if no lane were below the mean, the pool would
-    be empty.
+    Keys that fit are placed whole. The largest of the others goes to the lane with the most room.
+    Where little has to leave that lane in return, it is put there whole and other keys go back to
+    the pool, at most once for this key and lane; else the key is cut. There is always room: if no
+    lane were below the mean, the pool would be empty.
     """
     overfilled: set[tuple[int, int]] = set()
     while len(left := _place_fitting(state)) or state.pieces:
@@ -118,7 +118,10 @@ def _one_by_one(state: Assignment, waiting: Iterable[tuple[int, int, int]]) -> l
 
 
 def _in_bulk(state: Assignment, rows: np.ndarray) -> np.ndarray:
-    """Lay whole keys end to end over the room of all lanes; returns rows that cross an end."""
+    """Lay whole keys end to end over the room of all lanes.
+
+    Returns the rows of keys that would lie on two lanes, which are not placed.
+    """
     rooms = state.rooms()[::-1]
     if not rooms or not len(rows):
         return rows

@@ -118,14 +118,16 @@ class ChosenContributions:
         place: int,
         target: Callable[[], Target] | None,
     ) -> Iterable[Contributions]:
-        """Make the contributions of a batch, each valid until the next; failures come before all.
+        """Make the contributions of a batch; each may be read until the next one is asked for.
+
+        Errors are raised before the first.
 
         Parameters
         ----------
         texts : Texts
             Gets the texts that are new.
         place : int
-            Number of the batch's first row, with its feed.
+            Number of the batch's first row in its feed, with the feed in the upper bits.
         target : callable or None
             Returns the log store to merge rows into at once; None to make entries of all rows.
 

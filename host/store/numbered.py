@@ -81,8 +81,7 @@ class NumberedNames:
 def put_once(files: FileStore, name: str, values: Mapping[str, Any]) -> bool:
     """Write values unless the name is taken; returns whether the file now has these values.
 
-    Where the answer of a store is lost, an error, or "there is one already" at the second attempt,
-    may stand for a file that was written.
+    Where the answer of a store was lost, the file is read: it may have been written all the same.
 
     Raises
     ------

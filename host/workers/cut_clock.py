@@ -22,11 +22,13 @@ class CutClock:
     ----------
     parent : Parent
     tally : Tally
-        Of output rows that wait.
+        Counts output rows that wait.
     checkpoint : Checkpoint or None
+        Says how many seconds lie between two cuts.
     latency_s : float
+        Without a checkpoint a cut is due a part of this after watermarks completed groups.
     limit : int
-        Bytes that batches and output rows may take.
+        Bytes of batches and output rows; near it a checkpoint is due early, as it frees them.
     """
 
     def __init__(

@@ -147,10 +147,11 @@ class RunningQuery(ABC, Generic[Rows]):
         Returns
         -------
         pyarrow.Table, Polled, PolledPart or None
-            A table; but where commits of a checkpoint release rows, the rows of the next one under
-            its number, or None if no further one has rows. They acknowledge those of the call
-            before: what was not acknowledged is given again after a restart, under the same
-            number and, with ranks, under the rank that computed it, perhaps by another rank.
+            Without a checkpoint, or with ``release="now"``, a table. Else ``Polled``, on ranks
+            ``PolledPart``: the rows that the next checkpoint covers, with its number; None if no
+            further checkpoint has rows. Each call acknowledges the rows of the call before it.
+            Rows that were not acknowledged are given again after a restart, with the same number
+            and the rank that computed them; another rank may give them then.
 
         Raises
         ------
@@ -205,7 +206,7 @@ class RunningQuery(ABC, Generic[Rows]):
         raise AttributeError("only joins have stats; report() tells what this query did")
 
     def failures(self) -> dict[str, int]:
-        """Failed tasks per lane, each run again; on workers, how often these began again.
+        """Failed tasks per lane, each run again; on workers, how often all were restarted.
 
         Empty where nothing runs on lanes.
         """

@@ -34,7 +34,7 @@ MOST_POSTED = 128
 
 
 class SerialStream(RunningQuery[Rows]):
-    """A running query, and how its calls come to its thread; what they do is left to its kind.
+    """A running query whose calls are handed to one thread; kinds of queries say what calls do.
 
     Parameters
     ----------
@@ -42,10 +42,13 @@ class SerialStream(RunningQuery[Rows]):
         Schemas of the pushed rows.
     flow : Flow
     budget : Budget
+        Memory of rows that wait.
     sources : Sources
+        Watermarks, and late rows.
     outlet : Outlet
+        Output rows that wait for ``poll``.
     tick : callable
-        As for :class:`~.thread.StreamThread`.
+        Does what is due; as for :class:`~.thread.StreamThread`.
     inbox : Inbox, optional
         As for :class:`~.thread.StreamThread`.
     """
@@ -178,7 +181,7 @@ class SerialStream(RunningQuery[Rows]):
 
     @abstractmethod
     def _take(self, source: StreamSource, batch: pa.RecordBatch, read: Any, feed: str) -> None:
-        """Judge a batch, and take it; an error after a change ends the stream, too."""
+        """Part late rows from a batch, and take the others; an error halfway ends the stream."""
 
     @abstractmethod
     def _advanced(self) -> None:
@@ -194,7 +197,7 @@ class SerialStream(RunningQuery[Rows]):
 
     @abstractmethod
     def _settle(self) -> None:
-        """Wait until all rows have had their effect, if there is no latency target."""
+        """Wait until all rows have had their effect; with a latency target they are left to it."""
 
     @abstractmethod
     def _cut_all(self) -> None:
