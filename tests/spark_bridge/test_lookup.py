@@ -66,6 +66,23 @@ def test_every_kind(spark, rel, rows, kind):
     assert found.num_rows
 
 
+def test_columns_are_not_null_where_spark_says_so(spark, tmp_path):
+    """The rows' own, and none of the relation: rows without a match have NULL there."""
+    rows = spark.range(9).selectExpr("id", "if(id % 3 = 0, NULL, id) AS x")
+    stored_rows = relation(spark, rows, tmp_path / "rows.rel", key="id")
+    for text in (
+        "SELECT a.id, a.x, b.id AS j FROM a LEFT JOIN b ON a.x = b.id",
+        "SELECT a.id, count(*) AS n, sum(b.id) AS s FROM a JOIN b ON a.x = b.id GROUP BY a.id",
+    ):
+        joined = sql(spark, text, {"a": rows, "b": stored_rows})
+        in_spark = text.replace("FROM a", "FROM {a} a").replace("JOIN b", "JOIN {b} b")
+        wanted = spark.sql(in_spark, a=rows, b=rows)
+        nulls, nulls_in_spark = ([one.nullable for one in f.schema] for f in (joined, wanted))
+        assert nulls == nulls_in_spark
+        assert not all(nulls)
+        assert sorted(joined.collect(), key=str) == sorted(wanted.collect(), key=str)
+
+
 def test_tasks_ask_the_nodes_of_a_relation(spark, place, rows):
     own = stored(place / "with_nodes.rel")
     wanted = expected(LEFT, own.name)
