@@ -149,7 +149,7 @@ class SourceReader:
             raise beyond("a subquery needs FROM", tree)
         inner = self.read(inner_from.this, side)
         if not tree.alias:
-            raise refused("a subquery in FROM needs an alias", tree)
+            raise beyond("a subquery in FROM needs an alias", tree)
         scope = Scope((inner,))
         lowering = self.lowering(scope)
         where = select.args.get("where")

@@ -202,3 +202,28 @@ def test_columns_that_no_engine_reads_may_lie_in_tables() -> None:
     assert found["id"].to_pylist() == [1, 2]
     found = penstock.sql(f"SELECT a.id FROM a JOIN b ON upper(a.s) = b.s AND {ON}", TABLES)
     assert found["id"].to_pylist() == [1]
+
+
+def test_a_subquery_of_a_part_needs_no_alias() -> None:
+    text = (
+        "WITH last AS (SELECT * FROM (SELECT id, k, t, row_number() OVER (ORDER BY t DESC) AS rn "
+        "FROM a){alias} WHERE rn = 1) SELECT a.id, b.id AS j "
+        f"FROM last a JOIN b ON b.k <> a.k AND {ON}"
+    )
+    joined, expected = (penstock.sql(text.format(alias=one), TABLES) for one in ("", " x"))
+    assert joined.num_rows
+    assert joined.equals(expected)
+
+
+def test_the_time_of_a_part_may_be_a_window() -> None:
+    """The join has an equality: it needs no time of its own."""
+    text = (
+        "WITH s AS (SELECT k, session_window(t, '1 minute') AS w FROM a "
+        "GROUP BY k, session_window(t, '1 minute')) SELECT s.k, b.id "
+        "FROM s JOIN b ON b.k = 3 - s.k AND b.t >= s.w.start AND b.t < s.w.end"
+    )
+    joined, expected = (penstock.sql(text, TABLES, time=one) for one in ({"s": "w"}, None))
+    assert joined.num_rows
+    assert joined.sort_by("id").equals(expected.sort_by("id"))
+    wrong = {"s": "k", "b": "s"}
+    assert "time column b.s is a string" in refusal(on_tables, text, time=wrong)

@@ -17,7 +17,9 @@ from tests.penstock.kit.people import Asked, counted, every_query
 
 #: What is refused on tables, and what is said.
 REFUSED = {
+    "081": "format_number takes a double; cast the number to DOUBLE",
     "082": "function soundex is not supported",
+    "112": "not compared, sorted or grouped by; write its fields",
     "116": "PIVOT is not supported; write count",
     "120": "function time_bucket is not supported",
 }
@@ -30,7 +32,8 @@ REFUSED_ON_STREAMS = {
     "060": "not supported",
     "070": "DISTINCT needs all rows",
     "079": "GROUP BY is not supported in a subquery",
-    "082": "function soundex is not supported",
+    "081": REFUSED["081"],
+    "082": REFUSED["082"],
 }
 #: What users of a stream declare besides, as the message for it says.
 UNIQUE = {
