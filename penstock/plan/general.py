@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from ..errors import QueryError
 from ..expr import ops
-from ..expr.node import Expr, Op, node, remembered, transform
+from ..expr.node import Expr, Op, node, remembered, show, transform
 from ..program import GeneralProgram
 from ..types import BOOL, Kind, Type, integer
 from .band import BandTest, NotBandError, band_form
@@ -97,6 +97,25 @@ class GeneralForm:
         )
 
 
+class NoFormError(QueryError):
+    """A device cannot compute a part of the predicate.
+
+    Parameters
+    ----------
+    reason : str
+        The reason, with ``{}`` for the part.
+    part : Expr
+    """
+
+    def __init__(self, reason: str, part: Expr) -> None:
+        self._reason, self._part = reason, part
+        super().__init__(reason.format(f"`{part!r}`"))
+
+    def named(self, names: Mapping[str, str]) -> QueryError:
+        """The error with the sides called by these names."""
+        return QueryError(self._reason.format(f"`{show(self._part, names)}`"))
+
+
 def general_form(formula: Expr, window: str, value: Expr | None = None) -> GeneralForm:
     """General form of a ``when_true`` formula with the side ``window`` flowing past the other.
 
@@ -173,9 +192,10 @@ class _Hoister:
         if expr.op is Op.CAST:
             return self.cast(expr)
         if expr.op in (Op.LOCAL, Op.INSTANT):
-            raise QueryError(
-                f"`{expr!r}` is read in the time zone {expr.attr[0]} and computed from both sides; "
-                "devices know no time zones: compute it from the columns of one side"
+            raise NoFormError(
+                f"{{}} is read in the time zone {expr.attr[0]} and computed from both sides; "
+                "devices know no time zones: compute it from the columns of one side",
+                expr,
             )
         rebuilt = ops.remake(expr, [self.values(a) for a in expr.args])
         return node(rebuilt.op, rebuilt.args, _plain_type(rebuilt.type), rebuilt.attr)
@@ -190,9 +210,10 @@ class _Hoister:
         if source.kind is Kind.BOOL:
             value = self.values(expr.args[0])
             return ops.case([(value, ops.const(1)), (ops.not_(value), ops.const(0))])
-        raise QueryError(
-            f"`{expr!r}` casts a value computed from both sides in a way that may round or "
-            "overflow; cast the columns of each side instead"
+        raise NoFormError(
+            "{} casts a value computed from both sides in a way that may round or overflow; cast "
+            "the columns of each side instead",
+            expr,
         )
 
     def flag(self, condition: Expr) -> Expr:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import Enum
-from functools import cached_property
+from functools import cached_property, partial
 
 from ..errors import QueryError
 from ..expr import ops
@@ -15,7 +15,7 @@ from ..types import Kind
 from .band import BandForm
 from .folds import FoldKey, FoldPlan, fold_plan
 from .forms import JoinForm, fold_form, join_form
-from .general import GeneralForm
+from .general import GeneralForm, NoFormError
 from .group_query import TimeKey, is_per_row, require_closing, time_key
 from .query import LEFT, RIGHT, JoinQuery, other
 from .search import Search, search_of
@@ -132,9 +132,16 @@ class JoinPlan:
         """
         return Evaluation(self._form(window))
 
+    def _named(self, form: Callable[[], JoinForm]) -> JoinForm:
+        """Make a form; an error calls the sides as the query does."""
+        try:
+            return form()
+        except NoFormError as error:
+            raise error.named(self.query.names) from None
+
     def _form(self, window: str) -> JoinForm:
         predicate = self.query.predicate
-        form = join_form(predicate, window, band=self.band)
+        form = self._named(lambda: join_form(predicate, window, band=self.band))
         bands = search_of(predicate, window).form if self.query.tests_pairs else None
         if bands is None or isinstance(form.form, BandForm):
             return form
@@ -175,12 +182,15 @@ class JoinPlan:
         assert self.probing is not None
         return tuple(
             Evaluation(
-                fold_form(
-                    self.query.predicate,
-                    other(self.probing),
-                    key.value,
-                    frozenset(modes),
-                    band=self.band,
+                self._named(
+                    partial(
+                        fold_form,
+                        self.query.predicate,
+                        other(self.probing),
+                        key.value,
+                        frozenset(modes),
+                        band=self.band,
+                    )
                 ),
                 tuple(sorted(modes, key=lambda mode: mode.value)),
                 f"this query ({', '.join(self.folds.texts_of(key))})",
