@@ -11,6 +11,9 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.host.join.parts.groups import merged_groups
+from penstock.host.keys.hashing import hash_groups
+from penstock.host.routing.base import cells_of_hashes
+from penstock.host.rows.columns import vector
 
 from .compiled import Compiled
 from .rows import in_batches, message_of, table_of
@@ -26,7 +29,8 @@ def blobs_of(
     """Rows with the partial aggregates of the groups of each bucket."""
     if not partial.num_rows:
         return
-    bucket = _hashed(partial, keys) % np.uint64(buckets)
+    vectors = [vector(partial.column(name), None, name) for name in keys]
+    bucket = cells_of_hashes(hash_groups(vectors, partial.num_rows), buckets)
     numbers = np.unique(bucket)
     blobs = [message_of(partial.filter(pa.array(bucket == one))) for one in numbers]
     yield pa.RecordBatch.from_arrays(
@@ -61,33 +65,3 @@ def merge(
     for table in tables_of(batches):
         groups.add(table)
     yield from in_batches(groups.finish(), output, output_rows)
-
-
-def _hashed(partial: pa.RecordBatch, keys: Sequence[str]) -> np.ndarray:
-    """A hash of each row's keys, as uint64, that is the same in every process."""
-    from pandas.core.util.hashing import hash_array
-
-    total = np.zeros(partial.num_rows, np.uint64)
-    for name in keys:
-        column = partial.column(name)
-        valid = column.is_valid().to_numpy(zero_copy_only=False)
-        hashed = np.where(valid, hash_array(_plain(column)), np.uint64(1))
-        with np.errstate(over="ignore"):
-            total = total * np.uint64(0x9E3779B97F4A7C15) + hashed
-    return total
-
-
-def _plain(column: pa.Array) -> np.ndarray:
-    """Numbers or text that are equal where the keys are; any value for NULL."""
-    dtype = column.type
-    if pa.types.is_temporal(dtype):
-        column = column.cast(pa.int32() if dtype.bit_width == 32 else pa.int64())
-    is_number = pa.types.is_integer(column.type) or pa.types.is_floating(column.type)
-    if is_number or pa.types.is_boolean(column.type):
-        zero = pa.scalar(0).cast(column.type)
-        return column.fill_null(zero).to_numpy(zero_copy_only=False)
-    return np.array([_text(v) for v in column.to_pylist()], object)
-
-
-def _text(value: object) -> str:
-    return value.hex() if isinstance(value, bytes) else str(value)

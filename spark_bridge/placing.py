@@ -18,7 +18,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from penstock import arguments
 from penstock.errors import LostError, ProcessError, UsageError
-from penstock.host.state import PARTITIONS
+from penstock.host.routing.base import WORKER_CELLS
 from penstock.host.wire.errors import error_from
 from penstock.host.workers.members import Workers
 
@@ -27,7 +27,7 @@ from .shown import task_of
 
 T = TypeVar("T")
 
-_SIZE = partial(arguments.whole, least=1, most=PARTITIONS)
+_SIZE = partial(arguments.whole, least=1, most=WORKER_CELLS)
 
 
 #: Seconds after its start in which executors may still come to a session, as Spark waits for them

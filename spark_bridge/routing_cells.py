@@ -17,8 +17,8 @@ import pyarrow as pa
 
 from penstock.expr.columns import Columns, evaluate_all, evaluate_columns
 from penstock.host.emit.groups.floats import ordered, unordered
-from penstock.host.keys.hashing import hash_keys
-from penstock.host.routing.base import ByRanges, cells_of_hashes
+from penstock.host.keys.hashing import hash_values
+from penstock.host.routing.base import base_homes, cells_of_hashes
 from penstock.host.routing.table import RoutingTable
 from penstock.host.rows.sides import side_columns
 from penstock.plan.query import LEFT, RIGHT, columns
@@ -126,8 +126,7 @@ class CellOf:
 
     def homes(self, lanes: int) -> np.ndarray:
         """Base routing: the home of each cell, of NULL's last; neighbours are on one lane."""
-        cells = self.cells
-        return np.append(ByRanges(cells).homes(np.arange(cells), lanes), lanes - 1)
+        return np.append(base_homes(self.cells, lanes), lanes - 1)
 
     def reach(self, side: str, cells: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """First and last cell of the other side's rows that rows of some cells can match.
@@ -180,7 +179,7 @@ class CellOf:
         if side not in self.sides:
             return np.zeros(rows, np.int64)
         if self.keys.band is None:
-            hashes, valid = hash_keys(evaluate_all(self.keys.side_keys(side), loaded, rows), rows)
+            hashes, valid = hash_values(self.keys.side_keys(side), loaded, rows)
             cells = cells_of_hashes(hashes, self.hashed)
         else:
             values, valid = self.values_of_columns(side, loaded, rows)

@@ -10,6 +10,8 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from penstock.host.keys import hashing
+
 NAME_CHARS = 76
 SCHEMA = pa.schema(
     [
@@ -39,11 +41,9 @@ _IN_TOWNS = 0.7
 
 
 def mixed(values: np.ndarray, salt: int = 0) -> np.ndarray:
-    """Random numbers that are a function of values: the splitmix64 finalizer."""
-    z = values.astype(np.uint64) + np.uint64((salt * 0x9E3779B97F4A7C15 + 0x1234567) % (1 << 64))
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return z ^ (z >> np.uint64(31))
+    """Random numbers that are a function of values."""
+    start = np.uint64((salt * int(hashing.SEED) + 0x1234567) % (1 << 64))
+    return hashing.mixed(values.astype(np.uint64) + start)
 
 
 def _even(values: np.ndarray, salt: int) -> np.ndarray:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from penstock.host.keys.hashing import SEED, mixed
 from penstock.host.routing.checked_arrays import below, checked_lanes
 
 #: Points of a lane on the ring. A lane more or less moves about its share of the cells.
@@ -41,11 +42,8 @@ def _numbers(cells: Any) -> np.ndarray:
 
 
 def _mix(word: np.ndarray) -> np.ndarray:
-    """The finaliser of splitmix64 (Steele, Lea, Flood, 2014)."""
-    word = word + np.uint64(0x9E3779B97F4A7C15)
-    word = (word ^ (word >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    word = (word ^ (word >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return word ^ (word >> np.uint64(31))
+    """Give the random numbers that splitmix64 yields from these states."""
+    return mixed(word + SEED)
 
 
 @lru_cache(maxsize=8)

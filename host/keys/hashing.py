@@ -1,4 +1,4 @@
-"""The one hash of a key: it finds a row's page in a relation, its cache entry, its waiting rows.
+"""The one hash of a key: it finds a row's page in a relation, its waiting rows, its leader.
 
 A key of several columns is folded column by column: ``h = mix(h * SPREAD + word)`` from ``SEED``
 on, where ``mix`` is the finaliser of splitmix64 (Steele, Lea, Flood, 2014) and the words of a
@@ -17,24 +17,27 @@ meet. It is written into files: a change of it is a change of their format.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numba import njit
 
-from penstock.expr.columns import Vector
+from penstock.expr.columns import Columns, Vector, evaluate_all
+from penstock.expr.node import Expr
 from penstock.kept_code import kept
 
 #: What the hash is called in files.
 HASH = "splitmix64-1"
 
-_SEED = np.uint64(0x9E3779B97F4A7C15)
-_SPREAD = np.uint64(0xD1342543DE82EF95)
+SEED, SPREAD = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD1342543DE82EF95)
+#: Word of a NULL key of a group.
+NULL = np.uint64(0x6A09E667F3BCC909)
 _NAN = 0x7FF8000000000000
 
 
 def hash_keys(
-    columns: Sequence[Vector], rows: int, seed: np.uint64 = _SEED
+    columns: Sequence[Vector], rows: int, seed: np.uint64 = SEED
 ) -> tuple[np.ndarray, np.ndarray | None]:
     """Hash the key of each row.
 
@@ -60,6 +63,30 @@ def hash_keys(
         if column.valid is not None:
             valid = column.valid if valid is None else valid & column.valid
     return hashes, valid
+
+
+def hash_values(
+    keys: Sequence[Expr], columns: Columns, rows: int
+) -> tuple[np.ndarray, np.ndarray | None]:
+    """Hash the values of some expressions in each row, as :func:`hash_keys`."""
+    return hash_keys(evaluate_all(keys, columns, rows), rows)
+
+
+def hash_groups(columns: Sequence[Vector], rows: int) -> np.ndarray:
+    """Hash the keys of each row's group, as :func:`hash_keys`; NULLs are equal here.
+
+    Returns
+    -------
+    ndarray of uint64
+    """
+    hashes = np.full(rows, SEED, np.uint64)
+    for column in columns:
+        known, valid = hashes.copy(), column.valid
+        _add(hashes, column)
+        if valid is not None:
+            _add_words(known, np.full(rows, NULL, np.uint64))
+            hashes = np.where(valid, hashes, known)
+    return hashes
 
 
 def _add(hashes: np.ndarray, column: Vector) -> None:
@@ -99,29 +126,42 @@ def _words(value: int) -> np.ndarray:
     return np.frombuffer(content, np.uint64).reshape(count, 1)
 
 
-@njit(nogil=True)
-def _mix(word: np.uint64) -> np.uint64:
+def mixed(word: Any) -> Any:
+    """Mix the bits of a word, or of each in an array of uint64, by splitmix64's finaliser."""
     word = (word ^ (word >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     word = (word ^ (word >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return word ^ (word >> np.uint64(31))
 
 
+#: The same, compiled, for loops that are compiled.
+mix = njit(nogil=True)(mixed)
+
+
+@njit(nogil=True)
+def hash_bytes(total, content, start, end):
+    """Return a hash that goes on from ``total`` with the text ``content[start:end]``."""
+    at = start
+    while at + 8 <= end:
+        word = np.uint64(0)
+        for byte in range(8):
+            word |= np.uint64(content[at + byte]) << np.uint64(8 * byte)
+        total = mix(total * SPREAD + word)
+        at += 8
+    if at < end:
+        word = np.uint64(0)
+        for byte in range(end - at):
+            word |= np.uint64(content[at + byte]) << np.uint64(8 * byte)
+        total = mix(total * SPREAD + word)
+    return mix(total * SPREAD + np.uint64(end - start))
+
+
 @kept()
 def _add_words(hashes: np.ndarray, words: np.ndarray) -> None:
     for k in range(len(hashes)):
-        hashes[k] = _mix(hashes[k] * _SPREAD + words[k])
+        hashes[k] = mix(hashes[k] * SPREAD + words[k])
 
 
 @kept()
 def _add_bytes(hashes: np.ndarray, offsets: np.ndarray, content: np.ndarray) -> None:
     for k in range(len(hashes)):
-        start, end = offsets[k], offsets[k + 1]
-        at = start
-        total = hashes[k]
-        while at < end:
-            word = np.uint64(0)
-            for byte in range(min(8, end - at)):
-                word |= np.uint64(content[at + byte]) << np.uint64(8 * byte)
-            total = _mix(total * _SPREAD + word)
-            at += 8
-        hashes[k] = _mix(total * _SPREAD + np.uint64(end - start))
+        hashes[k] = hash_bytes(hashes[k], content, offsets[k], offsets[k + 1])

@@ -1,46 +1,41 @@
-"""Base routing (the paper's F): the home lane of a cell, where it is without a routing table."""
+"""Base routing (the paper's F): the cell of a key by its hash, and the home lane of each cell."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from penstock.errors import UsageError
 
-from .checked_arrays import below, checked_lanes
+from .checked_arrays import checked_lanes
+
+#: Cells of the keys of groups and joins on workers: a worker is the leader of neighbouring ones.
+WORKER_CELLS = 1 << 12
 
 
-@dataclass(frozen=True)
-class ByRanges:
-    """Base routing that puts neighbouring cells on one lane, as bands need.
+def base_homes(cells: int, lanes: int) -> np.ndarray:
+    """Return the home lane of each cell, ndarray of int64.
 
-    Parameters
-    ----------
-    cells : int
-        How many there are.
+    Neighbouring cells are on one lane, as bands need.
 
     Raises
     ------
     UsageError
-        There is none.
+        There is no cell, or no lane.
     """
+    if cells < 1:
+        raise UsageError(f"there cannot be {cells} cells; take 1 or more")
+    return np.arange(cells) * checked_lanes(lanes) // cells
 
-    cells: int
 
-    def __post_init__(self) -> None:
-        if self.cells < 1:
-            raise UsageError(f"there cannot be {self.cells} cells; take 1 or more")
-
-    def homes(self, cells: Any, lanes: int) -> np.ndarray:
-        """Return the home lane of each cell, ndarray of int64."""
-        number = below(cells, "cell", self.cells, "one of the {} cells, from 0 on")
-        return number * checked_lanes(lanes) // self.cells
+def cell_of_hash(hashed: Any, cells: int) -> Any:
+    """Return the cell of a hash, or of each in an array: equal stretches of its 64 bits."""
+    return ((hashed >> np.uint64(32)) * np.uint64(cells)) >> np.uint64(32)
 
 
 def cells_of_hashes(hashes: np.ndarray, cells: int) -> np.ndarray:
-    """Return the cell of each key: cells are equal stretches of the 64 bits of its hash.
+    """Return the cell of each key, as :func:`cell_of_hash`, in an ndarray of int64.
 
     Parameters
     ----------
@@ -54,5 +49,4 @@ def cells_of_hashes(hashes: np.ndarray, cells: int) -> np.ndarray:
     """
     if not 1 <= cells <= 1 << 32:
         raise UsageError(f"there cannot be {cells} cells; take 1 to 4,294,967,296")
-    high = np.asarray(hashes, np.uint64) >> np.uint64(32)
-    return ((high * np.uint64(cells)) >> np.uint64(32)).astype(np.int64)
+    return cell_of_hash(np.asarray(hashes, np.uint64), cells).astype(np.int64)

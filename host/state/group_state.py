@@ -14,6 +14,7 @@ from penstock.kept_code import NotKeptError, only_kept
 from penstock.plan.group_query import GroupQuery, time_key
 
 from ..emit.groups.closing import Limit
+from ..routing.base import WORKER_CELLS, base_homes
 from .chosen import ChosenContributions
 from .contributions import MOST_FEEDS, ROW_BITS, Contributions, FoldedRows
 from .entry_layout import EntryLayout
@@ -25,8 +26,6 @@ from .sessions import SessionParts
 from .store import LogStore, Target
 from .texts import Texts
 
-#: Partitions of the keys; worker r of n is the leader of p if ``p * n // PARTITIONS == r``.
-PARTITIONS = 1 << 12
 #: With more entries per row than this, an epoch gained nothing from folding before sending.
 USEFUL_ENTRIES_PER_ROW = 0.8
 #: Number of epochs after such a one that append contributions without looking for equal keys.
@@ -66,12 +65,13 @@ class GroupState:
         size: int = 1,
         ordered: bool = True,
     ) -> None:
-        if not 1 <= size <= PARTITIONS or not 0 <= rank < size:
+        if not 1 <= size <= WORKER_CELLS or not 0 <= rank < size:
             raise UsageError(
                 f"worker {rank} of {size} cannot be: ranks count from 0, and there are at most "
-                f"{PARTITIONS} workers"
+                f"{WORKER_CELLS} workers"
             )
         self.query, self.rank, self.size = query, rank, size
+        self._homes = base_homes(WORKER_CELLS, size).astype(np.int16)
         aggregation = query.aggregation
         session = aggregation.session
         key = None if query.source.time is None else time_key(query)
@@ -177,7 +177,7 @@ class GroupState:
         if self._changes:
             sealed = self._changes[0]
             self._changes.reverse()
-            parts = self._merger.by_leader(sealed.entries, self._texts.hashes, self.size)
+            parts = self._merger.by_leader(sealed.entries, self._texts.hashes, self._homes)
             for rank, entries in enumerate(parts):
                 if rank == self.rank:
                     self._led.merge(entries, self._texts.hashes)
@@ -306,7 +306,7 @@ class GroupState:
             self._exchange.tidy(self._led)
 
     def _leaders(self, entries: np.ndarray) -> np.ndarray:
-        return self._merger.leaders(entries, self._texts.hashes, self.size)
+        return self._merger.leaders(entries, self._texts.hashes, self._homes)
 
     def _note_use(self, entries: int) -> None:
         """Decide whether the next epoch folds before it sends, from the gain of the last one."""

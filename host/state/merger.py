@@ -38,7 +38,7 @@ class EntryMerger:
             )
             merge(log, 0, 0, log, 0, index, 1, texts)
             enter(log, 0, index, 1, texts)
-            lead(log, 0, texts, 1, np.zeros(0, np.int16))
+            lead(log, 0, texts, np.zeros(0, np.int16), np.zeros(0, np.int16))
             self._merge, self._enter, self._lead = merge, enter, lead
 
     def merge(
@@ -71,7 +71,7 @@ class EntryMerger:
         layout = self.layout
         index_all(log, count, layout.words, index, epoch, layout.key_table, layout.second, texts)
 
-    def leaders(self, entries: np.ndarray, texts: np.ndarray, size: int) -> np.ndarray:
+    def leaders(self, entries: np.ndarray, texts: np.ndarray, homes: np.ndarray) -> np.ndarray:
         """Return the rank of each entry's leader, int16 of shape (n,).
 
         Parameters
@@ -79,22 +79,24 @@ class EntryMerger:
         entries : ndarray of int64, shape (n, words), contiguous
         texts : ndarray of uint64
             The hash of each text, by code.
-        size : int
-            Workers.
+        homes : ndarray of int16, shape (WORKER_CELLS,)
+            The leader of each cell.
         """
         flat, last = entries.reshape(-1), len(entries)
         ranks = np.empty(last, np.int16)
         if self._lead is not None:
-            self._lead(flat, last, texts, size, ranks)
+            self._lead(flat, last, texts, homes, ranks)
         else:
             layout = self.layout
-            leaders(flat, last, layout.words, layout.key_table, texts, size, ranks)
+            leaders(flat, last, layout.words, layout.key_table, texts, homes, ranks)
         return ranks
 
-    def by_leader(self, entries: np.ndarray, texts: np.ndarray, size: int) -> Iterator[np.ndarray]:
+    def by_leader(
+        self, entries: np.ndarray, texts: np.ndarray, homes: np.ndarray
+    ) -> Iterator[np.ndarray]:
         """Yield the entries that each rank leads, by rank; arguments as for :meth:`leaders`."""
-        ranks = self.leaders(entries, texts, size)
-        counts = np.bincount(ranks, minlength=size)
+        ranks = self.leaders(entries, texts, homes)
+        counts = np.bincount(ranks, minlength=homes[-1] + 1)
         out, ends = np.empty_like(entries), np.cumsum(counts) - counts
         flat = out.reshape(-1)
         scatter(entries.reshape(-1), len(entries), self.layout.words, ranks, ends, flat)

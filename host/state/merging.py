@@ -68,11 +68,11 @@ def enter(entries, last, index, epoch, texts):
 
 
 @njit(nogil=True)
-def lead(entries, last, texts, size, ranks):
+def lead(entries, last, texts, homes, ranks):
     for k in range(last):
         base, total = k * {words}, SEED
 {leader}
-        put(ranks, k, np.int16(((total >> PARTITION) * np.uint64(size)) >> PARTITION_BITS))
+        put(ranks, k, at(homes, np.int64(cell_of_hash(total, WORKER_CELLS))))
 """
 
 

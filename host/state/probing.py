@@ -12,6 +12,10 @@ from numba import njit
 
 from penstock.kept_code import kept
 
+from ..keys import hashing
+from ..keys.hashing import NULL, SEED, SPREAD, mix
+from ..routing import base as base_routing
+from ..routing.base import WORKER_CELLS
 from . import machine
 from .entry_layout import (
     KEY_IS_TEXT,
@@ -31,33 +35,19 @@ from .machine import float_of, prefetch, word_of
 #: Entries whose memory is prefetched together: enough to overlap misses, few enough for L1.
 AHEAD = 128
 
-#: The hash before the first key, and the factor between two words, as in
-#: :mod:`~penstock.host.keys.hashing`.
-SEED = np.uint64(0x9E3779B97F4A7C15)
-SPREAD = np.uint64(0xD1342543DE82EF95)
-#: Word that a NULL key adds to the hash.
-NULL = np.uint64(0x6A09E667F3BCC909)
 #: Shift of the tag in a hash, and of the epoch in a slot; mask of the entry's number in a slot.
 TAG = np.uint64(48)
 ENTRY = np.uint64(0xFFFF_FFFF)
 ONE = np.uint64(1)
-#: The partition of a key is the highest 12 bits of its hash; worker r of n is the leader of the
-#: partitions p with ``(p * n) >> 12 == r``.
-PARTITION, PARTITION_BITS = np.uint64(52), np.uint64(12)
 _SUM, _FLOAT_SUM, _MIN, _MAX, _MIN_BY, _MAX_BY = range(6)
 
 
-@njit(nogil=True)
-def mix(word):
-    """Mix bits by splitmix64's finaliser, as :mod:`~penstock.host.keys.hashing` does."""
-    word = (word ^ (word >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    word = (word ^ (word >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return word ^ (word >> np.uint64(31))
+cell_of_hash = njit(nogil=True)(base_routing.cell_of_hash)
 
 
 @njit(nogil=True)
 def key_hash(entries, base, keys, texts):
-    """Return the hash of an entry's keys, which decides its leader.
+    """Return the hash of an entry's keys, whose cell decides its leader.
 
     Parameters
     ----------
@@ -167,7 +157,7 @@ def merge_entry(log, target, entries, base, folds, flags):
             _nearest(log, target, entries, base, folds, f)
 
 
-@kept(machine)
+@kept(hashing, machine)
 def merge_all(entries, first, last, log, count, words, index, epoch, masks, flags, keys, second,
               folds, texts):  # fmt: skip
     """Merge entries into a log; returns how many entries the log then has.
@@ -230,7 +220,7 @@ def merge_all(entries, first, last, log, count, words, index, epoch, masks, flag
     return count
 
 
-@kept(machine)
+@kept(hashing, machine)
 def index_all(log, count, words, index, epoch, keys, second, texts):
     """Index the first ``count`` entries of a log, all different, in an empty index."""
     mask = np.uint64(len(index) - 1)
@@ -249,12 +239,12 @@ def index_all(log, count, words, index, epoch, keys, second, texts):
             index[np.int64(place)] = (tag << np.uint64(32)) | np.uint64(block + k)
 
 
-@kept()
-def leaders(entries, last, words, keys, texts, size, ranks):
-    """Write the rank of the leader of each of the first entries, see :data:`PARTITION`."""
+@kept(base_routing, hashing)
+def leaders(entries, last, words, keys, texts, homes, ranks):
+    """Write the rank of the leader of each of the first entries: the home of its key's cell."""
     for e in range(last):
-        partition = key_hash(entries, e * words, keys, texts) >> PARTITION
-        ranks[e] = np.int16((partition * np.uint64(size)) >> PARTITION_BITS)
+        hashed = key_hash(entries, e * words, keys, texts)
+        ranks[e] = homes[np.int64(cell_of_hash(hashed, WORKER_CELLS))]
 
 
 @kept()

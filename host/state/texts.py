@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
-from numba import njit
 
 from penstock.kept_code import kept
 
-from . import probing
+from ..keys import hashing
+from ..keys.hashing import SEED, hash_bytes
 from .coded import from_bytes
-from .probing import mix
 
-_SEED = np.uint64(0x9E3779B97F4A7C15)
-_SPREAD = np.uint64(0xD1342543DE82EF95)
 _ONE = np.uint64(1)
 #: The hash of the empty text.
 _EMPTY = np.uint64(0xE868698BA209F922)
@@ -21,26 +18,7 @@ _EMPTY = np.uint64(0xE868698BA209F922)
 _FIRST_TEXTS, _FIRST_BYTES = 1 << 6, 1 << 10
 
 
-@njit(nogil=True)
-def _hash_bytes(content, start, end):
-    """Return the hash of a text as a key by itself, see :mod:`~penstock.host.keys.hashing`."""
-    total = _SEED
-    at = start
-    while at + 8 <= end:
-        word = np.uint64(0)
-        for byte in range(8):
-            word |= np.uint64(content[at + byte]) << np.uint64(8 * byte)
-        total = mix(total * _SPREAD + word)
-        at += 8
-    if at < end:
-        word = np.uint64(0)
-        for byte in range(end - at):
-            word |= np.uint64(content[at + byte]) << np.uint64(8 * byte)
-        total = mix(total * _SPREAD + word)
-    return mix(total * _SPREAD + np.uint64(end - start))
-
-
-@kept(probing)
+@kept(hashing)
 def _encode(starts, ends, content, valid, codes, first, table, hashes, ends_of, index):
     """Write the code of each text; new texts are added to the table.
 
@@ -66,7 +44,7 @@ def _encode(starts, ends, content, valid, codes, first, table, hashes, ends_of, 
             codes[row] = 0
             continue
         start, end = starts[row], ends[row]
-        hashed = _hash_bytes(content, start, end)
+        hashed = hash_bytes(SEED, content, start, end)
         place = hashed & mask
         while True:
             held = index[np.int64(place)]

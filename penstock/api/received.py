@@ -14,10 +14,10 @@ import pyarrow as pa
 from penstock.host.device.base import Device
 from penstock.host.device.registry import open_device
 from penstock.host.relation.folder.row_batches import BATCH_ROWS
+from penstock.host.routing.base import WORKER_CELLS
 from penstock.host.rows.files import CSV, read_batches, read_schema, read_table
 from penstock.host.rows.formats import CsvFormat
 from penstock.host.rows.received import arrow_table, received_schema, received_table
-from penstock.host.state import PARTITIONS
 
 from .. import arguments
 from ..errors import UsageError
@@ -26,8 +26,8 @@ from ..errors import UsageError
 #: frames, DuckDB relations).
 TableLike = pa.Table | pa.RecordBatch | str | PathLike | Any
 
-#: A worker leads one partition of the keys at least.
-_WORKERS = partial(arguments.whole, least=1, most=PARTITIONS)
+#: A worker leads one cell of keys at least.
+_WORKERS = partial(arguments.whole, least=1, most=WORKER_CELLS)
 
 
 def check_devices(device: Any) -> None:

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from penstock.host.keys.hashing import SEED, mixed
+
 #: Stands for the time of a row without one, which arrives with the row before it.
 NO_TIME = int(np.iinfo(np.int64).min)
 
@@ -114,15 +116,7 @@ def _moments(largest: np.ndarray, first: int, disorder: int, seed: int) -> np.nd
     if not disorder:
         return largest
     number = np.arange(first, first + len(largest), dtype=np.uint64)
-    late = _mixed(number + _mixed(np.full(1, seed, np.uint64))) % np.uint64(disorder + 1)
+    start = mixed(np.full(1, seed, np.uint64) + SEED)
+    late = mixed(number + start + SEED) % np.uint64(disorder + 1)
     # Rows before the first time stay where they are.
     return np.where(largest == NO_TIME, largest, largest + late.astype(np.int64))
-
-
-def _mixed(x: np.ndarray) -> np.ndarray:
-    """SplitMix64's output function: pseudo-random bits of each number."""
-    with np.errstate(over="ignore"):
-        x = x + np.uint64(0x9E3779B97F4A7C15)
-        x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        return x ^ (x >> np.uint64(31))

@@ -21,13 +21,13 @@ from penstock.host.lookup.memory import MemorySplit, kept_keys
 from penstock.host.lookup.zipf import top_share
 from penstock.host.relation.border import Version
 from penstock.host.relation.key_hash import KeyHash
+from penstock.host.routing.base import base_homes, cells_of_hashes
 from penstock.plan.lookup import LookupPlan
 
 from ..compiled import Compiled
 
-#: The first bits of a hash are its cell; an arc is some cells beside each other.
-CELL_BITS = 10
-CELLS = 1 << CELL_BITS
+#: Cells of hashes; an arc is some cells beside each other.
+CELLS = 1 << 10
 
 IN_PLACE, ARCS, AUTO = "in place", "arcs", "auto"
 
@@ -209,5 +209,4 @@ class ArcOf:
 
 def arcs(hashes: np.ndarray, lanes: int) -> np.ndarray:
     """The arc of each hash, of ``lanes`` arcs of about the same length; int32."""
-    cells = (hashes >> np.uint64(64 - CELL_BITS)).astype(np.int64)
-    return (cells * lanes >> CELL_BITS).astype(np.int32)
+    return base_homes(CELLS, lanes)[cells_of_hashes(hashes, CELLS)].astype(np.int32)

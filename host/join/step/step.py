@@ -18,17 +18,15 @@ from penstock.plan.window import FOREVER, NEVER
 from ...device.base import Device
 from ...execute.residence import Residence
 from ...execute.stats import Stats
-from ...keys.hashing import hash_keys
+from ...keys.hashing import hash_groups
 from ...prune.sizes import DEFAULT_PRUNING, Pruning
+from ...routing.base import cells_of_hashes
 from ...rows.sides import Loaded, SideRows
 from ...windows.probe import Watermarks
 from ..parts.groups import part_join
 from ..parts.join import HeldSide
 from ..table.table_join import TableJoin
 from .frontier import Frontier
-
-#: An odd multiplier that mixes the hashes of several keys.
-_SPREAD = np.uint64(0x9E3779B97F4A7C15)
 
 
 class Kept(ABC):
@@ -74,7 +72,7 @@ class Share:
         groups : ndarray of uint64, shape (rows,)
             A hash of each row's group.
         """
-        return np.flatnonzero(groups % np.uint64(self.lanes) == self.lane)
+        return np.flatnonzero(cells_of_hashes(groups, self.lanes) == self.lane)
 
     def places(self, side: str, rows: SideRows) -> np.ndarray:
         """Return a place for each row, which tells rows of a group apart in every share."""
@@ -266,14 +264,7 @@ class _OverTime(_Joins):
         """Return a hash of each row's group, by the group keys that the side has."""
         assert self.query.aggregation is not None
         keys = [key for key in self.query.aggregation.keys if key.sides <= {side}]
-        combined = np.zeros(len(rows), np.uint64)
-        for key in evaluate_all(keys, rows.columns, len(rows)):
-            hashes, valid = hash_keys([key], len(rows))
-            # Values of NULL keys are arbitrary, and NULLs are one group.
-            combined = combined * _SPREAD + (
-                hashes if valid is None else np.where(valid, hashes, np.uint64(0))
-            )
-        return combined >> np.uint64(32)
+        return hash_groups(evaluate_all(keys, rows.columns, len(rows)), len(rows))
 
     def _mine(self, side: str, rows: Loaded) -> Loaded:
         """Return this lane's share of probing rows, which are no window tuples."""

@@ -18,8 +18,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from ...device.fields import MalformedError
+from ...routing.base import WORKER_CELLS
 from ...routing.moves_plan import largest_load
-from ...state import PARTITIONS
 
 #: A cell is heavy if its rows exceed the mean per worker by this share.
 TOLERANCE = 0.25
@@ -34,7 +34,7 @@ def heavy_cells(loads: np.ndarray, total: int, size: int) -> list[int]:
 
     Parameters
     ----------
-    loads : int64 array (PARTITIONS,)
+    loads : int64 array (WORKER_CELLS,)
         Rows of each cell; of small cells perhaps fewer.
     total : int
         Rows of all cells.
@@ -66,10 +66,10 @@ class HeavyCells:
     ) -> None:
         self._rank, self._size, self.side = rank, size, everywhere
         #: Cells whose rows of one side are copied, and cells whose rows of the other are spread.
-        self._copied = np.zeros(PARTITIONS, bool)
-        self._spread = np.zeros(PARTITIONS, bool)
+        self._copied = np.zeros(WORKER_CELLS, bool)
+        self._spread = np.zeros(WORKER_CELLS, bool)
         #: Rows of each cell that were folded here since the last decision.
-        self._loads = np.zeros(PARTITIONS, np.int64)
+        self._loads = np.zeros(WORKER_CELLS, np.int64)
         #: Loads that each worker has sent before its mark: the sum, then cells and their rows.
         self._reports: dict[int, np.ndarray] = {}
         self.begin(heavy)
@@ -95,13 +95,13 @@ class HeavyCells:
 
     def count(self, cells: np.ndarray) -> None:
         """Count rows that are folded here."""
-        self._loads += np.bincount(cells, minlength=PARTITIONS)
+        self._loads += np.bincount(cells, minlength=WORKER_CELLS)
 
     def report(self) -> bytes:
         """Return this worker's loads for the others: the sum, and the rows of the largest cells."""
         if self.side is None or self._size == 1 or not self._loads.any():
             return b""
-        count = min(_NAMED * self._size, PARTITIONS)
+        count = min(_NAMED * self._size, WORKER_CELLS)
         most = np.argpartition(self._loads, -count)[-count:]  # each epoch does this
         pairs = np.stack([most, self._loads[most]], 1)
         self._reports[self._rank] = report = np.concatenate([[self._loads.sum()], pairs.ravel()])
@@ -117,7 +117,7 @@ class HeavyCells:
         if len(body) % 8 or (len(body) // 8) % 2 == 0:
             raise MalformedError("what a worker tells of its loads is cut")
         report = np.frombuffer(body, "<i8")
-        if not ((report[1::2] >= 0) & (report[1::2] < PARTITIONS)).all() or report.min() < 0:
+        if not ((report[1::2] >= 0) & (report[1::2] < WORKER_CELLS)).all() or report.min() < 0:
             raise MalformedError("a worker tells of the load of a cell that there is not")
         self._reports[rank] = report
 
@@ -126,7 +126,7 @@ class HeavyCells:
 
         All workers decide the same, from the same loads.
         """
-        loads, total = np.zeros(PARTITIONS, np.int64), 0
+        loads, total = np.zeros(WORKER_CELLS, np.int64), 0
         for report in self._reports.values():
             total += int(report[0])
             loads[report[1::2]] += report[2::2]

@@ -15,11 +15,11 @@ from penstock.plan.routing_keys import RoutingKeys, routing_keys
 from penstock.plan.window import FOREVER, NEVER
 
 from ...join.step import Frontier, Kept, RowBlock, needed
+from ...keys.hashing import hash_values
 from ...rows.sides import Loaded, SideRows, counting, read_side
 from ...rows.stretches import NamedBlock
 from .pending import DueRows
 from .runs import Runs, SortedRun
-from .sharing import key_hashes
 
 #: A block is merged with the one before unless that has so many times its rows: this keeps few.
 _GROWTH = 2
@@ -48,7 +48,7 @@ class CommonKeys:
 
     def hashed(self, side: str, rows: SideRows) -> Keys:
         """Return the hashed keys of rows of a side."""
-        hashes, valid = key_hashes(self._keys, side, rows.columns, len(rows))
+        hashes, valid = hash_values(self._keys.side_keys(side), rows.columns, len(rows))
         return (hashes >> np.uint64(32)).astype(np.uint32), valid
 
 

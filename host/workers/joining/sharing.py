@@ -8,14 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from penstock.expr.columns import Columns, evaluate_all
+from penstock.expr.columns import Columns
 from penstock.plan.query import LEFT, RIGHT, JoinKind, JoinQuery
 from penstock.plan.routing_keys import RoutingKeys, routing_keys
 
-from ...keys.hashing import hash_keys
-from ...routing.base import cells_of_hashes
+from ...keys.hashing import hash_values
+from ...routing.base import WORKER_CELLS, base_homes, cells_of_hashes
 from ...rows.sides import side_columns
-from ...state import PARTITIONS
 from ..output_order import FEED, PLACE
 from .heavy import HeavyCells
 
@@ -50,18 +49,6 @@ def side_for_all(query: JoinQuery) -> str | None:
     return LEFT if query.kind is JoinKind.RIGHT else RIGHT
 
 
-def key_hashes(
-    keys: RoutingKeys, side: str, columns: Columns, rows: int
-) -> tuple[np.ndarray, np.ndarray | None]:
-    """Return a hash of each row's key, as uint64, and which rows have one; None if all do.
-
-    Parameters
-    ----------
-    columns : mapping of (side, name) to Vector
-    """
-    return hash_keys(evaluate_all(keys.side_keys(side), columns, rows), rows)
-
-
 def cells_of(
     keys: RoutingKeys, side: str, columns: Columns, rows: int
 ) -> tuple[np.ndarray, np.ndarray | None]:
@@ -71,8 +58,8 @@ def cells_of(
     ----------
     columns : mapping of (side, name) to Vector
     """
-    hashes, valid = key_hashes(keys, side, columns, rows)
-    return cells_of_hashes(hashes, PARTITIONS).astype(np.int64), valid
+    hashes, valid = hash_values(keys.side_keys(side), columns, rows)
+    return cells_of_hashes(hashes, WORKER_CELLS), valid
 
 
 @dataclass(frozen=True)
@@ -131,6 +118,7 @@ class Placing:
     ) -> None:
         self._query, self._keys, self._heavy = query, keys, heavy
         self._rank, self._size = rank, size
+        self._homes = base_homes(WORKER_CELLS, size)
 
     @property
     def is_by_key(self) -> bool:
@@ -151,7 +139,7 @@ class Placing:
         if valid is not None:
             is_spread, is_copied = is_spread | ~valid, is_copied & valid
         places = rows.column(PLACE).to_numpy()
-        worker = np.where(is_spread, places % size, cells * size // PARTITIONS)
+        worker = np.where(is_spread, places % size, self._homes[cells])
         return RowLeaders(cells, worker, is_copied, valid)
 
     def belonging(self, side: str, rows: pa.RecordBatch) -> pa.RecordBatch:

@@ -21,8 +21,8 @@ from ...emit.open_delivery import open_delivery
 from ...grouping.event_times import EventTimes
 from ...grouping.intake import RowIntake
 from ...join.stream.intake import JoinChecks
+from ...routing.base import WORKER_CELLS
 from ...rows.sides import Arrival, filtered, read_side, side_columns
-from ...state import PARTITIONS
 from ...windows.source import Span, StreamSource
 from ..dealt import dealt_schema, projected
 from ..job import Job
@@ -152,7 +152,7 @@ class JoinWork(Work):
         size, query = self._job.size, self._shown.by_event_time
         if self._keys is None or size == 1 or side_for_all(self._shown) is None:
             return ()
-        loads = np.zeros(PARTITIONS, np.int64)
+        loads = np.zeros(WORKER_CELLS, np.int64)
         for side, schema in zip(self.sides, self.dealt_schemas, strict=True):
             names = sorted(self._keys.names(side.side))
             for batch in tables[side.table].select(names).to_batches():
@@ -160,7 +160,7 @@ class JoinWork(Work):
                 known = side_columns(query, side.side, rows, names)
                 cells, has_key = cells_of(self._keys, side.side, known, rows.num_rows)
                 loads += np.bincount(
-                    cells if has_key is None else cells[has_key], minlength=PARTITIONS
+                    cells if has_key is None else cells[has_key], minlength=WORKER_CELLS
                 )
         return tuple(heavy_cells(loads, int(loads.sum()), size))
 

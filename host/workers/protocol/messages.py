@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 @dataclass(frozen=True)
 class DeltaBlock:
-    """Block of a helper's changes in an epoch, to the leader of their partitions.
+    """Block of a helper's changes in an epoch, to the leader of their cells.
 
     Parameters
     ----------

@@ -1,6 +1,6 @@
 """One worker: folds rows, ends epochs, merges deltas, and triggers the output of complete groups.
 
-Paper 2, sections 5 and 7. A worker is the leader of its partitions and a helper of all others.
+Paper 2, sections 5 and 7. A worker is the leader of its cells and a helper of all others.
 """
 
 from __future__ import annotations

@@ -9,7 +9,8 @@ import pytest
 from penstock.expr.columns import Vector
 from penstock.host.devices.cpu.operations import NotCompilable
 from penstock.host.keys.hashing import hash_keys
-from penstock.host.state import PARTITIONS, GroupState
+from penstock.host.routing.base import WORKER_CELLS
+from penstock.host.state import GroupState
 from penstock.host.state.compiled import CompiledContributions
 from penstock.host.state.contributions import ColumnContributions
 from penstock.host.state.entry_layout import EntryLayout
@@ -161,7 +162,7 @@ def test_leaders_follow_the_hash_of_the_house(column: str, values: np.ndarray, f
     ]
     state.fold(pa.record_batch(arrays, schema=SCHEMA))
     partition = hash_keys([Vector(values)], len(values))[0] >> np.uint64(52)
-    expected = np.bincount(partition.astype(np.int64) * size // PARTITIONS, minlength=size)
+    expected = np.bincount(partition.astype(np.int64) * size // WORKER_CELLS, minlength=size)
     blocks = state.seal()
     others = [GroupState(query, SCHEMA, rank=r, size=size) for r in range(size)]
     counts = [

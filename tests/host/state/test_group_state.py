@@ -9,7 +9,8 @@ import pyarrow as pa
 import pytest
 
 from penstock.errors import QueryError, UsageError
-from penstock.host.state import PARTITIONS, GroupState
+from penstock.host.routing.base import WORKER_CELLS
+from penstock.host.state import GroupState
 from tests.host.state import rows_by_hand
 from tests.host.state.hand_workers import Workers, check, chunks, dealt, query_of
 from tests.host.state.rows_by_hand import CASES, EPOCH, SCHEMA, Case, batch_of
@@ -25,7 +26,7 @@ def test_ranks_are_checked():
     with pytest.raises(UsageError, match="worker 2 of 2 cannot be"):
         GroupState(query, SCHEMA, rank=2, size=2)
     with pytest.raises(UsageError, match="at most 4096 workers"):
-        GroupState(query, SCHEMA, size=PARTITIONS + 1)
+        GroupState(query, SCHEMA, size=WORKER_CELLS + 1)
     with pytest.raises(UsageError, match="row -1 of feed 0 has no number"):
         GroupState(query, SCHEMA).fold(batch_of([]), 0, -1)
 

@@ -14,7 +14,7 @@ import pytest
 import penstock
 from penstock import Checkpoint
 from penstock.host.device.fields import MalformedError
-from penstock.host.state import PARTITIONS
+from penstock.host.routing.base import WORKER_CELLS
 from penstock.host.workers.compiling import compiled
 from penstock.host.workers.job import Job
 from penstock.host.workers.joining import heavy
@@ -73,7 +73,7 @@ class Hands:
         #: One that is dealt nothing, so that others do not wait for what it sends: often the one
         #: that leads the heavy key.
         others = [None, *range(size)]
-        leader = CELL * size // PARTITIONS
+        leader = CELL * size // WORKER_CELLS
         self.idle = rng.choice([leader, rng.choice(others)]) if size > 1 else None
         #: What each worker knows that each other promises.
         self.known = [[-1] * size for _ in range(size)]
@@ -300,7 +300,7 @@ def test_tables(name: str) -> None:
 
 
 def test_what_is_heavy() -> None:
-    loads = np.zeros(PARTITIONS, np.int64)
+    loads = np.zeros(WORKER_CELLS, np.int64)
     loads[:8] = 1000
     assert heavy_cells(loads, 8000, 2) == []
     loads[5] = 12_000
@@ -312,7 +312,7 @@ def test_what_is_heavy() -> None:
 def test_all_come_to_the_same_cells() -> None:
     ours, theirs = HeavyCells(0, 2, RIGHT), HeavyCells(1, 2, RIGHT)
     ours.count(np.full(900, 7))
-    theirs.count(np.arange(400) % PARTITIONS)
+    theirs.count(np.arange(400) % WORKER_CELLS)
     for one, other, rank in ((ours, theirs, 0), (theirs, ours, 1)):
         other.take_report(rank, one.report())
     ours.count(np.full(5000, 9))  # behind its mark
@@ -326,7 +326,7 @@ def test_all_come_to_the_same_cells() -> None:
     with pytest.raises(MalformedError, match="is cut"):
         ours.take_report(1, b"\0" * 16)
     with pytest.raises(MalformedError, match="a cell that there is not"):
-        ours.take_report(1, np.array([9, PARTITIONS, 9], "<i8").tobytes())
+        ours.take_report(1, np.array([9, WORKER_CELLS, 9], "<i8").tobytes())
     assert heavy.TOLERANCE > 0
 
 
