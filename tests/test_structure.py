@@ -8,7 +8,12 @@ import sys
 from collections import defaultdict
 from pathlib import Path
 
-from tests.test_packaging import MODULES, imports
+import pytest
+
+from penstock.host.channel.links import RemoteLinks
+from penstock.host.relation.border import ServerRelation
+from penstock.providers import load_provider, providers
+from tests.test_packaging import CONFIG, MODULES, imports
 
 #: Packages with packages inside.
 OUTER = {name.rpartition(".")[0] for name, file in MODULES.items() if file.name == "__init__.py"}
@@ -85,6 +90,42 @@ def test_no_two_public_classes_of_the_host_share_a_name():
                 if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                     homes[node.name].append(module)
     assert {name: where for name, where in homes.items() if len(where) > 1} == {}
+
+
+#: Groups of entry points whose classes stand behind a border, and the classes of the border.
+BEHIND = {"penstock.networks": RemoteLinks, "penstock.relations": ServerRelation}
+
+
+def importers(package: str) -> list[str]:
+    """Modules outside of a package that import it or a part of it, for types, too."""
+
+    def is_inside(module: str) -> bool:
+        return module == package or module.startswith(f"{package}.")
+
+    return [
+        module
+        for module, file in MODULES.items()
+        if not is_inside(module)
+        for imported in imports(
+            module, file.read_text(encoding="utf-8"), package=file.name == "__init__.py"
+        )
+        if is_inside(imported)
+    ]
+
+
+@pytest.mark.parametrize("group", BEHIND)
+def test_nothing_imports_what_stands_behind_a_border(group):
+    classes = CONFIG["project"]["entry-points"][group]
+    assert {name: one.value for name, one in providers(group).items()}.items() >= classes.items()
+    for name, value in classes.items():
+        assert issubclass(load_provider(group, name, name), BEHIND[group])
+        package = value.partition(":")[0]
+        assert MODULES[package].name == "__init__.py"
+        assert importers(package) == []
+
+
+def test_importers_are_seen():
+    assert "penstock.host.channel.link_maker" in importers("penstock.host.channel.links")
 
 
 def outside(source: str) -> set[str]:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import socket
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+
+from penstock.providers import load_provider
 
 from .doorbell import Doorbell
-from .links import Link, ShmLink
+from .links import Link, RemoteLinks, ShmLink
 
-if TYPE_CHECKING:
-    from .ucx import Network
+#: Entry point of the network between places: its group, its name.
+NETWORK = ("penstock.networks", "ucx")
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,7 @@ class LinkMaker:
     def __init__(self, bell: Doorbell, whereabouts: Whereabouts, *, spins: bool = True) -> None:
         self._bell, self._whereabouts, self._spins = bell, whereabouts, spins
         self._links: list[Link] = []
-        self._network: Network | None = None
+        self._network: RemoteLinks | None = None
 
     def link(self, peer: Whereabouts, name: str) -> Link:
         """Make the link to another process, which makes one to this.
@@ -70,20 +71,17 @@ class LinkMaker:
         DeviceError
             There are no descriptors or no memory for it, or the network does not begin.
         """
-        link = self._shared(name) if peer.place == self._whereabouts.place else self._remote(name)
+        is_here = peer.place == self._whereabouts.place
+        link = ShmLink(self._bell, name, spins=self._spins) if is_here else self._remote(name)
         self._links.append(link)
         return link
 
-    def _shared(self, name: str) -> Link:
-        return ShmLink(self._bell, name, spins=self._spins)
-
     def _remote(self, name: str) -> Link:
         # Only who has processes elsewhere needs the extra, and pays for loading it.
-        from .ucx import Network, UcxLink
-
         if self._network is None:
-            self._network = Network(self._bell)
-        return UcxLink(self._network, self._bell, name)
+            network: type[RemoteLinks] = load_provider(*NETWORK, "channels between machines")
+            self._network = network(self._bell)
+        return self._network.link(name)
 
     def close(self) -> None:
         """Close all links at once: messages under way are lost."""

@@ -68,6 +68,25 @@ class Link(ABC):
         """Close everything but the memory of the channels."""
 
 
+class RemoteLinks(ABC):
+    """Links of one thread to processes at other places, over one network.
+
+    A package offers such a class, called with the thread's doorbell, by an entry point in the group
+    ``penstock.networks``.
+    """
+
+    @abstractmethod
+    def __init__(self, bell: Doorbell) -> None: ...
+
+    @abstractmethod
+    def link(self, name: str) -> Link:
+        """Make a link to another process, which has this name in errors."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """End the use of the network, after all links are closed."""
+
+
 def place() -> str:
     """Return a text that is equal in processes that see each other's descriptors in ``/proc``."""
     with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:

@@ -6,13 +6,12 @@ derived from :class:`penstock.host.device.base.Device`.
 
 from __future__ import annotations
 
-from functools import cache
-from importlib.metadata import EntryPoint, entry_points
 from inspect import Parameter, signature
 from typing import Any
 from urllib.parse import parse_qsl
 
-from penstock.errors import DeviceError, MissingToolError, installing
+from penstock.errors import DeviceError, installing
+from penstock.providers import load_provider, providers
 from penstock.uses import UnusedError
 
 from .base import Device
@@ -23,22 +22,16 @@ GROUP = "penstock.devices"
 _EXTRAS = {"amaranth": "rtl", "rtl": "rtl", "fjoin": "rtl", "board": "board"}
 
 
-@cache  # reading the metadata of all installed packages takes milliseconds
-def _entries() -> dict[str, EntryPoint]:
-    return {entry.name: entry for entry in entry_points(group=GROUP)}
-
-
 def device_names() -> list[str]:
     """Names of the devices that are installed, sorted; their packages are not imported."""
-    return sorted(_entries())
+    return sorted(providers(GROUP))
 
 
-def _entry(name: str) -> EntryPoint:
-    if name not in _entries():
+def _check_known(name: str) -> None:
+    if name not in providers(GROUP):
         raise DeviceError(
             f"there is no device named {name!r}; choose one of {', '.join(device_names())}"
         )
-    return _entries()[name]
 
 
 def parse_device(text: str) -> tuple[str, dict[str, Any]]:
@@ -53,7 +46,7 @@ def parse_device(text: str) -> tuple[str, dict[str, Any]]:
         There is no such device.
     """
     name, _, query = text.strip().partition("?")
-    _entry(name)
+    _check_known(name)
     pairs = parse_qsl(query, keep_blank_values=True)
     return name, {k: int(v) if v.isdecimal() else v for k, v in pairs}
 
@@ -77,20 +70,9 @@ def open_device(name: str, **options: Any) -> Device:
     MissingToolError
         The device needs a package that is not installed; the message names the extra.
     """
-    entry = _entry(name)
-    try:
-        device_class = entry.load()
-    except ModuleNotFoundError as cause:
-        missing = cause.name or str(cause)
-        if missing.partition(".")[0] == "penstock":
-            raise DeviceError(
-                f"device {name} is registered, but this installation lacks its module {missing}; "
-                "install penstock again"
-            ) from cause
-        extra = installing(_EXTRAS[name]) if name in _EXTRAS else "install it"
-        raise MissingToolError(
-            f"device {name} needs the package {missing}, which is not installed; {extra}"
-        ) from cause
+    _check_known(name)
+    remedy = installing(_EXTRAS[name]) if name in _EXTRAS else "install it"
+    device_class = load_provider(GROUP, name, f"device {name}", remedy)
     takes = _options_of(device_class)
     for option in options:
         if takes is not None and option not in takes:

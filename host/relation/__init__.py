@@ -8,28 +8,44 @@ from __future__ import annotations
 from os import PathLike, fspath
 
 from penstock.errors import UsageError
+from penstock.providers import load_provider, providers
 
-from .border import PageIndex, PageRows, Relation, Version
+from .border import PageIndex, PageRows, Relation, ServerRelation, Version
 from .folder.build import RelationOptions, build
 from .folder.folder_relation import FolderRelation
 from .folder.reading import file_store
-from .postgres.location import PostgresLocation, is_postgres, masked
-from .postgres.relation import PostgresRelation
 
 __all__ = [
     "FolderRelation",
     "PageIndex",
     "PageRows",
-    "PostgresRelation",
     "Relation",
     "RelationOptions",
+    "ServerRelation",
     "Version",
     "build",
-    "is_postgres",
-    "masked",
     "open_folder",
     "open_relation",
+    "server_of",
 ]
+
+GROUP = "penstock.relations"
+#: Schemes of addresses that are opened by Penstock's own entry points.
+SCHEMES = ("postgresql", "postgres")
+
+
+def server_of(location: str) -> type[ServerRelation] | None:
+    """Return the class for tables of the server that a location is in; None: it is in no server.
+
+    Raises
+    ------
+    MissingToolError
+        It is not installed.
+    """
+    scheme, mark, _ = location.partition("://")
+    if not mark or (scheme not in SCHEMES and scheme not in providers(GROUP)):
+        return None
+    return load_provider(GROUP, scheme, f"relations at {scheme}://")
 
 
 def open_relation(location: str | PathLike) -> Relation:
@@ -49,11 +65,12 @@ def open_relation(location: str | PathLike) -> Relation:
         A table lacks its key, or it cannot be one.
     UsageError
         The location names an unknown kind of store.
+    MissingToolError
+        What reads tables of the server is not installed.
     """
     text = fspath(location)
-    if is_postgres(text):
-        return PostgresRelation(PostgresLocation.parsed(text))
-    return FolderRelation(file_store(text))
+    server = server_of(text)
+    return FolderRelation(file_store(text)) if server is None else server(text)
 
 
 def open_folder(location: str | PathLike, complaint: str) -> FolderRelation:
@@ -73,9 +90,9 @@ def open_folder(location: str | PathLike, complaint: str) -> FolderRelation:
         The relation is no folder of pages.
     """
     text = fspath(location)
-    if is_postgres(text):
+    if (server := server_of(text)) is not None:
         raise UsageError(
-            f"{masked(text)} {complaint}: it is a table in PostgreSQL, which keeps its rows; "
-            "change them there, or store a copy with `penstock relation build`"
+            f"{server.masked(text)} {complaint}: it is a table in {server.kind}, which keeps its "
+            "rows; change them there, or store a copy with `penstock relation build`"
         )
     return FolderRelation(file_store(text))

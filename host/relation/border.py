@@ -10,6 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -165,16 +166,17 @@ class Version(ABC):
         return
 
     @property
-    @abstractmethod
     def filter_bytes(self) -> int:
         """Memory of :meth:`filters`; 0 if there are none."""
+        return 0
 
-    @abstractmethod
     def filters(self) -> Callable[[np.ndarray], np.ndarray] | None:
         """Predicate on hashes (uint64): whether the relation certainly has no row of each.
 
-        It recognises most absent hashes. It takes memory as long as it is kept.
+        It recognises most absent hashes. It takes memory as long as it is kept. None: there is
+        none.
         """
+        return None
 
     @abstractmethod
     def changed_since(self, number: int) -> np.ndarray | None:
@@ -246,3 +248,26 @@ class Relation(ABC):
     @abstractmethod
     def close(self) -> None:
         """Close the files; versions cannot be read any more."""
+
+
+class ServerRelation(Relation):
+    """A table in a server, which keeps its rows: others change them, and no version stays.
+
+    A package offers such a class, called with an address, by an entry point in the group
+    ``penstock.relations``, whose name is the scheme of the addresses: ``postgresql``.
+    """
+
+    #: Name of such servers in messages: "PostgreSQL".
+    kind: ClassVar[str]
+
+    @abstractmethod
+    def __init__(self, address: str) -> None: ...
+
+    @staticmethod
+    @abstractmethod
+    def masked(address: str) -> str:
+        """Return an address as people may see it: without a password."""
+
+    @abstractmethod
+    def info(self) -> dict[str, Any]:
+        """Describe the table for ``penstock relation info``."""

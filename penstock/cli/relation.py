@@ -15,8 +15,8 @@ from penstock.host.lookup.nodes.ring import Node, Ring
 from penstock.host.lookup.nodes.roll_call import NodeState, call_roll
 from penstock.host.relation import (
     FolderRelation,
-    PostgresRelation,
     RelationOptions,
+    ServerRelation,
     build,
     open_folder,
     open_relation,
@@ -114,13 +114,9 @@ def info(location: Location) -> None:
     """Show columns, versions and sizes."""
     opened = open_relation(location)
     with closing(opened):
-        if isinstance(opened, PostgresRelation):
-            facts = opened.info()
-            lines = _table_lines(facts)
-        else:
-            assert isinstance(opened, FolderRelation)
-            facts = opened.info()
-            lines = _lines(facts)
+        assert isinstance(opened, ServerRelation | FolderRelation)
+        facts = opened.info()
+        lines = _table_lines(facts) if isinstance(opened, ServerRelation) else _lines(facts)
     results.print(table("", "", rows=lines))
     roles = {
         **dict.fromkeys(facts.get("cluster", ()), "cluster"),
@@ -158,7 +154,7 @@ def _lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def _table_lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
-    """Return the lines about a table in PostgreSQL."""
+    """Return the lines about a table in a server."""
     key = ", ".join(facts["key"])
     how = "by scanning only, since it has no key"
     if key:

@@ -6,15 +6,16 @@ docs/spark-sources.md.
 
 from __future__ import annotations
 
-from importlib.metadata import entry_points
 from typing import TYPE_CHECKING
 
-from penstock.errors import MissingToolError
+from penstock.providers import load_provider, providers
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 GROUP = "penstock.spark_sources"
+#: Names of Penstock's own.
+NAMES = ("penstock_batches", "penstock_replay")
 
 
 def register(spark: SparkSession) -> None:
@@ -23,13 +24,7 @@ def register(spark: SparkSession) -> None:
     Raises
     ------
     MissingToolError
-        No data source is installed: Penstock's own are missing.
+        Penstock's own data sources are not installed, or another one needs a package that is not.
     """
-    sources = entry_points(group=GROUP)
-    if not sources:
-        raise MissingToolError(
-            "the installed penstock is of an earlier version, without data sources for Spark; "
-            "install it again with pip"
-        )
-    for source in sources:
-        spark.dataSource.register(source.load())
+    for name in dict.fromkeys((*NAMES, *providers(GROUP))):
+        spark.dataSource.register(load_provider(GROUP, name, f"the data source {name}"))

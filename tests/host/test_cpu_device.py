@@ -6,11 +6,13 @@ import os
 import re
 import subprocess
 import sys
+from importlib.metadata import EntryPoint
 
 import numpy as np
 import pytest
 from llvmlite import binding
 
+from penstock import providers
 from penstock.errors import DeviceError, MissingToolError, UsageError
 from penstock.expr import ops
 from penstock.host.device import registry
@@ -251,7 +253,7 @@ def test_an_unknown_device_names_the_known_ones() -> None:
 
 
 def test_a_missing_package_names_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    entry = registry.EntryPoint("amaranth", "no_such_package_here:Device", registry.GROUP)
-    monkeypatch.setattr(registry, "_entries", lambda: {"amaranth": entry})
+    entry = EntryPoint("amaranth", "no_such_package_here:Device", registry.GROUP)
+    monkeypatch.setattr(providers, "providers", lambda group: {"amaranth": entry})
     with pytest.raises(MissingToolError, match=r"no_such_package_here.*pip install .\.\[rtl\]"):
         registry.open_device("amaranth")

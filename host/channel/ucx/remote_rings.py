@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import struct
 from functools import cache
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,8 +19,28 @@ _FOOTER = struct.Struct("<IHHQII")
 _ALWAYS = 1 << 62
 
 
-class _Way:
-    """An endpoint with its *line*: the words by which compiled code writes to the other side.
+class RingShape(NamedTuple):
+    """Sizes of a ring, whether its slots have checksums, and its number, as its consumer chose."""
+
+    slots: int
+    slot_bytes: int
+    has_crc: bool
+    channel: int
+
+
+class _RemoteMemory:
+    """A side of a ring, which writes to the other side: compiled code does, by words of a *line*.
+
+    Parameters
+    ----------
+    end : End
+    key : int
+        Key of the other side's memory, unpacked for this endpoint.
+    remote : int
+        Address of that memory, in its own process.
+    shape : RingShape
+    spin_s : float
+        Seconds that compiled loops look at memory again and again before they return.
 
     Attributes
     ----------
@@ -27,9 +48,8 @@ class _Way:
         See :mod:`.puts`.
     """
 
-    def __init__(
-        self, end: End, key: int, remote: int, ring: tuple[int, int, int], spin_s: float
-    ) -> None:
+    def __init__(self, end: End, key: int, remote: int, shape: RingShape, spin_s: float) -> None:
+        self.slots, self.slot_bytes, self.has_crc, self.channel = shape
         self._params = (
             library.RequestParams(mask=library.IMMEDIATE),
             library.RequestParams(mask=library.FLAGS_SET, flags=library.EAGER)
@@ -48,26 +68,17 @@ class _Way:
         ):
             self[place] = end.ucx.address(name)
         self[puts.CLOCK] = _clock()
-        self[puts.WORKER], self[puts.ENDPOINT] = (
-            end.worker,
-            end.handle.value or 0,
-        )
+        self[puts.WORKER], self[puts.ENDPOINT] = end.worker, end.handle.value or 0
         self[puts.KEY], self[puts.REMOTE] = key, remote
         self[puts.AT_ONCE], self[puts.LATER] = map(ctypes.addressof, self._params)
-        (
-            self[puts.SLOTS],
-            self[puts.SLOT_BYTES],
-            self[puts.CHANNEL],
-        ) = ring
+        self[puts.SLOTS], self[puts.SLOT_BYTES] = self.slots, self.slot_bytes
+        self[puts.CHANNEL] = self.channel
         self[puts.SPIN_NS] = round(spin_s * 1e9)
         # Where writes are messages, one for a slot is worth a copy, always.
-        self[puts.IN_ORDER], self[puts.STAGES] = (
-            end.is_in_order,
-            end.is_in_order * _ALWAYS,
-        )
+        self[puts.IN_ORDER], self[puts.STAGES] = end.is_in_order, end.is_in_order * _ALWAYS
         self[puts.STAGED_END] = -1
-        of_slot = puts.SLOT_REQUESTS + ring[1] // puts.MESSAGE_BYTES
-        self[puts.MOST_REQUESTS] = of_slot * (ring[0] + 1)
+        of_slot = puts.SLOT_REQUESTS + self.slot_bytes // puts.MESSAGE_BYTES
+        self[puts.MOST_REQUESTS] = of_slot * (self.slots + 1)
         self._requests = np.zeros(self[puts.MOST_REQUESTS] * puts.REQUEST_BYTES, np.uint8)
         self[puts.REQUESTS] = self._requests.ctypes.data
         # Bytes of a stream wake who reads it; a write into memory wakes nobody.
@@ -85,69 +96,44 @@ class _Way:
             puts.wake(self.line)
 
     def close(self) -> None:
-        """Write nothing any more, and drop unfinished writes."""
+        """Write nothing any more, and drop unfinished writes; arrived slots can still be read."""
         self[puts.FAILED] = 1
         self[puts.PROGRESS] = self[puts.CHECK] = 0
 
 
-class UcxProducerMemory:
+class UcxProducerMemory(_RemoteMemory):
     """A producer's memory: slots that lie in the consumer's process.
 
     Parameters
     ----------
-    end : End
-    key : int
-        Key of the ring, unpacked for this endpoint.
-    remote : int
-        Address of the ring, in its own process.
+    end, key, remote, shape, spin_s
+        As for the base class: the consumer's ring is written.
     count : Region
         Memory into which the consumer writes its count.
-    slots, slot_bytes, channel, has_crc
-        As the consumer has them.
-    spin_s : float
-        Seconds that compiled loops look for a credit again and again before they return.
     """
 
     def __init__(
-        self,
-        end: End,
-        key: int,
-        remote: int,
-        count: Region,
-        *,
-        slots: int,
-        slot_bytes: int,
-        channel: int,
-        has_crc: bool,
-        spin_s: float,
+        self, end: End, key: int, remote: int, shape: RingShape, spin_s: float, count: Region
     ) -> None:
-        self.slots, self.slot_bytes = slots, slot_bytes
-        self.channel, self.has_crc = channel, has_crc
-        self._way = _Way(end, key, remote, (slots, slot_bytes, channel), spin_s)
-        self._line = self._way.line
-        #: Wakes the consumer's process.
-        self.wake = self._way.wake
+        super().__init__(end, key, remote, shape, spin_s)
         # What is under way is read from here, since a caller's memory may change.
-        self._stage = np.zeros(slots * slot_bytes, np.uint8)
+        self._stage = np.zeros(self.slots * self.slot_bytes, np.uint8)
         self._count = count
-        self._way[puts.STAGE], self._way[puts.WORD] = (
-            self._stage.ctypes.data,
-            count.address,
-        )
+        self[puts.STAGE], self[puts.WORD] = self._stage.ctypes.data, count.address
         self._published = 0
 
     def write(self, slot: int, at: int, part: bytes | bytearray | memoryview) -> None:
         """Write bytes into a slot of the other side."""
         if len(part):
             at += slot * self.slot_bytes
-            transfer.write_part(self._line, at, np.frombuffer(part, np.uint8))
+            transfer.write_part(self.line, at, np.frombuffer(part, np.uint8))
 
     def publish(
         self, slot: int, length: int, kind: int, flags: int, crc: int, sequence: int
     ) -> None:
         """Write the footer, and behind a fence the sequence number."""
         at = (slot + 1) * self.slot_bytes - FOOTER_BYTES
-        transfer.write_footer(self._line, at, length | kind << 32 | flags << 48, crc, sequence)
+        transfer.write_footer(self.line, at, length | kind << 32 | flags << 48, crc, sequence)
         self._published = sequence
 
     def fill(
@@ -155,7 +141,7 @@ class UcxProducerMemory:
     ) -> int:
         """Write and publish slots one after another, without the interpreter's lock."""
         filled: int = transfer.fill_slots(
-            self._line,
+            self.line,
             slot,
             sent,
             np.frombuffer(part, np.uint8),
@@ -168,61 +154,30 @@ class UcxProducerMemory:
 
     def processed(self) -> int:
         """The consumer's count, up to slots whose bytes have left this process."""
-        count = int(puts.look(self._line, self._count.address))
-        done = self._way[puts.DONE_SLOTS]
+        count = int(puts.look(self.line, self._count.address))
+        done = self[puts.DONE_SLOTS]
         # An impossible count is for the producer to see.
         return done if done < count <= self._published else count
 
-    def close(self) -> None:
-        """Write nothing any more."""
-        self._way.close()
 
-
-class UcxConsumerMemory:
+class UcxConsumerMemory(_RemoteMemory):
     """A consumer's memory: slots of its own, into which the producer's process writes.
 
     Parameters
     ----------
-    end : End
-    key : int
-        Key of the producer's word for counts, unpacked for this endpoint.
-    remote : int
-        Address of that word, in its own process.
-    ring : Region
-    slots, slot_bytes, channel, has_crc
-    spin_s : float
-        Seconds that compiled loops look for a slot again and again before they return.
-
-    Attributes
-    ----------
-    line : int
-        See :mod:`.puts`.
+    end, key, remote, shape, spin_s
+        As for the base class: the producer's word for counts is written.
     ring : Region
     """
 
     def __init__(
-        self,
-        end: End,
-        key: int,
-        remote: int,
-        ring: Region,
-        *,
-        slots: int,
-        slot_bytes: int,
-        channel: int,
-        has_crc: bool,
-        spin_s: float,
+        self, end: End, key: int, remote: int, shape: RingShape, spin_s: float, ring: Region
     ) -> None:
-        self.slots, self.slot_bytes = slots, slot_bytes
-        self.channel, self.has_crc = channel, has_crc
-        self._way = _Way(end, key, remote, (slots, slot_bytes, channel), spin_s)
-        self.line = self._way.line
-        #: Wakes the producer's process.
-        self.wake = self._way.wake
+        super().__init__(end, key, remote, shape, spin_s)
         self.ring = ring
         self._view = ring.memory.data
         self._count = np.zeros(1, np.uint64)
-        self._way[puts.WORD] = self._count.ctypes.data
+        self[puts.WORD] = self._count.ctypes.data
 
     def sequence(self, slot: int) -> int:
         """The sequence number of a slot, by an acquire load; arrivals go on."""
@@ -257,10 +212,6 @@ class UcxConsumerMemory:
     def give(self, processed: int) -> None:
         """Write the count of credits into the producer's memory."""
         transfer.write_word(self.line, processed)
-
-    def close(self) -> None:
-        """Write nothing any more; slots that have arrived can still be read."""
-        self._way.close()
 
 
 @cache

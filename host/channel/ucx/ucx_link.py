@@ -12,12 +12,12 @@ from penstock.errors import ProcessError, UsageError
 from ...device.fields import MalformedError
 from ..consumer import Consumer
 from ..doorbell import Doorbell
-from ..links import Link
+from ..links import Link, RemoteLinks
 from ..producer import Producer
 from ..shm import SLOT_BYTES, SLOTS, check_sizes
 from .end import End
 from .network import Network
-from .remote_rings import UcxConsumerMemory, UcxProducerMemory
+from .remote_rings import RingShape, UcxConsumerMemory, UcxProducerMemory
 
 _MAGIC = b"penstuc2"
 #: Magic, slots, bytes of a slot, whether they have checksums, channel, where the ring and the word
@@ -65,8 +65,7 @@ class UcxLink(Link):
     ) -> None:
         check_sizes(slots, slot_bytes)
         self._network, self._bell, self._name = network, bell, name
-        self._slots, self._slot_bytes, self._crc = slots, slot_bytes, crc
-        self._channel = secrets.randbits(63)
+        self._shape = RingShape(slots, slot_bytes, crc, secrets.randbits(63))
         self._ring = network.map(slots * slot_bytes)
         self._count = network.map(_COUNT_BYTES)
         self._end: End | None = None
@@ -86,10 +85,7 @@ class UcxLink(Link):
         ring, count = self._ring, self._count
         head = _OFFER.pack(
             _MAGIC,
-            self._slots,
-            self._slot_bytes,
-            self._crc,
-            self._channel,
+            *self._shape,
             ring.address,
             count.address,
             len(address),
@@ -128,28 +124,11 @@ class UcxLink(Link):
             at += size
         address, ring_key, count_key = parts
         self._end = end = self._network.connect(address, self._name)
-        remote = UcxProducerMemory(
-            end,
-            end.unpack(ring_key),
-            ring_at,
-            self._count,
-            slots=slots,
-            slot_bytes=slot_bytes,
-            channel=channel,
-            has_crc=bool(crc),
-            spin_s=self._bell.spin_s,
-        )
-        local = UcxConsumerMemory(
-            end,
-            end.unpack(count_key),
-            count_at,
-            self._ring,
-            slots=self._slots,
-            slot_bytes=self._slot_bytes,
-            channel=self._channel,
-            has_crc=self._crc,
-            spin_s=self._bell.spin_s,
-        )
+        spin_s, shape = self._bell.spin_s, RingShape(slots, slot_bytes, bool(crc), channel)
+        key = end.unpack(ring_key)
+        remote = UcxProducerMemory(end, key, ring_at, shape, spin_s, self._count)
+        key = end.unpack(count_key)
+        local = UcxConsumerMemory(end, key, count_at, self._shape, spin_s, self._ring)
         self._memories = [remote, local]
         return Producer(remote, ring=remote.wake), Consumer(local, ring=local.wake)
 
@@ -205,3 +184,16 @@ def _wait(ready: Callable[[], bool]) -> bool:
         if time.monotonic() > deadline:
             return False
     return True
+
+
+class UcxLinks(RemoteLinks):
+    """Links of one thread over UCX, which share its network."""
+
+    def __init__(self, bell: Doorbell) -> None:
+        self._bell, self._network = bell, Network(bell)
+
+    def link(self, name: str) -> UcxLink:
+        return UcxLink(self._network, self._bell, name)
+
+    def close(self) -> None:
+        self._network.close()

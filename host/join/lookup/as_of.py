@@ -22,7 +22,7 @@ from penstock.query.time_rules import TimeRules
 from penstock.types import TIMES, UNIT_NS, Kind
 from penstock.zones import zone_of
 
-from ...relation import is_postgres, open_folder
+from ...relation import open_folder, server_of
 from .relation_source import RelationTable, relations_of
 
 T = TypeVar("T")
@@ -80,9 +80,9 @@ def at_versions(
 def _at(table: RelationTable, clause: exp.Version, options: QueryOptions) -> RelationTable:
     """Return a relation fixed at the version that a clause names."""
     words = snippet(clause)
-    if is_postgres(table.location):
+    if (server := server_of(table.location)) is not None:
         raise refused(
-            f"{table.shown} is a table in PostgreSQL, which has no versions: leave that out, or "
+            f"{table.shown} is a table in {server.kind}, which has no versions: leave that out, or "
             "store copies with `penstock relation build`",
             clause,
         )

@@ -14,7 +14,7 @@ from penstock.errors import BeyondError, UsageError
 from ...lookup.algorithm import Algorithm
 from ...lookup.nodes.client import open_nodes
 from ...prune.sizes import Pruning
-from ...relation import is_postgres, masked, open_relation
+from ...relation import open_relation, server_of
 from ...relation.border import Relation
 from ...store.location import Location
 from ...wire.address import read_token
@@ -56,7 +56,9 @@ class RelationTable:
     shown: str = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "shown", masked(self.location))
+        server = server_of(self.location)
+        shown = self.location if server is None else server.masked(self.location)
+        object.__setattr__(self, "shown", shown)
 
     def open(self) -> Relation:
         """Open it for reading.
@@ -146,10 +148,10 @@ def relation(
         raise arguments.refuse("location", "a folder or the address of a store", location)
     token = None if token_file is None else os.path.abspath(fspath(token_file))
     table = RelationTable(whole_location(location), refresh, chosen, _nodes(nodes), token)
-    if refresh == "start" and is_postgres(table.location):
+    if refresh == "start" and (server := server_of(table.location)) is not None:
         raise UsageError(
-            f"{table.shown} keeps no state of the start, since PostgreSQL would have to keep all "
-            "rows that were changed since; leave refresh out, or store a copy with `penstock "
+            f"{table.shown} keeps no state of the start, since {server.kind} would have to keep "
+            "all rows that were changed since; leave refresh out, or store a copy with `penstock "
             "relation build`"
         )
     table.open().close()

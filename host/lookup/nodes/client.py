@@ -65,13 +65,6 @@ class NodesVersion(Version):
             slices.memory_bytes + index.memory_bytes,
         )
 
-    @property
-    def filter_bytes(self) -> int:
-        return 0
-
-    def filters(self) -> None:
-        return None
-
     def changed_since(self, number: int) -> np.ndarray | None:
         return self._folder.changed_since(number)
 

@@ -38,14 +38,14 @@ class ReadLog:
         self.max_age_s, self.most = max_age_s, most
         self._stretches: deque[_Stretch] = deque()
         self._count = 0
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
 
     def note(self, hashes: np.ndarray, at: float) -> None:
         """Remember keys and the time of their rows, in seconds of a clock; times ascend."""
         with self._lock:
             last = self._stretches[-1] if self._stretches else None
             width = self.max_age_s / _STEPS
-            if last is None or at >= last.since + width or self._is_full(last):
+            if last is None or at >= last.since + width or last.count > self.most // _STEPS:
                 last = _Stretch(at)
                 self._stretches.append(last)
             last.hashes.append(hashes)
@@ -55,22 +55,16 @@ class ReadLog:
     def is_due(self, now: float) -> bool:
         """Whether some rows are too old, or too many to be remembered."""
         with self._lock:
-            return self._is_due(now)
+            if not self._stretches:
+                return False
+            return self._count > self.most or now - self._stretches[0].since >= self.max_age_s
 
     def take(self, now: float) -> np.ndarray:
         """The keys whose rows are too old by now, ascending; they are forgotten here."""
         hashes = [np.zeros(0, np.uint64)]
         with self._lock:
-            while self._is_due(now):
+            while self.is_due(now):
                 stretch = self._stretches.popleft()
                 self._count -= stretch.count
                 hashes += stretch.hashes
         return np.unique(np.concatenate(hashes))
-
-    def _is_full(self, stretch: _Stretch) -> bool:
-        return stretch.count > self.most // _STEPS
-
-    def _is_due(self, now: float) -> bool:
-        if not self._stretches:
-            return False
-        return self._count > self.most or now - self._stretches[0].since >= self.max_age_s

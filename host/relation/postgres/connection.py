@@ -46,11 +46,8 @@ class PostgresSession:
         self._work: SimpleQueue[tuple[Callable[[Any], Any], Future] | None] = SimpleQueue()
         connecting: Future[None] = Future()
         # A daemon: a server that hangs must not keep the process from ending.
-        self._thread = threading.Thread(
-            target=_serve, args=(driver, uri, self._work, connecting), daemon=True
-        )
-        self._thread.name = "penstock-postgres"
-        self._thread.start()
+        args = (driver, uri, self._work, connecting)
+        threading.Thread(target=_serve, args=args, name="penstock-postgres", daemon=True).start()
         self._wait(connecting, connect_s + _GRACE_S)
         milliseconds = max(1, round(statement_s * 1000))
         # A client that dies or forgets must not hold a snapshot for long either.

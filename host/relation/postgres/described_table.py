@@ -96,7 +96,8 @@ class PostgresTable:
         name = f"{quoted(about['schema'])}.{quoted(about['name'])}"
         columns = columns_of(server, name)
         oid = pa.array([about["oid"]], pa.int64())
-        key = where.key or _primary(server, oid)
+        by_oid = pa.RecordBatch.from_arrays([oid], ["oid"])
+        key = where.key or tuple(server.query(_PRIMARY, by_oid)["name"].to_pylist())
         missing = [one for one in key if one not in columns]
         if missing:
             raise SchemaError(
@@ -115,7 +116,7 @@ class PostgresTable:
         return PostgresTable(
             name,
             columns,
-            tuple(key),
+            key,
             about["encoding"],
             rows,
             row_bytes,
@@ -150,23 +151,14 @@ def difference(old: dict[str, PostgresColumn], new: dict[str, PostgresColumn]) -
     return "; ".join(changes)
 
 
-def _primary(server: PostgresServer, oid: pa.Array) -> tuple[str, ...]:
-    batch = pa.RecordBatch.from_arrays([oid], ["oid"])
-    return tuple(server.query(_PRIMARY, batch)["name"].to_pylist())
-
-
 def _estimates(
     server: PostgresServer, name: str, columns: dict[str, PostgresColumn]
 ) -> tuple[int, int]:
     """About how many rows there are, and bytes of each, as the planner thinks."""
     names = ", ".join(quoted(one) for one in columns)
     explained = server.query(f"EXPLAIN (FORMAT JSON) SELECT {names} FROM {name}", by_copy=False)
-    column = explained.column(0)
-    first = column.chunk(0)
-    if isinstance(first.type, pa.BaseExtensionType):
-        first = first.storage
     try:
-        plan = json.loads(first[0].as_py())[0]["Plan"]
+        plan = json.loads(explained.column(0)[0].as_py())[0]["Plan"]
         return max(0, int(plan["Plan Rows"])), max(1, int(plan["Plan Width"]))
     except (ValueError, LookupError, TypeError):
         raise ServerError(f"{server.location.name} gives no estimate of its rows") from None

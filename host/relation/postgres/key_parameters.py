@@ -93,8 +93,6 @@ def _fits(column: PostgresColumn, values: np.ndarray, encoding: str) -> np.ndarr
 
 
 def _within(values: np.ndarray, ends: tuple[int, int]) -> np.ndarray:
-    if values.dtype != object and _INT64[0] >= ends[0] and ends[1] >= _INT64[1]:
-        return np.ones(len(values), bool)
     if values.dtype != object:
         ends = max(ends[0], _INT64[0]), min(ends[1], _INT64[1])
     return ((values >= ends[0]) & (values <= ends[1])).astype(bool)

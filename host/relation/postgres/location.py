@@ -9,9 +9,6 @@ from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit, urlunsp
 from penstock.errors import UsageError
 from penstock.spans import parsed_span
 
-#: Prefixes of addresses of PostgreSQL.
-SCHEMES = ("postgresql://", "postgres://")
-
 #: Seconds that kept rows may be old, unless the address says otherwise: long enough that frequent
 #: keys are asked for seldom, short enough that people who change a row see the change.
 MAX_AGE_S = 10.0
@@ -100,16 +97,9 @@ class PostgresLocation:
         return text
 
 
-def is_postgres(location: str) -> bool:
-    """Whether an address is one of a table in a PostgreSQL server."""
-    return location.startswith(SCHEMES)
-
-
-def masked(location: str) -> str:
-    """The location of any relation as people may see it: without a password."""
-    if not is_postgres(location):
-        return location
-    parts = urlsplit(location)
+def masked(address: str) -> str:
+    """Return an address as people may see it: without a password."""
+    parts = urlsplit(address)
     user, at, host = parts.netloc.rpartition("@")
     login, colon, _ = user.partition(":")
     netloc = f"{login}:{_HIDDEN}@{host}" if colon else f"{user}{at}{host}"

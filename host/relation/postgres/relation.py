@@ -6,6 +6,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,13 +14,13 @@ import pyarrow as pa
 
 from penstock.errors import FileError
 
-from ..border import PageIndex, Relation
+from ..border import PageIndex, ServerRelation
 from ..key_hash import KeyHash
 from ..slices import slices_of_hashes
 from .ages import ReadLog
 from .described_table import PostgresTable
 from .key_parameters import has_keys_in
-from .location import PostgresLocation
+from .location import PostgresLocation, masked
 from .server import PostgresServer
 from .version import PostgresVersion
 
@@ -31,12 +32,13 @@ _RANGE_BYTES = 1 << 18
 _KNOWN = 64
 
 
-class PostgresRelation(Relation):
+class PostgresRelation(ServerRelation):
     """A table that is asked for keys, or read by ranges of blocks.
 
     Parameters
     ----------
-    location : PostgresLocation
+    address : str
+        As for :meth:`PostgresLocation.parsed`.
     hash : str
         Name of the hash of keys.
 
@@ -48,10 +50,16 @@ class PostgresRelation(Relation):
         There is no such table or column, or it cannot be a key.
     MissingToolError
         The driver is not installed.
+    UsageError
+        The address names no table, or a value cannot be read.
     """
 
-    def __init__(self, location: PostgresLocation, hash: str | None = None) -> None:
-        self.name, self.location = location.name, location
+    kind = "PostgreSQL"
+    masked = staticmethod(masked)
+
+    def __init__(self, address: str, hash: str | None = None) -> None:
+        self.location = location = PostgresLocation.parsed(address)
+        self.name = location.name
         self.key_hash = KeyHash() if hash is None else KeyHash(hash)
         self._server = PostgresServer(location)
         try:
@@ -98,7 +106,6 @@ class PostgresRelation(Relation):
             return self._version
 
     def info(self) -> dict[str, Any]:
-        """Describe the relation, for people."""
         table, where = self._table, self.location
         return {
             "name": self.name,
@@ -129,16 +136,14 @@ class PostgresRelation(Relation):
         """Slices of the hashes; ranges of blocks, and where they begin."""
         table = self._table
         keyed = slices_of_hashes(table.rows, table.rows * table.row_bytes)
-        none = np.zeros(0, np.uint64)
-        index = PageIndex(
-            keyed.first, keyed.rows, keyed.bytes, {}, keyed.memory_bytes + 8 * log_rows
-        )
+        index = replace(keyed, memory_bytes=keyed.memory_bytes + 8 * log_rows)
         step = max(1, _RANGE_BYTES // table.block_bytes)
         blocks = np.arange(0, table.blocks, step)
         pages = max(1, len(blocks))
         size = step * table.block_bytes if len(blocks) else table.rows * table.row_bytes
         rows = np.full(pages, min(max(1, table.rows // pages), (1 << 31) - 1), np.int32)
         sizes = np.full(pages, min(max(1, size), (1 << 31) - 1), np.int32)
+        none = np.zeros(0, np.uint64)
         scanned = PageIndex(none, rows, sizes, {}, rows.nbytes + sizes.nbytes + blocks.nbytes)
         return index, scanned, blocks
 

@@ -74,8 +74,7 @@ class PostgresColumn:
         if kind in _PLAIN:
             return PostgresColumn(name, kind, _PLAIN[kind])
         if kind.startswith("_") and kind[1:] in _PLAIN:
-            items = pa.list_(_PLAIN[kind[1:]])
-            return PostgresColumn(name, kind, items)
+            return PostgresColumn(name, kind, pa.list_(_PLAIN[kind[1:]]))
         if kind == "numeric":
             return _numeric(name, modifier)
         # An enum comes as a string under the name that its owner has given it.
@@ -140,8 +139,9 @@ class PostgresColumn:
             elif array.type != self.type:
                 array = array.cast(self.type)
         except pa.ArrowInvalid as error:
+            first_line = str(error).splitlines()[0]
             raise DataError(
-                f"{where}.{self.name} holds a value that cannot be read: {_short(error)}; mend it, "
+                f"{where}.{self.name} holds a value that cannot be read: {first_line}; mend it, "
                 "or leave such rows out in a view"
             ) from None
         least = _LEAST.get(self.kind.lstrip("_"))
@@ -179,7 +179,3 @@ def _decimals(texts: pa.Array, dtype: pa.DataType) -> pa.Array:
     if "nan" in texts.dictionary_encode().dictionary.to_pylist():
         raise pa.ArrowInvalid("NaN, which a decimal of Arrow has not")
     return texts.cast(dtype)
-
-
-def _short(error: Exception) -> str:
-    return str(error).splitlines()[0]

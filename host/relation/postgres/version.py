@@ -32,10 +32,8 @@ class PostgresVersion(Version):
     key_hash : KeyHash
     log : ReadLog
         Learns which keys are read.
-    index, scanned : PageIndex
-        Slices of the hashes, and ranges of blocks.
-    blocks : ndarray of int64, shape (pages + 1,)
-        The first block of each range; the last one has no end.
+    pages : (PageIndex, PageIndex, ndarray of int64)
+        Slices of the hashes; ranges of blocks, and the first block of each: the last has no end.
     changed : callable
         Called with an earlier version's number; returns the keys that grew too old since.
     """
@@ -165,7 +163,7 @@ class PostgresVersion(Version):
             now = PostgresColumn.described_by(field)
             if not one.is_cast and (now.kind, now.type) != (one.kind, one.type):
                 raise ChangedTable(f"{one.name} was {one.kind} and is {now.kind}")
-        if rows_read.num_columns > len(chosen) and not _all(rows_read.column("fits")):
+        if rows_read.num_columns > len(chosen) and not all(rows_read["fits"].to_pylist()):
             names = ", ".join(one.name for one in chosen if one.checked is not None)
             raise SchemaError(
                 f"{where}: an array of {names} has several dimensions, which a list of Arrow has "
@@ -187,19 +185,8 @@ class PostgresVersion(Version):
             "(begin the query anew), or change it back"
         )
 
-    @property
-    def filter_bytes(self) -> int:
-        return 0
-
-    def filters(self) -> None:
-        return None
-
     def changed_since(self, number: int) -> np.ndarray | None:
         return self._changed(number, self.number)
-
-
-def _all(column: pa.ChunkedArray) -> bool:
-    return all(column.to_pylist())
 
 
 def _one_batch(table: pa.Table) -> pa.RecordBatch:

@@ -18,7 +18,6 @@ from hypothesis import strategies as st
 import penstock
 from penstock.errors import DataError, FileError, PenstockError, SchemaError
 from penstock.host.join.lookup.relation_source import RelationTable
-from penstock.host.relation.postgres.location import PostgresLocation
 from penstock.host.relation.postgres.relation import PostgresRelation
 
 NAN, INF = math.nan, math.inf
@@ -100,7 +99,7 @@ def test_random_keys(postgres, data):
     location = postgres.address("v", ",".join(keys), max_age=age)
     on = " AND ".join(f"o.{key} = c.{key}" for key in keys)
     relation = RelationTable(location)
-    opened = PostgresRelation(PostgresLocation.parsed(location), hash)  # many keys share one
+    opened = PostgresRelation(location, hash)  # many keys share one
     object.__setattr__(relation, "open", lambda: opened)
     cut = data.draw(st.integers(1, len(orders)))
     with penstock.stream(LEFT + on, {"o": stream.schema, "c": relation}) as running:
