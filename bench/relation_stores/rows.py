@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from penstock.host.keys import hashing
+from penstock.host.keys import splitmix
 
 NAME_CHARS = 76
 SCHEMA = pa.schema(
@@ -42,8 +42,8 @@ _IN_TOWNS = 0.7
 
 def mixed(values: np.ndarray, salt: int = 0) -> np.ndarray:
     """Random numbers that are a function of values."""
-    start = np.uint64((salt * int(hashing.SEED) + 0x1234567) % (1 << 64))
-    return hashing.mixed(values.astype(np.uint64) + start)
+    start = np.uint64((salt * int(splitmix.SEED) + 0x1234567) % (1 << 64))
+    return splitmix.mixed(values.astype(np.uint64) + start)
 
 
 def _even(values: np.ndarray, salt: int) -> np.ndarray:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from penstock.host.keys.hashing import SEED, mixed
+from penstock.host.keys.splitmix import SEED, mixed
 from penstock.host.routing.checked_arrays import below, checked_lanes
 
 #: Points of a lane on the ring. A lane more or less moves about its share of the cells.

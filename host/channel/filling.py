@@ -8,7 +8,7 @@ from numba.core import cgutils
 
 from penstock.kept_code import kept
 
-from . import atomics
+from . import atomics, message
 from .atomics import intrinsic, load_word, store_word
 from .message import FOOTER_BYTES, MORE
 
@@ -34,7 +34,7 @@ def copy_bytes(typingctx, to, at, source, start, nbytes):
     return types.void(to, types.int64, source, types.int64, types.int64), codegen
 
 
-@kept(atomics)
+@kept(atomics, message)
 def has_part(words, footer, first, channel):
     """Whether a footer says: full slot of a message that continues in the next slot.
 
@@ -52,7 +52,7 @@ def has_part(words, footer, first, channel):
     )
 
 
-@kept(atomics)
+@kept(atomics, message)
 def fill_slots(
     memory, words, begin, slots, slot_bytes, slot, sent, source, count, first, channel, is_last,
     credit, spins,
@@ -110,7 +110,7 @@ def fill_slots(
     return count
 
 
-@kept(atomics)
+@kept(atomics, message)
 def join_slots(
     memory, words, begin, slots, slot_bytes, slot, received, target, at, count, first, channel,
     credit, spins,

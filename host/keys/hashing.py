@@ -1,8 +1,7 @@
 """The one hash of a key: it finds a row's page in a relation, its waiting rows, its leader.
 
 A key of several columns is folded column by column: ``h = mix(h * SPREAD + word)`` from ``SEED``
-on, where ``mix`` is the finaliser of splitmix64 (Steele, Lea, Flood, 2014) and the words of a
-value are
+on, where ``mix`` is the finaliser of splitmix64 (:mod:`.splitmix`) and the words of a value are
 
 - integers, decimals, times (the stored integer): the value, where it fits into 64 bits; else its
   64-bit words in two's complement, the lowest first, up to the one that holds its sign;
@@ -17,7 +16,6 @@ meet. It is written into files: a change of it is a change of their format.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -27,10 +25,12 @@ from penstock.expr.columns import Columns, Vector, evaluate_all
 from penstock.expr.node import Expr
 from penstock.kept_code import kept
 
+from . import splitmix
+from .splitmix import SEED, SPREAD
+
 #: What the hash is called in files.
 HASH = "splitmix64-1"
 
-SEED, SPREAD = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD1342543DE82EF95)
 #: Word of a NULL key of a group.
 NULL = np.uint64(0x6A09E667F3BCC909)
 _NAN = 0x7FF8000000000000
@@ -126,15 +126,8 @@ def _words(value: int) -> np.ndarray:
     return np.frombuffer(content, np.uint64).reshape(count, 1)
 
 
-def mixed(word: Any) -> Any:
-    """Mix the bits of a word, or of each in an array of uint64, by splitmix64's finaliser."""
-    word = (word ^ (word >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    word = (word ^ (word >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return word ^ (word >> np.uint64(31))
-
-
-#: The same, compiled, for loops that are compiled.
-mix = njit(nogil=True)(mixed)
+#: :func:`.splitmix.mixed` for loops that are compiled.
+mix = njit(nogil=True)(splitmix.mixed)
 
 
 @njit(nogil=True)
@@ -155,13 +148,13 @@ def hash_bytes(total, content, start, end):
     return mix(total * SPREAD + np.uint64(end - start))
 
 
-@kept()
+@kept(splitmix)
 def _add_words(hashes: np.ndarray, words: np.ndarray) -> None:
     for k in range(len(hashes)):
         hashes[k] = mix(hashes[k] * SPREAD + words[k])
 
 
-@kept()
+@kept(splitmix)
 def _add_bytes(hashes: np.ndarray, offsets: np.ndarray, content: np.ndarray) -> None:
     for k in range(len(hashes)):
         hashes[k] = hash_bytes(hashes[k], content, offsets[k], offsets[k + 1])

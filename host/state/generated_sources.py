@@ -12,21 +12,22 @@ from typing import Any
 from penstock.kept_code import keep
 
 from ..devices.cpu import vector
-from ..keys import hashing
+from ..keys import hashing, splitmix
 from ..routing import base as base_routing
 from . import machine, probing
 
 #: Loops that stay loaded; each takes some hundred KB.
 MOST_LOADED = 64
 #: Modules whose functions and constants the loops use.
-_USED = (base_routing, hashing, machine, probing, vector)
+_USED = (base_routing, hashing, machine, probing, splitmix, vector)
 _HEAD = '''"""Generated loops of a query's groups."""
 
 import numpy as np
 from numba import njit
 
 from penstock.host.devices.cpu.vector import select, truncated_remainder
-from penstock.host.keys.hashing import NULL, SEED, SPREAD, mix
+from penstock.host.keys.hashing import NULL, mix
+from penstock.host.keys.splitmix import SEED, SPREAD
 from penstock.host.routing.base import WORKER_CELLS
 from penstock.host.state.machine import at, float_of, prefetch, put, word_of
 from penstock.host.state.probing import AHEAD, ENTRY, ONE, TAG, cell_of_hash

@@ -12,11 +12,12 @@ from numba import njit
 
 from penstock.kept_code import kept
 
-from ..keys import hashing
-from ..keys.hashing import NULL, SEED, SPREAD, mix
+from ..keys import hashing, splitmix
+from ..keys.hashing import NULL, mix
+from ..keys.splitmix import SEED, SPREAD
 from ..routing import base as base_routing
 from ..routing.base import WORKER_CELLS
-from . import machine
+from . import entry_layout, machine
 from .entry_layout import (
     KEY_IS_TEXT,
     KEY_NULL_MASK,
@@ -157,7 +158,7 @@ def merge_entry(log, target, entries, base, folds, flags):
             _nearest(log, target, entries, base, folds, f)
 
 
-@kept(hashing, machine)
+@kept(entry_layout, hashing, machine, splitmix)
 def merge_all(entries, first, last, log, count, words, index, epoch, masks, flags, keys, second,
               folds, texts):  # fmt: skip
     """Merge entries into a log; returns how many entries the log then has.
@@ -220,7 +221,7 @@ def merge_all(entries, first, last, log, count, words, index, epoch, masks, flag
     return count
 
 
-@kept(hashing, machine)
+@kept(entry_layout, hashing, machine, splitmix)
 def index_all(log, count, words, index, epoch, keys, second, texts):
     """Index the first ``count`` entries of a log, all different, in an empty index."""
     mask = np.uint64(len(index) - 1)
@@ -239,7 +240,7 @@ def index_all(log, count, words, index, epoch, keys, second, texts):
             index[np.int64(place)] = (tag << np.uint64(32)) | np.uint64(block + k)
 
 
-@kept(base_routing, hashing)
+@kept(base_routing, entry_layout, hashing, splitmix)
 def leaders(entries, last, words, keys, texts, homes, ranks):
     """Write the rank of the leader of each of the first entries: the home of its key's cell."""
     for e in range(last):

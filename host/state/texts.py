@@ -7,8 +7,9 @@ import pyarrow as pa
 
 from penstock.kept_code import kept
 
-from ..keys import hashing
-from ..keys.hashing import SEED, hash_bytes
+from ..keys import hashing, splitmix
+from ..keys.hashing import hash_bytes
+from ..keys.splitmix import SEED
 from .coded import from_bytes
 
 _ONE = np.uint64(1)
@@ -18,7 +19,7 @@ _EMPTY = np.uint64(0xE868698BA209F922)
 _FIRST_TEXTS, _FIRST_BYTES = 1 << 6, 1 << 10
 
 
-@kept(hashing)
+@kept(hashing, splitmix)
 def _encode(starts, ends, content, valid, codes, first, table, hashes, ends_of, index):
     """Write the code of each text; new texts are added to the table.
 

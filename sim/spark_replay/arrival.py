@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from penstock.host.keys.hashing import SEED, mixed
+from penstock.host.keys.splitmix import SEED, mixed
 
 #: Stands for the time of a row without one, which arrives with the row before it.
 NO_TIME = int(np.iinfo(np.int64).min)

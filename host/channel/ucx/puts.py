@@ -16,6 +16,7 @@ from penstock.kept_code import kept
 
 from .. import atomics
 from ..atomics import intrinsic
+from . import library
 from .library import LAST_ERROR, WAKE, WRITE
 
 WORD_BYTES = 8
@@ -109,7 +110,7 @@ def address_of(typingctx, array):
     return types.int64(array), codegen
 
 
-@kept(atomics)
+@kept(atomics, library)
 def advance(line):
     """Let transfers go on, and free complete ones."""
     if read(line + PROGRESS):
@@ -117,7 +118,7 @@ def advance(line):
         reclaim(line)
 
 
-@kept(atomics)
+@kept(atomics, library)
 def reclaim(line):
     """Free the requests of complete writes, in order; count the slots that these completed."""
     while read(line + FIRST) < read(line + NEXT) and read(line + CHECK):
@@ -135,12 +136,12 @@ def reclaim(line):
         write(line + FIRST, first + 1)
 
 
-@kept(atomics)
+@kept(atomics, library)
 def _entry(line, number):
     return read(line + REQUESTS) + number % read(line + MOST_REQUESTS) * REQUEST_BYTES
 
 
-@kept(atomics)
+@kept(atomics, library)
 def put(line, source, nbytes, at, at_once, ends_slot):
     """Write bytes to a place of the other side; False if they cannot be copied at once and that
     was asked for."""
@@ -152,7 +153,7 @@ def put(line, source, nbytes, at, at_once, ends_slot):
     return _put(line, source, nbytes, at, at_once, ends_slot)
 
 
-@kept(atomics)
+@kept(atomics, library)
 def _put(line, source, nbytes, at, at_once, ends_slot):
     """:func:`put`, by one write or message."""
     endpoint, place = read(line + ENDPOINT), read(line + REMOTE) + at
@@ -182,7 +183,7 @@ def _put(line, source, nbytes, at, at_once, ends_slot):
     return True
 
 
-@kept(atomics)
+@kept(atomics, library)
 def order(line):
     """Let earlier writes, and reads here, be done before the next write."""
     if read(line + FAILED):
@@ -191,7 +192,7 @@ def order(line):
     call(read(line + FENCE), (read(line + WORKER),))
 
 
-@kept(atomics)
+@kept(atomics, library)
 def wake(line):
     """Send the message that wakes the process at the other end if it sleeps."""
     if read(line + FAILED):
@@ -204,7 +205,7 @@ def wake(line):
         call(read(line + FREE), (request,))
 
 
-@kept(atomics)
+@kept(atomics, library)
 def look(line, address):
     """Load a word that the other side writes; transfers go on."""
     advance(line)

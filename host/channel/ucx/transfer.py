@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from penstock.kept_code import kept
 
-from .. import atomics
+from .. import atomics, message
 from ..message import FOOTER_BYTES, MORE
-from . import puts
+from . import library, puts
 from .puts import (
     CHANNEL,
     CLOCK,
@@ -46,7 +46,7 @@ _MONOTONIC, _SECOND_NS = 1, 1_000_000_000
 _LOOKS, _PATIENT_LOOKS = 8, 32
 
 
-@kept(atomics, puts)
+@kept(atomics, library, message, puts)
 def _write_bytes(line, at, source, size):
     """Write bytes of a slot: at once if the way can, else with the footer, from the stage."""
     if not size:
@@ -64,7 +64,7 @@ def _write_bytes(line, at, source, size):
     write(line + STAGED_END, at + size)
 
 
-@kept(atomics, puts)
+@kept(atomics, library, message, puts)
 def write_part(line, at, source):
     """Write a payload, or the next part of one, which may be changed afterwards.
 
@@ -78,7 +78,7 @@ def write_part(line, at, source):
     _write_bytes(line, at, address_of(source), len(source))
 
 
-@kept(atomics, puts)
+@kept(atomics, library, message, puts)
 def write_footer(line, at, first, checksum, sequence):
     """Write staged bytes and the footer of a slot, and its sequence number after they have arrived.
 
@@ -108,7 +108,7 @@ def write_footer(line, at, first, checksum, sequence):
     put(line, stage + end, WORD_BYTES, end, False, 1)
 
 
-@kept(atomics, puts)
+@kept(atomics, library, message, puts)
 def write_word(line, value):
     """Write a word, after all earlier reads; only its newest value must arrive."""
     write(read(line + WORD), value)
@@ -117,7 +117,7 @@ def write_word(line, value):
     reclaim(line)
 
 
-@kept(atomics, puts)
+@kept(atomics, library, message, puts)
 def _until(line, looks, until):
     """Time until which a wait may go on looking; -1 when it is over."""
     if looks % _LOOKS == 0:
@@ -132,7 +132,7 @@ def _until(line, looks, until):
     return until
 
 
-@kept(atomics, puts)
+@kept(atomics, library, message, puts)
 def fill_slots(line, slot, sent, source, count, first, is_last):
     """:func:`..filling.fill_slots`, into the other side's memory; a slot is written again only when
     its last write from this side is complete, too. The word is the consumer's count."""
@@ -160,7 +160,7 @@ def fill_slots(line, slot, sent, source, count, first, is_last):
     return count
 
 
-@kept(atomics, puts)
+@kept(atomics, library, message, puts)
 def join_slots(line, memory, slot, received, target, at, count, first):
     """:func:`..filling.join_slots`; credits are given after half of the slots, and at the end.
 

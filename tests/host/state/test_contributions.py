@@ -8,8 +8,8 @@ import pytest
 
 from penstock.expr.columns import Vector
 from penstock.host.devices.cpu.operations import NotCompilable
-from penstock.host.keys.hashing import hash_keys
-from penstock.host.routing.base import WORKER_CELLS
+from penstock.host.keys.hashing import hash_groups
+from penstock.host.routing.base import WORKER_CELLS, base_homes, cells_of_hashes
 from penstock.host.state import GroupState
 from penstock.host.state.compiled import CompiledContributions
 from penstock.host.state.contributions import ColumnContributions
@@ -147,7 +147,7 @@ def test_a_part_that_may_fail_is_not_computed_before_where():
     ],
 )
 def test_leaders_follow_the_hash_of_the_house(column: str, values: np.ndarray, fast: bool):
-    query = query_of(f"SELECT {column}, count(*) AS n FROM s GROUP BY {column}")
+    query = query_of(f"SELECT {column}, flag, count(*) AS n FROM s GROUP BY {column}, flag")
     size = 7
     state = GroupState(query, SCHEMA, size=size)
     if fast:
@@ -161,8 +161,9 @@ def test_leaders_follow_the_hash_of_the_house(column: str, values: np.ndarray, f
         for one in SCHEMA
     ]
     state.fold(pa.record_batch(arrays, schema=SCHEMA))
-    partition = hash_keys([Vector(values)], len(values))[0] >> np.uint64(52)
-    expected = np.bincount(partition.astype(np.int64) * size // WORKER_CELLS, minlength=size)
+    keys = [Vector(values), Vector(np.zeros(len(values), bool), np.zeros(len(values), bool))]
+    cells = cells_of_hashes(hash_groups(keys, len(values)), WORKER_CELLS)
+    expected = np.bincount(base_homes(WORKER_CELLS, size)[cells], minlength=size)
     blocks = state.seal()
     others = [GroupState(query, SCHEMA, rank=r, size=size) for r in range(size)]
     counts = [
