@@ -295,8 +295,8 @@ def part_fact(part: Part) -> Fact:
 
 
 def _joins(text: str) -> bool:
-    """Whether a query joins tables; groups of one are Spark's own business."""
-    return parse(text).find(exp.Join) is not None
+    """Whether a query joins tables, or tests EXISTS; groups of one are Spark's own business."""
+    return parse(text).find(exp.Join, exp.Exists) is not None
 
 
 def _marked(name: str) -> str:
