@@ -166,7 +166,8 @@ class Outputs:
 
 def _is_value(tree: exp.Expr) -> bool:
     """Whether a row has one value of it."""
-    if not isinstance(tree, exp.Condition) or tree.find(*_NO_VALUES):
+    is_branch = tree.arg_key == "ifs"  # WHEN and THEN of a CASE
+    if is_branch or not isinstance(tree, exp.Condition) or tree.find(*_NO_VALUES):
         return False
     return not any(is_window(call) or is_session(call) for call in tree.find_all(exp.Anonymous))
 
