@@ -296,7 +296,9 @@ def part_fact(part: Part) -> Fact:
 
 def _joins(text: str) -> bool:
     """Whether a query joins tables, or tests EXISTS; groups of one are Spark's own business."""
-    return parse(text).find(exp.Join, exp.Exists) is not None
+    tree = parse(text)
+    exists = (isinstance(one.this, exp.Query) for one in tree.find_all(exp.Exists))
+    return tree.find(exp.Join) is not None or any(exists)  # Spark's exists(array, ...) is none
 
 
 def _marked(name: str) -> str:

@@ -101,7 +101,7 @@ class Piece:
 
 
 def run_to_end(piece: Piece, run: Callable[[Piece], Result]) -> Iterator[tuple[Piece, Result]]:
-    """Run a piece as a task, and what its tasks leave over where they pause as further ones.
+    """Run a piece as a task; where a task pauses, run the rest as further tasks.
 
     Parameters
     ----------
@@ -123,7 +123,7 @@ def run_to_end(piece: Piece, run: Callable[[Piece], Result]) -> Iterator[tuple[P
 
 
 def spread(low: int, high: int, most: int) -> np.ndarray:
-    """At most so many of the places ``[low, high)``, at equal distances: a sample of them."""
+    """Return at most ``most`` of the places ``[low, high)``, at equal distances."""
     return np.linspace(low, high - 1, min(high - low, most)).astype(np.int64)
 
 

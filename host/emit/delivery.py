@@ -126,7 +126,7 @@ class PreservedTable:
         return ClosedRows(self._arrival.ids, NO_NUMBERS)
 
     def unmatched(self, closed: ClosedRows) -> tuple[Arrival, np.ndarray]:
-        """Return all rows, and which of them are in no pair."""
+        """Return all rows, and flags of the rows that are in no pair."""
         assert self._arrival is not None
         return self._arrival, np.flatnonzero(~self._flags)
 

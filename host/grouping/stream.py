@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 
 import numpy as np
 import pyarrow as pa
 
 from penstock import arguments
-from penstock.errors import FileError, OverloadError
+from penstock.errors import FileError, OverloadError, PenstockError
 from penstock.plan.group_query import GroupQuery, require_closing
 from penstock.plan.query import LEFT
 
@@ -116,7 +117,8 @@ class GroupStream(SerialStream[pa.Table]):
 
     def _free(self) -> None:
         if not self._closed:
-            super().close()
+            with suppress(PenstockError):  # raised already
+                super().close()
 
     # -- in the stream's thread -------------------------------------------------------------------
 

@@ -378,7 +378,9 @@ class FileStore:
 
     def _unreadable(self, name: str, error: OSError) -> FileError:
         if self._is_folder:
-            return self._damaged(name, error)
+            is_closed = isinstance(error, PermissionError)
+            remedy = limit_remedy(error, "let this user read it" if is_closed else self._lost)
+            return FileError(f"{self.shown(name)} cannot be read: {error}; {remedy}")
         return FileError(
             f"{self.shown(name)} cannot be read: {error}; see that the store answers and that the "
             f"driver and all workers may read and list it, and {self._again}"

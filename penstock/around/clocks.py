@@ -40,10 +40,18 @@ class Clocks:
     windows: dict[tuple[str, str], str] = field(default_factory=dict)
 
     def named_time(self, side: JoinSide) -> str | None:
-        """The time of a side that the options name: a column, perhaps with a unit behind."""
+        """The time of a side that the options name: a column, perhaps with a unit behind.
+
+        They may name the table that a subquery reads, whose column the subquery must give.
+        """
         for name, column in (self.options.time or {}).items():
             if name.lower() in (side.alias.lower(), side.source.lower()):
                 return column
+            if name.lower() == side.inside.lower():
+                time, _ = time_columns({side.alias: column})
+                names = {one.lower() for one in self.schemas[side.table].names}
+                if time[side.alias].lower() in names:
+                    return column
         return None
 
     def times(self, side: JoinSide) -> dict[str, str]:

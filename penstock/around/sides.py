@@ -26,11 +26,14 @@ class JoinSide:
         The table that the query reads, or the alias of a subquery.
     table : str
         The table or part that has its columns now.
+    inside : str
+        The table that a subquery reads, if it reads one.
     """
 
     alias: str
     source: str
     table: str
+    inside: str = ""
 
     def tree(self) -> exp.Table:
         """The side as an item of FROM."""

@@ -344,7 +344,9 @@ class _Splitter:
         alias = tree.alias_or_name
         if not isinstance(tree, exp.Subquery):
             return JoinSide(alias, tree.name, tree.name)
-        return JoinSide(alias, alias, self.add_relational(tree.this))
+        tables = {one.name for one in tree.this.find_all(exp.Table)}
+        inside = tables.pop() if len(tables) == 1 else ""
+        return JoinSide(alias, alias, self.add_relational(tree.this), inside)
 
     def _make_pairs(
         self,

@@ -153,8 +153,9 @@ def time_of(source: Source, scope: Scope, times: Mapping[str, str]) -> Expr | No
     if column is None:
         raise LikelyMistakeError(f"time: {scope.unknown(source.alias, name)}")
     if column.type.kind not in TIMES | {Kind.INT}:
-        # A struct such as a window has times in it: SQL around joins may use those.
-        wrong = LikelyMistakeError if column.type.nested else QueryError
+        # A window has times in it, which SQL around joins may use.
+        is_window = column.type.nested.startswith("struct<start: ")
+        wrong = LikelyMistakeError if is_window else QueryError
         raise wrong(
             f"time column {source.alias}.{name} is a {column.type}; an integer, date or "
             "timestamp is needed"

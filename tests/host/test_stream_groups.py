@@ -265,6 +265,18 @@ def test_two_rows_of_a_key_that_was_declared_unique(device: Device) -> None:
         stream.close()
 
 
+def test_the_sum_of_one_negative_zero_is_zero(device: Device) -> None:
+    schema = pa.schema([pa.field("t", pa.int64()), pa.field("v", pa.float64())])
+    schemas = {"a": schema, "b": schema}
+    query = "SELECT a.t, sum(a.v) AS s FROM a JOIN b ON abs(a.t - b.t) <= 1 GROUP BY a.t"
+    for unique in (None, {"a": "t"}):
+        compiled = compile_query(query, schemas, time=TIME, unique=unique)
+        stream = JoinStream(compiled, schemas, device)
+        for side in "ab":
+            stream.push(side, pa.record_batch({"t": [1], "v": [-0.0]}, schema))
+        assert [str(one) for one in stream.close()["s"].to_pylist()] == ["0.0"]
+
+
 def test_a_sum_that_overflows_ends_the_stream(device: Device) -> None:
     schema = pa.schema([pa.field("t", pa.int64()), pa.field("v", pa.int64())])
     schemas = {"a": schema, "b": schema}

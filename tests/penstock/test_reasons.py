@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from datetime import timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -227,3 +228,20 @@ def test_the_time_of_a_part_may_be_a_window() -> None:
     assert joined.sort_by("id").equals(expected.sort_by("id"))
     wrong = {"s": "k", "b": "s"}
     assert "time column b.s is a string" in refusal(on_tables, text, time=wrong)
+
+
+def test_a_time_may_be_named_by_the_table_inside_a_subquery() -> None:
+    """Another time of the table, which no window meets, is not taken in its place."""
+    far = A.append_column("far", pa.array([0] * A.num_rows, A["t"].type))
+    for value, alias in (("k1", "x"), ("upper(s1)", "x"), ("k1 + 1", "")):
+        text = (
+            f"SELECT {value} AS v, b.id FROM (SELECT s AS s1, k AS k1, far, t FROM a) {alias} "
+            "JOIN b ON s1 <= b.s"
+        )
+        times = [{one: "t", "b": "t"} for one in ("a", alias or "a")]
+        rows = [
+            penstock.sql(text, {"a": far, "b": B}, time=one, within=timedelta(seconds=5))
+            for one in times
+        ]
+        assert rows[0].num_rows
+        assert rows[0].equals(rows[1])

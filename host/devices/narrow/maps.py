@@ -1,4 +1,4 @@
-"""Maps of a window's codes to the narrow codes of a build, and tests in full of what they find.
+"""Maps of a window's codes to a build's narrow codes; pairs that these find are tested in full.
 
 A map is monotone: codes fall into cells, one narrow code each, in their order. Of each cell the
 least and the greatest code that were ever noted in it are known, so a range of codes becomes the

@@ -1,4 +1,4 @@
-"""Groups as partial aggregates, which pyarrow merges in any order; those of pairs among them."""
+"""Groups of rows, and of pairs, as partial aggregates, which pyarrow merges in any order."""
 
 from __future__ import annotations
 

@@ -56,7 +56,9 @@ class PartialColumn:
     def terms(self, v: Vector, dtype: Type) -> pa.Array:
         """Return values, one per row, as the column merges them."""
         if dtype.is_float:
-            values = v.values.astype(np.float64) if self.function == "sum" else ordered(v.values)
+            # A sum is 0.0 where its one term is -0.0, as pyarrow's.
+            is_sum = self.function == "sum"
+            values = v.values.astype(np.float64) + 0.0 if is_sum else ordered(v.values)
             return pa.array(values, mask=None if v.valid is None else ~v.valid)
         if v.values.dtype != object and max(-v.lo, v.hi) * len(v.values) < 1 << 63:
             return to_arrow(v, dtype, pa.int64())  # the sum fits, and costs less

@@ -1,4 +1,4 @@
-"""The keys that rows of a stream look up in a relation, and those that a cache entry is of."""
+"""Keys that rows of a stream look up in a relation, and keys of the entries of a cache."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ class Kept(ABC):
         """Return rows of earlier steps with ``low <= time <= high``."""
 
     def met(self, side: str, low: int, high: int, meeting: Loaded) -> Loaded:
-        """Return rows of :meth:`old`: at least those that rows of ``meeting`` can meet."""
+        """Return rows of :meth:`old`: at least all that rows of ``meeting`` can meet."""
         return self.old(side, low, high)
 
     @abstractmethod

@@ -27,12 +27,12 @@ class RunningQuery(ABC, Generic[Rows]):
     Attributes
     ----------
     trace : Trace
-        Work of each lane and when it was done, if the query was opened so.
+        Work of each lane and when it was done, if the query was opened so; empty for joins with a
+        relation.
 
     Notes
     -----
-    Any thread may call any method. A call interrupted by an exception in its own thread has been
-    done wholly or not at all; ``pushed`` tells which for batches.
+    Any thread may call any method.
     """
 
     trace: Trace
@@ -201,14 +201,16 @@ class RunningQuery(ABC, Generic[Rows]):
         Raises
         ------
         AttributeError
-            The query runs no tasks.
+            The query runs no tasks in this process.
         """
-        raise AttributeError("only joins have stats; report() tells what this query did")
+        raise AttributeError(
+            "only a join in this process has stats; report() tells what this query did"
+        )
 
     def failures(self) -> dict[str, int]:
         """Failed tasks per lane, each run again; on workers, how often all were restarted.
 
-        Empty where nothing runs on lanes.
+        Empty where nothing runs on lanes, and for joins with a relation.
         """
         return {}
 
@@ -261,6 +263,8 @@ class RunningQuery(ABC, Generic[Rows]):
         FileError
             A relation cannot be read, and rows wait for it. The stream stays open; once it can be
             read, another call ends it.
+        DeviceError
+            No device could run a task.
         """
 
     def _free(self) -> None:
@@ -280,6 +284,7 @@ class RunningQuery(ABC, Generic[Rows]):
         except PenstockError as failure:
             if error is None:
                 raise
-            error.add_note(f"Closing the stream failed, too: {failure}")
+            if failure is not error:  # a stream that failed raises its error again
+                error.add_note(f"Closing the stream failed, too: {failure}")
         finally:
             self._free()

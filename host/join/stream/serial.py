@@ -36,6 +36,9 @@ MOST_POSTED = 128
 class SerialStream(RunningQuery[Rows]):
     """A running query whose calls are handed to one thread; kinds of queries say what calls do.
 
+    A call interrupted by an exception in its own thread has been done wholly or not at all;
+    ``pushed`` tells which for batches.
+
     Parameters
     ----------
     schemas : mapping of side to pyarrow.Schema
