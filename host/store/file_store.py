@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
@@ -99,7 +99,7 @@ class FileStore:
             return
         if "://" not in location:
             raise UsageError(
-                f"{location} lacks a slash of {place.shown}, as in a pathlib.Path; give it as text"
+                f"{place.shown} was given with one slash, as a pathlib.Path has it; give it as text"
             )
         if place.scheme not in _SCHEMES:
             raise UsageError(
@@ -414,9 +414,12 @@ class FileStore:
         ------
         FileError
         """
-        where = fs.FileSelector(self._at(folder), allow_not_found=True)
         try:
-            infos = self._fs.get_file_info(where)
+            if self._is_folder:  # pyarrow fails at names of other programs that are no UTF-8
+                with suppress(FileNotFoundError), os.scandir(self._at(folder)) as entries:
+                    return [entry.name for entry in entries if entry.is_file()]
+                return []
+            infos = self._fs.get_file_info(fs.FileSelector(self._at(folder), allow_not_found=True))
         except OSError as error:
             raise self._unreadable(folder, error) from error
         return [one.base_name for one in infos if one.type is fs.FileType.File]

@@ -169,6 +169,16 @@ def test_a_damaged_part_is_an_error(tmp_path: Path, damage, message: str) -> Non
     folder.close()
 
 
+def test_a_name_of_another_program_may_be_no_text(tmp_path: Path) -> None:
+    write_record(tmp_path, some(tmp_path, 1))
+    Path(os.fsdecode(bytes(tmp_path) + b"/\xff.txt")).touch()
+    folder = CheckpointFolder(tmp_path)
+    newest = folder.newest()
+    assert newest is not None
+    assert newest.number == 1
+    folder.close()
+
+
 def test_a_damaged_record_is_no_reason_to_go_back_to_the_one_before(tmp_path: Path) -> None:
     folder = CheckpointFolder(tmp_path)
     write_record(tmp_path, some(tmp_path, 1))
