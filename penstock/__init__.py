@@ -32,10 +32,6 @@ __all__ = [
 
 def __getattr__(name: str) -> object:
     # The runtime loads kernels and Arrow; code that only names an error need not wait for it.
-    if name in __all__ and name not in ("PenstockError", "__version__", "udf", "workers"):
-        from . import api
-
-        return getattr(api, name)
     if name == "udf":
         from .user_functions import udf
 
@@ -46,6 +42,10 @@ def __getattr__(name: str) -> object:
         from importlib.metadata import version
 
         return version("penstock")
+    if name in __all__:
+        from . import api
+
+        return getattr(api, name)
     raise AttributeError(f"module 'penstock' has no attribute {name!r}")
 
 

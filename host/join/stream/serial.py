@@ -88,9 +88,13 @@ class SerialStream(RunningQuery[Rows]):
 
         def register() -> None:
             for one in sources:
-                self._sources.register(one, feed, disorder)
+                self._register(one, feed, disorder)
 
         self._change(register)
+
+    def _register(self, source: StreamSource, feed: str, disorder: Span | None) -> None:
+        """Register a feed, in the stream's thread."""
+        self._sources.register(source, feed, disorder)
 
     def deregister(self, source: str, feed: str) -> None:
         sources = self._named(source)

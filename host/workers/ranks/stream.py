@@ -8,7 +8,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from penstock import arguments
 from penstock.errors import LostError, UsageError, warn_untaken
 from penstock.query.options import QueryOptions
 
@@ -67,18 +66,10 @@ class RankStream(WorkerStream[Rows]):
 
     # -- feeds ------------------------------------------------------------------------------------
 
-    def register(self, source: str, feed: str, disorder: Span | None = None) -> None:
-        sources = self._named(source)
-        arguments.text("feed", feed)
-        arguments.optional(arguments.span)("disorder", disorder)
-
-        def register() -> None:
-            for one in sources:
-                self._intake.register(one, feed, disorder)
-                self._begun.append((one.side.alias, feed))
-                self._driver.begin_feed(one.side.alias, feed)
-
-        self._change(register)
+    def _register(self, source: StreamSource, feed: str, disorder: Span | None) -> None:
+        super()._register(source, feed, disorder)
+        self._begun.append((source.side.alias, feed))
+        self._driver.begin_feed(source.side.alias, feed)
 
     def _begun_elsewhere(self, rank: int, alias: str, feed: str) -> None:
         self._intake.begun_elsewhere(self._intake.aliased(alias), feed)
