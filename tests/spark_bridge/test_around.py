@@ -7,7 +7,7 @@ import pytest
 pytest.importorskip("pyspark", reason="needs pip install 'penstock[spark]'")
 
 from penstock.errors import QueryError
-from penstock.spark_bridge import explain, sql
+from penstock.spark_bridge import around, explain, sql
 from tests.penstock.kit.people import counted, every_query
 from tests.spark_bridge.kit.settings import setting
 from tests.spark_bridge.kit.streams import stream_of, table, written
@@ -53,6 +53,12 @@ def test_what_a_stream_does_not_know(spark, tmp_path):
     given = {side: stream_of(spark, written(tmp_path / side, [rows])) for side in "ab"}
     with pytest.raises(QueryError, match="ORDER BY needs all rows, which a stream never has"):
         sql(spark, f"SELECT a.n AS n FROM a JOIN b ON {NEAR} ORDER BY n", given)
+
+
+def test_exists_of_an_array_joins_nothing():
+    group = "SELECT k, count(*) AS n FROM a WHERE {} GROUP BY k"
+    assert around._joins(group.format("EXISTS (SELECT 1 FROM b WHERE b.k = a.k)"))
+    assert not around._joins(group.format("exists(xs, x -> x > 1)"))
 
 
 def test_null_is_a_condition(spark):

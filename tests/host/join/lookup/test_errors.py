@@ -62,6 +62,23 @@ def ids(rows: pa.Table) -> Counter:
 # -- what cannot be asked -------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(
+    ("call", "named"),
+    [
+        (lambda stream: stream.register("o", "north"), "register"),
+        (lambda stream: stream.deregister("o", "north"), "deregister"),
+        (lambda stream: stream.advance("o", 1), "advance"),
+        (lambda stream: stream.push("o", orders(0, 1), feed="north"), "feed='north'"),
+        (lambda stream: stream.pushed("o", "north"), "feed='north'"),
+    ],
+)
+def test_rows_have_no_time_that_a_feed_could_promise(location, call, named):
+    with opened(location) as stream:
+        with pytest.raises(UsageError, match=f"has no window, .*; leave {named} out"):
+            call(stream)
+        assert (stream.failures(), stream.parked(), stream.pushed("o")) == ({}, [], 0)
+
+
 @pytest.mark.parametrize("join", ["FULL JOIN", "RIGHT JOIN"])
 def test_the_relation_cannot_be_preserved(location, join):
     query = f"SELECT o.id, c.rid FROM o {join} c ON {ON}"
