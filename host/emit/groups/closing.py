@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
@@ -26,8 +27,61 @@ from ...windows.probe import Watermarks
 Limit = int | float
 
 #: Most times whose limits are remembered: callers repeat a few times, and evaluating an expression
-#: takes 0.2 ms.
+#: takes 0.1 ms.
 _MOST_KNOWN = 16
+
+
+class RisingSteps:
+    """A function of time that never falls, and stays the same for many times: called rarely.
+
+    Each new value is followed by one more call, further ahead. Where both are the same, times in
+    between need no call; where they differ, later calls halve the way to the next step.
+
+    Parameters
+    ----------
+    value_at : callable
+    """
+
+    def __init__(self, value_at: Callable[[int], Limit]) -> None:
+        self._value_at = value_at
+        self._known: dict[int, Limit] = {}
+        #: The last step: its value, and times from the first to the last that surely have it.
+        self._value: Limit = -math.inf
+        self._first, self._last = 0, -1
+        #: Time that has a higher value, if one is known.
+        self._beyond: int | None = None
+        self._ahead = 0
+
+    def at(self, time: int) -> Limit:
+        """Return the value at a time."""
+        if self._first <= time <= self._last:
+            return self._value
+        value = self._known.get(time)
+        if value is None:
+            if len(self._known) == _MOST_KNOWN:
+                self._known.clear()
+            value = self._known[time] = self._value_at(time)
+            self._note(time, value)
+        return value
+
+    def _note(self, time: int, value: Limit) -> None:
+        """Note a value, and look at a later time whether it is still the same."""
+        if value != self._value or not self._first <= self._last < time:
+            self._value, self._first, self._beyond = value, time, None
+        elif self._beyond is None:
+            self._ahead = max(self._ahead, time - self._first)
+        self._last = time
+        is_near = self._beyond is not None
+        ahead = (self._beyond - time) // 2 if self._beyond is not None else self._ahead
+        if not ahead:
+            return
+        is_same = self._value_at(time + ahead) == value
+        if is_same:
+            self._last = time + ahead
+        else:
+            self._beyond = time + ahead
+        if not is_near:  # the next step is about as long
+            self._ahead = 2 * ahead if is_same else ahead // 2
 
 
 class GroupClosing:
@@ -52,7 +106,7 @@ class GroupClosing:
         ((_, self._factor),) = linear(time).terms
         self._constant = linear(time).constant
         self._window = query.window if isinstance(query, JoinQuery) else None
-        self._known: dict[int, Limit] = {}
+        self._limits = RisingSteps(self.key_at)
 
     def keys(self, columns: Columns, rows: int) -> np.ndarray:
         """Compute the time keys of the key's side: integers in the unit of the key's type."""
@@ -69,12 +123,7 @@ class GroupClosing:
 
     def _limit_from(self, first: int) -> Limit:
         """Return the time key below which no group has a row at a time or later."""
-        limit = self._known.get(first)
-        if limit is None:
-            if len(self._known) == _MOST_KNOWN:
-                self._known.clear()
-            limit = self._known[first] = math.inf if first == FOREVER else self.key_at(first)
-        return limit
+        return math.inf if first == FOREVER else self._limits.at(first)
 
     def limit_after(self, columns: Columns, rows: int, watermarks: Watermarks) -> Limit:
         """Return the limit of a ROWS join once these rows, the latest in time, have been probed."""
