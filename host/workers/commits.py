@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
@@ -17,30 +18,58 @@ from .records.record import Record
 from .writing import as_text, parts_of
 
 
-def record_of(
-    commit: CheckpointCommit, query: str, fingerprint: str, schema: str, counts: Mapping[str, int]
-) -> Record:
-    """Make the record that is written for a commit.
+@dataclass(frozen=True)
+class RecordWriter:
+    """Writer of a stream's records.
 
     Parameters
     ----------
-    query, fingerprint, schema, counts
+    folder : CheckpointFolder
+    query, fingerprint, schema : str
         As in :class:`~.records.record.Record`.
     """
-    return Record(
-        commit.number,
-        commit.size,
-        commit.incarnation,
-        query,
-        fingerprint,
-        schema,
-        commit.promises,
-        commit.admission,
-        commit.acknowledged,
-        parts_in(commit.states),
-        {number: parts_in(texts) for number, texts in commit.rows.items()},
-        dict(counts),
-    )
+
+    folder: CheckpointFolder
+    query: str
+    fingerprint: str
+    schema: str
+
+    def last(self) -> Record | None:
+        """Return the record to go on from, once files that it does not name are removed.
+
+        Raises
+        ------
+        FileError
+            It is another query's, or damaged.
+        """
+        last = self.folder.newest()
+        if last is not None:
+            self.folder.require(last, self.query, self.fingerprint, self.schema)
+        self.folder.tidy(last)
+        return last
+
+    def write(self, commit: CheckpointCommit, counts: Mapping[str, int]) -> None:
+        """Write the record of a commit.
+
+        Raises
+        ------
+        FileError
+        """
+        record = Record(
+            commit.number,
+            commit.size,
+            commit.incarnation,
+            self.query,
+            self.fingerprint,
+            self.schema,
+            commit.promises,
+            commit.admission,
+            commit.acknowledged,
+            parts_in(commit.states),
+            {number: parts_in(texts) for number, texts in commit.rows.items()},
+            dict(counts),
+        )
+        self.folder.commit(record)
 
 
 def commit_of(record: Record) -> CheckpointCommit:

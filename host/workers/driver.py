@@ -6,7 +6,6 @@ and clocks, in the stream's thread.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 
 import pyarrow as pa
@@ -15,16 +14,13 @@ from penstock.errors import LostError, ProcessError
 
 from ..channel import Doorbell
 from ..execute.trace import Trace
-from .commits import commit_of, record_of, rows_in, start_of
+from .commits import RecordWriter, commit_of, rows_in, start_of
 from .counts import Statuses
 from .driving import StreamDriver
 from .job import Job
 from .local.crew import Crew, StartError
 from .points import reached
-from .protocol.messages import Message, OutputRows, PartWritten
 from .protocol.parent import Parent
-from .records.folder import CheckpointFolder
-from .upstream import WorkerStatus
 
 #: Most messages that wait for one worker while others are dealt rows: then it holds back all.
 _MOST_QUEUED = 64
@@ -46,9 +42,8 @@ class Driver(StreamDriver):
         Facts that must be the same on all members.
     schema : pyarrow.Schema
         Of output rows, with the hidden columns that decide their order.
-    dealt_columns, fingerprint : str
-        Columns of dealt_columns rows, and checksum of the query, for records.
-    folder : CheckpointFolder or None
+    records : RecordWriter or None
+        None without checkpoints.
     now : bool
         Whether rows leave before the record that covers them.
     lease_s : float
@@ -63,48 +58,38 @@ class Driver(StreamDriver):
         job: Job,
         facts: dict[str, str],
         schema: pa.Schema,
-        dealt_columns: str,
-        fingerprint: str,
-        folder: CheckpointFolder | None,
+        records: RecordWriter | None,
         *,
         now: bool,
         lease_s: float,
         bell: Doorbell,
         trace: Trace,
     ) -> None:
-        self.job = job
-        self.trace = trace
-        self.lease_s = lease_s
-        self.losses = 0
-        self.committed_at = time.monotonic()
-        self._facts, self._schema, self._dealt_columns = facts, schema, dealt_columns
-        self._fingerprint = fingerprint
-        self._folder = folder
-        self._bell = bell
-        self._losses_in_a_row = 0
-        self._passed: set[int] = set()
-        self._crew: Crew | None = None
-        last = None if folder is None else folder.newest()
-        self.recorded_rows = {}
-        self.reported = range(job.size)
-        if folder is not None and last is not None:
-            folder.require(last, job.text, fingerprint, dealt_columns)
-            self.admission = last.admission
-            self.recorded_rows = rows_in(folder, last, schema)
-        self.statuses = Statuses(job.size, {} if last is None else last.counts)
-        commit = None if last is None else commit_of(last)
-        self.parent = Parent(
-            job.size, saves=folder is not None, now=now, last=commit, rows=self.recorded_rows
+        last = None if records is None else records.last()
+        commit, rows = None, {}
+        if records is not None and last is not None:
+            commit, rows = commit_of(last), rows_in(records.folder, last, schema)
+        super().__init__(
+            job,
+            Parent(job.size, saves=records is not None, now=now, last=commit, rows=rows),
+            Statuses(job.size, {} if last is None else last.counts),
+            range(job.size),
+            records,
+            trace,
         )
-        if folder is not None:
-            folder.tidy(last)
+        self.admission = None if last is None else last.admission
+        self.recorded_rows = rows
+        self.lease_s = lease_s
+        self._facts, self._schema, self._bell = facts, schema, bell
+        self._losses_in_a_row = 0
+        self._crew: Crew | None = None
 
     # Processes.
 
     def start(self) -> None:
         """Start the workers from the last record, in a thread that lives as long as they do."""
         starts = [start_of(self.job, rank, self.parent) for rank in range(self.job.size)]
-        lock = None if self._folder is None else self._folder.lock
+        lock = None if self._records is None else self._records.folder.lock
         for attempt in range(1, _MOST_STARTS + 1):
             is_first = attempt == 1 and not self.losses
             try:
@@ -183,7 +168,7 @@ class Driver(StreamDriver):
         for rank in range(self.job.size):
             for _ in range(_TURN):
                 # Messages behind a worker's part are of the next number: they wait for the record.
-                if rank in self._passed or not may_receive():
+                if self.parent.has_part(rank) or not may_receive():
                     break
                 if (message := crew.receive(rank)) is None:
                     break
@@ -191,39 +176,11 @@ class Driver(StreamDriver):
                 moved = True
         return moved
 
-    def _arrived(self, rank: int, message: Message | WorkerStatus) -> None:
-        if isinstance(message, WorkerStatus):
-            self.statuses.latest[rank] = message.counts
-            for name, began, ended, numbers in message.spans:
-                self.trace.add(f"worker {rank}", name, began, ended, **numbers)
-            return
-        number = self.parent.committed
-        if not self.parent.arrived(rank, message):
-            return
-        if isinstance(message, PartWritten):
-            self._passed.add(rank)
-            if self.parent.committed > number:  # a cut without a checkpoint is over
-                self._passed.clear()
-        elif isinstance(message, OutputRows):
-            self.on_rows(message.number, message.body)
-
     def _commit(self) -> bool:
-        commit = self.parent.ready
-        if commit is None or self._folder is None:
-            return False
-        began = time.monotonic()
-        reached("record")
-        query, counts = self.job.text, self.statuses.covered()
-        columns, fingerprint = self._dealt_columns, self._fingerprint
-        self._folder.commit(record_of(commit, query, fingerprint, columns, counts))
-        reached("committed")
-        self.parent.commit(commit)
-        self.statuses.committed(counts)
-        self._passed.clear()
-        self._losses_in_a_row = 0
-        self.committed_at = time.monotonic()
-        self.trace.add("records", "record", began, self.committed_at, number=commit.number)
-        return True
+        has_committed = super()._commit()
+        if has_committed:
+            self._losses_in_a_row = 0
+        return has_committed
 
     # Losses.
 
@@ -270,7 +227,6 @@ class Driver(StreamDriver):
                 )
             self.statuses.begin_again()
             reached("restart")
-            self._passed.clear()
             try:
                 self.start()
             except StartError as error:
@@ -285,7 +241,8 @@ class Driver(StreamDriver):
         if crew is None:
             return False
         if may_receive and any(
-            rank not in self._passed and crew.has_arrived(rank) for rank in range(self.job.size)
+            not self.parent.has_part(rank) and crew.has_arrived(rank)
+            for rank in range(self.job.size)
         ):
             return True
         return crew.can_pump()

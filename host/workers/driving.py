@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import math
+import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 
 from ..execute.trace import Trace
+from .commits import RecordWriter
 from .counts import Statuses
 from .job import Job
+from .points import reached
+from .protocol.messages import Message, OutputRows
 from .protocol.parent import Parent
+from .upstream import WorkerStatus
 
 #: Number of the one feed under which a stream's promises travel: the low watermark of its sources.
 #: Only the intake knows single feeds.
@@ -22,13 +27,20 @@ SOURCE = 0
 class StreamDriver(ABC):
     """Driver of workers: deals, receives, cuts and commits, in the stream's thread.
 
-    Attributes
+    Parameters
     ----------
     job : Job
     parent : Parent
         The protocol's machine: holds rows to deal and rows to poll.
     statuses : Statuses
+    reported : collection of int
+        Ranks of the workers whose statuses this process gets.
+    records : RecordWriter or None
+        None where this process writes none.
     trace : Trace
+
+    Attributes
+    ----------
     admission : mapping or None
         State of the intake in the record to go on from.
     recorded_rows : mapping of number to list of RecordBatch
@@ -37,22 +49,28 @@ class StreamDriver(ABC):
         How often workers had to be restarted.
     committed_at : float
         When the last record was committed, in monotonic seconds.
-    reported : collection of int
-        Ranks of the workers whose statuses this process gets.
     feed : int
         Number of the feed under which promises travel.
     """
 
-    job: Job
-    parent: Parent
-    statuses: Statuses
-    trace: Trace
-    recorded_rows: dict[int, list[pa.RecordBatch]]
-    committed_at: float
-    reported: Collection[int]
-    admission: Mapping[str, Any] | None = None
-    losses = 0
     feed = SOURCE
+    losses = 0
+    admission: Mapping[str, Any] | None = None
+
+    def __init__(
+        self,
+        job: Job,
+        parent: Parent,
+        statuses: Statuses,
+        reported: Collection[int],
+        records: RecordWriter | None,
+        trace: Trace,
+    ) -> None:
+        self.job, self.parent, self.trace = job, parent, trace
+        self.statuses, self.reported = statuses, reported
+        self.recorded_rows: Mapping[int, Sequence[pa.RecordBatch]] = {}
+        self.committed_at = time.monotonic()
+        self._records = records
 
     @abstractmethod
     def start(self) -> None:
@@ -82,6 +100,38 @@ class StreamDriver(ABC):
     @abstractmethod
     def pids(self) -> list[int]:
         """Processes of the workers, by rank; none once they have ended."""
+
+    # What workers give.
+
+    def _arrived(self, rank: int, message: Message | WorkerStatus) -> None:
+        """Take a message of a worker."""
+        if isinstance(message, WorkerStatus):
+            self.statuses.latest[rank] = message.counts
+            for name, began, ended, numbers in message.spans:
+                self.trace.add(f"worker {rank}", name, began, ended, **numbers)
+        elif self.parent.arrived(rank, message) and isinstance(message, OutputRows):
+            self.on_rows(message.number, message.body)
+
+    def _commit(self) -> bool:
+        """Write the record of a cut that is saved; returns whether there is one."""
+        commit = self.parent.ready
+        if commit is None:
+            return False
+        assert self._records is not None
+        began = time.monotonic()
+        counts = self._counts()
+        reached("record")
+        self._records.write(commit, counts)
+        reached("committed")
+        self.parent.commit(commit)
+        self.statuses.committed(counts)
+        self.committed_at = time.monotonic()
+        self.trace.add("records", "record", began, self.committed_at, number=commit.number)
+        return True
+
+    def _counts(self) -> Mapping[str, int]:
+        """Return the counts for the record."""
+        return self.statuses.covered()
 
     def sleep_s(self) -> float:
         """Return for how many seconds nothing is due in this process."""

@@ -17,6 +17,7 @@ from ..execute.trace import Trace
 from ..join.lookup.relation_source import RelationTable
 from ..join.stream.flow import Flow
 from .checkpoint import Checkpoint
+from .commits import RecordWriter
 from .compiling import compiled
 from .driver import Driver
 from .driving import StreamDriver
@@ -79,26 +80,26 @@ def open_parts(job: Job, flow: Flow, checkpoint: Checkpoint | None, now: bool) -
     arm("parent")
     trace = Trace(job.traces)
     with ExitStack() as undo:
-        kept = None
+        folder = records = None
         if job.folder is not None:
-            kept = CheckpointFolder(job.folder)
-            undo.callback(kept.close)
+            folder = CheckpointFolder(job.folder)
+            undo.callback(folder.close)
+            text = schema_text(*work.dealt_schemas)
+            records = RecordWriter(folder, job.text, work.fingerprint, text)
         bell = Doorbell.create(spin_seconds(job.size))
         undo.callback(bell.close)
         driver = Driver(
             job,
             job.facts(work.fingerprint),
             work.hidden,
-            schema_text(*work.dealt_schemas),
-            work.fingerprint,
-            kept,
+            records,
             now=now,
             lease_s=flow.running.timeout_s,
             bell=bell,
             trace=trace,
         )
         undo.pop_all()
-    return Opened(work, job.schemas, flow, checkpoint, now, kept, bell, driver, trace)
+    return Opened(work, job.schemas, flow, checkpoint, now, folder, bell, driver, trace)
 
 
 def job_of(

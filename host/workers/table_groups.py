@@ -19,7 +19,6 @@ from .dealt import packed, pieces, projected
 from .driver import Driver
 from .driving import SOURCE
 from .job import Job
-from .members import schema_text
 from .output_order import in_order
 from .reporting import groups_report, worker_reports
 from .worker_loop import EPOCH_BYTES
@@ -92,8 +91,6 @@ class WorkerTable:
             job,
             facts,
             work.hidden,
-            schema_text(*work.dealt_schemas),
-            work.fingerprint,
             None,
             now=True,
             lease_s=_LEASE_S,

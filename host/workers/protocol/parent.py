@@ -16,6 +16,7 @@ from penstock.plan.window import FOREVER, NEVER
 
 from ...device.fields import MalformedError
 from .commit import CheckpointCommit
+from .coordinator import Coordinator, MemberPart, Phase
 from .ledger import Ledger
 from .messages import DealtRows, Mark, Message, OutputRows, PartWritten, Promise, Withdrawal
 
@@ -121,8 +122,9 @@ class Parent:
         self._promises = {} if last is None else dict(last.promises)
         #: Feeds in the record that nobody has used since; they hold the clock.
         self.unnamed = {feed for feed, time in self._promises.items() if time < FOREVER}
-        self._cut: tuple[tuple[tuple[int, int], ...], Any] | None = None
-        self._parts: dict[int, PartWritten] = {}
+        self.coordinator = Coordinator(size, last)
+        #: Promises, and state of the intake, as of the last cut.
+        self._at_cut: tuple[tuple[tuple[int, int], ...], Any] = (), None
         if last is None:
             self._numbers = NumberedRows(now or not saves)
         else:
@@ -209,7 +211,7 @@ class Parent:
     @property
     def committed(self) -> int:
         """Number of the last committed record, or of the last cut that is over."""
-        return self._numbers.committed
+        return self.coordinator.number
 
     @property
     def acknowledged(self) -> int:
@@ -219,7 +221,7 @@ class Parent:
     @property
     def may_cut(self) -> bool:
         """Whether no cut is under way."""
-        return self._cut is None
+        return self.coordinator.phase is Phase.RUNNING
 
     def cut(self, admission: Any = None) -> int:
         """Cut behind all batches pushed so far; returns the number of the cut.
@@ -229,9 +231,8 @@ class Parent:
         admission : object
             State of the intake, for the record.
         """
-        assert self._cut is None
-        number = self.committed + 1
-        self._cut = tuple(self._promises.items()), admission
+        number = self.coordinator.begin()
+        self._at_cut = tuple(self._promises.items()), admission
         self._ledger.add(Mark(0, number))
         self._pass_on()
         return number
@@ -251,13 +252,11 @@ class Parent:
             return False
         number = self.committed + 1
         # A worker goes on while its part, or that of another, is being written.
-        numbers = (number,) if self._cut is None else (number, number + 1)
+        numbers = (number,) if self.may_cut else (number, number + 1)
         if isinstance(message, OutputRows) and message.number in numbers:
             self._numbers.add(message.number, message.body)
-        elif isinstance(message, PartWritten) and self._awaits(rank, message):
-            self._parts[rank] = message
-            if not self.saves and len(self._parts) == self.size:
-                self._end_cut(number)
+        elif isinstance(message, PartWritten) and self._awaits(rank, message.number):
+            self._take_part(rank, message)
         else:
             raise MalformedError(
                 f"worker {rank} sent {type(message).__name__} {getattr(message, 'number', '')} "
@@ -265,9 +264,24 @@ class Parent:
             )
         return True
 
-    def _awaits(self, rank: int, part: PartWritten) -> bool:
-        is_next = part.number == self.committed + 1
-        return self._cut is not None and is_next and rank not in self._parts
+    def has_part(self, worker: int) -> bool:
+        """Whether a worker's part is written and the cut not over.
+
+        Further results of the worker are of the next number, and wait for the record.
+        """
+        return self.coordinator.has_part(worker)
+
+    def _awaits(self, worker: int, number: int) -> bool:
+        return not self.has_part(worker) and self.coordinator.awaits(worker, number)
+
+    def _take_part(self, rank: int, message: PartWritten) -> None:
+        self._add(rank, MemberPart(message.state, message.rows))
+
+    def _add(self, member: int, part: MemberPart) -> None:
+        """Add a part; without checkpoints the cut is over with the last one."""
+        self.coordinator.add(member, part)
+        if not self.saves and self.coordinator.phase is Phase.SAVED:
+            self._seal(None)
 
     @property
     def ready(self) -> CheckpointCommit | None:
@@ -276,42 +290,27 @@ class Parent:
         The record counts only once :meth:`commit` is called, even if it is on the disk: call that
         before anything else, or :meth:`recover` goes back to the record before.
         """
-        if not self.saves or self._cut is None or len(self._parts) < self.size:
+        if not self.saves or self.coordinator.phase is not Phase.SAVED:
             return None
-        number = self.committed + 1
-        parts = [self._parts[rank] for rank in range(self.size)]
-        promises, admission = self._cut
-        rows = {} if self.last is None else dict(self.last.rows)
-        rows[number] = tuple(part.rows for part in parts if part.rows)
-        return CheckpointCommit(
-            number,
-            self.size,
-            self.incarnation,
-            dict(promises),
-            admission,
-            self.acknowledged,
-            tuple(part.state for part in parts),
-            {n: files for n, files in rows.items() if files and self._needs(n)},
+        promises, admission = self._at_cut
+        return self.coordinator.record(
+            self.incarnation, dict(promises), admission, self.acknowledged
         )
-
-    def _needs(self, number: int) -> bool:
-        """Whether rows of a number must stay in files, since they may be given again."""
-        return number > self.acknowledged
 
     def commit(self, commit: CheckpointCommit) -> None:
         """Note that a record is committed: its file is on the disk, under its name.
 
         Its rows are released, and the batches that it covers are forgotten.
         """
-        assert self.ready is not None
         assert commit.incarnation == self.incarnation
         self.last = commit
-        self._end_cut(commit.number)
+        self._seal(commit)
 
-    def _end_cut(self, number: int) -> None:
-        self._numbers.commit(number)
-        self._ledger.cover(number)
-        self._cut, self._parts = None, {}
+    def _seal(self, commit: CheckpointCommit | None) -> None:
+        self.coordinator.seal(commit)
+        self._numbers.commit(self.committed)
+        self._ledger.cover(self.committed)
+        self.coordinator.go_on()
 
     # Output.
 
@@ -340,7 +339,7 @@ class Parent:
                 "checkpoint=FOLDER, and the stream goes on by itself"
             )
         self.incarnation += 1
-        self._parts = {}
+        self.coordinator.recut()
         self._numbers.drop()
         for queue in self.outgoing:
             queue.clear()

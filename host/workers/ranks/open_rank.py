@@ -17,7 +17,7 @@ from ...channel.links import Link, opened
 from ...execute.trace import Trace
 from ...join.stream.flow import Flow
 from ..checkpoint import Checkpoint
-from ..commits import commit_of, parts_in, rows_by_rank
+from ..commits import RecordWriter, commit_of, parts_in, rows_by_rank
 from ..compiling import compiled
 from ..job import Job
 from ..joining.runs import create_board
@@ -34,7 +34,6 @@ from ..records.record import Record, read_record
 from ..results import PolledPart, table_of
 from .other import OtherRank, named
 from .rank_driver import RankDriver
-from .recorder import Recorder
 
 
 class Meeting:
@@ -105,7 +104,8 @@ class _Opening:
     def __init__(self, workers: Workers, owned: ExitStack) -> None:
         self.workers, self.owned = workers, owned
         self.job: Job
-        self.folder: CheckpointFolder | None = None
+        #: At rank 0 with a checkpoint.
+        self.records: RecordWriter | None = None
         self.last: Record | None = None
         self.bell: Doorbell
         self.peers: list[OtherRank | None] = [None] * workers.size
@@ -118,16 +118,14 @@ class _Opening:
         self.job = job
         arm(str(self.workers.rank))
         self.work = work = self.owned.enter_context(closing(compiled(job)))
-        self.dealt_text = schema_text(*work.dealt_schemas)
         number = 0
         if job.folder is not None and self.workers.rank == 0:
-            self.folder = folder = CheckpointFolder(job.folder)
+            folder = CheckpointFolder(job.folder)
             self.owned.callback(folder.close)
-            last = folder.newest()
-            if last is not None:
-                folder.require(last, job.text, work.fingerprint, self.dealt_text)
-                number = last.number
-            folder.tidy(last)
+            text = schema_text(*work.dealt_schemas)
+            self.records = RecordWriter(folder, job.text, work.fingerprint, text)
+            last = self.records.last()
+            number = 0 if last is None else last.number
         facts = as_bytes(job.facts(work.fingerprint)).decode()
         self._board = create_board()
         self.owned.callback(os.close, self._board)
@@ -211,20 +209,6 @@ class _Opening:
         for link in self._links.values():
             link.connected()
 
-    def recorder(self) -> Recorder | None:
-        """Return the recorder; None except at rank 0 with a checkpoint."""
-        if self.folder is None:
-            return None
-        last = self.last
-        return Recorder(
-            self.folder,
-            self.job.text,
-            self.work.fingerprint,
-            self.dealt_text,
-            self.worker.incarnation,
-            {} if last is None else dict(commit_of(last).rows),
-        )
-
 
 def open_rank(
     job_of_rank: Callable[[], Job],
@@ -261,7 +245,7 @@ def open_rank(
             opening.peers,
             opening.bell,
             opening.last,
-            opening.recorder(),
+            opening.records,
             wake=ringer.ring,
             now=now,
             lease_s=flow.running.timeout_s,

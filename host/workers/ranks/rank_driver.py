@@ -1,15 +1,15 @@
 """Driver of a rank: runs its worker, and the cuts that all ranks make together.
 
 A rank is a stream's process and a worker at once, in one thread: rows pushed here are folded here.
-It runs the state machines of local workers. Each rank has a :class:`Parent` of one worker, and
-:class:`Cuts` that are agreed with the others by notes on the channels between workers.
+It runs the state machines of local workers. Each rank has a parent of one worker, which agrees on
+cuts with the others by notes on the channels between workers.
 """
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -17,6 +17,7 @@ from penstock.errors import PenstockError
 
 from ...channel import Doorbell, ProcessGoneError
 from ...execute.trace import Trace
+from ..commits import RecordWriter, commit_of
 from ..counts import EpochState, Statuses
 from ..driving import StreamDriver
 from ..job import Job
@@ -28,10 +29,8 @@ from ..records.record import Record
 from ..upstream import Upstream, WorkerStatus
 from ..worker_loop import WorkerLoop
 from ..writing import PartWriter
-from .chair import Over
-from .cuts import Cuts
 from .other import OtherRank, lost
-from .recorder import Recorder, own_commit
+from .rank_parent import RankParent
 
 #: Seconds for which a rank that ends tries to tell the others: in order, or with an error.
 _LEAVE_S, _ABANDON_S = 20.0, 1.0
@@ -103,7 +102,7 @@ class RankDriver(StreamDriver):
         Of this process.
     last : Record or None
         To go on from.
-    recorder : Recorder or None
+    records : RecordWriter or None
         At rank 0 with a checkpoint.
     wake : callable
         Rings ``bell``, from any thread.
@@ -122,25 +121,22 @@ class RankDriver(StreamDriver):
         peers: Sequence[OtherRank | None],
         bell: Doorbell,
         last: Record | None,
-        recorder: Recorder | None,
+        records: RecordWriter | None,
         *,
         wake: Callable[[], None],
         now: bool,
         lease_s: float,
         trace: Trace,
     ) -> None:
-        self.job, self.trace = job, trace
+        kept = {} if last is None or worker.rank else last.counts
+        commit, saves = None if last is None else commit_of(last), job.folder is not None
+        parent = RankParent(worker.rank, job.size, saves=saves, now=now, last=commit)
+        super().__init__(job, parent, Statuses(job.size, kept), (worker.rank,), records, trace)
+        self.parent = parent
         self.rank = self.feed = worker.rank
-        self.recorded_rows, self.reported = {}, (self.rank,)
         self.admission = None if last is None else last.admission
-        self.committed_at = time.monotonic()
-        self.statuses = Statuses(job.size, {} if last is None or self.rank else last.counts)
-        saves, commit = job.folder is not None, own_commit(last)
-        self.parent = Parent(1, saves=saves, now=now, keeps=False, last=commit)
-        self.cuts = Cuts(self.rank, job.size, self.parent)
         self._worker = worker
         self._peers, self._bell = peers, bell
-        self._recorder = recorder
         self._lease_s = lease_s
         self._writer = None if job.folder is None else PartWriter(job.folder, wake)
         self._may_receive: Callable[[], bool] = lambda: True
@@ -149,9 +145,9 @@ class RankDriver(StreamDriver):
             worker,
             state,
             [None if peer is None else peer.channels for peer in peers],
-            RankUpstream(self.parent, self._arrived, self._may_give),
+            RankUpstream(parent, self._give, self._may_give),
             bell,
-            number=self.parent.committed,
+            number=parent.committed,
             writer=self._writer,
             latency_s=job.latency_s,
             epoch_bytes=job.epoch_bytes,
@@ -195,7 +191,7 @@ class RankDriver(StreamDriver):
                 self._left(rank, note["why"])
             case _:
                 before = self.parent.committed
-                if self.cuts.heard(rank, note):
+                if self.parent.heard(rank, note):
                     self.on_begin()
                 if self.parent.committed > before:
                     self.committed_at = time.monotonic()
@@ -217,40 +213,36 @@ class RankDriver(StreamDriver):
         if self._is_gone:
             return False
         self._may_receive = may_receive
-        cuts = self.cuts
+        parent = self.parent
         moved = self._loop.step()
-        if cuts.has_part:
-            moved |= cuts.give_part(self.acknowledged(), self.statuses.covered())
-        if (turn := cuts.turn()) is not None:
-            if isinstance(turn, Over) and self._recorder is not None:
-                self._recorder.commit(turn, self.trace)
-            cuts.announce(turn)
-        moved |= bool(cuts.notes)
-        while cuts.notes:
-            rank, note = cuts.notes.popleft()
+        if parent.has_part(0):
+            moved |= parent.give_part(self.acknowledged(), self.statuses.covered())
+        moved |= self._commit()
+        if parent.is_due:
+            self.on_begin()
+        moved |= bool(parent.notes)
+        while parent.notes:
+            rank, note = parent.notes.popleft()
             if rank == self.rank:
                 self._heard(rank, note)
             else:
                 self._say(rank, **note)
         return moved
 
-    def _may_give(self) -> bool:
-        return not self.cuts.has_part and self._may_receive()
+    def _give(self, message: OutputRows | PartWritten | WorkerStatus) -> None:
+        is_status = isinstance(message, WorkerStatus)
+        self._arrived(self.rank if is_status else 0, message)
 
-    def _arrived(self, message: OutputRows | PartWritten | WorkerStatus) -> None:
-        if isinstance(message, WorkerStatus):
-            self.statuses.latest[self.rank] = message.counts
-            for name, began, ended, numbers in message.spans:
-                self.trace.add(f"worker {self.rank}", name, began, ended, **numbers)
-            return
-        self.cuts.arrived(message)
-        if isinstance(message, OutputRows):
-            self.on_rows(message.number, message.body)
+    def _may_give(self) -> bool:
+        return not self.parent.has_part(0) and self._may_receive()
+
+    def _counts(self) -> Mapping[str, int]:
+        return self.parent.counts()
 
     # Losses and the end.
 
     def check(self, now: float) -> bool:
-        for rank, peer in [] if self.cuts.is_over or self._is_gone else self._other_ranks():
+        for rank, peer in [] if self.parent.is_over or self._is_gone else self._other_ranks():
             if peer.link.has_ended:
                 while self._worker.may_read(rank) and peer.channels.consumer.has_arrived:
                     self._loop.step()  # messages from before its end
@@ -272,7 +264,7 @@ class RankDriver(StreamDriver):
         if self._is_gone:
             return
         self._is_gone = True
-        self._say_all(say="left", why="" if self.cuts.is_over else why)
+        self._say_all(say="left", why="" if self.parent.is_over else why)
         deadline = time.monotonic() + timeout_s
         with suppress(PenstockError):
             while not self._have_heard() and (left := deadline - time.monotonic()) > 0:
@@ -303,7 +295,7 @@ class RankDriver(StreamDriver):
         return []  # they are the engine's
 
     def is_ready(self, may_receive: bool) -> bool:
-        return not self._is_gone and (bool(self.cuts.notes) or self._loop.is_ready())
+        return not self._is_gone and (bool(self.parent.notes) or self._loop.is_ready())
 
     def sleep_s(self) -> float:
         return self._loop.sleep_s()

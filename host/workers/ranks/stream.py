@@ -100,10 +100,10 @@ class RankStream(WorkerStream[Rows]):
         due = self._cuts.due
         # Without a checkpoint cuts only tell when an order is complete, or what was asked for.
         is_needed = self._opened.checkpoint is not None or self._ordered or due == 0.0
-        return due if is_needed and not self._driver.cuts.has_asked else None
+        return due if is_needed and not self._driver.parent.has_asked else None
 
     def _cut(self) -> None:
-        self._driver.cuts.ask()
+        self._driver.parent.ask()
 
     def _begin_cut(self) -> None:
         """Cut this rank's input, since all ranks cut."""
@@ -160,12 +160,12 @@ class RankStream(WorkerStream[Rows]):
                 self._intake.end()
                 self._advanced()
             self.budget.lifted = True  # others need what this rank leads, whoever polls
-            self._driver.cuts.end()
+            self._driver.parent.end()
 
         self._thread.call(end)
-        while not (self._closed or self._driver.cuts.is_over or self._error is not None):
+        while not (self._closed or self._driver.parent.is_over or self._error is not None):
             self.budget.bells.wait_for(
-                lambda: self._driver.cuts.is_over or self._error is not None, _LOOK_S
+                lambda: self._driver.parent.is_over or self._error is not None, _LOOK_S
             )
 
     def _finish(self) -> None:

@@ -9,13 +9,17 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Hashable
+from enum import Enum
 from functools import cache
 from typing import Any, NamedTuple
 
 from penstock.host.workers.protocol.commit import CheckpointCommit, WorkerPart
+from penstock.host.workers.protocol.coordinator import MemberPart
 
 #: Attributes that count what happened and decide nothing.
 _IGNORED = frozenset({"refused", "merged", "counts", "_limit_of"})
+#: Values with mappings in them.
+_RECORDS = CheckpointCommit | WorkerPart | MemberPart
 #: Where machines are from; all else is a value.
 _ROOMS = ("penstock.host.workers.", "tests.host.workers.")
 
@@ -78,7 +82,7 @@ def _copied_machine(value: Any) -> Any:
 
 
 def _frozen_machine(value: Any) -> Hashable:
-    if not _is_machine(type(value)) and not isinstance(value, CheckpointCommit | WorkerPart):
+    if not _is_machine(type(value)) and not isinstance(value, _RECORDS):
         return value
     held = vars(value).items()
     return type(value), *[frozen(one) for name, one in held if name not in _IGNORED]
@@ -88,10 +92,11 @@ def _frozen_machine(value: Any) -> Hashable:
 def _is_machine(form: type) -> bool:
     """Whether it has a state that changes.
 
-    Tuples and frozen dataclasses have none, nor have mappings of a type of their own.
+    Tuples, members of enumerations and frozen dataclasses have none, nor have mappings of a type of
+    their own.
     """
     made = getattr(form, "__dataclass_params__", None)
-    is_value = issubclass(form, tuple | dict) or (made is not None and made.frozen)
+    is_value = issubclass(form, tuple | dict | Enum) or (made is not None and made.frozen)
     return form.__module__.startswith(_ROOMS) and not is_value
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
+from penstock.host.workers.protocol.coordinator import Coordinator, MemberPart, Phase
 from penstock.host.workers.protocol.epochs import EpochOrder
 from penstock.host.workers.protocol.messages import (
     DealtRows,
@@ -127,11 +128,58 @@ class EarlyRelease(Parent):
         return super().poll()
 
 
+class _Forgetful(Coordinator):
+    def _needs(self, number: int, acknowledged: int) -> bool:
+        return number > self.number
+
+
 class Forgetful(Parent):
     """Names in a record only the rows of its own number, so that older ones are removed."""
 
-    def _needs(self, number: int) -> bool:
-        return number > self.committed
+    def __init__(self, size: int, **others: Any) -> None:
+        super().__init__(size, **others)
+        self.coordinator = _Forgetful(size, self.last)
+
+
+class _FirstPart(Coordinator):
+    def add(self, member: int, part: MemberPart) -> None:
+        super().add(member, part)
+        self.phase = Phase.SAVED
+
+    @property
+    def parts(self) -> list[MemberPart]:
+        return [self._parts.get(member, MemberPart()) for member in range(self.size)]
+
+
+class FirstPart(Parent):
+    """Takes a cut for saved with the first part of it."""
+
+    def __init__(self, size: int, **others: Any) -> None:
+        super().__init__(size, **others)
+        self.coordinator = _FirstPart(size, self.last)
+
+
+class _KeepingParts(Coordinator):
+    def recut(self) -> None:
+        pass
+
+    def awaits(self, member: int, number: int) -> bool:
+        return self.phase is not Phase.RUNNING and number == self.number + 1
+
+    def add(self, member: int, part: MemberPart) -> None:
+        if self.phase is Phase.CUTTING and member not in self._parts:
+            super().add(member, part)
+
+
+class KeepingParts(Parent):
+    """Keeps the parts of a cut when all begin again from the record before."""
+
+    def __init__(self, size: int, **others: Any) -> None:
+        super().__init__(size, **others)
+        self.coordinator = _KeepingParts(size, self.last)
+
+    def has_part(self, worker: int) -> bool:
+        return False
 
 
 class DeadOnly(Parent):

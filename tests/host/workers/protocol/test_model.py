@@ -151,6 +151,16 @@ MUTANTS: dict[str, tuple[Callable[[Setting], System], Setting, str]] = {
         DEATH,
         "P2",
     ),
+    "a record with a part missing": (
+        lambda s: System(s, parent=mutants.FirstPart),
+        ONE_GROUP,
+        "P2",
+    ),
+    "a part kept over a loss": (
+        lambda s: mutants.ReliableSystem(s, parent=mutants.KeepingParts),
+        DEATH,
+        "P2",
+    ),
     "a step that is not announced": (
         lambda s: System(s, worker=mutants.Untold, state=SharedTally),
         SHARED["2 workers, shares of steps"],

@@ -1,9 +1,9 @@
 """Ranks, channels, disk and reader as one system, every step of which may come at any time.
 
-The machines are the real ones: workers, parents of one worker, cuts with the chair, what a record
-keeps of all. Each rank's messages to another are a queue, notes among them. At any time all ranks
-end, and another number of them goes on from the disk. So the loss of one is among it: what others
-still do before they end they might as well have done before, without a step of the lost one.
+The machines are the real ones: workers, and parents of one worker that agree on cuts. Each rank's
+messages to another are a queue, notes among them. At any time all ranks end, and another number of
+them goes on from the disk. So the loss of one is among it: what others still do before they end
+they might as well have done before, without a step of the lost one.
 
 Checked in every step, besides P1 and P2 of :mod:`tests.host.workers.protocol.model`: a record
 covers what all ranks had taken at their cuts of its number; its number follows that of the record
@@ -114,9 +114,9 @@ class System:
 
     def is_end(self, world: World) -> bool:
         return all(
-            cell.content.cuts.is_over
+            cell.content.parent.is_over
             and not cell.content.again
-            and cell.content.acknowledged() == cell.content.cuts.parent.committed
+            and cell.content.acknowledged() == cell.content.parent.committed
             for cell in world.ranks
         )
 
@@ -155,7 +155,7 @@ class System:
         if not one.has_ended:
             if not any(map(one.next_item, one.own)):
                 yield f"{rank} ends", partial(act, Rank.end)
-            if world.cuts < self.setting.cuts and not one.cuts.has_asked:
+            if world.cuts < self.setting.cuts and not one.parent.has_asked:
                 yield f"{rank} asks for a cut", partial(self._ask, world, rank)
         if one.has_mark:
             yield f"{rank} takes its mark", partial(act, Rank.take_mark)
@@ -169,12 +169,12 @@ class System:
                 yield label, partial(self._read, world, rank, sender)
         if worker.parts:
             yield f"{rank} writes its part", partial(self._write, world, rank)
-        if one.record is not None:
+        if one.has_word:
+            yield "0 tells of the record", partial(act, self._rank.tell)
+        elif one.has_record:
             yield "0 writes the record", partial(self._record, world)
-        elif one.over is not None:
-            yield "0 tells of the record", partial(act, Rank.tell)
-        elif rank == 0:
-            yield "the chair decides", partial(act, self._rank.turn)
+        elif one.parent.is_due:
+            yield "0 begins a cut", partial(act, Rank.begin_cut)
         yield f"{rank} polls", partial(self._poll, world, rank)
 
     def _act(self, world: World, rank: int, act: Callable[..., Any], *args: Hashable) -> World:
@@ -219,7 +219,7 @@ class System:
 
     def _record(self, world: World) -> World:
         before = world.disk.content.record
-        world, record = self._acted(world, 0, Rank.take_record)
+        world, record = self._acted(world, 0, self._rank.take_record)
         expected = 1 if before is None else before.number + 1
         assert record.number == expected, f"record {record.number} follows {expected - 1}"
         kept = [*record.states, *(name for names in record.rows.values() for name in names)]

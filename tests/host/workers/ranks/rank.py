@@ -8,11 +8,8 @@ from typing import Any
 
 from penstock.host.workers.protocol.commit import CheckpointCommit
 from penstock.host.workers.protocol.messages import Mark, Message, Note, PartWritten
-from penstock.host.workers.protocol.parent import Parent
 from penstock.host.workers.protocol.worker import Worker
-from penstock.host.workers.ranks.chair import Over
-from penstock.host.workers.ranks.cuts import Cuts
-from penstock.host.workers.ranks.recorder import Recorder
+from penstock.host.workers.ranks.rank_parent import RankParent
 from penstock.plan.window import FOREVER, NEVER
 from tests.host.workers.protocol.tally import Rows, Tally, limit_of
 
@@ -43,9 +40,8 @@ class Rank:
         Rows of it that were not acknowledged and that this rank gives again.
     """
 
-    #: The real machines, or mutants of them.
-    cuts_type: type[Cuts] = Cuts
-    recorder_type: type[Recorder] = Recorder
+    #: The real machine, or a mutant of it.
+    parent_type: type[RankParent] = RankParent
 
     def __init__(
         self,
@@ -57,11 +53,6 @@ class Rank:
         recorded: tuple[Given, ...],
     ) -> None:
         number, incarnation = (0, 1) if last is None else (last.number, last.incarnation + 1)
-        own = (
-            None
-            if last is None
-            else CheckpointCommit(number, 1, incarnation - 1, {}, None, number, (), {})
-        )
         self.worker = Worker(
             rank,
             size,
@@ -71,10 +62,7 @@ class Rank:
             number=number,
             saves=True,
         )
-        self.cuts = self.cuts_type(rank, size, Parent(1, saves=True, keeps=False, last=own))
-        folder: Any = None
-        rows = {} if last is None else dict(last.rows)
-        self.recorder = self.recorder_type(folder, "", "", "", incarnation, rows)
+        self.parent = self.parent_type(rank, size, saves=True, last=last)
         #: Rows that were taken of each feed, as the record or this rank has it.
         self.rows = {} if last is None else dict(last.admission["intake"]["sources"]["a"]["rows"])
         self.own = {str(f): feeds[f] for f in range(rank, len(feeds), size)}
@@ -82,9 +70,8 @@ class Rank:
         self.has_ended = False
         self.written: deque[PartWritten] = deque()
         self.number = number + 1
-        #: The record to write of a cut that is over, and what is to be told of it then.
+        #: The record that is written, until the parent knows.
         self.record: CheckpointCommit | None = None
-        self.over: tuple[int, bool] | None = None
         self.again = deque(recorded)
         self.waits: int | None = None
 
@@ -104,7 +91,7 @@ class Rank:
         assert item is not None
         rows, promise = item
         first = self.rows.get(feed, 0)
-        self.cuts.parent.push(self.worker.rank, first, Rows(rows), 1)
+        self.parent.push(self.worker.rank, first, Rows(rows), 1)
         self.rows[feed] = first + len(rows)
         self.promised[feed] = promise
         self._promise(min(self.promised.values()))
@@ -113,15 +100,15 @@ class Rank:
     def end(self) -> None:
         self._promise(FOREVER)
         self.has_ended = True
-        self.cuts.end()
+        self.parent.end()
         self.settle()
 
     def _promise(self, time: int) -> None:
         if time > NEVER:
-            self.cuts.parent.promise(self.worker.rank, time)
+            self.parent.promise(self.worker.rank, time)
 
     def ask(self) -> None:
-        self.cuts.ask()
+        self.parent.ask()
         self.settle()
 
     # What is cut.
@@ -129,14 +116,14 @@ class Rank:
     @property
     def has_mark(self) -> bool:
         """Whether its own mark is next, and may be taken."""
-        queue = self.cuts.parent.outgoing[0]
+        queue = self.parent.outgoing[0]
         return bool(queue) and isinstance(queue[0], Mark) and self.worker.may_take(queue[0])
 
     def take_mark(self) -> None:
-        self.worker.take_dealt(self.cuts.parent.outgoing[0].popleft())
+        self.worker.take_dealt(self.parent.outgoing[0].popleft())
         self.settle()
 
-    def _cut(self) -> None:
+    def cut(self) -> None:
         """Cut here, with the intake as it is."""
         source = {
             "feeds": {
@@ -150,9 +137,7 @@ class Rank:
             "rows": dict(self.rows),
         }
         intake = {"sources": {"a": source}, "numbers": {"a": {}}}
-        self.cuts.parent.cut(
-            Value(intake=intake, begun=[("a", feed) for feed in self.own], firsts={})
-        )
+        self.parent.cut(Value(intake=intake, begun=[("a", feed) for feed in self.own], firsts={}))
 
     def take_part(self) -> Any:
         """Take the part that is to be written; call :meth:`has_written` with it then."""
@@ -162,27 +147,31 @@ class Rank:
         self.written.append(message)
         self.settle()
 
-    def turn(self) -> None:
-        """Let the chair decide."""
-        turn = self.cuts.turn()
-        if isinstance(turn, Over):
-            self.record = self.recorder.whole(turn)
-            self.over = turn.number, turn.is_last
-        elif turn is not None:
-            self.cuts.announce(turn)
-            self.settle()
+    def begin_cut(self) -> None:
+        """Begin a cut of all ranks, at rank 0."""
+        self.cut()
+        self.settle()
+
+    @property
+    def has_record(self) -> bool:
+        """Whether a record is to be written."""
+        return self.record is None and self.parent.ready is not None
 
     def take_record(self) -> CheckpointCommit | None:
-        """Take the record, which is written then."""
-        record, self.record = self.record, None
-        return record
+        """Return the record, which is written then."""
+        self.record = self.parent.ready
+        return self.record
+
+    @property
+    def has_word(self) -> bool:
+        """Whether others are to hear of a record."""
+        return self.record is not None
 
     def tell(self) -> None:
-        """Tell all that a cut is over."""
-        assert self.over is not None
-        number, is_last = self.over
-        self.over = None
-        self.cuts.announce(Over(number, (), is_last))
+        """Let the parent know that a record is written: it tells all others."""
+        assert self.record is not None
+        self.parent.commit(self.record)
+        self.record = None
         self.settle()
 
     # What others send.
@@ -195,8 +184,8 @@ class Rank:
         self.settle()
 
     def _heard(self, sender: int, note: dict[str, Any]) -> None:
-        if self.cuts.heard(sender, note):
-            self._cut()
+        if self.parent.heard(sender, note):
+            self.cut()
 
     def end_epoch(self) -> None:
         self.worker.end_epoch()
@@ -211,7 +200,7 @@ class Rank:
             given = self.again.popleft()
             self.waits = given[0]
             return given
-        found = self.cuts.parent.poll()
+        found = self.parent.poll()
         if found is None:
             return None
         number, batches = found
@@ -221,13 +210,13 @@ class Rank:
     def acknowledged(self) -> int:
         waits = [number - 1 for number, _, _ in self.again]
         waits += [] if self.waits is None else [self.waits - 1]
-        return min([self.cuts.parent.acknowledged, *waits])
+        return min([self.parent.acknowledged, *waits])
 
     # What has no step of its own.
 
     def settle(self) -> None:
         """Deal, let complete groups go, give what may be given, and say all notes."""
-        parent, worker, cuts = self.cuts.parent, self.worker, self.cuts
+        parent, worker = self.parent, self.worker
         is_changed = True
         while is_changed:
             is_changed = False
@@ -240,10 +229,10 @@ class Rank:
             if worker.can_release:
                 worker.release()
             is_changed |= self._give()
-            if cuts.has_part:
-                is_changed |= cuts.give_part(self.acknowledged(), {})
-            while cuts.notes:
-                receiver, note = cuts.notes.popleft()
+            if parent.has_part(0):
+                is_changed |= parent.give_part(self.acknowledged(), {})
+            while parent.notes:
+                receiver, note = parent.notes.popleft()
                 is_changed = True
                 if receiver == worker.rank:
                     self._heard(receiver, note)
@@ -254,12 +243,12 @@ class Rank:
     def _give(self) -> bool:
         """Give rows of a number before its part, and none of the next one."""
         worker, moved = self.worker, False
-        while not self.cuts.has_part:
+        while not self.parent.has_part(0):
             if worker.results and worker.results[0].number == self.number:
-                self.cuts.arrived(worker.results.popleft())
+                self.parent.arrived(0, worker.results.popleft())
             elif self.written:
                 self.number += 1
-                self.cuts.arrived(self.written.popleft())
+                self.parent.arrived(0, self.written.popleft())
             else:
                 break
             moved = True

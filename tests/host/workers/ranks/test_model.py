@@ -1,4 +1,4 @@
-"""Every interleaving of ranks, their chair, notes and disk, with new starts; mistakes are found."""
+"""Every interleaving of ranks, notes and disk, with new starts; mistakes are found."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from penstock.host.workers.ranks.chair import Begin, Chair, Over
-from penstock.host.workers.ranks.cuts import Cuts
-from penstock.host.workers.ranks.recorder import Recorder
+from penstock.host.workers.protocol.commit import CheckpointCommit
+from penstock.host.workers.protocol.coordinator import Coordinator, MemberPart, Phase
+from penstock.host.workers.ranks.admission import merged
+from penstock.host.workers.ranks.rank_parent import RankParent
 from tests.host.workers.ranks.model import Setting, System
 from tests.host.workers.ranks.rank import Rank
 from tests.kit.explorer import Explored, ViolationError, explore
@@ -38,73 +39,132 @@ FULL = {
 }
 
 
-class _HastyChair(Chair):
-    def turn(self) -> Begin | Over | None:
-        if self._begun is None or not self._parts:
-            return super().turn()
-        over = Over(self._number, tuple(self._parts.values()), self._begun.is_last)
-        self._parts, self._begun, self._is_over = {}, None, over.is_last
-        return over
+class _FirstPart(Coordinator):
+    def add(self, member: int, part: MemberPart) -> None:
+        if self.phase is Phase.CUTTING:
+            super().add(member, part)
+            self.phase = Phase.SAVED
 
-    def part(self, rank: int, number: int, part: Mapping[str, Any]) -> None:
-        if self._begun is not None:
-            super().part(rank, number, part)
+    @property
+    def parts(self) -> list[MemberPart]:
+        return list(self._parts.values())
 
 
-class _Hasty(Cuts):
-    def __init__(self, *args: Any) -> None:
-        super().__init__(*args)
-        if self._chair is not None:
-            self._chair = _HastyChair(self.size, self.parent.committed)
+class _Hasty(RankParent):
+    def __init__(self, rank: int, size: int, **others: Any) -> None:
+        super().__init__(rank, size, **others)
+        if rank == 0:
+            self.coordinator = _FirstPart(size, others["last"])
 
 
 class HastyRank(Rank):
-    """Takes a cut for over with the first part of it."""
+    """Takes a cut for saved with the first part of it."""
 
-    cuts_type = _Hasty
+    parent_type = _Hasty
 
 
-class _Early(Cuts):
+class _Early(RankParent):
     def give_part(self, acknowledged: int, counts: Mapping[str, int]) -> bool:
-        commit = self.parent.ready
-        if commit is None:
-            return False
-        super().give_part(acknowledged, counts)
-        self.parent.commit(commit)
-        return True
+        is_given = super().give_part(acknowledged, counts)
+        if is_given:
+            self._numbers.commit(self.committed + 1)
+        return is_given
+
+    def _seal(self, commit: CheckpointCommit | None) -> None:
+        self._numbers.committed -= 1
+        super()._seal(commit)
 
 
 class EarlyRank(Rank):
     """Lets rows go once its own part is written."""
 
-    cuts_type = _Early
+    parent_type = _Early
 
 
 class TellingRank(Rank):
     """Tells of a record before it is written."""
 
-    def turn(self) -> None:
-        super().turn()
-        if self.over is not None:
-            self.tell()
+    @property
+    def has_word(self) -> bool:
+        return self.record is None and self.parent.ready is not None
+
+    def tell(self) -> None:
+        record = self.record = self.parent.ready
+        assert record is not None
+        self.parent.commit(record)
+        self.settle()
+
+    @property
+    def has_record(self) -> bool:
+        return self.record is not None
+
+    def take_record(self) -> CheckpointCommit | None:
+        record, self.record = self.record, None
+        return record
 
 
-class _Forgetful(Recorder):
-    def whole(self, over: Over) -> Any:
-        most = max(part["acknowledged"] for part in over.parts)
-        parts = tuple({**part, "acknowledged": most} for part in over.parts)
-        return super().whole(replace(over, parts=parts))
+class _Forgetful(RankParent):
+    @property
+    def ready(self) -> CheckpointCommit | None:
+        record = super().ready
+        if record is None:
+            return None
+        most = max(part.acknowledged for part in self.coordinator.parts)
+        rows = {number: names for number, names in record.rows.items() if number > most}
+        return replace(record, acknowledged=most, rows=rows)
 
 
 class ForgetfulRank(Rank):
     """Drops rows that one rank's caller has not taken, once another one's has."""
 
-    recorder_type = _Forgetful
+    parent_type = _Forgetful
+
+
+class _Selfish(RankParent):
+    @property
+    def ready(self) -> CheckpointCommit | None:
+        record = super().ready
+        if record is None:
+            return None
+        return replace(record, admission=merged([self.coordinator.parts[0].admission]))
+
+
+class SelfishRank(Rank):
+    """Records its own intake as that of all."""
+
+    parent_type = _Selfish
+
+
+class _FirstEnd(Coordinator):
+    def begin(self) -> int:
+        number = super().begin()
+        self.is_last = bool(self._ended)
+        return number
+
+
+class _Ending(RankParent):
+    def __init__(self, rank: int, size: int, **others: Any) -> None:
+        super().__init__(rank, size, **others)
+        if rank == 0:
+            self.coordinator = _FirstEnd(size, others["last"])
+
+
+class EndingRank(Rank):
+    """Takes a cut for the last once one rank has ended."""
+
+    parent_type = _Ending
 
 
 RESTART = SHORT["2 ranks, a cut, then 1"]
 #: What each does wrong is in its docstring; how the finding begins.
-MUTANTS = {HastyRank: "P2: the record", EarlyRank: "P2", TellingRank: "P2", ForgetfulRank: "P2"}
+MUTANTS = {
+    HastyRank: "P2: the record",
+    EarlyRank: "P2",
+    TellingRank: "P2",
+    ForgetfulRank: "P2",
+    SelfishRank: "P2: the record",
+    EndingRank: "P2",
+}
 
 #: Those that take longest, which the short run leaves out.
 LARGE = {"2 ranks, a cut, an early epoch", "2 ranks, a cut, then 1", ForgetfulRank}

@@ -1,43 +1,12 @@
-"""What rank 0 decides, and what a record keeps of all ranks."""
+"""Merge of all ranks' intakes for the record."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from penstock.host.windows.feeds import HOLD, ONLY
-from penstock.host.workers.ranks.chair import Begin, Chair, Over
-from penstock.host.workers.ranks.recorder import merged
+from penstock.host.workers.ranks.admission import merged
 from penstock.plan.window import FOREVER, NEVER
-
-
-def test_a_cut_is_over_with_the_last_part() -> None:
-    chair = Chair(2, 4)
-    assert chair.turn() is None
-    chair.want()
-    assert chair.turn() == Begin(5, is_last=False)
-    chair.want()  # behind the cut that is under way
-    chair.part(1, 5, {"of": 1})
-    assert chair.turn() is None
-    chair.part(0, 5, {"of": 0})
-    assert chair.turn() == Over(5, ({"of": 0}, {"of": 1}), is_last=False)
-    assert chair.turn() == Begin(6, is_last=False)
-
-
-def test_the_last_cut_begins_when_all_have_ended() -> None:
-    chair = Chair(2, 0)
-    chair.end(1)
-    chair.want()
-    assert chair.turn() == Begin(1, is_last=False)
-    chair.end(0)
-    for rank in (0, 1):
-        chair.part(rank, 1, {})
-    assert chair.turn() == Over(1, ({}, {}), is_last=False)
-    assert chair.turn() == Begin(2, is_last=True)
-    for rank in (0, 1):
-        chair.part(rank, 2, {})
-    assert chair.turn() == Over(2, ({}, {}), is_last=True)
-    chair.want()
-    assert chair.turn() is None
 
 
 def state(

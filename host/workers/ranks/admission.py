@@ -1,23 +1,13 @@
-"""Writer of records for all ranks, at rank 0."""
+"""State of all ranks' intakes, merged into the one that a record has."""
 
 from __future__ import annotations
 
-import time
-from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from penstock.plan.window import NEVER
 
-from ...execute.trace import Trace
 from ...windows.feeds import HOLD, ONLY
-from ..commits import record_of
-from ..points import reached
-from ..protocol.commit import CheckpointCommit
-from ..records.folder import CheckpointFolder
-from ..records.record import Record
-from .chair import Over
 
 
 def merged(states: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -93,68 +83,3 @@ def _raise(counts: dict[str, int], of_rank: Mapping[str, int]) -> None:
     """Raise counts to a rank's larger ones: only the rank that has begun a feed counts on."""
     for name, count in of_rank.items():
         counts[name] = max(count, counts.get(name, 0))
-
-
-@dataclass
-class Recorder:
-    """Writer of records for all ranks, at rank 0.
-
-    Parameters
-    ----------
-    folder : CheckpointFolder
-    query, fingerprint, schema : str
-        As in :class:`~..records.record.Record`.
-    incarnation : int
-    kept : dict of number to tuple of bytes
-        Descriptions of files with unacknowledged rows, by number; changes.
-    """
-
-    folder: CheckpointFolder
-    query: str
-    fingerprint: str
-    schema: str
-    incarnation: int
-    kept: dict[int, tuple[bytes, ...]]
-
-    def commit(self, over: Over, trace: Trace) -> None:
-        """Write the record of a cut.
-
-        Raises
-        ------
-        FileError
-        """
-        began = time.monotonic()
-        reached("record")
-        counts: Counter[str] = Counter()
-        for part in over.parts:
-            counts.update(part["counts"])
-        commit = self.whole(over)
-        self.folder.commit(record_of(commit, self.query, self.fingerprint, self.schema, counts))
-        reached("committed")
-        trace.add("records", "record", began, time.monotonic(), number=over.number)
-
-    def whole(self, over: Over) -> CheckpointCommit:
-        """Return the commit of all ranks, made of the notes about their parts."""
-        parts = over.parts
-        acknowledged = min(part["acknowledged"] for part in parts)
-        kept = self.kept
-        kept[over.number] = tuple(part["rows"].encode() for part in parts if part["rows"])
-        for number in [n for n, files in kept.items() if n <= acknowledged or not files]:
-            del kept[number]
-        return CheckpointCommit(
-            over.number,
-            len(parts),
-            self.incarnation,
-            {},
-            merged([part["admission"] for part in parts]),
-            acknowledged,
-            tuple(part["state"].encode() for part in parts),
-            dict(kept),
-        )
-
-
-def own_commit(last: Record | None) -> CheckpointCommit | None:
-    """Return a record as a commit for one rank's parent: it has only number and incarnation."""
-    if last is None:
-        return None
-    return CheckpointCommit(last.number, 1, last.incarnation, {}, None, last.number, (), {})
