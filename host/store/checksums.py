@@ -14,9 +14,30 @@ from typing import Any
 _DIGITS = 32
 
 
-def checksum(content: Any) -> str:
-    """Checksum of bytes, or of any object with the buffer protocol."""
-    return sha256(content).hexdigest()[:_DIGITS]
+#: Bytes, or any object with the buffer protocol.
+Buffer = bytes | bytearray | memoryview | Any
+
+
+class RunningChecksum:
+    """Checksum of content that comes in pieces."""
+
+    def __init__(self) -> None:
+        self._sums = sha256()
+
+    def add(self, piece: Buffer) -> None:
+        self._sums.update(piece)
+
+    @property
+    def text(self) -> str:
+        """Checksum of all pieces so far."""
+        return self._sums.hexdigest()[:_DIGITS]
+
+
+def checksum(content: Buffer) -> str:
+    """Checksum of all bytes of a buffer."""
+    sums = RunningChecksum()
+    sums.add(content)
+    return sums.text
 
 
 def sealed(name: str, values: Mapping[str, Any]) -> str:

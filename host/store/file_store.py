@@ -10,9 +10,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import lru_cache
-from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -23,7 +22,7 @@ from penstock.errors import FileError, UsageError, limit_remedy
 
 from . import exclusive_put
 from .atomic import atomic
-from .checksums import checksum, sealed, unsealed
+from .checksums import Buffer, RunningChecksum, checksum, sealed, unsealed
 from .location import Location
 from .own_names import OwnNames
 from .ranged_files import FileRanges, ObjectRanges, RangeReader
@@ -47,7 +46,7 @@ class WrittenFile(NamedTuple):
 
 
 class Listed(NamedTuple):
-    """A file in a folder: its name there, its size, and when it was written in Unix time."""
+    """A file of a store: its name, its size, and when it was written in Unix time."""
 
     name: str
     bytes: int
@@ -143,30 +142,27 @@ class FileStore:
                 "workers can write"
             ) from error
 
-    def put(self, name: str, content: bytes | pa.Buffer) -> WrittenFile:
+    def put(self, name: str, *pieces: Buffer) -> WrittenFile:
         """Write a file; in a folder it survives a crash of the machine.
 
         Parameters
         ----------
         name : str
             A new name; only the driver replaces files.
-        content : bytes or pyarrow.Buffer
+        *pieces : bytes, or any object with the buffer protocol
+            One behind the other.
 
         Raises
         ------
         FileError
         """
-        try:
-            if self._is_folder:
-                with atomic(Path(self._at(name)), durable=True) as partial:
-                    partial.write_bytes(content)
-            else:
-                with self._fs.open_output_stream(self._at(name)) as file:
-                    file.write(content)
-        except OSError as error:
-            remedy = "" if self._is_folder else "the bucket is there and "
-            raise unwritable(self.shown(name), error, self._again, remedy) from error
-        return WrittenFile(memoryview(content).nbytes, checksum(content))
+        sums, size = RunningChecksum(), 0
+        with self.writing(name) as file:
+            for piece in pieces:
+                sums.add(piece)
+                file.write(piece)
+                size += memoryview(piece).nbytes
+        return WrittenFile(size, sums.text)
 
     def put_new(self, name: str, content: bytes) -> bool:
         """Write a file unless there is one; of several writers at once, one succeeds.
@@ -184,14 +180,18 @@ class FileStore:
         """
         if not self._is_folder:
             return self._put_new_object(name, content)
-        try:
-            with atomic(Path(self._at(name)), replace=False, durable=True) as partial:
-                partial.write_bytes(content)
-        except FileExistsError:
-            return False
-        except OSError as error:
-            raise unwritable(self.shown(name), error, self._again) from error
+        with self._explained(name):
+            try:
+                with atomic(Path(self._at(name)), replace=False, durable=True) as partial:
+                    partial.write_bytes(content)
+            except FileExistsError:
+                return False
         return True
+
+    def _explained(self, name: str) -> AbstractContextManager[None]:
+        """Explain errors of the system about a file that is being written."""
+        also = "" if self._is_folder else "the bucket is there and "
+        return explained(self.shown(name), self._again, also)
 
     def check_put_new(self) -> None:
         """Check that :meth:`put_new` can work, before the work that ends with it.
@@ -206,12 +206,8 @@ class FileStore:
     def _put_new_object(self, name: str, content: bytes) -> bool:
         self.check_put_new()
         path = self._at(name).partition("/")[2]  # without the bucket
-        try:
+        with self._explained(name):
             return exclusive_put.put_if_absent(self._location, self._kind, path, content)
-        except OSError as error:
-            raise unwritable(
-                self.shown(name), error, self._again, "the bucket is there and "
-            ) from error
 
     @contextmanager
     def writing(self, name: str) -> Iterator[Sink]:
@@ -221,7 +217,7 @@ class FileStore:
         ------
         FileError
         """
-        try:
+        with self._explained(name):
             if self._is_folder:
                 with (
                     atomic(Path(self._at(name)), durable=True) as partial,
@@ -232,11 +228,6 @@ class FileStore:
             else:
                 with self._fs.open_output_stream(self._at(name)) as file:
                     yield file
-        except FileError:
-            raise
-        except OSError as error:
-            remedy = "" if self._is_folder else "the bucket is there and "
-            raise unwritable(self.shown(name), error, self._again, remedy) from error
 
     def ranges(self, name: str) -> RangeReader:
         """Open a file to read ranges of it.
@@ -250,7 +241,7 @@ class FileStore:
                 return FileRanges(self._at(name))
             return ObjectRanges(self._fs.open_input_file(self._at(name)))
         except FileNotFoundError as error:
-            raise FileError(f"{self.shown(name)} is gone; {self._lost}") from error
+            raise self._missing(name) from error
         except OSError as error:
             raise self._unreadable(name, error) from error
 
@@ -273,12 +264,7 @@ class FileStore:
             # Not mapped: what is mapped counts as memory of the process.
             source = pa.OSFile(self._at(name)) if self._is_folder else None
             with source or self._fs.open_input_file(self._at(name)) as file:
-                actual = _checksum_by_pieces(file)
-                if actual != wanted:
-                    raise FileError(
-                        f"{self.shown(name)} is not what was written: its checksum is {actual}, "
-                        f"not {wanted}; {self._lost}"
-                    )
+                self._require_checksum(name, _checksum_by_pieces(file), wanted)
                 file.seek(0)
                 schema = pa.ipc.open_file(file).schema
                 numbers = [schema.get_field_index(column) for column in columns]
@@ -287,7 +273,7 @@ class FileStore:
         except FileError:
             raise
         except FileNotFoundError as error:
-            raise FileError(f"{self.shown(name)} is gone; {self._lost}") from error
+            raise self._missing(name) from error
         except pa.ArrowInvalid as error:
             raise self._damaged(name, error) from error
         except OSError as error:
@@ -336,7 +322,15 @@ class FileStore:
             raise self._damaged(name, error) from error
 
     def table(self, name: str, wanted: str) -> pa.Table:
-        """Rows of an Arrow file; in a folder, mapped into memory.
+        """Rows of an Arrow file; parameters and errors as for :meth:`content`."""
+        content = self.content(name, wanted)
+        try:
+            return pa.ipc.open_file(content).read_all()
+        except pa.ArrowInvalid as error:
+            raise self._damaged(name, error) from error
+
+    def content(self, name: str, wanted: str) -> pa.Buffer:
+        """Content of a file that must be there; in a folder, mapped into memory.
 
         Parameters
         ----------
@@ -352,17 +346,17 @@ class FileStore:
         """
         content = self._read(name)
         if content is None:
-            raise FileError(f"{self.shown(name)} is gone; {self._lost}")
+            raise self._missing(name)
         actual = _folder_checksum(self._at(name)) if self._is_folder else checksum(content)
+        self._require_checksum(name, actual, wanted)
+        return content
+
+    def _require_checksum(self, name: str, actual: str, wanted: str) -> None:
         if actual != wanted:
             raise FileError(
                 f"{self.shown(name)} is not what was written: its checksum is {actual}, "
                 f"not {wanted}; {self._lost}"
             )
-        try:
-            return pa.ipc.open_file(content).read_all()
-        except pa.ArrowInvalid as error:
-            raise self._damaged(name, error) from error
 
     def _read(self, name: str) -> pa.Buffer | None:
         try:
@@ -372,6 +366,9 @@ class FileStore:
             return None
         except OSError as error:
             raise self._unreadable(name, error) from error
+
+    def _missing(self, name: str) -> FileError:
+        return FileError(f"{self.shown(name)} is gone; {self._lost}")
 
     def _damaged(self, name: str, error: Exception) -> FileError:
         return FileError(f"{self.shown(name)} cannot be read: {error}; {self._lost}")
@@ -398,6 +395,19 @@ class FileStore:
         except OSError as error:
             raise self._unreadable(name, error) from error
         return info.size if info.type is fs.FileType.File else None
+
+    def require(self, name: str, size: int) -> None:
+        """Check that a file is there and has this many bytes.
+
+        Raises
+        ------
+        FileError
+        """
+        actual = self.size(name)
+        if actual is None:
+            raise self._missing(name)
+        if actual != size:
+            raise FileError(f"{self.shown(name)} has {actual:,} bytes, not {size:,}; {self._lost}")
 
     def stamp(self, name: str) -> tuple[int, ...] | None:
         """Identity of a file, changed if it is replaced; None if it is gone, or for objects."""
@@ -442,15 +452,38 @@ class FileStore:
             infos = self._fs.get_file_info(where)
         except OSError as error:
             raise self._unreadable(folder, error) from error
-        start = len(self._at(folder)) + 1
+        start = len(self._at("")) + 1
         return [
             Listed(one.path[start:], one.size, (one.mtime_ns or 0) * 1e-9)
             for one in infos
             if one.type is fs.FileType.File
         ]
 
+    def discard(self, names: Iterable[str]) -> None:
+        """Remove files as :meth:`remove` does; a file that cannot be removed stays."""
+        for name in names:
+            with suppress(FileError):
+                self.remove([name])
+
+    def remove_unfinished(self, folder: str, before: float) -> None:
+        """Remove files that were being written, before a moment of Unix time, by killed programs.
+
+        They lie in a folder or in folders of it; of the whole store, ``""``, only those at its
+        root.
+
+        Raises
+        ------
+        FileError
+        """
+        files = self.listed(folder, deep=bool(folder))
+        self.remove(
+            file.name
+            for file in files
+            if self.own_names.has_unfinished(file.name) and file.changed < before
+        )
+
     def remove(self, names: Iterable[str]) -> None:
-        """Remove files, where they are there and have names of :attr:`own`.
+        """Remove files, where they are there and have names of :attr:`own_names`.
 
         Raises
         ------
@@ -470,29 +503,39 @@ class FileStore:
                 ) from error
 
 
-def unwritable(shown: str, error: OSError, again: str, also: str = "") -> FileError:
-    """The message for a file that could not be written.
+@contextmanager
+def explained(shown: str, again: str, also: str = "") -> Iterator[None]:
+    """Turn errors of the system about a file that is being written into ones that say what to do.
 
     Parameters
     ----------
     shown : str
         The file.
-    error : OSError
     again : str
         What to do when the cause is removed.
     also : str
         What else to check.
+
+    Raises
+    ------
+    FileError
     """
-    remedy = f"see that {also}the driver and all workers can write there"
-    remedy = limit_remedy(error, remedy)
-    return FileError(f"cannot write {shown}: {error.strerror or error}; {remedy} and {again}")
+    try:
+        yield
+    except FileError:
+        raise
+    except OSError as error:
+        remedy = f"see that {also}the driver and all workers can write there"
+        remedy = limit_remedy(error, remedy)
+        why = error.strerror or error
+        raise FileError(f"cannot write {shown}: {why}; {remedy} and {again}") from error
 
 
 def _checksum_by_pieces(file: pa.NativeFile) -> str:
-    total = sha256()
+    sums = RunningChecksum()
     while piece := file.read(_PIECE_BYTES):
-        total.update(piece)
-    return total.hexdigest()[: len(checksum(b""))]
+        sums.add(piece)
+    return sums.text
 
 
 def _folder_checksum(path: str) -> str:

@@ -51,8 +51,7 @@ class NumberedNames:
         ------
         FileError
         """
-        folder, slash, _ = self.start.rpartition("/")
-        numbers = (self.number(folder + slash + name) for name in files.names(folder))
+        numbers = map(self.number, self._neighbours(files))
         return sorted(number for number in numbers if number is not None)
 
     def newest(self, files: FileStore, known: int = 0) -> int:
@@ -76,6 +75,24 @@ class NumberedNames:
             # The first look, or older records are gone and newer ones with them.
             number = max(self.numbers(files), default=0)
         return number
+
+    def keep_from(self, files: FileStore, first: int) -> None:
+        """Remove older records, and other files of the store's own in their folder.
+
+        Raises
+        ------
+        FileError
+        """
+        files.remove(
+            name
+            for name in self._neighbours(files)
+            if (number := self.number(name)) is None or number < first
+        )
+
+    def _neighbours(self, files: FileStore) -> list[str]:
+        """Names in a store of all files in the folder of the records."""
+        folder, slash, _ = self.start.rpartition("/")
+        return [folder + slash + name for name in files.names(folder)]
 
 
 def put_once(files: FileStore, name: str, values: Mapping[str, Any]) -> bool:

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 from penstock.errors import FileError
 from penstock.host.store.atomic import atomic
-from penstock.host.store.file_store import unwritable
+from penstock.host.store.file_store import explained
 
 from ..rows import cast_to
 from .store import AGAIN
@@ -147,13 +147,8 @@ def _new_file(path: Path) -> Iterator[Path]:
             f"cannot make {path.parent}: {error.strerror}; choose a path that the driver and all "
             "workers can write"
         ) from error
-    try:
-        with atomic(path, replace=False, durable=True) as partial:
-            yield partial
-    except FileError:
-        raise
-    except OSError as error:
-        raise unwritable(str(path), error, AGAIN) from error
+    with explained(str(path), AGAIN), atomic(path, replace=False, durable=True) as partial:
+        yield partial
 
 
 def is_folder(location: str) -> bool:

@@ -12,7 +12,7 @@ from penstock.plan.query import LEFT, RIGHT
 from ..metrics.figures import BatchFigures, ShardFigures, add_up
 from .commit import BatchRecord
 from .spec import JoinSpec
-from .store import FIGURES, file_store, remove_old
+from .store import FIGURE_NAMES, FIGURES, file_store
 
 #: Number of batches whose figures are kept.
 KEPT = 100
@@ -64,19 +64,15 @@ class FigureRecords:
             routing=None if commit.routed is None else commit.routed["figures"],
             **add_up(shard_figures),
         )
-        self._files.put_json(_batch(commit.batch), figures.as_json())
-        # Figures of single shards, and of old batches.
-        remove_old(self._files, FIGURES, commit.batch - KEPT + 1)
+        self._files.put_json(FIGURE_NAMES.name(commit.batch), figures.as_json())
+        # Figures of single shards go, too.
+        FIGURE_NAMES.keep_from(self._files, commit.batch - KEPT + 1)
         return figures
 
     def figures(self, batch: int) -> BatchFigures | None:
         """The figures of a batch, if they are there."""
-        values = self._files.get_json(_batch(batch))
+        values = self._files.get_json(FIGURE_NAMES.name(batch))
         return None if values is None else BatchFigures(**values)
-
-
-def _batch(batch: int) -> str:
-    return f"{FIGURES}/{batch}.json"
 
 
 def _shard(batch: int, shard: int) -> str:

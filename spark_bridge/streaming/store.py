@@ -36,12 +36,13 @@ _ROWS, _RECORDS = "rows", "batches"
 #: Folder of the figures of batches, which the join itself does not read.
 FIGURES = "figures"
 _QUERY, _LATEST = "query.json", "latest.json"
-_BATCH_NAMES = NumberedNames(f"{_RECORDS}/")
+_BATCH_NAMES, FIGURE_NAMES = NumberedNames(f"{_RECORDS}/"), NumberedNames(f"{FIGURES}/")
 #: Names of all that a streaming join writes in its folder.
 STORE_NAMES = OwnNames(
     rf"{_ROWS}/{NUMBER}-{UUID}\.arrow",
     _BATCH_NAMES.pattern,
-    rf"{FIGURES}/{NUMBER}(?:-{NUMBER})?\.json",
+    FIGURE_NAMES.pattern,
+    rf"{FIGURES}/{NUMBER}-{NUMBER}\.json",
     "(?:query|latest)\\.json",
 )
 
@@ -164,12 +165,7 @@ class Store:
         FileError
         """
         for file in commit.files():
-            name = f"{_ROWS}/{file.name}"
-            size, shown = self.files.size(name), self.files.shown(name)
-            if size is None:
-                raise FileError(f"{shown} is gone; {LOST}")
-            if size != file.bytes:
-                raise FileError(f"{shown} has {size} bytes, not {file.bytes}; {LOST}")
+            self.files.require(f"{_ROWS}/{file.name}", file.bytes)
 
     # -- what a task has written ------------------------------------------------------------------
 
@@ -256,15 +252,7 @@ class Store:
             # Another attempt may still be writing files of a later batch.
             if name not in named and _batch_of(name) <= commit.batch
         )
-        remove_old(self.files, _RECORDS, before.batch)
-
-
-def remove_old(files: FileStore, folder: str, first: int) -> None:
-    """Remove JSON files of batches below ``first``, and files that are no record of a batch."""
-    for name in files.names(folder):
-        number = name.removesuffix(".json")
-        if not number.isdecimal() or int(number) < first:
-            files.remove([f"{folder}/{name}"])
+        _BATCH_NAMES.keep_from(self.files, before.batch)
 
 
 def _batch_of(name: str) -> float:

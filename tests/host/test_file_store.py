@@ -12,7 +12,7 @@ import pytest
 from penstock.errors import FileError
 from penstock.host.store.atomic import atomic
 from penstock.host.store.checksums import checksum
-from penstock.host.store.file_store import FileStore, WrittenFile, unwritable
+from penstock.host.store.file_store import FileStore, WrittenFile, explained
 from penstock.host.store.own_names import OwnNames
 
 
@@ -87,8 +87,15 @@ def test_errors_say_what_to_do(store: FileStore) -> None:
         store.make(["a/x/y"])
     with pytest.raises(FileError, match=r"a cannot be read: .*look for it"):
         store.get("a")
-    full = unwritable("x", OSError(errno.ENOSPC, "No space left on device"), "do it again")
-    assert str(full) == "cannot write x: No space left on device; free or add space and do it again"
+    full = "^cannot write x: No space left on device; free or add space and do it again$"
+    with pytest.raises(FileError, match=full), explained("x", "do it again"):
+        raise OSError(errno.ENOSPC, "No space left on device")
+    store.put("a/x", b"12")
+    store.require("a/x", 2)
+    with pytest.raises(FileError, match="a/x has 2 bytes, not 1,000; look for it"):
+        store.require("a/x", 1000)
+    with pytest.raises(FileError, match="a/y is gone; look for it"):
+        store.require("a/y", 0)
 
 
 @pytest.mark.parametrize("durable", [False, True])
@@ -172,8 +179,8 @@ def test_files_are_listed(store: FileStore) -> None:
     store.make(["a/b"])
     store.put("a/x", b"12")
     store.put("a/b/y", b"1")
-    assert [(one.name, one.bytes) for one in store.listed("a")] == [("x", 2)]
-    assert sorted(one.name for one in store.listed("a", deep=True)) == ["b/y", "x"]
+    assert [(one.name, one.bytes) for one in store.listed("a")] == [("a/x", 2)]
+    assert sorted(one.name for one in store.listed("a", deep=True)) == ["a/b/y", "a/x"]
     assert store.listed("nowhere") == []
     stamp = store.stamp("a/x")
     assert stamp == store.stamp("a/x") is not None

@@ -24,7 +24,6 @@ REMOVALS = {
     "penstock.host.store.file_store": (1, "names of OwnNames"),
     "penstock.host.store.own_names": (5, "names of OwnNames"),
     "penstock.host.wire.address": (1, "a socket that the user names and nobody listens on"),
-    "penstock.host.workers.records.folder": (1, "names of OwnNames, and of a record"),
     "penstock.private_folder": (2, "the name made for a write; forms of a cache, by pattern"),
     "penstock.sim.local_spark.board": (2, "a socket in a temporary folder of its own"),
     "penstock.sim.local_spark.cluster_record": (1, "the cluster's own record"),

@@ -8,7 +8,7 @@ import shutil
 import time
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from tempfile import gettempdir
 
@@ -17,7 +17,7 @@ import pyarrow as pa
 from penstock.errors import FileError, UsageError
 
 from ...store.atomic import flush
-from ...store.file_store import FileStore, Sink, WrittenFile, unwritable
+from ...store.file_store import FileStore, Sink, explained
 from ...store.numbered import put_once
 from ...store.own_names import UUID
 from ..key_hash import KeyHash
@@ -210,12 +210,13 @@ def new_place(location: str) -> Iterator[FileStore]:
     partial = folder.with_name(f".{folder.name}.{uuid.uuid4().hex}{_PARTIAL}")
     try:
         yield file_store(str(partial))
-        try:
-            os.rename(partial, folder)
-        except OSError as error:
-            if folder.exists():
-                raise name_taken(final) from error
-            raise unwritable(str(folder), error, AGAIN) from error
+        with explained(str(folder), AGAIN):
+            try:
+                os.rename(partial, folder)
+            except OSError as error:
+                if folder.exists():
+                    raise name_taken(final) from error
+                raise
         flush(folder.parent)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
@@ -227,10 +228,6 @@ class _NewObjects(FileStore):
     def __init__(self, location: str) -> None:
         super().__init__(location, lost=LOST, again=AGAIN, own_names=RELATION_NAMES)
         self._written: list[str] = []
-
-    def put(self, name: str, content: bytes | pa.Buffer) -> WrittenFile:
-        self._written.append(name)
-        return super().put(name, content)
 
     def put_new(self, name: str, content: bytes) -> bool:
         is_written = super().put_new(name, content)
@@ -246,9 +243,7 @@ class _NewObjects(FileStore):
 
     def remove_all(self) -> None:
         """Remove the written files, the last one first; failures are ignored."""
-        for name in reversed(self._written):
-            with suppress(FileError):
-                self.remove([name])
+        self.discard(reversed(self._written))
 
 
 def name_taken(final: FileStore) -> FileError:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -105,8 +104,8 @@ class PartsBuild:
         try:
             return self._joined(written, files)
         finally:
-            with suppress(FileError):  # what stays is removed by a later vacuum
-                files.remove(name for one in written for name in (one.index, one.data))
+            # What stays is removed by a later vacuum.
+            files.discard(name for one in written for name in one.files)
 
     def _joined(self, written: Sequence[SegmentRecord], files: FileStore) -> SegmentRecord:
         layout = self._layout()

@@ -15,9 +15,9 @@ from penstock.errors import FileError, UsageError
 
 from ...store.file_store import Listed
 from ...store.own_names import OwnNames
-from .pins import Pins, remove_unfinished
+from .pins import Pins
 from .reading import RelationReader, file_store
-from .records import NODES, RELATION_NAMES, RING_NAMES, VERSION_NAMES, VERSIONS, VersionRecord
+from .records import NODES, RING_NAMES, VERSION_NAMES, VERSIONS, VersionRecord
 from .segment import DATA, SegmentRecord
 from .sorting import RUNS, SCRATCH
 
@@ -158,20 +158,19 @@ class RelationKeeper(RelationReader):
         # The oldest first: a reader that misses its version knows that there are newer ones.
         self._files.remove(map(VERSION_NAMES.name, removed))
         for folder in ("", VERSIONS, NODES):
-            remove_unfinished(self._files, folder, now - orphans_s)
+            self._files.remove_unfinished(folder, now - orphans_s)
         self._remove_rings(now - orphans_s)
         files = self._unneeded_files(records, kept, least, now - orphans_s)
-        self._files.remove(f"{DATA}/{file.name}" for file in files)
+        self._files.remove(file.name for file in files)
         if self._files.folder is not None:
             remove_older(self._files.folder, SCRATCH, OwnNames(RUNS), orphans_s)
         return Removed(len(removed), len(files), sum(file.bytes for file in files))
 
     def _remove_rings(self, before: float) -> None:
-        numbers = RING_NAMES.numbers(self._files)[:-KEPT_RINGS]
-        old = set(map(RING_NAMES.name, numbers))
-        listed = {f"{NODES}/{file.name}": file for file in self._files.listed(NODES)}
-        # The oldest first, as with versions.
-        self._files.remove(n for n in sorted(old & listed.keys()) if listed[n].changed < before)
+        listed = self._files.listed(NODES)
+        rings = [one for one in listed if RING_NAMES.number(one.name) is not None]
+        rings.sort()  # the oldest first, as with versions
+        self._files.remove(one.name for one in rings[:-KEPT_RINGS] if one.changed < before)
 
     def _unneeded_files(
         self, records: Mapping[int, VersionRecord], kept: set[int], least: int, before: float
@@ -195,17 +194,15 @@ class RelationKeeper(RelationReader):
             for one in (record.segments if number in kept else record.changed_segments)
         }
         known = {one.name: one for record in records.values() for one, _ in record.all_segments}
-        present = {file.name: file for file in self._files.listed(DATA)}
-        unneeded = [one for name, one in known.items() if name not in needed]
-        names = [n for one in unneeded for n in (one.file("pages"), one.file("index"))]
-        orphans = [
-            file.name
-            for file in present.values()
-            if f"{DATA}/{file.name}" in RELATION_NAMES
-            and file.name.lstrip(".").split(".")[0] not in known
-            and file.changed < before
-        ]
-        return [present[name] for name in [*names, *orphans] if name in present]
+        unneeded = {n for name, one in known.items() if name not in needed for n in one.files}
+        our_names = self._files.own_names
+
+        def is_unneeded(file: Listed) -> bool:
+            segment = file.name.removeprefix(f"{DATA}/").lstrip(".").partition(".")[0]
+            is_orphan = file.name in our_names and segment not in known and file.changed < before
+            return is_orphan or file.name in unneeded
+
+        return list(filter(is_unneeded, self._files.listed(DATA)))
 
 
 def remove_older(where: Path, folders: str, names: OwnNames, age_s: float) -> None:

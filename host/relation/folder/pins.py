@@ -33,7 +33,7 @@ from penstock.errors import FileError, UsageError
 
 from ...store.file_store import FileStore, Listed
 from .reading import RelationReader
-from .records import HOLDS, PINS, RELATION_NAMES
+from .records import HOLDS, PINS
 
 #: Times that the newest version is held after another one came while that was done.
 _TRIES = 100
@@ -118,8 +118,7 @@ class Pins:
                     yield number
                     return
             finally:
-                with suppress(FileError):  # what stays is removed by a later vacuum
-                    self._files.remove([name])
+                self._files.discard([name])  # what stays is removed by a later vacuum
         raise FileError(
             f"no version of {relation.name} can be kept: {_TRIES} times in a row there was a newer "
             "one at once; let fewer programs update it at once, and try again"
@@ -152,12 +151,12 @@ class Pins:
         return held | self._numbers(PINS)
 
     def _numbers(self, folder: str) -> set[int]:
-        numbers = {self._read(f"{folder}/{file.name}") for file in self._listed(folder)}
+        numbers = {self._read(file.name) for file in self._listed(folder)}
         return {number for number in numbers if number is not None}
 
     def _listed(self, folder: str) -> list[Listed]:
         listed = self._files.listed(folder, deep=True)
-        return [file for file in listed if RELATION_NAMES.has(f"{folder}/{file.name}")]
+        return [file for file in listed if self._files.own_names.has(file.name)]
 
     def remove_older(self, age_s: float) -> None:
         """Remove pins that are older than some seconds.
@@ -167,7 +166,7 @@ class Pins:
         FileError
         """
         before = time.time() - age_s
-        self._remove(f"{PINS}/{pin.name}" for pin in self._listed(PINS) if pin.changed < before)
+        self._remove(pin.name for pin in self._listed(PINS) if pin.changed < before)
 
     def _remove(self, names: Iterable[str]) -> None:
         """Remove pins; a file with the name of a pin that cannot be read as one stays."""
@@ -186,10 +185,9 @@ class Pins:
         FileError
         """
         before = time.time() - age_s
-        remove_unfinished(self._files, PINS, before)
-        self._files.remove(
-            f"{HOLDS}/{file.name}" for file in self._files.listed(HOLDS) if file.changed < before
-        )
+        self._files.remove_unfinished(PINS, before)
+        holds = self._files.listed(HOLDS)
+        self._files.remove(file.name for file in holds if file.changed < before)
 
     def remove_before(self, query: str, batch: int) -> None:
         """Remove a query's pins of batches below a number.
@@ -207,22 +205,6 @@ class Pins:
         """Remove a pin, if it is there."""
         with suppress(FileNotFoundError):
             self._files.remove([f"{PINS}/{query}/{batch}"])
-
-
-def remove_unfinished(files: FileStore, folder: str, before: float) -> None:
-    """Remove files that were being written, before a moment of Unix time, by killed programs.
-
-    They lie in a folder or in folders of it; of the whole store, ``""``, only those at its root.
-
-    Raises
-    ------
-    FileError
-    """
-    start = f"{folder}/" if folder else ""
-    names = [(start + file.name, file) for file in files.listed(folder, deep=bool(folder))]
-    files.remove(
-        n for n, file in names if RELATION_NAMES.has_unfinished(n) and file.changed < before
-    )
 
 
 def _pin_name(query: str, batch: str) -> str:

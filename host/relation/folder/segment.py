@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import uuid
 import weakref
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
@@ -77,21 +77,22 @@ class SegmentRecord:
     key_pages: int
     null_keys: int
 
-    def file(self, end: str) -> str:
-        """Name of the file with this end in its folder."""
-        return f"{self.name}.{end}"
-
     @property
     def data(self) -> str:
-        return f"{DATA}/{self.file('pages')}"
+        return f"{DATA}/{self.name}.pages"
 
     @property
     def index(self) -> str:
-        return f"{DATA}/{self.file('index')}"
+        return f"{DATA}/{self.name}.index"
 
-    def is_among(self, files: Container[str]) -> bool:
-        """Whether both of its files are among these files of the data folder."""
-        return self.file("pages") in files and self.file("index") in files
+    @property
+    def files(self) -> tuple[str, str]:
+        """Names of its files, in the order in which they are removed."""
+        return self.index, self.data
+
+    def is_among(self, names: set[str]) -> bool:
+        """Whether both of its files have names among these."""
+        return names.issuperset(self.files)
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)

@@ -14,13 +14,15 @@ import pyarrow as pa
 
 from penstock.errors import FileError
 
-from ...store.file_store import unwritable
+from ...store.file_store import explained
 
 #: Prefix of the names of folders of runs.
 _PREFIX = ".sort."
 #: Their names as the system makes them, and the names of files in them.
 SCRATCH = rf"{re.escape(_PREFIX)}[a-z0-9_]{{8}}"
 RUNS = "run-[0-9]+|keyless|unordered|rows"
+#: What to do when the cause of an error is removed.
+_AGAIN = "try again"
 #: Bytes of a batch that is read from a run.
 RUN_BATCH_BYTES = 1 << 20
 #: Share of the memory that rows take before they are sorted; then there are two copies of them.
@@ -37,10 +39,8 @@ def scratch(folder: str | Path) -> Iterator[Path]:
     ------
     FileError
     """
-    try:
+    with explained(str(folder), _AGAIN):
         folder_made = tempfile.TemporaryDirectory(prefix=_PREFIX, dir=folder)
-    except OSError as error:
-        raise unwritable(str(folder), error, "try again") from error
     with folder_made as path:
         yield Path(path)
 
@@ -69,12 +69,10 @@ class Spool:
         """
         if not batch.num_rows:
             return
-        try:
+        with explained(str(self._path), _AGAIN):
             if self._writer is None:
                 self._writer = pa.ipc.new_file(str(self._path), self._schema)
             self._writer.write_batch(batch, None)
-        except OSError as error:
-            raise unwritable(str(self._path), error, "try again") from error
         self.rows += batch.num_rows
 
     def close(self) -> None:
@@ -84,11 +82,9 @@ class Spool:
         ------
         FileError
         """
-        try:
+        with explained(str(self._path), _AGAIN):
             if self._writer is not None:
                 self._writer.close()
-        except OSError as error:
-            raise unwritable(str(self._path), error, "try again") from error
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """The rows; the file is removed behind the last one."""
@@ -103,7 +99,7 @@ class Spool:
         except (OSError, pa.ArrowException) as error:
             if isinstance(error, FileError):
                 raise
-            raise FileError(f"cannot read {self._path}: {error}; try again") from error
+            raise FileError(f"cannot read {self._path}: {error}; {_AGAIN}") from error
         self._path.unlink(missing_ok=True)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from typing import Protocol
 
 import pyarrow as pa
@@ -137,5 +136,4 @@ class VersionWriter:
 
     def remove(self, segments: Iterable[SegmentRecord]) -> None:
         """Remove segments of no version; a later vacuum finds files that stay."""
-        with suppress(FileError):
-            self._files.remove(name for one in segments for name in (one.index, one.data))
+        self._files.discard(name for one in segments for name in one.files)

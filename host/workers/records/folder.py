@@ -14,9 +14,10 @@ from threading import Event
 
 from penstock.errors import FileError
 
+from ...store.file_store import explained
 from ...store.own_names import UUID, OwnNames
-from .part_files import explained
-from .record import NAMES, Record, files_of, read_record, write_record
+from .part_files import AGAIN, files_of
+from .record import NAMES, Record, read_record, write_record
 
 _LOCK = "lock"
 #: Lock that all ranks of a stream share, which write parts without holding the main lock.
@@ -24,8 +25,8 @@ _SHARED = "ranks"
 #: Seconds to wait for processes that hold the lock and were killed.
 _LOCKED_S = 10.0
 _LOOK_S = 0.02
-#: Names of parts, by the folder's id.
-_PART = r"part-[0-9]{{10}}-[0-9]{{4}}-{}\.(?:state|rows)"
+#: Names of parts, by what ends them: the folder's id.
+_PART = r"part-[0-9]{{10}}-[0-9]{{4}}{}\.(?:state|rows)"
 _RECORDS = OwnNames(NAMES.pattern)
 
 
@@ -55,17 +56,16 @@ class CheckpointFolder:
                 f"cannot keep checkpoints in {path}, which is a file; give a folder, or a path "
                 "where one can be made"
             )
-        with explained(path, "keep checkpoints"):
-            path.mkdir(parents=True, exist_ok=True)
-            self.lock = _opened(path, _LOCK)
+        files_of(path).make([""])
+        self.lock = _opened(path, _LOCK)
         deadline = time.monotonic() + lock_s
         try:
             self._await(self.lock, deadline)
-            with explained(path, "keep checkpoints"):
-                self._parts = OwnNames(_PART.format(self._known_id()))
+            end = f"-{self._known_id()}"
+            self._parts = OwnNames(_PART.format(end))
+            self._files = files_of(path, _PART.format(f"(?:{end})?"), NAMES.pattern)
             if os.path.lexists(path / _SHARED):  # ranks of an earlier start may still write
-                with explained(path, "keep checkpoints"):
-                    shared = _opened(path, _SHARED)
+                shared = _opened(path, _SHARED)
                 try:
                     self._await(shared, deadline)
                 finally:
@@ -80,10 +80,11 @@ class CheckpointFolder:
         Parts of older releases have no id in their names: they are removed only if a record names
         them.
         """
-        if not folder_id(self.path):
-            os.pwrite(self.lock, uuid.uuid4().hex.encode(), 0)
-            os.fsync(self.lock)
-        return folder_id(self.path)
+        with explained(str(self.path / _LOCK), AGAIN):
+            if not folder_id(self.path):
+                os.pwrite(self.lock, uuid.uuid4().hex.encode(), 0)
+                os.fsync(self.lock)
+            return folder_id(self.path)
 
     def _await(self, lock: int, deadline: float) -> None:
         """Wait until nobody else holds a lock, and take it."""
@@ -108,7 +109,7 @@ class CheckpointFolder:
         FileError
             The record is damaged.
         """
-        newest = NAMES.newest(files_of(self.path))
+        newest = NAMES.newest(self._files)
         return read_record(self.path, newest) if newest else None
 
     def require(self, record: Record, query: str, fingerprint: str, schema: str) -> None:
@@ -145,20 +146,15 @@ class CheckpointFolder:
         A file that cannot be removed stays until the next time.
         """
         kept = set() if record is None else {part.name for part in record.parts}
-        with suppress(OSError):
-            names = {entry.name for entry in self.path.iterdir()}
-            left = {n for n in names if n in self._parts or _RECORDS.has_unfinished(n)}
-            for name in names:
-                number = NAMES.number(name)
-                if record is not None and number is not None and number < record.number:
+        with suppress(FileError):
+            names = set(self._files.names(""))
+            unneeded = {n for n in names if n in self._parts or _RECORDS.has_unfinished(n)}
+            for number in filter(None, map(NAMES.number, names)):
+                if record is not None and number < record.number:
                     with suppress(FileError):  # another program's, or damaged
-                        left |= {
-                            name,
-                            *(part.name for part in read_record(self.path, number).parts),
-                        }
-            for name in (left & names) - kept:
-                with suppress(OSError):
-                    (self.path / name).unlink()
+                        parts = read_record(self.path, number).parts
+                        unneeded |= {NAMES.name(number), *(part.name for part in parts)}
+            self._files.discard((unneeded & names) - kept)
 
     def close(self) -> None:
         """Release the lock; workers that still run keep theirs."""
@@ -176,8 +172,7 @@ def shared(path: Path) -> int:
     ------
     FileError
     """
-    with explained(path, "keep checkpoints"):
-        file = _opened(path, _SHARED)
+    file = _opened(path, _SHARED)
     fcntl.flock(file, fcntl.LOCK_SH)
     return file
 
@@ -206,9 +201,10 @@ def _foreign(path: Path, name: str) -> FileError:
 
 def _opened(path: Path, name: str) -> int:
     flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-    try:
-        return os.open(path / name, flags, 0o600)
-    except OSError as cause:
-        if cause.errno in (errno.ELOOP, errno.EISDIR):  # a link, a folder
-            raise _foreign(path, name) from cause
-        raise
+    with explained(str(path / name), AGAIN):
+        try:
+            return os.open(path / name, flags, 0o600)
+        except OSError as cause:
+            if cause.errno in (errno.ELOOP, errno.EISDIR):  # a link, a folder
+                raise _foreign(path, name) from cause
+            raise

@@ -2,30 +2,26 @@
 
 from __future__ import annotations
 
-import errno
-import mmap
 import struct
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
-from hashlib import sha256
 from pathlib import Path
-from typing import Any
 
-from penstock.errors import FileError, limit_remedy
+from penstock.errors import FileError
 
-from ...store.atomic import atomic
-from ...store.checksums import checksum
+from ...store.checksums import Buffer
+from ...store.file_store import FileStore
+from ...store.own_names import OwnNames
 
 #: Advice once the cause of an error is removed.
 AGAIN = "open the stream again, and it goes on from its last checkpoint"
+#: Advice for lost and damaged files.
+LOST = (
+    "bring the folder back from a copy, or begin anew in an empty one and push from the beginning"
+)
 _MAGIC = b"penstock part 1\n"
 #: Length of a block, before each.
 _LENGTH = struct.Struct("<Q")
-#: Hexadecimal digits of a checksum, as :mod:`penstock.host.store.checksums` has them.
-_DIGITS = 32
-
-Buffer = bytes | bytearray | memoryview | Any
 
 
 @dataclass(frozen=True)
@@ -51,31 +47,16 @@ class PartFile:
     rank: int = 0
 
 
-@contextmanager
-def explained(folder: Path, doing: str) -> Iterator[None]:
-    """Turn errors of the system into errors that say what to do.
+def files_of(folder: Path, *own_names: str) -> FileStore:
+    """Return the store of a folder of checkpoints.
 
-    Raises
-    ------
-    FileError
+    Parameters
+    ----------
+    folder : Path
+    own_names : str
+        Regular expressions of the names that may be removed.
     """
-    try:
-        yield
-    except FileError:
-        raise
-    except OSError as cause:
-        raise FileError(
-            f"cannot {doing} in {folder}: {cause.strerror}; {_remedy(cause)}"
-        ) from cause
-
-
-def _remedy(cause: OSError) -> str:
-    otherwise = f"look at that disk, and {AGAIN}"
-    if cause.errno in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR):
-        otherwise = "give a folder that this user may write in"
-    if cause.errno in (errno.ENOSPC, errno.EDQUOT):
-        return f"make room on that disk and {AGAIN}"
-    return limit_remedy(cause, otherwise)
+    return FileStore(str(folder), lost=LOST, again=AGAIN, own_names=OwnNames(*own_names))
 
 
 def write_part(folder: Path, name: str, blocks: Iterable[Buffer], rows: int = 0) -> PartFile:
@@ -86,21 +67,15 @@ def write_part(folder: Path, name: str, blocks: Iterable[Buffer], rows: int = 0)
     FileError
         The disk is full, or the folder cannot be written in.
     """
-    sums, size = sha256(_MAGIC), len(_MAGIC)
-    with (
-        explained(folder, f"write {name}"),
-        atomic(folder / name, durable=True) as partial,
-        partial.open("xb") as file,
-    ):
-        file.write(_MAGIC)
-        for block in blocks:
-            bytes_of = memoryview(block).cast("B")
-            head = _LENGTH.pack(len(bytes_of))
-            for piece in (head, bytes_of):
-                sums.update(piece)
-                file.write(piece)
-            size += len(head) + len(bytes_of)
-    return PartFile(name, size, sums.hexdigest()[:_DIGITS], rows)
+    written = files_of(folder).put(name, *_pieces(blocks))
+    return PartFile(name, *written, rows)
+
+
+def _pieces(blocks: Iterable[Buffer]) -> Iterator[Buffer]:
+    yield _MAGIC
+    for block in blocks:
+        yield _LENGTH.pack(memoryview(block).nbytes)
+        yield block
 
 
 def read_part(folder: Path, part: PartFile) -> Sequence[memoryview]:
@@ -111,37 +86,18 @@ def read_part(folder: Path, part: PartFile) -> Sequence[memoryview]:
     FileError
         It is missing or damaged.
     """
-    path = folder / part.name
-    try:
-        with path.open("rb") as file:
-            size = path.stat().st_size
-            if size != part.nbytes:
-                raise _damaged(path, f"it has {size:,} bytes of {part.nbytes:,}")
-            content = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
-    except FileNotFoundError:
-        raise _damaged(path, "it is missing") from None
-    except FileError:
-        raise
-    except OSError as cause:
-        raise FileError(f"cannot read {path}: {cause.strerror}; let this user read it") from cause
-    if checksum(content) != part.checksum:
-        raise _damaged(path, "its checksum does not fit its content")
-    return list(_blocks(path, content))
+    files = files_of(folder)
+    files.require(part.name, part.nbytes)
+    content = memoryview(files.content(part.name, part.checksum)).cast("B")
+    if content[: len(_MAGIC)] != _MAGIC:
+        raise FileError(f"{files.shown(part.name)} is no part of a checkpoint; {LOST}")
+    return list(_blocks(content))
 
 
-def _blocks(path: Path, content: memoryview) -> Iterator[memoryview]:
+def _blocks(content: memoryview) -> Iterator[memoryview]:
     place = len(_MAGIC)
-    if content[:place] != _MAGIC:
-        raise _damaged(path, "it is no part of a checkpoint")
     while place < len(content):
         (length,) = _LENGTH.unpack_from(content, place)
         place += _LENGTH.size
         yield content[place : place + length]
         place += length
-
-
-def _damaged(path: Path, why: str) -> FileError:
-    return FileError(
-        f"the checkpoint in {path.parent} is damaged: {path.name}: {why}; bring the folder back "
-        "from a copy, or begin anew in an empty one and push from the beginning"
-    )

@@ -10,17 +10,13 @@ from typing import Any
 
 from penstock.errors import FileError
 
-from ...store.file_store import FileStore
 from ...store.numbered import NumberedNames
-from .part_files import AGAIN, PartFile
+from .part_files import LOST, PartFile, files_of
 
 #: Version of the form of records and parts.
 FORM = 1
 #: Names of records.
 NAMES = NumberedNames("record-", 10)
-_LOST = (
-    "bring the folder back from a copy, or begin anew in an empty one and push from the beginning"
-)
 
 
 @dataclass(frozen=True)
@@ -70,11 +66,6 @@ class Record:
         return [*self.states, *(part for parts in self.rows.values() for part in parts)]
 
 
-def files_of(folder: Path) -> FileStore:
-    """Return the store of a folder of checkpoints."""
-    return FileStore(str(folder), lost=_LOST, again=AGAIN)
-
-
 def write_record(folder: Path, record: Record) -> None:
     """Write a record; from then on it is the one to go on from.
 
@@ -97,7 +88,7 @@ def read_record(folder: Path, number: int) -> Record:
     files, name = files_of(folder), NAMES.name(number)
     shown, values = files.shown(name), files.get_json(name)
     if values is None:
-        raise FileError(f"{shown} is gone; {_LOST}")
+        raise FileError(f"{shown} is gone; {LOST}")
     try:
         if values.pop("form") != FORM:
             raise FileError(
@@ -112,4 +103,4 @@ def read_record(folder: Path, number: int) -> Record:
         }
         return Record(**values)
     except (KeyError, TypeError, ValueError) as cause:
-        raise FileError(f"{shown} cannot be read: {cause}; {_LOST}") from cause
+        raise FileError(f"{shown} cannot be read: {cause}; {LOST}") from cause

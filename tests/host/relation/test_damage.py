@@ -46,7 +46,7 @@ def read_all(relation: FolderRelation) -> Counter:
 
 def data_file(relation: FolderRelation, end: str = "pages") -> Path:
     record = relation.version().record.base
-    return Path(relation.name, "data", record.file(end))
+    return Path(relation.name, "data", f"{record.name}.{end}")
 
 
 def test_every_bit_counts(relation):
@@ -141,7 +141,7 @@ def test_lost_files_behind_a_pin(relation, lost, end):
         "changed": relation.version(3).record.changed_segments[0],
         "newest": relation.version(4).record.base,
     }[lost]
-    Path(relation.name, "data", segment.file(end)).unlink()
+    Path(relation.name, "data", f"{segment.name}.{end}").unlink()
     assert any("is gone" in line for line in open_relation(relation.name).check())
 
 

@@ -17,7 +17,7 @@ from penstock import Checkpoint
 from penstock.errors import FileError
 from tests.host.workers.kit.groups import batches, comparable, numbered, opened, wanted
 
-FULL = r"cannot write part-0000000002.*: No space left on device; make room on that disk and open"
+FULL = r"cannot write .*/part-0000000002.*: No space left on device; free or add space and open"
 
 
 def without_first(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
@@ -65,7 +65,7 @@ def test_workers_that_may_not_write_so_much(tmp_path: Path) -> None:
         for pid in stream.processes:
             resource.prlimit(pid, resource.RLIMIT_FSIZE, (64, most))
 
-    why = r"cannot write part-0000000002.*: File too large; raise the limit .*\(ulimit -f\)"
+    why = r"cannot write .*/part-0000000002.*: File too large; raise the limit .*\(ulimit -f\)"
     goes_on(tmp_path, fill, lambda: None, why)
 
 

@@ -106,7 +106,8 @@ class Round:
 
     def _losses(self) -> int:
         """How often workers began again: each has an incarnation of its own in the last record."""
-        from penstock.host.workers.records.record import NAMES, files_of, read_record
+        from penstock.host.workers.records.part_files import files_of
+        from penstock.host.workers.records.record import NAMES, read_record
 
         place = self.folder / "checkpoint"
         if not place.is_dir():
