@@ -36,37 +36,31 @@ class Opened:
     Parameters
     ----------
     work : Work
-    schemas : mapping of table name to pyarrow.Schema
-        Of the rows that callers push.
     flow : Flow
     checkpoint : Checkpoint or None
     now : bool
         Whether rows leave before the checkpoint that covers them.
-    folder : CheckpointFolder or None
     bell : Doorbell
     driver : StreamDriver
-    trace : Trace
+        Processes are its to end.
+    owned : ExitStack
+        Closes the other components: links before the bell that watches their processes.
     """
 
     work: Work
-    schemas: Mapping[str, pa.Schema]
     flow: Flow
     checkpoint: Checkpoint | None
     now: bool
-    folder: CheckpointFolder | None
     bell: Doorbell
     driver: StreamDriver
-    trace: Trace
+    owned: ExitStack
 
     def close(self) -> None:
-        """Close the components; processes are the driver's to end."""
-        self.bell.close()
-        if self.folder is not None:
-            self.folder.close()
+        self.owned.close()
 
 
-def open_parts(job: Job, flow: Flow, checkpoint: Checkpoint | None, now: bool) -> Opened:
-    """Compile the query, lock the checkpoint and read its record.
+def open_processes(job: Job, flow: Flow, checkpoint: Checkpoint | None, now: bool) -> Opened:
+    """Open a stream whose workers are processes of this machine.
 
     Raises
     ------
@@ -78,16 +72,10 @@ def open_parts(job: Job, flow: Flow, checkpoint: Checkpoint | None, now: bool) -
     work = compiled(job)
     work.close()  # only workers read a relation
     arm("parent")
-    trace = Trace(job.traces)
-    with ExitStack() as undo:
-        folder = records = None
-        if job.folder is not None:
-            folder = CheckpointFolder(job.folder)
-            undo.callback(folder.close)
-            text = schema_text(*work.dealt_schemas)
-            records = RecordWriter(folder, job.text, work.fingerprint, text)
+    with ExitStack() as owned:
+        records = records_of(job, work, owned)
         bell = Doorbell.create(spin_seconds(job.size))
-        undo.callback(bell.close)
+        owned.callback(bell.close)
         driver = Driver(
             job,
             job.facts(work.fingerprint),
@@ -96,10 +84,24 @@ def open_parts(job: Job, flow: Flow, checkpoint: Checkpoint | None, now: bool) -
             now=now,
             lease_s=flow.running.timeout_s,
             bell=bell,
-            trace=trace,
+            trace=Trace(job.traces),
         )
-        undo.pop_all()
-    return Opened(work, job.schemas, flow, checkpoint, now, folder, bell, driver, trace)
+        return Opened(work, flow, checkpoint, now, bell, driver, owned.pop_all())
+
+
+def records_of(job: Job, work: Work, owned: ExitStack) -> RecordWriter | None:
+    """Lock the folder of checkpoints until ``owned`` is closed; None if the job has none.
+
+    Raises
+    ------
+    FileError
+        It cannot be written, or another stream uses it.
+    """
+    if job.folder is None:
+        return None
+    folder = CheckpointFolder(job.folder)
+    owned.callback(folder.close)
+    return RecordWriter(folder, job.text, work.fingerprint, schema_text(*work.dealt_schemas))
 
 
 def job_of(

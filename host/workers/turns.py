@@ -49,13 +49,13 @@ class WorkerTurns(SerialStream[Rows]):
 
     def __init__(self, opened: Opened, disorder: Span | Mapping[str, Span]) -> None:
         flow = opened.flow
-        self.trace = opened.trace
+        self.trace = opened.driver.trace
         self.latency = Latency()
         self._opened, self._driver = opened, opened.driver
         self._parent = opened.driver.parent
         self._ordered = flow.running.ordered
         work = opened.work
-        self._intake = work.intake(opened.schemas, disorder=disorder, idle_s=flow.idle_s)
+        self._intake = work.intake(opened.driver.job.schemas, disorder=disorder, idle_s=flow.idle_s)
         limit = flow.memory_bytes or _MEMORY_BYTES
         budget = Budget(limit, rows_gather=flow.latency_s > 0)
         outlet = Outlet(budget, self.latency, work.output)

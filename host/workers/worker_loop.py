@@ -11,6 +11,7 @@ from dataclasses import asdict, replace
 
 from ..channel import Doorbell
 from .counts import CountingPairs, EpochState, WorkerCounts
+from .job import Job
 from .peers import PeerChannels, PeerLinks
 from .points import reached
 from .protocol.messages import DealtRows, Mark, Message, Note, OutputRows, PartWritten
@@ -38,6 +39,7 @@ class WorkerLoop:
 
     Parameters
     ----------
+    job : Job
     worker : Worker
         Its state is an :class:`EpochState`.
     peers : sequence of PeerChannels or None
@@ -49,31 +51,20 @@ class WorkerLoop:
         Of the last record, 0 without one.
     writer : PartWriter or None
         None without checkpoints.
-    latency_s : float
-        Target; an epoch ends after half of it. 0 for none.
-    epoch_bytes : int
-    traces : bool
-        Whether statuses have the times of epochs and merges.
-    spare_bytes : int, optional
-        Bytes of the state beyond which the memory of released groups is freed.
     on_note : callable, optional
         As for :class:`~.peers.PeerLinks`.
     """
 
     def __init__(
         self,
+        job: Job,
         worker: Worker,
         state: EpochState,
         peers: Sequence[PeerChannels | None],
         upstream: Upstream,
         bell: Doorbell,
-        *,
-        number: int = 0,
-        writer: PartWriter | None = None,
-        latency_s: float = 0.0,
-        epoch_bytes: int = EPOCH_BYTES,
-        traces: bool = False,
-        spare_bytes: int | None = None,
+        number: int,
+        writer: PartWriter | None,
         on_note: Callable[[int, Note], None] | None = None,
     ) -> None:
         self.worker = worker
@@ -83,10 +74,10 @@ class WorkerLoop:
         self._upstream = upstream
         self._bell = bell
         self._writer = writer
-        self._latency_s = latency_s
-        self._epoch_bytes = epoch_bytes
-        self._traces = traces
-        self._spare_bytes = spare_bytes
+        self._latency_s = job.latency_s
+        self._epoch_bytes = job.epoch_bytes
+        self._traces = job.traces
+        self._spare_bytes = job.spare_bytes
         self._spans: list[tuple[str, float, float, dict[str, float]]] = []
         self._held: Message | None = None
         self._since: float | None = None  # when the first row of the epoch came

@@ -21,13 +21,11 @@ from ..compiling import compiled
 from ..dealt import packed, unpacked
 from ..job import WorkerStart
 from ..members import Workers, as_bytes, require_equal
-from ..points import arm, reached
+from ..points import arm
 from ..protocol import messages
 from ..protocol.coding import decode, encode
-from ..protocol.worker import Worker
-from ..records.part_files import read_part
+from ..starting import started_worker
 from ..upstream import Upstream, WorkerStatus, status_header
-from ..work import Work
 from ..worker_loop import WorkerLoop
 from ..writing import PartWriter
 from .line import Line
@@ -156,53 +154,16 @@ def run(start: WorkerStart, files: Sequence[int], line: Line, parent: int) -> No
     require_equal(workers.exchange(as_bytes(job.facts(work.fingerprint))))
     work.share(ends.board, job.size)
     os.close(ends.board)
-    state = work.state(rank)
-    worker = Worker(
-        rank,
-        job.size,
-        state,
-        work.limit,
-        incarnation=start.incarnation,
-        number=start.number,
-        recorded=start.promises,
-        saves=job.folder is not None,
-        shares_steps=work.shares_steps,
-    )
-    warm(work)
-    if job.folder is not None:
-        for part in start.states:
-            reached("restore")
-            worker.load(read_part(job.folder, part), start.size_then)
+    worker, state = started_worker(work, start)
     writer = None if job.folder is None else PartWriter(job.folder, ends.ringer.ring)
     watched = os.pidfd_open(parent)
     ends.bell.watch(watched, "the stream")
     line.send(("ready", None), START_S)
-    runner = WorkerLoop(
-        worker,
-        state,
-        ends.peers,
-        ParentLink(ends.consumer, ends.producer, work.dealt_schemas),
-        ends.bell,
-        number=start.number,
-        writer=writer,
-        latency_s=job.latency_s,
-        epoch_bytes=job.epoch_bytes,
-        traces=job.traces,
-        spare_bytes=job.spare_bytes,
-    )
+    upstream = ParentLink(ends.consumer, ends.producer, work.dealt_schemas)
+    runner = WorkerLoop(job, worker, state, ends.peers, upstream, ends.bell, start.number, writer)
     runner.run()
     if writer is not None:
         writer.close(_LAST_PART_S)
-
-
-def warm(work: Work) -> None:
-    """Compile the loops that the first rows would wait for, on a state that is thrown away."""
-    state = work.state(0)
-    for source, schema in enumerate(work.dealt_schemas):
-        arrays = [pa.array([], field.type) for field in schema]
-        state.fold(pa.RecordBatch.from_arrays(arrays, schema=schema), source)
-    for block in (block for blocks in state.seal() for block in blocks):
-        state.merge(0, block)
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 from penstock.errors import ProcessError
@@ -17,21 +17,19 @@ from ...channel.links import Link, opened
 from ...execute.trace import Trace
 from ...join.stream.flow import Flow
 from ..checkpoint import Checkpoint
-from ..commits import RecordWriter, commit_of, parts_in, rows_by_rank
+from ..commits import RecordWriter, rows_by_rank
 from ..compiling import compiled
-from ..job import Job
+from ..job import Job, WorkerStart
 from ..joining.runs import create_board
-from ..local.child import warm
 from ..local.wiring import ringer_of
-from ..members import Workers, as_bytes, require_equal, schema_text
-from ..opening import Opened
+from ..members import Workers, as_bytes, require_equal
+from ..opening import Opened, records_of
 from ..peers import PeerChannels
-from ..points import arm, reached
-from ..protocol.worker import Worker
-from ..records.folder import CheckpointFolder, shared
-from ..records.part_files import read_part
+from ..points import arm
+from ..records.folder import shared
 from ..records.record import Record, read_record
 from ..results import PolledPart, table_of
+from ..starting import started_worker
 from .other import OtherRank, named
 from .rank_driver import RankDriver
 
@@ -72,25 +70,6 @@ class Meeting:
         return [answer["value"] for answer in answers]
 
 
-@dataclass(frozen=True)
-class OpenedRank(Opened):
-    """Components of an opened stream in one rank.
-
-    Parameters
-    ----------
-    recorded : sequence of PolledPart
-        Unacknowledged rows of the record that this rank gives again.
-    owned : ExitStack
-        Closes all components: links before the bell that watches their processes.
-    """
-
-    recorded: Sequence[PolledPart]
-    owned: ExitStack
-
-    def close(self) -> None:
-        self.owned.close()
-
-
 class _Opening:
     """Steps by which a rank opens a stream; all ranks take each step together.
 
@@ -118,14 +97,10 @@ class _Opening:
         self.job = job
         arm(str(self.workers.rank))
         self.work = work = self.owned.enter_context(closing(compiled(job)))
-        number = 0
-        if job.folder is not None and self.workers.rank == 0:
-            folder = CheckpointFolder(job.folder)
-            self.owned.callback(folder.close)
-            text = schema_text(*work.dealt_schemas)
-            self.records = RecordWriter(folder, job.text, work.fingerprint, text)
-            last = self.records.last()
-            number = 0 if last is None else last.number
+        if self.workers.rank == 0:
+            self.records = records_of(job, work, self.owned)
+        last = None if self.records is None else self.records.last()
+        number = 0 if last is None else last.number
         facts = as_bytes(job.facts(work.fingerprint)).decode()
         self._board = create_board()
         self.owned.callback(os.close, self._board)
@@ -175,22 +150,10 @@ class _Opening:
             self.work.share(board, len(self._boards))
         finally:
             os.close(board)
-        self.state = self.work.state(rank)
-        self.worker = Worker(
-            rank,
-            job.size,
-            self.state,
-            self.work.limit,
-            incarnation=1 if last is None else last.incarnation + 1,
-            number=self._number,
-            saves=job.folder is not None,
-            shares_steps=self.work.shares_steps,
-        )
-        warm(self.work)
-        if last is not None and job.folder is not None:
-            for part in parts_in(commit_of(last).states):
-                reached("restore")
-                self.worker.load(read_part(job.folder, part), last.size)
+        states, size_then = ((), 0) if last is None else (last.states, last.size)
+        incarnation = 1 if last is None else last.incarnation + 1
+        start = WorkerStart(job, rank, incarnation, self._number, {}, states, size_then)
+        self.worker, self.state = started_worker(self.work, start)
 
     def _recorded(self) -> list[PolledPart]:
         """Read the record's unacknowledged rows that this rank gives again."""
@@ -216,7 +179,7 @@ def open_rank(
     flow: Flow,
     checkpoint: Checkpoint | None,
     now: bool,
-) -> OpenedRank:
+) -> Opened:
     """Open a stream in this rank, while all other ranks do the same.
 
     Raises
@@ -237,7 +200,6 @@ def open_rank(
         job = opening.job
         ringer = ringer_of(opening.bell)
         owned.callback(ringer.close)
-        trace = Trace(job.traces)
         driver = RankDriver(
             job,
             opening.worker,
@@ -245,22 +207,11 @@ def open_rank(
             opening.peers,
             opening.bell,
             opening.last,
+            opening.recorded,
             opening.records,
             wake=ringer.ring,
             now=now,
             lease_s=flow.running.timeout_s,
-            trace=trace,
+            trace=Trace(job.traces),
         )
-        return OpenedRank(
-            opening.work,
-            job.schemas,
-            flow,
-            checkpoint,
-            now,
-            None,
-            opening.bell,
-            driver,
-            trace,
-            opening.recorded,
-            owned.pop_all(),
-        )
+        return Opened(opening.work, flow, checkpoint, now, opening.bell, driver, owned.pop_all())

@@ -26,6 +26,7 @@ from ..protocol.messages import Message, Note, OutputRows, PartWritten
 from ..protocol.parent import Parent
 from ..protocol.worker import Worker
 from ..records.record import Record
+from ..results import PolledPart
 from ..upstream import Upstream, WorkerStatus
 from ..worker_loop import WorkerLoop
 from ..writing import PartWriter
@@ -102,6 +103,8 @@ class RankDriver(StreamDriver):
         Of this process.
     last : Record or None
         To go on from.
+    recorded : sequence of PolledPart
+        Unacknowledged rows of the record that this rank gives again.
     records : RecordWriter or None
         At rank 0 with a checkpoint.
     wake : callable
@@ -121,6 +124,7 @@ class RankDriver(StreamDriver):
         peers: Sequence[OtherRank | None],
         bell: Doorbell,
         last: Record | None,
+        recorded: Sequence[PolledPart],
         records: RecordWriter | None,
         *,
         wake: Callable[[], None],
@@ -135,6 +139,7 @@ class RankDriver(StreamDriver):
         self.parent = parent
         self.rank = self.feed = worker.rank
         self.admission = None if last is None else last.admission
+        self.recorded = recorded
         self._worker = worker
         self._peers, self._bell = peers, bell
         self._lease_s = lease_s
@@ -142,18 +147,15 @@ class RankDriver(StreamDriver):
         self._may_receive: Callable[[], bool] = lambda: True
         self._is_gone = False
         self._loop = WorkerLoop(
+            job,
             worker,
             state,
             [None if peer is None else peer.channels for peer in peers],
             RankUpstream(parent, self._give, self._may_give),
             bell,
-            number=parent.committed,
-            writer=self._writer,
-            latency_s=job.latency_s,
-            epoch_bytes=job.epoch_bytes,
-            traces=job.traces,
-            spare_bytes=job.spare_bytes,
-            on_note=lambda rank, note: self._heard(rank, json.loads(note.body)),
+            parent.committed,
+            self._writer,
+            lambda rank, note: self._heard(rank, json.loads(note.body)),
         )
 
     def on_begin(self) -> None:

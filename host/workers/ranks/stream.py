@@ -20,11 +20,11 @@ from ...windows.source import Span, StreamSource
 from ..checkpoint import Checkpoint
 from ..dealt import projected
 from ..members import Workers
-from ..opening import job_of, open_parts
+from ..opening import Opened, job_of, open_processes
 from ..points import reached
 from ..results import Polled, PolledPart
 from ..stream import WorkerStream
-from .open_rank import OpenedRank, open_rank
+from .open_rank import open_rank
 from .rank_driver import RankDriver
 
 #: Seconds between looks at whether the last cut is over.
@@ -39,19 +39,16 @@ class RankStream(WorkerStream[Rows]):
 
     Parameters
     ----------
-    opened : OpenedRank
+    opened : Opened
         Owned.
     disorder : int, timedelta, or mapping of source to either
     """
 
     _driver: RankDriver
-    _opened: OpenedRank
 
-    def __init__(self, opened: OpenedRank, disorder: Span | Mapping[str, Span]) -> None:
+    def __init__(self, opened: Opened, disorder: Span | Mapping[str, Span]) -> None:
         #: Source and name of feeds that this rank has registered.
         self._begun: list[tuple[str, str]] = []
-        #: Rows of the record that were not acknowledged and that this rank gives: the oldest first.
-        self._recorded = deque(opened.recorded)
         #: The one of these that was given last, and is not acknowledged.
         self._again: PolledPart | None = None
         super().__init__(opened, disorder)
@@ -59,6 +56,8 @@ class RankStream(WorkerStream[Rows]):
     def _restore(self) -> None:
         super()._restore()
         driver = self._driver
+        #: Rows of the record that were not acknowledged and that this rank gives: the oldest first.
+        self._recorded = deque(driver.recorded)
         self._intake.number_feeds(driver.rank, driver.job.size)
         driver.on_begin = self._begin_cut
         driver.on_begun_feed = self._begun_elsewhere
@@ -246,6 +245,6 @@ def open_workers(
     size = workers if isinstance(workers, int) else workers.size
     facts = text, schemas, options, size, flow, checkpoint, now, trace, relation, device
     if isinstance(workers, int):
-        return WorkerStream(open_parts(job_of(*facts), flow, checkpoint, now), disorder)
+        return WorkerStream(open_processes(job_of(*facts), flow, checkpoint, now), disorder)
     opened = open_rank(lambda: job_of(*facts), workers, flow, checkpoint, now)
     return RankStream(opened, disorder)
