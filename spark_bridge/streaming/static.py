@@ -174,7 +174,7 @@ class StaticJoin(StreamFrame):
                 f"{self.name} was stored in {checkpoint} when the query first started, without "
                 f"{', '.join(missing)}; begin with a new checkpoint"
             )
-        return known["at"]
+        return f"{folder}/{known['at'].rpartition('/')[2]}"  # a checkpoint may have been moved
 
 
 def _order(

@@ -20,7 +20,7 @@ from typing import Any
 from penstock.errors import FileError, UsageError
 
 from ...keys.hashing import HASH
-from ...relation.folder.records import NODES, RELATION, RING_NAMES
+from ...relation.folder.records import NODES, RING_NAMES, relation_values
 from ...store.file_store import FileStore
 from ...store.numbered import put_once
 from .ring import POINTS, Node, Ring
@@ -110,7 +110,7 @@ def change_ring(store: FileStore, change: Callable[[Ring | None], Ring]) -> Ring
         The store is none of folders, and the package obstore is not installed.
     """
     store.check_put_new()
-    relation = _relation(store)
+    relation = relation_values(store)["id"]
     number = 0
     for _ in range(_TRIES):
         number = newest_ring(store, number)
@@ -156,22 +156,6 @@ def _readable(store: FileStore, newest: int) -> tuple[Ring | None, bool]:
     )
 
 
-def _relation(store: FileStore) -> str:
-    """The relation's id.
-
-    Raises
-    ------
-    FileError
-    """
-    values = store.get_json(RELATION)
-    if values is None:
-        raise FileError(
-            f"there is no relation at {store.root}: {RELATION} is missing; build one with "
-            "`penstock relation build`, or restore it from a backup"
-        )
-    return values["id"]
-
-
 def _values(relation: str, ring: Ring) -> dict[str, Any]:
     return {
         "format": FORMAT,
@@ -197,7 +181,7 @@ def _read(store: FileStore, number: int) -> Ring:
         raise FileError(f"{error}; until then {before}") from error
     if values is None:
         raise FileError(f"{shown} is gone; see `penstock relation nodes list` for the newest one")
-    if values.get("relation") != _relation(store):
+    if values.get("relation") != relation_values(store)["id"]:
         raise FileError(f"{shown} belongs to another relation; {before}")
     expected = (FORMAT, HASH, POINTS)
     stated = tuple(values.get(one) for one in ("format", "hash", "points"))

@@ -16,8 +16,8 @@ from .keys import key_codes, keys_within, shown_key
 from .page_layout import RelationLayout
 from .records import Delta, VersionRecord
 from .row_batches import RowSource
-from .segment import SegmentRecord
-from .version import READ_BYTES, FolderVersion
+from .segment import READ_BYTES, SegmentRecord, stretches
+from .version import FolderVersion
 
 
 class ChangedKeys:
@@ -222,5 +222,5 @@ def _pages_of(
     pages = np.arange(len(version.index))
     if layout.by_hash:
         pages = np.unique(version.index.page_of(hashes))
-    cuts = np.flatnonzero(np.diff(np.cumsum(version.index.bytes[pages]) // READ_BYTES)) + 1
-    yield from np.split(pages, cuts)
+    for some in stretches(version.index.bytes[pages], READ_BYTES):
+        yield pages[some]

@@ -98,9 +98,15 @@ class PageFormat:
         self._nodes, self._buffers = nodes, buffers
 
     def rows(
-        self, raw: np.ndarray, starts: np.ndarray, counts: np.ndarray, columns: Sequence[str]
-    ) -> list[pa.Array] | None:
-        """Some columns of the rows of pages, one page after the other.
+        self,
+        raw: np.ndarray,
+        starts: np.ndarray,
+        counts: np.ndarray,
+        columns: Sequence[str],
+        key: str = "",
+        wanted: PageKeys | None = None,
+    ) -> tuple[list[pa.Array], np.ndarray] | None:
+        """Some columns of the rows of pages, one page after the other; how many each page has.
 
         Parameters
         ----------
@@ -110,64 +116,43 @@ class PageFormat:
         counts : ndarray of int64, shape (pages,)
             Their rows.
         columns : sequence of str
+        key : str
+            Column of the hashes, which ascend in each page; for ``wanted``.
+        wanted : PageKeys, optional
+            Hashes of the rows to give; all rows by default.
 
         Returns
         -------
-        list of Array, or None
+        (list of Array, ndarray of int64), or None
             None: the pages have other numbers of rows.
+
+        Raises
+        ------
+        DataError
+            Texts are too long for one array.
         """
         located = self._located(raw, starts, counts)
         if located is None:
             return None
         nulls, places = located
-        ends = np.cumsum(counts)
+        firsts = np.cumsum(counts) - counts
+        if wanted is None:
+            pages = np.repeat(np.arange(len(counts)), counts)
+            rows = np.arange(len(pages)) - firsts[pages]
+        else:
+            hashes = places[self._fields[self.schema.get_field_index(key)].buffer + 1]
+            pages, rows = search(raw, hashes, counts, wanted.hashes, wanted.lows, wanted.highs)
         arrays = []
         for name in columns:
             number = self.schema.get_field_index(name)
             field = self._fields[number]
             if field.width is None:
-                arrays.append(self._by_arrow(raw, starts, number))
-                continue
-            first = field.buffer
-            valid = _valid(raw, places[first], nulls[field.node], counts, ends)
-            arrays.append(_values(field, raw, places[first + 1 :], counts, ends, valid))
-        return arrays
-
-    def rows_with(
-        self,
-        raw: np.ndarray,
-        starts: np.ndarray,
-        counts: np.ndarray,
-        columns: Sequence[str],
-        key: str,
-        wanted: PageKeys,
-    ) -> tuple[list[pa.Array], np.ndarray] | None:
-        """Like :meth:`rows`, but only rows with wanted hashes; and how many each page has.
-
-        Parameters
-        ----------
-        key : str
-            The column of hashes, which ascend in each page.
-        wanted : PageKeys
-        """
-        located = self._located(raw, starts, counts)
-        if located is None:
-            return None
-        nulls, places = located
-        hashes = self._fields[self.schema.get_field_index(key)].buffer + 1
-        pages, rows = search(raw, places[hashes], counts, wanted.hashes, wanted.lows, wanted.highs)
-        arrays = []
-        for name in columns:
-            number = self.schema.get_field_index(name)
-            field = self._fields[number]
-            if field.width is None:
-                firsts = np.cumsum(counts) - counts
                 every = self._by_arrow(raw, starts, number)
                 arrays.append(every.take(pa.array(firsts[pages] + rows)))
                 continue
-            valid = None
-            field_nulls = nulls[field.node]
+            valid, field_nulls = None, nulls[field.node]
             if field_nulls.any():
+                # A page without NULL has no bits.
                 bits = np.where(field_nulls > 0, places[field.buffer], -1)
                 valid = pa.py_buffer(picked_bits(raw, bits, pages, rows))
             arrays.append(_picked(field, raw, places[field.buffer + 1 :], pages, rows, valid))
@@ -280,39 +265,6 @@ def _counts(dtype: pa.DataType) -> tuple[int, int]:
     return tuple(_vectors(np.frombuffer(empty, np.uint8)))
 
 
-def _values(
-    field: _Field,
-    raw: np.ndarray,
-    places: np.ndarray,
-    counts: np.ndarray,
-    ends: np.ndarray,
-    valid: pa.Buffer | None,
-) -> pa.Array:
-    rows = int(ends[-1]) if len(ends) else 0
-    width = field.width
-    if width == 0:
-        out = np.zeros(-(-rows // 8), np.uint8)
-        _copy_bits(raw, places[0], counts, ends, out)
-        return pa.Array.from_buffers(field.type, rows, [valid, pa.py_buffer(out)])
-    if width is not None and width > 0:
-        out = np.empty(rows * width, np.uint8)
-        _copy_bytes(raw, places[0], counts * width, ends * width, out)
-        return pa.Array.from_buffers(field.type, rows, [valid, pa.py_buffer(out)])
-    kind = np.int32 if width == -4 else np.int64
-    offsets = np.empty(rows + 1, np.int64)
-    sizes = np.empty(len(counts), np.int64)
-    _copy_offsets(raw.view(kind), places[0] // np.dtype(kind).itemsize, counts, offsets, sizes)
-    text = np.empty(int(offsets[-1]), np.uint8)
-    _copy_bytes(raw, places[1], sizes, np.cumsum(sizes), text)
-    if offsets[-1] > np.iinfo(kind).max:
-        raise DataError(
-            f"{len(counts):,} pages hold more than 2 GiB in a column of {field.type}; read fewer "
-            f"pages at once, or store the column as large_{field.type}"
-        )
-    buffers = [valid, pa.py_buffer(offsets.astype(kind, copy=False)), pa.py_buffer(text)]
-    return pa.Array.from_buffers(field.type, rows, buffers)
-
-
 def _picked(
     field: _Field,
     raw: np.ndarray,
@@ -329,21 +281,14 @@ def _picked(
     else:
         kind = np.int32 if width == -4 else np.int64
         offsets, text = picked_text(raw, kind, places[0], places[1], pages, rows)
+        if offsets[-1] > np.iinfo(kind).max:
+            raise DataError(
+                f"{pages[-1] + 1:,} pages hold more than 2 GiB in a column of {field.type}; read "
+                f"fewer pages at once, or store the column as large_{field.type}"
+            )
         data = [offsets.astype(kind, copy=False), text]
     buffers = [valid, *(pa.py_buffer(one) for one in data)]
     return pa.Array.from_buffers(field.type, len(rows), buffers)
-
-
-def _valid(
-    raw: np.ndarray, places: np.ndarray, nulls: np.ndarray, counts: np.ndarray, ends: np.ndarray
-) -> pa.Buffer | None:
-    """Bits of the values that are not NULL; None if there is no NULL."""
-    if not nulls.any():
-        return None
-    out = np.zeros(-(-int(ends[-1]) // 8), np.uint8)
-    # A page without NULL has no bits.
-    _copy_bits(raw, np.where(nulls > 0, places, -1), counts, ends, out)
-    return pa.py_buffer(out)
 
 
 @njit(nogil=True)
@@ -409,38 +354,6 @@ def _find(raw, starts, lengths, nulls, places):
         buffer = _vector(raw, batch, _BUFFERS) + 4
         for k in range(len(places)):
             places[k, page] = body + _long(raw, buffer + k * _STRUCT)
-
-
-@kept()
-def _copy_bytes(raw, places, sizes, ends, out):
-    for page in range(len(places)):
-        size, at = sizes[page], places[page]
-        to = ends[page] - size
-        out[to : to + size] = raw[at : at + size]
-
-
-@kept()
-def _copy_bits(raw, places, counts, ends, out):
-    """Copy bits; where a page has none (-1), they are 1."""
-    for page in range(len(places)):
-        at, first = places[page], ends[page] - counts[page]
-        for k in range(counts[page]):
-            if at < 0 or raw[at + (k >> 3)] >> (k & 7) & 1:
-                out[(first + k) >> 3] |= np.uint8(1 << ((first + k) & 7))
-
-
-@kept()
-def _copy_offsets(words, places, counts, offsets, sizes):
-    total, row = np.int64(0), 0
-    offsets[0] = 0
-    for page in range(len(places)):
-        at = places[page]
-        base = total - words[at] if counts[page] else total
-        for k in range(counts[page]):
-            offsets[row + 1] = base + words[at + k + 1]
-            row += 1
-        sizes[page] = offsets[row] - total
-        total = offsets[row]
 
 
 @njit(nogil=True)

@@ -1,4 +1,4 @@
-"""Picks rows with wanted hashes out of the bytes of pages; other rows are not decoded."""
+"""Picks rows, such as those with wanted hashes, out of the bytes of pages."""
 
 from __future__ import annotations
 
@@ -51,14 +51,11 @@ def picked_values(
         Where the values of each page begin in ``raw``.
     pages, rows : ndarray of int64
     """
-    if width in (4, 8):
-        kind = np.uint32 if width == 4 else np.uint64
-        out = np.empty(len(rows), kind)
-        _pick_words(raw.view(kind), places // width, pages, rows, out)
-        return out.view(np.uint8)
-    out = np.empty(len(rows) * width, np.uint8)
-    _pick_bytes(raw, places, width, pages, rows, out)
-    return out
+    word = min(8, width & -width)  # bytes of the longest words that a value is made of
+    words, kind = width // word, f"u{word}"
+    out = np.empty(len(rows) * words, kind)
+    _pick_words(raw.view(kind), places // word, words, pages, rows, out)
+    return out.view(np.uint8)
 
 
 def picked_bits(
@@ -118,17 +115,11 @@ def _search(words, places, counts, hashes, lows, highs, pages, rows):
 
 
 @kept()
-def _pick_words(words, places, pages, rows, out):
+def _pick_words(raw, places, words, pages, rows, out):
     for k in range(len(rows)):
-        out[k] = words[places[pages[k]] + rows[k]]
-
-
-@kept()
-def _pick_bytes(raw, places, width, pages, rows, out):
-    for k in range(len(rows)):
-        at = places[pages[k]] + rows[k] * width
-        for byte in range(width):
-            out[k * width + byte] = raw[at + byte]
+        at = places[pages[k]] + rows[k] * words
+        for word in range(words):
+            out[k * words + word] = raw[at + word]
 
 
 @kept()
@@ -148,9 +139,12 @@ def _pick_lengths(words, places, pages, rows, ends):
 
 @kept()
 def _pick_text(raw, words, places, texts, pages, rows, ends, out):
-    for k in range(len(rows)):
-        page = pages[k]
+    k = 0
+    while k < len(rows):
+        first, page = k, pages[k]
         start = texts[page] + words[places[page] + rows[k]]
-        to, end = ends[k], ends[k + 1]
-        for byte in range(end - to):
-            out[to + byte] = raw[start + byte]
+        k += 1
+        while k < len(rows) and pages[k] == page and rows[k] == rows[k - 1] + 1:
+            k += 1  # neighbours lie behind each other
+        size = ends[k] - ends[first]
+        out[ends[first] : ends[k]] = raw[start : start + size]

@@ -22,6 +22,7 @@ from .records import (
     VERSIONS,
     RelationRecord,
     VersionRecord,
+    relation_values,
 )
 from .segment import DATA, PageSegment, SegmentRecord
 from .version import FolderVersion
@@ -90,12 +91,7 @@ class RelationReader(Relation):
         self.newest()
 
     def _read_record(self) -> RelationRecord:
-        values = self._files.get_json(RELATION)
-        if values is None:
-            raise FileError(
-                f"there is no relation at {self.name}: {RELATION} is missing; build one with "
-                "`penstock relation build`, or restore it from a backup"
-            )
+        values = relation_values(self._files)
         if values.get("format") != FORMAT:
             raise FileError(
                 f"{self.name} has format {values.get('format')}, and this release reads format "

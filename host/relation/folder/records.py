@@ -10,6 +10,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from penstock.errors import FileError
+
+from ...store.file_store import FileStore
 from ...store.numbered import NumberedNames
 from ...store.own_names import UUID, OwnNames
 from .segment import DATA, SegmentRecord
@@ -36,6 +39,23 @@ RELATION_NAMES = OwnNames(
     rf"{PINS}/[^/.][^/]*/[^/.][^/]*",
     rf"{SCRATCH}/(?:{RUNS})?",
 )
+
+
+def relation_values(files: FileStore) -> dict[str, Any]:
+    """Values of a relation's unchanging record.
+
+    Raises
+    ------
+    FileError
+        There is none, or it is damaged.
+    """
+    values = files.get_json(RELATION)
+    if values is None:
+        raise FileError(
+            f"there is no relation at {files.root}: {RELATION} is missing; build one with "
+            "`penstock relation build`, or restore it from a backup"
+        )
+    return values
 
 
 @dataclass(frozen=True)
@@ -148,11 +168,7 @@ class VersionRecord:
 
     def as_dict(self) -> dict[str, Any]:
         return {
-            "relation": self.relation,
-            "number": self.number,
-            "created": self.created,
-            "rows": self.rows,
-            "null_keys": self.null_keys,
+            **vars(self),
             "base": self.base.as_dict(),
             "deltas": [_delta_dict(delta) for delta in self.deltas],
             "change": None if self.change is None else _delta_dict(self.change),

@@ -125,6 +125,12 @@ def has_bounds(dtype: pa.DataType) -> bool:
     )
 
 
+def stretches(sizes: np.ndarray, most_bytes: int) -> list[slice]:
+    """Cut pages of these sizes into stretches to read at once, each of about ``most_bytes``."""
+    cuts = np.flatnonzero(np.diff(np.cumsum(sizes) // most_bytes)) + 1
+    return [slice(low, high) for low, high in pairwise([0, *cuts.tolist(), len(sizes)])]
+
+
 class PageSegment:
     """A segment that is read.
 
@@ -222,10 +228,7 @@ class PageSegment:
                 self._checked(np.arange(self.record.pages), raw)
                 self._raw = raw
             raw, starts = self._raw, self._offsets[pages]
-        arrays = self.format.rows(raw, starts, self.rows[pages].astype(np.int64), columns)
-        if arrays is None:
-            raise self._miscounted()
-        return arrays
+        return self._rows(pages, raw, starts, columns, None)[0]
 
     def read_with(
         self, pages: np.ndarray, columns: Sequence[str], wanted: PageKeys
@@ -237,9 +240,7 @@ class PageSegment:
         FileError
         """
         # A few pages at a time, which stay in the processor's cache until their rows are picked.
-        cuts = np.flatnonzero(np.diff(np.cumsum(self.bytes_of(pages)) // PICK_BYTES)) + 1
-        bounds = [0, *cuts.tolist(), len(pages)]
-        parts = [slice(low, high) for low, high in pairwise(bounds)]
+        parts = stretches(self.bytes_of(pages), PICK_BYTES)
 
         def picked(part: slice) -> tuple[list[pa.Array], np.ndarray]:
             return self._picked(pages[part], columns, wanted.on(part))
@@ -257,15 +258,21 @@ class PageSegment:
         self, pages: np.ndarray, columns: Sequence[str], wanted: PageKeys
     ) -> tuple[list[pa.Array], np.ndarray]:
         raw = np.empty(int(self.bytes_of(pages).sum()), np.uint8)
-        starts = self._checked(pages, raw)
-        rows = self.rows[pages].astype(np.int64)
-        picked = self.format.rows_with(raw, starts, rows, columns, HASH_COLUMN, wanted)
-        if picked is None:
-            raise self._miscounted()
-        return picked
+        return self._rows(pages, raw, self._checked(pages, raw), columns, wanted)
 
-    def _miscounted(self) -> FileError:
-        return self._damaged("its pages have other numbers of rows than its index says")
+    def _rows(
+        self,
+        pages: np.ndarray,
+        raw: np.ndarray,
+        starts: np.ndarray,
+        columns: Sequence[str],
+        wanted: PageKeys | None,
+    ) -> tuple[list[pa.Array], np.ndarray]:
+        counts = self.rows[pages].astype(np.int64)
+        rows = self.format.rows(raw, starts, counts, columns, HASH_COLUMN, wanted)
+        if rows is None:
+            raise self._damaged("its pages have other numbers of rows than its index says")
+        return rows
 
     def _checked(self, pages: np.ndarray, raw: np.ndarray) -> np.ndarray:
         """Read the bytes of pages and check them; returns the position of each page."""
@@ -323,13 +330,9 @@ class PageSegment:
         FileError
         """
         keyed = np.arange(self.record.key_pages or self.record.pages)
-        parts = [self.read(some, [HASH_COLUMN])[0].to_numpy() for some in self._stretches(keyed)]
+        at_once = stretches(self.bytes_of(keyed), READ_BYTES)
+        parts = [self.read(keyed[some], [HASH_COLUMN])[0].to_numpy() for some in at_once]
         return np.concatenate([np.zeros(0, np.uint64), *parts])
-
-    def _stretches(self, pages: np.ndarray) -> list[np.ndarray]:
-        """Pages in stretches that are read at once."""
-        cuts = np.flatnonzero(np.diff(np.cumsum(self.bytes_of(pages)) // READ_BYTES)) + 1
-        return np.split(pages, cuts)
 
     def check(self, key_hash: KeyHash, key: Sequence[str]) -> Iterator[str]:
         """Read all pages; yield a line for each one that is damaged."""

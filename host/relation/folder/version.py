@@ -17,7 +17,7 @@ from .keys import keys_within
 from .page_layout import RelationLayout
 from .pages import PageKeys
 from .records import VersionRecord
-from .segment import HASH_COLUMN, READ_BYTES, PageSegment, has_bounds
+from .segment import HASH_COLUMN, READ_BYTES, PageSegment, has_bounds, stretches
 
 
 class FolderVersion(Version):
@@ -166,14 +166,8 @@ class FolderVersion(Version):
     def batches(self, columns: Sequence[str] | None = None) -> Iterator[PageRows]:
         """All rows, some pages at a time."""
         wanted = self._layout.schema.names if columns is None else columns
-        sizes = self.index.bytes
-        start = 0
-        total = np.cumsum(sizes)
-        while start < len(sizes):
-            before = int(total[start - 1]) if start else 0
-            end = max(start + 1, int(np.searchsorted(total, before + READ_BYTES, "right")))
-            yield self.read(np.arange(start, end), wanted)
-            start = end
+        for some in stretches(self.index.bytes, READ_BYTES):
+            yield self.read(np.arange(some.start, some.stop), wanted)
 
     def _read_plain(self, pages: np.ndarray, columns: Sequence[str]) -> PageRows:
         plain = pages - self._key_pages
@@ -187,14 +181,7 @@ class FolderVersion(Version):
             places.append(at)
         if len(parts) == 1:
             return parts[0]
-        if not parts:
-            return self._of_nothing(columns)
         return _in_order(parts, np.concatenate(places))
-
-    def _of_nothing(self, columns: Sequence[str]) -> PageRows:
-        schema = pa.schema([self._layout.schema.field(name) for name in columns])
-        empty = pa.RecordBatch.from_pylist([], schema)
-        return PageRows(np.zeros(0, np.uint64), empty, np.zeros(1, np.int64))
 
     def _without_removed(
         self, segment: PageSegment, rank: int, pages: np.ndarray, columns: Sequence[str]
