@@ -1,6 +1,6 @@
-"""The state of a running join, for people and for Prometheus."""
+"""The state of a running join, for people and, in ``exporter``, for Prometheus."""
 
-from .exporter import MetricsServer, serve_metrics
+# Whoever serves metrics imports the exporter: its HTTP server would slow the start of all others.
 from .report import LaneReport, Latency, Report
 
-__all__ = ["LaneReport", "Latency", "MetricsServer", "Report", "serve_metrics"]
+__all__ = ["LaneReport", "Latency", "Report"]

@@ -9,7 +9,6 @@ from glob import glob, has_magic
 from os import PathLike, fspath
 from pathlib import Path
 from urllib.parse import urlsplit
-from urllib.request import url2pathname
 
 from penstock.errors import UsageError
 
@@ -63,6 +62,8 @@ class Location:
                 f"{text} is no file of this machine: write file:///PATH, with %3F for ? and %23 "
                 "for #, or the path alone"
             )
+        from urllib.request import url2pathname  # it loads an HTTP client, which few processes need
+
         return cls(text, "", Path(url2pathname(parts.path)), text)
 
 

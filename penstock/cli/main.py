@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -87,6 +88,8 @@ def run() -> None:
         sys.stdout.flush()
     except BrokenPipeError:
         status = _unread()
+    # Before it ends, the interpreter would look for garbage among all that was imported: 0.3 s.
+    gc.freeze()
     sys.exit(status)
 
 

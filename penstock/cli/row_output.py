@@ -21,7 +21,6 @@ from penstock.host.grouping import GroupedTable
 from penstock.host.join.lookup.lookup_join import RelationJoin
 from penstock.host.join.table.operator_join import OperatorJoin
 from penstock.host.join.table.table_join import TableJoin
-from penstock.host.metrics import serve_metrics
 from penstock.host.rows.files import check_writable, open_writer, write_text
 from penstock.host.workers.table_groups import WorkerTable
 
@@ -81,6 +80,8 @@ def serving(answer: Answer, port: int | None) -> Iterator[None]:
         yield
         return
     assert not isinstance(answer, LookedUpTable | PartsTable)
+    from penstock.host.metrics.exporter import serve_metrics
+
     server = serve_metrics(answer.report, port)
     note(f"metrics: http://127.0.0.1:{server.port}/metrics; penstock top {server.port}")
     try:

@@ -14,7 +14,8 @@ import numpy as np
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from penstock.errors import FileError
-from penstock.host.metrics import LaneReport, MetricsServer, Report, serve_metrics
+from penstock.host.metrics import LaneReport, Report
+from penstock.host.metrics.exporter import MetricsServer, serve_metrics
 from penstock.host.metrics.report import LookupReport, RoutingReport
 
 from ..conf import Conf

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from types import TracebackType
-from typing import Any, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 import pyarrow as pa
 
@@ -13,9 +13,12 @@ from penstock.errors import PenstockError, UsageError, warn_untaken
 
 from ...execute.stats import Stats
 from ...execute.trace import Trace
-from ...metrics import MetricsServer, Report, serve_metrics
+from ...metrics import Report
 from ...windows.feeds import ONLY
 from ...windows.source import Moment, Span
+
+if TYPE_CHECKING:
+    from ...metrics.exporter import MetricsServer
 
 #: A table; with a checkpoint rows under its number, or None.
 Rows = TypeVar("Rows")
@@ -192,6 +195,8 @@ class RunningQuery(ABC, Generic[Rows]):
         UsageError
             The port is taken.
         """
+        from ...metrics.exporter import serve_metrics
+
         return serve_metrics(self.report, arguments.whole("port", port, most=65_535))
 
     @property

@@ -19,7 +19,8 @@ from penstock.cli.main import app
 from penstock.errors import FileError, UsageError
 from penstock.host.device.base import Device
 from penstock.host.join.stream import Flow, JoinStream
-from penstock.host.metrics import Latency, exporter, serve_metrics
+from penstock.host.metrics import Latency, exporter
+from penstock.host.metrics.exporter import serve_metrics
 from penstock.query import compile_query
 from tests.host.kit.streams import SCHEMA, batch_of
 from tests.penstock.kit.devices import InterpretingCpu

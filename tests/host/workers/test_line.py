@@ -93,7 +93,7 @@ ORPHANS = """
     import sys, time
     from penstock.host.workers.local.spawning import WorkerProcess
     import penstock.host.workers.local.spawning as spawning
-    spawning._MODULE = "tests.host.workers.kit.idle"
+    spawning._PROGRAM = "from tests.host.workers.kit.idle import start; start()"
     children = [WorkerProcess(rank) for rank in range(2)]
     for child in children:
         assert child.line.receive(30) == ("here", []), child.how_it_ended()

@@ -19,7 +19,7 @@ import pytest
 
 from penstock.cli import row_output
 from penstock.cli.top import read
-from penstock.host.metrics import serve_metrics
+from penstock.host.metrics import exporter
 from penstock.host.rows.files import open_writer
 
 WINDOW = "b.t BETWEEN a.t - 10 AND a.t + 10"
@@ -361,6 +361,7 @@ def test_writes_a_trace(cli, tables):
 
 def test_serves_metrics_while_it_joins(cli, tables, monkeypatch):
     servers, seen = [], []
+    serve_metrics = exporter.serve_metrics
 
     def serve(*arguments):
         servers.append(serve_metrics(*arguments))
@@ -371,7 +372,7 @@ def test_serves_metrics_while_it_joins(cli, tables, monkeypatch):
         seen.append(read(f"http://127.0.0.1:{servers[0].port}/metrics"))
         return open_writer(path, schema)
 
-    monkeypatch.setattr(row_output, "serve_metrics", serve)
+    monkeypatch.setattr(exporter, "serve_metrics", serve)
     monkeypatch.setattr(row_output, "open_writer", look)
     _, err, status = cli(*arguments(tables, JOIN, "--metrics-port", "0", "--out", tables / "o.csv"))
     assert status == 0
