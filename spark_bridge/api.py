@@ -3,26 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Unpack, cast
+from typing import Any, Unpack
 
 from pyspark.sql import DataFrame, SparkSession
 
+from penstock.around.parts import Joined, Part, Relational
 from penstock.errors import UsageError
-from penstock.host.join.lookup.relation_source import RelationTable, relation_of
-from penstock.plan.plan import plan as plan_join
-from penstock.plan.query import JoinQuery, other
-from penstock.plan.shown import Fact, form_facts
+from penstock.host.join.lookup.relation_source import RelationTable
 from penstock.uses import SPARK, Entrance
 
-from .around import SparkParts, one_join_or_parts, part_fact
-from .batch.choose import Choice
-from .batch.join import BatchPlan
-from .explaining import devices, show, subject
+from .around import part_fact
+from .explaining import show
 from .inputs import identifier
-from .lookup.explain import describe as describe_lookup
-from .lookup.join import LookupCall, LookupSettings
-from .request import CommonOptions, JoinOptions, Request, entered, frames_of, static_table
-from .stream_frame import StreamFrame
+from .opening import Planned, opened
+from .request import CallSettings, CommonOptions, JoinOptions, entered
 
 #: SQL of each ``how`` of :func:`join`, in all of Spark's spellings without "_".
 _HOW = {
@@ -33,39 +27,6 @@ _HOW = {
     **dict.fromkeys(("semi", "leftsemi"), "LEFT SEMI JOIN"),
     **dict.fromkeys(("anti", "leftanti"), "LEFT ANTI JOIN"),
 }
-
-
-def describe(plan: BatchPlan, *, extended: bool = False) -> str:
-    """Describe a plan as text, a fact per line."""
-    request = plan.request
-    query = request.query
-    lines = subject(query)
-    for number, choice in enumerate(plan.halves):
-        lines += _shards(query, choice, number, len(plan.halves))
-    known = plan.halves[0].evaluations
-    estimate = "not known without a look at the times"
-    if known is not None:
-        estimate = f"about {known:.3g} pairs in the window, before pruning"
-    lines.append(("evaluations", estimate))
-    lines += form_facts(plan_join(query))
-    lines += devices(request.device)
-    if query.aggregation is not None:
-        lines.append(("groups", "partial aggregates per lane, merged by key in a second stage"))
-    return show(lines, extended=extended)
-
-
-def _shards(query: JoinQuery, choice: Choice, number: int, halves: int) -> list[Fact]:
-    shards = choice.shards
-    half = ""
-    if halves == 2:
-        half = ("; pairs and left rows", "; right rows without a match")[number]
-    noun = "lane" if shards.count == 1 else "lanes"
-    names, side = query.names, shards.side
-    held = f"rows of {names[side]} are held, those of {names[other(side)]}"
-    facts = [("lanes", f"{shards.count} {noun}: {choice.reason}{half}")]
-    moved = f"; about {choice.moved:.3g} rows are sent" if choice.moved else ""
-    facts.append(("", f"{held} stream past them{moved}"))
-    return [*facts, ("", choice.keys)] if choice.keys else facts
 
 
 def sql(
@@ -141,22 +102,14 @@ def sql(
     ... )  # doctest: +SKIP
     """
     options = entered(options, Entrance.from_call(SPARK, sql, locals()))
-    if relation_of(tables) is not None:
-        arguments = LookupSettings(
-            lanes=lanes,
-            partitioning=partitioning,
-            ordered=ordered,
-            memory_bytes=memory_bytes,
-            pins=pins,
-        )
-        return LookupCall.checked(spark, query, tables, options, arguments).frame()
-    frames = cast("Mapping[str, DataFrame | str]", tables)
-
-    def run(text: str, reads: Mapping[str, DataFrame], chosen: JoinOptions) -> DataFrame:
-        planned = _plan(spark, text, reads, chosen, lanes, partitioning, ordered=ordered)
-        return planned.frame() if isinstance(planned, BatchPlan) else planned
-
-    return one_join_or_parts(spark, query, frames, options, run)
+    settings = CallSettings(
+        lanes=lanes,
+        partitioning=partitioning,
+        ordered=ordered,
+        memory_bytes=memory_bytes,
+        pins=pins,
+    )
+    return opened(spark, query, tables, options, settings)
 
 
 def join(
@@ -243,57 +196,17 @@ def explain(
     Parameters and errors as for :func:`sql`; the same small jobs run.
     """
     options = entered(options, Entrance.from_call(SPARK, explain, locals()))
-    if relation_of(tables) is not None:
-        arguments = LookupSettings(
-            lanes=lanes, partitioning=partitioning, memory_bytes=memory_bytes, pins=pins
-        )
-        return describe_lookup(
-            LookupCall.checked(spark, query, tables, options, arguments), extended=extended
-        )
-    frames = frames_of(spark, cast("Mapping[str, DataFrame | str]", tables))
-    parts = SparkParts.from_query(spark, query, frames, options)
-    if parts is None:
-        return _explained(_plan(spark, query, frames, options, lanes, partitioning), extended)
-    facts: list[str] = []
+    settings = CallSettings(
+        lanes=lanes, partitioning=partitioning, memory_bytes=memory_bytes, pins=pins
+    )
+    texts: list[str] = []
 
-    def plan(text: str, reads: Mapping[str, DataFrame], chosen: JoinOptions) -> DataFrame:
-        planned = _plan(spark, text, reads, chosen, lanes, partitioning)
-        facts.append(_explained(planned, extended))
-        return planned.frame() if isinstance(planned, BatchPlan) else planned
+    def tell(step: Planned | Part) -> None:
+        is_part = isinstance(step, Joined | Relational)
+        texts.append(show([part_fact(step)]) if is_part else step.explained(extended=extended))
 
-    parts.open(plan, lambda part: facts.append(show([part_fact(part)])))
-    return "\n".join(facts)
-
-
-def _plan(
-    spark: SparkSession,
-    text: str,
-    frames: Mapping[str, DataFrame],
-    options: JoinOptions,
-    lanes: int | None,
-    partitioning: str | None,
-    *,
-    ordered: bool = False,
-) -> BatchPlan | StreamFrame:
-    """Check a query that is one join, and plan it."""
-    static = static_table(frames)
-    if static is not None:
-        from .streaming.static import StaticJoin
-
-        settings = LookupSettings(lanes=lanes, partitioning=partitioning, ordered=ordered)
-        return StaticJoin.checked(spark, text, frames, static, options, settings)
-    request = Request.checked(spark, text, frames, options, ordered=ordered)
-    if request.is_streaming:
-        from .streaming.join import plan_stream
-
-        return plan_stream(request, lanes=lanes, partitioning=partitioning)
-    return BatchPlan.for_request(request, lanes, partitioning)
-
-
-def _explained(planned: BatchPlan | StreamFrame, extended: bool) -> str:
-    if isinstance(planned, BatchPlan):
-        return describe(planned, extended=extended)
-    return planned.explained(extended=extended)
+    opened(spark, query, tables, options, settings, tell)
+    return "\n".join(texts)
 
 
 def _text(names: tuple[str, str], on: str | Sequence[str], how: str, select: str) -> str:

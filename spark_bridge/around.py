@@ -33,7 +33,6 @@ from .explaining import Fact
 from .request import (
     JoinOptions,
     entered,
-    frames_of,
     one_join,
     query_options,
     static_table,
@@ -55,26 +54,6 @@ _OF_PENSTOCK = {
         "pow(sin((radians(:d) - radians(:b)) / 2), 2))))"
     ),
 }
-
-
-def one_join_or_parts(
-    spark: SparkSession,
-    text: str,
-    tables: Mapping[str, DataFrame | str],
-    options: JoinOptions,
-    join: RunJoin,
-    unique: Mapping[str, str | Sequence[str]] | None = None,
-) -> DataFrame:
-    """Run a query as one join, or, if it is more, in parts.
-
-    Raises
-    ------
-    PenstockError
-        As for :func:`penstock.spark_bridge.sql`.
-    """
-    frames = frames_of(spark, tables)
-    parts = SparkParts.from_query(spark, text, frames, options, unique)
-    return join(text, frames, options) if parts is None else parts.open(join)
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 PREFIX = "spark.penstock."
 
+#: Ways to cut a batch join into lanes.
+PARTITIONINGS = ("auto", "rows", "time", "grid", "keys")
+
 #: Cells whose rows a driver counts: two arrays, and as many rows of a small job.
 _MOST_CELLS = 1 << 20
 
@@ -136,9 +139,7 @@ class Conf:
     fallback: str = key("device.fallback", "none", _one_of("none", "cpu"))
     device_tasks: int = key("device.tasks", 0, _whole(0))
     wait_seconds: int = key("device.waitSeconds", 600, _whole(1))
-    partitioning: str = key(
-        "batch.partitioning", "auto", _one_of("auto", "rows", "time", "grid", "keys")
-    )
+    partitioning: str = key("batch.partitioning", "auto", _one_of(*PARTITIONINGS))
     lanes: int = key("batch.lanes", 0, _whole(0))
     lane_rows: int = key("batch.laneRows", 1 << 16, _whole(1))
     most_lane_rows: int = key("batch.mostLaneRows", 1 << 21, _whole(1))

@@ -6,8 +6,9 @@ from collections.abc import Iterable
 
 from penstock.errors import PenstockError
 from penstock.host.device.registry import open_device
+from penstock.plan.plan import plan
 from penstock.plan.query import JoinQuery
-from penstock.plan.shown import Fact
+from penstock.plan.shown import Fact, form_facts
 from penstock.query.ansi import beyond_spark
 
 from .devices import NOTHING, DeviceChoice
@@ -34,14 +35,26 @@ def show(facts: Iterable[Fact], *, extended: bool = False) -> str:
     return "\n".join(lines)
 
 
+def explanation(
+    query: JoinQuery, facts: Iterable[Fact], choice: DeviceChoice, *, extended: bool
+) -> str:
+    """Describe a query as text, a fact per line: its own facts, then its form and devices."""
+    return show([*facts, *form_facts(plan(query)), *devices(choice)], extended=extended)
+
+
 def subject(query: JoinQuery) -> list[Fact]:
     """The sides, the window, and arithmetic that is exact here but not in Spark."""
     return [
         ("join", f"{query.kind.value.lower()} of {query.left.alias} and {query.right.alias}"),
         ("window", str(query.window)),
-        ("time zone", f"{query.time_zone}, spark.sql.session.timeZone at the time of the call"),
+        time_zone(query),
         *(("arithmetic", note) for note in beyond_spark(query)),
     ]
+
+
+def time_zone(query: JoinQuery) -> Fact:
+    """The time zone of a query, and where it comes from."""
+    return "time zone", f"{query.time_zone}, spark.sql.session.timeZone at the time of the call"
 
 
 def devices(choice: DeviceChoice) -> list[Fact]:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypedDict, cast
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, TypedDict, cast
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
+from penstock import arguments
 from penstock.errors import UsageError
 from penstock.plan.lookup import require_complete
 from penstock.plan.query import JoinQuery
@@ -25,6 +27,10 @@ from .resources import await_slot, check_resources
 from .session_settings import of_session
 from .stream_frame import StreamFrame
 from .types import arrow_schema, check_used
+
+if TYPE_CHECKING:
+    from penstock.host.prune.sizes import Pruning
+    from penstock.host.windows.source import Span
 
 #: Beside the options of a call: what its caller wrote.
 _ENTRANCE = "entrance"
@@ -55,6 +61,42 @@ class JoinOptions(CommonOptions, total=False):
 
     time: Mapping[str, str] | None
     rows: Rows | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class CallSettings:
+    """Arguments of a call beside the query's options.
+
+    Parameters
+    ----------
+    lanes, partitioning, ordered, memory_bytes, pins
+        As for :func:`penstock.spark_bridge.sql`.
+    unique, disorder, idle, pruning
+        As for :func:`penstock.spark_bridge.stream`.
+    is_stream : bool
+        Whether the call takes streams only.
+
+    Raises
+    ------
+    UsageError
+    """
+
+    lanes: int | None = None
+    partitioning: str | None = None
+    ordered: bool = False
+    memory_bytes: int | None = None
+    pins: str | None = None
+    unique: Mapping[str, str | Sequence[str]] | None = None
+    disorder: Span | Mapping[str, Span] | None = None
+    idle: timedelta | None = None
+    pruning: bool | Pruning | None = None
+    is_stream: bool = False
+
+    def __post_init__(self) -> None:
+        if self.lanes is not None:
+            arguments.whole("lanes", self.lanes, 1)
+        if self.idle is not None and self.idle <= timedelta(0):
+            raise UsageError(f"idle must be a time above 0, not {self.idle}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,26 +135,42 @@ class Request:
     def checked(
         spark: SparkSession,
         text: str,
-        tables: Mapping[str, DataFrame | str],
+        frames: Mapping[str, DataFrame],
         options: JoinOptions,
+        chosen: QueryOptions,
         *,
-        unique: Mapping[str, str | Sequence[str]] | None = None,
         ordered: bool = False,
+        ends: bool = True,
+        relations: Mapping[str, pa.Schema] | None = None,
     ) -> Request:
         """Check a call.
+
+        Parameters
+        ----------
+        spark : SparkSession
+        text : str
+        frames : mapping of table name to DataFrame
+        options : JoinOptions
+            Of the call.
+        chosen : QueryOptions
+            Made of them by :func:`query_options`.
+        ordered : bool
+            Whether Spark sorts the output.
+        ends : bool
+            As for :func:`one_join`.
+        relations : mapping of table name to pyarrow.Schema, optional
+            Tables that are no DataFrames.
 
         Raises
         ------
         QueryError, SchemaError, UsageError, DeviceError
-        TypeError
-            There is no such option.
         """
         conf = Conf.read(spark)
-        chosen = query_options(spark, text, options, unique=unique)
-        choice = device_of(spark, options, conf)
-        frames = frames_of(spark, tables)
+        choice = DeviceChoice.read(options.get("device"), options.get("device_options"), conf)
+        check_resources(spark, conf)
         schemas = {name: arrow_schema(frame.schema) for name, frame in frames.items()}
-        query = one_join(text, schemas, chosen)
+        schemas |= relations or {}
+        query = one_join(text, schemas, chosen, ends=ends)
         check_used(query, {name: frame.schema for name, frame in frames.items()})
         ordering = None
         if ordered:
@@ -141,14 +199,14 @@ class Request:
         return Compiled(self.text, self.schemas, self.options, self.ordering)
 
     @property
-    def used(self) -> list[DataFrame]:
-        """The DataFrames that the query reads."""
-        return [self.frames[side.table] for side in self.query.sides]
+    def inputs(self) -> dict[str, pa.Schema]:
+        """Schema of each side's table."""
+        return {side.side: self.schemas[side.table] for side in self.query.sides}
 
     @property
     def is_streaming(self) -> bool:
         """Whether some DataFrame of the query is a stream."""
-        return any(frame.isStreaming for frame in self.used)
+        return any(self.frames[side.table].isStreaming for side in self.query.sides)
 
 
 def query_options(
@@ -201,18 +259,6 @@ def one_join(
     if not ends:
         require_complete(query, options.relation)
     return query
-
-
-def device_of(spark: SparkSession, options: JoinOptions, conf: Conf) -> DeviceChoice:
-    """The device of a call.
-
-    Raises
-    ------
-    UsageError, DeviceError
-    """
-    choice = DeviceChoice.read(options.get("device"), options.get("device_options"), conf)
-    check_resources(spark, conf)
-    return choice
 
 
 def entered(options: JoinOptions, entrance: Entrance | None) -> JoinOptions:

@@ -46,6 +46,11 @@ def of_session(spark: SparkSession, text: str) -> SessionOptions:
     return {"time_zone": zone, "ansi": spark.conf.get(_ANSI) == "true"}
 
 
+def shuffle_partitions(spark: SparkSession) -> int:
+    """How many tasks Spark sends the rows of a shuffle to."""
+    return int(spark.conf.get("spark.sql.shuffle.partitions", None) or "200")
+
+
 def _names_timestamp(text: str) -> bool:
     from sqlglot import exp
 

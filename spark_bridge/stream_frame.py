@@ -76,6 +76,10 @@ class StreamFrame(DataFrame):
         """Describe how the query will run, see :func:`penstock.spark_bridge.explain`."""
         raise NotImplementedError
 
+    def frame(self) -> Self:
+        """Return the result: the join itself, which is started by a writer."""
+        return self
+
     def joined(self) -> DataFrame:
         """A batch DataFrame without rows, with the columns of the join."""
         raise NotImplementedError

@@ -17,6 +17,7 @@ from ..clock import TickClock
 from ..inputs import TICKS, Input
 from ..key_choice import require_keys, why_not_by_keys
 from ..request import Request
+from ..session_settings import shuffle_partitions
 from .by_keys import better, choices_by_keys, may_be_better
 from .choose import Choice, Limits, choose, dividable, one_shard
 from .rows_shards import shards_of_rows
@@ -56,7 +57,7 @@ def decide(request: Request, inputs: Mapping[str, Input]) -> tuple[Choice, ...]:
         require_keys(query, request.wanted)
     is_full = query.aggregation is None and query.kind is JoinKind.FULL
     halves = [[LEFT], [RIGHT]] if is_full else [dividable(query)]
-    most = conf.lanes or int(request.spark.conf.get("spark.sql.shuffle.partitions") or 1)
+    most = conf.lanes or shuffle_partitions(request.spark)
     why = ""
     if most == 1:
         why = "one lane was asked for" if conf.lanes else "spark.sql.shuffle.partitions is 1"

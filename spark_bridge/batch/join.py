@@ -15,17 +15,17 @@ from penstock.host.emit.open_delivery import joined_schema
 from penstock.plan.query import Aggregation
 
 from ..blobs import BLOB, BUCKET, SCHEMA, merge
+from ..conf import PARTITIONINGS
 from ..inputs import TICKS, Input, in_one_partition, union_of
-from ..request import Request
+from ..request import CallSettings, Request
 from ..shown import described, join_text, task_of
 from ..types import output_schema, spark_schema
 from .choose import Choice
 from .decide import decide
+from .explain import describe
 from .reader import PLACE, SHARD, STREAMED
 from .shard import ShardJoin
 from .shards import RowsShards, Shards
-
-_PARTITIONINGS = ("auto", "rows", "time", "grid", "keys")
 
 
 @dataclass(frozen=True)
@@ -47,32 +47,33 @@ class BatchPlan:
     output: pa.Schema
 
     @staticmethod
-    def for_request(request: Request, shards: int | None, partitioning: str | None) -> BatchPlan:
+    def for_request(request: Request, settings: CallSettings) -> BatchPlan:
         """Plan a request; if several shards may be worth while, small jobs read the inputs.
 
         Raises
         ------
         QueryError, UsageError
         """
-        if shards is not None and shards < 1:
-            raise UsageError(f"lanes must be at least 1, not {shards!r}")
-        if partitioning is not None and partitioning not in _PARTITIONINGS:
+        partitioning, conf = settings.partitioning, request.conf
+        if partitioning is not None and partitioning not in PARTITIONINGS:
             raise UsageError(
-                f"partitioning must be one of {', '.join(_PARTITIONINGS)}, not {partitioning!r}"
+                f"partitioning must be one of {', '.join(PARTITIONINGS)}, not {partitioning!r}"
             )
-        conf = request.conf
-        lanes = conf.lanes if shards is None else shards
+        lanes = conf.lanes if settings.lanes is None else settings.lanes
         if partitioning is None and request.wanted is not None:
             partitioning = "keys"
         conf = replace(conf, lanes=lanes, partitioning=partitioning or conf.partitioning)
         request = replace(request, conf=conf)
         query = request.query
-        schemas = {s.side: request.schemas[s.table] for s in query.sides}
         # Raises what the join would raise, before any job runs.
-        output = output_schema(joined_schema(query, schemas), query)
+        output = output_schema(joined_schema(query, request.inputs), query)
         inputs = {s.side: Input(query, s, request.frames[s.table]) for s in query.sides}
         with described(request.spark, f"counts rows for the lanes of the {join_text(query)}"):
             return BatchPlan(request, inputs, decide(request, inputs), output)
+
+    def explained(self, *, extended: bool = False) -> str:
+        """Describe how the query will run, a fact per line."""
+        return describe(self, extended=extended)
 
     def frame(self) -> DataFrame:
         """Return the result."""

@@ -91,8 +91,6 @@ class WantedPlace:
                 f"partitioning={self.partitioning!r} is for a join of two DataFrames; with a "
                 f"relation, leave it out, or give {IN_PLACE!r}, {ARCS!r} or {AUTO!r}"
             )
-        if self.lanes is not None and self.lanes < 1:
-            raise UsageError(f"lanes must be at least 1, not {self.lanes!r}")
         if self.ordered and (self.lanes is not None or self.partitioning == ARCS):
             raise UsageError(
                 "ordered=True keeps the order of the DataFrame, and lanes would send its rows to "

@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as spark_types
 
+from penstock.arguments import whole
 from penstock.errors import SchemaError, UsageError
 from penstock.host.join.lookup.relation_source import RelationTable, whole_location
 from penstock.host.relation import RelationOptions
@@ -25,6 +26,7 @@ from penstock.host.relation.folder.zorder import SAMPLE
 from ..conf import Conf
 from ..request import frame_of
 from ..rows import cast_to
+from ..session_settings import shuffle_partitions
 from ..shown import described, task_of
 from ..types import arrow_schema, arrow_type
 
@@ -90,8 +92,8 @@ def relation(
             "a relation is made of a batch DataFrame, not of a stream; add rows of a stream inside "
             "foreachBatch, by `penstock relation update`"
         )
-    if lanes is not None and lanes < 1:
-        raise UsageError(f"lanes must be at least 1, not {lanes!r}")
+    if lanes is not None:
+        whole("lanes", lanes, 1)
     options = RelationOptions(
         key=_names(key),
         cluster=_names(cluster),
@@ -99,7 +101,7 @@ def relation(
         page_bytes=PAGE_BYTES if page_bytes is None else page_bytes,
     )
     schema, place = _stored_schema(frame), whole_location(location)
-    parts = lanes or int(spark.conf.get("spark.sql.shuffle.partitions", None) or "200")
+    parts = lanes or shuffle_partitions(spark)
 
     def write(build: PartsBuild) -> list[SegmentRecord]:
         return _write(frame, build, schema, memory_bytes)

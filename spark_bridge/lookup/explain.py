@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from penstock.host.relation import open_relation
-from penstock.plan.plan import plan as plan_join
-from penstock.plan.shown import Fact, form_facts
+from penstock.plan.shown import Fact
 
 from ..devices import shared_device
-from ..explaining import devices, show
+from ..explaining import explanation, time_zone
 from .join import LookupCall
 from .versions import OwnSnapshot, PinnedVersion
 
@@ -20,7 +19,7 @@ def describe(call: LookupCall, *, extended: bool = False) -> str:
     lines: list[Fact] = [
         ("join", f"{query.kind.value.lower()} of {query.left.alias} and {query.right.alias}"),
         ("", f"{outer} is a {kind}, {inner} a relation, whose rows are looked up"),
-        ("time zone", f"{query.time_zone}, spark.sql.session.timeZone at the time of the call"),
+        time_zone(query),
     ]
     lines += _relation(call)
     if plan.sought_keys is not None:
@@ -29,8 +28,7 @@ def describe(call: LookupCall, *, extended: bool = False) -> str:
         lines.append(("path", "scan: rows of a task meet all pages that may hold a match"))
     lines.append(("version", _version(call)))
     lines.append(("tasks", _tasks(call)))
-    lines += form_facts(plan_join(query))
-    return show([*lines, *devices(call.task.device)], extended=extended)
+    return explanation(query, lines, call.task.device, extended=extended)
 
 
 def _relation(call: LookupCall) -> list[Fact]:

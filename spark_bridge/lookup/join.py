@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass, replace
 
@@ -18,20 +18,18 @@ from penstock.host.prune.sizes import pruning_sizes
 from penstock.host.relation import FolderRelation, Relation, open_relation
 from penstock.plan.group_query import is_per_row
 from penstock.plan.lookup import LookupPlan
-from penstock.query.compiler import compile_query
 from penstock.uses import Way
 
+from ..arrival_sort import OF_JOINED_ROWS
 from ..blobs import BLOB, BUCKET, SCHEMA, merge
-from ..compiled import GROUP_IN_SPARK, Compiled
-from ..conf import Conf
 from ..devices import shared_device
 from ..filters import push
 from ..inputs import SlotRows, computed
 from ..metrics.lookups import observe, with_figures
-from ..request import JoinOptions, device_of, frame_of, query_options
-from ..resources import await_slot
+from ..request import CallSettings, JoinOptions, Request, frame_of, query_options
+from ..session_settings import shuffle_partitions
 from ..shown import task_of
-from ..types import arrow_schema, check_used, output_schema, spark_schema
+from ..types import output_schema, spark_schema
 from .arcs import ArcOf, MeetingPlace, WantedPlace
 from .task import SOME_COLUMN, LookupTask
 from .versions import DRIVER, FixedVersion, OwnSnapshot, PinnedVersion
@@ -70,43 +68,6 @@ def version_of(
     return FixedVersion(DRIVER.pin(stored, table.version))
 
 
-@dataclass(frozen=True, kw_only=True)
-class LookupSettings:
-    """Arguments of a call beside the query's options.
-
-    Parameters
-    ----------
-    unique : mapping of alias to column or columns, optional
-        Columns that differ from row to row of the DataFrame.
-    lanes : int, optional
-        Lanes with arcs of the hash that rows are sent to.
-    partitioning : str, optional
-        Whether they are sent there, see :class:`.arcs.WantedPlace`.
-    ordered : bool
-        Whether the output keeps the order of the DataFrame.
-    memory_bytes : int, optional
-        What a task has; by default what the session's settings say.
-    pins : str, optional
-        Where the pins of micro-batches are; by default beside the relation.
-
-    Raises
-    ------
-    UsageError
-    """
-
-    unique: Mapping[str, str | Sequence[str]] | None = None
-    lanes: int | None = None
-    partitioning: str | None = None
-    ordered: bool = False
-    memory_bytes: int | None = None
-    pins: str | None = None
-
-    @property
-    def wanted_place(self) -> WantedPlace:
-        """The arguments that decide where rows meet the relation."""
-        return WantedPlace(self.partitioning, self.lanes, self.ordered)
-
-
 @dataclass(frozen=True)
 class LookupCall:
     """A checked call whose query looks up rows of a relation.
@@ -135,7 +96,7 @@ class LookupCall:
         text: str,
         tables: Mapping[str, DataFrame | str | RelationTable],
         options: JoinOptions,
-        arguments: LookupSettings,
+        settings: CallSettings,
     ) -> LookupCall:
         """Check a call; one of the tables is a relation.
 
@@ -145,40 +106,39 @@ class LookupCall:
         TypeError
             There is no such option.
         """
-        conf, wanted = Conf.read(spark), arguments.wanted_place
+        wanted = WantedPlace(settings.partitioning, settings.lanes, settings.ordered)
         ((name, table),) = ((n, t) for n, t in tables.items() if isinstance(t, RelationTable))
         frames = {
             one: frame_of(spark, one, frame)
             for one, frame in tables.items()
             if not isinstance(frame, RelationTable)
         }
-        ways = () if any(frame.isStreaming for frame in frames.values()) else (Way.BATCH,)
-        chosen = query_options(spark, text, options, *ways, unique=arguments.unique, relation=name)
-        device = device_of(spark, options, conf)
+        is_streaming = any(frame.isStreaming for frame in frames.values())
+        ways = () if is_streaming else (Way.BATCH,)
+        chosen = query_options(spark, text, options, *ways, unique=settings.unique, relation=name)
         text, fixed = at_versions(text, {name: table}, chosen)
         table = fixed[name]
         with closing(open_relation(table.location)) as stored:
-            schemas = {one: arrow_schema(frame.schema) for one, frame in frames.items()}
-            schemas[name] = stored.schema
-            query = compile_query(text, schemas, chosen, instead=GROUP_IN_SPARK)
-            check_used(query, {one: frame.schema for one, frame in frames.items()})
+            request = Request.checked(
+                spark, text, frames, options, chosen, relations={name: stored.schema}
+            )
+            query, conf = request.query, request.conf
             lookup_plan = LookupPlan(query, name, stored.found_by)
             frame = frames[lookup_plan.outer.table]
-            _check_groups(lookup_plan, frame.isStreaming, arguments.ordered)
+            _check_groups(lookup_plan, frame.isStreaming, settings.ordered)
             rows = SlotRows(query, lookup_plan.outer, frame)
             condition, _ = push(lookup_plan.outer.filter, rows.column)
             if condition is not None:
                 rows.frame = rows.frame.filter(condition)
-            memory = arguments.memory_bytes
+            memory = settings.memory_bytes
             lookup = table.options(
                 conf.lookup_memory if memory is None else memory,
-                ordered=arguments.ordered,
+                ordered=settings.ordered,
                 pruning=pruning_sizes(conf.pruning),
             )
-            versions = version_of(spark, frame, table, stored, arguments.pins)
-            compiled = Compiled(text, schemas, chosen)
+            versions = version_of(spark, frame, table, stored, settings.pins)
             task = LookupTask(
-                compiled,
+                request.compiled,
                 lookup_plan.inner.side,
                 table,
                 stored.id,
@@ -186,10 +146,9 @@ class LookupCall:
                 replace(lookup, refresh=False),
                 versions,
                 output_schema(
-                    joined_schema(query, {s.side: schemas[s.table] for s in query.sides}),
-                    None if any(one.isStreaming for one in frames.values()) else query,
+                    joined_schema(query, request.inputs), None if is_streaming else query
                 ),
-                device,
+                request.device,
                 conf,
             )
             # Raises what each task would raise; the device has no part in that.
@@ -201,21 +160,26 @@ class LookupCall:
                 lookup_plan,
                 join.version,
                 join.split,
-                shuffled=_shuffled(spark),
+                shuffled=shuffle_partitions(spark),
                 kept_joins=conf.resident_bytes // lookup.memory_bytes if conf.resident else 0,
                 is_remote="://" in table.location,
                 has_nodes=table.nodes is not None,
             )
             task = replace(task, arcs=place.arcs, is_watched=frame.isStreaming)
             arc_of = ArcOf(
-                compiled,
+                request.compiled,
                 lookup_plan.inner.side,
                 lookup_plan.key,
                 stored.key_hash.name,
                 place.lanes or 1,
             )
-        await_slot(spark, conf)
         return LookupCall(spark, lookup_plan, rows, task, place, arc_of)
+
+    def explained(self, *, extended: bool = False) -> str:
+        """Describe how the query will run, a fact per line."""
+        from .explain import describe
+
+        return describe(self, extended=extended)
 
     @property
     def is_streaming(self) -> bool:
@@ -235,7 +199,7 @@ class LookupCall:
         if aggregation is None or is_per_row(self.plan.query):
             return _mapped(moved, self.task, output)
         has_keys = bool(aggregation.keys)
-        buckets = _shuffled(self.spark) if has_keys else 1
+        buckets = shuffle_partitions(self.spark) if has_keys else 1
         partial = _mapped(moved, replace(self.task, buckets=buckets), SCHEMA)
         if not has_keys:
             # Without keys there is one group, even if nothing joins.
@@ -264,10 +228,6 @@ def _mapped(frame: DataFrame, task: LookupTask, schema: pa.Schema) -> DataFrame:
     return frame.mapInArrow(work, spark_schema(schema))
 
 
-def _shuffled(spark: SparkSession) -> int:
-    return int(spark.conf.get("spark.sql.shuffle.partitions", None) or "200")
-
-
 def _check_groups(lookup_plan: LookupPlan, is_streaming: bool, ordered: bool) -> None:
     """Refuse groups in an order, and groups of a stream that later rows may belong to.
 
@@ -278,9 +238,6 @@ def _check_groups(lookup_plan: LookupPlan, is_streaming: bool, ordered: bool) ->
     if lookup_plan.query.aggregation is None:
         return
     if ordered:
-        raise QueryError(
-            "ordered=True is about joined rows, and the query gives groups; sort them by their "
-            "keys: .orderBy(...)"
-        )
+        raise QueryError(OF_JOINED_ROWS)
     if is_streaming:
         lookup_plan.require_per_row("; unique is for penstock.spark_bridge.stream")

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from penstock.plan.plan import plan
 from penstock.plan.query import JoinQuery, other
-from penstock.plan.shown import Fact, form_facts, leaving_facts
+from penstock.plan.shown import Fact, leaving_facts
 from penstock.plan.window import TimeWindow
 
-from ..explaining import devices, show, subject
+from ..explaining import explanation, subject
 from ..key_choice import why_not_by_keys
 from .microbatch import PAIRS_PER_SHARD
 from .routing import wanted_cells
@@ -39,10 +38,8 @@ def describe(spec: JoinSpec, shards: int, *, extended: bool = False) -> str:
         ),
         *_routing(query, spec),
         ("evaluations", "the micro-batch's rows x the rows in their windows, before pruning"),
-        *form_facts(plan(query)),
-        *devices(spec.device),
     ]
-    return show(facts, extended=extended)
+    return explanation(query, facts, spec.device, extended=extended)
 
 
 def _routing(query: JoinQuery, spec: JoinSpec) -> Iterator[Fact]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import Unpack, cast
+from typing import Unpack
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from penstock.around.parts import Closing
 from penstock.errors import QueryError, UsageError
 from penstock.host.emit.open_delivery import open_delivery
-from penstock.host.join.lookup.relation_source import RelationTable, relation_of
+from penstock.host.join.lookup.relation_source import RelationTable
 from penstock.host.prune.sizes import Pruning, pruning_sizes
 from penstock.host.windows.source import Span, StreamSource, check_names
 from penstock.plan.plan import plan
@@ -21,12 +21,11 @@ from penstock.plan.query import LEFT, RIGHT, JoinQuery, Side
 from penstock.plan.window import FOREVER
 from penstock.uses import SPARK_STREAM, Entrance
 
-from ..around import one_join_or_parts
 from ..arrival_sort import OF_JOINED_ROWS
 from ..inputs import SlotRows, union_of
-from ..lookup.join import LookupCall, LookupSettings
 from ..metrics.listener import watch
-from ..request import JoinOptions, Request, entered, static_table
+from ..opening import opened
+from ..request import CallSettings, JoinOptions, Request, entered
 from ..stream_frame import After, StreamFrame, as_they_are
 from ..types import output_schema
 from .commit import BatchRecord
@@ -36,7 +35,6 @@ from .microbatch import complete_rows, output_of, shards_of
 from .place import QueryPlace
 from .rules import rules_of
 from .spec import IS_RIGHT, JoinSpec
-from .static import StaticJoin
 from .waiting_rows import WaitRule
 from .writer import StreamingJoinWriter, joined_rows, parallelism
 
@@ -168,78 +166,19 @@ def stream(
             "another query"
         )
     options = entered(options, Entrance.from_call(SPARK_STREAM, stream, locals()))
-    if idle is not None and idle <= timedelta(0):
-        raise UsageError(f"idle must be a time above 0, not {idle}")
-    settings = LookupSettings(
-        unique=unique,
+    settings = CallSettings(
         lanes=lanes,
         partitioning=partitioning,
         ordered=ordered,
         memory_bytes=memory_bytes,
         pins=pins,
+        unique=unique,
+        disorder=disorder,
+        idle=idle,
+        pruning=pruning,
+        is_stream=True,
     )
-    if relation_of(tables) is not None:
-        return LookupCall.checked(spark, query, tables, options, settings).frame()
-    frame_tables = cast("Mapping[str, DataFrame | str]", tables)
-
-    def open_join(
-        text: str, frames: Mapping[str, DataFrame], chosen: JoinOptions
-    ) -> StreamingJoin | DataFrame:
-        static = static_table(frames)
-        if static is not None:
-            return StaticJoin.checked(spark, text, frames, static, chosen, settings)
-        request = Request.checked(spark, text, frames, chosen, unique=unique, ordered=ordered)
-        return plan_stream(
-            request,
-            disorder=disorder,
-            idle=idle,
-            pruning=True if pruning is None else pruning,
-            lanes=lanes,
-            partitioning=partitioning,
-        )
-
-    return one_join_or_parts(spark, query, frame_tables, options, open_join, unique)
-
-
-def plan_stream(
-    request: Request,
-    *,
-    disorder: Span | Mapping[str, Span] | None = None,
-    idle: timedelta | None = None,
-    pruning: bool | Pruning = True,
-    lanes: int | None = None,
-    partitioning: str | None = None,
-) -> StreamingJoin:
-    """The join of a request over streams; arguments and errors as for :func:`stream`."""
-    if lanes is not None and lanes < 1:
-        raise UsageError(f"lanes must be at least 1, not {lanes!r}")
-    compiled, frames, schemas = request.query, request.frames, request.schemas
-    for side in compiled.sides:
-        if not frames[side.table].isStreaming:
-            raise UsageError(
-                f"table {side.table} is no stream; join a stream with a stream (readStream), with "
-                "a relation (store the table by penstock.spark_bridge.relation and give "
-                "penstock.relation(path)), or two batch DataFrames with penstock.spark_bridge.sql"
-            )
-    planned = plan(compiled)
-    planned.require_stepwise()
-    inputs = {side.side: schemas[side.table] for side in compiled.sides}
-    sides = [SlotRows(compiled, side, frames[side.table]) for side in compiled.sides]
-    spec = JoinSpec(
-        request.compiled,
-        disorder_of(compiled, frames, disorder),
-        {one.name: one.slot_of for one in sides},
-        output_schema(open_delivery(planned, inputs).schema),
-        request.device,
-        pruning_sizes(pruning),
-        None if idle is None else idle.total_seconds(),
-        rules_of(request, partitioning),
-    )
-    if request.conf.metrics_port is not None:
-        watch(request.spark)
-    # Nothing is filtered here: rows that WHERE leaves out may be late, and are counted.
-    rows = union_of(sides, {s: [F.lit(s == RIGHT).alias(IS_RIGHT)] for s in (LEFT, RIGHT)})
-    return StreamingJoin(request.spark, spec, rows, lanes)
+    return opened(spark, query, tables, options, settings)
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -266,6 +205,38 @@ class StreamingJoin(StreamFrame):
     rows: DataFrame
     lanes: int | None
     after: After = as_they_are
+
+    @staticmethod
+    def for_request(request: Request, settings: CallSettings) -> StreamingJoin:
+        """Plan the join of a request over streams; errors as for :func:`stream`."""
+        query, frames = request.query, request.frames
+        for side in query.sides:
+            if not frames[side.table].isStreaming:
+                raise UsageError(
+                    f"table {side.table} is no stream; join a stream with a stream (readStream), "
+                    "with a relation (store the table by penstock.spark_bridge.relation and give "
+                    "penstock.relation(path)), or two batch DataFrames with "
+                    "penstock.spark_bridge.sql"
+                )
+        planned = plan(query)
+        planned.require_stepwise()
+        sides = [SlotRows(query, side, frames[side.table]) for side in query.sides]
+        pruning, idle = settings.pruning, settings.idle
+        spec = JoinSpec(
+            request.compiled,
+            disorder_of(query, frames, settings.disorder),
+            {one.name: one.slot_of for one in sides},
+            output_schema(open_delivery(planned, request.inputs).schema),
+            request.device,
+            pruning_sizes(True if pruning is None else pruning),
+            None if idle is None else idle.total_seconds(),
+            rules_of(request, settings.partitioning),
+        )
+        if request.conf.metrics_port is not None:
+            watch(request.spark)
+        # Nothing is filtered here: rows that WHERE leaves out may be late, and are counted.
+        rows = union_of(sides, {s: [F.lit(s == RIGHT).alias(IS_RIGHT)] for s in (LEFT, RIGHT)})
+        return StreamingJoin(request.spark, spec, rows, settings.lanes)
 
     @property
     def sparkSession(self) -> SparkSession:

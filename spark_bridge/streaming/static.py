@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from uuid import uuid4
 
@@ -17,20 +17,16 @@ from penstock.host.emit.open_delivery import joined_schema
 from penstock.host.join.lookup.relation_source import RelationTable
 from penstock.host.store.location import Location
 from penstock.plan.lookup import LookupPlan
-from penstock.plan.plan import plan
 from penstock.plan.query import JoinQuery, Side
-from penstock.plan.shown import form_facts
 from penstock.uses import QueryKind
 
-from ..conf import Conf
-from ..devices import DeviceChoice
-from ..explaining import devices, show
-from ..inputs import SlotRows
+from ..explaining import explanation, time_zone
+from ..inputs import SlotRows, identifier
 from ..lookup.build_relation import relation
-from ..lookup.join import LookupCall, LookupSettings
-from ..request import JoinOptions, device_of, entered, one_join, query_options
+from ..lookup.join import LookupCall
+from ..request import CallSettings, JoinOptions, Request, entered, query_options
 from ..stream_frame import After, StreamFrame, as_they_are
-from ..types import arrow_schema, check_used, output_schema, spark_schema
+from ..types import output_schema, spark_schema
 from .notes import put_note, read_note
 from .place import FOLDER
 from .static_writer import StaticJoinWriter
@@ -47,15 +43,12 @@ class StaticJoin(StreamFrame):
     Parameters
     ----------
     spark : SparkSession
-    text : str
-    frames : mapping of table name to DataFrame
-        The stream, and the columns of the static one that the query reads.
+    request : Request
+        With the stream, and the columns of the static table that the query reads.
     name : str
         Of the static table.
     options : JoinOptions
-    arguments : LookupSettings
-    query : JoinQuery
-    device : DeviceChoice
+    settings : CallSettings
     order : dict
         ``key`` or ``cluster``: columns of the static table by which its rows are found.
     after : callable
@@ -63,13 +56,10 @@ class StaticJoin(StreamFrame):
     """
 
     spark: SparkSession
-    text: str
-    frames: Mapping[str, DataFrame]
+    request: Request
     name: str
     options: JoinOptions
-    arguments: LookupSettings
-    query: JoinQuery
-    device: DeviceChoice
+    settings: CallSettings
     order: Mapping[str, tuple[str, ...]]
     after: After = as_they_are
 
@@ -80,7 +70,7 @@ class StaticJoin(StreamFrame):
         tables: Mapping[str, DataFrame],
         name: str,
         options: JoinOptions,
-        arguments: LookupSettings,
+        settings: CallSettings,
     ) -> StaticJoin:
         """Check a call.
 
@@ -89,28 +79,25 @@ class StaticJoin(StreamFrame):
         QueryError, SchemaError, UsageError, DeviceError
         """
         chosen = query_options(
-            spark, text, options, QueryKind.STATIC, unique=arguments.unique, relation=name
+            spark, text, options, QueryKind.STATIC, unique=settings.unique, relation=name
         )
-        device = device_of(spark, options, Conf.read(spark))
-        frames = dict(tables)
-        schemas = {one: arrow_schema(frame.schema) for one, frame in frames.items()}
-        query = one_join(text, schemas, chosen, ends=False)
-        check_used(query, {one: frame.schema for one, frame in frames.items()})
+        request = Request.checked(spark, text, tables, options, chosen, ends=False)
+        query = request.query
         inner = LookupPlan(query, name, ()).inner
-        static = frames[inner.table]
+        static = tables[inner.table]
         read = [*SlotRows(query, inner, static).slot_of] or static.columns[:1]
-        frames[inner.table] = static.select(*(F.col(f"`{one}`") for one in read))
-        columns = pa.schema([schemas[inner.table].field(one) for one in read])
-        order, apart = _order(query, name, inner, columns), entered(options, None)
-        return StaticJoin(spark, text, frames, inner.table, apart, arguments, query, device, order)
+        narrow = static.select(*(F.col(identifier(one)) for one in read))
+        columns = pa.schema([request.schemas[inner.table].field(one) for one in read])
+        order = _order(query, name, inner, columns)
+        request = replace(request, frames={**tables, inner.table: narrow})
+        return StaticJoin(spark, request, inner.table, entered(options, None), settings, order)
 
     @property
     def sparkSession(self) -> SparkSession:
         return self.spark
 
     def joined(self) -> DataFrame:
-        inputs = {s.side: arrow_schema(self.frames[s.table].schema) for s in self.query.sides}
-        schema: pa.Schema = output_schema(joined_schema(self.query, inputs))
+        schema: pa.Schema = output_schema(joined_schema(self.request.query, self.request.inputs))
         return self.spark.createDataFrame([], spark_schema(schema))
 
     @property
@@ -120,18 +107,16 @@ class StaticJoin(StreamFrame):
 
     def explained(self, *, extended: bool = False) -> str:
         ((kind, columns),) = self.order.items()
-        by = f"found by {kind} {', '.join(columns)}"
+        by, query = f"found by {kind} {', '.join(columns)}", self.request.query
         facts = [
-            ("join", f"{self.query.kind.value.lower()} of a stream and {self.name}, a DataFrame"),
+            ("join", f"{query.kind.value.lower()} of a stream and {self.name}, a DataFrame"),
             ("relation", f"{self.name} is stored under the checkpoint when the query first"),
             ("", f"starts, and read from there by later starts; its rows are {by}"),
-            ("time zone", f"{self.query.time_zone}, spark.sql.session.timeZone of the call"),
-            *form_facts(plan(self.query)),
-            *devices(self.device),
+            time_zone(query),
         ]
-        return show(facts, extended=extended)
+        return explanation(query, facts, self.request.device, extended=extended)
 
-    def frame(self, checkpoint: str) -> DataFrame:
+    def started_frame(self, checkpoint: str) -> DataFrame:
         """The streaming DataFrame of a query with a checkpoint.
 
         Raises
@@ -142,8 +127,8 @@ class StaticJoin(StreamFrame):
             It cannot be written or read.
         """
         stored = RelationTable(self.stored(checkpoint), refresh="start")
-        tables = {**self.frames, self.name: stored}
-        call = LookupCall.checked(self.spark, self.text, tables, self.options, self.arguments)
+        request, tables = self.request, {**self.request.frames, self.name: stored}
+        call = LookupCall.checked(self.spark, request.text, tables, self.options, self.settings)
         return self.after(call.frame())
 
     def stored(self, checkpoint: str) -> str:
@@ -152,7 +137,7 @@ class StaticJoin(StreamFrame):
         is_local = Location.parse(folder).path is not None
         if is_local:
             folder = file_store(folder).root
-        note, frame = f"{folder}/{self.name}", self.frames[self.name]
+        note, frame = f"{folder}/{self.name}", self.request.frames[self.name]
         noted = read_note(self.spark, note)
         if noted is None:
             if is_local:

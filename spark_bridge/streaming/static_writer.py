@@ -69,7 +69,7 @@ class StaticJoinWriter(JoinWriter):
         Raises
         ------
         UsageError, FileError
-            As :meth:`StaticJoin.frame`; or there is no checkpointLocation.
+            As :meth:`StaticJoin.started_frame`; or there is no checkpointLocation.
         """
         if path is not None:
             self.option("path", path)
@@ -101,7 +101,7 @@ class StaticJoinWriter(JoinWriter):
             )
         if self._format == BATCHES:
             raise writing_refused()
-        writer = self._join.frame(checkpoint).writeStream
+        writer = self._join.started_frame(checkpoint).writeStream
         for method, args, named in self._calls:
             writer = getattr(writer, method)(*args, **named)
         if self._format == DELTA:

@@ -245,7 +245,7 @@ REFUSED = {
     "partitioning": ({"partitioning": "time"}, UsageError, "with a relation, leave it out"),
     "arcs and order": ({"partitioning": "arcs", "ordered": True}, UsageError, "leave one of them"),
     "lanes in place": ({"partitioning": "in place", "lanes": 2}, UsageError, "leave one of them"),
-    "no lanes": ({"lanes": 0}, UsageError, "lanes must be at least 1"),
+    "no lanes": ({"lanes": 0}, UsageError, "lanes must be 1 or more"),
     "lanes and order": ({"lanes": 2, "ordered": True}, UsageError, "leave one of them out"),
     "a window": ({"time": {"o": "id"}}, QueryError, "no window"),
 }

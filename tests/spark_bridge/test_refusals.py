@@ -101,7 +101,7 @@ REFUSED = {
         UsageError,
         "compute it with withColumn",
     ),
-    "no lanes": (f"SELECT a.id {ON}", {"lanes": 0}, UsageError, "lanes must be at least 1, not 0"),
+    "no lanes": (f"SELECT a.id {ON}", {"lanes": 0}, UsageError, "lanes must be 1 or more, not 0"),
 }
 
 

@@ -48,7 +48,7 @@ def test_queries(spark, tables):
         stream(spark, TEXT.replace("a.x = b.x", "a.x = b.t"), tables)
     with pytest.raises(QueryError, match="unique"):
         stream(spark, f"SELECT a.x, count(*) AS k FROM a JOIN b ON {NEAR} GROUP BY a.x", tables)
-    with pytest.raises(UsageError, match="lanes must be at least 1"):
+    with pytest.raises(UsageError, match="lanes must be 1 or more"):
         stream(spark, TEXT, tables, lanes=0)
 
 
