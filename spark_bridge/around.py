@@ -22,8 +22,6 @@ from penstock.around.parts import (
 from penstock.around.splitting import split
 from penstock.errors import BeyondError
 from penstock.expr.functions import EARTH_RADIUS_M
-from penstock.host.emit.open_delivery import open_delivery
-from penstock.plan.plan import plan
 from penstock.query.compiler import one_or_beyond
 from penstock.query.dialect import Penstock
 from penstock.query.parse import parse, with_room
@@ -35,11 +33,12 @@ from .request import (
     entered,
     one_join,
     query_options,
+    result_schema,
     static_table,
 )
 from .shown import without_log
 from .stream_frame import StreamFrame
-from .types import arrow_schema, check_used, output_schema, spark_schema
+from .types import arrow_schema, check_used, spark_schema
 
 #: Runs a join of Penstock's: its text, tables and options.
 RunJoin = Callable[[str, Mapping[str, DataFrame], JoinOptions], DataFrame]
@@ -231,8 +230,7 @@ class _Spark:
         tables = {name: schemas[name] for name in part.reads}
         query = one_join(part.text, tables, part.options)
         check_used(query, {name: self._frames[name].schema for name in part.reads})
-        inputs = {side.side: schemas[side.table] for side in query.sides}
-        schema = output_schema(open_delivery(plan(query), inputs).schema)
+        schema = result_schema(query, schemas, nullable=True)
         self._frames[part.name] = self._spark.createDataFrame([], spark_schema(schema))
         return schema
 

@@ -6,6 +6,7 @@ As bytes, because partial sums may have more digits than Spark's decimals.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +18,11 @@ from penstock.host.rows.columns import vector
 
 from .compiled import Compiled
 from .rows import in_batches, message_of, table_of
+from .shown import task_of
+from .types import spark_schema
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 #: Columns of the rows, and their types.
 BUCKET, BLOB = "bucket", "blob"
@@ -45,6 +51,32 @@ def tables_of(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
             data = blob.as_buffer()
             if data is not None and data.size:
                 yield table_of(data)
+
+
+def merged(
+    partial: DataFrame, compiled: Compiled, output: pa.Schema, tasks: int, output_rows: int
+) -> DataFrame:
+    """Merge partial aggregates into groups, by key, in so many tasks after a shuffle.
+
+    Parameters
+    ----------
+    partial : DataFrame
+        Rows of :func:`blobs_of`, with a bucket for each task.
+    compiled, output, output_rows
+        As for :func:`merge`.
+    tasks : int
+        One for groups without keys.
+    """
+    from pyspark.sql import functions as F
+
+    aggregation = compiled.query().aggregation
+    if aggregation is None or not aggregation.keys:
+        # Without keys there is one group, even if nothing joins.
+        empty = F.lit(b"").cast("binary").alias(BLOB)
+        one_group = partial.sparkSession.range(1).select(F.lit(0).alias(BUCKET), empty)
+        partial = partial.union(one_group)
+    work = task_of("merged groups", lambda rows: merge(compiled, output, output_rows, rows))
+    return partial.repartitionById(tasks, BUCKET).mapInArrow(work, spark_schema(output))
 
 
 def merge(

@@ -155,6 +155,10 @@ class Conf:
     output_bytes: int = key("output.batchBytes", 1 << 24, _whole(1))
     metrics_port: int | None = key("metrics.port", None, _port)
 
+    def fitting_rows(self, row_bytes: float) -> int:
+        """Most rows of a batch that goes to Spark, by the mean bytes of its rows."""
+        return max(1, min(self.output_rows, int(self.output_bytes / max(row_bytes, 1.0))))
+
     @staticmethod
     def read(spark: SparkSession) -> Conf:
         """The settings of a session.

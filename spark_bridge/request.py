@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from penstock import arguments
 from penstock.errors import UsageError
+from penstock.host.emit.open_delivery import joined_schema
 from penstock.plan.lookup import require_complete
 from penstock.plan.query import JoinQuery
 from penstock.query.compiler import compile_query
@@ -26,7 +27,7 @@ from .key_choice import Wanted, wanted_keys
 from .resources import await_slot, check_resources
 from .session_settings import of_session
 from .stream_frame import StreamFrame
-from .types import arrow_schema, check_used
+from .types import arrow_schema, check_used, output_schema
 
 if TYPE_CHECKING:
     from penstock.host.prune.sizes import Pruning
@@ -199,11 +200,6 @@ class Request:
         return Compiled(self.text, self.schemas, self.options, self.ordering)
 
     @property
-    def inputs(self) -> dict[str, pa.Schema]:
-        """Schema of each side's table."""
-        return {side.side: self.schemas[side.table] for side in self.query.sides}
-
-    @property
     def is_streaming(self) -> bool:
         """Whether some DataFrame of the query is a stream."""
         return any(self.frames[side.table].isStreaming for side in self.query.sides)
@@ -259,6 +255,21 @@ def one_join(
     if not ends:
         require_complete(query, options.relation)
     return query
+
+
+def result_schema(
+    query: JoinQuery, schemas: Mapping[str, pa.Schema], *, nullable: bool = False
+) -> pa.Schema:
+    """Arrow schema of a query's rows for Spark, from the schemas of its tables by name.
+
+    With ``nullable``, any column may be NULL.
+
+    Raises
+    ------
+    QueryError
+    """
+    inputs = {side.side: schemas[side.table] for side in query.sides}
+    return output_schema(joined_schema(query, inputs), None if nullable else query)
 
 
 def entered(options: JoinOptions, entrance: Entrance | None) -> JoinOptions:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import reduce
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from penstock.plan.query import LEFT, RIGHT, JoinQuery, TimeWindow
@@ -20,7 +19,7 @@ from ..routing_cells import CellOf, bounds_of
 from .choose import Choice, Limits, decides_rows, one_shard
 from .key_plan import CellRows, KeyPlan
 from .key_shards import KeyRoutes, KeyShards
-from .statistics import Spread, pairs_in_window
+from .statistics import Spread, counted, pairs_in_window
 
 #: Quantiles that Spark is asked for at most.
 _MOST_RANGES = 1 << 12
@@ -107,15 +106,10 @@ def _counts(
     inputs: Mapping[str, Input], columns: Mapping[str, Sequence[Column]], cell_of: CellOf
 ) -> dict[str, np.ndarray]:
     """Exact numbers of rows of both sides in each cell."""
-    counted = []
-    for side, one in inputs.items():
-        cells = one.frame.select(_cell(cell_of, side, columns[side]).alias("cell"))
-        counted.append(cells.groupBy("cell").count().withColumn("side", F.lit(side)))
-    counts = {side: np.zeros(cell_of.cells + 1, np.int64) for side in inputs}
-    for row in reduce(DataFrame.union, counted).collect():
-        if row["cell"] >= 0:
-            counts[row["side"]][row["cell"]] = row["count"]
-    return counts
+    cells = {
+        side: one.frame.select(_cell(cell_of, side, columns[side])) for side, one in inputs.items()
+    }
+    return counted(cells, cell_of.cells + 1)
 
 
 def _cell(cell_of: CellOf, side: str, columns: Sequence[Column]) -> Column:
@@ -150,13 +144,13 @@ def _choice(
         return one_shard(held, f"one lane is enough for {row_count:.3g} rows and their pairs")
     planner, tolerance = conf.routing_planner, conf.routing_tolerance
     plan = KeyPlan.balanced(cell_of, rows, met, wanted, planner, tolerance)
-    table = plan.plan.table
+    table, imbalance = plan.plan.table, plan.plan.loads.imbalance
     shards = KeyShards(held, KeyRoutes(cell_of, table, rows.is_left, keeps_null), columns)
     conjunct = cell_of.keys.text(query.names)
     kind = "cells" if cell_of.keys.band is None else "ranges"
     text = (
         f"by {conjunct}; {cell_of.cells} {kind}, placed by {planner}, "
-        f"{len(table.split)} of them split; the busiest lane has {plan.imbalance:.2f} times the "
+        f"{len(table.split)} of them split; the busiest lane has {imbalance:.2f} times the "
         "mean work"
     )
     return Choice(shards, text, plan.moved, plan.pairs * met)

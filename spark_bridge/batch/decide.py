@@ -23,7 +23,7 @@ from .choose import Choice, Limits, choose, dividable, one_shard
 from .rows_shards import shards_of_rows
 from .shards import at_threshold
 from .small import small
-from .statistics import Spread, clocks_of
+from .statistics import Spread, clocks_of, counted
 
 #: Quantile steps per possible shard, and the least and most steps in all.
 _STEPS_PER_SHARD, _LEAST_STEPS, _MOST_STEPS = 8, 64, 1024
@@ -130,13 +130,9 @@ def _counts(
     inputs: Mapping[str, Input], clocks: Mapping[str, TickClock], edges: Sequence[int]
 ) -> dict[str, np.ndarray]:
     """Exact numbers of rows of both sides before, between and after edges, from one job."""
-    counted = []
+    numbers = {}
     for side, one in inputs.items():
         least = [clocks[side].reaches(edge) for edge in edges]
-        bin_ = at_threshold(F.col(TICKS), least, F.lit)
         timed = one.frame.filter(F.col(TICKS).isNotNull())
-        counted.append(timed.groupBy(bin_.alias("bin")).count().withColumn("side", F.lit(side)))
-    counts = {side: np.zeros(len(edges) + 1, np.int64) for side in inputs}
-    for row in reduce(DataFrame.union, counted).collect():
-        counts[row["side"]][row["bin"]] = row["count"]
-    return counts
+        numbers[side] = timed.select(at_threshold(F.col(TICKS), least, F.lit))
+    return counted(numbers, len(edges) + 1)

@@ -11,15 +11,13 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from penstock.errors import UsageError
-from penstock.host.emit.open_delivery import joined_schema
-from penstock.plan.query import Aggregation
 
-from ..blobs import BLOB, BUCKET, SCHEMA, merge
+from ..blobs import SCHEMA, merged
 from ..conf import PARTITIONINGS
 from ..inputs import TICKS, Input, in_one_partition, union_of
-from ..request import CallSettings, Request
+from ..request import CallSettings, Request, result_schema
 from ..shown import described, join_text, task_of
-from ..types import output_schema, spark_schema
+from ..types import spark_schema
 from .choose import Choice
 from .decide import decide
 from .explain import describe
@@ -66,7 +64,7 @@ class BatchPlan:
         request = replace(request, conf=conf)
         query = request.query
         # Raises what the join would raise, before any job runs.
-        output = output_schema(joined_schema(query, request.inputs), query)
+        output = result_schema(query, request.schemas)
         inputs = {s.side: Input(query, s, request.frames[s.table]) for s in query.sides}
         with described(request.spark, f"counts rows for the lanes of the {join_text(query)}"):
             return BatchPlan(request, inputs, decide(request, inputs), output)
@@ -78,12 +76,13 @@ class BatchPlan:
     def frame(self) -> DataFrame:
         """Return the result."""
         parts = [self._half(k, half) for k, half in enumerate(self.halves)]
-        aggregation = self.request.query.aggregation
-        if aggregation is not None:
-            return self._merged(parts[0], aggregation)
+        request = self.request
+        if request.query.aggregation is not None:
+            rows = request.conf.output_rows
+            return merged(parts[0], request.compiled, self.output, self._buckets, rows)
         rows = reduce(DataFrame.union, parts)
-        ordering = self.request.ordering
-        return rows if ordering is None else ordering.sort(rows, self.request.query)
+        ordering = request.ordering
+        return rows if ordering is None else ordering.sort(rows, request.query)
 
     def _half(self, number: int, choice: Choice) -> DataFrame:
         """The rows of a half, or its partial aggregates."""
@@ -141,17 +140,3 @@ class BatchPlan:
         aggregation = self.request.query.aggregation
         has_keys = aggregation is not None and bool(aggregation.keys)
         return self.halves[0].shards.count if has_keys else 1
-
-    def _merged(self, partial: DataFrame, aggregation: Aggregation) -> DataFrame:
-        """Groups of the partial aggregates of all shards."""
-        if not aggregation.keys:
-            # Without keys there is one group, even if nothing joins.
-            empty = F.lit(b"").cast("binary").alias(BLOB)
-            seed = self.request.spark.range(1).select(F.lit(0).alias(BUCKET), empty)
-            partial = partial.union(seed)
-        compiled, output = self.request.compiled, self.output
-        rows = self.request.conf.output_rows
-
-        work = task_of("merged groups", lambda batches: merge(compiled, output, rows, batches))
-        moved = partial.repartitionById(self._buckets, BUCKET)
-        return moved.mapInArrow(work, spark_schema(output))

@@ -124,12 +124,6 @@ class KeyPlan:
         """Pairs of rows of one lane."""
         return float((self.by_lane[LEFT] * self.by_lane[RIGHT]).sum())
 
-    @property
-    def imbalance(self) -> float:
-        """The busiest lane's planned work over the mean."""
-        mean = self.plan.loads.total / self.plan.loads.lanes
-        return float(self.plan.loads.by_lane.max() / mean) if mean else 1.0
-
 
 def work_of(rows: CellRows, met: float) -> np.ndarray:
     """Work of each cell that a split shares out, counted in rows, as float64.

@@ -123,8 +123,7 @@ class ShardJoin:
             columns = join.query.output_columns_of(side)
             if table.num_rows and columns:
                 used += table.select(list(columns)).nbytes / table.num_rows
-        fitting = int(self.conf.output_bytes / max(used, 1.0))
-        join.output_rows = max(1, min(self.conf.output_rows, fitting))
+        join.output_rows = self.conf.fitting_rows(used)
 
     def _for_spark(self, join: PartJoin, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         if isinstance(join, GroupParts):

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 
 import numpy as np
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
 from penstock.plan.query import LEFT, TimeWindow, other
 
@@ -65,6 +68,27 @@ class Atom:
 def clocks_of(spreads: Mapping[str, Spread]) -> dict[str, TickClock]:
     """Clocks of the sides that have one."""
     return {side: one.clock for side, one in spreads.items() if one.clock is not None}
+
+
+def counted(numbers: Mapping[str, DataFrame], size: int) -> dict[str, np.ndarray]:
+    """Count the rows of both sides by a number, from one job.
+
+    Parameters
+    ----------
+    numbers : mapping of side to DataFrame
+        With one column, the number of each row; negative ones are not counted.
+    size : int
+        All numbers are below it.
+    """
+    grouped = [
+        rows.toDF("number").groupBy("number").count().withColumn("side", F.lit(side))
+        for side, rows in numbers.items()
+    ]
+    counts = {side: np.zeros(size, np.int64) for side in numbers}
+    for row in reduce(DataFrame.union, grouped).collect():
+        if row["number"] >= 0:
+            counts[row["side"]][row["number"]] = row["count"]
+    return counts
 
 
 def pairs_in_window(spreads: Mapping[str, Spread], window: TimeWindow) -> float | None:

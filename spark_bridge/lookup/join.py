@@ -11,7 +11,6 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from penstock.errors import QueryError, UsageError
-from penstock.host.emit.open_delivery import joined_schema
 from penstock.host.join.lookup.as_of import at_versions
 from penstock.host.join.lookup.relation_source import RelationTable
 from penstock.host.prune.sizes import pruning_sizes
@@ -21,15 +20,15 @@ from penstock.plan.lookup import LookupPlan
 from penstock.uses import Way
 
 from ..arrival_sort import OF_JOINED_ROWS
-from ..blobs import BLOB, BUCKET, SCHEMA, merge
+from ..blobs import SCHEMA, merged
 from ..devices import shared_device
 from ..filters import push
 from ..inputs import SlotRows, computed
 from ..metrics.lookups import observe, with_figures
-from ..request import CallSettings, JoinOptions, Request, frame_of, query_options
+from ..request import CallSettings, JoinOptions, Request, frame_of, query_options, result_schema
 from ..session_settings import shuffle_partitions
 from ..shown import task_of
-from ..types import output_schema, spark_schema
+from ..types import spark_schema
 from .arcs import ArcOf, MeetingPlace, WantedPlace
 from .task import SOME_COLUMN, LookupTask
 from .versions import DRIVER, FixedVersion, OwnSnapshot, PinnedVersion
@@ -145,9 +144,7 @@ class LookupCall:
                 rows.slot_of,
                 replace(lookup, refresh=False),
                 versions,
-                output_schema(
-                    joined_schema(query, request.inputs), None if is_streaming else query
-                ),
+                result_schema(query, request.schemas, nullable=is_streaming),
                 request.device,
                 conf,
             )
@@ -198,17 +195,9 @@ class LookupCall:
             return observe(sent, self.plan.outer.alias, self.task.relation.shown)
         if aggregation is None or is_per_row(self.plan.query):
             return _mapped(moved, self.task, output)
-        has_keys = bool(aggregation.keys)
-        buckets = shuffle_partitions(self.spark) if has_keys else 1
+        buckets = shuffle_partitions(self.spark) if aggregation.keys else 1
         partial = _mapped(moved, replace(self.task, buckets=buckets), SCHEMA)
-        if not has_keys:
-            # Without keys there is one group, even if nothing joins.
-            empty = F.lit(b"").cast("binary").alias(BLOB)
-            partial = partial.union(self.spark.range(1).select(F.lit(0).alias(BUCKET), empty))
-        compiled, most = self.task.compiled, self.task.conf.output_rows
-
-        work = task_of("merged groups", lambda batches: merge(compiled, output, most, batches))
-        return partial.repartitionById(buckets, BUCKET).mapInArrow(work, spark_schema(output))
+        return merged(partial, self.task.compiled, output, buckets, self.task.conf.output_rows)
 
     def _sent(self, moved: DataFrame, lanes: int) -> DataFrame:
         """Send rows to the partitions in which they meet the relation."""

@@ -223,7 +223,6 @@ class LookupTask:
     def _for_spark(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             if batch.num_rows:
-                fitting = int(self.conf.output_bytes * batch.num_rows / max(1, batch.nbytes))
-                most = max(1, min(self.conf.output_rows, fitting))
+                most = self.conf.fitting_rows(batch.nbytes / batch.num_rows)
                 for rows in in_batches(batch, self.output, most):
                     yield without_figures(rows) if self.is_watched else rows

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.fs as fs
 import pyarrow.parquet as pq
 
 from penstock.errors import FileError
@@ -120,10 +121,7 @@ class DataFiles:
             with _new_file(path) as partial:
                 yield partial, lambda: path.stat().st_size
             return
-        import pyarrow.fs as fs
-        from deltalake.fs import DeltaStorageHandler
-
-        store = fs.PyFileSystem(DeltaStorageHandler(self.location, self.storage))
+        store = table_files(self.location, self.storage)
         try:
             with store.open_output_stream(name) as sink:
                 yield sink, lambda: store.get_file_info(name).size
@@ -149,6 +147,13 @@ def _new_file(path: Path) -> Iterator[Path]:
         ) from error
     with explained(str(path), AGAIN), atomic(path, replace=False, durable=True) as partial:
         yield partial
+
+
+def table_files(location: str, storage: dict[str, str]) -> fs.FileSystem:
+    """All that lies in a table's folder, or at its address in an object store."""
+    from deltalake.fs import DeltaStorageHandler
+
+    return fs.PyFileSystem(DeltaStorageHandler(location, storage))
 
 
 def is_folder(location: str) -> bool:

@@ -28,7 +28,7 @@ from penstock.host.store.location import Location
 from penstock.host.store.own_names import OwnNames
 
 from ..shown import task_of
-from .data_files import DataFile, DataFiles, is_folder
+from .data_files import DataFile, DataFiles, is_folder, table_files
 from .delta_columns import arrow_of, check_partitions, require_fitting
 from .room import room_for
 from .store import AGAIN
@@ -266,9 +266,7 @@ class DeltaSink:
 
     def _files(self) -> fs.FileSystem:
         """All that lies in the table's folder."""
-        from deltalake.fs import DeltaStorageHandler
-
-        return fs.PyFileSystem(DeltaStorageHandler(self.location, self.storage))
+        return table_files(self.location, self.storage)
 
     # -- the table --------------------------------------------------------------------------------
 

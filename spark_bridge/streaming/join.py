@@ -12,7 +12,6 @@ from pyspark.sql import functions as F
 
 from penstock.around.parts import Closing
 from penstock.errors import QueryError, UsageError
-from penstock.host.emit.open_delivery import open_delivery
 from penstock.host.join.lookup.relation_source import RelationTable
 from penstock.host.prune.sizes import Pruning, pruning_sizes
 from penstock.host.windows.source import Span, StreamSource, check_names
@@ -25,9 +24,8 @@ from ..arrival_sort import OF_JOINED_ROWS
 from ..inputs import SlotRows, union_of
 from ..metrics.listener import watch
 from ..opening import opened
-from ..request import CallSettings, JoinOptions, Request, entered
+from ..request import CallSettings, JoinOptions, Request, entered, result_schema
 from ..stream_frame import After, StreamFrame, as_they_are
-from ..types import output_schema
 from .commit import BatchRecord
 from .explain_stream import describe
 from .identity import check_folder
@@ -218,15 +216,14 @@ class StreamingJoin(StreamFrame):
                     "penstock.relation(path)), or two batch DataFrames with "
                     "penstock.spark_bridge.sql"
                 )
-        planned = plan(query)
-        planned.require_stepwise()
+        plan(query).require_stepwise()
         sides = [SlotRows(query, side, frames[side.table]) for side in query.sides]
         pruning, idle = settings.pruning, settings.idle
         spec = JoinSpec(
             request.compiled,
             disorder_of(query, frames, settings.disorder),
             {one.name: one.slot_of for one in sides},
-            output_schema(open_delivery(planned, request.inputs).schema),
+            result_schema(query, request.schemas, nullable=True),
             request.device,
             pruning_sizes(True if pruning is None else pruning),
             None if idle is None else idle.total_seconds(),

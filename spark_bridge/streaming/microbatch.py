@@ -16,7 +16,7 @@ from penstock.plan.plan import plan
 from penstock.plan.query import LEFT, RIGHT
 from penstock.plan.window import FOREVER
 
-from ..blobs import BUCKET, SCHEMA, merge
+from ..blobs import SCHEMA, merged
 from ..rows import cast_to
 from ..shown import described, join_text, task_of
 from ..spark_task import partition
@@ -330,12 +330,8 @@ def _merged_groups(
     def run(shard: int) -> Iterator[pa.RecordBatch]:
         return run_share(spec, store, commit, Share(shard, shards), records, is_partial=True)
 
-    def merged(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return merge(spec.compiled, spec.output, spec.device.conf.output_rows, batches)
-
-    partials = _tasks(spark, shards, run, join_text(spec.query()), spark_schema(SCHEMA))
-    merging = task_of("merged groups", merged)
-    return partials.repartitionById(shards, BUCKET).mapInArrow(merging, spark_schema(spec.output))
+    partial = _tasks(spark, shards, run, join_text(spec.query()), spark_schema(SCHEMA))
+    return merged(partial, spec.compiled, spec.output, shards, spec.device.conf.output_rows)
 
 
 def _tasks(

@@ -85,9 +85,8 @@ def planned(
 
 def figures_of(cell_plan: Plan) -> dict[str, Any]:
     """Figures of a plan, by field of :class:`penstock.host.metrics.report.RoutingReport`."""
-    mean = cell_plan.loads.total / cell_plan.loads.lanes
     return {
-        "busiest": float(cell_plan.loads.by_lane.max() / mean) if mean else 1.0,
+        "busiest": cell_plan.loads.imbalance,
         "entries": len(cell_plan.table),
         "split": len(cell_plan.table.split),
         "copies": cell_plan.costs.copies,

@@ -13,7 +13,6 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from penstock.errors import QueryError, UsageError
-from penstock.host.emit.open_delivery import joined_schema
 from penstock.host.join.lookup.relation_source import RelationTable
 from penstock.host.store.location import Location
 from penstock.plan.lookup import LookupPlan
@@ -24,9 +23,9 @@ from ..explaining import explanation, time_zone
 from ..inputs import SlotRows, identifier
 from ..lookup.build_relation import relation
 from ..lookup.join import LookupCall
-from ..request import CallSettings, JoinOptions, Request, entered, query_options
+from ..request import CallSettings, JoinOptions, Request, entered, query_options, result_schema
 from ..stream_frame import After, StreamFrame, as_they_are
-from ..types import output_schema, spark_schema
+from ..types import spark_schema
 from .notes import put_note, read_note
 from .place import FOLDER
 from .static_writer import StaticJoinWriter
@@ -97,7 +96,7 @@ class StaticJoin(StreamFrame):
         return self.spark
 
     def joined(self) -> DataFrame:
-        schema: pa.Schema = output_schema(joined_schema(self.request.query, self.request.inputs))
+        schema = result_schema(self.request.query, self.request.schemas, nullable=True)
         return self.spark.createDataFrame([], spark_schema(schema))
 
     @property
