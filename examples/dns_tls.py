@@ -50,7 +50,7 @@ with tempfile.TemporaryDirectory() as folder:
     query = writer.option("checkpointLocation", f"{folder}/checkpoint").start(f"{folder}/rows")
     query.awaitTermination()
     left = DeltaTable(f"{folder}/rows").to_pyarrow_table().to_pandas()
-    waiting = asked.rest(f"{folder}/checkpoint").toPandas()  # pyright: ignore
+    waiting = asked.remaining(f"{folder}/checkpoint").toPandas()  # pyright: ignore
 print(
     f"{query.recentProgress[-1]['batchId'] + 1} micro-batches gave {len(left):,} rows, "
     f"{len(waiting):,} waited at the end"

@@ -69,7 +69,7 @@ print(f"{query.recentProgress[-1]['batchId'] + 1} micro-batches")
 
 # %%
 written = DeltaTable(table).to_pyarrow_table().to_pandas()
-waiting = explained.rest(checkpoint).toArrow().to_pandas()  # pyright: ignore
+waiting = explained.remaining(checkpoint).toArrow().to_pandas()  # pyright: ignore
 print(f"{len(written):,} rows in the Delta table, {len(waiting):,} waited at the end")
 rows = pd.concat([written, waiting]).sort_values(["id", "stroke"], ignore_index=True)
 wanted = penstock.sql(QUERY, paths, time={"d": "t", "s": "t"}).to_pandas()

@@ -6,14 +6,13 @@ import re
 import sys
 from collections.abc import Callable
 from contextlib import redirect_stdout
-from functools import cache
+from functools import cache, wraps
 from io import StringIO
 from typing import Any, NoReturn, Self
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as spark_types
-from pyspark.sql.streaming import DataStreamWriter
 
 from penstock.around.parts import Closing
 from penstock.errors import UsageError
@@ -27,6 +26,9 @@ After = Callable[[DataFrame], DataFrame]
 _ROW_BY_ROW = {"Project", "Filter", "Generate", "LocalRelation", "LogicalRDD", "SubqueryAlias"}
 _ROW_BY_ROW |= {"Expand", "View"}
 _NODE = re.compile(r"^[\s:+|-]*([A-Z]\w*)")
+#: Methods that compute a row of each row.
+_OF_ROWS = ("select", "selectExpr", "where", "filter", "withColumn", "withColumns", "drop", "toDF")
+_OF_ROWS += ("withColumnRenamed", "withColumnsRenamed", "fillna", "dropna")
 #: Remedies for the other methods.
 _INSTEAD = {
     "query": "write it in the text of the query",
@@ -140,42 +142,6 @@ class StreamFrame(DataFrame):
     def printSchema(self, level: int | None = None) -> None:
         self.after(self.joined()).printSchema(level)
 
-    def select(self, *cols: Any) -> Self:
-        return self._row_by_row("select", *cols)
-
-    def selectExpr(self, *expr: Any) -> Self:
-        return self._row_by_row("selectExpr", *expr)
-
-    def where(self, condition: Any) -> Self:
-        return self._row_by_row("where", condition)
-
-    def filter(self, condition: Any) -> Self:
-        return self._row_by_row("filter", condition)
-
-    def withColumn(self, colName: str, col: Column) -> Self:
-        return self._row_by_row("withColumn", colName, col)
-
-    def withColumns(self, *colsMap: dict[str, Column]) -> Self:
-        return self._row_by_row("withColumns", *colsMap)
-
-    def withColumnRenamed(self, existing: str, new: str) -> Self:
-        return self._row_by_row("withColumnRenamed", existing, new)
-
-    def withColumnsRenamed(self, colsMap: dict[str, str]) -> Self:
-        return self._row_by_row("withColumnsRenamed", colsMap)
-
-    def drop(self, *cols: Any) -> Self:
-        return self._row_by_row("drop", *cols)
-
-    def toDF(self, *cols: str) -> Self:
-        return self._row_by_row("toDF", *cols)
-
-    def fillna(self, value: Any, subset: Any = None) -> Self:
-        return self._row_by_row("fillna", value, subset)
-
-    def dropna(self, how: str = "any", thresh: int | None = None, subset: Any = None) -> Self:
-        return self._row_by_row("dropna", how, thresh, subset)
-
     def transform(self, func: Callable[..., DataFrame], *args: Any, **kwargs: Any) -> DataFrame:
         return func(self, *args, **kwargs)
 
@@ -189,6 +155,8 @@ class StreamFrame(DataFrame):
         return F.col(name)
 
     def __getattr__(self, name: str) -> Any:
+        if name == "rest":  # as earlier versions called it
+            return self.remaining
         if name.startswith("_") or name not in self.columns:
             raise AttributeError(f"a join of streams has no attribute or column {name}")
         return F.col(f"`{name}`")
@@ -203,7 +171,7 @@ class StreamFrame(DataFrame):
     def _repr_html_(self) -> None:
         return None
 
-    def _row_by_row(self, method: str, *args: Any) -> Self:
+    def _row_by_row(self, method: str, *args: Any, **named: Any) -> Self:
         """Return the same join, with a method of DataFrames applied to its rows.
 
         Raises
@@ -213,7 +181,7 @@ class StreamFrame(DataFrame):
         """
 
         def applied(rows: DataFrame) -> DataFrame:
-            return getattr(rows, method)(*args)
+            return getattr(rows, method)(*args, **named)
 
         before = self.after
 
@@ -240,50 +208,6 @@ def _in_session(kind: type[StreamFrame], classic: bool) -> Any:
     return type(kind.__name__, (kind, SessionFrame), {"__module__": kind.__module__})
 
 
-class JoinWriter(DataStreamWriter):
-    """Calls that the writers of all joins of streams have in common."""
-
-    def __init__(self) -> None:
-        self._options: dict[str, str] = {}
-        self._by: tuple[str, ...] = ()
-
-    def option(self, key: str, value: Any) -> Self:
-        """Set an option of the writer or of the format."""
-        self._options[key] = str(value)
-        return self
-
-    def options(self, **options: Any) -> Self:
-        """Set several options."""
-        for key, value in options.items():
-            self.option(key, value)
-        return self
-
-    def partitionBy(self, *cols: str | list[str]) -> Self:
-        """Columns by whose values a Delta table, or the folder of a micro-batch, is cut up."""
-        names = [one if isinstance(one, list) else [one] for one in cols]
-        self._by = tuple(name for some in names for name in some)
-        return self
-
-    def _settle(
-        self,
-        format: str | None,
-        outputMode: str | None,
-        partitionBy: str | list[str] | None,
-        queryName: str | None,
-        options: dict[str, Any],
-    ) -> None:
-        """Call the methods that the arguments of ``start`` stand for."""
-        self.options(**options)
-        if format is not None:
-            self.format(format)
-        if outputMode is not None:
-            self.outputMode(outputMode)
-        if partitionBy is not None:
-            self.partitionBy(partitionBy)
-        if queryName is not None:
-            self.queryName(queryName)
-
-
 def _nodes(frame: DataFrame) -> set[str]:
     """Names of the nodes of a DataFrame's plan, before Spark optimises it."""
     with redirect_stdout(StringIO()) as shown:
@@ -301,8 +225,17 @@ def _refusal(name: str) -> Callable[..., NoReturn]:
     return refuse
 
 
-def _refuse_the_rest() -> None:
-    """Have the methods of DataFrames that are not defined here say what to do instead."""
+def _row_method(name: str) -> Callable[..., StreamFrame]:
+    def applied(self: StreamFrame, *args: Any, **named: Any) -> StreamFrame:
+        return self._row_by_row(name, *args, **named)
+
+    return wraps(getattr(DataFrame, name))(applied)
+
+
+def _define_methods() -> None:
+    """Have methods that work row by row, and have the others say what to do instead."""
+    for name in _OF_ROWS:
+        setattr(StreamFrame, name, _row_method(name))
     for name in {*dir(DataFrame), *_REMEDIES}:
         attribute = getattr(DataFrame, name, None)
         if name in vars(StreamFrame) or name.startswith("_") or name in _LATER:
@@ -313,4 +246,4 @@ def _refuse_the_rest() -> None:
 
 #: Defined by the joins.
 _LATER = ("writeStream",)
-_refuse_the_rest()
+_define_methods()

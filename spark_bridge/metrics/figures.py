@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from penstock.host.execute.stats import Stats
+from penstock.host.metrics.report import LookupReport
 
 #: Figures of a micro-batch that are sums over its tasks.
 SUMS = ("rows", "evaluations", "pairs_pruned", "pairs_in_window")
@@ -47,34 +48,16 @@ class ShardFigures:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LookupFigures:
-    """Counts of a micro-batch's look-ups in a relation.
+class LookupFigures(LookupReport):
+    """Counts of a micro-batch's look-ups in a relation, after which no row waits.
 
     Parameters
     ----------
-    relation : str
-    version : int
-        That the rows have met.
     created : float
-        When it was written, in seconds since 1970.
-    sought, hits, absent, null_keys, pages, page_bytes, node_retries, alone, cached : int
-    nodes : mapping of str to int
-        As in :class:`penstock.host.metrics.report.LookupReport`.
+        When the version was written, in seconds since 1970.
     """
 
-    relation: str
-    version: int
     created: float
-    sought: int
-    hits: int
-    absent: int
-    null_keys: int
-    pages: int
-    page_bytes: int
-    node_retries: int
-    alone: int
-    cached: int
-    nodes: Mapping[str, int]
 
     @property
     def waited(self) -> int:

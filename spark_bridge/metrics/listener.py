@@ -125,14 +125,9 @@ class Query:
         now = latest.lookup
         if now is None:
             return None
-        return LookupReport(
-            relation=now.relation,
-            version=now.version,
-            age_s=max(0.0, time.time() - now.created),
-            **{name: self._lookups[name] for name in LOOKED_UP},
-            waiting=0,  # between micro-batches
-            cached=now.cached,
-            nodes=dict(self._nodes),
+        sums = {name: self._lookups[name] for name in LOOKED_UP}
+        return replace(
+            now, age_s=max(0.0, time.time() - now.created), nodes=dict(self._nodes), **sums
         )
 
 

@@ -7,6 +7,7 @@ however often it is tried, and reports the sums with the query's progress.
 from __future__ import annotations
 
 import json
+import time
 import uuid
 from collections import Counter
 from collections.abc import Mapping
@@ -153,10 +154,13 @@ def looked_up_in(batch: int, metrics: Mapping[str, Any]) -> BatchFigures | None:
         for keys in json.loads(one["nodes"] or "[]"):
             nodes.update(json.loads(keys))
     newest = max(rows, key=lambda one: one["created_us"] or 0)
+    created = (newest["created_us"] or 0) / 1e6
     lookup = LookupFigures(
         relation=", ".join(sorted(one["relation"] or "" for one in rows)),
         version=newest["version"] or 0,
-        created=(newest["created_us"] or 0) / 1e6,
+        created=created,
+        age_s=max(0.0, time.time() - created),
+        waiting=0,
         **{name: total[name] for name in LOOKED_UP},
         cached=total["cached"],
         nodes=dict(nodes),

@@ -51,6 +51,13 @@ class Options:
             )
         return int(text)
 
+    def flag(self, key: str, default: bool) -> bool:
+        """Read ``true`` or ``false``."""
+        text = (self.text(key) or str(default)).strip().lower()
+        if text not in ("true", "false"):
+            raise UsageError(f"option {key} of {self._source} is true or false, not {text!r}")
+        return text == "true"
+
     def positive(self, key: str) -> float | None:
         """Read a number above 0."""
         text = self.text(key)

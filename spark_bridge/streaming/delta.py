@@ -28,6 +28,7 @@ from penstock.host.store.location import Location
 from penstock.host.store.own_names import OwnNames
 
 from ..shown import task_of
+from ..sources.source_options import Options
 from .data_files import DataFile, DataFiles, is_folder, table_files
 from .delta_columns import arrow_of, check_partitions, require_fitting
 from .room import room_for
@@ -100,21 +101,18 @@ class DeltaSink:
         _delta_lake()
         storage = {k.removeprefix(STORAGE): v for k, v in options.items() if k.startswith(STORAGE)}
         settings = {k: v for k, v in options.items() if not k.startswith(STORAGE)}
-        every = settings.pop("compactEvery", str(COMPACT_EVERY))
-        vacuum = settings.pop("vacuum", "false").lower()
-        if settings:
+        if unknown := settings.keys() - {"compactEvery", "vacuum"}:
             raise UsageError(
-                f"format delta has no option {min(settings)}; it has compactEvery, vacuum, and "
+                f"format delta has no option {min(unknown)}; it has compactEvery, vacuum, and "
                 f"{STORAGE}<key> for an object store"
             )
-        if not every.isdecimal():
-            raise UsageError(f"compactEvery is a number of micro-batches, 0 for never, not {every}")
-        if vacuum not in ("true", "false"):
-            raise UsageError(f"vacuum is true or false, not {vacuum}")
+        chosen = Options(settings, "format delta")
+        every, vacuum = chosen.whole("compactEvery", COMPACT_EVERY, 0), chosen.flag("vacuum", False)
+        assert every is not None
         place = Location.parse(path)
         if place.path is not None:
             path = str(place.path.absolute())
-        return DeltaSink(path, tuple(by), storage, int(every), vacuum == "true")
+        return DeltaSink(path, tuple(by), storage, every, vacuum)
 
     def open(self, schema: StructType) -> None:
         """Make the table, or check that the rows fit into the one that is there.

@@ -256,7 +256,7 @@ class StreamingJoin(StreamFrame):
     def explained(self, *, extended: bool = False) -> str:
         return describe(self.spec, self.lanes or parallelism(self.spark), extended=extended)
 
-    def rest(self, checkpointLocation: str, storeLocation: str | None = None) -> DataFrame:
+    def remaining(self, checkpointLocation: str, storeLocation: str | None = None) -> DataFrame:
         """The output that would follow if both sources ended now.
 
         Parameters

@@ -34,6 +34,7 @@ from .compaction import (
 from .figures import FigureRecords
 from .identity import NUMBER, require_of, require_position
 from .ingest import Ingest, IntakeReport
+from .join_writer import Sink
 from .place import QueryPlace
 from .planning import planned
 from .probe import run_share
@@ -41,9 +42,6 @@ from .routing import Routing, known_cells
 from .spec import JoinSpec
 from .store import LOST, Store
 from .waiting_rows import WaitRule, closed_files, merge_waiting, read_closed, store_waiting
-
-#: Writes rows of a micro-batch, given its number; may be called again for the same batch.
-Sink = Callable[[DataFrame, int], None]
 
 #: Reports by side, in the order of their partitions.
 Reports = Mapping[str, Sequence[IntakeReport]]

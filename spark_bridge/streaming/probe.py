@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 
@@ -12,7 +12,6 @@ import pyarrow as pa
 from penstock.errors import DeviceError
 from penstock.host.device.base import Device
 from penstock.host.execute.residence import BlockCache, Residence
-from penstock.host.execute.stats import Stats
 from penstock.host.join.parts.groups import merged_groups
 from penstock.host.join.step import Kept, Share, StepOutput
 from penstock.host.rows.sides import Loaded, read_side
@@ -191,11 +190,6 @@ def run_share(
     DataError, DeviceError, FileError
     """
 
-    def done(stats: Stats) -> None:
-        if records is not None:
-            number = share.lane + (share.lanes if is_partial else 0)
-            records.put_shard(commit.batch, ShardFigures.from_stats(number, stats))
-
     rows, names = partial(StoredRows, spec, store, commit), [file.name for file in commit.kept()]
     routing = Routing.from_record(spec, commit)
     if routing is not None:
@@ -203,68 +197,17 @@ def run_share(
         rows = partial(rows, parts=LaneParts(routing, share.lane))
         names += part_names(routing, commit)
     give = _partials if is_partial else _output
-    return run_step(spec, store.scope, commit, rows, done, share, names, give)
-
-
-#: Batches for Spark, of a step, its rows, and a share.
-Give = Callable[[StepOutput, Kept, Share, JoinSpec], Iterator[pa.RecordBatch]]
-
-
-def _output(step: StepOutput, rows: Kept, share: Share, spec: JoinSpec) -> Iterator[pa.RecordBatch]:
-    for batch in step.run(rows, share):
-        yield from in_batches(batch, spec.output, spec.device.conf.output_rows)
-
-
-def _partials(
-    step: StepOutput, rows: Kept, share: Share, spec: JoinSpec
-) -> Iterator[pa.RecordBatch]:
-    keys = merged_groups(spec.query(), spec.compiled.by_side()).keys
-    for batch in step.partials(rows, share):
-        yield from blobs_of(batch, keys, share.lanes)
-
-
-def run_step(
-    spec: JoinSpec,
-    scope: str,
-    commit: BatchRecord,
-    rows: Callable[[Residence | None], Kept],
-    done: Callable[[Stats], None],
-    share: Share | None = None,
-    names: Sequence[str] | None = None,
-    give: Give = _output,
-) -> Iterator[pa.RecordBatch]:
-    """Output rows of a step, on the device of the task that calls.
-
-    Parameters
-    ----------
-    spec : JoinSpec
-    scope : str
-        Names of the commit's files are unique within it.
-    commit : BatchRecord
-    rows : callable
-        Gives the rows that the step reads, for a residence of blocks.
-    done : callable
-        Gets the counts of the step after its last row.
-    share : Share, optional
-        All of it by default.
-    names : sequence of str, optional
-        Blocks that a later step may read; by default the commit's files.
-    give : callable
-        Gives the step's batches; by default its output.
-
-    Raises
-    ------
-    DataError, DeviceError, FileError
-    """
 
     def run(device: Device) -> Iterator[pa.RecordBatch]:
-        home = _residence(spec, scope, device)
+        home = _residence(spec, store.scope, device)
         if home is not None:
-            home.keep(device, names or [file.name for file in commit.kept()])
+            home.keep(device, names)  # blocks that a later step may read
         watermarks = commit.before, commit.after
         step = StepOutput(spec.query(), device, *watermarks, pruning=spec.pruning, residence=home)
-        yield from give(step, rows(home), share or Share(), spec)
-        done(step.stats)
+        yield from give(step, rows(home), share, spec)
+        if records is not None:
+            number = share.lane + (share.lanes if is_partial else 0)
+            records.put_shard(commit.batch, ShardFigures.from_stats(number, step.stats))
 
     with spec.device.open() as device:
         is_begun = False
@@ -278,6 +221,19 @@ def run_step(
             if cpu is None or is_begun:
                 raise
             yield from run(cpu)
+
+
+def _output(step: StepOutput, rows: Kept, share: Share, spec: JoinSpec) -> Iterator[pa.RecordBatch]:
+    for batch in step.run(rows, share):
+        yield from in_batches(batch, spec.output, spec.device.conf.output_rows)
+
+
+def _partials(
+    step: StepOutput, rows: Kept, share: Share, spec: JoinSpec
+) -> Iterator[pa.RecordBatch]:
+    keys = merged_groups(spec.query(), spec.compiled.by_side()).keys
+    for batch in step.partials(rows, share):
+        yield from blobs_of(batch, keys, share.lanes)
 
 
 def _residence(spec: JoinSpec, scope: str, device: Device) -> Residence | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -13,6 +12,8 @@ from pyspark.sql.types import LongType, StructType
 from penstock.errors import UsageError
 from penstock.host.store.location import Location
 
+from ..sources.source_options import Options
+from .join_writer import Sink
 from .notes import plain
 from .output_folders import FolderSink
 from .room import SPARK_ERRORS
@@ -47,12 +48,10 @@ class ConsoleSink:
         ------
         UsageError
         """
-        rows, truncate = options.get("numRows", "20"), options.get("truncate", "true").lower()
-        if not rows.isdecimal():
-            raise UsageError(f"numRows is how many rows are printed, not {rows}")
-        if truncate not in ("true", "false"):
-            raise UsageError(f"truncate is true or false, not {truncate}")
-        return ConsoleSink(int(rows), truncate == "true")
+        chosen = Options(options, "format console")
+        rows = chosen.whole("numRows", 20, 0)
+        assert rows is not None
+        return ConsoleSink(rows, chosen.flag("truncate", True))
 
     def __call__(self, rows: DataFrame, batch: int) -> None:
         line = "-" * 43
@@ -108,7 +107,7 @@ class TableSink:
     name : str
     """
 
-    sink: Callable[[DataFrame, int], None]
+    sink: Sink
     spark: SparkSession
     name: str
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -15,15 +14,14 @@ from penstock.errors import UsageError
 
 from ..metrics.listener import records_are
 from ..shown import is_classic
-from ..sources.batches import NAME as BATCHES
-from ..sources.batches import writing_refused
-from ..stream_frame import After, JoinWriter
+from ..stream_frame import After
 from ..types import spark_schema
 from .delta import NAME as DELTA
 from .delta import DeltaSink
 from .figures import FigureRecords
 from .identity import check_folder
-from .microbatch import MicroBatch, Sink
+from .join_writer import JoinWriter, Sink
+from .microbatch import MicroBatch
 from .output_folders import FolderSink, require_distinct
 from .place import QueryPlace
 from .room import started
@@ -50,11 +48,12 @@ _MANY = 1 << 20
 
 
 class StreamingJoinWriter(JoinWriter):
-    """Like Spark's ``DataStreamWriter``, for a join.
+    """Like Spark's ``DataStreamWriter``, for a join of streams.
 
     A Delta table gets each micro-batch in one transaction, once. A file format writes one folder
     ``batch=<number>`` per micro-batch and overwrites it when the batch is repeated.
-    ``foreachBatch`` gets the output and the batch's number, and must do the same.
+    ``foreachBatch`` gets the output and the batch's number, and must do the same. To try a query,
+    there are the formats ``console``, ``memory`` and ``noop``; the default is parquet.
 
     Options are ``checkpointLocation``, ``storeLocation`` (for the join's own files, if not in the
     checkpoint), ``path``, ``latePath`` (for late rows), and those of the format.
@@ -68,43 +67,15 @@ class StreamingJoinWriter(JoinWriter):
         lanes: int | None,
         after: After,
     ) -> None:
-        super().__init__()
+        super().__init__("a join needs a checkpoint")
         self._spark, self._spec, self._rows, self._lanes = spark, spec, rows, lanes
         self._after = after
-        self._format = "parquet"
-        self._name: str | None = None
         self._table: str | None = None
-        self._trigger: dict[str, Any] = {}
-        self._function: Sink | None = None
-
-    def format(self, source: str) -> StreamingJoinWriter:
-        """``delta``, or a file format that Spark can write: parquet (the default), orc, json,
-        csv, ...; to try a query, ``console``, ``memory`` or ``noop``."""
-        self._format = source
-        return self
 
     def outputMode(self, outputMode: str) -> StreamingJoinWriter:
         """Only ``append``: rows of the output never change."""
         if outputMode != "append":
             raise UsageError(f"a join has output mode append, not {outputMode!r}")
-        return self
-
-    def queryName(self, queryName: str) -> StreamingJoinWriter:
-        """Name of the query among the session's active ones."""
-        self._name = queryName
-        return self
-
-    def trigger(self, **trigger: Any) -> StreamingJoinWriter:
-        """``processingTime=`` or ``availableNow=``, as for Spark's writer."""
-        self._trigger = trigger
-        return self
-
-    def foreachBatch(self, func: Callable[[DataFrame, int], None]) -> StreamingJoinWriter:
-        """A function of the output of a micro-batch and its number.
-
-        It may be called again with the same rows and number after a crash.
-        """
-        self._function = func
         return self
 
     def foreach(self, f: Any) -> NoReturn:
@@ -114,71 +85,8 @@ class StreamingJoinWriter(JoinWriter):
             "function of a micro-batch and its number to foreachBatch"
         )
 
-    def toTable(
-        self,
-        tableName: str,
-        format: str | None = None,
-        outputMode: str | None = None,
-        partitionBy: str | list[str] | None = None,
-        queryName: str | None = None,
-        **options: Any,
-    ) -> StreamingQuery:
-        """Start the query, and make a table of the session's catalog over its output.
-
-        Parameters
-        ----------
-        tableName : str
-            Of a table that is made, or already lies over ``option("path", ...)``.
-
-        Returns
-        -------
-        pyspark.sql.streaming.StreamingQuery
-
-        Raises
-        ------
-        UsageError, FileError
-            As for :meth:`start`; or Spark cannot read the format.
-        """
-        self._table = tableName
-        return self.start(None, format, outputMode, partitionBy, queryName, **options)
-
-    def start(
-        self,
-        path: str | None = None,
-        format: str | None = None,
-        outputMode: str | None = None,
-        partitionBy: str | list[str] | None = None,
-        queryName: str | None = None,
-        **options: Any,
-    ) -> StreamingQuery:
-        """Start the query.
-
-        Parameters
-        ----------
-        path : str, optional
-            The same as ``option("path", path)``; the others are the same as the methods.
-
-        Returns
-        -------
-        pyspark.sql.streaming.StreamingQuery
-
-        Raises
-        ------
-        UsageError
-            There is no checkpointLocation or path; or the checkpoint, or a folder of output,
-            belongs to another query.
-        FileError
-            State of the query is gone or damaged, or a folder cannot be written.
-        """
-        if path is not None:
-            self.option("path", path)
-        self._settle(format, outputMode, partitionBy, queryName, options)
-        checkpoint = self._options.get("checkpointLocation")
-        if checkpoint is None:
-            raise UsageError(
-                'a join needs a checkpoint: .option("checkpointLocation", FOLDER), on a file '
-                "system that the driver and all workers share, or in an object store"
-            )
+    def _started(self, checkpoint: str, table: str | None) -> StreamingQuery:
+        self._table = table
         place = QueryPlace(checkpoint, self._options.get("storeLocation"))
         store = place.store
         sink = self._sink()
@@ -212,9 +120,7 @@ class StreamingJoinWriter(JoinWriter):
         return {side: FolderSink(f"{path}/{table}", "parquet") for side, table in names}
 
     def _sink(self) -> Sink:
-        kind, is_batch = self._format, self._function is not None
-        if kind == BATCHES and not is_batch:
-            raise writing_refused()
+        kind, is_batch = self._format or "parquet", self._function is not None
         if is_batch or kind in (CONSOLE, MEMORY, NOOP):
             shown = "foreachBatch" if is_batch else f"format {kind}"
             for call, value in (("partitionBy", self._by), ("toTable", self._table)):

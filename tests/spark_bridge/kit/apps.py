@@ -93,5 +93,5 @@ def session(folder: Path, settings: Mapping[str, str], master: str | None = None
 
 def put_rest(joined: Any, folder: Path) -> None:
     """Write what still waits, as :class:`Outcome` reads it."""
-    rest = joined.rest(str(folder / "checkpoint"))
+    rest = joined.remaining(str(folder / "checkpoint"))
     rest.coalesce(1).write.mode("overwrite").parquet(str(folder / "rest"))

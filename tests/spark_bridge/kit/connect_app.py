@@ -56,7 +56,7 @@ def main(folder: Path) -> None:
         said["ended"] = query.awaitTermination(240)
         said["errors"].append(str(query.exception() or ""))
     found = spark.read.schema(joined.schema).parquet(output).select(*NAMES)
-    found = found.union(joined.rest(checkpoint).select(*NAMES))
+    found = found.union(joined.remaining(checkpoint).select(*NAMES))
     whole = {side: table([r for part in parts for r in part]) for side, parts in sides.items()}
     expected = rows_of(penstock.sql(QUERIES["files"], whole), NAMES)
     said |= {"rows": len(expected), "equal": rows_of(found.toArrow(), NAMES) == expected}

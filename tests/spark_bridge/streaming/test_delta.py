@@ -82,8 +82,11 @@ def log_of(path: Path) -> list[str]:
 
 def test_options(tmp_path):
     for options, said in [
-        ({"compactEvery": "x"}, r"compactEvery is a number of micro-batches, 0 for never, not x"),
-        ({"vacuum": "1"}, "vacuum is true or false, not 1"),
+        (
+            {"compactEvery": "x"},
+            "compactEvery of format delta is a whole number, 0 or more, not 'x'",
+        ),
+        ({"vacuum": "1"}, "option vacuum of format delta is true or false, not '1'"),
         ({"compression": "zstd"}, r"format delta has no option compression; it has compactEvery"),
     ]:
         with pytest.raises(UsageError, match=said):

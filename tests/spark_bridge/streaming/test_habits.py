@@ -82,7 +82,7 @@ def test_rows_are_computed_as_of_a_dataframe(spark, tables, tmp_path):
     )
     assert wanted
     assert collected(made, tmp_path / "checkpoint") == wanted
-    rest = made.rest(str(tmp_path / "checkpoint"))
+    rest = made.remaining(str(tmp_path / "checkpoint"))
     assert rest.columns == made.columns
 
 

@@ -55,7 +55,7 @@ def played(
     writer = joined.writeStream.foreachBatch(answer).trigger(availableNow=True)
     assert writer.option("checkpointLocation", checkpoint).start().awaitTermination(3600)
     assert answer.batches >= batches
-    answer(joined.rest(checkpoint), -1)
+    answer(joined.remaining(checkpoint), -1)
     answer.check(name)
 
 

@@ -156,7 +156,7 @@ def test_a_stream_whose_tasks_fail(spark, tmp_path, object_location, monkeypatch
     writer = joined.writeStream.foreachBatch(keep).trigger(availableNow=True)
     writer = writer.option("checkpointLocation", checkpoint).option("storeLocation", place)
     assert writer.start().awaitTermination(500)
-    keep(joined.rest(checkpoint, place), -1)
+    keep(joined.remaining(checkpoint, place), -1)
     expected = rows_of(penstock.sql(TEXT, whole), ["a", "b"])
     assert rows_of(pa.concat_tables(found.values()), ["a", "b"]) == expected
     store = QueryPlace(checkpoint, place).store
@@ -167,7 +167,7 @@ def test_a_stream_whose_tasks_fail(spark, tmp_path, object_location, monkeypatch
     assert store.files.names("failed")  # or nothing has been tested
     other = QueryPlace(str(tmp_path / "other"), place)
     with pytest.raises(UsageError, match=r"of another query.*: checkpointLocation `"):
-        joined.rest(other.checkpoint, place)
+        joined.remaining(other.checkpoint, place)
 
 
 APP = """
@@ -190,7 +190,7 @@ checkpoint = str(folder / "checkpoint")
 writer = joined.writeStream.option("checkpointLocation", checkpoint)
 writer = writer.option("storeLocation", location).trigger(availableNow=True)
 writer.start(str(folder / "output")).awaitTermination()
-rest = joined.rest(checkpoint, location)
+rest = joined.remaining(checkpoint, location)
 rest.coalesce(1).write.mode("overwrite").parquet(str(folder / "rest"))
 spark.stop()
 """

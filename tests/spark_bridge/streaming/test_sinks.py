@@ -44,7 +44,10 @@ def test_what_is_refused(writer, tmp_path):
         writer.foreach(print)
     with pytest.raises(UsageError, match=r"format memory makes a view .* queryName"):
         writer.format("memory").start()
-    for options, said in [({"numRows": "x"}, "numRows is how"), ({"truncate": 3}, "truncate is")]:
+    for options, said in [
+        ({"numRows": "x"}, "numRows of format console is a"),
+        ({"truncate": 3}, "truncate of .* is"),
+    ]:
         with pytest.raises(UsageError, match=said):
             ConsoleSink.from_options({key: str(value) for key, value in options.items()})
     with pytest.raises(UsageError, match="partitionBy is for format delta and file formats, not"):

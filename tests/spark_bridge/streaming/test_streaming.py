@@ -99,7 +99,7 @@ def played(
     assert query.awaitTermination(120)
     assert query.lastProgress["batchId"] == batches - 1
     found = [spark.read.schema(joined.schema).parquet(output).toArrow()]
-    found.append(joined.rest(checkpoint).toArrow())
+    found.append(joined.remaining(checkpoint).toArrow())
     expected = penstock.sql(text, admitted, rows=options.get("rows"))
     names = expected.column_names
     # Spark says that a timestamp is an instant.
@@ -161,7 +161,7 @@ def test_sql_and_join_of_streams(spark, tmp_path):
 
         writer = joined.writeStream.foreachBatch(keep).trigger(availableNow=True)
         assert writer.option("checkpointLocation", checkpoint).start().awaitTermination(120)
-        keep(joined.rest(checkpoint), -1)
+        keep(joined.remaining(checkpoint), -1)
         parts = pa.concat_tables(found.values())
         assert rows_of(parts, ["a", "b"]) == rows_of(expected, ["a", "b"])
 
@@ -177,7 +177,7 @@ def test_a_where_that_is_never_true(spark, tmp_path):
     writer = joined.writeStream.option("checkpointLocation", checkpoint)
     assert writer.trigger(availableNow=True).start(output).awaitTermination(120)
     assert spark.read.schema(joined.schema).parquet(output).count() == 0
-    assert joined.rest(checkpoint).count() == 0
+    assert joined.remaining(checkpoint).count() == 0
 
 
 @pytest.mark.slow
@@ -196,7 +196,7 @@ def test_a_silent_source(spark, tmp_path):
         assert writer.trigger(availableNow=True).start(output).awaitTermination(120)
         found = [spark.read.schema(joined.schema).parquet(output).toArrow()]
         came[idle] = found[0].num_rows
-        found.append(joined.rest(checkpoint).toArrow())
+        found.append(joined.remaining(checkpoint).toArrow())
         parts = pa.concat_tables([one.select(["a", "b"]) for one in found])
         assert rows_of(parts, ["a", "b"]) == wanted
     # Where b follows a, rows of a leave that are older than what b's window reaches.
