@@ -107,30 +107,24 @@ class Request:
     Parameters
     ----------
     spark : SparkSession
-    text : str
     frames : mapping of table name to DataFrame
-    options : QueryOptions
+        Of an ordered query with the columns of its order.
     query : JoinQuery
-        The compiled text.
-    schemas : mapping of table name to pyarrow.Schema
+    compiled : Compiled
+        The query as it travels.
     device : DeviceChoice
     conf : Conf
-    ordering : Ordering or None
-        Order of the output. The query, and batch DataFrames, then have its columns.
     wanted : Wanted or None
         The argument ``keys`` of the call.
     """
 
     spark: SparkSession
-    text: str
     frames: Mapping[str, DataFrame]
-    options: QueryOptions
     query: JoinQuery
-    schemas: Mapping[str, pa.Schema]
+    compiled: Compiled
     device: DeviceChoice
     conf: Conf
-    ordering: Ordering | None = None
-    wanted: Wanted | None = None
+    wanted: Wanted | None
 
     @staticmethod
     def checked(
@@ -183,21 +177,13 @@ class Request:
         await_slot(spark, conf)
         return Request(
             spark=spark,
-            text=text,
             frames=frames,
-            options=chosen,
             query=query,
-            schemas=schemas,
+            compiled=Compiled(text, schemas, chosen, ordering),
             device=choice,
             conf=conf,
-            ordering=ordering,
             wanted=wanted_keys(query, options.get("keys")),
         )
-
-    @property
-    def compiled(self) -> Compiled:
-        """The query as it travels."""
-        return Compiled(self.text, self.schemas, self.options, self.ordering)
 
     @property
     def is_streaming(self) -> bool:

@@ -64,7 +64,7 @@ class BatchPlan:
         request = replace(request, conf=conf)
         query = request.query
         # Raises what the join would raise, before any job runs.
-        output = result_schema(query, request.schemas)
+        output = result_schema(query, request.compiled.schemas)
         inputs = {s.side: Input(query, s, request.frames[s.table]) for s in query.sides}
         with described(request.spark, f"counts rows for the lanes of the {join_text(query)}"):
             return BatchPlan(request, inputs, decide(request, inputs), output)
@@ -81,7 +81,7 @@ class BatchPlan:
             rows = request.conf.output_rows
             return merged(parts[0], request.compiled, self.output, self._buckets, rows)
         rows = reduce(DataFrame.union, parts)
-        ordering = request.ordering
+        ordering = request.compiled.ordering
         return rows if ordering is None else ordering.sort(rows, request.query)
 
     def _half(self, number: int, choice: Choice) -> DataFrame:

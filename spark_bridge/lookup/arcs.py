@@ -154,6 +154,14 @@ class WantedPlace:
             return MeetingPlace(None, False, "the order of the DataFrame is kept")
         if has_nodes:
             return MeetingPlace(None, False, "the nodes of the relation own the arcs")
+        miss_s = _REMOTE_MISS_S if is_remote else _MISS_S
+        return self._cheapest(version, split, lanes, kept_joins, miss_s)
+
+    @staticmethod
+    def _cheapest(
+        version: Version, split: MemorySplit, lanes: int, kept_joins: int, miss_s: float
+    ) -> MeetingPlace:
+        """The place where a row costs least, when one whose key is not kept costs ``miss_s``."""
         kept = kept_keys(version, split.cache)
         share = top_share(kept, version.rows, _EXPONENT) if version.rows else 1.0
         if kept >= version.rows or lanes == 1:
@@ -161,11 +169,11 @@ class WantedPlace:
         # An arc that meets a worker which does not keep it begins anew.
         is_kept = min(1.0, kept_joins / lanes)
         shared = top_share(kept * lanes, version.rows, _EXPONENT) * is_kept
-        saved = (shared - share) * (_REMOTE_MISS_S if is_remote else _MISS_S)
-        better, has_arcs = ("more", True) if saved > _SHUFFLE_S else ("less", False)
+        has_arcs = (shared - share) * miss_s > _SHUFFLE_S
+        saves = "more" if has_arcs else "less"
         why = (
             f"a task keeps {share:.0%} of what comes, and {lanes} arcs would keep {shared:.0%} in "
-            f"workers that have room for {kept_joins}, which saves {better} than a shuffle costs"
+            f"workers that have room for {kept_joins}, which saves {saves} than a shuffle costs"
         )
         return MeetingPlace(lanes if has_arcs else None, has_arcs, why)
 

@@ -112,8 +112,7 @@ class LookupCall:
             for one, frame in tables.items()
             if not isinstance(frame, RelationTable)
         }
-        is_streaming = any(frame.isStreaming for frame in frames.values())
-        ways = () if is_streaming else (Way.BATCH,)
+        ways = () if any(frame.isStreaming for frame in frames.values()) else (Way.BATCH,)
         chosen = query_options(spark, text, options, *ways, unique=settings.unique, relation=name)
         text, fixed = at_versions(text, {name: table}, chosen)
         table = fixed[name]
@@ -121,55 +120,63 @@ class LookupCall:
             request = Request.checked(
                 spark, text, frames, options, chosen, relations={name: stored.schema}
             )
-            query, conf = request.query, request.conf
-            lookup_plan = LookupPlan(query, name, stored.found_by)
-            frame = frames[lookup_plan.outer.table]
-            _check_groups(lookup_plan, frame.isStreaming, settings.ordered)
-            rows = SlotRows(query, lookup_plan.outer, frame)
-            condition, _ = push(lookup_plan.outer.filter, rows.column)
-            if condition is not None:
-                rows.frame = rows.frame.filter(condition)
-            memory = settings.memory_bytes
-            lookup = table.options(
-                conf.lookup_memory if memory is None else memory,
-                ordered=settings.ordered,
-                pruning=pruning_sizes(conf.pruning),
-            )
-            versions = version_of(spark, frame, table, stored, settings.pins)
-            task = LookupTask(
-                request.compiled,
-                lookup_plan.inner.side,
-                table,
-                stored.id,
-                rows.slot_of,
-                replace(lookup, refresh=False),
-                versions,
-                result_schema(query, request.schemas, nullable=is_streaming),
-                request.device,
-                conf,
-            )
-            # Raises what each task would raise; the device has no part in that.
-            number = stored.newest()
-            if not isinstance(versions, OwnSnapshot):
-                number = versions.number or number
-            join = task.new(stored, number, shared_device("cpu"))
-            place = wanted.choose(
-                lookup_plan,
-                join.version,
-                join.split,
-                shuffled=shuffle_partitions(spark),
-                kept_joins=conf.resident_bytes // lookup.memory_bytes if conf.resident else 0,
-                is_remote="://" in table.location,
-                has_nodes=table.nodes is not None,
-            )
-            task = replace(task, arcs=place.arcs, is_watched=frame.isStreaming)
-            arc_of = ArcOf(
-                request.compiled,
-                lookup_plan.inner.side,
-                lookup_plan.key,
-                stored.key_hash.name,
-                place.lanes or 1,
-            )
+            lookup_plan = LookupPlan(request.query, name, stored.found_by)
+            return LookupCall._for_request(request, lookup_plan, table, stored, settings, wanted)
+
+    @staticmethod
+    def _for_request(
+        request: Request,
+        lookup_plan: LookupPlan,
+        table: RelationTable,
+        stored: Relation,
+        settings: CallSettings,
+        wanted: WantedPlace,
+    ) -> LookupCall:
+        """Plan a request whose rows meet an open relation."""
+        spark, conf, query = request.spark, request.conf, request.query
+        outer, inner = lookup_plan.outer, lookup_plan.inner.side
+        frame = request.frames[outer.table]
+        _check_groups(lookup_plan, frame.isStreaming, settings.ordered)
+        rows = SlotRows(query, outer, frame)
+        condition, _ = push(outer.filter, rows.column)
+        if condition is not None:
+            rows.frame = rows.frame.filter(condition)
+        memory = settings.memory_bytes
+        lookup = table.options(
+            conf.lookup_memory if memory is None else memory,
+            ordered=settings.ordered,
+            pruning=pruning_sizes(conf.pruning),
+        )
+        versions = version_of(spark, frame, table, stored, settings.pins)
+        task = LookupTask(
+            request.compiled,
+            inner,
+            table,
+            stored.id,
+            rows.slot_of,
+            replace(lookup, refresh=False),
+            versions,
+            result_schema(query, request.compiled.schemas, nullable=frame.isStreaming),
+            request.device,
+            conf,
+        )
+        # Raises what each task would raise; the device has no part in that.
+        number = stored.newest()
+        if not isinstance(versions, OwnSnapshot):
+            number = versions.number or number
+        join = task.new(stored, number, shared_device("cpu"))
+        place = wanted.choose(
+            lookup_plan,
+            join.version,
+            join.split,
+            shuffled=shuffle_partitions(spark),
+            kept_joins=conf.resident_bytes // lookup.memory_bytes if conf.resident else 0,
+            is_remote="://" in table.location,
+            has_nodes=table.nodes is not None,
+        )
+        task = replace(task, arcs=place.arcs, is_watched=frame.isStreaming)
+        hash_name, lanes = stored.key_hash.name, place.lanes or 1
+        arc_of = ArcOf(request.compiled, inner, lookup_plan.key, hash_name, lanes)
         return LookupCall(spark, lookup_plan, rows, task, place, arc_of)
 
     def explained(self, *, extended: bool = False) -> str:

@@ -223,7 +223,7 @@ class StreamingJoin(StreamFrame):
             request.compiled,
             disorder_of(query, frames, settings.disorder),
             {one.name: one.slot_of for one in sides},
-            result_schema(query, request.schemas, nullable=True),
+            result_schema(query, request.compiled.schemas, nullable=True),
             request.device,
             pruning_sizes(True if pruning is None else pruning),
             None if idle is None else idle.total_seconds(),

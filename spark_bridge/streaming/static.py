@@ -86,7 +86,7 @@ class StaticJoin(StreamFrame):
         static = tables[inner.table]
         read = [*SlotRows(query, inner, static).slot_of] or static.columns[:1]
         narrow = static.select(*(F.col(identifier(one)) for one in read))
-        columns = pa.schema([request.schemas[inner.table].field(one) for one in read])
+        columns = pa.schema([request.compiled.schemas[inner.table].field(one) for one in read])
         order = _order(query, name, inner, columns)
         request = replace(request, frames={**tables, inner.table: narrow})
         return StaticJoin(spark, request, inner.table, entered(options, None), settings, order)
@@ -96,7 +96,8 @@ class StaticJoin(StreamFrame):
         return self.spark
 
     def joined(self) -> DataFrame:
-        schema = result_schema(self.request.query, self.request.schemas, nullable=True)
+        request = self.request
+        schema = result_schema(request.query, request.compiled.schemas, nullable=True)
         return self.spark.createDataFrame([], spark_schema(schema))
 
     @property
@@ -127,7 +128,8 @@ class StaticJoin(StreamFrame):
         """
         stored = RelationTable(self.stored(checkpoint), refresh="start")
         request, tables = self.request, {**self.request.frames, self.name: stored}
-        call = LookupCall.checked(self.spark, request.text, tables, self.options, self.settings)
+        text = request.compiled.text
+        call = LookupCall.checked(self.spark, text, tables, self.options, self.settings)
         return self.after(call.frame())
 
     def stored(self, checkpoint: str) -> str:
