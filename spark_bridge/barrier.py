@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator
+from concurrent.futures import wait
 from typing import Any
 
 import pyarrow as pa
@@ -14,6 +14,8 @@ import pyarrow as pa
 from penstock.errors import PenstockError, ProcessError
 from penstock.host.wire.errors import error_header
 from penstock.host.workers.members import Workers
+
+from .threads import in_thread
 
 #: Seconds that another worker may take to make the same call: compilers are slow on busy machines.
 PATIENCE_S = 300.0
@@ -71,26 +73,16 @@ class SparkWorkers(Workers):
         """
         if timeout_s is None:
             return self._context.allGather(text)
-        answers: list[list[str] | BaseException] = []
-
-        def gather() -> None:
-            try:
-                answers.append(self._context.allGather(text))
-            except BaseException as error:
-                answers.append(error)
-
         # Spark's own wait ends after a year.
-        thread = threading.Thread(target=gather, name="penstock-barrier", daemon=True)
-        thread.start()
-        thread.join(timeout_s)
-        if not answers:
+        answers = in_thread("penstock-barrier", lambda: self._context.allGather(text))
+        if not wait([answers], timeout_s).done:
             raise ProcessError(
                 f"not all {self.size} workers have come as far within {timeout_s:g} s; each has "
                 "to open the same streams with the same arguments"
             )
-        if isinstance(answers[0], BaseException):
-            raise ProcessError(f"the workers have lost each other: {answers[0]}") from answers[0]
-        return answers[0]
+        if (error := answers.exception()) is not None:
+            raise ProcessError(f"the workers have lost each other: {error}") from error
+        return answers.result()
 
 
 def run_worker(main: Callable[[Workers], Any]) -> Iterator[pa.RecordBatch]:

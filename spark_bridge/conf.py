@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from penstock.errors import UsageError
 
 from .shown import is_classic
+from .text_values import flag, number, one_of, whole
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -24,42 +24,7 @@ PARTITIONINGS = ("auto", "rows", "time", "grid", "keys")
 _MOST_CELLS = 1 << 20
 
 
-def _one_of(*values: str) -> Callable[[str], str]:
-    def parse(text: str) -> str:
-        if text.strip().lower() not in values:
-            raise ValueError(f"one of {', '.join(values)}")
-        return text.strip().lower()
-
-    return parse
-
-
-def _flag(text: str) -> bool:
-    if text.strip().lower() not in ("true", "false"):
-        raise ValueError("true or false")
-    return text.strip().lower() == "true"
-
-
-def _whole(least: int, most: int | None = None) -> Callable[[str], int]:
-    rule = f"{least} or more" if most is None else f"{least} to {most}"
-
-    def parse(text: str) -> int:
-        # int() alone would name Python's reason, not the rule.
-        is_whole = text.strip().lstrip("-").isdecimal()
-        if not is_whole or int(text) < least or (most is not None and int(text) > most):
-            raise ValueError(f"a whole number, {rule}")
-        return int(text)
-
-    return parse
-
-
-def _tolerance(text: str) -> float:
-    try:
-        number = float(text)
-    except ValueError:
-        number = math.nan
-    if not math.isfinite(number) or number < 0:
-        raise ValueError("a number, 0 or more, such as 0.05")
-    return number
+_tolerance = number("a number, 0 or more, such as 0.05", lambda value: value >= 0)
 
 
 def _port(text: str) -> int | None:
@@ -136,23 +101,23 @@ class Conf:
 
     device: str = key("device", "", str.strip)
     resource: str = key("device.resource", "fpga", str.strip)
-    fallback: str = key("device.fallback", "none", _one_of("none", "cpu"))
-    device_tasks: int = key("device.tasks", 0, _whole(0))
-    wait_seconds: int = key("device.waitSeconds", 600, _whole(1))
-    partitioning: str = key("batch.partitioning", "auto", _one_of(*PARTITIONINGS))
-    lanes: int = key("batch.lanes", 0, _whole(0))
-    lane_rows: int = key("batch.laneRows", 1 << 16, _whole(1))
-    most_lane_rows: int = key("batch.mostLaneRows", 1 << 21, _whole(1))
-    part_rows: int = key("batch.partRows", 1 << 19, _whole(1))
-    routing_planner: str = key("routing.planner", "mnrt", _one_of("mnrt", "qmmp", "hash"))
+    fallback: str = key("device.fallback", "none", one_of("none", "cpu"))
+    device_tasks: int = key("device.tasks", 0, whole(0))
+    wait_seconds: int = key("device.waitSeconds", 600, whole(1))
+    partitioning: str = key("batch.partitioning", "auto", one_of(*PARTITIONINGS))
+    lanes: int = key("batch.lanes", 0, whole(0))
+    lane_rows: int = key("batch.laneRows", 1 << 16, whole(1))
+    most_lane_rows: int = key("batch.mostLaneRows", 1 << 21, whole(1))
+    part_rows: int = key("batch.partRows", 1 << 19, whole(1))
+    routing_planner: str = key("routing.planner", "mnrt", one_of("mnrt", "qmmp", "hash"))
     routing_tolerance: float = key("routing.tolerance", 0.05, _tolerance)
-    routing_cells: int = key("routing.cells", 1024, _whole(1, _MOST_CELLS))
-    pruning: bool = key("pruning", True, _flag)
-    resident: bool = key("streaming.resident", True, _flag)
-    resident_bytes: int = key("streaming.residentBytes", 1 << 29, _whole(0))
-    lookup_memory: int = key("lookup.memoryBytes", 1 << 27, _whole(1))
-    output_rows: int = key("output.batchRows", 1 << 16, _whole(1))
-    output_bytes: int = key("output.batchBytes", 1 << 24, _whole(1))
+    routing_cells: int = key("routing.cells", 1024, whole(1, _MOST_CELLS))
+    pruning: bool = key("pruning", True, flag)
+    resident: bool = key("streaming.resident", True, flag)
+    resident_bytes: int = key("streaming.residentBytes", 1 << 29, whole(0))
+    lookup_memory: int = key("lookup.memoryBytes", 1 << 27, whole(1))
+    output_rows: int = key("output.batchRows", 1 << 16, whole(1))
+    output_bytes: int = key("output.batchBytes", 1 << 24, whole(1))
     metrics_port: int | None = key("metrics.port", None, _port)
 
     def fitting_rows(self, row_bytes: float) -> int:

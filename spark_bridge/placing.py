@@ -24,6 +24,7 @@ from penstock.host.workers.members import Workers
 
 from .barrier import SCHEMA, run_worker
 from .shown import task_of
+from .threads import in_thread
 
 T = TypeVar("T")
 
@@ -153,23 +154,14 @@ def _collected(spark: SparkSession, frame: DataFrame) -> list[Any]:
     context = getattr(spark, "_sc", None)
     if context is None:
         return _collected_by_server(spark, frame)
-    outcome: list[list[Any] | Exception] = []
 
-    def collect() -> None:
+    def collect() -> list[Any]:
         context.setInterruptOnCancel(True)
-        try:
-            outcome.append(frame.collect())
-        except Exception as error:
-            outcome.append(error)
+        return frame.collect()
 
     # Spark's own handler of Ctrl-C cancels all jobs, but by the line to Java of this thread, which
     # a call must not be holding.
-    thread = InheritableThread(target=collect, name="penstock-workers", daemon=True)
-    thread.start()
-    thread.join()
-    if isinstance(outcome[0], Exception):
-        raise outcome[0]
-    return outcome[0]
+    return in_thread("penstock-workers", collect, InheritableThread).result()
 
 
 def _collected_by_server(spark: SparkSession, frame: DataFrame) -> list[Any]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from concurrent.futures import Future
-from threading import Thread
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
@@ -12,6 +10,7 @@ from pyspark.sql import functions as F
 from penstock.errors import UsageError
 
 from .conf import Conf
+from .threads import in_thread
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -55,21 +54,15 @@ def await_slot(spark: SparkSession, conf: Conf) -> None:
     if not _number(spark, f"spark.task.resource.{conf.resource}.amount"):
         return
     tag = f"penstock-slot-{uuid4().hex}"
-    begun: Future[None] = Future()
 
     def begin() -> None:
-        try:
-            spark.addTag(tag)
-            spark.range(1).select(F.spark_partition_id()).collect()
-            begun.set_result(None)
-        except BaseException as error:
-            begun.set_exception(error)
+        spark.addTag(tag)
+        spark.range(1).select(F.spark_partition_id()).collect()
 
-    # A daemon: in a classic session the job cannot be interrupted from another thread, and may wait
-    # until the session stops.
-    Thread(target=begin, name="penstock-slot", daemon=True).start()
     try:
-        begun.result(conf.wait_seconds)
+        # In a classic session the job cannot be interrupted from another thread, and may wait until
+        # the session stops.
+        in_thread("penstock-slot", begin).result(conf.wait_seconds)
     except TimeoutError:
         spark.interruptTag(tag)
         raise UsageError(

@@ -19,6 +19,7 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_type
 
 from penstock.errors import UsageError
 from penstock.spark_bridge.sources.source_options import Options
+from penstock.spark_bridge.text_values import number, whole
 from penstock.types import UNIT_NS
 
 from .arrival import NO_TIME
@@ -29,6 +30,8 @@ NAME = "penstock_replay"
 
 #: Default number of tasks of a micro-batch.
 _PARTITIONS = 2
+
+_POSITIVE = number("a number above 0", lambda value: value > 0)
 
 #: More rows than any stream has: the row limit of a replay that is cut by time only.
 _MANY = (1 << 62) - 1
@@ -59,7 +62,7 @@ class ArrivalRate:
         ------
         UsageError
         """
-        speed = options.positive("speed")
+        speed = options.read("speed", _POSITIVE, None)
         span = options.ticks("timePerBatch", plan.unit)
         for key in ("speed", "timePerBatch"):
             if options.text(key) and plan.time is None:
@@ -70,9 +73,9 @@ class ArrivalRate:
                 f"integer; declare its unit: time={plan.time}:s (ms, us)"
             )
         pace = ArrivalRate(
-            options.positive("rowsPerSecond"),
+            options.read("rowsPerSecond", _POSITIVE, None),
             speed * 1e9 / UNIT_NS[plan.unit] if speed else None,
-            options.whole("rowsPerBatch", None),
+            options.read("rowsPerBatch", whole(1), None),
             span or None,
         )
         if pace.rows_per_second and pace.ticks_per_second:
@@ -111,7 +114,7 @@ class _Rows:
 
     def __init__(self, options: Options, schema: spark.StructType) -> None:
         self.plan = ReplayPlan.from_options(options)
-        self.parts = options.whole("partitions", _PARTITIONS) or _PARTITIONS
+        self.parts = options.read("partitions", whole(1), _PARTITIONS)
         self.schema = pa.schema([pa.field(f.name, _arrow_type(f.dataType)) for f in schema])
 
     def pieces(self, begin: int, end: int) -> list[spark_api.InputPartition]:

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from penstock.errors import SchemaError, UsageError
 from penstock.spark_bridge.sources.source_options import Options
+from penstock.spark_bridge.text_values import whole
 from penstock.types import UNIT_NS
 
 from .arrival import NO_TIME, ArrivalOrder, ArrivalPiece, arriving
@@ -69,7 +70,7 @@ class ReplayPlan:
             elif not (pa.types.is_integer(dtype) or pa.types.is_temporal(dtype)):
                 raise SchemaError(f"time column {time} has type {dtype}, which is no time")
         disorder = options.ticks("disorder", unit)
-        seed = options.whole("seed", 0, least=0)
+        seed = options.read("seed", whole(), 0)
         return ReplayPlan(path, time or None, unit, disorder, seed or 0)
 
     def __getstate__(self) -> dict:

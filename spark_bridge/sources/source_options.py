@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import timedelta
+from typing import TypeVar
 
 from penstock.errors import UsageError
 from penstock.spans import parsed_span
 from penstock.types import UNIT_NS
+
+T = TypeVar("T")
 
 
 class Options:
@@ -40,36 +43,20 @@ class Options:
             raise UsageError(f"{self._source} needs the option {key}: {remedy}")
         return text
 
-    def whole(self, key: str, default: int | None, least: int = 1) -> int | None:
-        """Read a whole number, not below ``least``."""
+    def read(self, key: str, reader: Callable[[str], T], default: T) -> T:
+        """Read an option by a reader of :mod:`..text_values`.
+
+        Raises
+        ------
+        UsageError
+        """
         text = self.text(key)
         if text is None:
             return default
-        if not text.strip().isdecimal() or int(text) < least:
-            raise UsageError(
-                f"option {key} of {self._source} is a whole number, {least} or more, not {text!r}"
-            )
-        return int(text)
-
-    def flag(self, key: str, default: bool) -> bool:
-        """Read ``true`` or ``false``."""
-        text = (self.text(key) or str(default)).strip().lower()
-        if text not in ("true", "false"):
-            raise UsageError(f"option {key} of {self._source} is true or false, not {text!r}")
-        return text == "true"
-
-    def positive(self, key: str) -> float | None:
-        """Read a number above 0."""
-        text = self.text(key)
-        if text is None:
-            return None
         try:
-            value = float(text)
-        except ValueError:
-            value = 0.0
-        if not 0 < value < float("inf"):
-            raise UsageError(f"option {key} of {self._source} is a number above 0, not {text!r}")
-        return value
+            return reader(text)
+        except ValueError as error:
+            raise UsageError(f"option {key} of {self._source} is {error}, not {text!r}") from None
 
     def ticks(self, key: str, unit: str | None) -> int:
         """Read a span in a time column's unit; 0 if the option is missing.

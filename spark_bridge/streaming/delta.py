@@ -29,6 +29,7 @@ from penstock.host.store.own_names import OwnNames
 
 from ..shown import task_of
 from ..sources.source_options import Options
+from ..text_values import flag, whole
 from .data_files import DataFile, DataFiles, is_folder, table_files
 from .delta_columns import arrow_of, check_partitions, require_fitting
 from .room import room_for
@@ -107,8 +108,8 @@ class DeltaSink:
                 f"{STORAGE}<key> for an object store"
             )
         chosen = Options(settings, "format delta")
-        every, vacuum = chosen.whole("compactEvery", COMPACT_EVERY, 0), chosen.flag("vacuum", False)
-        assert every is not None
+        every = chosen.read("compactEvery", whole(), COMPACT_EVERY)
+        vacuum = chosen.read("vacuum", flag, False)
         place = Location.parse(path)
         if place.path is not None:
             path = str(place.path.absolute())

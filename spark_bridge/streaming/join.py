@@ -31,8 +31,7 @@ from .explain_stream import describe
 from .identity import check_folder
 from .microbatch import complete_rows, output_of, shards_of
 from .place import QueryPlace
-from .rules import rules_of
-from .spec import IS_RIGHT, JoinSpec
+from .spec import IS_RIGHT, JoinSpec, Rules
 from .waiting_rows import WaitRule
 from .writer import StreamingJoinWriter, joined_rows, parallelism
 
@@ -227,7 +226,7 @@ class StreamingJoin(StreamFrame):
             request.device,
             pruning_sizes(True if pruning is None else pruning),
             None if idle is None else idle.total_seconds(),
-            rules_of(request, settings.partitioning),
+            Rules.for_request(request, settings.partitioning),
         )
         if request.conf.metrics_port is not None:
             watch(request.spark)

@@ -13,6 +13,7 @@ from penstock.errors import UsageError
 from penstock.host.store.location import Location
 
 from ..sources.source_options import Options
+from ..text_values import flag, whole
 from .join_writer import Sink
 from .notes import plain
 from .output_folders import FolderSink
@@ -49,9 +50,8 @@ class ConsoleSink:
         UsageError
         """
         chosen = Options(options, "format console")
-        rows = chosen.whole("numRows", 20, 0)
-        assert rows is not None
-        return ConsoleSink(rows, chosen.flag("truncate", True))
+        rows = chosen.read("numRows", whole(), 20)
+        return ConsoleSink(rows, chosen.read("truncate", flag, True))
 
     def __call__(self, rows: DataFrame, batch: int) -> None:
         line = "-" * 43

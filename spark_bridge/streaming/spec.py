@@ -8,16 +8,25 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from penstock.errors import UsageError
 from penstock.host.prune.sizes import Pruning
 from penstock.plan.query import JoinQuery
 
 from ..compiled import Compiled
 from ..devices import DeviceChoice
-from ..key_choice import Wanted
+from ..key_choice import Wanted, require_keys, why_not_by_keys
 from ..rows import from_slots, used_schema
 
 if TYPE_CHECKING:
+    from ..request import Request
     from .waiting_rows import WaitRule
+
+#: How lanes of a stream get rows.
+PARTITIONINGS = ("auto", "rows", "keys")
+
+#: New rows of a micro-batch from which on ``auto`` deals by keys. A lane that reads all of fewer
+#: rows is done sooner than one that reads its own from parts of files.
+LEAST_ROWS = 1 << 15
 
 #: Column of the rows on their way to the tasks that says which side they are of.
 IS_RIGHT = "is_right"
@@ -43,6 +52,30 @@ class Rules:
     cells: int
     wanted: Wanted | None
     least_rows: int = 0
+
+    @staticmethod
+    def for_request(request: Request, partitioning: str | None) -> Rules | None:
+        """Decide whether lanes of a stream own keys; None if they own none.
+
+        Raises
+        ------
+        UsageError
+            The partitioning is unknown, or impossible.
+        """
+        query, wanted, conf = request.query, request.wanted, request.conf
+        if partitioning is None:
+            partitioning = "auto" if wanted is None else "keys"
+        if partitioning not in PARTITIONINGS:
+            raise UsageError(
+                f"partitioning of a stream must be one of {', '.join(PARTITIONINGS)}, not "
+                f"{partitioning!r}"
+            )
+        if partitioning == "keys":
+            require_keys(query, wanted, stepwise=True)
+        if partitioning == "rows" or why_not_by_keys(query, wanted, stepwise=True) is not None:
+            return None
+        planner, tolerance, cells = conf.routing_planner, conf.routing_tolerance, conf.routing_cells
+        return Rules(planner, tolerance, cells, wanted, LEAST_ROWS if partitioning == "auto" else 0)
 
 
 @dataclass(frozen=True)
