@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any
 from penstock.errors import MissingToolError, installing
 
 if TYPE_CHECKING:
-    from .api import explain, join, sql
+    from .api import explain, join, sql, stream
     from .lookup.build_relation import relation
     from .metrics.listener import watch
     from .placing import run_workers
     from .sources import register
-    from .streaming import stream
 
 __all__ = ["explain", "join", "register", "relation", "run_workers", "sql", "stream", "watch"]
 
@@ -24,7 +23,7 @@ _HOMES = {
     "relation": "lookup.build_relation",
     "run_workers": "placing",
     "sql": "api",
-    "stream": "streaming",
+    "stream": "api",
     "watch": "metrics.listener",
 }
 

@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Unpack
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Unpack
 
 from pyspark.sql import DataFrame, SparkSession
 
 from penstock.around.parts import Joined, Part, Relational
 from penstock.errors import UsageError
 from penstock.host.join.lookup.relation_source import RelationTable
-from penstock.uses import SPARK, Entrance
+from penstock.uses import SPARK, SPARK_STREAM, Entrance
 
 from .around import part_fact
 from .explaining import show
 from .inputs import identifier
 from .opening import Planned, opened
 from .request import CallSettings, CommonOptions, JoinOptions, entered
+
+if TYPE_CHECKING:
+    from penstock.host.prune.sizes import Pruning
+    from penstock.host.windows.source import Span
+
+    from .streaming.join import StreamingJoin
 
 #: SQL of each ``how`` of :func:`join`, in all of Spark's spellings without "_".
 _HOW = {
@@ -176,6 +183,107 @@ def join(
         ordered=ordered,
         **options,
     )
+
+
+def stream(
+    spark: SparkSession,
+    query: str,
+    tables: Mapping[str, DataFrame | str | RelationTable],
+    *,
+    unique: Mapping[str, str | Sequence[str]] | None = None,
+    disorder: Span | Mapping[str, Span] | None = None,
+    idle: timedelta | None = None,
+    pruning: bool | Pruning | None = None,
+    lanes: int | None = None,
+    partitioning: str | None = None,
+    ordered: bool = False,
+    memory_bytes: int | None = None,
+    pins: str | None = None,
+    **options: Unpack[JoinOptions],
+) -> StreamingJoin | DataFrame:
+    """Join two streaming DataFrames over a time or ROWS window, or one with a relation, on devices.
+
+    Parameters
+    ----------
+    spark : SparkSession
+    query : str
+        ``SELECT ... FROM a JOIN b ON ...`` in Spark's SQL; see docs/sql.md.
+    tables : mapping of name to streaming DataFrame, str or relation
+        A string names a table or temporary view of the session. One table may be a
+        :func:`penstock.relation`, which needs no window.
+    unique : mapping of alias to column or columns, optional
+        Columns of which no two rows have the same values, for GROUP BY; see docs/streams.md.
+    disorder : int, timedelta or mapping of alias to either, optional
+        How far a row's time may lie below the largest time of earlier micro-batches of its source;
+        later rows are late. By default what ``withWatermark`` says. An integer is in the unit of
+        the time column.
+    idle : timedelta, optional
+        When a source has sent nothing for this long and the other one has, it takes over the other
+        one's watermark: output no longer waits for it, and rows that it sends later may be late.
+        By default output waits for a silent source.
+    pruning : bool or Pruning, optional
+        As for :func:`penstock.sql`.
+    lanes : int, optional
+        Most tasks of a micro-batch's output; by default as many as run at a time. It may change
+        from start to start.
+    partitioning : str, optional
+        "rows" shares out the rows that probe by their place, and each lane reads the whole window;
+        with "keys" lanes own keys, and frequent ones are split; "auto", the default, takes keys
+        where it can and a micro-batch has many rows. With a relation or a static
+        table, as for :func:`penstock.spark_bridge.sql`.
+    ordered : bool
+        Sort the rows of each micro-batch, as :func:`penstock.spark_bridge.sql` does, by time alone.
+    memory_bytes, pins
+        With a relation, as for :func:`penstock.spark_bridge.sql`.
+    **options
+        ``time``, ``rows``, ``within``, ``params``, ``scale``, ``device``, ``device_options``,
+        ``keys``; see
+        :class:`penstock.spark_bridge.request.JoinOptions`.
+
+    Returns
+    -------
+    StreamingJoin or DataFrame
+        With ``writeStream``. A relation gives a streaming DataFrame.
+
+    Raises
+    ------
+    QueryError, SchemaError, UsageError, DeviceError
+
+    Examples
+    --------
+    >>> joined = stream(
+    ...     spark,
+    ...     "SELECT r.id, c.cab FROM rides r JOIN cabs c ON abs(r.x - c.x) < 5 "
+    ...     "AND c.t BETWEEN r.t - INTERVAL 5 SECONDS AND r.t + INTERVAL 5 SECONDS",
+    ...     {"rides": rides.withWatermark("t", "1 minute"),
+    ...      "cabs": cabs.withWatermark("t", "1 minute")},
+    ... )  # doctest: +SKIP
+    >>> running = (
+    ...     joined.writeStream.format("parquet").option("checkpointLocation", "/shared/join")
+    ...     .option("path", "/shared/near").start()
+    ... )  # doctest: +SKIP
+    """
+    if "design" in options:
+        raise UsageError(
+            f"design={options['design']!r} is no option any more: the window of a join of streams "
+            "lies in files beside the checkpoint; leave design out. Where the join is in the "
+            "middle of a longer streaming query, write its rows into a table and read that by "
+            "another query"
+        )
+    options = entered(options, Entrance.from_call(SPARK_STREAM, stream, locals()))
+    settings = CallSettings(
+        lanes=lanes,
+        partitioning=partitioning,
+        ordered=ordered,
+        memory_bytes=memory_bytes,
+        pins=pins,
+        unique=unique,
+        disorder=disorder,
+        idle=idle,
+        pruning=pruning,
+        is_stream=True,
+    )
+    return opened(spark, query, tables, options, settings)
 
 
 def explain(

@@ -19,6 +19,7 @@ from penstock.expr.columns import Columns, evaluate_all, evaluate_columns
 from penstock.host.emit.groups.floats import ordered, unordered
 from penstock.host.keys.hashing import hash_values
 from penstock.host.routing.base import base_homes, cells_of_hashes
+from penstock.host.routing.loads import Loads
 from penstock.host.routing.table import RoutingTable
 from penstock.host.rows.sides import side_columns
 from penstock.plan.query import LEFT, RIGHT, columns
@@ -221,6 +222,12 @@ class CellOf:
 def bounds_of(quantiles: Sequence[int]) -> tuple[int, ...]:
     """Bounds of a band's cells, from quantiles of one side's values; the least one bounds none."""
     return tuple(sorted({int(value) for value in quantiles})[1:])
+
+
+def imbalance(loads: Loads) -> float:
+    """The busiest lane's load over the mean; 1 without any load."""
+    mean = loads.total / loads.lanes
+    return float(loads.by_lane.max() / mean) if mean else 1.0
 
 
 def _int64(values: np.ndarray) -> np.ndarray:

@@ -17,12 +17,10 @@ EMPTY = re.compile(
 )
 #: Begins of docstrings that hang on something that the reader does not see.
 PRONOUN = re.compile(r"(What|Those|Of|That|Such|Which|Where|Whose|Who|When|They|It|As)\b")
-#: How many places each room still has at most; rooms that are not here have none. Those of
-#: ``spark_bridge`` are names that users call: ``rest`` of a join, ``sought`` of its figures.
+#: How many places each room still has at most; rooms that are not here have none.
 MOST = {
     "host/device": 2,
     "host/metrics": 1,
-    "spark_bridge": 2,
     "hw": 123,
     "sim": 47,
     "constraints": 2,

@@ -15,7 +15,7 @@ from pyspark.sql.streaming import DataStreamWriter
 
 from bench.spark.native import found_pairs, settings
 from bench.spark.streams import NEAR, ROCKSDB, SPACE, agree, seconds, source
-from penstock.spark_bridge.streaming import stream
+from penstock.spark_bridge import stream
 from sim.workloads.draws import draw, zipf_cdf
 
 DDL = "n int, t timestamp, k int, x int"

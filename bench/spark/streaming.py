@@ -39,7 +39,7 @@ from bench.spark.native import equal_constants
 from bench.spark.streams import THETA, points, seconds, source
 from bench.spark.windows import Case, cases, measured
 from penstock.sim.local_spark.local_session import local_session
-from penstock.spark_bridge.streaming import stream
+from penstock.spark_bridge import stream
 
 TARGET_RATE, TARGET_RATIO, TARGET_ROWS = 3e10, 1e3, 5e5
 #: Largest share of a micro-batch in which a device works, pruning on.

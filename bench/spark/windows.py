@@ -18,8 +18,7 @@ from penstock.host.devices.remote.server.limits import ServerLimits
 from penstock.host.devices.remote.server.owner import DeviceOwner
 from penstock.host.devices.remote.server.service import DeviceServer
 from penstock.host.wire.address import Address
-from penstock.spark_bridge import watch
-from penstock.spark_bridge.streaming import stream
+from penstock.spark_bridge import stream, watch
 
 _RESIDENT = "spark.penstock.streaming.resident"
 

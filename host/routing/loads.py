@@ -101,12 +101,6 @@ class Loads:
         """Load of each lane, ndarray of int64, shape (lanes,)."""
         return sums(self.lane, self.load, self.lanes, self.total)
 
-    @property
-    def imbalance(self) -> float:
-        """The busiest lane's load over the mean; 1 without any load."""
-        mean = self.total / self.lanes
-        return float(self.by_lane.max() / mean) if mean else 1.0
-
     @cached_property
     def whole(self) -> np.ndarray:
         """Whether each part is all of its key, ndarray of bool, shape (parts,)."""

@@ -15,7 +15,7 @@ from penstock.plan.query import LEFT, RIGHT, JoinQuery, TimeWindow
 from ..costs import EVALUATIONS_PER_ROW
 from ..inputs import Input, computed
 from ..request import Request
-from ..routing_cells import CellOf, bounds_of
+from ..routing_cells import CellOf, bounds_of, imbalance
 from .choose import Choice, Limits, decides_rows, one_shard
 from .key_plan import CellRows, KeyPlan
 from .key_shards import KeyRoutes, KeyShards
@@ -144,13 +144,13 @@ def _choice(
         return one_shard(held, f"one lane is enough for {row_count:.3g} rows and their pairs")
     planner, tolerance = conf.routing_planner, conf.routing_tolerance
     plan = KeyPlan.balanced(cell_of, rows, met, wanted, planner, tolerance)
-    table, imbalance = plan.plan.table, plan.plan.loads.imbalance
+    table, busiest = plan.plan.table, imbalance(plan.plan.loads)
     shards = KeyShards(held, KeyRoutes(cell_of, table, rows.is_left, keeps_null), columns)
     conjunct = cell_of.keys.text(query.names)
     kind = "cells" if cell_of.keys.band is None else "ranges"
     text = (
         f"by {conjunct}; {cell_of.cells} {kind}, placed by {planner}, "
-        f"{len(table.split)} of them split; the busiest lane has {imbalance:.2f} times the "
+        f"{len(table.split)} of them split; the busiest lane has {busiest:.2f} times the "
         "mean work"
     )
     return Choice(shards, text, plan.moved, plan.pairs * met)

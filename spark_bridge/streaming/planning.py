@@ -16,7 +16,7 @@ from penstock.plan.plan import plan as plan_of
 from penstock.plan.query import LEFT, RIGHT, other
 
 from ..costs import EVALUATIONS_PER_ROW
-from ..routing_cells import CellOf, bounds_of
+from ..routing_cells import CellOf, bounds_of, imbalance
 from .cell_index import total_of
 from .commit import BatchRecord
 from .routing import Routing, known_cells, wanted_cells
@@ -86,7 +86,7 @@ def planned(
 def figures_of(cell_plan: Plan) -> dict[str, Any]:
     """Figures of a plan, by field of :class:`penstock.host.metrics.report.RoutingReport`."""
     return {
-        "busiest": cell_plan.loads.imbalance,
+        "busiest": imbalance(cell_plan.loads),
         "entries": len(cell_plan.table),
         "split": len(cell_plan.table.split),
         "copies": cell_plan.costs.copies,

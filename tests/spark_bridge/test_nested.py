@@ -12,8 +12,7 @@ from pyspark.sql import functions as F
 
 import penstock
 from penstock.errors import SchemaError
-from penstock.spark_bridge import join, relation, sql
-from penstock.spark_bridge.streaming import stream
+from penstock.spark_bridge import join, relation, sql, stream
 from tests.kit.nested import TIME, nested_table, select
 from tests.spark_bridge.kit.settings import setting
 from tests.spark_bridge.kit.streams import stream_of, written

@@ -29,7 +29,8 @@ LOOKUP = "SELECT a.n AS a, b.m AS b, b.v AS v FROM a LEFT JOIN b ON a.n % 50 = b
 def main(folder: Path, design: str, master: str, server: str, partitioning: str) -> None:
     """Join what comes into the folder, from where the checkpoint is, until its last file."""
     import penstock
-    from penstock.spark_bridge.streaming import compaction, microbatch, stream
+    from penstock.spark_bridge import stream
+    from penstock.spark_bridge.streaming import compaction, microbatch
     from penstock.spark_bridge.streaming.output_folders import FolderSink
 
     compaction.MOST_FILES = 5  # files are merged, too

@@ -27,7 +27,8 @@ from pyspark.errors import PySparkException
 
 import penstock
 from penstock.errors import PenstockError
-from penstock.spark_bridge.streaming import compaction, stream
+from penstock.spark_bridge import stream
+from penstock.spark_bridge.streaming import compaction
 from tests.kit.effort import effort
 from tests.spark_bridge.kit.apps import session
 from tests.spark_bridge.kit.streams import (

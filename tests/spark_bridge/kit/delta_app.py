@@ -19,7 +19,7 @@ def main(folder: Path, point: str, zone: str) -> None:
     """Join the files of the folder; end ``before`` or ``after`` the commit."""
     from deltalake import DeltaTable
 
-    from penstock.spark_bridge.streaming import stream
+    from penstock.spark_bridge import stream
 
     commit = DeltaTable.create_write_transaction
 

@@ -57,7 +57,8 @@ def main(folder: Path) -> None:
     """Join the files in ``a`` and ``b``."""
     from pyspark.sql import DataFrame
 
-    from penstock.spark_bridge.streaming import microbatch, stream
+    from penstock.spark_bridge import stream
+    from penstock.spark_bridge.streaming import microbatch
     from penstock.spark_bridge.streaming.output_folders import FolderSink
 
     microbatch.PAIRS_PER_SHARD = 10  # two tasks, however few the rows

@@ -14,9 +14,8 @@ pytest.importorskip("pyspark", reason="needs pip install 'penstock[spark]'")
 
 from penstock.cli.main import app
 from penstock.errors import UsageError
-from penstock.spark_bridge import watch
+from penstock.spark_bridge import stream, watch
 from penstock.spark_bridge.metrics import listener as listening
-from penstock.spark_bridge.streaming import stream
 from tests.spark_bridge.kit.streams import Row, cut, stream_of, table, written
 
 TEXT = (

@@ -10,8 +10,8 @@ import pytest
 pytest.importorskip("pyspark", reason="needs pip install 'penstock[spark]'")
 
 from penstock.errors import MissingToolError
+from penstock.spark_bridge import stream
 from penstock.spark_bridge.java import ensure_java
-from penstock.spark_bridge.streaming import stream
 from tests.spark_bridge.kit.apps import put_rest
 from tests.spark_bridge.kit.chaos import Chaos
 from tests.spark_bridge.kit.chaos_app import QUERIES

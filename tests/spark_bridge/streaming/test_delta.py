@@ -20,7 +20,7 @@ from pyspark.sql import types as T
 
 import penstock
 from penstock.errors import DataError, FileError, MissingToolError, SchemaError, UsageError
-from penstock.spark_bridge.streaming import stream
+from penstock.spark_bridge import stream
 from penstock.spark_bridge.streaming.delta import DeltaSink
 from tests.kit.foreign import ForeignFiles
 from tests.kit.object_server import BUCKET, CREDENTIALS

@@ -15,7 +15,7 @@ import pytest
 pytest.importorskip("pyspark", reason="needs pip install 'penstock[spark]'")
 
 from penstock.host.routing.moves_plan import PLANNERS
-from penstock.spark_bridge.streaming import stream
+from penstock.spark_bridge import stream
 from tests.kit.effort import effort
 from tests.spark_bridge.kit.answers import (
     ROWS,

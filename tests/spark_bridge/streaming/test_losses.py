@@ -17,7 +17,7 @@ from pyspark.errors import StreamingQueryException
 
 import penstock
 from penstock.errors import FileError
-from penstock.spark_bridge.streaming import stream
+from penstock.spark_bridge import stream
 from penstock.spark_bridge.streaming.identity import check_folder
 from penstock.spark_bridge.streaming.output_folders import FolderSink
 from penstock.spark_bridge.streaming.place import FOLDER, QueryPlace

@@ -19,7 +19,8 @@ import penstock
 from penstock.errors import FileError, UsageError
 from penstock.host.join.step import RowBlock
 from penstock.plan.query import LEFT, RIGHT
-from penstock.spark_bridge.streaming import compaction, stream
+from penstock.spark_bridge import stream
+from penstock.spark_bridge.streaming import compaction
 from penstock.spark_bridge.streaming.commit import BatchRecord, StoredFile
 from penstock.spark_bridge.streaming.place import QueryPlace
 from penstock.spark_bridge.streaming.store import TIME, Store, file_store
@@ -178,7 +179,8 @@ from penstock.spark_bridge.java import ensure_java
 ensure_java()
 os.environ["PYSPARK_PYTHON"] = sys.executable
 from pyspark.sql import SparkSession
-from penstock.spark_bridge.streaming import compaction, stream
+from penstock.spark_bridge import stream
+from penstock.spark_bridge.streaming import compaction
 from tests.spark_bridge.kit.streams import stream_of
 from tests.spark_bridge.streaming.test_objects import TEXT
 compaction.MOST_FILES = 4

@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("pyspark", reason="needs pip install 'penstock[spark]'")
 
 from penstock.errors import UsageError
-from penstock.spark_bridge.streaming import stream
+from penstock.spark_bridge import stream
 from penstock.spark_bridge.streaming.output_folders import MARKER, FolderSink
 from tests.spark_bridge.kit.streams import SCHEMA, stream_of, table, written
 

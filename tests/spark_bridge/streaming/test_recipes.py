@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("pyspark", reason="needs pip install 'penstock[spark]'")
 
 import penstock
-from penstock.spark_bridge.streaming import stream
+from penstock.spark_bridge import stream
 from tests.spark_bridge.kit.delta_app import TEXT
 from tests.spark_bridge.kit.streams import cut, drawn, rows_of, stream_of, table, written
 

@@ -16,7 +16,7 @@ pytest.importorskip("pyspark", reason="needs pip install 'penstock[spark]'")
 from pyspark.sql import functions as F
 
 from penstock.errors import FileError, QueryError, UsageError
-from penstock.spark_bridge.streaming import stream
+from penstock.spark_bridge import stream
 from penstock.spark_bridge.streaming.identity import check_folder
 from penstock.spark_bridge.streaming.microbatch import MicroBatch
 from penstock.spark_bridge.streaming.place import FOLDER, QueryPlace

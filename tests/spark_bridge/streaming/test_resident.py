@@ -14,7 +14,8 @@ pytest.importorskip("pyspark", reason="needs pip install 'penstock[spark]'")
 import penstock
 from penstock.host.devices.remote.server.limits import ServerLimits
 from penstock.host.devices.remote.server.residents import Gone
-from penstock.spark_bridge.streaming import compaction, stream
+from penstock.spark_bridge import stream
+from penstock.spark_bridge.streaming import compaction
 from tests.host.kit.serving import SERVER, serving, socket_address
 from tests.kit.effort import effort
 from tests.penstock.kit.devices import InterpretingCpu

@@ -7,7 +7,7 @@ import pytest
 pytest.importorskip("pyspark", reason="needs pip install 'penstock[spark]'")
 
 from penstock.errors import UsageError
-from penstock.spark_bridge.streaming import stream
+from penstock.spark_bridge import stream
 from penstock.spark_bridge.streaming.sinks import ConsoleSink
 from tests.spark_bridge.kit.streams import put, stream_of, table
 

@@ -12,8 +12,9 @@ pytest.importorskip("pyspark", reason="needs pip install 'penstock[spark]'")
 
 import penstock
 from penstock.errors import UsageError
-from penstock.spark_bridge import join, sql
-from penstock.spark_bridge.streaming import StreamingJoin, compaction, stream
+from penstock.spark_bridge import join, sql, stream
+from penstock.spark_bridge.streaming import compaction
+from penstock.spark_bridge.streaming.join import StreamingJoin
 from penstock.spark_bridge.streaming.place import QueryPlace
 from tests.kit.effort import effort
 from tests.spark_bridge.kit.streams import cut, drawn, rows_of, stream_of, table, written

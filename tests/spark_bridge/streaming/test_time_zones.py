@@ -12,7 +12,7 @@ pytest.importorskip("pyspark", reason="needs pip install 'penstock[spark]'")
 
 import penstock
 from penstock.errors import UsageError
-from penstock.spark_bridge.streaming import stream
+from penstock.spark_bridge import stream
 from tests.spark_bridge.kit.settings import setting
 from tests.spark_bridge.kit.streams import (
     cut,
