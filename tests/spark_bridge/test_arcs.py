@@ -101,7 +101,6 @@ def test_the_model():
 def test_asked_twice():
     for given in (
         ("place", None, False),
-        (None, 0, False),
         ("arcs", None, True),
         ("in place", 2, False),
     ):
