@@ -13,7 +13,6 @@ from typing import Any, TypeVar, cast
 import pyarrow as pa
 from pyspark import InheritableThread, cloudpickle
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from penstock import arguments
@@ -23,6 +22,7 @@ from penstock.host.wire.errors import error_from
 from penstock.host.workers.members import Workers
 
 from .barrier import SCHEMA, run_worker
+from .session_settings import parallelism
 from .shown import task_of
 from .threads import in_thread
 
@@ -34,8 +34,6 @@ _SIZE = partial(arguments.whole, least=1, most=WORKER_CELLS)
 #: Seconds after its start in which executors may still come to a session, as Spark waits for them
 #: (``spark.scheduler.maxRegisteredResourcesWaitingTime``), and between two looks.
 REGISTERED_S, _LOOK_S = 30.0, 0.2
-#: Rows of the job that counts partitions: more than any default of them.
-_MOST = 1 << 16
 #: Settings that give the number of partitions, whatever cores there are.
 _SET = ("spark.default.parallelism", "spark.sql.leafNodeDefaultParallelism")
 
@@ -71,8 +69,7 @@ def _slots_of_server(spark: SparkSession) -> int | None:
     if any(_conf(spark, name) for name in _SET):
         return None
     # Rows without a number of partitions lie in as many as there are cores, and two at least.
-    parts = spark.range(_MOST).select(F.spark_partition_id().alias("part")).distinct().count()
-    return parts // per_task
+    return parallelism(spark) // per_task
 
 
 def _conf(spark: SparkSession, name: str) -> str:

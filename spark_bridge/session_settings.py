@@ -1,4 +1,4 @@
-"""Settings of a Spark session that its queries depend on: time zone, ANSI mode."""
+"""Settings of a Spark session that its queries depend on: time zone, ANSI mode, tasks."""
 
 from __future__ import annotations
 
@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 KEY = "spark.sql.session.timeZone"
 _ANSI = "spark.sql.ansi.enabled"
 _TYPE = "spark.sql.timestampType"
+
+#: Rows from which on Spark cuts a range into one partition per task slot.
+_MANY = 1 << 20
 
 
 class SessionOptions(TypedDict):
@@ -49,6 +52,15 @@ def of_session(spark: SparkSession, text: str) -> SessionOptions:
 def shuffle_partitions(spark: SparkSession) -> int:
     """How many tasks Spark sends the rows of a shuffle to."""
     return int(spark.conf.get("spark.sql.shuffle.partitions", None) or "200")
+
+
+def parallelism(spark: SparkSession) -> int:
+    """How many tasks run at a time, found in a way that also works with Spark Connect."""
+    from pyspark.sql import functions as F
+
+    number = F.spark_partition_id()
+    rows = spark.range(_MANY).select(number.alias("p")).agg(F.max("p").alias("p")).collect()
+    return int(rows[0]["p"]) + 1
 
 
 def _names_timestamp(text: str) -> bool:

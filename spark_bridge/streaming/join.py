@@ -21,6 +21,7 @@ from ..arrival_sort import OF_JOINED_ROWS
 from ..inputs import SlotRows, union_of
 from ..metrics.listener import watch
 from ..request import CallSettings, Request, result_schema
+from ..session_settings import parallelism
 from ..stream_frame import After, StreamFrame, as_they_are
 from .commit import BatchRecord
 from .explain_stream import describe
@@ -29,7 +30,7 @@ from .microbatch import complete_rows, output_of, shards_of
 from .place import QueryPlace
 from .spec import IS_RIGHT, JoinSpec, Rules
 from .waiting_rows import WaitRule
-from .writer import StreamingJoinWriter, joined_rows, parallelism
+from .writer import StreamingJoinWriter, joined_rows
 
 #: Metadata in which Spark keeps the delay that withWatermark was given.
 _DELAY_MS = "spark.watermarkDelayMs"

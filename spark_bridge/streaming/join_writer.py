@@ -155,6 +155,12 @@ class JoinWriter(DataStreamWriter):
             raise writing_refused()
         return self._started(checkpoint, table)
 
+    def _named(self, writer: DataStreamWriter) -> DataStreamWriter:
+        """Give Spark's writer the name and the trigger of the query."""
+        if self._name:
+            writer = writer.queryName(self._name)
+        return writer.trigger(**self._trigger) if self._trigger else writer
+
     def _started(self, checkpoint: str, table: str | None) -> StreamingQuery:
         """Start the query; ``table`` is the name of a table over its output."""
         raise NotImplementedError

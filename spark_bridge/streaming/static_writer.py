@@ -40,11 +40,7 @@ class StaticJoinWriter(JoinWriter):
         return self
 
     def _started(self, checkpoint: str, table: str | None) -> StreamingQuery:
-        writer = self._join.started_frame(checkpoint).writeStream
-        if self._trigger:
-            writer = writer.trigger(**self._trigger)
-        if self._name is not None:
-            writer = writer.queryName(self._name)
+        writer = self._named(self._join.started_frame(checkpoint).writeStream)
         if self._function is not None:
             writer = writer.foreachBatch(self._function)
         for method, argument in self._calls:
@@ -60,9 +56,8 @@ class StaticJoinWriter(JoinWriter):
         if self._by:
             writer = writer.partitionBy(*self._by)
         writer = writer.options(**self._options)
-        return started(
-            writer.start if table is None else partial(writer.toTable, table), checkpoint
-        )
+        start = writer.start if table is None else partial(writer.toTable, table)
+        return started(start, checkpoint)
 
     def _delta(self, checkpoint: str) -> DeltaSink:
         """A Delta table, which is there and gets each micro-batch once."""

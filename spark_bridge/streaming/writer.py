@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from penstock.errors import UsageError
 
 from ..metrics.listener import records_are
+from ..session_settings import parallelism
 from ..shown import is_classic
 from ..stream_frame import After
 from ..types import spark_schema
@@ -42,9 +42,6 @@ if TYPE_CHECKING:
 
 #: Options of the writer itself; others go to the format.
 _OWN = ("checkpointLocation", "storeLocation", "path", "latePath")
-
-#: Rows from which on Spark cuts a range into one partition per task slot.
-_MANY = 1 << 20
 
 
 class StreamingJoinWriter(JoinWriter):
@@ -101,12 +98,8 @@ class StreamingJoinWriter(JoinWriter):
         sink = self._opened(sink, number, is_new=is_new)
         lanes = self._lanes or parallelism(self._spark)
         micro_batch = MicroBatch(self._spec, store, lanes, self._after, sink, late, place)
-        writer = self._rows.writeStream.foreachBatch(micro_batch)
+        writer = self._named(self._rows.writeStream).foreachBatch(micro_batch)
         writer = writer.option("checkpointLocation", checkpoint)
-        if self._name:
-            writer = writer.queryName(self._name)
-        if self._trigger:
-            writer = writer.trigger(**self._trigger)
         query = started(writer.start, checkpoint)
         records_are(str(query.id), FigureRecords(store.folder).figures)
         return query
@@ -193,10 +186,3 @@ def joined_rows(spark: SparkSession, spec: JoinSpec) -> DataFrame:
     joined = spark_schema(pa.schema([f for f in output if f.name not in hidden]))
     rows = spark.createDataFrame([], joined)
     return rows if spec.waiting is None else spec.waiting.of_joined(rows)
-
-
-def parallelism(spark: SparkSession) -> int:
-    """How many tasks run at a time, found in a way that also works with Spark Connect."""
-    number = F.spark_partition_id()
-    rows = spark.range(_MANY).select(number.alias("p")).agg(F.max("p").alias("p")).collect()
-    return int(rows[0]["p"]) + 1
