@@ -12,7 +12,7 @@ from penstock.plan.query import LEFT, RIGHT
 from penstock.private_folder import private_folder
 from penstock.sim.local_spark import cluster
 from penstock.spark_bridge.streaming.commit import BatchRecord
-from penstock.spark_bridge.streaming.store import FIGURES, Store, remove_old
+from penstock.spark_bridge.streaming.store import FIGURE_NAMES, FIGURES, Store
 from tests.kit.foreign import ForeignFiles
 from tests.spark_bridge.streaming.test_store import added
 
@@ -30,7 +30,7 @@ def test_state_of_a_stream(tmp_path) -> None:
     for folder in ("", "rows", "batches", FIGURES):
         foreign.put(tmp_path / folder, "²-a.arrow", "²")
     store.clean(commits[2], commits[1])
-    remove_old(store.files, FIGURES, 2)
+    FIGURE_NAMES.keep_from(store.files, 2)
     foreign.require_untouched()
     own = {p.name for p in tmp_path.rglob("*.json") if p.is_file() and p not in foreign}
     assert own == {"1.json", "2.json", "latest.json"}
