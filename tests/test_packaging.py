@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -81,7 +82,8 @@ def resolve(module: str, *, package: bool, node: ast.ImportFrom) -> str:
     return ".".join([*base, node.module] if node.module else base)
 
 
-def imports(module: str, source: str, *, package: bool = False) -> set[str]:
+@cache  # several tests go through all modules
+def imports(module: str, source: str, *, package: bool = False) -> frozenset[str]:
     """Modules of the project that a module imports, at the top or inside a function.
 
     Imports under ``if TYPE_CHECKING`` count: a type is a dependency too.
@@ -98,7 +100,7 @@ def imports(module: str, source: str, *, package: bool = False) -> set[str]:
             named |= modules_named
             if modules_named != children:
                 named.add(base)
-    return {name for name in named if name.split(".")[0] == "penstock"}
+    return frozenset(name for name in named if name.split(".")[0] == "penstock")
 
 
 def complaint(module: str, imported: str) -> str | None:

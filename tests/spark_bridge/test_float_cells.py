@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import cache
 
 import numpy as np
 import pyarrow as pa
@@ -53,6 +54,11 @@ NONE = [
 ]
 
 
+@cache  # it is the same for each of the random rows
+def compiled(on: str) -> Compiled:
+    return Compiled(text_of(on), SCHEMAS, QueryOptions(time=TIME))
+
+
 def text_of(on: str) -> str:
     return f"SELECT a.n AS i, b.n AS j FROM a JOIN b ON {on} AND b.t BETWEEN a.t - 5 AND a.t"
 
@@ -98,7 +104,7 @@ def rows_of(values: list[float | None]) -> pa.Table:
 @example([-math.inf, -1.0, math.nan], [-LARGE, math.nan, -math.inf], [-math.inf, 0.0])
 def test_rows_that_match_reach_each_other(on, left, right, quantiles):
     tables = {"a": rows_of(left), "b": rows_of(right)}
-    of = CellOf(Compiled(text_of(on), SCHEMAS, QueryOptions(time=TIME)), 64)
+    of = CellOf(compiled(on), 64)
     cut = rows_of(quantiles)
     values = of.values("l", [cut.column(n).combine_chunks() for n in of.names("l")])
     known = [v for v in values.to_pylist() if v is not None]
@@ -118,7 +124,7 @@ def test_rows_that_match_reach_each_other(on, left, right, quantiles):
 def test_a_band_reaches_neighbouring_cells_alone():
     bounds = tuple(sorted(np.arange(0.5, 100).view(np.int64).tolist()))
     on = "abs(a.f - b.f) < 0.5"
-    of = CellOf(Compiled(text_of(on), SCHEMAS, QueryOptions(time=TIME)), 64, bounds)
+    of = CellOf(compiled(on), 64, bounds)
     low, high = of.reach("l", np.arange(of.cells))
     assert set((high - low)[2:-3].tolist()) == {2}
     assert low[0] == 0
