@@ -28,6 +28,7 @@ from penstock.query.parse import parse, with_room
 from penstock.uses import QueryKind
 
 from .explaining import Fact
+from .inputs import identifier
 from .request import (
     JoinOptions,
     entered,
@@ -288,7 +289,7 @@ def _rows_of(spark: SparkSession, text: str, reads: Mapping[str, DataFrame]) -> 
     text = text.replace("{", "{{").replace("}", "}}")
     views = {}
     for place, (name, frame) in enumerate(reads.items()):
-        text = text.replace(f"`{_marked(name)}`", f"{{t{place}}}")
+        text = text.replace(identifier(_marked(name)), f"{{t{place}}}")
         # PySpark makes a view of it and drops that, which ends a cache of all plans that are equal.
         views[f"t{place}"] = frame.where("true")
     return spark.sql(text, **views)

@@ -17,6 +17,7 @@ from pyspark.sql import types as spark_types
 from penstock.around.parts import Closing
 from penstock.errors import UsageError
 
+from .inputs import identifier
 from .shown import is_classic
 
 #: Computes the output of a micro-batch from the joined rows, row by row.
@@ -159,7 +160,7 @@ class StreamFrame(DataFrame):
             return self.remaining
         if name.startswith("_") or name not in self.columns:
             raise AttributeError(f"a join of streams has no attribute or column {name}")
-        return F.col(f"`{name}`")
+        return F.col(identifier(name))
 
     def __dir__(self) -> list[str]:
         return sorted({*object.__dir__(self), *self.columns})

@@ -24,6 +24,7 @@ from penstock.host.relation.folder.segment import SegmentRecord
 from penstock.host.relation.folder.zorder import SAMPLE
 
 from ..conf import Conf
+from ..inputs import identifier
 from ..request import frame_of
 from ..rows import cast_to
 from ..session_settings import shuffle_partitions
@@ -139,7 +140,7 @@ def _sample(frame: DataFrame, cluster: Sequence[str]) -> Iterator[pa.RecordBatch
     share = min(1.0, 2 * SAMPLE / max(1, rows))
     fields = [frame.schema[name] for name in cluster]
     schema = arrow_schema(spark_types.StructType(fields))
-    chosen = frame.select(*(F.col(f"`{name}`") for name in cluster)).sample(False, share, 0)
+    chosen = frame.select(*(F.col(identifier(name)) for name in cluster)).sample(False, share, 0)
     for batch in chosen.toArrow().to_batches():
         yield cast_to(batch, schema)
 

@@ -23,7 +23,7 @@ from ..arrival_sort import OF_JOINED_ROWS
 from ..blobs import SCHEMA, merged
 from ..devices import shared_device
 from ..filters import push
-from ..inputs import SlotRows, computed
+from ..inputs import SlotRows, computed, identifier
 from ..metrics.lookups import observe, with_figures
 from ..request import CallSettings, JoinOptions, Request, frame_of, query_options, result_schema
 from ..session_settings import shuffle_partitions
@@ -215,7 +215,8 @@ class LookupCall:
         def arc(*columns: pa.Array) -> pa.Array:
             return arc_of(columns)
 
-        slots = [F.col(f"`{self.rows.slot_of[name]}`") for name in self.plan.sought_key_columns]
+        slot_of, names = self.rows.slot_of, self.plan.sought_key_columns
+        slots = [F.col(identifier(slot_of[name])) for name in names]
         return moved.repartitionById(lanes, computed(arc, "int", slots))
 
 

@@ -27,6 +27,7 @@ from penstock.host.store.atomic import flush
 from penstock.host.store.location import Location
 from penstock.host.store.own_names import OwnNames
 
+from ..inputs import identifier
 from ..shown import task_of
 from ..sources.source_options import Options
 from ..text_values import flag, whole
@@ -154,7 +155,7 @@ class DeltaSink:
         by = tuple(table.metadata().partition_columns)
         writer = DataFiles(self.location, self.storage, schema, by)
         if by:
-            rows = rows.sortWithinPartitions(*[f"`{name}`" for name in by])
+            rows = rows.sortWithinPartitions(*map(identifier, by))
         with room_for(self.location):
             task = task_of("files of a Delta table", writer.run)
             written = rows.mapInArrow(task, "text string").collect()

@@ -12,6 +12,7 @@ from pyspark.sql.types import LongType, StructType
 from penstock.errors import UsageError
 from penstock.host.store.location import Location
 
+from ..inputs import identifier
 from ..sources.source_options import Options
 from ..text_values import flag, whole
 from .join_writer import Sink
@@ -141,8 +142,8 @@ def table_over(spark: SparkSession, name: str, sink: FolderSink, schema: StructT
 
 
 def _make_table(spark: SparkSession, name: str, sink: FolderSink, schema: StructType) -> None:
-    columns = ", ".join(f"`{f.name}` {f.dataType.simpleString()}" for f in schema)
-    by = ", ".join(f"`{column}`" for column in ("batch", *sink.by))
+    columns = ", ".join(f"{identifier(f.name)} {f.dataType.simpleString()}" for f in schema)
+    by = ", ".join(map(identifier, ("batch", *sink.by)))
     options = "".join(f", {_quoted(k)} = {_quoted(v)}" for k, v in sink.options.items())
     spark.sql(
         f"CREATE TABLE IF NOT EXISTS {name} ({columns}) USING {sink.format} "

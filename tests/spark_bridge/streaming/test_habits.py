@@ -86,6 +86,16 @@ def test_rows_are_computed_as_of_a_dataframe(spark, tables, tmp_path):
     assert rest.columns == made.columns
 
 
+def test_a_name_with_a_backtick(spark, tables):
+    odd = stream(spark, TEXT, tables, lanes=1).withColumnRenamed("n", "a`b")
+    assert odd.where(getattr(odd, "a`b") > 2).columns == ["a`b", "m", "x"]
+
+
+def test_the_former_name_of_remaining(spark, tables):
+    near = stream(spark, TEXT, tables, lanes=1)
+    assert near.rest == near.remaining
+
+
 @pytest.mark.parametrize(
     ("use", "message"),
     [
