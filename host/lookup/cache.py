@@ -12,6 +12,7 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 
+from ..relation.border import PageRows
 from .frequency import Frequency
 from .hash_table import HashTable
 
@@ -59,6 +60,13 @@ class KeyGroups:
         counts = self.counts[groups]
         batch = self.batch.take(pa.array(rows))
         return KeyGroups(self.hashes[groups], np.cumsum(counts) - counts, counts, batch)
+
+    @staticmethod
+    def of_keys(keys: np.ndarray, rows: PageRows) -> KeyGroups:
+        """Groups of keys among rows of pages, some without rows; both ascend by hash."""
+        starts = np.searchsorted(rows.hashes, keys)
+        ends = np.searchsorted(rows.hashes, keys, side="right")
+        return KeyGroups(keys, starts, ends - starts, rows.batch)
 
     @staticmethod
     def none(schema: pa.Schema) -> KeyGroups:

@@ -210,10 +210,8 @@ class Lookup:
         self.counts.page_bytes += int(self.index.bytes[request.pages].sum())
         self.counts.reads += 1
         self._release()
-        starts = np.searchsorted(rows.hashes, request.key_hashes)
-        ends = np.searchsorted(rows.hashes, request.key_hashes, side="right")
-        groups = KeyGroups(request.key_hashes, starts, ends - starts, rows.batch)
-        self.counts.absent += int(request.matched[ends == starts].sum())
+        groups = KeyGroups.of_keys(request.key_hashes, rows)
+        self.counts.absent += int(request.matched[groups.counts == 0].sum())
         width = rows.batch.nbytes / max(1, rows.batch.num_rows)
         self.cache.offer(groups, request.matched, width)
         return Answers(request.ids, request.group, groups)

@@ -29,6 +29,8 @@ _BACKLOG = 128
 _PAUSE_S = 0.1
 #: Seconds for a thread to see that its connection was cut.
 _CUT_S = 1.0
+#: Seconds between looks for connections that have not stated their purpose.
+_LOOK_S = 2.0
 #: Seconds in which a connection must state its purpose.
 GREETING_S = 10.0
 
@@ -80,13 +82,15 @@ class Listener:
         self._connections: set[Connection] = set()
         self._stopping = threading.Event()
         self._socket = _listen(address)
+        self._socket.settimeout(_LOOK_S)
         self.address = address
+        self._inode = None if address.path is None else address.path.stat().st_ino
         if address.path is None:
             self.address = Address(host=address.host, port=self._socket.getsockname()[1])
         self._thread = threading.Thread(target=self._accept, name="penstock-accept", daemon=True)
         self._thread.start()
 
-    def hurry(self) -> None:
+    def _hurry(self) -> None:
         """End connections that have not stated their purpose within :data:`GREETING_S`."""
         late = time.monotonic() - GREETING_S
         with self._lock:
@@ -100,7 +104,10 @@ class Listener:
             return len(self._connections)
 
     def close(self, timeout_s: float) -> bool:
-        """Stop accepting and end all connections; returns whether they ended in time."""
+        """Stop accepting and end all connections; returns whether they ended in time.
+
+        A Unix socket is removed, unless another one has taken its place.
+        """
         deadline = time.monotonic() + timeout_s
         self._stopping.set()
         with suppress(OSError):
@@ -118,12 +125,18 @@ class Listener:
             connection.frames.cancel()
         for connection in hanging:
             connection.thread.join(_CUT_S)
+        path = self.address.path
+        if path is not None and path.exists() and path.stat().st_ino == self._inode:
+            path.unlink(missing_ok=True)
         return not hanging
 
     def _accept(self) -> None:
         while not self._stopping.is_set():
+            self._hurry()
             try:
                 accepted, _ = self._socket.accept()
+            except TimeoutError:
+                continue
             except OSError:
                 # The client has gone already, or descriptors are all in use.
                 self._stopping.wait(_PAUSE_S)

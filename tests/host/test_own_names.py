@@ -16,13 +16,12 @@ from tests.test_packaging import MODULES
 
 #: Calls that remove something, by module: how many, and why they remove nothing of a user's.
 REMOVALS = {
-    "penstock.host.devices.remote.server.service": (1, "the server's socket, by its inode"),
-    "penstock.host.lookup.nodes.node_service": (1, "the node's socket, by its inode"),
     "penstock.host.relation.folder.build": (1, "the new folder of a build that has failed"),
     "penstock.host.relation.folder.sorting": (1, "a run in a temporary folder of its own"),
     "penstock.host.store.atomic": (1, "the name that was made for this write"),
     "penstock.host.store.file_store": (1, "names of OwnNames"),
     "penstock.host.store.own_names": (5, "names of OwnNames"),
+    "penstock.host.wire.listening": (1, "the server's own socket, by its inode"),
     "penstock.host.wire.address": (1, "a socket that the user names and nobody listens on"),
     "penstock.private_folder": (2, "the name made for a write; forms of a cache, by pattern"),
     "penstock.sim.local_spark.board": (2, "a socket in a temporary folder of its own"),

@@ -18,7 +18,6 @@ from ..algorithm import Algorithm
 from ..cache import Cache, KeyGroups
 from ..memory import split_of
 from ..pages import fitting, picked_bytes
-from .key_groups import groups_of
 
 #: Share of the memory that is left for kept rows; the rest is for requests that are answered.
 _CACHE_SHARE = 0.75
@@ -211,7 +210,7 @@ class KeyAnswers:
             some = left[: len(some)]
             low, high = np.searchsorted(pages, [some[0], some[-1] + 1]) if len(some) else (0, 0)
             on_pages = hashes[low:high]
-            groups = groups_of(on_pages, version.read(some, wanted, on_pages))
+            groups = KeyGroups.of_keys(on_pages, version.read(some, wanted, on_pages))
             groups = groups.pick(np.arange(len(groups)))  # others' rows are not kept
             self.counts.pages += len(some)
             self.counts.page_bytes += int(index.bytes[some].sum())

@@ -6,16 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ...relation.border import PageRows
 from ..cache import KeyGroups
 from .messages import KeyRows
-
-
-def groups_of(keys: np.ndarray, rows: PageRows) -> KeyGroups:
-    """Groups of ``keys`` among rows of pages (both ascend by hash); some may have no rows."""
-    starts = np.searchsorted(rows.hashes, keys)
-    ends = np.searchsorted(rows.hashes, keys, side="right")
-    return KeyGroups(keys, starts, ends - starts, rows.batch)
 
 
 def groups_from(rows: KeyRows) -> KeyGroups:

@@ -44,8 +44,6 @@ _log = logging.getLogger("penstock.node")
 MEMORY_BYTES = 128 << 20
 #: Connections at a time: each takes a thread.
 _CONNECTIONS = 256
-#: Seconds between looks for connections that have not stated their purpose.
-_LOOK_S = 2.0
 
 
 class RequestRoom:
@@ -182,9 +180,6 @@ class LookupNode:
         self._stopping = threading.Event()
         self._listener = Listener(self._serve, address, _CONNECTIONS)
         self.address = self._listener.address
-        self._inode = None if address.path is None else address.path.stat().st_ino
-        self._watch = threading.Thread(target=self._look, name="penstock-node", daemon=True)
-        self._watch.start()
 
     def connections(self) -> int:
         """Connections now."""
@@ -194,17 +189,9 @@ class LookupNode:
         """Answer the requests that run, and stop; returns whether all connections ended in time."""
         self._stopping.set()
         over = self._listener.close(timeout_s)
-        self._watch.join(timeout_s)
         self.forwarding.close()
-        path = self.address.path
-        if path is not None and path.exists() and path.stat().st_ino == self._inode:
-            path.unlink(missing_ok=True)
         self.relation.close()
         return over
-
-    def _look(self) -> None:
-        while not self._stopping.wait(_LOOK_S):
-            self._listener.hurry()
 
     # -- connections ------------------------------------------------------------------------------
 

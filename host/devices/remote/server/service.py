@@ -93,7 +93,6 @@ class DeviceServer:
         check_listen(address, token)
         self._listener = Listener(self._serve, address, self.limits.connections)
         self.address = self._listener.address
-        self._inode = None if address.path is None else address.path.stat().st_ino
         self._leases = threading.Thread(target=self._watch, name="penstock-leases", daemon=True)
         self._leases.start()
 
@@ -122,9 +121,6 @@ class DeviceServer:
             self._end(session, Reason.STOPPED)
         over = self._listener.close(timeout_s)
         self._leases.join(timeout_s)
-        path = self.address.path
-        if path is not None and path.exists() and path.stat().st_ino == self._inode:
-            path.unlink(missing_ok=True)
         for owner in self.owners.values():
             owner.stop()
         return over
@@ -243,7 +239,6 @@ class DeviceServer:
         lease = self.limits.lease_s
         while not self._stopping.wait(min(lease / _LOOKS_PER_LEASE, _LOOK_S)):
             now = time.monotonic()
-            self._listener.hurry()
             for owner in self.owners.values():
                 owner.residents.expire(now - self.limits.resident_s)
             for session in self.sessions():
