@@ -1,6 +1,1 @@
-"""GROUP BY over one source in this process: a whole table, or a stream."""
-
-from .stream import GroupStream
-from .table import GroupedTable, grouped_table
-
-__all__ = ["GroupStream", "GroupedTable", "grouped_table"]
+"""Rows of a source as they are taken in, before workers fold or join them."""

@@ -196,12 +196,6 @@ class RowIntake(Sources):
             parts.append(following)
         return pa.concat_batches(parts) if len(parts) > 1 else batch, feed
 
-    def return_rows(self, batch: pa.RecordBatch, feed: int) -> None:
-        """Queue rows again, before all others."""
-        size = [*self._bytes.values()][feed % len(self._bytes)](batch)
-        self._waiting.appendleft((batch, feed, size))
-        self.nbytes += size
-
 
 class GroupIntake(RowIntake):
     """Intake of the one source of a GROUP BY.

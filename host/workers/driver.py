@@ -70,13 +70,13 @@ class Driver(StreamDriver):
         if records is not None and last is not None:
             commit, rows = commit_of(last), rows_in(records.folder, last, schema)
         super().__init__(
-            job,
             Parent(job.size, saves=records is not None, now=now, last=commit, rows=rows),
             Statuses(job.size, {} if last is None else last.counts),
             range(job.size),
             records,
             trace,
         )
+        self.job = job
         self.admission = None if last is None else last.admission
         self.recorded_rows = rows
         self.lease_s = lease_s

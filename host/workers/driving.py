@@ -13,7 +13,6 @@ import pyarrow as pa
 from ..execute.trace import Trace
 from .commits import RecordWriter
 from .counts import Statuses
-from .job import Job
 from .points import reached
 from .protocol.messages import Message, OutputRows
 from .protocol.parent import Parent
@@ -29,7 +28,6 @@ class StreamDriver(ABC):
 
     Parameters
     ----------
-    job : Job
     parent : Parent
         The protocol's machine: holds rows to deal and rows to poll.
     statuses : Statuses
@@ -59,47 +57,43 @@ class StreamDriver(ABC):
 
     def __init__(
         self,
-        job: Job,
         parent: Parent,
         statuses: Statuses,
         reported: Collection[int],
         records: RecordWriter | None,
         trace: Trace,
     ) -> None:
-        self.job, self.parent, self.trace = job, parent, trace
+        self.parent, self.trace = parent, trace
         self.statuses, self.reported = statuses, reported
         self.recorded_rows: Mapping[int, Sequence[pa.RecordBatch]] = {}
         self.committed_at = time.monotonic()
         self._records = records
 
-    @abstractmethod
-    def start(self) -> None:
+    def start(self) -> None:  # noqa: B027
         """Start the workers, in a thread that lives as long as they do."""
 
-    @abstractmethod
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027
         """Let the workers end by themselves."""
 
-    @abstractmethod
-    def kill(self) -> None:
+    def kill(self) -> None:  # noqa: B027
         """Kill the workers."""
 
     @abstractmethod
     def step(self, may_receive: Callable[[], bool]) -> bool:
         """Do all that is possible without waiting; returns whether anything was done."""
 
-    @abstractmethod
     def check(self, now: float) -> bool:
         """Look for lost workers; returns whether all were restarted since one is lost."""
+        return False
 
     @abstractmethod
     def is_ready(self, may_receive: bool) -> bool:
         """Whether :meth:`step` can do something."""
 
     @property
-    @abstractmethod
     def pids(self) -> list[int]:
-        """Processes of the workers, by rank; none once they have ended."""
+        """Processes that this one has started as workers, by rank; none once they have ended."""
+        return []
 
     # What workers give.
 

@@ -5,51 +5,53 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 
-from ..grouping.intake import RowIntake
-from ..metrics import Latency, Report
+from ..metrics import Report
 from ..metrics.report import GroupsReport, WorkerReport
 from .driving import StreamDriver
 
 
 def report_of(
-    driver: StreamDriver, intake: RowIntake, parts: Mapping[str, int], latency: Latency, rows: int
+    driver: StreamDriver,
+    rows: int,
+    parts: Mapping[str, int],
+    arrived: Mapping[str, int],
+    late: Mapping[str, int],
+    watermark_lag: Mapping[str, int] | None = None,
+    latency_s: Mapping[float, float] | None = None,
 ) -> Report:
-    """Make the report of a stream.
+    """Make the report of a query whose rows a driver's workers compute.
 
     Parameters
     ----------
-    parts : mapping of str to int
-        Bytes that this process holds, by purpose; workers come on top.
     rows : int
         Output rows so far.
+    parts : mapping of str to int
+        Bytes that this process holds, by purpose; those of other processes come on top.
     """
-    is_join = len(intake.sources) > 1
+    counts = driver.statuses
+    is_join = len(arrived) > 1
+    groups = GroupsReport(counts.sum("entries"), counts.sum("timeless"), counts.sum("filtered"))
+    place = "workers" if driver.reported else "groups"
     return Report(
-        arrived=dict(intake.arrived),
-        late=dict(intake.late),
+        arrived=dict(arrived),
+        late=dict(late),
         rows=rows,
-        evaluations=driver.statuses.sum("pairs_evaluated"),
-        pairs_pruned=driver.statuses.sum("pairs_pruned"),
-        pairs_in_window=driver.statuses.sum("pairs_in_window"),
-        window_rows=driver.statuses.sum("entries") if is_join else 0,
-        memory_bytes={**parts, "workers": driver.statuses.sum("state_bytes")},
-        watermark_lag=intake.lag(),
-        latency_s=latency.quantiles(),
+        evaluations=counts.sum("pairs_evaluated"),
+        pairs_pruned=counts.sum("pairs_pruned"),
+        pairs_in_window=counts.sum("pairs_in_window"),
+        window_rows=counts.sum("entries") if is_join else 0,
+        memory_bytes={**parts, place: counts.sum("state_bytes")},
+        watermark_lag=watermark_lag or {},
+        latency_s=latency_s or {},
         lanes=(),
-        groups=None if is_join else groups_report(driver),
-        workers=worker_reports(driver),
+        groups=None if is_join else groups,
+        workers=_worker_reports(driver),
     )
 
 
-def groups_report(driver: StreamDriver) -> GroupsReport:
-    """Report groups, and rows that are in no group, as of the latest statuses."""
-    counts = driver.statuses
-    return GroupsReport(counts.sum("entries"), counts.sum("timeless"), counts.sum("filtered"))
-
-
-def worker_reports(driver: StreamDriver) -> tuple[WorkerReport, ...]:
+def _worker_reports(driver: StreamDriver) -> tuple[WorkerReport, ...]:
     """Report each worker whose status this process gets."""
-    age = time.monotonic() - driver.committed_at if driver.job.folder is not None else None
+    age = time.monotonic() - driver.committed_at if driver.parent.saves else None
     return tuple(
         WorkerReport(
             rank=rank,

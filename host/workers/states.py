@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack, closing
 from functools import partial
@@ -35,6 +36,11 @@ from .work import Work
 _MATCHES = 1 << 12
 
 
+def table_limit(time: int) -> Limit:
+    """Return the limit below which groups of a table are complete: none before its end."""
+    return math.inf if time == FOREVER else -math.inf
+
+
 class TableState(GroupState):
     """Groups of a table, which are released all at once; a group without rows is among them."""
 
@@ -56,24 +62,53 @@ class LookupState:
         Of the answers of ``lookup``.
     lookup : RelationJoin
         Ordered.
+    answers : Counter of int, optional
+        Answers so far to the rows of each feed, by which they are numbered, if no other worker
+        gets rows of it and nothing is saved. Otherwise numbers are reserved for each row.
     """
 
-    def __init__(self, groups: GroupState, lookup: RelationJoin) -> None:
-        self._groups, self._lookup = groups, lookup
+    def __init__(
+        self, groups: GroupState, lookup: RelationJoin, answers: Counter[int] | None = None
+    ) -> None:
+        self._groups, self._lookup, self._answers = groups, lookup, answers
         self._pending_bytes = 0
+        #: After an error: whether the look-up has taken the batch, and what is folded of it.
+        self._is_taken = False
+        self._folded = FoldedRows(0, 0, 0)
+        self._place = 0
 
     def fold(self, batch: pa.RecordBatch, feed: int = 0, first: int = 0) -> FoldedRows:
-        """Look rows up, and fold the answers."""
-        place, rows, filtered, timeless = first * _MATCHES, 0, 0, 0
-        for answers in (self._lookup.push(batch), self._lookup.finish()):
-            for answer in answers:
-                folded = self._groups.fold(answer, feed, place)
-                place += answer.num_rows
-                rows += folded.rows
-                filtered += folded.filtered
-                timeless += folded.without_time
+        """Look rows up, and fold the answers.
+
+        Raises
+        ------
+        FileError
+            The relation cannot be read. Another call with the same rows goes on.
+        """
+        if not self._is_taken:
+            self._folded = FoldedRows(0, 0, 0)
+            self._place = first * _MATCHES if self._answers is None else self._answers[feed]
+            before = self._lookup.batches_in
+            try:
+                self._fold(self._lookup.push(batch), feed)
+            finally:
+                self._is_taken = self._lookup.batches_in > before
+        self._fold(self._lookup.finish(), feed)
+        self._is_taken = False
+        if self._answers is not None:
+            self._answers[feed] = self._place
         self._pending_bytes += batch.nbytes
-        return FoldedRows(rows, filtered, timeless)
+        return self._folded
+
+    def _fold(self, answers: Iterable[pa.RecordBatch], feed: int) -> None:
+        for answer in answers:
+            folded, so_far = self._groups.fold(answer, feed, self._place), self._folded
+            self._place += answer.num_rows
+            self._folded = FoldedRows(
+                so_far.rows + folded.rows,
+                so_far.filtered + folded.filtered,
+                so_far.without_time + folded.without_time,
+            )
 
     def seal(self) -> list[list[memoryview]]:
         """End the epoch; like all methods below, as :class:`~penstock.host.state.GroupState`."""
@@ -160,20 +195,12 @@ class GroupWork(Work):
             self.fingerprint = fingerprint(self.query)
             self._owned.push(opened.pop_all())
 
-    def intake(
-        self,
-        schemas: Mapping[str, pa.Schema],
-        *,
-        disorder: Span | Mapping[str, Span],
-        idle_s: float | None,
-    ) -> GroupIntake:
-        schema = schemas[self.query.source.table]
+    def intake(self, disorder: Span | Mapping[str, Span], idle_s: float | None) -> GroupIntake:
+        schema = self._job.schemas[self.query.source.table]
         return GroupIntake(self.query, schema, disorder=disorder, idle_s=idle_s)
 
     def limit(self, time: int) -> Limit:
-        if self._closing is None:
-            return math.inf if time == FOREVER else -math.inf
-        return self._closing.limit({LEFT: time})
+        return table_limit(time) if self._closing is None else self._closing.limit({LEFT: time})
 
     def state(self, rank: int) -> GroupState | LookupState:
         make_groups = partial(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -103,18 +103,10 @@ class WorkerStream(WorkerTurns[Rows]):
         arguments.whole("rows", rows)
         return self.wait_for(lambda: self._pollable_rows() >= rows, timeout_s)
 
-    def wait_for(self, condition: Callable[[], bool], timeout_s: float) -> bool:
-        self._require_own_process()
-        arguments.seconds("timeout_s", timeout_s)
-        self.budget.bells.wait_for(lambda: condition() or self._error is not None, timeout_s)
-        self._check()
-        return condition()
-
     # -- what calls need --------------------------------------------------------------------------
 
     def _check(self) -> None:
-        if self._error is not None:
-            raise self._error
+        super()._check()
         is_late = time.monotonic() > self._began + self.flow.push_timeout_s
         if is_late and (recorded := self._intake.recorded):
             source, feed = recorded[0]

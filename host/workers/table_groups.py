@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 import pyarrow as pa
@@ -17,10 +17,10 @@ from ..metrics import Report
 from .compiling import compiled
 from .dealt import packed, pieces, projected
 from .driver import Driver
-from .driving import SOURCE
+from .driving import SOURCE, StreamDriver
 from .job import Job
 from .output_order import in_order
-from .reporting import groups_report, worker_reports
+from .reporting import report_of
 from .worker_loop import EPOCH_BYTES
 
 #: Most pieces that wait per worker: enough that none runs dry.
@@ -31,21 +31,16 @@ _CHECK_S = 0.25
 _LEASE_S = 600.0
 
 
-class WorkerTable:
-    """Query over whole tables on worker processes; iterate once to run it and get its rows.
+class DealtTable:
+    """Query over whole tables whose rows a driver deals; iterate once to run it and get its rows.
 
     Parameters
     ----------
-    text : str
-        The query.
-    tables : mapping of name to pyarrow.Table
-    options : QueryOptions
-    size : int
-        Workers.
-    ordered : bool
-        Whether groups come by the time key, if there is one, and then by the others. Otherwise
-        only each worker's do.
-    trace : Trace, optional
+    driver : StreamDriver
+    schema : pyarrow.Schema
+        Of output rows.
+    aliases : iterable of str
+        Of the tables.
 
     Attributes
     ----------
@@ -55,53 +50,13 @@ class WorkerTable:
         Output rows so far.
     """
 
-    def __init__(
-        self,
-        text: str,
-        tables: Mapping[str, pa.Table],
-        options: QueryOptions,
-        size: int,
-        *,
-        ordered: bool = False,
-        device: str = "cpu",
-        trace: Trace | None = None,
-    ) -> None:
-        self.trace = Trace() if trace is None else trace
-        job = Job(
-            text,
-            {name: table.schema for name, table in tables.items()},
-            options,
-            size,
-            ordered,
-            0.0,
-            EPOCH_BYTES,
-            None,
-            self.trace.on,
-            True,
-            device=device,
-        )
-        self._work = work = compiled(job)
-        work.close()  # only workers read a relation
-        job = replace(job, heavy=work.heavy(tables))
-        self._tables, self._ordered = tables, ordered
-        self.schema = work.output
-        facts = job.facts(work.fingerprint)
-        self._bell = Doorbell.create(spin_seconds(job.size))
-        self._driver = Driver(
-            job,
-            facts,
-            work.hidden,
-            None,
-            now=True,
-            lease_s=_LEASE_S,
-            bell=self._bell,
-            trace=self.trace,
-        )
-        self._driver.on_rows = self._on_rows
-        self._gathered: list[pa.RecordBatch] = []
-        self._check_at = 0.0
-        self.arrived = {side.alias: 0 for side in work.sides}
+    def __init__(self, driver: StreamDriver, schema: pa.Schema, aliases: Iterable[str]) -> None:
+        self._driver, self.trace = driver, driver.trace
+        self.schema = schema
+        self.arrived = dict.fromkeys(aliases, 0)
         self.rows_out = 0
+        self._gathered: list[pa.RecordBatch] = []
+        driver.on_rows = self._on_rows
 
     @property
     def rows_in(self) -> int:
@@ -118,6 +73,85 @@ class WorkerTable:
         """Rows that did not pass WHERE."""
         return self._driver.statuses.sum("filtered")
 
+    def _on_rows(self, number: int, batch: pa.RecordBatch) -> None:
+        self._gathered.append(batch)
+
+    def _give(self) -> Iterator[pa.RecordBatch]:
+        """Yield the rows that were gathered."""
+        rows, self._gathered = self._gathered, []
+        for batch in rows:
+            self.rows_out += batch.num_rows
+            yield batch
+
+    def report(self) -> Report:
+        """Return counts and state, for people and for metrics; from any thread."""
+        late = dict.fromkeys(self.arrived, 0)
+        return report_of(self._driver, self.rows_out, {}, self.arrived, late)
+
+
+class WorkerTable(DealtTable):
+    """Query over whole tables on worker processes.
+
+    Parameters
+    ----------
+    text : str
+        The query.
+    tables : mapping of name to pyarrow.Table
+    options : QueryOptions
+    size : int
+        Workers.
+    ordered : bool
+        Whether groups come by the time key, if there is one, and then by the others. Otherwise
+        only each worker's do.
+    trace : Trace, optional
+    """
+
+    _driver: Driver
+
+    def __init__(
+        self,
+        text: str,
+        tables: Mapping[str, pa.Table],
+        options: QueryOptions,
+        size: int,
+        *,
+        ordered: bool = False,
+        device: str = "cpu",
+        trace: Trace | None = None,
+    ) -> None:
+        trace = Trace() if trace is None else trace
+        job = Job(
+            text,
+            {name: table.schema for name, table in tables.items()},
+            options,
+            size,
+            ordered,
+            0.0,
+            EPOCH_BYTES,
+            None,
+            trace.on,
+            True,
+            device=device,
+        )
+        self._work = work = compiled(job)
+        work.close()  # only workers read a relation
+        job = replace(job, heavy=work.heavy(tables))
+        self._tables, self._ordered = tables, ordered
+        facts = job.facts(work.fingerprint)
+        self._bell = Doorbell.create(spin_seconds(job.size))
+        driver = Driver(
+            job,
+            facts,
+            work.hidden,
+            None,
+            now=True,
+            lease_s=_LEASE_S,
+            bell=self._bell,
+            trace=trace,
+        )
+        self._check_at = 0.0
+        super().__init__(driver, work.output, (side.alias for side in work.sides))
+
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         driver, parent = self._driver, self._driver.parent
         try:
@@ -128,8 +162,11 @@ class WorkerTable:
             parent.cut()
             while not parent.committed:
                 self._turn()
-                yield from self._give()
-            yield from self._give(is_last=True)
+                if not self._ordered:
+                    yield from self._give()
+            if self._ordered and self._gathered:
+                self._gathered = [in_order(self._gathered, self.schema)]
+            yield from self._give()
             driver.close()
         finally:
             driver.kill()
@@ -163,32 +200,4 @@ class WorkerTable:
 
     def _on_rows(self, number: int, batch: pa.RecordBatch) -> None:
         self._driver.parent.poll()
-        self._gathered.append(batch)
-
-    def _give(self, *, is_last: bool = False) -> Iterator[pa.RecordBatch]:
-        """Yield gathered rows; if they are to be ordered, all at the end."""
-        if self._ordered and not is_last:
-            return
-        rows, self._gathered = self._gathered, []
-        for batch in [in_order(rows, self.schema)] if self._ordered and rows else rows:
-            self.rows_out += batch.num_rows
-            yield batch
-
-    def report(self) -> Report:
-        """Return counts and state, for people and for metrics; from any thread."""
-        driver = self._driver
-        return Report(
-            arrived=dict(self.arrived),
-            late=dict.fromkeys(self.arrived, 0),
-            rows=self.rows_out,
-            evaluations=driver.statuses.sum("pairs_evaluated"),
-            pairs_pruned=driver.statuses.sum("pairs_pruned"),
-            pairs_in_window=driver.statuses.sum("pairs_in_window"),
-            window_rows=driver.statuses.sum("entries") if len(self.arrived) > 1 else 0,
-            memory_bytes={"workers": driver.statuses.sum("state_bytes")},
-            watermark_lag={},
-            latency_s={},
-            lanes=(),
-            groups=groups_report(driver) if len(self.arrived) == 1 else None,
-            workers=worker_reports(driver),
-        )
+        super()._on_rows(number, batch)

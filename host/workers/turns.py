@@ -4,29 +4,24 @@ from __future__ import annotations
 
 import math
 import time
-from abc import abstractmethod
-from collections import Counter
 from collections.abc import Callable, Mapping
 
-import numpy as np
 import pyarrow as pa
 
 from penstock.errors import OverloadError
 
-from ..emit.groups.closing import Limit
-from ..execute import promptness
 from ..execute.budget import LOOK_S, RESULTS, Budget
 from ..grouping.event_times import EventTimes, read_times
+from ..join.stream.flow import Flow
 from ..join.stream.outlet import Outlet
 from ..join.stream.running_query import Rows
-from ..join.stream.serial import SerialStream
-from ..metrics import Latency, Report
+from ..metrics import Report
 from ..windows.source import Span, StreamSource
 from .cut_clock import CutClock
+from .dealing import DealingStream
 from .dealt import packed, pieces, projected
 from .opening import Opened
 from .points import reached
-from .reporting import report_of
 from .results import Gathering, Tally
 from .slabs import Slabs
 from .stream_waits import BellInbox
@@ -37,7 +32,7 @@ _MEMORY_BYTES = 1 << 30
 _CHECK_S = 0.25
 
 
-class WorkerTurns(SerialStream[Rows]):
+class WorkerTurns(DealingStream[Rows]):
     """Work of a stream on workers in its own thread; :class:`WorkerStream` adds the calls.
 
     Parameters
@@ -48,44 +43,33 @@ class WorkerTurns(SerialStream[Rows]):
     """
 
     def __init__(self, opened: Opened, disorder: Span | Mapping[str, Span]) -> None:
-        flow = opened.flow
-        self.trace = opened.driver.trace
-        self.latency = Latency()
-        self._opened, self._driver = opened, opened.driver
-        self._parent = opened.driver.parent
+        flow, work = opened.flow, opened.work
+        self._opened = opened
         self._ordered = flow.running.ordered
-        work = opened.work
-        self._intake = work.intake(opened.driver.job.schemas, disorder=disorder, idle_s=flow.idle_s)
-        limit = flow.memory_bytes or _MEMORY_BYTES
-        budget = Budget(limit, rows_gather=flow.latency_s > 0)
-        outlet = Outlet(budget, self.latency, work.output)
-        self._gathering = Gathering(outlet, work.output, self._ordered)
         self._tally = Tally()
-        budget.watch(RESULTS, self._tally.nbytes)
-        self._cuts = CutClock(self._parent, self._tally, opened.checkpoint, flow.latency_s, limit)
         #: For rows that stay until a record covers them; others go as soon as they are dealt.
         self._slabs = None if opened.checkpoint is None else Slabs()
-        # Rows dealt of each feed, by its number.
-        self._firsts: Counter[int] = Counter()
-        self._limit: Limit = -math.inf
-        self._error: Exception | None = None
-        self._changes = 0
         #: Number of the last cut whose end callers have seen.
-        self._seen = self._parent.committed
+        self._seen = opened.driver.parent.committed
         self._check_at = 0.0
         self._is_stopped = self._is_started = False
-        self._relax = promptness.hold(flow.latency_s) if flow.latency_s else None
+        intake = work.intake(disorder, flow.idle_s)
+        limit = flow.memory_bytes or _MEMORY_BYTES
+        super().__init__(opened.driver, intake, work.output, work.limit, flow, limit)
+
+    def _prepare(self, flow: Flow, budget: Budget, outlet: Outlet) -> BellInbox:
+        opened, tally = self._opened, self._tally
+        assert budget.limit is not None
+        self._gathering = Gathering(outlet, outlet.schema, self._ordered)
+        budget.watch(RESULTS, tally.nbytes)
+        self._cuts = CutClock(self._parent, tally, opened.checkpoint, flow.latency_s, budget.limit)
         self._restore()
-        driver = self._driver
-        driver.on_rows = self._on_rows
         self._inbox = BellInbox(
             opened.bell,
-            lambda: self._is_started and driver.is_ready(self._may_receive()),
+            lambda: self._is_started and self._driver.is_ready(self._may_receive()),
             self._look_soon,
         )
-        super().__init__(
-            self._intake.schemas, flow, budget, self._intake, outlet, self._tick, self._inbox
-        )
+        return self._inbox
 
     def _restore(self) -> None:
         """Restore the intake and the output rows that wait from the record."""
@@ -129,30 +113,22 @@ class WorkerTurns(SerialStream[Rows]):
         for piece in pieces(projected(rows, self._dealt_schema(number))):
             body = packed(piece)
             kept = body if self._slabs is None else self._slabs.put(body)
-            self._parent.push(number, self._firsts[number], kept, body.size)
-            self._firsts[number] += piece.num_rows
+            self._push_on(number, kept, body.size, piece.num_rows)
 
     def _dealt_schema(self, feed: int) -> pa.Schema:
         return self._opened.work.dealt_schemas[feed % len(self._opened.work.dealt_schemas)]
 
     def _advanced(self) -> None:
         """Number a change, to measure latency, and promise workers its watermark."""
-        self._changes += 1
+        self._changed()
         self._cuts.changed()
-        self.latency.arrived(np.array([self._changes]), time.monotonic())
         self._promise()
         self.budget.set("waiting", self._parent.held_bytes)
 
-    def _promise(self) -> None:
-        """Promise workers the low watermark if it completes groups."""
-        limit = self._limit_now()
-        if limit > self._limit:
-            self._limit = limit
-            self._parent.promise(self._driver.feed, self._intake.time())
+    def _promise(self) -> bool:
+        if is_promised := super()._promise():
             self._gathering.note(self._cuts.raised(), self._changes)
-
-    def _limit_now(self) -> Limit:
-        return self._opened.work.limit(self._intake.time())
+        return is_promised
 
     # -- timed work -------------------------------------------------------------------------------
 
@@ -199,7 +175,6 @@ class WorkerTurns(SerialStream[Rows]):
         return moved
 
     def _on_rows(self, number: int, batch: pa.RecordBatch) -> None:
-        """Take output rows of a worker."""
         self._tally.add(number, batch)
         if self._opened.checkpoint is None:
             polled = self._parent.poll()
@@ -247,14 +222,6 @@ class WorkerTurns(SerialStream[Rows]):
         firsts = {str(feed): n for feed, n in self._firsts.items()}
         self._parent.cut({"intake": self._intake.state(), "firsts": firsts})
 
-    @abstractmethod
-    def _check(self) -> None: ...
-
-    def _fail(self, error: Exception) -> None:
-        self._error = self._error or error
-        self._driver.kill()
-        self.budget.bells.ring()
-
     # -- the end ----------------------------------------------------------------------------------
 
     def _last_steps(self) -> list[Callable[[], None]]:
@@ -292,14 +259,10 @@ class WorkerTurns(SerialStream[Rows]):
 
     def _end_all(self) -> None:
         self._driver.kill()
-        if self._relax is not None:
-            self._relax()
-            self._relax = None
+        self._unhurry()
         self._inbox.close()
         self._opened.close()
         self.budget.bells.ring()
 
     def _report(self) -> Report:
-        return report_of(
-            self._driver, self._intake, self.budget.parts(), self.latency, self._tally.rows_given
-        )
+        return self._report_with(self._tally.rows_given)

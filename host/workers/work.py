@@ -42,14 +42,8 @@ class Work(ABC):
     shares_steps = False
 
     @abstractmethod
-    def intake(
-        self,
-        schemas: Mapping[str, pa.Schema],
-        *,
-        disorder: Span | Mapping[str, Span],
-        idle_s: float | None,
-    ) -> RowIntake:
-        """Make the intake of the sources, whose schemas are given by table."""
+    def intake(self, disorder: Span | Mapping[str, Span], idle_s: float | None) -> RowIntake:
+        """Make the intake of the sources."""
 
     @abstractmethod
     def limit(self, time: int) -> Limit:

@@ -13,7 +13,6 @@ import pyarrow as pa
 
 from penstock.host.device.base import Device, device_list
 from penstock.host.device.registry import open_device
-from penstock.host.grouping import GroupStream
 from penstock.host.join.lookup.as_of import at_versions
 from penstock.host.join.lookup.lookup_join import LookupOptions, RelationJoin
 from penstock.host.join.lookup.opening import open_lookup
@@ -31,6 +30,7 @@ from penstock.host.relational.stream import LookedUp
 from penstock.host.rows.received import received_schema
 from penstock.host.workers import Checkpoint
 from penstock.host.workers.checkpoint import checkpoint_of, release_of
+from penstock.host.workers.here import GroupStream
 from penstock.host.workers.members import Workers
 from penstock.host.workers.ranks.stream import open_workers
 from penstock.host.workers.results import Polled, PolledPart

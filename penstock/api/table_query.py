@@ -12,7 +12,6 @@ from penstock.host.device.base import device_list
 from penstock.host.device.operator import Operator
 from penstock.host.execute.running import Running
 from penstock.host.execute.trace import Trace
-from penstock.host.grouping import GroupedTable, grouped_table
 from penstock.host.join.lookup.as_of import at_versions
 from penstock.host.join.lookup.lookup_join import RelationJoin
 from penstock.host.join.lookup.opening import open_lookup
@@ -21,6 +20,7 @@ from penstock.host.join.stream import Span
 from penstock.host.join.table.operator_join import table_join
 from penstock.host.join.table.table_join import TableJoin
 from penstock.host.prune.sizes import DEFAULT_PRUNING, Pruning
+from penstock.host.workers.here import GroupedTable, grouped_table
 from penstock.host.workers.table_groups import WorkerTable
 
 from ..errors import BeyondError
@@ -223,9 +223,7 @@ class TableQuery:
                 trace=how.trace,
             )
         elif isinstance(self.query, GroupQuery):
-            groups = grouped_table(self.query, tables[self.query.source.table])
-            groups.trace = how.trace or groups.trace
-            yield groups
+            yield grouped_table(self.query, tables[self.query.source.table], trace=how.trace)
         else:
             with using(how.devices) as devices:
                 yield table_join(how.operator)(
@@ -283,6 +281,6 @@ class TableQuery:
             # Rows of a group are folded in their order.
             options = replace(options, ordered=True)
             join = open_lookup(plan, table.schema, stored, devices, options)
-            groups = GroupedTable(query, table.schema, table.to_batches(), lookup=join)
-            groups.trace = how.trace or groups.trace
-            yield groups
+            yield GroupedTable(
+                query, table.schema, table.to_batches(), lookup=join, trace=how.trace
+            )

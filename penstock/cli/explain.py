@@ -11,7 +11,6 @@ from penstock.host.device.base import PAIRS, Device
 from penstock.host.device.registry import device_names, open_device
 from penstock.host.devices.narrow.kernel import NARROW_WIDTHS
 from penstock.host.execute.units import UnitSample
-from penstock.host.grouping import grouped_table
 from penstock.host.join.filtering import with_filter
 from penstock.host.join.lookup.lookup_join import row_bytes
 from penstock.host.join.lookup.reach import Reach
@@ -25,6 +24,7 @@ from penstock.host.lookup.memory import kept_keys, split_of
 from penstock.host.lookup.zipf import top_share
 from penstock.host.prune.chooser import expectation
 from penstock.host.windows.run import still
+from penstock.host.workers.here import grouped_table
 
 from ..api.classify import Table, columns_of
 from ..api.table_query import How, TableQuery

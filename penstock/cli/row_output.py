@@ -17,11 +17,11 @@ import pyarrow as pa
 
 from penstock.host.execute.stats import Stats
 from penstock.host.execute.trace import Trace
-from penstock.host.grouping import GroupedTable
 from penstock.host.join.lookup.lookup_join import RelationJoin
 from penstock.host.join.table.operator_join import OperatorJoin
 from penstock.host.join.table.table_join import TableJoin
 from penstock.host.rows.files import check_writable, open_writer, write_text
+from penstock.host.workers.here import GroupedTable
 from penstock.host.workers.table_groups import WorkerTable
 
 from ..api.table_query import Answer, LookedUpTable, PartsTable

@@ -15,9 +15,9 @@ import pytest
 from penstock.host.device.base import Device
 from penstock.host.devices.cpu import CpuDevice
 from penstock.host.execute.running import Running
-from penstock.host.grouping import GroupStream
 from penstock.host.join.stream import Flow, JoinStream
 from penstock.host.join.table.table_join import TableJoin
+from penstock.host.workers.here import GroupStream
 from penstock.plan.group_query import GroupQuery
 from penstock.plan.query import JoinQuery
 from penstock.query.compiler import compile_query, compile_select

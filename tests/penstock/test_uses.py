@@ -19,13 +19,13 @@ from penstock.cli import sql as cli_sql
 from penstock.cli.options import _IN_PYTHON
 from penstock.errors import PenstockError
 from penstock.host.execute.running import Running
-from penstock.host.grouping import GroupStream
 from penstock.host.join.lookup.lookup_join import LookupOptions
 from penstock.host.join.lookup.stream import LookupStream
 from penstock.host.join.stream import Flow, JoinStream
 from penstock.host.join.table.table_join import TableJoin
 from penstock.host.prune.sizes import Pruning
 from penstock.host.relation import RelationOptions, build
+from penstock.host.workers.here import GroupStream
 from penstock.uses import (
     COMMAND,
     EXPLAIN,

@@ -11,8 +11,8 @@ pytest.importorskip("pyspark", reason="needs pip install 'penstock[spark]'")
 
 import penstock
 from penstock.errors import QueryError
-from penstock.host.grouping import GroupStream
 from penstock.host.join.stream import JoinStream
+from penstock.host.workers.here import GroupStream
 from tests.penstock.kit.people import Asked, counted, every_query
 
 #: What is refused on tables, and what is said.

@@ -119,14 +119,8 @@ class JoinWork(Work):
         self.output = without_hidden(self.hidden)
         self.fingerprint = fingerprint(query)
 
-    def intake(
-        self,
-        schemas: Mapping[str, pa.Schema],
-        *,
-        disorder: Span | Mapping[str, Span],
-        idle_s: float | None,
-    ) -> JoinIntake:
-        by_side = {side.side: schemas[side.table] for side in self.sides}
+    def intake(self, disorder: Span | Mapping[str, Span], idle_s: float | None) -> JoinIntake:
+        by_side = {side.side: self._job.schemas[side.table] for side in self.sides}
         return JoinIntake(
             plan(self._plan.query.by_event_time), by_side, disorder=disorder, idle_s=idle_s
         )

@@ -135,8 +135,8 @@ class RankDriver(StreamDriver):
         kept = {} if last is None or worker.rank else last.counts
         commit, saves = None if last is None else commit_of(last), job.folder is not None
         parent = RankParent(worker.rank, job.size, saves=saves, now=now, last=commit)
-        super().__init__(job, parent, Statuses(job.size, kept), (worker.rank,), records, trace)
-        self.parent = parent
+        super().__init__(parent, Statuses(job.size, kept), (worker.rank,), records, trace)
+        self.job, self.parent = job, parent
         self.rank = self.feed = worker.rank
         self.admission = None if last is None else last.admission
         self.recorded = recorded
@@ -207,9 +207,6 @@ class RankDriver(StreamDriver):
             raise lost(rank, self.job, f"has ended its stream: {why}")
 
     # One turn.
-
-    def start(self) -> None:
-        pass  # all that can fail is done while ranks open the stream together
 
     def step(self, may_receive: Callable[[], bool]) -> bool:
         if self._is_gone:
@@ -291,10 +288,6 @@ class RankDriver(StreamDriver):
             elif self._worker.outgoing[rank] or not peer.link.is_flushed():
                 is_unsent = True
         return not is_unsent
-
-    @property
-    def pids(self) -> list[int]:
-        return []  # they are the engine's
 
     def is_ready(self, may_receive: bool) -> bool:
         return not self._is_gone and (bool(self.parent.notes) or self._loop.is_ready())

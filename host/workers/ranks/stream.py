@@ -87,8 +87,7 @@ class RankStream(WorkerStream[Rows]):
         # Between two pieces messages of others are served.
         for first in range(0, batch.num_rows, GATHERED_ROWS):
             piece = batch.slice(first, GATHERED_ROWS)
-            self._parent.push(number, self._firsts[number], piece, piece.nbytes)
-            self._firsts[number] += piece.num_rows
+            self._push_on(number, piece, piece.nbytes, piece.num_rows)
 
     def _settle(self) -> None:
         """Do not wait: groups are complete only with the input of all other ranks."""
@@ -221,7 +220,7 @@ def open_workers(
     release : str
         "commit" or "now".
     disorder, flow, trace
-        As for :class:`~penstock.host.grouping.GroupStream`.
+        As for :class:`~penstock.host.workers.here.GroupStream`.
     relation : (str, RelationTable), optional
         Name and place of what rows are looked up in before they are grouped.
     device : str

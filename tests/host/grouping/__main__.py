@@ -9,7 +9,7 @@ import numpy as np
 
 import penstock
 from penstock import Flow
-from penstock.host.grouping import GroupStream
+from penstock.host.workers.here import GroupStream
 from tests.host.grouping.kit import make_case
 from tests.host.grouping.pushing import disorder_of, pushed
 

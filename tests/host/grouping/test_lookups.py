@@ -14,8 +14,8 @@ import pytest
 import penstock
 from penstock import Flow
 from penstock.errors import FileError, QueryError
-from penstock.host.grouping import GroupStream
 from penstock.host.relation import RelationOptions, build
+from penstock.host.workers.here import GroupStream
 from tests.kit.effort import effort
 
 #: Each ad belongs to a campaign; some ads to several, and some to none.

@@ -17,7 +17,7 @@ import penstock
 from penstock import Flow
 from penstock.cli.top import read, screen
 from penstock.errors import DataError, OverloadError, QueryError, SchemaError, UsageError
-from penstock.host.grouping import GroupStream
+from penstock.host.workers.here import GroupStream
 from tests.host.grouping.kit import make_case
 from tests.host.grouping.pushing import disorder_of, pushed
 from tests.host.grouping.recorded import check_jobs_by_the_minute

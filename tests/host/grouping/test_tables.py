@@ -13,7 +13,7 @@ import pytest
 
 import penstock
 from penstock.errors import DataError, QueryError
-from penstock.host.grouping import GroupedTable
+from penstock.host.workers.here import GroupedTable
 from penstock.plan.group_query import GroupQuery
 from penstock.query.compiler import compile_select
 from tests.host.grouping.kit import make_case

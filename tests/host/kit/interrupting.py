@@ -24,8 +24,8 @@ import pyarrow as pa
 
 from penstock.host.device.base import Device
 from penstock.host.devices.cpu import CpuDevice
-from penstock.host.grouping import GroupStream
 from penstock.host.join.stream import Flow, JoinStream
+from penstock.host.workers.here import GroupStream
 from penstock.plan.group_query import GroupQuery
 from penstock.query.compiler import compile_query, compile_select
 from tests.host.kit.streams import SCHEMA, Feed, Row, batch_of, rows_join, time_join

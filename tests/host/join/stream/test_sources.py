@@ -14,10 +14,10 @@ from penstock.errors import DataError, UsageError
 from penstock.host.device.base import Device
 from penstock.host.device.registry import open_device
 from penstock.host.execute.stats import Stats
-from penstock.host.grouping.folding import GroupFolding
 from penstock.host.grouping.intake import RowIntake
 from penstock.host.join.stream import join
 from penstock.host.sessions.open_sessions import OpenSessions
+from penstock.host.state import GroupState
 from penstock.host.windows.waiting import Pending
 from tests.host.kit.engines import ENGINES, NEAR, SCHEMA, batch
 
@@ -245,7 +245,7 @@ def test_an_error_of_a_promise_ends_a_join() -> None:
     [
         ("sessions", OpenSessions, "close"),
         ("sessions", Pending, "add"),
-        ("groups of one", GroupFolding, "fold"),
+        ("groups of one", GroupState, "fold"),
         ("groups of one", RowIntake, "take_in"),
         ("workers", RowIntake, "take_in"),
     ],

@@ -10,33 +10,31 @@ from contextlib import suppress
 import numpy as np
 import pyarrow as pa
 
-from penstock import arguments
 from penstock.errors import FileError, OverloadError, PenstockError
 from penstock.plan.group_query import GroupQuery, require_closing
 from penstock.plan.query import LEFT
 
-from ..emit.groups.closing import Limit, group_closing
-from ..emit.output import RowsByArrival
-from ..execute import promptness
-from ..execute.batcher import Batcher
-from ..execute.budget import LOOK_S, SPARE, Budget
-from ..execute.trace import Trace
-from ..join.lookup.lookup_join import RelationJoin
-from ..join.stream.flow import Flow
-from ..join.stream.outlet import Outlet
-from ..join.stream.serial import SerialStream
-from ..metrics import Latency, Report
-from ..windows.source import Span, StreamSource
-from .event_times import EventTimes
-from .folding import GroupFolding
-from .intake import GroupIntake
-from .report import report_of
+from ...emit.groups.closing import Limit, group_closing
+from ...emit.output import RowsByArrival
+from ...execute.batcher import Batcher
+from ...execute.budget import LOOK_S, SPARE, Budget
+from ...execute.trace import Trace
+from ...grouping.event_times import EventTimes
+from ...grouping.intake import GroupIntake
+from ...join.lookup.lookup_join import RelationJoin
+from ...join.stream.flow import Flow
+from ...join.stream.outlet import Outlet
+from ...metrics import Report
+from ...state import GroupState
+from ...windows.source import Span, StreamSource
+from ..dealing import DealingStream
+from .here_driver import HereDriver
 
 #: Seconds after which a relation that could not be read is tried again.
 _RETRY_S = 1.0
 
 
-class GroupStream(SerialStream[pa.Table]):
+class GroupStream(DealingStream[pa.Table]):
     """Running GROUP BY over one source; a group is given once no further row of it can come.
 
     Parameters
@@ -66,6 +64,9 @@ class GroupStream(SerialStream[pa.Table]):
     Groups come by their time key, then by the other keys, however the input is cut into batches.
     """
 
+    _driver: HereDriver
+    _intake: GroupIntake
+
     def __init__(
         self,
         query: GroupQuery,
@@ -78,36 +79,29 @@ class GroupStream(SerialStream[pa.Table]):
         owned: Sequence[Callable[[], None]] = (),
     ) -> None:
         require_closing(query)
-        #: None if each row is a group, which is complete at once.
-        self._closing = group_closing(query)
         self.query = query
-        self.trace = Trace(trace)
-        self.latency = Latency()
+        closing, chosen = group_closing(query), flow or Flow()
+        self._is_per_row = is_per_row = closing is None
+
+        def limit_of(time: int) -> Limit:
+            return -math.inf if closing is None else closing.limit({LEFT: time})
+
+        driver = HereDriver(
+            query, schema, GroupState, limit_of, Trace(trace), lookup, is_per_row=is_per_row
+        )
+        intake = GroupIntake(query, schema, disorder=disorder, idle_s=chosen.idle_s)
         self._owned = owned
-        self._limit: Limit = -math.inf
-        self._folding = GroupFolding(query, schema, lookup)
-        chosen = flow or Flow()
-        self._intake = GroupIntake(query, schema, disorder=disorder, idle_s=chosen.idle_s)
-        budget = Budget(chosen.memory_bytes, rows_gather=chosen.latency_s > 0)
         self._batcher = Batcher(chosen.latency_s)
-        self._relax = promptness.hold(chosen.latency_s) if chosen.latency_s else None
-        self._error: Exception | None = None
         #: Error of a relation that cannot be read at present, while rows wait for it.
         self._trouble: FileError | None = None
         self._held = False  # whether complete groups wait until results are polled
-        self._changes = 0
-        #: Last change whose complete groups have all been released.
-        self._since = 0
+        #: Last change that the worker was told of, and last one whose complete groups are released.
+        self._promised = self._since = 0
         self._rows_out = 0
-        outlet = Outlet(budget, self.latency, self._folding.schema)
-        super().__init__({LEFT: schema}, chosen, budget, self._intake, outlet, self._tick)
+        super().__init__(driver, intake, driver.state.schema, limit_of, chosen, chosen.memory_bytes)
 
-    def wait_for(self, condition: Callable[[], bool], timeout_s: float) -> bool:
-        self._require_own_process()
-        arguments.seconds("timeout_s", timeout_s)
-        self.budget.bells.wait_for(lambda: condition() or self._error is not None, timeout_s)
-        self._check()
-        return condition()
+    def _prepare(self, flow: Flow, budget: Budget, outlet: Outlet) -> None:
+        budget.watch("waiting", lambda: self._intake.nbytes + self._parent.held_bytes)
 
     def close(self) -> pa.Table:
         self._require_own_process()
@@ -134,24 +128,18 @@ class GroupStream(SerialStream[pa.Table]):
         except Exception as error:  # some of it may have been done
             self._fail(error)
             raise
-        self._changed()
         self._batcher.arrived(count)
-        self.budget.set("waiting", self._intake.nbytes)
-        if not self.flow.latency_s:
-            self._step()
+        self._advanced()
 
     def _advanced(self) -> None:
         self._changed()
-        if not self.flow.latency_s:
+        if self.flow.latency_s:
+            self.budget.note()
+        else:
             self._step()
 
-    def _changed(self) -> None:
-        """Number a change that may complete groups, to measure their latency."""
-        self._changes += 1
-        self.latency.arrived(np.array([self._changes]), time.monotonic())
-
     def _step(self) -> None:
-        """Fold all rows that wait, and release the groups that are complete.
+        """Deal all rows that wait, and let the worker fold them and release complete groups.
 
         Raises
         ------
@@ -163,11 +151,14 @@ class GroupStream(SerialStream[pa.Table]):
         began = time.monotonic()
         self._batcher.cut(began, everything=True)
         try:
-            self._folding.settle()
             while self._intake.waits:
-                self._fold_next()
+                before = self._intake.nbytes
+                rows, feed = self._intake.next_rows()
+                self._push_on(feed, rows, before - self._intake.nbytes, rows.num_rows)
+            if self._promise() or self._is_per_row:
+                self._promised = self._changes
+            self._work()
             self._trouble = None
-            self._release()
         except FileError as error:
             self._trouble = error
             raise
@@ -178,46 +169,26 @@ class GroupStream(SerialStream[pa.Table]):
             self._count_bytes()
         self._batcher.took(time.monotonic() - began)
 
+    def _work(self) -> None:
+        self._driver.step(self._may_receive)
+        self._hold(is_full=self._driver.holds)
+        if not self._held:
+            self._since = self._promised
+
+    def _may_receive(self) -> bool:
+        return self.budget.lifted or not self.budget.results_full
+
+    def _on_rows(self, number: int, batch: pa.RecordBatch) -> None:
+        rows = batch.num_rows
+        self._rows_out += rows
+        numbers = np.full(rows, min(self._since + 1, self._changes), np.int64)
+        self._outlet.collect(RowsByArrival(batch, numbers, np.full(rows, -1, np.int64)))
+
     def _count_bytes(self) -> None:
-        if self.budget.limit is not None and self._folding.nbytes > SPARE * self.budget.limit:
-            self._folding.trim()
-        self.budget.set("waiting", self._intake.nbytes)
-        self.budget.set("groups", self._folding.nbytes)
-
-    def _fold_next(self) -> None:
-        batch, feed = self._intake.next_rows()
-        began = time.monotonic()
-        try:
-            self._folding.fold(batch, feed)
-        except FileError:
-            if self._folding.is_settled:  # nothing of it was taken
-                self._intake.return_rows(batch, feed)
-            raise
-        self.trace.add("groups", "fold", began, time.monotonic(), rows=batch.num_rows)
-
-    def _release(self) -> None:
-        """Release groups that have become complete, if there is room for results."""
-        limit = self._limit_now()
-        if limit == self._limit and self._closing is not None:
-            return
-        self._hold(is_full=self.budget.results_full and not self.budget.lifted)
-        if self._held:
-            return
-        self._limit = limit
-        began = time.monotonic()
-        batch = self._folding.release(limit)
-        if batch.num_rows:
-            rows = batch.num_rows
-            self.trace.add("groups", "release", began, time.monotonic(), rows=rows)
-            self._rows_out += rows
-            numbers = np.full(rows, min(self._since + 1, self._changes), np.int64)
-            self._outlet.collect(RowsByArrival(batch, numbers, np.full(rows, -1, np.int64)))
-        self._since = self._changes
-
-    def _limit_now(self) -> Limit:
-        if self._closing is None:
-            return math.inf
-        return self._closing.limit(self._intake.watermarks())
+        driver, limit = self._driver, self.budget.limit
+        if limit is not None and driver.nbytes > SPARE * limit:
+            driver.trim()
+        self.budget.set("groups", driver.nbytes)
 
     def _hold(self, *, is_full: bool) -> None:
         if self._held != is_full:
@@ -239,13 +210,13 @@ class GroupStream(SerialStream[pa.Table]):
         if self._error is not None or self._closed:
             return None
         if self._held:
-            self._release()
+            self._work()
             return now + LOOK_S if self._held else now
         due = self._batcher.due(idle=True)
         if self._trouble is not None or (due is not None and due <= now):
             self._step()
             due = self._batcher.due(idle=True)
-        elif due is None and self._closing is not None and self._limit_now() != self._limit:
+        elif due is None and self._limit_now() > self._limit:
             self._step()
         idle = self._intake.next_idle(now)
         return min([*idle, *([] if due is None else [due])], default=None)
@@ -253,14 +224,9 @@ class GroupStream(SerialStream[pa.Table]):
     # -- what calls need --------------------------------------------------------------------------
 
     def _check(self) -> None:
-        if self._error is not None:
-            raise self._error
+        super()._check()
         if self._trouble is not None:
             raise self._trouble
-
-    def _fail(self, error: Exception) -> None:
-        self._error = self._error or error
-        self.budget.bells.ring()
 
     def _settle(self) -> None:
         """Do nothing: without a latency target, the call itself has folded its rows."""
@@ -279,21 +245,12 @@ class GroupStream(SerialStream[pa.Table]):
             )
 
     def _last_steps(self) -> list[Callable[[], None]]:
-        return [*([self._relax] if self._relax else []), self._finish, *self._owned]
+        return [self._unhurry, self._finish, *self._owned]
 
     def _finish(self) -> None:
         """End the input: fold the last rows, and release all groups."""
         self._intake.end()
-        self._hold(is_full=False)
         self._step()
 
     def _report(self) -> Report:
-        return report_of(
-            self._folding,
-            self._rows_out,
-            arrived=dict(self._intake.arrived),
-            late=dict(self._intake.late),
-            memory_bytes=self.budget.parts(),
-            watermark_lag=self._intake.lag(),
-            latency_s=self.latency.quantiles(),
-        )
+        return self._report_with(self._rows_out)
