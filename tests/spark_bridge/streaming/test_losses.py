@@ -75,7 +75,7 @@ def test_a_full_disk(spark, tmp_path):
         writer = joined.writeStream.foreachBatch(keep).trigger(availableNow=True)
         writer.option("checkpointLocation", checkpoint).start().awaitTermination(120)
 
-    remedy = "free or add space and start the query again"
+    remedy = r"raise the limit .*\(ulimit -f\) and start the query again"
     with files_of_at_most(spark, 4096), pytest.raises(StreamingQueryException, match=remedy):
         run()
     assert not found
