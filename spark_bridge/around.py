@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from sqlglot import exp
 
 from penstock.around.parts import (
+    EqualPairs,
     Joined,
     NoJoinError,
     Part,
@@ -225,6 +226,12 @@ class _Spark:
 
     def pairs(self, part: Joined) -> int | None:
         """None: unknown without a job, so joins run in the order in which they are written."""
+        return None
+
+    def equal_pairs(
+        self, left: str, right: str, keys: Sequence[tuple[str, str]]
+    ) -> EqualPairs | None:
+        """None: unknown without a job, so joins with an equality are Spark's."""
         return None
 
     def joined(self, part: Joined, schemas: Mapping[str, pa.Schema]) -> pa.Schema:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 from sqlglot import exp
 
@@ -18,7 +19,7 @@ from penstock.host.relational.stream import Computed, PreparedSide, PreparedStre
 
 from ..around.computed_calls import ours
 from ..around.duckdb_sql import check_compared, to_duckdb
-from ..around.parts import Joined, Part, PartError, Relational, Split
+from ..around.parts import EqualPairs, Joined, Part, PartError, Relational, Split
 from ..around.splitting import split
 from ..errors import BeyondError, DataError, SchemaError
 from ..plan.group_query import GroupQuery
@@ -29,6 +30,8 @@ from ..query.parse import parse, with_room
 from .classify import Columns, Table, columns_of, one_query, output_schema
 from .received import TableFiles
 
+#: Rows that an estimate of pairs takes from the first table.
+_SAMPLED_ROWS = 2_000
 #: Runs a join, or makes groups: text, tables and options.
 RunJoin = Callable[[str, Mapping[str, Table], QueryOptions], pa.Table]
 #: Shows a part of a query, the tables that it reads, and the expressions that functions in its
@@ -258,6 +261,25 @@ class _DuckDB:
             return None
         with open_device("cpu") as device:
             return TableJoin(query, tables, device).pairs_in_window
+
+    def equal_pairs(
+        self, left: str, right: str, keys: Sequence[tuple[str, str]]
+    ) -> EqualPairs | None:
+        sides = [self._tables.get(left), self._tables.get(right)]
+        a, b = (one if isinstance(one, pa.Table) else None for one in sides)
+        if a is None or b is None:
+            return None
+        names = [f"k{number}" for number in range(len(keys))]
+        step = max(1, a.num_rows // _SAMPLED_ROWS)
+        sample = a.select([one for one, _ in keys]).rename_columns(names)
+        sample = sample.take(np.arange(0, a.num_rows, step))
+        tables = {"a": sample, "b": b.select([one for _, one in keys]).rename_columns(names)}
+        equal = " AND ".join(f"a.{name} = b.{name}" for name in names)
+        try:
+            counted = self._engine.run(f"SELECT count(*) AS n FROM a JOIN b ON {equal}", tables)
+        except DataError:  # types that meet only by a cast, which fails for some value
+            return None
+        return EqualPairs(counted["n"][0].as_py() * step, a.num_rows + b.num_rows)
 
     def joined(self, part: Joined, schemas: Mapping[str, pa.Schema]) -> pa.Schema:
         columns = {name: schemas[name] for name in part.reads}

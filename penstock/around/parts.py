@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import ClassVar, Protocol
+from typing import ClassVar, NamedTuple, Protocol
 
 import pyarrow as pa
 from sqlglot import exp
@@ -211,6 +211,13 @@ class Split:
         return core, [part for part in later if part is not after], after
 
 
+class EqualPairs(NamedTuple):
+    """Pairs of two tables with equal keys, as estimated, and the rows of both tables."""
+
+    count: float
+    rows: int
+
+
 class Surrounding(Protocol):
     """The engine for what stands around joins.
 
@@ -248,6 +255,20 @@ class Surrounding(Protocol):
 
     def pairs(self, part: Joined) -> int | None:
         """How many pairs of tables the window of a join has; None if that is not known."""
+        ...
+
+    def equal_pairs(
+        self, left: str, right: str, keys: Sequence[tuple[str, str]]
+    ) -> EqualPairs | None:
+        """Estimate how many pairs of rows have equal keys; None if that is not known.
+
+        Parameters
+        ----------
+        left, right : str
+            Tables.
+        keys : sequence of (str, str)
+            Columns of the left and of the right table.
+        """
         ...
 
     def joined(self, part: Joined, schemas: Mapping[str, pa.Schema]) -> pa.Schema:
