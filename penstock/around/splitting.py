@@ -122,9 +122,8 @@ def split(
     check_fields(tree, schemas)
     check_size(tree)
     tree = with_values(tree, schemas, options.params or {})
-    if not ends and isinstance(tree, exp.Select):
-        reader = reader_of(schemas, options)
-        tree = existence_as_join(tree, lambda item: reader.read(item, LEFT))
+    if isinstance(tree, exp.Select):
+        tree = _with_existence_joined(tree, schemas, options, ends=ends)
     named = qualified(tree, schemas)
     if named.find(exp.Join):  # of one table, all is the engine's
         engine.check(named)
@@ -143,6 +142,24 @@ def split(
     if entrance is not None and (ends or any(isinstance(part, Joined) for part in result.parts)):
         refuse_unused(result, entrance)
     return result
+
+
+def _with_existence_joined(
+    tree: exp.Select, schemas: Mapping[str, pa.Schema], options: QueryOptions, *, ends: bool
+) -> exp.Select:
+    """Write EXISTS or IN (SELECT ...) as a join; of tables, where it compares more than keys."""
+    reader = reader_of(schemas, options)
+    try:
+        joined = existence_as_join(tree, lambda item: reader.read(item, LEFT))
+    except QueryError:
+        if ends:
+            return tree
+        raise
+    if not ends or joined is tree:
+        return joined
+    (join,) = joined.args["joins"]
+    compares = any(len(aliases_in(one)) > 1 and not equates(one) for one in conditions_of(join))
+    return joined if compares else tree
 
 
 @dataclass

@@ -81,6 +81,22 @@ def test_rows_are_the_same_whoever_runs_the_join(kind, seed, monkeypatch):
 
 
 @pytest.mark.parametrize("seed", SEEDS)
+def test_existence_is_the_same_whoever_tests_it(seed, monkeypatch):
+    rng = np.random.default_rng(200 + seed)
+    a, b = table(rng, 60), table(rng, 40)
+    for other in rng.choice(OTHER, 2, replace=False):
+        for test in ("EXISTS (SELECT 1", "NOT EXISTS (SELECT 1", "a.j IN (SELECT b.j"):
+            condition = f"{test} FROM b WHERE a.k = b.k AND {other})"
+            text = f"SELECT a.id AS x FROM a WHERE a.hi < 40 AND {condition}"
+            with monkeypatch.context() as forced:
+                always(forced)
+                rows = run(text, a, b)
+            assert rows == run(text, a, b), text
+            if "%" not in other:
+                assert rows == Counter(duckdb.sql(text).fetchall()), text
+
+
+@pytest.mark.parametrize("seed", SEEDS)
 def test_groups_and_filters_are_the_same_whoever_runs_the_join(seed, monkeypatch):
     rng = np.random.default_rng(100 + seed)
     a, b = table(rng, 60), table(rng, 40)
