@@ -214,7 +214,7 @@ class Split:
 class EqualPairs(NamedTuple):
     """Pairs of two tables with equal keys, as estimated, and the rows of both tables."""
 
-    count: float
+    pairs: float
     rows: int
 
 

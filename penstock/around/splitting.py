@@ -447,14 +447,14 @@ class _Splitter:
             if by_side.keys() != {side.alias for side in sides} or isinstance(one, exp.NullSafeEQ):
                 return False
             keys.append((by_side[sides[0].alias], by_side[sides[1].alias]))
-        pairs = self.engine.equal_pairs(sides[0].table, sides[1].table, keys)
-        if pairs is None:
+        equals = self.engine.equal_pairs(sides[0].table, sides[1].table, keys)
+        if equals is None:
             return False
         has_calls = any(
             not isinstance(call, exp.Connector) for one in tests for call in one.find_all(exp.Func)
         )
         least, of_each_row = _MANY_CALLS if has_calls else _MANY_PAIRS
-        return pairs.count > max(least, of_each_row * pairs.rows)
+        return equals.pairs > max(least, of_each_row * equals.rows)
 
     def _projected(self, side: JoinSide, computed: Mapping[str, exp.Expr]) -> str:
         """Make a part that has the columns of a side, and computed ones."""
