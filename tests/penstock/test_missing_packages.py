@@ -14,7 +14,6 @@ import penstock
 from penstock import spark_bridge
 from penstock.cli.demo import _PACKAGES
 from penstock.host.device.registry import open_device
-from penstock.spark_bridge import streaming
 from penstock.uses import UnusedError
 
 ROOT = Path(__file__).parents[2]
@@ -90,7 +89,7 @@ def test_nanoseconds_are_printed_without_pandas(tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize("module", [penstock, spark_bridge, streaming])
+@pytest.mark.parametrize("module", [penstock, spark_bridge])
 def test_what_is_loaded_on_use_is_listed(module: object) -> None:
     assert set(module.__all__) <= set(dir(module))  # type: ignore[attr-defined]
 
@@ -102,7 +101,7 @@ def test_lazy_packages_are_all_tested() -> None:
         for file in (ROOT / folder).rglob("__init__.py")
         if "def __getattr__" in file.read_text(encoding="utf-8")
     }
-    assert lazy == {"penstock", "spark_bridge", "streaming"}
+    assert lazy == {"penstock", "spark_bridge"}
 
 
 def test_version() -> None:
