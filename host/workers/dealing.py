@@ -110,7 +110,7 @@ class DealingStream(SerialStream[Rows]):
 
     @abstractmethod
     def _tick(self, now: float) -> float | None:
-        """Do what is due; as for :class:`~penstock.host.join.stream.thread.StreamThread`."""
+        """Do all due work; as for :class:`~penstock.host.join.stream.thread.StreamThread`."""
 
     @abstractmethod
     def _on_rows(self, number: int, batch: pa.RecordBatch) -> None:

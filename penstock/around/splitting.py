@@ -440,7 +440,7 @@ class _Splitter:
     def _has_many_pairs(
         self, sides: list[JoinSide], equal: list[exp.Expr], tests: list[exp.Expr]
     ) -> bool:
-        """Whether equalities leave so many pairs that the engine's tests of them take the time."""
+        """Whether equalities leave more pairs than the engine tests in the time of Penstock's join."""
         keys: list[tuple[str, str]] = []
         for one in equal:
             by_side = {c.table: c.name for c in (one.this, one.expression) if type(c) is exp.Column}
