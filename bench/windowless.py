@@ -26,7 +26,7 @@ CONDITIONS = {
     "overlap": "a.lo <= b.hi AND b.lo <= a.hi",
     "Manhattan": "abs(a.x - b.x) + abs(a.y - b.y) < 0.2",
     "both orders": "a.lo < b.lo AND a.hi > b.hi",
-    "remainder": "(a.lo - b.lo) % 1000 = 3",
+    "common part": "greatest(a.lo, b.lo) < least(a.hi, b.hi)",
 }
 #: Least pairs in all, and for each row, from which on Penstock runs a join.
 PLANS = {"Penstock": (-1, 0), "DuckDB": (math.inf, math.inf)}

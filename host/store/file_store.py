@@ -137,10 +137,9 @@ class FileStore:
             for folder in folders if self._is_folder else ():
                 self._fs.create_dir(self._at(folder))
         except OSError as error:
-            raise FileError(
-                f"cannot make {self.root}: {error}; choose a location that the driver and all "
-                "workers can write"
-            ) from error
+            where = "choose a location that the driver and all workers can write"
+            remedy = limit_remedy(error, where)
+            raise FileError(f"cannot make {self.root}: {error}; {remedy}") from error
 
     def put(self, name: str, *pieces: Buffer) -> WrittenFile:
         """Write a file; in a folder it survives a crash of the machine.

@@ -31,7 +31,7 @@ from .classify import Columns, Table, columns_of, one_query, output_schema
 from .received import TableFiles
 
 #: Rows that an estimate of pairs takes from the first table.
-_SAMPLED_ROWS = 2_000
+_SAMPLED_ROWS = 200
 #: Runs a join, or makes groups: text, tables and options.
 RunJoin = Callable[[str, Mapping[str, Table], QueryOptions], pa.Table]
 #: Shows a part of a query, the tables that it reads, and the expressions that functions in its
@@ -218,6 +218,15 @@ class _Opening:
         return step
 
 
+def _key_columns(table: pa.Table, names: Sequence[str]) -> pa.Table | None:
+    """Columns of a table as k0, k1 ..; None if one is missing, or two differ only in case."""
+    spelled = [[one for one in table.column_names if one.lower() == n.lower()] for n in names]
+    if any(len(every) != 1 for every in spelled):
+        return None
+    columns = [table[name] for (name,) in spelled]
+    return pa.table(columns, names=[f"k{number}" for number in range(len(columns))])
+
+
 class _DuckDB:
     """DuckDB around joins: its refusals, the text of its parts, and the columns of all parts."""
 
@@ -269,14 +278,18 @@ class _DuckDB:
         a, b = (one if isinstance(one, pa.Table) else None for one in sides)
         if a is None or b is None:
             return None
-        names = [f"k{number}" for number in range(len(keys))]
+        sides = [
+            _key_columns(one, names)
+            for one, names in zip((a, b), zip(*keys, strict=True), strict=True)
+        ]
+        if sides[0] is None or sides[1] is None:
+            return None
         step = max(1, a.num_rows // _SAMPLED_ROWS)
-        sample = a.select([one for one, _ in keys]).rename_columns(names)
-        sample = sample.take(np.arange(0, a.num_rows, step))
-        tables = {"a": sample, "b": b.select([one for _, one in keys]).rename_columns(names)}
-        equal = " AND ".join(f"a.{name} = b.{name}" for name in names)
+        sample = sides[0].take(np.arange(0, a.num_rows, step))
+        equal = " AND ".join(f"a.{name} = b.{name}" for name in sample.column_names)
+        text = f"SELECT count(*) AS n FROM a JOIN b ON {equal}"
         try:
-            counted = self._engine.run(f"SELECT count(*) AS n FROM a JOIN b ON {equal}", tables)
+            counted = self._engine.run(text, {"a": sample, "b": sides[1]})
         except DataError:  # types that meet only by a cast, which fails for some value
             return None
         return EqualPairs(counted["n"][0].as_py() * step, a.num_rows + b.num_rows)

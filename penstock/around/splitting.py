@@ -122,8 +122,9 @@ def split(
     check_fields(tree, schemas)
     check_size(tree)
     tree = with_values(tree, schemas, options.params or {})
-    if isinstance(tree, exp.Select):
-        tree = _with_existence_joined(tree, schemas, options, ends=ends)
+    if not ends and isinstance(tree, exp.Select):
+        reader = reader_of(schemas, options)
+        tree = existence_as_join(tree, lambda item: reader.read(item, LEFT))
     named = qualified(tree, schemas)
     if named.find(exp.Join):  # of one table, all is the engine's
         engine.check(named)
@@ -142,24 +143,6 @@ def split(
     if entrance is not None and (ends or any(isinstance(part, Joined) for part in result.parts)):
         refuse_unused(result, entrance)
     return result
-
-
-def _with_existence_joined(
-    tree: exp.Select, schemas: Mapping[str, pa.Schema], options: QueryOptions, *, ends: bool
-) -> exp.Select:
-    """Write EXISTS or IN (SELECT ...) as a join; of tables, where it compares more than keys."""
-    reader = reader_of(schemas, options)
-    try:
-        joined = existence_as_join(tree, lambda item: reader.read(item, LEFT))
-    except QueryError:
-        if ends:
-            return tree
-        raise
-    if not ends or joined is tree:
-        return joined
-    (join,) = joined.args["joins"]
-    compares = any(len(aliases_in(one)) > 1 and not equates(one) for one in conditions_of(join))
-    return joined if compares else tree
 
 
 @dataclass
@@ -403,7 +386,8 @@ class _Splitter:
         self._read_from(core, kind, sides, on)
         name = self._joined(core, sides)
         if name is None and not all(map(self.clocks.named_time, sides)):
-            name = self._without_window(core, kind, sides, on)
+            is_cut = bool(select.args.get("limit")) or bool(kept)
+            name = self._without_window(core, kind, sides, on, is_cut=is_cut)
         if name is None:
             return None
         part = self.parts[-1]
@@ -416,19 +400,27 @@ class _Splitter:
         return name
 
     def _without_window(
-        self, core: exp.Select, kind: str, sides: list[JoinSide], on: list[exp.Expr]
+        self,
+        core: exp.Select,
+        kind: str,
+        sides: list[JoinSide],
+        on: list[exp.Expr],
+        *,
+        is_cut: bool,
     ) -> str | None:
         """Join tables without a window in one that has all rows; None if the engine is faster.
 
         The engine joins by equal values, and tests each of these pairs. Penstock searches by all
         conditions together, but reads its tables more slowly.
+
+        Parameters
+        ----------
+        is_cut : bool
+            Whether the engine needs only some of the pairs: for a LIMIT, or a condition of WHERE.
         """
         if not self.ends or not isinstance(self.why, NoWindowError):
             return None
-        between = [one for one in on if len(aliases_in(one)) > 1]
-        equal = [one for one in between if equates(one)]
-        tests = [one for one in between if not equates(one)]
-        if equal and not (tests and self._has_many_pairs(sides, equal, tests)):
+        if any(map(equates, on)) and (is_cut or not self._has_many_pairs(sides, on)):
             return None
         for side in sides:
             side.table = self._projected(side, {_ONE_TIME: exp.Literal.number(0)})
@@ -437,12 +429,21 @@ class _Splitter:
         options = replace(self.options, time=time, within=0, rows=None, scale=None, unique=None)
         return self._joined(core, sides, [options])
 
-    def _has_many_pairs(
-        self, sides: list[JoinSide], equal: list[exp.Expr], tests: list[exp.Expr]
-    ) -> bool:
-        """Whether equalities leave more pairs than the engine tests in the time of Penstock's join."""
+    def _has_many_pairs(self, sides: list[JoinSide], on: list[exp.Expr]) -> bool:
+        """Whether equalities leave more pairs than the engine tests in the time of our join.
+
+        Only where the other conditions are of both sides and bound a value from below and above,
+        so that they can leave few of these pairs.
+        """
+        tests = [one for one in on if not equates(one)]
+        has_calls = any(
+            not isinstance(call, exp.Connector) for one in tests for call in one.find_all(exp.Func)
+        )
+        bounds = [one for one in tests if isinstance(one, exp.LT | exp.LTE | exp.GT | exp.GTE)]
+        if any(len(aliases_in(one)) < 2 for one in on) or len(bounds) < (1 if has_calls else 2):
+            return False
         keys: list[tuple[str, str]] = []
-        for one in equal:
+        for one in filter(equates, on):
             by_side = {c.table: c.name for c in (one.this, one.expression) if type(c) is exp.Column}
             if by_side.keys() != {side.alias for side in sides} or isinstance(one, exp.NullSafeEQ):
                 return False
@@ -450,9 +451,6 @@ class _Splitter:
         equals = self.engine.equal_pairs(sides[0].table, sides[1].table, keys)
         if equals is None:
             return False
-        has_calls = any(
-            not isinstance(call, exp.Connector) for one in tests for call in one.find_all(exp.Func)
-        )
         least, of_each_row = _MANY_CALLS if has_calls else _MANY_PAIRS
         return equals.pairs > max(least, of_each_row * equals.rows)
 

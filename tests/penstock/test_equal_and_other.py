@@ -20,10 +20,9 @@ OTHER = (
     "abs(a.f - b.f) < 0.5",
     "abs(a.lo - b.lo) + abs(a.hi - b.hi) < 9",
     "a.lo < b.lo AND a.hi > b.hi",
-    "a.f <> b.f",
-    "a.lo < b.lo OR a.t < b.t",
-    "(a.lo - b.lo) % 3 = 1",
-    "a.t LIKE concat(b.t, '%') AND a.j > 2",
+    "a.lo < b.lo AND a.f > b.f AND a.t <> b.t",
+    "greatest(a.lo, b.lo) < least(a.hi, b.hi)",
+    "a.lo < b.hi AND b.lo < a.hi AND (a.f < b.f OR a.t < b.t)",
 )
 #: The short run has the first.
 SEEDS = [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 8))]
@@ -75,35 +74,18 @@ def test_rows_are_the_same_whoever_runs_the_join(kind, seed, monkeypatch):
                 always(forced)
                 rows = run(text, a, b)
             assert rows == run(text, a, b), text
-            if "%" not in other:  # of negative numbers that are DuckDB's own
-                known = text.replace("LEFT SEMI", "SEMI").replace("LEFT ANTI", "ANTI")
-                assert rows == Counter(duckdb.sql(known).fetchall()), text
+            known = text.replace("LEFT SEMI", "SEMI").replace("LEFT ANTI", "ANTI")
+            assert rows == Counter(duckdb.sql(known).fetchall()), text
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_existence_is_the_same_whoever_tests_it(seed, monkeypatch):
-    rng = np.random.default_rng(200 + seed)
-    a, b = table(rng, 60), table(rng, 40)
-    for other in rng.choice(OTHER, 2, replace=False):
-        for test in ("EXISTS (SELECT 1", "NOT EXISTS (SELECT 1", "a.j IN (SELECT b.j"):
-            condition = f"{test} FROM b WHERE a.k = b.k AND {other})"
-            text = f"SELECT a.id AS x FROM a WHERE a.hi < 40 AND {condition}"
-            with monkeypatch.context() as forced:
-                always(forced)
-                rows = run(text, a, b)
-            assert rows == run(text, a, b), text
-            if "%" not in other:
-                assert rows == Counter(duckdb.sql(text).fetchall()), text
-
-
-@pytest.mark.parametrize("seed", SEEDS)
-def test_groups_and_filters_are_the_same_whoever_runs_the_join(seed, monkeypatch):
+def test_groups_are_the_same_whoever_runs_the_join(seed, monkeypatch):
     rng = np.random.default_rng(100 + seed)
     a, b = table(rng, 60), table(rng, 40)
     for other in rng.choice(OTHER, 4, replace=False):
         text = (
             "SELECT a.t AS t, count(*) AS n, sum(b.lo) AS s, max(b.f) AS m FROM a JOIN b "
-            f"ON a.k = b.k AND {other} AND b.lo > 3 WHERE a.hi < 40 GROUP BY a.t"
+            f"ON a.k = b.k AND {other} GROUP BY a.t HAVING count(*) > 1"
         )
         with monkeypatch.context() as forced:
             always(forced)
@@ -134,7 +116,11 @@ def evaluations(text: str, a: pa.Table, b: pa.Table, monkeypatch: pytest.MonkeyP
         (20_000, "a.lo <= b.hi AND b.lo <= a.hi", [False]),
         (200, "a.lo <= b.hi AND b.lo <= a.hi", [False]),
         (200, "greatest(a.lo, b.lo) <= least(a.hi, b.hi)", [True]),
-        (4, "a.lo > 10_000_000", []),
+        (4, "a.lo <= b.hi AND b.lo <= a.hi LIMIT 9", []),
+        (4, "a.lo <= b.hi AND b.lo <= a.hi WHERE a.lo < 5000", [False]),
+        (4, "a.lo <= b.hi", [False]),
+        (4, "a.lo <> b.lo AND a.hi <> b.hi", [False]),
+        (4, "a.lo > 10000000", [False]),
     ],
 )
 def test_a_join_is_penstocks_where_an_equality_leaves_many_pairs(
@@ -146,5 +132,16 @@ def test_a_join_is_penstocks_where_an_equality_leaves_many_pairs(
         lows = rng.integers(0, 10**7, rows)
         return pa.table({"k": rng.integers(0, keys, rows), "lo": lows, "hi": lows + 5})
 
-    text = f"SELECT a.lo AS x, b.lo AS y FROM a JOIN b ON a.k = b.k AND {other}".replace("_", "")
+    text = f"SELECT a.lo AS x, b.lo AS y FROM a JOIN b ON a.k = b.k AND {other}"
     assert evaluations(text, intervals(20_000), intervals(10_000), monkeypatch) == expected
+
+
+def test_names_may_have_capitals(monkeypatch):
+    always(monkeypatch)
+    a = pa.table({"Key 1": [1, 2, 2], "Lo": [1, 5, 9], "Id": [0, 1, 2]})
+    b = pa.table({"K": [1, 2], "HI": [2, 6], "Id": [0, 1]})
+    text = (
+        "SELECT a.Id AS x, b.Id AS y FROM a JOIN b "
+        "ON a.`Key 1` = b.K AND a.Lo < b.HI AND a.Lo > b.HI - 2"
+    )
+    assert run(text, a, b) == Counter([(0, 0), (1, 1)])

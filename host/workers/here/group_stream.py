@@ -101,7 +101,10 @@ class GroupStream(DealingStream[pa.Table]):
         super().__init__(driver, intake, driver.state.schema, limit_of, chosen, chosen.memory_bytes)
 
     def _prepare(self, flow: Flow, budget: Budget, outlet: Outlet) -> None:
-        budget.watch("waiting", lambda: self._intake.nbytes + self._parent.held_bytes)
+        driver, parent = self._driver, self._parent
+        budget.watch(
+            "waiting", lambda: self._intake.nbytes + parent.held_bytes + driver.waiting_bytes
+        )
 
     def close(self) -> pa.Table:
         self._require_own_process()
@@ -158,7 +161,6 @@ class GroupStream(DealingStream[pa.Table]):
             if self._promise() or self._is_per_row:
                 self._promised = self._changes
             self._work()
-            self._trouble = None
         except FileError as error:
             self._trouble = error
             raise
@@ -171,6 +173,11 @@ class GroupStream(DealingStream[pa.Table]):
 
     def _work(self) -> None:
         self._driver.step(self._may_receive)
+        self._trouble = None
+        self._note_released()
+
+    def _note_released(self) -> None:
+        """Note whether complete groups wait for room, or all are released."""
         self._hold(is_full=self._driver.holds)
         if not self._held:
             self._since = self._promised
@@ -209,8 +216,9 @@ class GroupStream(DealingStream[pa.Table]):
     def _tick_at(self, now: float) -> float | None:
         if self._error is not None or self._closed:
             return None
-        if self._held:
-            self._work()
+        if self._held:  # whether a relation can be read or not
+            self._driver.release(self._may_receive)
+            self._note_released()
             return now + LOOK_S if self._held else now
         due = self._batcher.due(idle=True)
         if self._trouble is not None or (due is not None and due <= now):

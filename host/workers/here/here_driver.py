@@ -68,20 +68,34 @@ class HereDriver(StreamDriver):
         Raises
         ------
         FileError
-            The relation cannot be read. The rows stay; the next call goes on with them.
+            The relation cannot be read. The rows stay; the next call goes on with them. Groups that
+            were complete before wait for :meth:`release`.
         """
         worker, queue, moved = self._worker, self.parent.outgoing[0], False
-        while queue or self.parent.deal(0):
-            self._take(queue[0])
-            queue.popleft()
-            moved = True
-        if worker.can_close:
-            worker.end_epoch()
-        if self.holds and may_receive():
-            self._release()
-            moved = True
+        try:
+            while queue or self.parent.deal(0):
+                self._take(queue[0])
+                queue.popleft()
+                moved = True
+            if worker.can_close:
+                worker.end_epoch()
+        finally:
+            self._note_status()
+        return self.release(may_receive) or moved
+
+    def release(self, may_receive: Callable[[], bool]) -> bool:
+        """Release complete groups if there is room for them; returns whether any were released."""
+        if not (self.holds and may_receive()):
+            return False
+        self._release()
         self._note_status()
-        return moved
+        return True
+
+    @property
+    def waiting_bytes(self) -> int:
+        """Bytes of dealt rows that wait for a relation which cannot be read."""
+        queue = self.parent.outgoing[0]
+        return sum(one.body.nbytes for one in queue if isinstance(one, DealtRows))
 
     @property
     def holds(self) -> bool:
@@ -89,7 +103,8 @@ class HereDriver(StreamDriver):
         return self.state.entries > 0 if self._is_per_row else self._worker.can_release
 
     def is_ready(self, may_receive: bool) -> bool:
-        return bool(self.parent.waiting) or (may_receive and self.holds)
+        waits = self.parent.waiting or self.parent.outgoing[0]
+        return bool(waits) or (may_receive and self.holds)
 
     def _take(self, message: Message) -> None:
         began = time.monotonic()

@@ -220,7 +220,7 @@ class Parent:
 
     @property
     def may_cut(self) -> bool:
-        """Whether no cut is under way."""
+        """Whether no cut is under way, and the last one of ranks not over."""
         return self.coordinator.phase is Phase.RUNNING
 
     def cut(self, admission: Any = None) -> int:

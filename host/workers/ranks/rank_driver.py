@@ -245,7 +245,9 @@ class RankDriver(StreamDriver):
             if peer.link.has_ended:
                 while self._worker.may_read(rank) and peer.channels.consumer.has_arrived:
                     self._loop.step()  # messages from before its end
-            if not peer.has_left and (how := peer.how_it_is_lost(now, self._lease_s)):
+            if peer.has_left or self.parent.is_over:
+                continue
+            if how := peer.how_it_is_lost(now, self._lease_s):
                 raise lost(rank, self.job, how)
         return False
 
@@ -263,6 +265,9 @@ class RankDriver(StreamDriver):
         if self._is_gone:
             return
         self._is_gone = True
+        for rank, note in self.parent.notes:  # that the last cut is over, perhaps
+            if rank != self.rank:
+                self._say(rank, **note)
         self._say_all(say="left", why="" if self.parent.is_over else why)
         deadline = time.monotonic() + timeout_s
         with suppress(PenstockError):

@@ -48,7 +48,7 @@ class RankParent(Parent):
         last: CheckpointCommit | None = None,
     ) -> None:
         begin = None
-        if last is not None:  # its promises and rows are given in other ways
+        if last is not None:  # intakes have its promises, and the driver its rows
             number, incarnation = last.number, last.incarnation
             begin = CheckpointCommit(number, 1, incarnation, {}, None, number, (), {})
         super().__init__(1, saves=saves, now=now, keeps=False, last=begin)
@@ -99,9 +99,11 @@ class RankParent(Parent):
             case "ended":
                 self.coordinator.end(rank)
             case "part":
+                assert self.coordinator.awaits(rank, note["number"])
                 self._add(rank, _part_of(note))
             case "over":
                 if self.saves:
+                    assert note["number"] == self.committed + 1
                     self._seal(None)
                 self.is_over = note["is_last"]
         return note["say"] == "begin"

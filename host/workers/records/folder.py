@@ -63,7 +63,7 @@ class CheckpointFolder:
             self._await(self.lock, deadline)
             end = f"-{self._known_id()}"
             self._parts = OwnNames(_PART.format(end))
-            self._files = files_of(path, _PART.format(f"(?:{end})?"), NAMES.pattern)
+            self._files = files_of(path, _PART.format(f"(?:-{UUID})?"), NAMES.pattern)
             if os.path.lexists(path / _SHARED):  # ranks of an earlier start may still write
                 shared = _opened(path, _SHARED)
                 try:

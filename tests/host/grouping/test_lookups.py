@@ -163,6 +163,7 @@ def test_a_relation_that_cannot_be_read_keeps_the_rows(place, tmp_path):
         stream.push("e", rows.slice(100, 200))
     taken = stream.pushed("e")
     assert taken == 2  # the rows are in, and wait
+    assert stream.report().memory_bytes["waiting"] > 0
     with pytest.raises(FileError):
         stream.push("e", rows.slice(300))
     assert stream.pushed("e") == taken
