@@ -133,7 +133,8 @@ class Chaos:
             self.foreign.require_untouched()
         checkpoint, output = self.folder / "checkpoint", self.folder / "output"
         state = checkpoint / FOLDER
-        within = [path for path in state.iterdir() if path.is_dir() and path not in self.foreign]
+        found = state.iterdir() if state.exists() else ()  # a look-up keeps nothing there
+        within = [path for path in found if path.is_dir() and path not in self.foreign]
         log = output / "_delta_log"
         outputs = [folder for folder in (output, log) if folder.exists()]
         sockets = Path(self.server.address.removeprefix("unix://")).parent
