@@ -181,6 +181,8 @@ def existence_as_join(tree: exp.Select, read: Read) -> exp.Select:
     if not isinstance(select, exp.Select) or select.args.get("joins"):
         raise beyond("EXISTS and IN take a SELECT of one table", call)
     nodes.check(select, nodes.OF_SELECT | {"distinct"}, "EXISTS or IN (SELECT ...)")
+    if any(one.find(exp.AggFunc) for one in select.expressions):  # they give a row in any case
+        raise beyond("EXISTS and IN take a SELECT of rows, not of their aggregates", call)
     outer, inner = tree.args["from_"].this, select.args.get("from_")
     if inner is None:
         raise beyond("a subquery needs FROM", select)

@@ -214,6 +214,7 @@ def test_named_parameters() -> None:
         ("SELECT n FROM a WHERE n NOT IN (SELECT n + 1 FROM b)", "write NOT EXISTS"),
         ("SELECT n FROM a WHERE k IN (SELECT k, n FROM b)", "a SELECT of one column"),
         ("SELECT n FROM a WHERE k IN (SELECT k FROM b LIMIT 3)", "LIMIT is not supported in EXI"),
+        ("SELECT n FROM a WHERE EXISTS (SELECT max(k) FROM b)", "not of their aggregates"),
         (
             "SELECT n FROM a WHERE k IN (SELECT k FROM b) AND x IN (SELECT x FROM c)",
             "one EXISTS or IN .* beside one table can be joined",
