@@ -42,7 +42,7 @@ class StreamDriver(ABC):
     admission : mapping or None
         State of the intake in the record to go on from.
     recorded_rows : mapping of number to list of RecordBatch
-        Unacknowledged output of that record.
+        Unacknowledged output of that record, where this process gives all of it.
     losses : int
         How often workers had to be restarted.
     committed_at : float
@@ -86,9 +86,9 @@ class StreamDriver(ABC):
         """Look for lost workers; returns whether all were restarted since one is lost."""
         return False
 
-    @abstractmethod
     def is_ready(self, may_receive: bool) -> bool:
-        """Whether :meth:`step` can do something."""
+        """Whether :meth:`step` can do something, since a bell has rung."""
+        return False
 
     @property
     def pids(self) -> list[int]:

@@ -6,10 +6,10 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 
-import numpy as np
 import pyarrow as pa
 from sqlglot import exp
 
+from penstock.host.device.cut import spread
 from penstock.host.device.registry import open_device
 from penstock.host.join.lookup.relation_source import RelationTable, relations_of, without_relations
 from penstock.host.join.stream.running_query import RunningQuery
@@ -218,15 +218,6 @@ class _Opening:
         return step
 
 
-def _key_columns(table: pa.Table, names: Sequence[str]) -> pa.Table | None:
-    """Columns of a table as k0, k1 ..; None if one is missing, or two differ only in case."""
-    spelled = [[one for one in table.column_names if one.lower() == n.lower()] for n in names]
-    if any(len(every) != 1 for every in spelled):
-        return None
-    columns = [table[name] for (name,) in spelled]
-    return pa.table(columns, names=[f"k{number}" for number in range(len(columns))])
-
-
 class _DuckDB:
     """DuckDB around joins: its refusals, the text of its parts, and the columns of all parts."""
 
@@ -274,25 +265,33 @@ class _DuckDB:
     def equal_pairs(
         self, left: str, right: str, keys: Sequence[tuple[str, str]]
     ) -> EqualPairs | None:
-        sides = [self._tables.get(left), self._tables.get(right)]
-        a, b = (one if isinstance(one, pa.Table) else None for one in sides)
+        of_left, of_right = zip(*keys, strict=True)
+        a, b = self._key_columns(left, of_left), self._key_columns(right, of_right)
         if a is None or b is None:
             return None
-        sides = [
-            _key_columns(one, names)
-            for one, names in zip((a, b), zip(*keys, strict=True), strict=True)
-        ]
-        if sides[0] is None or sides[1] is None:
-            return None
-        step = max(1, a.num_rows // _SAMPLED_ROWS)
-        sample = sides[0].take(np.arange(0, a.num_rows, step))
-        equal = " AND ".join(f"a.{name} = b.{name}" for name in sample.column_names)
+        sample = a.take(spread(0, a.num_rows, _SAMPLED_ROWS))
+        equal = " AND ".join(f"a.{name} = b.{name}" for name in a.column_names)
         text = f"SELECT count(*) AS n FROM a JOIN b ON {equal}"
         try:
-            counted = self._engine.run(text, {"a": sample, "b": sides[1]})
+            counted = self._engine.run(text, {"a": sample, "b": b})
         except DataError:  # types that meet only by a cast, which fails for some value
             return None
-        return EqualPairs(counted["n"][0].as_py() * step, a.num_rows + b.num_rows)
+        of_each_sampled = counted["n"][0].as_py() / max(1, sample.num_rows)
+        return EqualPairs(of_each_sampled * a.num_rows, a.num_rows + b.num_rows)
+
+    def _key_columns(self, name: str, keys: Sequence[str]) -> pa.Table | None:
+        """Columns of a table as k0, k1 ..; None if one is missing, or two differ only in case."""
+        known = self._tables.get(name)
+        table = known if isinstance(known, pa.Table) else None
+        if table is None:
+            return None
+        spelled: list[str] = []
+        for key in keys:
+            matching = [one for one in table.column_names if one.lower() == key.lower()]
+            if len(matching) != 1:
+                return None
+            spelled += matching
+        return table.select(spelled).rename_columns([f"k{n}" for n in range(len(spelled))])
 
     def joined(self, part: Joined, schemas: Mapping[str, pa.Schema]) -> pa.Schema:
         columns = {name: schemas[name] for name in part.reads}

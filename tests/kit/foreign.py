@@ -49,7 +49,10 @@ class ForeignFiles:
         for name in (*_NAMES, *names):
             self._write(folder / name, f"mine: {name}".encode())
         for path in own:
-            content = path.read_bytes()
+            try:
+                content = path.read_bytes()
+            except FileNotFoundError:  # an unfinished write, which has its name by now
+                continue
             for form in _LIKE:
                 self._write(folder / form.format(path.name), content)
 

@@ -102,10 +102,6 @@ class HereDriver(StreamDriver):
         """Whether complete groups wait for room."""
         return self.state.entries > 0 if self._is_per_row else self._worker.can_release
 
-    def is_ready(self, may_receive: bool) -> bool:
-        waits = self.parent.waiting or self.parent.outgoing[0]
-        return bool(waits) or (may_receive and self.holds)
-
     def _take(self, message: Message) -> None:
         began = time.monotonic()
         folded = self._worker.take_dealt(message)

@@ -14,6 +14,7 @@ import pytest
 import penstock
 from penstock import Flow
 from penstock.errors import FileError, QueryError
+from penstock.host.execute.budget import Budget
 from penstock.host.relation import RelationOptions, build
 from penstock.host.workers.here import GroupStream
 from tests.kit.effort import effort
@@ -171,6 +172,29 @@ def test_a_relation_that_cannot_be_read_keeps_the_rows(place, tmp_path):
     stream.flush()
     stream.push("e", rows.slice(300))
     assert plain(stream.close()) == expected(QUERIES["by a column of the relation"], rows)
+
+
+def test_groups_that_waited_for_room_leave_while_a_relation_is_away(place, tmp_path, monkeypatch):
+    away, is_full = tmp_path / "away", [True]
+    monkeypatch.setattr(Budget, "results_full", property(lambda budget: is_full[0]))
+    text = QUERIES["by columns of the stream"].format(window=WINDOW, key=KEY)
+    rows = events(1).sort_by("t")
+    stream = penstock.stream(
+        text, {"e": rows.schema, "c": penstock.relation(place)}, flow=Flow(latency_s=0.01)
+    )
+    stream.push("e", rows.slice(0, 300))
+    stream.wait_for(lambda: stream._held, timeout_s=30)
+    shutil.move(place, away)
+    stream.push("e", rows.slice(300))
+    with pytest.raises(FileError):
+        stream.flush()
+    is_full[0] = False
+    stream.budget.bells.wait_for(lambda: not stream._held, 30)
+    first = stream.poll()
+    assert first.num_rows
+    shutil.move(away, place)
+    last = pa.concat_tables([first, stream.close()])
+    assert plain(last) == expected(QUERIES["by columns of the stream"], rows)
 
 
 REFUSED = {

@@ -128,17 +128,25 @@ class EarlyRelease(Parent):
         return super().poll()
 
 
+class Coordinated(Parent):
+    """Has a coordinator with one thing changed."""
+
+    coordinator_type: type[Coordinator]
+
+    def __init__(self, size: int, **others: Any) -> None:
+        super().__init__(size, **others)
+        self.coordinator = self.coordinator_type(size, self.last)
+
+
 class _Forgetful(Coordinator):
     def _needs(self, number: int, acknowledged: int) -> bool:
         return number > self.number
 
 
-class Forgetful(Parent):
+class Forgetful(Coordinated):
     """Names in a record only the rows of its own number, so that older ones are removed."""
 
-    def __init__(self, size: int, **others: Any) -> None:
-        super().__init__(size, **others)
-        self.coordinator = _Forgetful(size, self.last)
+    coordinator_type = _Forgetful
 
 
 class _FirstPart(Coordinator):
@@ -151,12 +159,10 @@ class _FirstPart(Coordinator):
         return [self._parts.get(member, MemberPart()) for member in range(self.size)]
 
 
-class FirstPart(Parent):
+class FirstPart(Coordinated):
     """Takes a cut for saved with the first part of it."""
 
-    def __init__(self, size: int, **others: Any) -> None:
-        super().__init__(size, **others)
-        self.coordinator = _FirstPart(size, self.last)
+    coordinator_type = _FirstPart
 
 
 class _KeepingParts(Coordinator):
@@ -171,12 +177,10 @@ class _KeepingParts(Coordinator):
             super().add(member, part)
 
 
-class KeepingParts(Parent):
+class KeepingParts(Coordinated):
     """Keeps the parts of a cut when all begin again from the record before."""
 
-    def __init__(self, size: int, **others: Any) -> None:
-        super().__init__(size, **others)
-        self.coordinator = _KeepingParts(size, self.last)
+    coordinator_type = _KeepingParts
 
     def has_part(self, worker: int) -> bool:
         return False

@@ -39,6 +39,17 @@ FULL = {
 }
 
 
+class _Coordinated(RankParent):
+    """Has at rank 0 a coordinator with one thing changed."""
+
+    coordinator_type: type[Coordinator]
+
+    def __init__(self, rank: int, size: int, **others: Any) -> None:
+        super().__init__(rank, size, **others)
+        if rank == 0:
+            self.coordinator = self.coordinator_type(size, others["last"])
+
+
 class _FirstPart(Coordinator):
     def add(self, member: int, part: MemberPart) -> None:
         if self.phase is Phase.CUTTING:
@@ -50,11 +61,8 @@ class _FirstPart(Coordinator):
         return list(self._parts.values())
 
 
-class _Hasty(RankParent):
-    def __init__(self, rank: int, size: int, **others: Any) -> None:
-        super().__init__(rank, size, **others)
-        if rank == 0:
-            self.coordinator = _FirstPart(size, others["last"])
+class _Hasty(_Coordinated):
+    coordinator_type = _FirstPart
 
 
 class HastyRank(Rank):
@@ -142,11 +150,8 @@ class _FirstEnd(Coordinator):
         return number
 
 
-class _Ending(RankParent):
-    def __init__(self, rank: int, size: int, **others: Any) -> None:
-        super().__init__(rank, size, **others)
-        if rank == 0:
-            self.coordinator = _FirstEnd(size, others["last"])
+class _Ending(_Coordinated):
+    coordinator_type = _FirstEnd
 
 
 class EndingRank(Rank):
