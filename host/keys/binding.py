@@ -44,12 +44,21 @@ class Binder:
         Whether windows grow, so that layouts should leave room for later values.
     skip : int
         Keys of window tuples before those of the form.
+    coarse : bool
+        Whether rows are only searched by the codes.
     """
 
     def __init__(
-        self, form: JoinForm, widths: Sequence[int], *, growing: bool, skip: int = 0
+        self,
+        form: JoinForm,
+        widths: Sequence[int],
+        *,
+        growing: bool,
+        skip: int = 0,
+        coarse: bool = False,
     ) -> None:
         self.skip = skip
+        self.coarse = coarse
         self.form = form
         self.widths = widths
         self.spare_bits = SPARE_BITS if growing else 0
@@ -73,7 +82,9 @@ class Binder:
         fresh = window.keys_between(upto, window.end)[self.skip :] if upto < window.end else []
         if known is None or not known.covers_stream(values) or (fresh and not known.covers(fresh)):
             window_keys = window.keys[self.skip :]
-            known = layout(self.form, window_keys, values, self.widths, self.spare_bits)
+            known = layout(
+                self.form, window_keys, values, self.widths, self.spare_bits, coarse=self.coarse
+            )
         self._bound[window.run] = (known, max(upto, window.end))
         return known
 
@@ -100,4 +111,5 @@ def search_binder(form: JoinForm, *, growing: bool) -> Binder | None:
     searched = search_form(form)
     if searched is None:
         return None
-    return Binder(searched, SEARCH_WIDTHS, growing=growing, skip=program_keys(form))
+    skip = program_keys(form)
+    return Binder(searched, SEARCH_WIDTHS, growing=growing, skip=skip, coarse=True)

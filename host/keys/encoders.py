@@ -3,6 +3,8 @@
 A window run fixes an encoder per test: an offset from the run's smallest key where the range is
 narrow enough, ranks among its distinct keys otherwise (text, floats, wide integers). Codes keep the
 order of the keys, so bounds translate exactly; bounds that no key can meet become the empty range.
+Floats that rows are only searched by have coarse codes, which need no sort: neighbouring keys may
+share one, and a range of codes holds all keys of a range of keys, and perhaps more.
 """
 
 from __future__ import annotations
@@ -21,7 +23,18 @@ from penstock.plan.band import Bound
 from penstock.program import empty_code, null_code
 from penstock.types import INT64
 
+from ..device.cut import spread
 from ..device.storage import key_dtype
+
+#: Steps between the least and the greatest coarse code; NaN has one more.
+_STEPS = 1 << 31
+#: Keys whose spread says which ones are far from all others, and how many times the spread of all
+#: but a hundredth of them that is.
+_SAMPLED, _FAR = 1 << 12, 1 << 14
+#: Room for later keys at either end of coarse codes, by the width of those that are there.
+_COARSE_ROOM = 1 << 6
+#: Keys of which one may lie beyond the ends of coarse codes before others are made.
+_BEYOND = 64
 
 
 @dataclass(frozen=True)
@@ -125,7 +138,59 @@ class RankEncoder:
         return max(len(self.ordered) - 1, 0)
 
 
-Encoder = OffsetEncoder | RankEncoder
+@dataclass(frozen=True)
+class CoarseEncoder:
+    """Code = (key - base) / step, rounded down; what lies beyond the ends shares their codes.
+
+    Parameters
+    ----------
+    base, step : float
+        Finite; ``step`` is above 0.
+    """
+
+    base: float
+    step: float
+
+    def keys(self, v: Vector, bits: int) -> np.ndarray:
+        return _with_nulls(self._codes(v).astype(key_dtype(bits)), v.valid, bits)
+
+    def stretched(self, bits: int) -> CoarseEncoder:
+        """An encoder with room for later keys at either end."""
+        step = self.step * (2 * _COARSE_ROOM + 1)
+        base = self.base - self.step * _STEPS * _COARSE_ROOM
+        return CoarseEncoder(base, step) if np.isfinite(base) and np.isfinite(step) else self
+
+    def covers(self, v: Vector) -> bool:
+        """Whether all but few keys of ``v`` have codes between the ends."""
+        with np.errstate(over="ignore"):
+            places = (v.known.astype(np.float64) - self.base) / self.step
+        beyond = np.count_nonzero((places < 0) | (places > _STEPS))
+        return beyond * _BEYOND <= len(places)
+
+    def lo(self, bound: Bound, v: Vector) -> np.ndarray:
+        """Code of the bound: that of no key inside it is smaller; int64."""
+        return self._codes(v)
+
+    def hi(self, bound: Bound, v: Vector) -> np.ndarray:
+        """Code of the bound: that of no key inside it is larger; int64."""
+        return self._codes(v)
+
+    def _codes(self, v: Vector) -> np.ndarray:
+        # Each of these steps keeps the order, rounding included.
+        with np.errstate(over="ignore"):
+            places = v.values.astype(np.float64)
+            places -= self.base
+            places /= self.step
+        np.clip(places, 0, _STEPS, out=places)
+        places[np.isnan(places)] = _STEPS + 1
+        return places.astype(np.int64)
+
+    @property
+    def largest(self) -> int:
+        return _STEPS + 1
+
+
+Encoder = OffsetEncoder | RankEncoder | CoarseEncoder
 
 
 def _one(value: bytes) -> np.ndarray:
@@ -165,7 +230,23 @@ def _with_nulls(codes: np.ndarray, valid: np.ndarray | None, bits: int) -> np.nd
     return codes
 
 
-def fit(v: Vector, widest: int) -> Encoder:
+def _coarse(known: np.ndarray) -> CoarseEncoder:
+    """Codes of floats, also of ones of which a few lie far from all others."""
+    sample = known[spread(0, len(known), _SAMPLED)].astype(np.float64)
+    sample = np.sort(sample[np.isfinite(sample)])
+    if not len(sample):
+        return CoarseEncoder(0.0, 1.0)
+    finite = known[np.isfinite(known)]
+    low, high = float(finite.min()), float(finite.max())
+    near, far = (float(sample[place]) for place in (len(sample) // 200, -1 - len(sample) // 200))
+    # Halves, since the difference of two floats may be none.
+    if reach := (far / 2 - near / 2) * _FAR:
+        low, high = max(low, near - reach), min(high, far + reach)
+    step = high / _STEPS - low / _STEPS
+    return CoarseEncoder(low, max(step, float(np.finfo(np.float64).tiny)))
+
+
+def fit(v: Vector, widest: int, *, coarse: bool = False) -> Encoder:
     """Encoder for the keys of one test in a window run.
 
     Parameters
@@ -174,6 +255,8 @@ def fit(v: Vector, widest: int) -> Encoder:
         Keys; conditions count as 1 where TRUE, else 0.
     widest : int
         Widest code the device offers, in bits.
+    coarse : bool
+        Whether floats that are not the same may share a code.
 
     Raises
     ------
@@ -189,6 +272,8 @@ def fit(v: Vector, widest: int) -> Encoder:
             return OffsetEncoder(low, high - low)
     elif known.dtype.kind in "iu":
         return OffsetEncoder(0, 0)
+    if coarse and known.dtype.kind == "f":
+        return _coarse(known)
     ordered, _ = _distinct(known)
     if len(ordered) > null_code(widest) - 1:
         raise DeviceError(

@@ -60,21 +60,35 @@ class Layout(ABC):
 
 
 class BandLayout(Layout):
-    """Codes of band tests, and a number to fold if the form has one."""
+    """Codes of band tests, and a number to fold if the form has one.
+
+    Parameters
+    ----------
+    spare : bool
+        Whether there should be codes for later keys.
+    coarse : bool
+        Whether rows are only searched by these codes.
+    """
 
     def __init__(
-        self, form: BandForm, window: Sequence[Vector], widths: Sequence[int], spare: bool
+        self,
+        form: BandForm,
+        window: Sequence[Vector],
+        widths: Sequence[int],
+        *,
+        spare: bool,
+        coarse: bool = False,
     ) -> None:
         self.form = form
         keys = window[: len(form.tests)]
         self.payload: list[Type] = [
             integer(v.lo, v.hi, nullable=False) for v in window[len(keys) :]
         ]
-        self.encoders = [encoders.fit(v, widths[-1]) for v in keys]
+        self.encoders = [encoders.fit(v, widths[-1], coarse=coarse) for v in keys]
         self.bits = encoders.width_for(self.encoders, widths)
         if spare:
             self.encoders = [
-                e.stretched(self.bits) if isinstance(e, encoders.OffsetEncoder) else e
+                e if isinstance(e, encoders.RankEncoder) else e.stretched(self.bits)
                 for e in self.encoders
             ]
         payload = self.payload[0] if self.payload else None

@@ -89,6 +89,8 @@ def layout(
     stream: Sequence[Vector],
     widths: Sequence[int],
     spare_bits: int = 0,
+    *,
+    coarse: bool = False,
 ) -> Layout:
     """A layout that covers these tuples.
 
@@ -105,9 +107,11 @@ def layout(
         Room for later values: above 0, codes of a band use their whole width, and an integer key
         of the general form gets the bounds of the next register width that is a multiple of this.
         0 keeps the exact bounds.
+    coarse : bool
+        Whether rows are only searched by the codes of a band.
     """
     if isinstance(form.form, BandForm):
-        return BandLayout(form.form, window, widths, spare_bits > 0)
+        return BandLayout(form.form, window, widths, spare=spare_bits > 0, coarse=coarse)
     return GeneralLayout(form.form, window, stream, spare_bits)
 
 
