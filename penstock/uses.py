@@ -24,6 +24,7 @@ class QueryKind(Enum):
     OPERATOR = "a join by the window operator"
     SESSIONS = "a join of sessions"
     GROUPS = "a query over one table"
+    NEAREST = "a join of nearest rows"
     LOOKUP = "a look-up in a relation"
     STATIC = "a look-up in a static table"
     GROUPED_LOOKUP = "groups of looked-up rows"
@@ -225,6 +226,8 @@ def kinds_of(query: JoinQuery | GroupQuery, looks_up: bool) -> set[QueryKind]:
         kind = QueryKind.LOOKUP
     elif query.sessions is not None:
         kind = QueryKind.SESSIONS
+    elif query.nearest is not None:
+        kind = QueryKind.NEAREST
     elif query.is_rows:
         kind = QueryKind.ROWS
     else:

@@ -257,7 +257,7 @@ class _DuckDB:
             query = compile_select(part.text, schemas, part.options)
         except (BeyondError, SchemaError):
             return None
-        if isinstance(query, GroupQuery):
+        if isinstance(query, GroupQuery) or query.nearest is not None:
             return None
         with open_device("cpu") as device:
             return TableJoin(query, tables, device).pairs_in_window

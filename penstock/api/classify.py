@@ -98,6 +98,8 @@ def one_query(
     query = compile_select(text, schemas, options)
     if query.aggregation is not None:
         output_schema(query, schemas)
+    if isinstance(query, JoinQuery) and query.nearest is not None and not ends:
+        raise BeyondError("the nearest rows of a stream are ranked once its window has closed")
     if not ends:
         require_complete(query, options.relation)
     return query

@@ -17,6 +17,7 @@ from penstock.host.join.lookup.lookup_join import RelationJoin
 from penstock.host.join.lookup.opening import open_lookup
 from penstock.host.join.lookup.relation_source import RelationTable, relations_of, without_relations
 from penstock.host.join.stream import Span
+from penstock.host.join.table.nearest_join import NearestJoin
 from penstock.host.join.table.operator_join import table_join
 from penstock.host.join.table.table_join import TableJoin
 from penstock.host.prune.sizes import DEFAULT_PRUNING, Pruning
@@ -114,7 +115,7 @@ class PartsTable:
 
 
 #: The rows that answer a query.
-Answer = TableJoin | GroupedTable | WorkerTable | LookedUpTable | PartsTable
+Answer = TableJoin | NearestJoin | GroupedTable | WorkerTable | LookedUpTable | PartsTable
 
 
 @dataclass(frozen=True)
@@ -224,6 +225,8 @@ class TableQuery:
             )
         elif isinstance(self.query, GroupQuery):
             yield grouped_table(self.query, tables[self.query.source.table], trace=how.trace)
+        elif self.query.nearest is not None:
+            yield NearestJoin(self.query, tables)
         else:
             with using(how.devices) as devices:
                 yield table_join(how.operator)(

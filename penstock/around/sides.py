@@ -8,7 +8,7 @@ from itertools import chain, count
 
 from sqlglot import exp
 
-from ..query.dialect import Penstock
+from ..query.dialect import NEAREST, Penstock
 from ..query.operators import members
 from ..query.sources import Lowered
 from ..query.window_function import is_session, is_window
@@ -244,10 +244,10 @@ def set_where(select: exp.Select, conditions: list[exp.Expr]) -> None:
 
 
 def kind_of(join: exp.Join) -> str:
-    """The words before JOIN, such as LEFT; empty for an inner join."""
+    """The words before JOIN, such as LEFT; empty for an inner join. NEAREST is the last of them."""
     words = " ".join(str(join.args.get(key) or "") for key in ("method", "side", "kind"))
-    kept = (word for word in words.upper().split() if word not in ("INNER", "CROSS", "OUTER"))
-    return " ".join(kept)
+    kept = [word for word in words.upper().split() if word not in ("INNER", "CROSS", "OUTER")]
+    return " ".join([*kept, "NEAREST"] if join.args.get(NEAREST) else kept)
 
 
 def column_of(alias: str, name: str) -> exp.Column:

@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from ..errors import BeyondError, QueryError, SchemaError
 from ..plan.query import LEFT
-from ..query.dialect import ROWS, Penstock, refused, snippet
+from ..query.dialect import COUNT, NEAREST, ROWS, Penstock, refused, snippet
 from ..query.groups import NO_KEY
 from ..query.join_window import NoWindowError
 from ..query.options import QueryOptions
@@ -231,6 +231,8 @@ class _Splitter:
             if select is not None:
                 conditions += conditions_of(select.args.get("where"))
             is_cross = str(join.args.get("kind") or "").upper() == "CROSS"
+            if join.args.get(NEAREST):
+                raise self.why or refused("NEAREST is not for these tables", join)
             is_theta = join.args.get("on") is not None or not is_cross
             is_listed = (
                 join.method
@@ -286,11 +288,14 @@ class _Splitter:
         first = self._read_first(select)
         if first is None:
             return False
-        count = len(self.parts)
+        count, join = len(self.parts), select.args["joins"][0]
         kind, sides, conditions, kept = first
         rows = [arg for key, arg in select.args.items() if key not in ("from_", "joins", "where")]
         later = [*expressions([*rows, select.args["joins"][1:], kept])]
-        name = self._make_pairs(select, kind, sides, conditions, kept, later)
+        if join.args.get(NEAREST):
+            name = self._make_nearest(select, join, kind, sides, conditions, later)
+        else:
+            name = self._make_pairs(select, kind, sides, conditions, kept, later)
         if name is None:
             self._back_to(count)
         return name is not None
@@ -324,13 +329,16 @@ class _Splitter:
     ) -> tuple[str, list[JoinSide], list[exp.Expr], list[exp.Expr]] | None:
         """Kind, sides and conditions of a SELECT's first join, and other conditions of WHERE."""
         source, (join, *later) = select.args["from_"].this, select.args["joins"]
-        kind = _KINDS.get(kind_of(join))
+        is_nearest = bool(join.args.get(NEAREST))
+        kind = _KINDS.get(kind_of(join).removesuffix("NEAREST").strip())
         if kind is None or join.args.get("using") or not all(map(is_closed, (source, join.this))):
             return None
         names = {source.alias_or_name, join.this.alias_or_name}
         conditions = conditions_of(join)
         kept: list[exp.Expr] = []
-        passed = not kind and not any(str(one.side).upper() in _NOT_PASSED for one in later)
+        passed = not (kind or is_nearest) and not any(
+            str(one.side).upper() in _NOT_PASSED for one in later
+        )
         for one in conditions_of(select.args.get("where")):
             is_own = passed and bool(aliases_in(one)) and aliases_in(one) <= names
             (conditions if is_own and not one.find(exp.Query) else kept).append(one)
@@ -373,11 +381,7 @@ class _Splitter:
             )
             return None
         aliases = {side.alias for side in (sides[:1] if kind in ("SEMI", "ANTI") else sides)}
-        outputs = Outputs(self.words)
-        for one in (*later, *left):
-            for column in one.find_all(exp.Column):
-                if column.table in aliases:
-                    outputs.add(column)
+        outputs = self._outputs(aliases, [*later, *left])
         for side in sides if not self.ends else ():
             for column in self.clocks.kept(side):
                 if side.alias in aliases:
@@ -393,11 +397,53 @@ class _Splitter:
         part = self.parts[-1]
         assert isinstance(part, Joined)
         self.parts[-1] = replace(part, clock=self.clocks.note(name, sides, outputs))
+        set_where(select, [*kept, *left])
+        return self._put_part(select, name, outputs)
+
+    def _put_part(self, select: exp.Select, name: str, outputs: Outputs) -> str:
+        """Put a part in the place of a SELECT's first join."""
         select.set("from_", exp.From(this=table_as(name, name)))
         select.set("joins", select.args["joins"][1:])
-        set_where(select, [*kept, *left])
         outputs.put(select, name)
         return name
+
+    def _outputs(self, aliases: Collection[str], later: Iterable[exp.Expr]) -> Outputs:
+        """Columns of some sides that expressions behind their join read."""
+        outputs = Outputs(self.words)
+        for column in (column for one in later for column in one.find_all(exp.Column)):
+            if column.table in aliases:
+                outputs.add(column)
+        return outputs
+
+    def _make_nearest(
+        self,
+        select: exp.Select,
+        join: exp.Join,
+        kind: str,
+        sides: list[JoinSide],
+        conditions: list[exp.Expr],
+        later: list[exp.Expr],
+    ) -> str | None:
+        """Make a part of a join of nearest rows; None if Penstock does not compute its value."""
+        ordered = join.args[NEAREST]
+        # Conditions of WHERE are of the rows that are chosen.
+        known, left = self._conditions(sides, [*conditions, ordered.this])
+        if left:
+            self.why = self._lowered(sides).refusal(left[0]) or self.why
+            return None
+        *on, value = known
+        where = conditions_of(select.args.get("where"))
+        outputs = self._outputs({side.alias for side in sides}, [*later, *where])
+        core = exp.Select(expressions=outputs.selected())
+        self._read_from(core, kind, sides, on)
+        core.args["joins"][0].set(NEAREST, exp.Ordered(this=value, desc=ordered.args["desc"]))
+        core.args["joins"][0].set(COUNT, join.args[COUNT].copy())
+        time = {one.alias: named for one in sides if (named := self.clocks.named_time(one))}
+        options = replace(
+            self.options, time=time or None, within=None, rows=None, scale=None, unique=None
+        )
+        name = self._joined(core, sides, [options])
+        return None if name is None else self._put_part(select, name, outputs)
 
     def _without_window(
         self,
@@ -470,7 +516,7 @@ class _Splitter:
     def _conditions(
         self, sides: list[JoinSide], conditions: list[exp.Expr]
     ) -> tuple[list[exp.Expr], list[exp.Expr]]:
-        """Conditions that Penstock computes, of columns that are made for it, and the others."""
+        """Expressions that Penstock computes, of columns that are made for it, and the others."""
         before = self._before(sides)
         pairs = [(one, before.expression(one)) for one in conditions]
         self._compute(sides, before)
@@ -574,6 +620,8 @@ class _Splitter:
             if first is None:
                 return None
             kind, sides, conditions, kept = first
+            if select.args["joins"][0].args.get(NEAREST):
+                return None
             is_first = not any(side.source in self.clocks.joined for side in sides)
             if kind or kept or not (self.ends or is_first):
                 return None

@@ -16,6 +16,7 @@ from penstock.host.join.lookup.lookup_join import row_bytes
 from penstock.host.join.lookup.reach import Reach
 from penstock.host.join.lookup.relation_source import RelationTable
 from penstock.host.join.table.directions import Direction
+from penstock.host.join.table.nearest_join import NearestJoin
 from penstock.host.join.table.table_join import TableJoin
 from penstock.host.keys.encoders import width_for
 from penstock.host.keys.layouts import BandLayout
@@ -33,6 +34,7 @@ from ..errors import BeyondError, DeviceError, PenstockError, installing
 from ..plan.band import BandForm
 from ..plan.group_query import Grouped, GroupQuery, lookup_of
 from ..plan.lookup import LookupPlan
+from ..plan.nearest import nearest_facts
 from ..plan.query import JoinQuery, RowsWindow, other
 from ..plan.shown import (
     Fact,
@@ -68,6 +70,9 @@ def app(
             _explain_lookup(part, *part.relation, lookup.memory_bytes)
         elif isinstance(whole := part.whole, GroupQuery):
             _explain_groups(whole, part.needed()[whole.source.table])
+        elif whole.nearest is not None:
+            join = NearestJoin(whole, part.needed())
+            _show_query(whole, {}, join.schema, *nearest_facts(join.plan))
         else:
             _explain_join(whole, part.needed(), band=not no_band)
 

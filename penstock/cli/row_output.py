@@ -18,6 +18,7 @@ import pyarrow as pa
 from penstock.host.execute.stats import Stats
 from penstock.host.execute.trace import Trace
 from penstock.host.join.lookup.lookup_join import RelationJoin
+from penstock.host.join.table.nearest_join import NearestJoin
 from penstock.host.join.table.operator_join import OperatorJoin
 from penstock.host.join.table.table_join import TableJoin
 from penstock.host.rows.files import check_writable, open_writer, write_text
@@ -177,6 +178,8 @@ def summary(answer: Answer, seconds: float) -> Summary:
     """Summarise rows that have been read, in so many seconds."""
     if isinstance(answer, TableJoin):
         return _of_join(answer.stats, is_operator=isinstance(answer, OperatorJoin))
+    if isinstance(answer, NearestJoin):
+        return Summary(answer.rows, "rows", f" in {seconds:.3f} s, the nearest of each row")
     if isinstance(answer, LookedUpTable):
         return _of_lookup(answer.join, seconds)
     if isinstance(answer, PartsTable):

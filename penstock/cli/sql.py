@@ -115,5 +115,5 @@ def app(
 
 def _counts_pairs(query: TableQuery, how: HowArguments) -> bool:
     """Whether the query is a join of tables in this process, whose progress is known."""
-    is_join = isinstance(query.query, JoinQuery)
+    is_join = isinstance(query.query, JoinQuery) and query.query.nearest is None
     return is_join and query.relation is None and how.workers is None

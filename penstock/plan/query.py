@@ -185,6 +185,27 @@ class Aggregation:
 
 
 @dataclass(frozen=True)
+class Nearest:
+    """The rows nearest to a left row: of the right rows that match, those with the least value.
+
+    Rows with a NULL in its place join none; of equal values the row that comes first is nearer.
+
+    Parameters
+    ----------
+    count : int
+        Most rows.
+    value : Expr
+        Over columns of both sides.
+    is_greatest : bool
+        The greatest values are nearest instead, as of a similarity. NaN is above every number.
+    """
+
+    count: int
+    value: Expr
+    is_greatest: bool
+
+
+@dataclass(frozen=True)
 class JoinQuery:
     """A query ready for any device.
 
@@ -216,6 +237,8 @@ class JoinQuery:
         Expressions whose columns are read beside those of the fields above.
     guards : tuple of Expr
         Computed for each pair, for the errors that they raise.
+    nearest : Nearest or None
+        Of the pairs only these join; all rows of a side are in the window.
     """
 
     text: str
@@ -233,6 +256,7 @@ class JoinQuery:
     tests_pairs: bool = False
     also_read: tuple[Expr, ...] = ()
     guards: tuple[Expr, ...] = ()
+    nearest: Nearest | None = None
 
     @property
     def zone_label(self) -> str | None:
@@ -310,6 +334,8 @@ class JoinQuery:
     def _join_expressions(self) -> list[Expr]:
         roots = [self.predicate, *self.also_read, *(side.filter for side in self.sides)]
         roots += [side.time for side in self.sides if side.time is not None]
+        if self.nearest is not None:
+            roots.append(self.nearest.value)
         if self.aggregation is not None:
             roots += self.aggregation.keys
             roots += [e for a in self.aggregation.aggregates for e in a.inputs]

@@ -70,6 +70,9 @@ def _join(query: JoinQuery) -> JoinQuery:
     left, right = (_side(side, names) for side in query.sides)
     select = tuple((name, checked(value, names)) for name, value in query.select)
     groups = None if query.aggregation is None else _aggregation(query.aggregation, names)
+    nearest = query.nearest
+    if nearest is not None:
+        nearest = replace(nearest, value=checked(nearest.value, names))
     members = [(one, _of_pairs(one)) for one in conjuncts_of(query.predicate)]
     failing = ops.and_(*(one for one, failures in members if failures))
     failures = _of_pairs(failing)
@@ -101,6 +104,7 @@ def _join(query: JoinQuery) -> JoinQuery:
         aggregation=groups,
         predicate=predicate,
         guards=guards,
+        nearest=nearest,
     )
 
 
@@ -261,6 +265,7 @@ def _roots(query: JoinQuery | GroupQuery) -> Iterator[Expr]:
     yield from (side.filter for side in query.sides)
     if isinstance(query, JoinQuery):
         yield query.predicate
+        yield from () if query.nearest is None else (query.nearest.value,)
         yield from (value for _, value in query.select)
     groups = query.aggregation
     if groups is not None:

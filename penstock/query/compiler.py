@@ -57,6 +57,9 @@ def conditions(statement: Statement) -> tuple[list[list[Expr]], list[Expr]]:
                 "condition in ON or in a subquery in FROM: (SELECT * FROM ... WHERE ...) "
                 f"{alias}"
             )
+        elif statement.nearest is not None and RIGHT in conjunct.sides:
+            alias = statement.sources[1].alias
+            raise BeyondError(f"WHERE tests {alias} after the nearest rows are chosen")
         elif len(conjunct.sides) == 1:
             filters[0 if LEFT in conjunct.sides else 1].append(conjunct)
         else:
@@ -117,6 +120,8 @@ def compile_query(
     query = _compiled(text, schemas, options, keywords, only_joins=True)
     if isinstance(query, GroupQuery):
         raise BeyondError(f"a join of two tables is needed here, and the query has one: {instead}")
+    if query.nearest is not None:
+        raise QueryError("NEAREST is for penstock.sql and penstock.stream, not for this join")
     return query
 
 
@@ -224,6 +229,8 @@ def _compile(
         return _lookup(text, tree, statement, options, {} if only_joins else times, only_joins)
     if statement.sessions is not None:
         return _session_join(text, statement, options, times, rules)
+    if statement.nearest is not None:
+        return _nearest(text, statement, options)
     counts = row_counts(statement, options.rows)
     filters, conjuncts = conditions(statement)
     is_empty = any(c.is_const for c in (*conjuncts, *filters[0], *filters[1]))
@@ -254,6 +261,19 @@ def _session_join(
     groups = SideTimes((session_column(LEFT), session_column(RIGHT)), "", ("", ""))
     query = _query(text, statement, options, TimeWindow(0, 0), filters, conjuncts, groups)
     return replace(query, sessions=sessions)
+
+
+def _nearest(text: str, statement: Statement, options: QueryOptions) -> JoinQuery:
+    """The query of nearest rows, in whose window are all rows."""
+    if any(source.rows for source in statement.sources):
+        raise QueryError(
+            "NEAREST searches all rows; leave ROWS out, or write bounds of times in ON"
+        )
+    filters, conjuncts = conditions(statement)
+    filters, conjuncts = move_one_sided(filters, conjuncts, statement.kind)
+    clock = SideTimes((None, None), "", ("", ""))
+    query = _query(text, statement, options, TimeWindow(0, 0), filters, conjuncts, clock)
+    return replace(query, nearest=statement.nearest)
 
 
 def _lookup(

@@ -1,7 +1,8 @@
 """The SQL that Penstock reads: Spark's, plus the papers' notation of windows and exclusive or.
 
 ``FROM a [ROWS 100], b [ROWS 50]`` (paper 4, figure 1) gives a side a window of its last rows;
-``⊕`` (paper 1, section 5.1) is ``^``. ``''`` inside a string is a quote, as in Spark 4.
+``⊕`` (paper 1, section 5.1) is ``^``. ``''`` inside a string is a quote, as in Spark 4. So is
+``JOIN b EXACT NEAREST 5 BY DISTANCE x`` as in Spark 4.3, behind which ON may stand here.
 """
 
 from __future__ import annotations
@@ -22,6 +23,10 @@ MALFORMED = (LookupError, TypeError, AttributeError, AssertionError, ValueError)
 _ONE_UNIT = re.compile(rf"\s*(interval\s)?\s*\+?{exp.INTERVAL_STRING_RE.pattern}", re.IGNORECASE)
 #: Key under which a table node keeps the n of its ``[ROWS n]``.
 ROWS = "penstock_rows"
+#: Keys of a join: its value as an ``exp.Ordered``, descending for a similarity, and its k.
+NEAREST, COUNT = "nearest", "limit"
+#: Key under which a table node keeps both until its join is made.
+_CLAUSE = "penstock_nearest"
 #: Key under which a version of a table keeps its first and last character in the text.
 SPAN = "penstock_span"
 
@@ -87,6 +92,50 @@ class Penstock(Spark):
                     self.raise_error("] is missing after [ROWS n")
             return table
 
+        def _is_nearest(self) -> bool:
+            """Whether NEAREST follows with the word before it, neither of which is a name here."""
+            return any(
+                self._match_text_seq(word, "NEAREST", advance=False) for word in ("APPROX", "EXACT")
+            )
+
+        def _parse_table_alias(self, *args: Any, **kwargs: Any) -> Any:
+            return None if self._is_nearest() else super()._parse_table_alias(*args, **kwargs)
+
+        def _parse_table(self, *args: Any, **kwargs: Any) -> Any:
+            table = super()._parse_table(*args, **kwargs)
+            if table is not None and self._is_nearest():
+                self._advance(2)
+                count = self._parse_number() or exp.Literal.number(1)
+                self._match_text_seq("BY")
+                if self._prev.text.upper() != "BY":
+                    self.raise_error("BY is missing behind NEAREST and its number of rows")
+                is_distance = bool(self._match_text_seq("DISTANCE"))
+                if not is_distance and not self._match_text_seq("SIMILARITY"):
+                    self.raise_error("NEAREST needs BY DISTANCE or BY SIMILARITY, and a value")
+                value = self._parse_disjunction()
+                if value is None:
+                    self.raise_error("NEAREST needs a value behind BY DISTANCE or BY SIMILARITY")
+                table.meta[_CLAUSE] = exp.Ordered(this=value, desc=not is_distance), count
+            return table
+
+        def _parse_join(self, *args: Any, **kwargs: Any) -> Any:
+            is_listed = self._curr is not None and self._curr.token_type is TokenType.COMMA
+            join = super()._parse_join(*args, **kwargs)
+            if join is not None and (clause := join.this.meta.pop(_CLAUSE, None)):
+                if is_listed:
+                    self.raise_error("NEAREST stands behind JOIN and its table")
+                join.set(NEAREST, clause[0])
+                join.set(COUNT, clause[1])
+                if join.args.get("on") == exp.true():
+                    join.set("on", None)
+            return join
+
+        def _parse_from(self, *args: Any, **kwargs: Any) -> Any:
+            source = super()._parse_from(*args, **kwargs)
+            if source is not None and source.this is not None and _CLAUSE in source.this.meta:
+                self.raise_error("NEAREST stands behind JOIN and its table")
+            return source
+
         def _parse_version(self) -> Any:
             first = self._curr
             version = super()._parse_version()
@@ -95,6 +144,17 @@ class Penstock(Spark):
             return version
 
     class Generator(Spark.Generator):
+        def join_sql(self, expression: exp.Join, *args: Any, **kwargs: Any) -> str:
+            value = expression.args.get(NEAREST)
+            if value is None:
+                return super().join_sql(expression, *args, **kwargs)
+            words = [expression.side, "JOIN", self.sql(expression, "this"), "EXACT NEAREST"]
+            words += [self.sql(expression, COUNT), "BY"]
+            words += ["SIMILARITY" if value.args.get("desc") else "DISTANCE", self.sql(value.this)]
+            if on := self.sql(expression, "on"):
+                words += ["ON", on]
+            return self.seg(" ".join(word for word in words if word))
+
         # Spark has exact percentiles, too; without these lines they become PERCENTILE_APPROX.
         TRANSFORMS: ClassVar = {
             key: how for key, how in Spark.Generator.TRANSFORMS.items() if key != exp.WithinGroup

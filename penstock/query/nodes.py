@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from .dialect import beyond, refused, written
+from .dialect import COUNT, NEAREST, beyond, refused, written
 
 #: Arguments that every reader of a node reads.
 OPERANDS = frozenset({"this", "expression", "expressions"})
@@ -133,7 +133,7 @@ _OF_ONE = (exp.ArraySize, exp.DataTypeParam, exp.Explode, exp.Initcap, exp.Perce
 TAKEN: dict[type[exp.Expr], frozenset[str]] = {
     **{kind: OPERANDS.union(names.split()) for names, kinds in _ROWS for kind in kinds},
     **{kind: frozenset({"this"}) for kind in _OF_ONE},
-    exp.Join: frozenset({"this", "on", "using", "method", "side", "kind"}),
+    exp.Join: frozenset({"this", "on", "using", "method", "side", "kind", NEAREST, COUNT}),
 }
 
 #: Arguments by which the parser says what a function, or an operator, of Spark's always does.

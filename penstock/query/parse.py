@@ -15,6 +15,7 @@ from ..errors import QueryError
 from ..stack import run_deep
 from . import nodes
 from .dialect import MALFORMED, ROWS, Penstock, refused
+from .nearest import check_nearest
 
 T = TypeVar("T")
 
@@ -117,6 +118,7 @@ def parse(text: str) -> exp.Expr:
     tree = tree_of(text)
     if isinstance(tree, exp.Query):  # another statement is refused as such
         nodes.check_tree(tree)
+        check_nearest(tree)
     return plain(tree)
 
 

@@ -14,12 +14,13 @@ from ..errors import BeyondError, QueryError
 from ..expr import ops
 from ..expr.node import PRESENT, Expr, Op, node, walk
 from ..expr.periods import Tumbling
-from ..plan.query import LEFT, RIGHT, Aggregation, JoinKind
+from ..plan.query import LEFT, RIGHT, Aggregation, JoinKind, Nearest
 from ..types import BOOL
 from . import nodes
 from .dialect import beyond, place, refused
 from .groups import check_joined, has_groups, read_aggregation
 from .join_window import SessionCalls, split_sessions
+from .nearest import read_nearest
 from .rewriting import existence_as_join, with_column_names, without_filters, without_with
 from .scope import Scope, Source, select_columns
 from .sources import SourceReader
@@ -53,6 +54,7 @@ class Statement:
     windows: tuple[Tumbling, ...] = ()
     #: ``session_window(...) = session_window(...)`` of the join condition.
     sessions: SessionCalls | None = None
+    nearest: Nearest | None = None
 
 
 def read_statement(
@@ -94,10 +96,13 @@ def read_statement(
     if joins and sessions is None and filters and kind is JoinKind.INNER:
         filters, where_sessions = split_sessions(filters[0], lowering)
     conditions = tuple(map(lowering.condition, ons))
+    nearest = read_nearest(joins[0], lowering) if joins else None
     wheres = tuple(map(after.condition, filters))
     if groups and kind is not JoinKind.INNER and not (looks_up and kind.null_supplying):
         raise no_groups(kind, tree)
     aggregation, windows = read_aggregation(tree, after) if groups else (None, ())
+    if nearest is not None and (groups or looks_up or sessions or where_sessions):
+        raise beyond("NEAREST stands beside no groups, sessions and relations", joins[0])
     if aggregation is not None and joins and not looks_up:
         check_joined(aggregation, tree)
     select = () if groups else select_columns(tree, after, visible)
@@ -115,6 +120,7 @@ def read_statement(
         aggregation,
         windows,
         sessions or where_sessions,
+        nearest,
     )
 
 

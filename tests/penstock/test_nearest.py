@@ -1,0 +1,261 @@
+"""JOIN ... NEAREST on tables, beside a loop over all pairs of rows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import penstock
+from penstock.errors import QueryError, UsageError
+from penstock.query.dialect import Penstock
+from penstock.query.parse import parse
+
+Row = Mapping[str, Any]
+#: A value of a pair of rows, or a condition on it; None is NULL.
+OfPair = Callable[[Row, Row], Any]
+
+
+def nearest(
+    left: pa.Table,
+    right: pa.Table,
+    value: OfPair,
+    *,
+    k: int = 1,
+    greatest: bool = False,
+    on: OfPair = lambda a, b: True,
+    outer: bool = False,
+) -> list[tuple[Any, Any]]:
+    """The ids of the rows that join, by left row, nearness and place."""
+    pairs = []
+    for a in left.to_pylist():
+        near = []
+        for place, b in enumerate(right.to_pylist()):
+            computed = value(a, b) if on(a, b) else None
+            if computed is not None:
+                order = (math.isnan(computed), 0 if math.isnan(computed) else computed)
+                near.append((tuple(-one for one in order) if greatest else order, place, b["id"]))
+        chosen = [(a["id"], one[2]) for one in sorted(near)[:k]]
+        pairs += chosen or ([(a["id"], None)] if outer else [])
+    return pairs
+
+
+def ids(query: str, left: pa.Table, right: pa.Table, **options: Any) -> list[tuple[Any, Any]]:
+    rows = penstock.sql(query, {"l": left, "m": right}, **options)
+    return list(zip(rows["a"].to_pylist(), rows["b"].to_pylist(), strict=True))
+
+
+def table(
+    rng: np.random.Generator, rows: int, *, grid: int = 0, share_null: float = 0.1
+) -> pa.Table:
+    """A table of points; on a grid many are equally far apart."""
+
+    def numbers(scale: float, nan: bool = True) -> pa.Array:
+        values = rng.normal(size=rows) * scale
+        values = np.round(values * grid / scale) if grid else values
+        if nan and rng.random() < 0.5:
+            values[rng.random(rows) < 0.05] = np.nan
+        return pa.array(values, mask=rng.random(rows) < share_null)
+
+    whole = rng.integers(-5, 6, rows) * (1 if rng.random() < 0.8 else 2**61)
+    return pa.table(
+        {
+            "id": np.arange(rows),
+            "x": numbers(10),
+            "y": numbers(3),
+            "z": numbers(1),
+            "i": pa.array(whole, mask=rng.random(rows) < share_null),
+            "t": rng.integers(0, 50, rows),
+            "g": pa.array(rng.integers(0, 4, rows), mask=rng.random(rows) < share_null),
+            "s": pa.array(rng.choice(list("abc"), rows), mask=rng.random(rows) < share_null),
+        }
+    )
+
+
+def over(*names: str) -> Callable[[Callable[..., Any]], OfPair]:
+    """Make a value of columns of both sides that is NULL where one of them is."""
+
+    def made(compute: Callable[..., Any]) -> OfPair:
+        def value(a: Row, b: Row) -> Any:
+            read = [side[name] for name in names for side in (a, b)]
+            return None if None in read else compute(*read)
+
+        return value
+
+    return made
+
+
+VALUES: dict[str, OfPair] = {
+    "abs(l.x - m.x)": over("x")(lambda a, b: abs(a - b)),
+    "abs(m.i - l.i)": over("i")(lambda a, b: abs(a - b)),
+    "abs(l.x - m.x) + abs(l.y - m.y)": over("x", "y")(lambda a, b, c, d: abs(a - b) + abs(c - d)),
+    "2 * abs(l.x - m.x) + 0.5 * abs(m.y - l.y)": over("x", "y")(
+        lambda a, b, c, d: 2 * abs(a - b) + 0.5 * abs(d - c)
+    ),
+    "sqrt((l.x - m.x) * (l.x - m.x) + (l.y - m.y) * (l.y - m.y))": over("x", "y")(
+        lambda a, b, c, d: math.sqrt((a - b) * (a - b) + (c - d) * (c - d))
+    ),
+    "(l.x - m.x) * (l.x - m.x) + (l.y - m.y) * (l.y - m.y) + (l.z - m.z) * (l.z - m.z)": over(
+        "x", "y", "z"
+    )(lambda a, b, c, d, e, f: (a - b) * (a - b) + (c - d) * (c - d) + (e - f) * (e - f)),
+    "greatest(abs(l.x - m.x), abs(l.y - m.y)) + abs(l.z - m.z)": lambda a, b: (
+        None
+        if None in (a["z"], b["z"]) or (gap := _greatest(a, b)) is None
+        else gap + abs(a["z"] - b["z"])
+    ),
+    "l.x * m.y": lambda a, b: None if None in (a["x"], b["y"]) else a["x"] * b["y"],
+    "m.t": over("t")(lambda a, b: b),
+    "l.t - m.t": over("t")(lambda a, b: a - b),
+}
+
+
+def _greatest(a: Row, b: Row) -> float | None:
+    gaps = [abs(a[n] - b[n]) for n in "xy" if None not in (a[n], b[n])]
+    return max(gaps, key=lambda one: (math.isnan(one), one), default=None)
+
+
+CONDITIONS: dict[str, OfPair] = {
+    "": lambda a, b: True,
+    "l.g = m.g": over("g")(lambda a, b: a == b),
+    "l.g = m.g AND l.s = m.s": over("g", "s")(lambda a, b, c, d: a == b and c == d),
+    "m.t BETWEEN l.t - 9 AND l.t": over("t")(lambda a, b: a - 9 <= b <= a),
+    "l.g = m.g AND m.t <= l.t AND m.i > 0": lambda a, b: (
+        None not in (a["g"], b["g"], b["i"])
+        and a["g"] == b["g"]
+        and b["t"] <= a["t"]
+        and b["i"] > 0
+    ),
+    "l.t < 20 AND l.s <> m.s": over("t", "s")(lambda a, b, c, d: a < 20 and c != d),
+}
+
+
+@pytest.mark.parametrize("value", VALUES)
+@pytest.mark.parametrize("seed", range(4))
+def test_rows_are_those_of_all_pairs(value: str, seed: int) -> None:
+    rng = np.random.default_rng([seed, len(value)])
+    grid = int(rng.choice([0, 2]))
+    left, right = (table(rng, int(rng.choice([0, 1, 40, 90])), grid=grid) for _ in "lm")
+    for condition, on in CONDITIONS.items():
+        k = int(rng.choice([1, 2, 5, 1000]))
+        greatest, outer = rng.random(2) < 0.3
+        query = (
+            f"SELECT l.id AS a, m.id AS b FROM l {'LEFT' if outer else ''} JOIN m "
+            f"EXACT NEAREST {k} BY {'SIMILARITY' if greatest else 'DISTANCE'} {value}"
+            + (f" ON {condition}" if condition else "")
+        )
+        expected = nearest(
+            left, right, VALUES[value], k=k, greatest=bool(greatest), on=on, outer=bool(outer)
+        )
+        assert ids(query, left, right) == expected, query
+
+
+def test_where_tests_the_chosen_rows() -> None:
+    rng = np.random.default_rng(5)
+    left, right = table(rng, 30), table(rng, 30)
+    query = (
+        "SELECT l.id AS a, m.id AS b FROM l LEFT JOIN m EXACT NEAREST 3 BY DISTANCE abs(l.t - m.t)"
+    )
+    every = ids(query, left, right)
+    assert ids(f"{query} WHERE l.id < 9", left, right) == [one for one in every if one[0] < 9]
+    chosen = [one for one in every if one[1] is not None and one[1] > 9]
+    assert sorted(ids(f"{query} WHERE m.id > 9", left, right)) == sorted(chosen)
+
+
+def test_other_sql_stands_around() -> None:
+    rng = np.random.default_rng(6)
+    left, right = table(rng, 30), table(rng, 30)
+    pairs = nearest(left, right, over("t")(lambda a, b: abs(a - b)), k=2)
+    near = "JOIN m APPROX NEAREST 2 BY DISTANCE abs(l.t - m.t)"
+    counted = f"SELECT l.id AS a, count(*) AS b FROM l {near} GROUP BY l.id ORDER BY l.id"
+    assert ids(counted, left, right) == [
+        (a, len(list(some))) for a, some in groupby(pairs, lambda one: one[0])
+    ]
+    inside = f"SELECT a, b FROM (SELECT l.id AS a, m.id AS b FROM l {near}) ORDER BY a, b LIMIT 7"
+    assert ids(inside, left, right) == sorted(pairs)[:7]
+    chained = (
+        f"SELECT l.id AS a, n.id AS b FROM l {near} "
+        "JOIN m AS n EXACT NEAREST BY DISTANCE abs(m.t - n.t) ON n.id <> m.id"
+    )
+    steps = dict(nearest(right, right, over("t")(lambda a, b: abs(a - b)), on=_is_other))
+    assert sorted(ids(chained, left, right)) == sorted((a, steps[b]) for a, b in pairs)
+    joined = (
+        "SELECT l.id AS a, q.id AS b FROM l JOIN (SELECT id, x AS w FROM m WHERE t > 9) q "
+        "EXACT NEAREST BY DISTANCE abs(l.x - q.w) ORDER BY 1"
+    )
+    some = right.filter(pa.array([t > 9 for t in right["t"].to_pylist()]))
+    assert ids(joined, left, right) == nearest(left, some, VALUES["abs(l.x - m.x)"])
+
+
+def _is_other(a: Row, b: Row) -> bool:
+    return a["id"] != b["id"]
+
+
+def test_times_and_decimals_are_distances() -> None:
+    micros = pa.array([0, 4_000_000, 9_000_000], pa.timestamp("us", "UTC"))
+    left = pa.table({"id": [0, 1, 2], "x": micros})
+    right = pa.table({"id": [0, 1, 2], "x": micros[::-1]})
+    query = "SELECT l.id AS a, m.id AS b FROM l JOIN m EXACT NEAREST BY DISTANCE abs(l.x - m.x)"
+    assert ids(query, left, right) == [(0, 2), (1, 1), (2, 0)]
+    late = query.replace("DISTANCE abs(l.x - m.x)", "SIMILARITY m.x ON m.x < l.x")
+    assert ids(late, left, right) == [(1, 2), (2, 1)]
+    exact = [pa.table({"id": t["id"], "x": pa.array([1, 5, 8]).cast(pa.decimal128(21, 2))})
+             for t in (left, right)]  # fmt: skip
+    assert ids(query, *exact) == [(0, 0), (1, 1), (2, 2)]
+
+
+def test_text_is_written_as_it_is_read() -> None:
+    query = (
+        "SELECT * FROM l LEFT OUTER JOIN m AS q APPROX NEAREST BY SIMILARITY -ABS(l.x - q.x) "
+        "ON l.g = q.g"
+    )
+    text = parse(query).sql(dialect=Penstock)
+    assert "LEFT JOIN m AS q EXACT NEAREST 1 BY SIMILARITY -ABS(l.x - q.x) ON l.g = q.g" in text
+    assert parse(text).sql(dialect=Penstock) == text
+    # Elsewhere the words are names.
+    assert parse("SELECT * FROM l approx JOIN m exact ON approx.x = exact.x")
+
+
+@pytest.mark.parametrize(
+    ("join", "message"),
+    [
+        ("RIGHT JOIN m EXACT NEAREST BY DISTANCE m.x", "not for RIGHT JOIN"),
+        ("FULL OUTER JOIN m EXACT NEAREST BY DISTANCE m.x", "not for FULL JOIN"),
+        ("LEFT SEMI JOIN m EXACT NEAREST BY DISTANCE m.x", "not for LEFT SEMI JOIN"),
+        ("CROSS JOIN m EXACT NEAREST BY DISTANCE m.x", "not for CROSS JOIN"),
+        (", m EXACT NEAREST BY DISTANCE m.x", "stands behind JOIN"),
+        ("EXACT NEAREST BY DISTANCE l.x JOIN m ON l.x = m.x", "stands behind JOIN"),
+        ("JOIN LATERAL (SELECT * FROM m) AS m EXACT NEAREST BY DISTANCE m.x", "not for LATERAL"),
+        ("JOIN m EXACT NEAREST 0 BY DISTANCE m.x", "1 to 100,000 rows of each row, not 0"),
+        ("JOIN m EXACT NEAREST 100001 BY DISTANCE m.x", "of each row, not 100001"),
+        ("JOIN m EXACT NEAREST 1.5 BY DISTANCE m.x", "of each row, not 1.5"),
+        ("JOIN m EXACT NEAREST 1 + 1 BY DISTANCE m.x", "BY is missing"),
+        ("JOIN m EXACT NEAREST BY m.x", "needs BY DISTANCE or BY SIMILARITY"),
+        ("JOIN m EXACT NEAREST BY DISTANCE", "needs a value"),
+        ("JOIN m NEAREST BY DISTANCE m.x", "is not SQL"),
+        ("JOIN m EXACT NEAREST BY DISTANCE m.x USING (id)", "takes ON, not USING"),
+        ("JOIN m EXACT NEAREST BY DISTANCE m.s", "needs a number or a time, not string"),
+        ("JOIN m EXACT NEAREST BY DISTANCE sum(m.x)", "is about one pair of rows"),
+        ("JOIN m EXACT NEAREST BY DISTANCE (SELECT 1)", "is about one pair of rows"),
+        ("JOIN m EXACT NEAREST BY DISTANCE abs(x - m.x)", "ambiguous"),
+        ("JOIN m EXACT NEAREST BY DISTANCE levenshtein(l.s, m.s)", "levenshtein is not supported"),
+        ("JOIN m [ROWS 5] EXACT NEAREST BY DISTANCE m.x", "leave ROWS out"),
+    ],
+)  # fmt: skip
+def test_errors_say_what_is_wrong(join: str, message: str) -> None:
+    rows = table(np.random.default_rng(0), 3)
+    with pytest.raises(QueryError, match=message):
+        penstock.sql(f"SELECT l.id AS a, m.id AS b FROM l {join}", {"l": rows, "m": rows})
+
+
+def test_options_without_effect_are_refused() -> None:
+    rows = table(np.random.default_rng(0), 3)
+    query = "SELECT l.id AS a, m.id AS b FROM l JOIN m EXACT NEAREST BY DISTANCE abs(l.x - m.x)"
+    refused: list[dict[str, Any]] = [{"within": 5}, {"rows": 5}, {"workers": 2}, {"device": "cpu"}]
+    for options in refused:
+        with pytest.raises(UsageError, match="a join of nearest rows"):
+            penstock.sql(query, {"l": rows, "m": rows}, **options)
