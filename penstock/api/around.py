@@ -19,13 +19,13 @@ from penstock.host.relational.stream import Computed, PreparedSide, PreparedStre
 
 from ..around.computed_calls import ours
 from ..around.duckdb_sql import check_compared, to_duckdb
-from ..around.parts import EqualPairs, Joined, Part, PartError, Relational, Split
+from ..around.parts import EqualPairs, Joined, Part, PartError, Relational, Split, refuse_unused
 from ..around.splitting import split
 from ..errors import BeyondError, DataError, SchemaError
 from ..plan.group_query import GroupQuery
 from ..plan.query import JoinQuery
 from ..query.compiler import compile_select
-from ..query.options import QueryOptions
+from ..query.options import KeptQueries, QueryOptions, key_of
 from ..query.parse import parse, with_room
 from .classify import Columns, Table, columns_of, one_query, output_schema
 from .received import TableFiles
@@ -152,13 +152,29 @@ def _split(
     """Split a query; where a part is wrong, ``why`` may be the better reason."""
     schemas = {name: columns_of(table) for name, table in tables.items()}
     relations = relations_of(tables)
-    try:
+
+    def split_now() -> Split:
         return with_room(
             lambda: split(query, schemas, options, around, ends=around.ends, relations=relations),
             query,
         )
+
+    def is_kept(parts: Split) -> bool:
+        is_joined = all(isinstance(part, Joined) for part in parts.parts)
+        return is_joined and not around.has_read_rows
+
+    key = key_of(query, schemas, options) if around.ends and not relations else None
+    try:
+        parts = _kept.find(key, split_now, len(query), is_kept)
+        if around.ends and options.entrance is not None:
+            refuse_unused(parts, options.entrance)  # of this call, if the parts are kept
+        return parts
     except PartError as error:
         raise error.beside(why) from None
+
+
+#: Queries in parts that are joins of Penstock's alone, and the same whatever rows there are.
+_kept: KeptQueries[Split] = KeptQueries()
 
 
 @dataclass
@@ -235,6 +251,8 @@ class _DuckDB:
         self._tables = without_relations(tables)
         self._of_users = {name.lower() for name in options.functions or {}}
         self.ends = ends
+        #: Whether a choice was made by the rows of tables.
+        self.has_read_rows = False
 
     def check(self, tree: exp.Query) -> None:
         check_compared(tree)
@@ -249,6 +267,7 @@ class _DuckDB:
         return text
 
     def pairs(self, part: Joined) -> int | None:
+        self.has_read_rows = True
         if any(name not in self._tables for name in part.reads):
             return None
         tables = {name: self._tables[name] for name in part.reads}
@@ -265,6 +284,7 @@ class _DuckDB:
     def equal_pairs(
         self, left: str, right: str, keys: Sequence[tuple[str, str]]
     ) -> EqualPairs | None:
+        self.has_read_rows = True
         of_left, of_right = zip(*keys, strict=True)
         a, b = self._key_columns(left, of_left), self._key_columns(right, of_right)
         if a is None or b is None:

@@ -73,8 +73,6 @@ _KINDS |= {"SEMI": "SEMI", "ANTI": "ANTI", "LEFT SEMI": "SEMI", "LEFT ANTI": "AN
 #: ns, and in 90 to 180 ns where it calls a function of ours; Penstock reads a row in some 350 ns.
 _MANY_PAIRS = 2_000_000, 40
 _MANY_CALLS = 400_000, 5
-#: The time of all rows, of tables that are joined without a window.
-_ONE_TIME = "one_time"
 _ROWS_OF_ONE_JOIN = (
     "ROWS are for a query that is one join, and this one is run in parts: write bounds of times in "
     "ON in their place"
@@ -468,12 +466,8 @@ class _Splitter:
             return None
         if any(map(equates, on)) and (is_cut or not self._has_many_pairs(sides, on)):
             return None
-        for side in sides:
-            side.table = self._projected(side, {_ONE_TIME: exp.Literal.number(0)})
-        self._read_from(core, kind, sides, on)
-        time = {side.alias: _ONE_TIME for side in sides}
-        options = replace(self.options, time=time, within=0, rows=None, scale=None, unique=None)
-        return self._joined(core, sides, [options])
+        unused = dict.fromkeys(("time", "within", "rows", "scale", "unique"))
+        return self._joined(core, sides, [replace(self.options, all_rows=True, **unused)])
 
     def _has_many_pairs(self, sides: list[JoinSide], on: list[exp.Expr]) -> bool:
         """Whether equalities leave more pairs than the engine tests in the time of our join.

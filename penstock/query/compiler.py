@@ -192,7 +192,7 @@ def _compiled(
         return with_room(compile_now, text)
 
     key = key_of(text, schemas, chosen)
-    query = compiled() if key is None else _kept.find((key, only_joins), compiled, len(text))
+    query = _kept.find(key and (key, only_joins), compiled, len(text))
     kinds = kinds_of(query, chosen.relation is not None)
     windows = {name for name in _WINDOWS if getattr(chosen, name) not in (None, {})}
     Entrance(QUERY, frozenset(windows)).refuse_unused(kinds)
@@ -201,7 +201,7 @@ def _compiled(
     return query
 
 
-_kept = KeptQueries()
+_kept: KeptQueries[JoinQuery | GroupQuery] = KeptQueries()
 
 
 def _compile(
@@ -234,12 +234,16 @@ def _compile(
     counts = row_counts(statement, options.rows)
     filters, conjuncts = conditions(statement)
     is_empty = any(c.is_const for c in (*conjuncts, *filters[0], *filters[1]))
-    clock = side_times(statement, times, rules, is_needed=counts is None, is_empty=is_empty)
     window: Window
-    if counts is not None:
-        window = RowsWindow(*counts)
+    if options.all_rows:
+        clock, window = SideTimes((None, None), "", ("", "")), TimeWindow(0, 0)
     else:
-        window, conjuncts = time_window(statement, clock, conjuncts, options.within, is_empty)
+        clock = side_times(statement, times, rules, is_needed=counts is None, is_empty=is_empty)
+        if counts is not None:
+            window = RowsWindow(*counts)
+        else:
+            window, conjuncts = time_window(statement, clock, conjuncts, options.within, is_empty)
+    if counts is None:
         filters, conjuncts = move_one_sided(filters, conjuncts, statement.kind)
     return _query(text, statement, options, window, filters, conjuncts, clock)
 

@@ -9,16 +9,15 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import pyarrow as pa
 
 from .. import arguments
-from ..errors import QueryError
-from ..plan.group_query import GroupQuery
-from ..plan.query import JoinQuery
+from ..errors import BeyondError, QueryError
 from ..user_functions import ColumnFunction, PairFunction, Udf
 from ..uses import QUERY, Entrance
 from .constants import param
@@ -57,6 +56,8 @@ class QueryOptions:
         mode, and not NULL or exact.
     relation : str, optional
         The table that is a relation: its rows are looked up, without a window.
+    all_rows : bool
+        Whether the join of tables has no window: each row may meet all rows of the other table.
     functions : mapping of name to function, optional
         Of :func:`penstock.udf`, by the names that the query calls them.
     entrance : Entrance, optional
@@ -77,6 +78,7 @@ class QueryOptions:
     time_zone: str | None = None
     ansi: bool = False
     relation: str | None = None
+    all_rows: bool = False
     functions: Mapping[str, Udf] | None = None
     entrance: Entrance | None = field(default=None, compare=False)
 
@@ -110,6 +112,7 @@ _CHECKS: Mapping[str, arguments.Check] = {
     "unique": arguments.mapping(arguments.texts),
     "ansi": arguments.flag,
     "relation": arguments.text,
+    "all_rows": arguments.flag,
     "functions": arguments.mapping(
         arguments.instance((ColumnFunction, PairFunction), "made by penstock.udf")
     ),
@@ -122,29 +125,62 @@ MOST_QUERIES = 64
 MOST_CHARACTERS = 640_000
 
 
-class KeptQueries:
-    """The compiled queries that were used last; for any threads."""
+#: The class of a compiled query.
+Q = TypeVar("Q")
+
+
+class KeptQueries(Generic[Q]):
+    """The compiled queries that were used last; for any threads.
+
+    So is the :class:`BeyondError` of a query that is more than one join, but no other error.
+    """
 
     def __init__(self) -> None:
         #: Queries and their numbers of characters, the one used longest ago first.
-        self._queries: OrderedDict[Hashable, tuple[JoinQuery | GroupQuery, int]] = OrderedDict()
+        self._queries: OrderedDict[Hashable, tuple[Q | BeyondError, int]] = OrderedDict()
         self._lock = threading.Lock()
 
     def find(
-        self, key: Hashable, compiled: Callable[[], JoinQuery | GroupQuery], characters: int = 0
-    ) -> JoinQuery | GroupQuery:
-        """Return the query of a key, which is compiled where it is not kept."""
+        self,
+        key: Hashable | None,
+        compiled: Callable[[], Q],
+        characters: int = 0,
+        is_kept: Callable[[Q], bool] = lambda _: True,
+    ) -> Q:
+        """Return the query of a key, which is compiled where it is not kept.
+
+        Parameters
+        ----------
+        key : hashable or None
+            None if it is not to be kept.
+        is_kept : callable
+            Whether the query depends on nothing but its key.
+        """
         with self._lock:
             entry = self._queries.get(key)
             if entry is not None:
                 self._queries.move_to_end(key)
-                return entry[0]
-        query = compiled()  # without the lock, since it can take long
+        if entry is not None:
+            if isinstance(entry[0], BeyondError):
+                raise copy(entry[0])
+            return entry[0]
+        try:
+            query = compiled()  # without the lock, since it can take long
+        except BeyondError as why:
+            # A copy has no traceback, which would hold the caller's tables.
+            self._keep(key, copy(why), characters)
+            raise
+        if is_kept(query):
+            self._keep(key, query, characters)
+        return query
+
+    def _keep(self, key: Hashable | None, query: Q | BeyondError, characters: int) -> None:
+        if key is None:
+            return
         with self._lock:
             self._queries[key] = query, characters
             while len(self._queries) > MOST_QUERIES or self._characters() > MOST_CHARACTERS:
                 self._queries.popitem(last=False)
-        return query
 
     def _characters(self) -> int:
         return sum(characters for _, characters in self._queries.values())

@@ -8,10 +8,13 @@ import pyarrow as pa
 import pytest
 
 import penstock
-from penstock.errors import QueryError
+from penstock.api import around
+from penstock.around import splitting
+from penstock.errors import BeyondError, QueryError
 from penstock.query import options
 from penstock.query.compiler import compile_query
 from penstock.query.options import MOST_CHARACTERS, KeptQueries, QueryOptions, key_of
+from penstock.uses import UnusedError
 
 SCHEMA = pa.schema([("id", pa.int32()), ("t", pa.int64()), ("x", pa.int32())])
 SCHEMAS = {"l": SCHEMA, "r": SCHEMA}
@@ -109,6 +112,62 @@ def test_errors_are_not_kept():
     for _ in range(2):
         with pytest.raises(QueryError, match="unknown column or parameter n"):
             compiled(params=None)
+
+
+def count_splits(monkeypatch) -> list[str]:
+    """Make the list to which each split of a query into parts adds its text."""
+    texts: list[str] = []
+
+    def split(text, *args, **keywords):
+        texts.append(text)
+        return splitting.split(text, *args, **keywords)
+
+    monkeypatch.setattr(around, "split", split)
+    monkeypatch.setattr(around, "_kept", KeptQueries())
+    return texts
+
+
+def test_a_join_without_a_window_is_split_once(monkeypatch):
+    texts = count_splits(monkeypatch)
+    text = "SELECT l.id AS i, r.id AS j FROM l JOIN r ON abs(l.x - r.x) < 2 AND l.id <> r.id"
+    for count in (3, 0, 5):
+        ids = pa.array(range(count), pa.int32())
+        one = pa.table({"id": ids, "t": ids.cast("int64"), "x": ids}, schema=SCHEMA)
+        rows = penstock.sql(text, {"l": one, "r": one}).to_pylist()
+        near = [{"i": i, "j": j} for i in range(count) for j in range(count) if abs(i - j) == 1]
+        assert sorted(rows, key=lambda row: (row["i"], row["j"])) == near
+    assert texts == [text]
+    with pytest.raises(UnusedError, match="memory_bytes"):
+        penstock.sql(text, {"l": one, "r": one}, memory_bytes=1 << 30)
+    other = pa.table({"id": [1.5], "x": [1]})
+    assert penstock.sql(text, {"l": other, "r": other}).num_rows == 0
+    assert len(texts) == 2
+
+
+def test_what_depends_on_rows_is_split_each_time(monkeypatch):
+    texts = count_splits(monkeypatch)
+    text = "SELECT l.id FROM l JOIN r ON l.id = r.id AND l.x < r.x AND r.x < l.x + 5"
+    table = pa.table({"id": [1, 2], "t": [1, 2], "x": [1, 2]}, schema=SCHEMA)
+    for _ in range(2):
+        assert penstock.sql(text, {"l": table, "r": table}).num_rows == 0
+    assert len(texts) == 2
+
+
+def test_the_reason_for_parts_is_kept_without_traceback():
+    queries, made = KeptQueries(), []
+
+    def beyond():
+        made.append(1)
+        raise BeyondError("more than one join")
+
+    for _ in range(3):
+        with pytest.raises(BeyondError, match="more than one join") as caught:
+            queries.find("a", beyond)
+    assert len(made) == 1
+    assert len(caught.traceback) == 2
+    with pytest.raises(QueryError):
+        queries.find(None, beyond)
+    assert len(made) == 2
 
 
 def test_a_parameter_without_meaning_is_none_of_the_keys():
