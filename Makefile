@@ -105,7 +105,7 @@ bench-cpu: setup ## Measure the CPU device against its peers
 	$(BIN)/python -m bench.cpu $(ARGS)
 
 .PHONY: bench-peers
-bench-peers: setup ## Measure joins that look at few pairs against hand-written forms elsewhere
+bench-peers: setup ## Measure joins that look at few pairs beside peers; more of these with ".[bench]"
 	$(BIN)/python -m bench.peers $(ARGS)
 
 .PHONY: bench-hw

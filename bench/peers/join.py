@@ -63,6 +63,23 @@ class Near:
     scales: tuple[float, ...] = ()
 
 
+@dataclass(frozen=True)
+class Within:
+    """A distance on the sphere that the condition asks for.
+
+    Parameters
+    ----------
+    lat, lon : str
+        Columns, in degrees.
+    metres : float
+        Greater than the distance of each pair.
+    """
+
+    lat: str
+    lon: str
+    metres: float
+
+
 @dataclass(frozen=True, kw_only=True)
 class Join:
     """A join of tables ``l`` and ``r``, each with ``id`` and ``t`` and in the order of ``t``.
@@ -82,6 +99,8 @@ class Join:
         What ``on`` implies, the most selective first.
     near : Near or None
         The same as a distance.
+    within : Within or None
+        The same as a distance on the sphere.
     interval : tuple of int or None
         ``low <= r.t - l.t <= high``.
     rows : int or None
@@ -100,6 +119,7 @@ class Join:
     keys: tuple[str, ...] = ()
     bands: tuple[Band, ...] = ()
     near: Near | None = None
+    within: Within | None = None
     interval: tuple[int, int] | None = None
     rows: int | None = None
     time_cells: bool = True

@@ -8,7 +8,14 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from bench.peers import duckdb_side, kdtree_side, numpy_side, penstock_side, polars_side
+from bench.peers import (
+    duckdb_side,
+    kdtree_side,
+    numpy_side,
+    penstock_side,
+    polars_side,
+    sedona_side,
+)
 from bench.peers.join import Join
 from bench.peers.penstock_side import EVERY_PAIR, NAME
 from bench.peers.turns import Times, take_turns
@@ -44,7 +51,7 @@ def contenders(join: Join) -> tuple[dict[str, Callable[[], pa.Table]], dict[str,
     """Calls of all that run a join, Penstock's first, and why others do not."""
     runs: dict[str, Callable[[], pa.Table]] = {}
     left_out: dict[str, str] = {}
-    for side in (penstock_side, duckdb_side, polars_side, kdtree_side, numpy_side):
+    for side in (penstock_side, duckdb_side, polars_side, kdtree_side, numpy_side, sedona_side):
         for name, run in side.contenders(join).items():
             if isinstance(run, str):
                 left_out[name] = run
@@ -73,7 +80,7 @@ def measure(workload: Workload, *, size: float, rounds: int) -> Measured:
         f"{times.ratio(fastest, NAME):.2f}x",
         "" if target is None else f">= {target:g}x {_OTHER[workload.against]}",
         None if target is None else ratio >= target,
-        _ms(times, EVERY_PAIR),
+        _ms(times, EVERY_PAIR) if EVERY_PAIR in runs else "",
         _values(workload, join, times, ratio, left_out, fastest=fastest, size=size),
     )
     return Measured(row, times, left_out)

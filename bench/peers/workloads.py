@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from functools import partial
 
-from bench.peers import equality, streams, synthetic
+from bench.peers import equality, sphere, streams, synthetic
 from bench.peers.files import data_folder
 from bench.peers.join import Join
 
@@ -118,6 +118,7 @@ def _others() -> list[Workload]:
             longer=partial(base, 0.5e-6, 0.098),
         ),
         Workload("rows-out", "a box over ROWS, many rows out", synthetic.many_rows_out, None),
+        Workload("sphere", "places within 1,000 m on the sphere", sphere.places, 1.0),
         Workload("city", "the demo's city, 120 steps, 180 s", streams.city, 2.0),
     ]
 
