@@ -19,8 +19,10 @@ import numpy as np
 from penstock.kept_code import kept
 from penstock.program import Mode
 
+from . import zones
 from .base import Pause
 from .cut import TASKS_PER_LANE, Cutting, Piece
+from .zones import NO_ZONES, ZoneBounds, ZoneTree, next_zones, zone_arguments
 
 #: Rows that may be read beyond the last one of a column: whole vectors are loaded.
 SPARE_ROWS = 64
@@ -63,6 +65,8 @@ class OrderedRows:
     hashes : ndarray of uint64, shape (count,), optional
         Hash of the key at each place, ascending in each cell; None if cells are in the order of
         positions.
+    zones : ZoneTree, optional
+        Rows with zones lie in one cell, by the zones' first key.
     """
 
     first: int
@@ -74,6 +78,7 @@ class OrderedRows:
     starts: np.ndarray
     columns: Sequence[np.ndarray]
     hashes: np.ndarray | None = None
+    zones: ZoneTree | None = None
 
     @property
     def end(self) -> int:
@@ -82,9 +87,10 @@ class OrderedRows:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of order, hashes and directory."""
+        """Bytes of order, hashes, zones and directory."""
         hashes = 0 if self.hashes is None else self.hashes.nbytes
-        return self.order.nbytes + self.starts.nbytes + hashes
+        ends = 0 if self.zones is None else self.zones.ends.nbytes
+        return self.order.nbytes + self.starts.nbytes + hashes + ends
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,7 +131,8 @@ class SearchTask:
     room : int
         As for :class:`~.base.Task`; at least SPARE_ROWS.
     ordered : OrderedRows
-    boxes : Boxes
+    boxes : Boxes or ZoneBounds
+        Bounds if the rows have zones.
     floor : ndarray of int64, shape (n,), optional
         Places below it are done, per tuple.
 
@@ -141,7 +148,7 @@ class SearchTask:
     end: np.ndarray
     room: int
     ordered: OrderedRows
-    boxes: Boxes
+    boxes: Boxes | ZoneBounds
     mode: Mode = Mode.PAIRS
     floor: np.ndarray | None = None
 
@@ -237,7 +244,7 @@ class RangeWalk:
     def __init__(
         self,
         ordered: OrderedRows,
-        boxes: Boxes,
+        boxes: Boxes | ZoneBounds,
         start: np.ndarray,
         end: np.ndarray,
         floor: np.ndarray | None,
@@ -247,6 +254,12 @@ class RangeWalk:
     ) -> None:
         # Read-only arrays, and those with gaps, are other types to Numba: those are copied.
         floors = np.zeros(len(start), np.int64) if floor is None else floor
+        if ordered.zones is not None and isinstance(boxes, ZoneBounds):
+            self._zones, placed = zone_arguments(ordered.zones, boxes), ordered.zones.placed
+            boxes = Boxes(*(np.zeros(0, np.uint32),) * 4)
+        else:
+            assert isinstance(boxes, Boxes)
+            self._zones, placed = NO_ZONES, -1
         self._tuples = (
             *(np.require(array, np.uint32, ["C", "W"]) for array in boxes.arrays[:4]),
             *(np.require(array, np.int64, ["C", "W"]) for array in (start, end, floors)),
@@ -256,7 +269,7 @@ class RangeWalk:
         keys = (boxes.key, ordered.hashes) if keyed else (_NO_HASHES, _NO_HASHES)
         self._keys = tuple(np.require(array, np.uint64, ["C", "W"]) for array in keys)
         sizes = ordered.first, ordered.rows, ordered.count, ordered.cells, ordered.inner
-        self._sizes = np.array([*sizes, apart, keyed])
+        self._sizes = np.array([*sizes, apart, keyed, placed])
         self._state = np.array([0, -1, -1, -1])
         #: Tuple, first place and end of each range, and whether all its rows are in the tuple's
         #: range of positions; what :meth:`next` has written.
@@ -267,20 +280,25 @@ class RangeWalk:
     def state(self) -> tuple[np.ndarray, ...]:
         """The arguments of :func:`next_ranges`, for compiled loops that call it themselves."""
         ranges = self.row, self.low, self.high, self.whole
-        return *self._tuples, *self._ordered, self._sizes, self._state, *ranges, *self._keys
+        ordered = *self._ordered, self._sizes, self._state
+        return *self._tuples, *ordered, *ranges, *self._keys, *self._zones
 
     def next(self) -> int:
         """Write the next ranges, by tuple and then by place; return their number, 0 at the end."""
         return next_ranges(*self.state)
 
 
-@kept()
+@kept(zones)
 def next_ranges(
     outer_low, outer_high, inner_low, inner_high, start, end, floor, order, starts, sizes, state,
-    row, low, high, whole, key, hashes,
+    row, low, high, whole, key, hashes, bounds, ends, levels, walk,
 ):  # fmt: skip
     """Write ranges that are not empty, as many as fit; ``state`` says where to go on."""
-    first, rows, count, cells, inner, apart, keyed = sizes
+    if len(levels):
+        return next_zones(
+            start, end, floor, sizes, state, row, low, high, whole, bounds, ends, levels, walk
+        )
+    first, rows, count, cells, inner, apart, keyed, _ = sizes
     i, slab, outer, at = state
     n = near = 0
     while i < len(start):

@@ -14,6 +14,7 @@ from .choice import SORT_NS, GridChoice
 from .chooser import Chooser, SearchKeys
 from .ordering import SlabOrdering
 from .parts import OrderedRun, Part, PrunedRanges, expanded, searched
+from .zones import ZoneOrder
 
 #: Most probes without an attempt before the next one.
 MOST_SKIPPED = 64
@@ -202,7 +203,7 @@ class Orderings:
 
     def covering(
         self, window: Snapshot, layout: Layout, by: SearchKeys, ranges: Piece, sample: Piece
-    ) -> tuple[OrderedRun, Grid, GridChoice] | None:
+    ) -> tuple[OrderedRun, Grid | ZoneOrder, GridChoice] | None:
         """The one ordering that holds every row a probe's tuples meet; for runs that do not grow.
 
         None if there is none so far, it lacks some of these rows, or searching does not pay.

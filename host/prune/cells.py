@@ -89,7 +89,7 @@ class Grid:
 
     def located(self, codes: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
         """Cells of window rows, and hashes of their keys: uint64, none if the grid has no keys."""
-        cells, hashes = self._parts(codes, len(codes[0]))
+        cells, hashes = parts_of(self.hashed, self.hash_bits, self.null, codes)
         for axis in self.axes:
             axis.add(cells, codes[axis.test], self.null)
         return cells, hashes if self.keyed else hashes[:0]
@@ -102,7 +102,7 @@ class Grid:
         bounds : sequence of ndarray
             ``lo_0, hi_0, lo_1, ...``, codes of all tests; no range is empty.
         """
-        part, hashes = self._parts(bounds[::2], len(bounds[0]))
+        part, hashes = parts_of(self.hashed, self.hash_bits, self.null, bounds[::2])
         outer = part, part
         if len(self.axes) > 1:
             outer = part, part.copy()
@@ -118,15 +118,22 @@ class Grid:
         for end, codes in zip(ends, bounds[2 * axis.test : 2 * axis.test + 2], strict=True):
             axis.add(end, codes, self.null)
 
-    def _parts(self, codes: Sequence[np.ndarray], rows: int) -> tuple[np.ndarray, np.ndarray]:
-        """Parts of some keys, and their hashes; the parts ascend with the hashes."""
-        cells = np.zeros(rows, np.uint32)
-        hashes = np.zeros(rows if self.hashed else 0, np.uint64)
-        if self.hashed:
-            for test in self.hashed:
-                _add_hash(hashes, cells, codes[test], np.uint64(self.null))
-            _take_part(hashes, cells, np.uint64(64 - self.hash_bits))
-        return cells, hashes
+
+def parts_of(
+    hashed: Sequence[int], bits: int, null: int, codes: Sequence[np.ndarray]
+) -> tuple[np.ndarray, np.ndarray]:
+    """One of ``2 ** bits`` parts for the codes of some tests, NO_CELL for NULL; and their hashes.
+
+    The parts ascend with the hashes. Without tests there are none.
+    """
+    rows = len(codes[0])
+    cells = np.zeros(rows, np.uint32)
+    hashes = np.zeros(rows if hashed else 0, np.uint64)
+    if hashed:
+        for test in hashed:
+            _add_hash(hashes, cells, codes[test], np.uint64(null))
+        _take_part(hashes, cells, np.uint64(64 - bits))
+    return cells, hashes
 
 
 @kept()

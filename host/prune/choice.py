@@ -11,6 +11,7 @@ from typing import TypeVar, cast
 import numpy as np
 
 from .cells import NO_CELL, Axis, Grid
+from .zones import ZoneOrder
 
 #: A number, or one per grid.
 N = TypeVar("N", float, np.ndarray)
@@ -93,12 +94,12 @@ def costs_of(*, searches: bool, units: int, speed: float, is_band: bool = True) 
 
 @dataclass(frozen=True)
 class GridChoice:
-    """A grid, and the share of a slab's rows that a tuple is expected to test.
+    """A grid or an order with zones, and the share of a slab's rows that a tuple should test.
 
     ``tuple_ns`` is the expected time of a tuple in one slab.
     """
 
-    grid: Grid
+    grid: Grid | ZoneOrder
     share: float
     tuple_ns: float
 

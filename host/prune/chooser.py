@@ -24,6 +24,7 @@ from ..device.base import Device
 from ..device.cut import Piece, spread, whole
 from ..device.search import Boxes, OrderedRows, RangeWalk
 from ..device.storage import storage_dtype
+from ..device.zones import ZoneBounds
 from ..keys.binding import Binder, search_binder
 from ..keys.prepare import Layout, window_keys
 from ..rows.sides import SideRows
@@ -31,6 +32,7 @@ from ..windows.run import Snapshot, still
 from .choice import SAMPLE_ROWS, SAMPLE_TUPLES, Costs, GridChoice, choose, costs_of
 from .parts import slab_visits
 from .sizes import DEFAULT_PRUNING, Pruning
+from .zone_choice import choose_zones
 
 #: Fewest rows of a slab of a table: a few times what fits a second-level cache at once.
 LEAST_ROWS = 1 << 14
@@ -156,7 +158,7 @@ class Chooser:
         ranges: Piece,
         sizes: Sequence[int],
     ) -> list[tuple[int, GridChoice]]:
-        """Choose a grid for slabs of each size; leave out sizes at which no grid gains anything.
+        """Choose an order for slabs of each size; leave out sizes at which none gains anything.
 
         Parameters
         ----------
@@ -173,21 +175,17 @@ class Chooser:
             return []
         tuples = ranges.sample(SAMPLE_TUPLES).rows
         some = [bound[tuples] for bound in by.bounds]
-        grids = (
-            choose(
-                tests,
-                by.equal,
-                sample,
-                some,
-                size,
-                by.null,
-                costs=self.costs,
-                admitted=mean,
-                always=self.pruning.always,
-            )
-            for size in sizes
-        )
-        return [(n, grid) for n, grid in zip(sizes, grids, strict=True) if grid is not None]
+        pruning, chosen = self.pruning, []
+        for size in sizes:
+            arguments = tests, by.equal, sample, some, size, by.null
+            options = {"costs": self.costs, "admitted": mean, "always": pruning.always}
+            choices = [choose(*arguments, **options)] if "cells" in pruning.orders else []
+            if "zones" in pruning.orders and not (pruning.always and any(choices)):
+                choices.append(choose_zones(*arguments, **options, growing=self.growing))
+            kept = [choice for choice in choices if choice is not None]
+            if kept:
+                chosen.append((size, min(kept, key=lambda choice: choice.tuple_ns)))
+        return chosen
 
     def gain(self, ranges: Piece, rows: int, choice: GridChoice) -> float:
         """Expected nanoseconds that searching slabs of so many rows saves, sorting aside."""
@@ -195,7 +193,7 @@ class Chooser:
             return math.inf
         return ranges.evaluations * self.costs.scan_ns - slab_visits(ranges, rows) * choice.tuple_ns
 
-    def holds(self, rows: OrderedRows, boxes: Boxes, piece: Piece) -> bool:
+    def holds(self, rows: OrderedRows, boxes: Boxes | ZoneBounds, piece: Piece) -> bool:
         """Whether, for a sample of the tuples, searching costs less than testing all their pairs.
 
         It may not: keys drift with time, or depend on each other.

@@ -10,8 +10,10 @@ from typing import TypeVar
 import numpy as np
 
 from ..device.search import MORE_STARTS, SPARE_ROWS, OrderedRows
+from ..device.zones import zone_levels
 from ..windows.run import next_number
 from .cells import Grid, highest_digit, sort_by_cell, sort_keys, take
+from .zones import ZoneOrder
 
 _T = TypeVar("_T")
 
@@ -31,11 +33,11 @@ class SlabOrdering:
         Rows of a slab.
     first : int
         Position of the first row.
-    grid : Grid
+    grid : Grid or ZoneOrder
         Of all slabs.
     """
 
-    def __init__(self, rows: int, first: int, grid: Grid) -> None:
+    def __init__(self, rows: int, first: int, grid: Grid | ZoneOrder) -> None:
         self.rows = rows
         self.first = self.end = first
         self.grid = grid
@@ -45,9 +47,11 @@ class SlabOrdering:
         self._starts = np.empty(0, np.uint32)
         #: Hash of the key at each place, if the grid has keys.
         self._hashes = np.empty(0, np.uint64)
+        #: Zones, if the grid is an order with zones.
+        self._ends = np.empty(0, np.uint64)
         self._columns: list[np.ndarray] = []
-        #: Columns, cells and hashes of the incomplete slab, in the order of positions.
-        self._youngest: tuple[list[np.ndarray], np.ndarray, np.ndarray] | None = None
+        #: Columns of the incomplete slab and the keys to sort it by, in the order of positions.
+        self._youngest: tuple[list[np.ndarray], Sequence[np.ndarray]] | None = None
         #: What :meth:`ordered` has given since the last rows came, and is still in use.
         self._readers: weakref.WeakSet[OrderedRows] = weakref.WeakSet()
 
@@ -69,10 +73,9 @@ class SlabOrdering:
     @property
     def nbytes(self) -> int:
         """Bytes of main memory."""
-        columns, cells, hashes = self._youngest or ([], self._order[:0], self._hashes[:0])
-        ordered = self._order, self._starts, self._hashes, *self._columns
-        held = (*ordered, *columns, cells, hashes)
-        return sum(array.nbytes for array in held)
+        columns, located = self._youngest or ([], [])
+        ordered = self._order, self._starts, self._hashes, self._ends, *self._columns
+        return sum(array.nbytes for array in (*ordered, *columns, *located))
 
     def extend(self, end: int, read: Reader, threads: int, *, most: int = 0) -> None:
         """Add the rows up to a position; an incomplete slab is sorted again.
@@ -95,14 +98,13 @@ class SlabOrdering:
         def fill(low: int, parts: int = 1) -> None:
             high = min(low + self.rows, end)
             columns, codes = head if low == begin else read(low, high)
-            cells, hashes = self._located(codes, parts)
+            located = self._located(codes, parts)
             if youngest is not None and low == begin:
                 columns = [np.concatenate(both) for both in zip(youngest[0], columns, strict=True)]
-                cells = np.concatenate([youngest[1], cells])
-                hashes = np.concatenate([youngest[2], hashes])
-            self._fill(low, columns, cells, hashes, parts)
+                located = [np.concatenate(both) for both in zip(youngest[1], located, strict=True)]
+            self._fill(low, columns, located, parts)
             if high - low < self.rows and end != most:
-                self._youngest = list(columns), cells, hashes
+                self._youngest = list(columns), located
 
         if end - begin < LEAST_SHARED:
             threads = 1
@@ -117,7 +119,7 @@ class SlabOrdering:
         """Forget everything; the next slab begins at a position."""
         self.first = self.end = first
         self._order, self._starts, self._columns = self._order[:0], self._starts[:0], []
-        self._hashes = self._hashes[:0]
+        self._hashes, self._ends = self._hashes[:0], self._ends[:0]
         self._youngest = None
         self._readers.clear()
 
@@ -130,6 +132,7 @@ class SlabOrdering:
             self._order = self._order[count:]
             self._hashes = self._hashes[count:]
             self._starts = self._starts[slabs * self._directory :]
+            self._ends = self._ends[slabs * self._zones :]
             self._columns = [column[count:] for column in self._columns]
             self.first += count
 
@@ -137,6 +140,9 @@ class SlabOrdering:
         """All rows."""
         count = self.end - self.first
         slabs = -(-count // self.rows)
+        zones = None
+        if isinstance(self.grid, ZoneOrder):
+            zones = self.grid.tree(self.rows, self._ends[: slabs * self._zones])
         rows = OrderedRows(
             self.first,
             self.rows,
@@ -147,6 +153,7 @@ class SlabOrdering:
             self._starts[: slabs * self._directory],
             self._columns,
             self._hashes[:count] if self.grid.keyed else None,
+            zones,
         )
         self._readers.add(rows)
         return rows
@@ -154,6 +161,13 @@ class SlabOrdering:
     @property
     def _directory(self) -> int:
         return self.grid.cells + MORE_STARTS
+
+    @property
+    def _zones(self) -> int:
+        """Entries of a slab's zones."""
+        if not isinstance(self.grid, ZoneOrder):
+            return 0
+        return int(zone_levels(self.rows, len(self.grid.scales))[-1])
 
     def _reserve(self, held: int, count: int, dtypes: Sequence[np.dtype], *, moves: bool) -> None:
         """Make room for ``count`` rows in all; the first ``held`` stay.
@@ -176,36 +190,37 @@ class SlabOrdering:
         self._order = moved(self._order, held, room)
         used = held // self.rows * self._directory
         self._starts = moved(self._starts, used, slabs * self._directory)
+        self._ends = moved(self._ends, held // self.rows * self._zones, slabs * self._zones)
         if self.grid.keyed:
             self._hashes = moved(self._hashes, held, room)
         self._columns = [moved(column, held, room + SPARE_ROWS) for column in self._columns]
 
-    def _located(self, codes: Sequence[np.ndarray], parts: int) -> tuple[np.ndarray, np.ndarray]:
-        """Cells of some rows, and hashes of their keys; so many threads work on it."""
-        rows = len(codes[0])
-        cells = np.empty(rows, np.uint32)
-        hashes = np.empty(rows if self.grid.keyed else 0, np.uint64)
+    def _located(self, codes: Sequence[np.ndarray], parts: int) -> Sequence[np.ndarray]:
+        """Compute keys to sort some rows by; so many threads work on it."""
+        if parts == 1:
+            return self.grid.located(codes)
+        shares = _shares(len(codes[0]), parts)
+        located: list[Sequence[np.ndarray]] = [()] * parts
 
-        def locate(share: slice) -> None:
-            cells[share], hashes[share] = self.grid.located([column[share] for column in codes])
+        def locate(part: int) -> None:
+            located[part] = self.grid.located([column[shares[part]] for column in codes])
 
-        _each(locate, _shares(rows, parts), parts)
-        return cells, hashes
+        _each(locate, range(parts), parts)
+        return [np.concatenate(each) for each in zip(*located, strict=True)]
 
     def _fill(
         self,
         low: int,
         columns: Sequence[np.ndarray],
-        cells: np.ndarray,
-        hashes: np.ndarray,
+        located: Sequence[np.ndarray],
         parts: int,
     ) -> None:
         """Sort a slab; so many threads work on it."""
-        begin = low - self.first
-        end = begin + len(cells)
+        begin, count = low - self.first, len(located[0])
+        end = begin + count
         order = self._order[begin:end]
-        directory = begin // self.rows * self._directory
-        starts = self._starts[directory : directory + self._directory]
+        slab = begin // self.rows
+        starts = self._starts[slab * self._directory : (slab + 1) * self._directory]
 
         def gather(share: slice) -> None:
             for target, column in zip(self._columns, columns, strict=True):
@@ -214,16 +229,33 @@ class SlabOrdering:
                 else:
                     take(target[begin:end][share], column, order[share])
 
-        def sort(share: slice) -> None:
-            sort_keys(
-                hashes, starts, share.start, share.stop, order, self._hashes[begin:end], digit
-            )
+        if isinstance(self.grid, ZoneOrder):
+            ends = self._ends[slab * self._zones : (slab + 1) * self._zones]
+            self.grid.sort(located[0], order, ends, self.rows)
+        else:
+            self._sort(self.grid, located, begin, order, starts, parts)
+        _each(gather, _shares(count, parts), parts)
 
+    def _sort(
+        self,
+        grid: Grid,
+        located: Sequence[np.ndarray],
+        begin: int,
+        order: np.ndarray,
+        starts: np.ndarray,
+        parts: int,
+    ) -> None:
+        """Sort the rows of a slab by cell."""
+        cells, hashes = located
         sort_by_cell(cells, starts, order)
-        if self.grid.keyed:
-            digit = highest_digit(self.grid.hash_bits)
-            _each(sort, _shares(self.grid.cells, parts), parts)
-        _each(gather, _shares(len(cells), parts), parts)
+        if not grid.keyed:
+            return
+        digit, sorted_hashes = highest_digit(grid.hash_bits), self._hashes[begin:]
+
+        def sort(share: slice) -> None:
+            sort_keys(hashes, starts, share.start, share.stop, order, sorted_hashes, digit)
+
+        _each(sort, _shares(grid.cells, parts), parts)
 
 
 def _shares(rows: int, parts: int) -> list[slice]:

@@ -20,10 +20,12 @@ from ..device.search import (
     SearchPiece,
     SearchTask,
 )
+from ..device.zones import ZoneBounds
 from ..keys.prepare import Layout
 from ..windows.run import Snapshot
 from .cells import Grid
 from .choice import CORE, GridChoice
+from .zones import ZoneOrder
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,11 +106,11 @@ class SearchedBoxes(Searched):
 
     Parameters
     ----------
-    boxes : Boxes
+    boxes : Boxes or ZoneBounds
         Of all tuples.
     """
 
-    boxes: Boxes
+    boxes: Boxes | ZoneBounds
 
     def task(self, piece: Piece, arrays: Sequence[np.ndarray], room: int, mode: Mode) -> SearchTask:
         assert isinstance(piece, SearchPiece)
@@ -118,7 +120,7 @@ class SearchedBoxes(Searched):
             piece.end,
             room,
             self.source.rows,
-            Boxes(*piece.entries(self.boxes.arrays)),
+            type(self.boxes)(*piece.entries(self.boxes.arrays)),
             mode,
             self.floor(piece),
         )
@@ -149,13 +151,13 @@ class SearchedLate(Searched):
 
     Parameters
     ----------
-    grid : Grid
+    grid : Grid or ZoneOrder
         Of the source.
     keys : callable
         Makes the keys of the tuples ``[low, high)``, in any thread.
     """
 
-    grid: Grid
+    grid: Grid | ZoneOrder
     keys: Callable[[int, int], TupleKeys]
 
     def task(self, piece: Piece, arrays: Sequence[np.ndarray], room: int, mode: Mode) -> LateSearch:
@@ -207,7 +209,9 @@ def slab_visits(ranges: Piece, rows: int) -> float:
     return len(ranges.rows) + ranges.evaluations / rows
 
 
-def searched(ordered: OrderedRun, boxes: Boxes, piece: Piece, choice: GridChoice) -> Searched:
+def searched(
+    ordered: OrderedRun, boxes: Boxes | ZoneBounds, piece: Piece, choice: GridChoice
+) -> Searched:
     return SearchedBoxes(ordered, search_piece(ordered, piece, choice), boxes)
 
 
@@ -218,7 +222,7 @@ def search_piece(ordered: OrderedRun, piece: Piece, choice: GridChoice) -> Searc
     return SearchPiece(piece.rows, piece.start, piece.end, cost, piece.evaluations)
 
 
-def expanded(ordered: OrderedRun, boxes: Boxes, ranges: Piece) -> PrunedRanges:
+def expanded(ordered: OrderedRun, boxes: Boxes | ZoneBounds, ranges: Piece) -> PrunedRanges:
     """Ranges of places that tuples visit, sorted so that places never step back."""
     tuples = boxes.pick(ranges.rows), ranges.start, ranges.end
     walk = RangeWalk(ordered.rows, *tuples, None, apart=True)

@@ -21,6 +21,7 @@ from .choice import GridChoice, costs_of
 from .chooser import Chooser, SearchKeys
 from .parts import OrderedRun, Part, PrunedRanges
 from .sizes import Pruning
+from .zones import ZoneOrder
 
 
 class Pruner:
@@ -115,7 +116,7 @@ class Pruner:
         ranges: Piece,
         sample: Piece,
         mode: Mode,
-    ) -> tuple[OrderedRun, Grid, GridChoice] | None:
+    ) -> tuple[OrderedRun, Grid | ZoneOrder, GridChoice] | None:
         """The order in which to search for a probe whose tuples have no keys yet.
 
         None if it needs them: the first probe of a run does. Arguments as for

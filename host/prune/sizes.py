@@ -28,6 +28,8 @@ class Pruning:
         Whether to use an order wherever there is one, worth it or not; for tests.
     bands : bool
         Whether to sort by bounds that are no equalities, too.
+    orders : tuple of str
+        Orders to choose from: "cells", and "zones" for devices that search.
     """
 
     least_pairs: int = 1 << 24
@@ -35,6 +37,7 @@ class Pruning:
     run_rows: tuple[int, ...] = (4096, 32768, 262144)
     always: bool = False
     bands: bool = True
+    orders: tuple[str, ...] = ("cells", "zones")
 
     @property
     def portion(self) -> int:
@@ -46,6 +49,8 @@ class Pruning:
             arguments.whole(name, getattr(self, name), least=-arguments.MOST)
         for name in ("always", "bands"):
             arguments.instance(bool, "True or False")(name, getattr(self, name))
+        if not isinstance(self.orders, tuple) or not {*self.orders} <= {"cells", "zones"}:
+            raise arguments.refuse("orders", "a tuple of 'cells' and 'zones'", self.orders)
         if not isinstance(self.run_rows, tuple):
             raise arguments.refuse("run_rows", "a tuple of whole numbers", self.run_rows)
         for size in self.run_rows:

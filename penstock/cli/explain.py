@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from penstock.host.device.base import PAIRS, Device
 from penstock.host.device.registry import device_names, open_device
+from penstock.host.device.zones import BLOCK
 from penstock.host.devices.narrow.kernel import NARROW_WIDTHS
 from penstock.host.execute.units import UnitSample
 from penstock.host.join.filtering import with_filter
@@ -20,10 +21,11 @@ from penstock.host.join.table.nearest_join import NearestJoin
 from penstock.host.join.table.table_join import TableJoin
 from penstock.host.keys.encoders import width_for
 from penstock.host.keys.layouts import BandLayout
-from penstock.host.keys.prepare import MOST_SEARCHED, layout
+from penstock.host.keys.prepare import MOST_SEARCHED, layout, search_form
 from penstock.host.lookup.memory import kept_keys, split_of
 from penstock.host.lookup.zipf import top_share
 from penstock.host.prune.chooser import expectation
+from penstock.host.prune.zones import POSITION, ZoneOrder
 from penstock.host.windows.run import still
 from penstock.host.workers.here import grouped_table
 
@@ -31,7 +33,9 @@ from ..api.classify import Table, columns_of
 from ..api.table_query import How, TableQuery
 from ..around.parts import Part, tree_lines
 from ..errors import BeyondError, DeviceError, PenstockError, installing
+from ..expr.node import show
 from ..plan.band import BandForm
+from ..plan.forms import JoinForm
 from ..plan.group_query import Grouped, GroupQuery, lookup_of
 from ..plan.lookup import LookupPlan
 from ..plan.nearest import nearest_facts
@@ -230,11 +234,27 @@ def _explain_direction(join: TableJoin, direction: Direction, device: Device) ->
     facts(search_facts(part.search, names, MOST_SEARCHED))
     expected = expectation(part, window, stream, direction.start, direction.end, device)
     if expected is not None:
-        cells = count(expected.choice.grid.cells)
-        line("  cells", f"{cells} for each {count(expected.rows)} rows")
+        grid, each = expected.choice.grid, f"for each {count(expected.rows)} rows"
+        if isinstance(grid, ZoneOrder):
+            line("  zones", f"{_zones_text(grid, form, names)}, {each}")
+        else:
+            line("  cells", f"{count(grid.cells)} {each}")
         share = f"{100 * expected.share:.2g} % of the pairs in the window are expected to be tested"
         line("  share", share if expected.is_worth else "all pairs: testing them is as fast")
     return program
+
+
+def _zones_text(order: ZoneOrder, form: JoinForm, names: Mapping[str, str]) -> str:
+    """Name the keys by which rows lie, and those of their zones."""
+    band = (search_form(form) or form).form
+    assert isinstance(band, BandForm)
+    by = [show(band.tests[test].key, names) for test in order.hashed]
+    first, *zoned = (
+        "time" if scale.test == POSITION else show(band.tests[scale.test].key, names)
+        for scale in order.scales
+    )
+    kept = f" with the least and greatest {', '.join(zoned)}" if zoned else ""
+    return f"of {BLOCK} rows by {', '.join([*by, first])}{kept}"
 
 
 def _show_units(

@@ -8,6 +8,7 @@ from numba import njit
 from penstock.kept_code import kept
 
 from ...device import search as device_search
+from ...device import zones
 from ...device.base import Pause, Result
 from ...device.search import (
     HIGH,
@@ -114,7 +115,7 @@ def emit_positions(mask, i, place, order, base, outcome, out_i, out_j):
     return True
 
 
-@kept(device_search, loops, vector)
+@kept(device_search, loops, vector, zones)
 def search_pairs(window, cubes, low, span, walk, outcome, out_i, out_j):
     """Append the pairs of all ranges, as long as there is room.
 
@@ -151,7 +152,7 @@ def search_pairs(window, cubes, low, span, walk, outcome, out_i, out_j):
             outcome[EVALUATIONS] += end[k] - begin[k]
 
 
-@kept(device_search, fold_loops, loops, vector)
+@kept(device_search, fold_loops, loops, vector, zones)
 def search_folds(window, payload, cubes, low, span, walk, rule, matches, value, extra):
     """Fold the matches of all ranges; arguments as for :func:`search_pairs` and ``run_band``."""
     row, begin, end, whole = walk[ROW], walk[LOW], walk[HIGH], walk[WHOLE]

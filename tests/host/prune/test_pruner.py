@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 
 import numpy as np
 import pyarrow as pa
@@ -38,7 +39,8 @@ KINDS = st.sampled_from(RANGES)
 SMALL = Pruning(least_pairs=1, free_rows=1 << 20, run_rows=(16, 64))
 #: Orders are used wherever there is one, at any price.
 LARGER = replace(TINY, run_rows=(16, 64))
-SIZES = st.sampled_from([TINY, SMALL, LARGER])
+ZONES = replace(LARGER, orders=("zones",))
+SIZES = st.sampled_from([TINY, SMALL, LARGER, ZONES])
 #: As in tests/host/devices/cpu/test_searching.py, whose kernels are kept.
 FORMS = effort(
     [(bits, tests) for bits in (16, 32, 64) for tests in (1, 2, 3, 4)], [(64, 1), (32, 2)]
@@ -236,7 +238,7 @@ def test_a_run_that_grows_and_forgets(
 
 @pytest.mark.parametrize("growing", [False, True])
 @pytest.mark.parametrize("searches", [False, True])
-@pytest.mark.parametrize("sizes", [TINY, LARGER], ids=["tiny", "larger"])
+@pytest.mark.parametrize("sizes", [TINY, LARGER, ZONES], ids=["tiny", "larger", "zones"])
 @pytest.mark.parametrize("same", ["probe", "sample"])
 def test_an_equality_that_ends(
     device: Device, same: str, sizes: Pruning, searches: bool, growing: bool
@@ -351,8 +353,8 @@ def check_all_modes(device: Device, join: Join, *, growing: bool, searches: bool
     modes = [Mode.COUNT, Mode.EXISTS, Mode.SUM, Mode.MIN, Mode.MAX]
     kernel, layout = device.open(join.program, frozenset(modes)), Given(join.program)
     run = run_of(join).snapshot()
-    for mode in modes:
-        pruner = Pruner(TINY, growing=growing, searches=searches)
+    for mode, sizes in product(modes, (TINY, ZONES)):
+        pruner = Pruner(sizes, growing=growing, searches=searches)
         parts = pruner.parts(run, *by(layout, join.stream), join.start, join.end, mode)
         check_folds(folds_of(kernel, join, parts, mode, SPARE_ROWS), join, mode)
     kernel.close()
