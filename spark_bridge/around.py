@@ -28,9 +28,11 @@ from penstock.query.dialect import Penstock
 from penstock.query.parse import parse, with_room
 from penstock.uses import QueryKind
 
+from .equal_keys import pairs_of_equal_keys
 from .explaining import Fact
 from .inputs import identifier
 from .request import (
+    ALL_ROWS,
     JoinOptions,
     entered,
     one_join,
@@ -38,7 +40,7 @@ from .request import (
     result_schema,
     static_table,
 )
-from .shown import without_log
+from .shown import described, without_log
 from .stream_frame import StreamFrame
 from .types import arrow_schema, check_used, spark_schema
 
@@ -163,7 +165,7 @@ class SparkParts:
 
     def options_of(self, part: Joined) -> JoinOptions:
         """The options of a join among the parts."""
-        names = ("time", "rows", "within", "params", "scale")
+        names = ("time", "rows", "within", "params", "scale", ALL_ROWS)
         chosen = {name: getattr(part.options, name) for name in names}
         return entered(cast("JoinOptions", {**self.options, **chosen}), None)
 
@@ -204,6 +206,8 @@ class _Spark:
     def __init__(self, spark: SparkSession, frames: Mapping[str, DataFrame]) -> None:
         self._spark = spark
         self._frames = dict(frames)
+        #: Tables whose rows Spark reads without a join of Penstock's.
+        self._known = set(frames)
 
     def check(self, tree: exp.Query) -> None:
         """Spark's own values need no check."""
@@ -231,8 +235,12 @@ class _Spark:
     def equal_pairs(
         self, left: str, right: str, keys: Sequence[tuple[str, str]]
     ) -> EqualPairs | None:
-        """None: unknown without a job, so joins with an equality are Spark's."""
-        return None
+        """Estimate the pairs of equal keys by a job; None if a table is a join's rows."""
+        if not {left, right} <= self._known:
+            return None  # they would be joined twice
+        frames = self._frames[left], self._frames[right]
+        with described(self._spark, f"estimates the pairs of equal keys of {left} and {right}"):
+            return pairs_of_equal_keys(*frames, keys)
 
     def joined(self, part: Joined, schemas: Mapping[str, pa.Schema]) -> pa.Schema:
         tables = {name: schemas[name] for name in part.reads}
@@ -250,6 +258,8 @@ class _Spark:
             with without_log():
                 rows = _rows_of(self._spark, part.text, reads)
                 self._frames[part.name] = rows
+                if self._known.issuperset(part.reads):
+                    self._known.add(part.name)
                 return arrow_schema(rows.schema)
         except PySparkException as error:
             # A function that nobody knows is named by the reason why the query is not one join.

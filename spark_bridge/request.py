@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from penstock.host.prune.sizes import Pruning
     from penstock.host.windows.source import Span
 
-#: Beside the options of a call: what its caller wrote.
-_ENTRANCE = "entrance"
+#: Beside the options of a call: what its caller wrote, and for a part of a query, no window.
+_ENTRANCE, ALL_ROWS = "entrance", "all_rows"
 #: Options that are not the query's, or are not taken as they are.
 _APART = ("device", "device_options", "keys", _ENTRANCE)
 
@@ -207,7 +207,7 @@ def query_options(
     TypeError
         There is no such option.
     """
-    for name in options.keys() - JoinOptions.__optional_keys__ - {_ENTRANCE}:
+    for name in options.keys() - JoinOptions.__optional_keys__ - {_ENTRANCE, ALL_ROWS}:
         raise TypeError(f"got an unexpected keyword argument {name!r}")
     chosen: dict[str, Any] = {name: one for name, one in options.items() if name not in _APART}
     entrance = options.get(_ENTRANCE)

@@ -117,7 +117,9 @@ def main() -> None:
                 continue
             time_of = {"a": "t", "b": "t"} if case.has_window else None
             if given.explain:
-                console.print(f"[bold]{name}[/]\n{explain(spark, case.query, frames, time=time_of)}")
+                console.print(
+                    f"[bold]{name}[/]\n{explain(spark, case.query, frames, time=time_of)}"
+                )
             ways: dict[str, Callable[[], DataFrame]] = {}
             if case.is_quick or given.all:
                 ways["Spark"] = lambda case=case: spark.sql(case.query)

@@ -15,9 +15,9 @@ from penstock.plan.query import LEFT, RIGHT, JoinKind
 
 from ..clock import TickClock
 from ..inputs import TICKS, Input
-from ..key_choice import require_keys, why_not_by_keys
+from ..key_choice import find_keys, require_keys, why_not_by_keys
 from ..request import Request
-from ..session_settings import shuffle_partitions
+from ..session_settings import parallelism, shuffle_partitions
 from .by_keys import better, choices_by_keys, may_be_better
 from .choose import Choice, Limits, choose, dividable, one_shard
 from .rows_shards import shards_of_rows
@@ -73,6 +73,9 @@ def decide(request: Request, inputs: Mapping[str, Input]) -> tuple[Choice, ...]:
     if partitioning == "auto" and not conf.lanes and (tiny := small(request, inputs)) is not None:
         ones = (one_shard(sides[0], tiny.reason) for sides in halves)
         return tuple(replace(one, is_cheap=tiny.is_cheap) for one in ones)
+    if not is_timed and not conf.lanes and conf.pruning and find_keys(query, request.wanted):
+        # Tasks look at few of the pairs, so that more lanes than run at a time only copy rows.
+        most = min(most, parallelism(request.spark))
     limits = Limits(most, conf.lanes > 0, conf.lane_rows, conf.most_lane_rows)
     spreads = _spreads(inputs, most)
     if not query.is_rows:

@@ -88,7 +88,8 @@ class BatchPlan:
         """The rows of a half, or its partial aggregates."""
         shards = choice.shards
         # One job of one task costs less than a shuffle of few rows.
-        moved = self._together(choice) if choice.is_cheap else self._in_shards(shards)
+        is_sorted = not choice.is_cheap and self._needs_order(choice)
+        moved = self._together(choice) if choice.is_cheap else self._in_shards(shards, is_sorted)
         groups = self.request.query.aggregation is not None
         shard_join = ShardJoin(
             self.request.compiled,
@@ -97,7 +98,7 @@ class BatchPlan:
             self.output,
             self.request.device,
             self.request.conf,
-            is_mixed=choice.is_cheap,
+            is_mixed=not is_sorted,
             existence=number == 1,
             owned=shards.owned if isinstance(shards, RowsShards) else None,
             buckets=self._buckets,
@@ -112,14 +113,25 @@ class BatchPlan:
         extra = {side: [f"{side != choice.shards.side} AS {STREAMED}"] for side in self.inputs}
         return in_one_partition(self.inputs.values(), extra)
 
-    def _in_shards(self, shards: Shards) -> DataFrame:
+    def _needs_order(self, choice: Choice) -> bool:
+        """Whether Spark sorts the rows of lanes: not where a task reads the streamed ones at once.
+
+        A task that has more of them than was estimated keeps some on its disk.
+        """
+        rows = choice.moved / choice.shards.count
+        is_placed = any(one.has_places for one in self.inputs.values())
+        return is_placed or not 0 < rows <= self.request.conf.part_rows
+
+    def _in_shards(self, shards: Shards, is_sorted: bool) -> DataFrame:
         """Send rows of both sides to their shards, and there sort the held side's first."""
         placed = {side: self._placed(one, shards) for side, one in self.inputs.items()}
         moved = union_of(self.inputs.values(), placed)
         moved = moved.repartitionById(shards.count, SHARD)
-        # Streamed rows are sorted by time, so a part of them meets few.
-        order = [STREAMED, *([TICKS] if TICKS in moved.columns else [])]
-        moved = moved.sortWithinPartitions(*order).drop(TICKS)
+        if is_sorted:
+            # Streamed rows are sorted by time, so a part of them meets few.
+            order = [STREAMED, *([TICKS] if TICKS in moved.columns else [])]
+            moved = moved.sortWithinPartitions(*order)
+        moved = moved.drop(TICKS)
         return moved if isinstance(shards, RowsShards) else moved.drop(SHARD)
 
     def _placed(self, one: Input, shards: Shards) -> list[Column]:

@@ -26,7 +26,7 @@ _AROUND = 4
 STATE_NOTE = "penstock-query"
 
 #: Options that earlier versions did not know: their queries go on as they are started now.
-_LATER_OPTIONS = ("ansi",)
+_LATER_OPTIONS = ("ansi", "all_rows")
 
 #: Entry of the folder's note with the number of its query.
 NUMBER = "number"
