@@ -20,6 +20,7 @@ from penstock.around.parts import (
     Relational,
     Split,
 )
+from penstock.around.sides import conditions_of
 from penstock.around.splitting import split
 from penstock.errors import BeyondError
 from penstock.expr.functions import EARTH_RADIUS_M
@@ -232,12 +233,18 @@ class _Spark:
         """None: unknown without a job, so joins run in the order in which they are written."""
         return None
 
-    def equal_pairs(
-        self, left: str, right: str, keys: Sequence[tuple[str, str]]
-    ) -> EqualPairs | None:
+    def equal_pairs(self, tree: exp.Select) -> EqualPairs | None:
         """Estimate the pairs of equal keys by a job; None if a table is a join's rows."""
+        left, right = (one.name for one in tree.find_all(exp.Table))
         if not {left, right} <= self._known:
             return None  # they would be joined twice
+        aliases = [one.alias_or_name for one in tree.find_all(exp.Table)]
+        keys: list[tuple[str, str]] = []
+        for one in conditions_of(tree.args["joins"][0]):
+            names = {c.table: c.name for c in one.iter_expressions() if type(c) is exp.Column}
+            if not isinstance(one, exp.EQ) or names.keys() != set(aliases):
+                return None
+            keys.append((names[aliases[0]], names[aliases[1]]))
         frames = self._frames[left], self._frames[right]
         with described(self._spark, f"estimates the pairs of equal keys of {left} and {right}"):
             return pairs_of_equal_keys(*frames, keys)

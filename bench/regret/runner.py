@@ -104,7 +104,7 @@ class Runner:
         if self.process is None:
             self.process = self._start()
         self.pipe.send((seed, plan, is_first))
-        about = self._received(self.process, math.inf)
+        about = self._received(self.process, math.inf) or ("", (0, 0))
         result = self._received(self.process, _cpu_s(self.process) + limit_s)
         self.warm.add((seed, plan))
         if result is None:
@@ -113,9 +113,12 @@ class Runner:
 
     def _received(self, process: SpawnProcess, until_s: float) -> Any:
         while not self.pipe.poll(0.05):
-            if _cpu_s(process) > until_s:
+            if not process.is_alive() or _cpu_s(process) > until_s:
                 return None
-        return self.pipe.recv()
+        try:
+            return self.pipe.recv()
+        except EOFError:  # it died, perhaps for want of memory
+            return None
 
 
 def _cpu_s(process: SpawnProcess) -> float:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+import math
+from collections.abc import Callable, Collection, Mapping
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 
@@ -21,7 +22,7 @@ from ..around.computed_calls import ours
 from ..around.duckdb_sql import check_compared, to_duckdb
 from ..around.parts import EqualPairs, Joined, Part, PartError, Relational, Split, refuse_unused
 from ..around.splitting import split
-from ..errors import BeyondError, DataError, SchemaError
+from ..errors import BeyondError, DataError, QueryError, SchemaError
 from ..plan.group_query import GroupQuery
 from ..plan.query import JoinQuery
 from ..query.compiler import compile_select
@@ -30,8 +31,10 @@ from ..query.parse import parse, with_room
 from .classify import Columns, Table, columns_of, one_query, output_schema
 from .received import TableFiles
 
-#: Rows that an estimate of pairs takes from the first table.
-_SAMPLED_ROWS = 200
+#: Rows that an estimate of pairs takes from each table.
+_SAMPLED_ROWS = 1_000, 20_000
+#: The estimate of rows that are not known: to test too many pairs has no bound.
+_UNKNOWN = EqualPairs(math.inf, 0)
 #: Runs a join, or makes groups: text, tables and options.
 RunJoin = Callable[[str, Mapping[str, Table], QueryOptions], pa.Table]
 #: Shows a part of a query, the tables that it reads, and the expressions that functions in its
@@ -281,37 +284,30 @@ class _DuckDB:
         with open_device("cpu") as device:
             return TableJoin(query, tables, device).pairs_in_window
 
-    def equal_pairs(
-        self, left: str, right: str, keys: Sequence[tuple[str, str]]
-    ) -> EqualPairs | None:
+    def equal_pairs(self, tree: exp.Select) -> EqualPairs | None:
         self.has_read_rows = True
-        of_left, of_right = zip(*keys, strict=True)
-        a, b = self._key_columns(left, of_left), self._key_columns(right, of_right)
-        if a is None or b is None:
-            return None
-        sample = a.take(spread(0, a.num_rows, _SAMPLED_ROWS))
-        equal = " AND ".join(f"a.{name} = b.{name}" for name in a.column_names)
-        text = f"SELECT count(*) AS n FROM a JOIN b ON {equal}"
+        tree = tree.copy()
+        samples: dict[str, pa.Table] = {}
+        pairs, rows = 1.0, 0
+        read = {column.name.lower() for column in tree.find_all(exp.Column)}
+        for item, most in zip(tree.find_all(exp.Table), _SAMPLED_ROWS, strict=True):
+            table = self._tables.get(item.name)
+            if table is None:  # its rows are not computed yet
+                return _UNKNOWN
+            sample = table.select([one for one in table.column_names if one.lower() in read])
+            sample = sample.take(spread(0, table.num_rows, most))
+            pairs *= table.num_rows / max(sample.num_rows, 1)
+            rows += table.num_rows
+            name = f"sample {len(samples)}"
+            samples[name] = sample
+            item.set("this", exp.to_identifier(name, quoted=True))
+        tree.set("expressions", [exp.alias_(exp.Count(this=exp.Star()), "n", quoted=True)])
         try:
-            counted = self._engine.run(text, {"a": sample, "b": b})
-        except DataError:  # types that meet only by a cast, which fails for some value
+            text = self.written(tree, {name: one.schema for name, one in samples.items()})
+            pairs *= self._engine.run(text, samples)["n"][0].as_py()
+        except (DataError, QueryError):  # as the engine says once more where it runs the join
             return None
-        of_each_sampled = counted["n"][0].as_py() / max(1, sample.num_rows)
-        return EqualPairs(of_each_sampled * a.num_rows, a.num_rows + b.num_rows)
-
-    def _key_columns(self, name: str, keys: Sequence[str]) -> pa.Table | None:
-        """Columns of a table as k0, k1 ..; None if one is missing, or two differ only in case."""
-        known = self._tables.get(name)
-        table = known if isinstance(known, pa.Table) else None
-        if table is None:
-            return None
-        spelled: list[str] = []
-        for key in keys:
-            matching = [one for one in table.column_names if one.lower() == key.lower()]
-            if len(matching) != 1:
-                return None
-            spelled += matching
-        return table.select(spelled).rename_columns([f"k{n}" for n in range(len(spelled))])
+        return EqualPairs(pairs, rows)
 
     def joined(self, part: Joined, schemas: Mapping[str, pa.Schema]) -> pa.Schema:
         columns = {name: schemas[name] for name in part.reads}

@@ -257,17 +257,13 @@ class Surrounding(Protocol):
         """How many pairs of tables the window of a join has; None if that is not known."""
         ...
 
-    def equal_pairs(
-        self, left: str, right: str, keys: Sequence[tuple[str, str]]
-    ) -> EqualPairs | None:
-        """Estimate how many pairs of rows have equal keys; None if that is not known.
+    def equal_pairs(self, tree: exp.Select) -> EqualPairs | None:
+        """Estimate how many pairs a join has; None if the engine is to run it.
 
         Parameters
         ----------
-        left, right : str
-            Tables.
-        keys : sequence of (str, str)
-            Columns of the left and of the right table.
+        tree : Select
+            All columns of two tables, joined by equalities and conditions of one side.
         """
         ...
 

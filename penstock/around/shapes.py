@@ -5,7 +5,7 @@ With sliding windows of a stream, pairs of a join stand once for each window tha
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import pyarrow as pa
 from sqlglot import exp
@@ -13,7 +13,17 @@ from sqlglot import exp
 from ..query.window_function import is_session, is_window
 from .computed_calls import call
 from .parts import OF_GROUPS, Joined, Part
-from .sides import Outputs, aliases_in, column_of, conditions_of, field_of, in_spark, set_where
+from .sides import (
+    Outputs,
+    aliases_in,
+    column_of,
+    conditions_of,
+    expressions,
+    field_of,
+    in_spark,
+    items_of,
+    set_where,
+)
 
 #: Begins the names of columns that are sliding windows.
 SLIDING = "sliding_"
@@ -85,6 +95,64 @@ def equates(tree: exp.Expr) -> bool:
         return False
     a, b = aliases_in(tree.this), aliases_in(tree.expression)
     return bool(a) and bool(b) and a != b
+
+
+def existence_joined(select: exp.Select, tables: Collection[str]) -> None:
+    """Write each EXISTS and IN (SELECT ...) of WHERE that compares more than keys as a join.
+
+    In the tree itself, behind the other joins: WHERE tests their rows. Subqueries of one table, of
+    ``tables``, whose conditions are of plain columns; and only where there is no other subquery.
+    """
+    aliases = {one.alias_or_name for one in items_of(select)}
+    joins: list[exp.Join] = []
+    kept: list[exp.Expr] = []
+    for one in conditions_of(select.args.get("where")):
+        join = _existence_join(one, aliases, tables)
+        if join is None:
+            kept.append(one)
+        else:
+            joins.append(join)
+            aliases.add(join.this.alias_or_name)
+    items = [arg for key, arg in select.args.items() if key not in ("from_", "joins", "where")]
+    remaining = [*expressions([*items, *(select.args.get("joins") or []), kept])]
+    if joins and not any(one.find(exp.Query) for one in remaining):
+        select.set("joins", [*(select.args.get("joins") or []), *joins])
+        set_where(select, kept)
+
+
+def _existence_join(
+    tree: exp.Expr, aliases: Collection[str], tables: Collection[str]
+) -> exp.Join | None:
+    """The join that a member of WHERE is, in a copy; None if it stays what it is."""
+    is_not = False
+    while isinstance(tree, exp.Not | exp.Paren):
+        is_not ^= isinstance(tree, exp.Not)
+        tree = tree.this
+    query = tree.args.get("query") if isinstance(tree, exp.In) else tree.this
+    select = query.this if isinstance(query, exp.Subquery) else query
+    if not isinstance(tree, exp.Exists | exp.In) or not isinstance(select, exp.Select):
+        return None
+    clauses = {key for key, arg in select.args.items() if arg}
+    source = select.args["from_"].this if "from_" in clauses else None
+    if not isinstance(source, exp.Table) or clauses - {"expressions", "from_", "where"}:
+        return None
+    inner = source.alias_or_name
+    conditions = conditions_of(select.args.get("where"))
+    if isinstance(tree, exp.In):
+        equal = exp.EQ(this=tree.this, expression=select.expressions[0].unalias())
+        if is_not or not all(type(one) is exp.Column for one in (equal.this, equal.expression)):
+            return None
+        conditions.append(equal)
+    parts = [*select.expressions, *conditions]
+    if any(one.find(exp.Query, exp.AggFunc, exp.Window, exp.Dot, exp.UDTF) for one in parts):
+        return None
+    is_known = source.name in tables and inner not in aliases
+    if not is_known or any(aliases_in(one) - {*aliases, inner} for one in conditions):
+        return None
+    if not any(len(aliases_in(one)) > 1 and not equates(one) for one in conditions):
+        return None
+    kind = "ANTI" if is_not else "SEMI"
+    return exp.Join(this=source.copy(), on=exp.and_(*conditions), side="LEFT", kind=kind)
 
 
 _NEED_ALL = {"group": "GROUP BY", "qualify": "QUALIFY", "distinct": "DISTINCT", "order": "ORDER BY"}

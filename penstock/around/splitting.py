@@ -42,6 +42,7 @@ from .shapes import (
     add_needed,
     calls_in,
     equates,
+    existence_joined,
     gives_all,
     merge,
     needs_all,
@@ -253,6 +254,8 @@ class _Splitter:
         for select in reversed(list(tree.find_all(exp.Select))):
             if select.args.get("from_") is None:
                 continue
+            if self.ends and not self.relations and not self.engine.makes_relations:
+                existence_joined(select, self.schemas)
             relations_last(select, self.relations)
             order_joins(select, self._estimate)
             while len(select.args.get("joins") or ()) > 1 and (
@@ -299,11 +302,16 @@ class _Splitter:
         return name is not None
 
     def _take_rows(self, select: exp.Select) -> bool:
-        """Replace a join of tables on an equality, behind which are look-ups, by its rows."""
+        """Replace a join of tables on an equality by its rows; Penstock may run one behind it."""
         source, (join, *later) = select.args["from_"].this, select.args["joins"]
         items = items_of(select)
         are_relations = [isinstance(one, exp.Table) and one.name in self.relations for one in items]
-        if not self.ends or not any(are_relations[2:]) or any(are_relations[:2]):
+        compares = any(
+            len(aliases_in(one)) > 1 and not equates(one)
+            for joined in later
+            for one in conditions_of(joined)
+        )
+        if not self.ends or not (compares or any(are_relations[2:])) or any(are_relations[:2]):
             return False
         if not any(map(equates, conditions_of(join))) or not all(map(is_closed, items[:2])):
             return False
@@ -388,8 +396,9 @@ class _Splitter:
         self._read_from(core, kind, sides, on)
         name = self._joined(core, sides)
         if name is None and not all(map(self.clocks.named_time, sides)):
-            is_cut = bool(select.args.get("limit")) or bool(kept)
-            name = self._without_window(core, kind, sides, on, is_cut=is_cut)
+            # Whoever needs some pairs only, in no order, may stop before all are tested.
+            is_cut = bool(select.args.get("limit")) and not select.args.get("order")
+            name = None if is_cut else self._without_window(core, kind, sides, on, kept)
         if name is None:
             return None
         part = self.parts[-1]
@@ -449,8 +458,7 @@ class _Splitter:
         kind: str,
         sides: list[JoinSide],
         on: list[exp.Expr],
-        *,
-        is_cut: bool,
+        kept: list[exp.Expr],
     ) -> str | None:
         """Join tables without a window in one that has all rows; None if the engine is faster.
 
@@ -459,38 +467,38 @@ class _Splitter:
 
         Parameters
         ----------
-        is_cut : bool
-            Whether the engine needs only some of the pairs: for a LIMIT, or a condition of WHERE.
+        kept : list of expression
+            Conditions of WHERE, which the engine may test before the join.
         """
         if not self.ends or not isinstance(self.why, NoWindowError):
             return None
-        if any(map(equates, on)) and (is_cut or not self._has_many_pairs(sides, on)):
+        if any(map(equates, on)) and not self._has_many_pairs(sides, on, kept):
             return None
         unused = dict.fromkeys(("time", "within", "rows", "scale", "unique"))
         return self._joined(core, sides, [replace(self.options, all_rows=True, **unused)])
 
-    def _has_many_pairs(self, sides: list[JoinSide], on: list[exp.Expr]) -> bool:
+    def _has_many_pairs(
+        self, sides: list[JoinSide], on: list[exp.Expr], kept: list[exp.Expr]
+    ) -> bool:
         """Whether equalities leave more pairs than the engine tests in the time of our join.
 
-        Only where the other conditions are of both sides and bound a value from below and above,
-        so that they can leave few of these pairs.
+        Rows that a condition of one side leaves out are in no such pair.
         """
-        tests = [one for one in on if not equates(one)]
+        tests = [one for one in on if len(aliases_in(one)) > 1 and not equates(one)]
+        if not tests:
+            return False
+        known = {side.alias for side in sides}
+        before = [one for one in kept if len(aliases_in(one)) == 1 and aliases_in(one) < known]
+        before = [one for one in before if not one.find(exp.Query, exp.Is)]
+        before = [*before, *(one for one in on if one not in tests)]
+        core = exp.select(exp.Star())
+        self._read_from(core, "", sides, before)
+        equals = self.engine.equal_pairs(core)
+        if equals is None:
+            return False
         has_calls = any(
             not isinstance(call, exp.Connector) for one in tests for call in one.find_all(exp.Func)
         )
-        bounds = [one for one in tests if isinstance(one, exp.LT | exp.LTE | exp.GT | exp.GTE)]
-        if any(len(aliases_in(one)) < 2 for one in on) or len(bounds) < (1 if has_calls else 2):
-            return False
-        keys: list[tuple[str, str]] = []
-        for one in filter(equates, on):
-            by_side = {c.table: c.name for c in (one.this, one.expression) if type(c) is exp.Column}
-            if by_side.keys() != {side.alias for side in sides} or isinstance(one, exp.NullSafeEQ):
-                return False
-            keys.append((by_side[sides[0].alias], by_side[sides[1].alias]))
-        equals = self.engine.equal_pairs(sides[0].table, sides[1].table, keys)
-        if equals is None:
-            return False
         least, of_each_row = _MANY_CALLS if has_calls else _MANY_PAIRS
         return equals.pairs > max(least, of_each_row * equals.rows)
 
