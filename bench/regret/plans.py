@@ -21,8 +21,11 @@ from penstock.host.devices.cpu.resident_window import NEVER
 from penstock.host.join.table import directions
 from penstock.host.prune import choice, chooser
 from penstock.host.prune.sizes import Pruning
+from penstock.program import MAX_BAND_TESTS
 
 CHOSEN, DUCKDB, PENSTOCK = "chosen", "DuckDB", "Penstock"
+#: Plans by one kind of order, and their names.
+ORDERS = {"cells alone": "cells", "zones alone": "zones"}
 ALL_PAIRS, WITHOUT_MASKS, FINEST = "all pairs", "all pairs, no masks", "finest cells"
 #: Most keys that are forced one by one, and most pairs of keys.
 MOST_KEYS, MOST_PAIRS = 6, 8
@@ -45,7 +48,7 @@ class Seen:
         keys = [str(n) for n in range(min(self.keys, MOST_KEYS))]
         pairs = [" ".join(pair) for pair in combinations(keys, 2)][:MOST_PAIRS]
         sides = [f"side {n}" for n in range(self.evaluations)] if self.evaluations > 1 else []
-        forced = [ALL_PAIRS, WITHOUT_MASKS, FINEST, *sides]
+        forced = [ALL_PAIRS, WITHOUT_MASKS, FINEST, *ORDERS, *sides]
         return [CHOSEN, PENSTOCK, *forced, *(f"keys {one}" for one in (*keys, *pairs)), DUCKDB]
 
 
@@ -121,6 +124,10 @@ def run(join: Join, plan: str) -> pa.Table:
         if plan == WITHOUT_MASKS:
             stack.enter_context(_set(BandKernel, "limits", NEVER))
             return sql(pruning=False)
+        if plan in ORDERS:
+            every = range(MAX_BAND_TESTS)
+            stack.enter_context(_by_keys(every))
+            return sql(pruning=Pruning(least_pairs=1, free_rows=1 << 40, orders=(ORDERS[plan],)))
         what, numbers = plan.split(" ", 1)
         if what == "side":
             pick = int(numbers)
