@@ -107,6 +107,11 @@ class Join:
         ROWS window.
     time_cells : bool
         Whether cells by time can help hand-written forms: not where most times are in the window.
+    overlap : tuple of str or None
+        Columns of the key, first and last place of intervals; the join is their overlap.
+    comparisons : int
+        Conditions that bound a value from one side, 0 where there are others: DuckDB sorts by two
+        of them, and so does Polars where there are no more.
     count : bool
         Number of matches of each row of ``l`` that has any, not pairs.
     """
@@ -123,6 +128,8 @@ class Join:
     interval: tuple[int, int] | None = None
     rows: int | None = None
     time_cells: bool = True
+    overlap: tuple[str, str, str] | None = None
+    comparisons: int = 0
     count: bool = False
     _bases: dict[str, int] = field(default_factory=dict, init=False, repr=False, compare=False)
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from bench.peers import (
+    bio_side,
     duckdb_side,
     kdtree_side,
     numpy_side,
@@ -26,6 +27,16 @@ _LONGER = f"{NAME}, window twice as long"
 _STREAMS = f"{NAME}, as streams"
 #: Forms of peers that look at every pair, or every pair of equal keys.
 SLOW_FORMS = ("DuckDB, same SQL", "Polars, join_where", "Polars, hash join")
+#: Penstock first.
+_SIDES = (
+    penstock_side,
+    duckdb_side,
+    polars_side,
+    kdtree_side,
+    numpy_side,
+    sedona_side,
+    bio_side,
+)
 #: Rows of a batch of streams.
 BATCH_ROWS = 10_000
 
@@ -51,7 +62,7 @@ def contenders(join: Join) -> tuple[dict[str, Callable[[], pa.Table]], dict[str,
     """Calls of all that run a join, Penstock's first, and why others do not."""
     runs: dict[str, Callable[[], pa.Table]] = {}
     left_out: dict[str, str] = {}
-    for side in (penstock_side, duckdb_side, polars_side, kdtree_side, numpy_side, sedona_side):
+    for side in _SIDES:
         for name, run in side.contenders(join).items():
             if isinstance(run, str):
                 left_out[name] = run

@@ -25,7 +25,7 @@ def contenders(join: Join) -> dict[str, Callable[[], pa.Table] | str]:
     """Calls by name, or why one is left out."""
     name = "Polars, hash join" if join.keys else "Polars, join_where"
     found: dict[str, Callable[[], pa.Table] | str] = {}
-    if join.candidates <= MOST_PAIRS[join.found_by]:
+    if join.comparisons == 2 or join.candidates <= MOST_PAIRS[join.found_by]:
         found[name] = lambda: _collected(join, hash_join if join.keys else join_where)
     else:
         found[name] = f"{join.candidates:.1e} pairs take more than 20 s"

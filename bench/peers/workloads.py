@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from functools import partial
 
-from bench.peers import equality, sphere, streams, synthetic
+from bench.peers import equality, intervals, sphere, streams, synthetic
 from bench.peers.files import data_folder
 from bench.peers.join import Join
 
@@ -53,7 +53,7 @@ class Workload:
 
 def workloads() -> list[Workload]:
     """All that can run: those of the real streams only with PENSTOCK_DATA."""
-    named = [*_points(), *_keys(), *_others(), *_streams()]
+    named = [*_points(), *_keys(), *_intervals(), *_others(), *_streams()]
     if data_folder() is not None:
         named += _real()
     return named
@@ -87,6 +87,18 @@ def _keys() -> list[Workload]:
             1.5,
         ),
         Workload("keys-residual", "equal keys, r.v > l.v", equality.with_residual, 2.0),
+    ]
+
+
+def _intervals() -> list[Workload]:
+    return [
+        Workload("overlap", "intervals of 24 keys, short ones", intervals.short, 2.0),
+        Workload("overlap-skew", "the same, 0.1 % a thousand times longer", intervals.skewed, 2.0),
+        Workload("overlap-dense", "long ones, count(*) per row", intervals.dense, 1.2),
+        Workload("opposed", "l.x < r.x, l.y > r.y", intervals.opposed, 2.0, quick=0.5),
+        Workload(
+            "opposed-three", "the same and l.z <= r.z", intervals.opposed_three, 2.0, quick=0.5
+        ),
     ]
 
 
