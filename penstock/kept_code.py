@@ -13,6 +13,8 @@ import logging
 import pickle
 import re
 import secrets
+import threading
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -46,6 +48,41 @@ class NotKeptError(Exception):
     """A form is not kept, and must not be compiled here."""
 
 
+class PlainSteps:
+    """Steps that this process has taken by NumPy in place of machine code, by the code's name.
+
+    Machine code is loaded, or compiled, for what goes beyond: the steps take about the third of a
+    second that loading takes.
+
+    Parameters
+    ----------
+    pairs, rows : int
+        Most pairs of tuples to test with a program, and rows of a function; -1 for none.
+    """
+
+    def __init__(self, pairs: int = 10_000_000, rows: int = 1_000_000) -> None:
+        self.pairs, self.rows = pairs, rows
+        self._taken: Counter[str] = Counter()
+        self._lock = threading.Lock()
+
+    def takes_pairs(self, code: str, pairs: int) -> bool:
+        """Note pairs; False if they are too many with those before, and then for all later ones."""
+        return self._takes(code, pairs, self.pairs)
+
+    def takes_rows(self, code: str, rows: int) -> bool:
+        """Note rows, as :meth:`takes_pairs` does pairs."""
+        return self._takes(code, rows, self.rows)
+
+    def _takes(self, code: str, steps: int, most: int) -> bool:
+        with self._lock:
+            self._taken[code] += steps
+            return self._taken[code] <= most
+
+
+#: The steps of this process.
+PLAIN = PlainSteps()
+
+
 @contextmanager
 def only_kept() -> Iterator[None]:
     """Load forms that are kept in this thread, and compile none: :class:`NotKeptError` instead."""
@@ -56,21 +93,37 @@ def only_kept() -> Iterator[None]:
         _only_kept.reset(token)
 
 
-def kept(*used: ModuleType) -> Callable[[Callable[..., Any]], Any]:
+def kept(
+    *used: ModuleType, plain: Callable[..., Any] | None = None
+) -> Callable[[Callable[..., Any]], Any]:
     """Compile a function without the interpreter's lock, and keep its machine code.
 
     Parameters
     ----------
     used : modules
         Whose functions it calls, beside those of its own module.
+    plain : callable, optional
+        The same function by NumPy, for its first rows, the length of the first argument; see
+        :class:`PlainSteps`. No compiled function can then call it.
     """
 
     def compiled(function: Callable[..., Any]) -> Any:
         source = Path(inspect.getfile(function))
         sources = [source, *(Path(str(module.__file__)) for module in used)]
-        return keep(njit(nogil=True)(function), *(path.read_bytes() for path in sources))
+        dispatcher = keep(njit(nogil=True)(function), *(path.read_bytes() for path in sources))
+        return dispatcher if plain is None else _plain_first(dispatcher, plain)
 
     return compiled
+
+
+def _plain_first(dispatcher: Any, plain: Callable[..., Any]) -> Callable[..., Any]:
+    code = repr(dispatcher.py_func)
+
+    def call(*arguments: Any) -> Any:
+        few = PLAIN.takes_rows(code, len(arguments[0]))
+        return (plain if few else dispatcher)(*arguments)
+
+    return call
 
 
 def keep(dispatcher: Any, *depends: bytes) -> Any:

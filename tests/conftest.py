@@ -9,6 +9,7 @@ from contextlib import nullcontext
 
 import pytest
 
+from penstock.kept_code import PLAIN, PlainSteps
 from tests.kit import effort
 from tests.kit.explorer import Explored
 from tests.kit.kept_tools import kept_tools
@@ -95,6 +96,21 @@ def _tools() -> Iterator[None]:
     short = effort.effort(full=False, short=True)
     with kept_tools() if short and has_hardware else nullcontext():
         yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _machine_code() -> None:
+    """Small joins load machine code, too, or few tests would run any."""
+    PLAIN.pairs = PLAIN.rows = -1
+
+
+@pytest.fixture
+def plain_steps(_machine_code: None, monkeypatch: pytest.MonkeyPatch) -> PlainSteps:
+    """Steps by NumPy as users have them, none of them taken."""
+    fresh = PlainSteps()
+    for name in ("pairs", "rows", "_taken"):
+        monkeypatch.setattr(PLAIN, name, getattr(fresh, name))
+    return PLAIN
 
 
 @pytest.fixture

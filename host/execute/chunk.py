@@ -128,7 +128,16 @@ def _impossible(problem: str) -> DeviceError:
     )
 
 
-@kept()
+def _first_of_columns(i, j, by, start, end):
+    place = j.astype(np.int64) + by
+    wrong = (i < 0) | (i >= len(start))
+    known = np.flatnonzero(~wrong)
+    row = i[known]
+    wrong[known] = (place[known] < start[row]) | (place[known] >= end[row])
+    return int(np.argmax(wrong)) if wrong.any() else -1
+
+
+@kept(plain=_first_of_columns)
 def _first_impossible(i, j, by, start, end):
     """Return the first pair with an unknown tuple or outside its tuple's range; -1 without one."""
     for k in range(len(i)):

@@ -144,7 +144,26 @@ def sum_codes(
     return lo, hi
 
 
-@kept()
+def _codes_of_columns(a, b, low, high, base, span, empty, lo, hi):
+    last, first, end = base + span, np.zeros(len(lo), np.int64), np.full(len(lo), span, np.int64)
+    if low[_IS_BOUND]:
+        step = int(low[_STEP])
+        value = _sum_of_columns(a, b, low, np.empty_like(first))
+        first = np.clip(value, base - step, last + 1 - step) + step - base
+    if high[_IS_BOUND]:
+        step = int(high[_STEP])
+        value = _sum_of_columns(a, b, high, np.empty_like(first))
+        end = np.clip(value, base - 1 + step, last + step) - step - base
+    lo[:], hi[:] = first.astype(lo.dtype), end.astype(hi.dtype)
+    lo[first > end] = hi[first > end] = empty
+
+
+def _sum_of_columns(a, b, terms, out):
+    out[:] = terms[_CONSTANT] + terms[_FACTORS] * a + terms[_FACTORS + 1] * b
+    return out
+
+
+@kept(plain=_codes_of_columns)
 def _sum_codes(a, b, low, high, base, span, empty, lo, hi):
     last = base + span
     for k in range(len(lo)):
@@ -163,7 +182,7 @@ def _sum_codes(a, b, low, high, base, span, empty, lo, hi):
             lo[k], hi[k] = empty, empty
 
 
-@kept()
+@kept(plain=_sum_of_columns)
 def _sum(a, b, terms, out):
     for k in range(len(out)):
         out[k] = terms[_CONSTANT] + terms[_FACTORS] * a[k] + terms[_FACTORS + 1] * b[k]

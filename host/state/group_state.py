@@ -56,6 +56,9 @@ class GroupState:
         There is no such rank.
     """
 
+    #: Whether few rows are merged by NumPy, rather than to compile loops.
+    _interprets = False
+
     def __init__(
         self,
         query: GroupQuery,
@@ -86,7 +89,7 @@ class GroupState:
         self._layout = layout
         self._output = GroupRows(query, layout, {query.source.side: schema}, ordered=ordered)
         self._contributions = ChosenContributions(query, layout, schema)
-        self._merger = EntryMerger(layout)
+        self._merger = EntryMerger(layout, interprets=self._interprets)
         self._led = Panes(self._merger)
         self._sessions = None if session is None else SessionParts(session, layout, self._merger)
         #: Log of the changes since the last seal, and log of the epoch before; they alternate.

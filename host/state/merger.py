@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from penstock.kept_code import PLAIN
+
 from .entry_layout import EntryLayout
 from .generated_sources import load_loops
 from .merging import merge_source
@@ -19,10 +21,12 @@ class EntryMerger:
     Parameters
     ----------
     layout : EntryLayout
+    interprets : bool
+        Whether few entries are merged by NumPy, rather than to compile or load any loops.
     """
 
-    def __init__(self, layout: EntryLayout) -> None:
-        self.layout = layout
+    def __init__(self, layout: EntryLayout, *, interprets: bool = False) -> None:
+        self.layout, self._interprets = layout, interprets
         self._merge: Any = None
         self._enter: Any = None
         self._lead: Any = None
@@ -40,6 +44,13 @@ class EntryMerger:
             enter(log, 0, index, 1, texts)
             lead(log, 0, texts, np.zeros(0, np.int16), np.zeros(0, np.int16))
             self._merge, self._enter, self._lead = merge, enter, lead
+
+    def is_plain(self, entries: int) -> bool:
+        """Whether to merge so many entries, those of the log included, by NumPy."""
+        if self._merge is not None or not self._interprets:
+            return False
+        # A call takes NumPy as long as a thousand entries.
+        return PLAIN.takes_rows("merge of groups", max(entries, 1000))
 
     def merge(
         self,

@@ -90,7 +90,12 @@ def _ranks(codes: np.ndarray, texts: Texts) -> np.ndarray:
     return ranks[codes]
 
 
-@kept()
+def _vary_plainly(entries, rows, words, varying):
+    matrix = entries.reshape(rows, words)
+    varying |= np.bitwise_or.reduce(matrix ^ matrix[0])
+
+
+@kept(plain=_vary_plainly)
 def _vary(entries, rows, words, varying):
     """Set the bits of each word in which some entry differs from the first."""
     for e in range(rows):
@@ -98,7 +103,11 @@ def _vary(entries, rows, words, varying):
             varying[word] |= entries[e * words + word] ^ entries[word]
 
 
-@kept()
+def _sort_plainly(words, order, bits):
+    return order[np.argsort(words[order], kind="stable")]
+
+
+@kept(plain=_sort_plainly)
 def _radix(words, order, bits):
     """Sort an order of rows by their words, stably, a byte at a time; returns the new order.
 
@@ -140,7 +149,11 @@ def _radix(words, order, bits):
     return order
 
 
-@kept(machine)
+def _transpose_plainly(entries, words, order, out):
+    out[:] = entries.reshape(-1, words)[order].T
+
+
+@kept(machine, plain=_transpose_plainly)
 def _transpose(entries, words, order, out):
     """Write entries in an order, transposed: each word to a row of ``out``."""
     rows = len(order)

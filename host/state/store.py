@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .merger import EntryMerger
+from .plain_merging import merge_plainly
 
 #: Entries that a new log has room for.
 _FIRST_ENTRIES = 1 << 6
@@ -52,6 +53,8 @@ class LogStore:
         self.count, self.epoch = 0, 1
         # The most entries that it ever had before it was cleared or grew.
         self._most = 0
+        #: Whether the index has all entries.
+        self._is_indexed = True
         room = max(entries, _FIRST_ENTRIES)
         self.log = np.empty(room * layout.words, np.int64)
         self.index = np.zeros(_slots_for(room), np.uint64)
@@ -77,6 +80,16 @@ class LogStore:
         texts : ndarray of uint64
             The hash of each text, by code.
         """
+        if first == last:
+            return
+        if self._merger.is_plain(self.count + last - first):
+            self._reserve(last - first)
+            words = self.layout.words
+            both = np.concatenate([self.entries, entries.reshape(-1, words)[first:last]])
+            merged = merge_plainly(self.layout, both, self.count)
+            self.count, self._is_indexed = len(merged), False
+            self.entries[:] = merged
+            return
         self.make_room(last - first, texts)
         self.count = self._merger.merge(
             entries, first, last, self.log, self.count, self.index, self.epoch, texts
@@ -85,7 +98,7 @@ class LogStore:
     def make_room(self, more: int, texts: np.ndarray) -> None:
         """Grow the log and the index so that ``more`` entries can be merged."""
         self._reserve(more)
-        if _SPACE * (self.count + more) > len(self.index):
+        if not self._is_indexed or _SPACE * (self.count + more) > len(self.index):
             self._grow_index(self.count + more, texts)
 
     def append(self, entries: np.ndarray) -> None:
@@ -103,7 +116,7 @@ class LogStore:
     def clear(self) -> None:
         """Forget all entries, in O(1): the next epoch makes all slots of the index empty."""
         self._most = max(self._most, self.count)
-        self.count = 0
+        self.count, self._is_indexed = 0, True
         self.epoch += 1
         if self.epoch == _EPOCHS:
             self.index[:] = 0
@@ -124,7 +137,7 @@ class LogStore:
     def _grow_index(self, entries: int, texts: np.ndarray) -> None:
         times = 4 if len(self.index) < _FEW else 2
         self.index = np.zeros(max(_slots_for(entries), times * len(self.index)), np.uint64)
-        self.epoch = 1
+        self.epoch, self._is_indexed = 1, True
         self._merger.enter(self.log, self.count, self.index, self.epoch, texts)
 
 

@@ -31,7 +31,11 @@ def ascending_places(times: np.ndarray, values: np.ndarray, side: Side) -> np.nd
     return places
 
 
-@kept()
+def _search(times, values, after, first, places):
+    places[:] = np.searchsorted(times, values, "right" if after else "left")
+
+
+@kept(plain=_search)
 def _walk(times, values, after, first, places):
     place, count = np.uint64(first), np.uint64(len(times))
     one, group, least = np.uint64(1), np.uint64(GROUP), np.iinfo(np.int64).min

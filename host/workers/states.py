@@ -44,6 +44,7 @@ def table_limit(time: int) -> Limit:
 class TableState(GroupState):
     """Groups of a table, which are released all at once; a group without rows is among them."""
 
+    _interprets = True
     _is_over = False
 
     def release(self, limit: Limit) -> pa.RecordBatch:

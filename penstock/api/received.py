@@ -65,8 +65,16 @@ Devices = str | Device | Sequence[Device] | Callable[[], AbstractContextManager[
 
 
 @contextmanager
-def using(devices: Devices) -> Iterator[Device | Sequence[Device]]:
-    """Yield open devices; close at the end the devices that are opened here."""
+def using(devices: Devices, *, ends: bool = False) -> Iterator[Device | Sequence[Device]]:
+    """Yield open devices; close at the end the devices that are opened here.
+
+    Parameters
+    ----------
+    ends : bool
+        Whether they join tables: the CPU then interprets few pairs rather than to compile first.
+    """
+    if ends and devices == "cpu":
+        devices = partial(open_device, "cpu", interprets=True)
     if isinstance(devices, Device | Sequence) and not isinstance(devices, str):
         yield devices
         return

@@ -228,7 +228,7 @@ class TableQuery:
         elif self.query.nearest is not None:
             yield NearestJoin(self.query, tables)
         else:
-            with using(how.devices) as devices:
+            with using(how.devices, ends=True) as devices:
                 yield table_join(how.operator)(
                     self.query,
                     tables,
@@ -269,7 +269,7 @@ class TableQuery:
         query = self.whole
         with ExitStack() as opened:
             stored = opened.enter_context(closing(relation.open()))
-            devices = device_list(opened.enter_context(using(how.devices)))
+            devices = device_list(opened.enter_context(using(how.devices, ends=True)))
             plan = LookupPlan(lookup_of(query), name, stored.found_by)
             table = self.tables[plan.outer.table]
             assert not isinstance(table, RelationTable)

@@ -11,7 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
+from ..errors import DataError
 from ..expr import ops
+from ..expr.columns import evaluate
 from ..expr.node import DIVISIONS, Expr, Op, node, once_per_node
 from ..expr.values import zero_of
 from ..types import Kind, Type
@@ -59,7 +61,19 @@ def _decided(expr: Expr, wanted: bool) -> Expr | None:
         return ops.or_(ops.and_(when_true(a), when(b)), ops.and_(when_false(a), when_other(b)))
     if expr.is_const:
         return ops.TRUE if expr.attr is wanted else ops.FALSE
+    if any(map(_is_null_constant, args)) and op in (Op.LT, Op.LE, Op.EQ):
+        return ops.FALSE
     return None
+
+
+def _is_null_constant(expr: Expr) -> bool:
+    """Whether an expression without columns, such as ``9 % 0``, is NULL."""
+    if expr.sides or not expr.type.nullable:
+        return False
+    try:
+        return evaluate(expr) is None
+    except DataError:  # in ANSI mode, for the row that meets it
+        return False
 
 
 @once_per_node
@@ -67,6 +81,8 @@ def when_null(expr: Expr) -> Expr:
     """Formula that is TRUE exactly where ``expr`` is NULL."""
     if not expr.type.nullable:
         return ops.FALSE
+    if _is_null_constant(expr):
+        return ops.TRUE
     if len(expr.sides) < 2:
         return ops.is_null(expr)
     op, args = expr.op, expr.args
@@ -88,6 +104,8 @@ def when_not_null(expr: Expr) -> Expr:
     """Formula that is TRUE exactly where ``expr`` is not NULL."""
     if not expr.type.nullable:
         return ops.TRUE
+    if _is_null_constant(expr):
+        return ops.FALSE
     if len(expr.sides) < 2:
         return ops.not_(ops.is_null(expr))
     op, args = expr.op, expr.args

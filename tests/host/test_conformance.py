@@ -28,6 +28,7 @@ from penstock.host.device.search import SPARE_ROWS
 from penstock.host.device.storage import key_dtype
 from penstock.host.devices.cpu import CpuDevice
 from penstock.host.prune.parts import Part
+from penstock.kept_code import PLAIN
 from penstock.program import BandProgram, GeneralProgram, Mode, Program
 from penstock.types import Type, integer
 from tests.host.kit.folds import check_folds, payload_join, run_folds, valued_join
@@ -95,6 +96,7 @@ class Subject:
 #: both get few units.
 SUBJECTS = {
     "cpu": ("cpu", {}, (60, 700, 60)),
+    "cpu on columns": ("cpu", {"interprets": True}, (60, 700, 60)),
     "amaranth": ("amaranth", {"units": effort(8, 3)}, (6, effort(24, 16), 3)),
     "cpu as narrow units": ("narrow", {"bits": 5}, (60, 700, 60)),
     "amaranth, narrow": ("amaranth", {"units": 3, "key_bits": 8}, (6, effort(24, 16), 3)),
@@ -167,7 +169,9 @@ def made(name: str, options: dict) -> Iterator[Device]:
 )
 def subject(request: pytest.FixtureRequest) -> Iterator[Subject]:
     name, options, sizes = SUBJECTS[request.param]
-    with made(name, options) as device:
+    with made(name, options) as device, pytest.MonkeyPatch.context() as patch:
+        if options.get("interprets"):
+            patch.setattr(PLAIN, "pairs", 1 << 60)
         subject = Subject(device, *sizes)
         yield subject
         subject.close()

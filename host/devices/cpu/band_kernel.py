@@ -15,6 +15,7 @@ from ...device.storage import key_dtype
 from ...keys.narrow import NarrowCodes
 from .fold_loops import run_band
 from .folding import FoldState, limbs
+from .interpreted import InterpretedKernel
 from .kernel import Columns, CpuKernel, CpuResources, PairOutput, folded
 from .loops import EVALUATIONS, run_pairs
 from .masks import BLOCK_ROWS
@@ -58,8 +59,14 @@ class BandKernel(CpuKernel):
             packed = []
         #: Cubes over the tests in ``_tests``; None: all tests must hold.
         self._cubes = np.array(packed, np.int64) if packed else None
-        NarrowCodes.fit(np.zeros(0, self._key), program.key_bits, 2).encode(np.zeros(0, self._key))
-        self._compile()
+        folded = sorted(mode.value for mode in modes)
+        code = f"{self._key} {len(self._tests)} {self._cubes is None} {folded}"
+        self._compile(code, lambda: InterpretedBand(program, resources, modes))
+
+    def _call_loops(self) -> None:
+        none = np.zeros(0, self._key)
+        NarrowCodes.fit(none, self.program.key_bits, 2).encode(none)
+        super()._call_loops()
 
     def allocate(self, capacity: int) -> CpuWindow:
         return CpuWindow(capacity, self._window, self._narrow if self._cubes is None else None)
@@ -161,6 +168,36 @@ class BandKernel(CpuKernel):
             code = self._key.type(empty_code(self.program.key_bits))
             low, high = np.where(empty, code, low), np.where(empty, code, high)
         return low, high - low
+
+
+class InterpretedBand(InterpretedKernel):
+    """A band program on NumPy columns."""
+
+    def _hits(
+        self, window: Columns, task: Task | SearchTask, i: np.ndarray, j: np.ndarray
+    ) -> np.ndarray:
+        program: Any = self.program  # a BandProgram
+        tests: dict[int, np.ndarray] = {}
+        hit = np.zeros(len(i), bool)
+        for cube in program.cubes:
+            every = np.ones(len(i), bool)
+            for d in (d for d in range(program.tests) if cube >> d & 1):
+                if d not in tests:
+                    low, high = (np.asarray(task.stream[2 * d + end])[i] for end in (0, 1))
+                    key = np.asarray(window[d])[j]
+                    tests[d] = (low <= key) & (key <= high)
+                every &= tests[d]
+            hit |= every
+        return hit
+
+    def _values(
+        self, window: Columns, task: Task | SearchTask, i: np.ndarray, j: np.ndarray
+    ) -> np.ndarray:
+        return np.asarray(window[-1])[j]
+
+    @property
+    def _folds_floats(self) -> bool:
+        return False
 
 
 def _payload_dtype(stored: np.dtype) -> np.dtype:

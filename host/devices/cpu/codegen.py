@@ -114,6 +114,7 @@ class CompiledSource:
     """
 
     def __init__(self, name: str, text: str) -> None:
+        self.name = name
         module = ModuleType(name)
         # Numba looks a function's module up by name while it compiles.
         sys.modules[name] = module

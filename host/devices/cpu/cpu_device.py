@@ -31,6 +31,9 @@ class CpuDevice(Device):
     ----------
     threads : int, optional
         Tasks that run at the same time; default: the cores this process may use.
+    interprets : bool
+        Whether kernels test their first 10 million pairs on columns, and load or compile machine
+        code when more pairs come. Compiling takes seconds.
 
     Raises
     ------
@@ -43,7 +46,7 @@ class CpuDevice(Device):
     searches = True
     runs_here = True
 
-    def __init__(self, threads: int | None = None) -> None:
+    def __init__(self, threads: int | None = None, *, interprets: bool = False) -> None:
         if threads is None:
             threads = len(os.sched_getaffinity(0))
         if threads < 1:
@@ -52,7 +55,8 @@ class CpuDevice(Device):
             raise UsageError(f"device cpu takes at most {MOST_THREADS} threads, not {threads!r}")
         self.lanes = threads
         pool = ThreadPoolExecutor(threads, "penstock-cpu", promptness.only_computes)
-        self._resources = CpuResources(pool, self._count, ResultMemory(kept=4 * threads))
+        memory = ResultMemory(kept=4 * threads)
+        self._resources = CpuResources(pool, self._count, memory, interprets)
         self._lock = threading.Lock()
         self._sums: Counter[str] = Counter(tasks=0, evaluations=0, pairs=0)
 

@@ -16,14 +16,15 @@ from penstock.types import Type
 
 from ...device.base import Folds, Pause, Result, Task
 from ...device.search import SearchTask
-from .kernel import Columns, CpuKernel, PairOutput, folded
-from .loops import COUNT, EDGE, FIRST, LAST, POSITION, new_walk, next_tile
+from .folding import ordered, unordered
+from .kernel import Columns, CpuKernel, folded
 from .resident_window import CpuWindow
 from .searching import walk_of
 
-#: A step holds a whole tile in memory: 65,536 pairs, half a megabyte of machine integers.
-INTERPRETED_ROWS, INTERPRETED_TILE = 64, 1024
-INTERPRETED_PAIRS = INTERPRETED_ROWS * INTERPRETED_TILE
+#: Pairs of a step: half a megabyte of machine integers.
+INTERPRETED_PAIRS = 1 << 16
+#: Tuples and places, or positions, of pairs to test: by tuple and then by place.
+Tested = tuple[np.ndarray, np.ndarray]
 
 
 class InterpretedKernel(CpuKernel):
@@ -35,34 +36,20 @@ class InterpretedKernel(CpuKernel):
     program: GeneralProgram
 
     def _run(self, window: CpuWindow, task: Task) -> Result:
-        output = PairOutput(task, INTERPRETED_ROWS, INTERPRETED_TILE, self._resources.memory)
-        walk, count = output.walk, 0
-        while next_tile(walk, output.start, output.end, count):
-            count = int(walk[COUNT])
-            i, j = self._matches(window.columns, task, walk)
-            total = count + len(i)
-            if total > task.room:
-                count = -1
-                continue
-            output.i[count:total], output.j[count:total] = i, j
-            count = total
-        return output.result()
+        return self._paired(window.columns, task, ranged(task))
 
     def _search(self, task: SearchTask) -> Result:
         columns = tuple(task.ordered.columns)
-        if task.mode is not Mode.PAIRS:
-            evaluations = 0
+        if task.mode is Mode.PAIRS:
+            return self._paired(columns, task, tested(task))
+        counts: list[int] = []
+        folds = self._folded(columns, task, tested(task), counts)
+        return folded(folds, sum(counts))
 
-            def matches() -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-                nonlocal evaluations
-                for i, places in tested(task):
-                    evaluations += len(i)
-                    yield self._kept(columns, task, i, places)
-
-            folds = self._folded(columns, task, matches())
-            return folded(folds, evaluations)
+    def _paired(self, columns: Columns, task: Task | SearchTask, pairs: Iterable[Tested]) -> Result:
+        """Find the matches among pairs to test, as many as there is room for."""
         output, evaluations, parts = task.room, 0, []
-        for i, places in tested(task):
+        for i, places in pairs:
             rows, at, positions = self._kept(columns, task, i, places)
             parts.append((rows[:output], positions[:output]))
             if len(rows) > output:
@@ -75,44 +62,35 @@ class InterpretedKernel(CpuKernel):
         return _pairs(parts, None, evaluations)
 
     def _kept(
-        self, window: Columns, task: SearchTask, i: np.ndarray, places: np.ndarray
+        self, window: Columns, task: Task | SearchTask, i: np.ndarray, places: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Matches among pairs of tuple and place: tuples, places and positions."""
+        hit = self._hits(window, task, i, places)
+        if isinstance(task, Task):
+            return i[hit], places[hit], places[hit]
         rows = task.ordered.rows
         positions = places - places % rows + task.ordered.order[places]
         at = task.ordered.first + positions
-        is_in = (task.start[i] <= at) & (at < task.end[i])
-        hit = self._hits(window, task, i, places) & is_in
+        hit &= (task.start[i] <= at) & (at < task.end[i])
         return i[hit], places[hit], positions[hit]
 
     def _fold(self, window: CpuWindow, task: Task) -> Folds:
-        start, end = np.array(task.start, np.int64), np.array(task.end, np.int64)
-        rows = min(max(task.rows, 1), INTERPRETED_ROWS)
-        walk = new_walk(rows, INTERPRETED_ROWS * INTERPRETED_TILE // rows)
-
-        def matches() -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-            while next_tile(walk, start, end, 0):
-                i, j = self._matches(window.columns, task, walk)
-                yield i, j, j
-
-        return self._folded(window.columns, task, matches())
+        return self._folded(window.columns, task, ranged(task), [])
 
     def _folded(
-        self,
-        window: Columns,
-        task: Task | SearchTask,
-        matches: Iterable[tuple[np.ndarray, np.ndarray, np.ndarray]],
+        self, window: Columns, task: Task | SearchTask, pairs: Iterable[Tested], counts: list[int]
     ) -> Folds:
-        """Fold matches, given as tuples, places in the columns, and positions."""
+        """Fold the matches among pairs to test; ``counts`` gets the numbers of pairs."""
         count = np.zeros(task.rows, np.int64)
         best: dict[int, tuple[Any, int]] = {}
         better = _BETTER.get(task.mode)
-        for i, j, positions in matches:
+        for one, places in pairs:
+            counts.append(len(one))
+            i, j, positions = self._kept(window, task, one, places)
             np.add.at(count, i, 1)
             if not (task.mode.needs_value and len(i)):
                 continue
-            assert self.program.value is not None
-            values = self._evaluate(self.program.value, window, task, i, j).values.tolist()
+            values = self._values(window, task, i, j).tolist()
             for row, position, value in zip(i.tolist(), positions.tolist(), values, strict=True):
                 if row not in best:
                     best[row] = value, position
@@ -133,26 +111,13 @@ class InterpretedKernel(CpuKernel):
             return Folds(matched, count)
         if task.mode is Mode.EXISTS:
             return Folds(matched, matched)
-        assert self.program.value is not None
-        is_float = self.program.value.type.is_float
-        value = np.zeros(task.rows, np.float64 if is_float else object)
+        value = np.zeros(task.rows, np.float64 if self._folds_floats else object)
         position = np.full(task.rows, -1, np.int64)
         for row, (fold, at) in best.items():
             value[row], position[row] = fold, at
+        if self._folds_floats and task.mode is not Mode.SUM:
+            value = unordered(ordered(value))  # with one zero and one NaN
         return Folds(matched, value, position if task.mode is Mode.NEAREST else None)
-
-    def _matches(
-        self, window: Columns, task: Task, walk: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Matches (i, j) in the walk's tile, by row and then position."""
-        rows = np.arange(walk[FIRST], walk[LAST])
-        low = np.maximum(task.start[rows], walk[POSITION])
-        length = np.maximum(np.minimum(task.end[rows], walk[EDGE]) - low, 0)
-        i = np.repeat(rows, length)
-        before = np.cumsum(length) - length
-        j = np.arange(len(i)) + np.repeat(low - before, length)
-        hit = self._hits(window, task, i, j)
-        return i[hit], j[hit]
 
     def _hits(
         self, window: Columns, task: Task | SearchTask, i: np.ndarray, j: np.ndarray
@@ -160,6 +125,17 @@ class InterpretedKernel(CpuKernel):
         """Whether each pair matches."""
         outcome = self._evaluate(self.program.predicate, window, task, i, j)
         return outcome.values if outcome.valid is None else outcome.values & outcome.valid
+
+    def _values(
+        self, window: Columns, task: Task | SearchTask, i: np.ndarray, j: np.ndarray
+    ) -> np.ndarray:
+        """The values of pairs that are folded."""
+        assert self.program.value is not None
+        return self._evaluate(self.program.value, window, task, i, j).values
+
+    @property
+    def _folds_floats(self) -> bool:
+        return self.program.value is not None and self.program.value.type.is_float
 
     def _evaluate(
         self, expr: Expr, window: Columns, task: Task | SearchTask, i: np.ndarray, j: np.ndarray
@@ -169,7 +145,21 @@ class InterpretedKernel(CpuKernel):
         return evaluate_columns(expr, keys, len(i))
 
 
-def tested(task: SearchTask) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+def ranged(task: Task) -> Iterator[Tested]:
+    """The pairs of tuple and position in the ranges of a task, a few thousand at a time."""
+    start = np.asarray(task.start, np.int64)
+    length = np.maximum(task.end - start, 0)
+    upto = np.cumsum(length)
+    offset = start - (upto - length)
+    for low in range(0, int(upto[-1]) if len(upto) else 0, INTERPRETED_PAIRS):
+        high = min(low + INTERPRETED_PAIRS, int(upto[-1]))
+        first, last = np.searchsorted(upto, [low, high - 1], "right").tolist()
+        ends = np.minimum(upto[first : last + 1], high)
+        i = np.repeat(np.arange(first, last + 1), np.diff(ends, prepend=low))
+        yield i, np.arange(low, high) + offset[i]
+
+
+def tested(task: SearchTask) -> Iterator[Tested]:
     """The pairs of tuple and place that a search tests, a few thousand at a time."""
     walk = walk_of(task)
     while count := walk.next():

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from penstock.errors import DeviceError
+from penstock.kept_code import PLAIN
 from penstock.program import Mode, Program
 from penstock.types import Type
 
@@ -27,6 +28,9 @@ from .resident_window import CpuWindow
 Columns = tuple[np.ndarray, ...]
 #: Bytes of the largest block that is kept for later tasks.
 LARGEST_KEPT_BYTES = 64 << 20
+
+#: Tests of pairs that take as long as folding a match on columns does.
+_OF_A_FOLD = 16
 
 
 class ResultMemory:
@@ -81,11 +85,14 @@ class CpuResources:
     count : callable
         Takes the result of each finished task, for the device's counters.
     memory : ResultMemory
+    interprets : bool
+        Whether to run few pairs on columns rather than to compile.
     """
 
     pool: ThreadPoolExecutor
     count: Callable[[Result], None]
     memory: ResultMemory
+    interprets: bool = False
 
 
 class CpuKernel(Kernel):
@@ -107,6 +114,9 @@ class CpuKernel(Kernel):
         self._stream = tuple(map(_stored, stream_columns(program)))
         self._window = tuple(map(_stored, window_columns(program)))
         self._is_search_ready = False
+        #: Runs tasks until they are so many that compiling pays; None from then on.
+        self._plain: CpuKernel | None = None
+        self._code = ""
 
     def allocate(self, capacity: int) -> CpuWindow:
         return CpuWindow(capacity, self._window)
@@ -126,22 +136,52 @@ class CpuKernel(Kernel):
             task = task.made()
         if isinstance(task, SearchTask):
             check_search_task(self, self._stream, self._window, task)
-            result = self._search(task)
+            result = self._runner(task)._search(task)
         else:
-            result = self._dispatch(self._check(window, task), task)
+            result = self._runner(task)._dispatch(self._check(window, task), task)
         result = replace(result, ran=(began, time.monotonic()))
         self._resources.count(result)
         return result
 
-    def _compile(self) -> None:
-        """Compile now rather than in the first task, or load an earlier process's machine code."""
+    def _runner(self, task: SearchTask | Task) -> CpuKernel:
+        """The kernel that runs a task: this one, or while tasks are few one on columns."""
+        if self._plain is not None:
+            # A search may test as many. A match that is folded takes longer than many tests.
+            pairs = int((task.end - task.start).sum())
+            if self._is_plain(pairs * (_OF_A_FOLD if task.mode.needs_value else 1)):
+                return self._plain
+            self._plain = None
+        return self
+
+    def _is_plain(self, pairs: int = 0) -> bool:
+        return PLAIN.takes_pairs(self._code, pairs)
+
+    def _compile(self, code: str, interpreted: Callable[[], CpuKernel] | None) -> None:
+        """Compile now rather than in the first task, or load an earlier process's machine code.
+
+        A device that interprets loads the loops that tasks need, when they need them.
+
+        Parameters
+        ----------
+        code : str
+            Name of the machine code.
+        interpreted : callable or None
+            Makes a kernel with the same results that needs no machine code, if there is one.
+        """
+        self._code = code
+        if not self._resources.interprets:
+            self._call_loops()
+        elif interpreted is not None and self._is_plain():
+            self._plain = interpreted()
+
+    def _call_loops(self) -> None:
         window, stream = self.allocate(0), [np.zeros(0, dtype) for dtype in self._stream]
         none = np.zeros(0, np.int64)
         for mode in self.modes:
             self._dispatch(window, Task(stream, none, none, room=1, mode=mode))
 
     def prepare_search(self) -> None:
-        if not self._is_search_ready:
+        if not self._is_search_ready and not self._resources.interprets:
             for mode in self.modes:
                 self._search(empty_search(self._stream, self._window, mode))
             self._is_search_ready = True
