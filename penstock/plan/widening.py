@@ -351,7 +351,7 @@ def coordinate_bounds(fact: Expr) -> Iterator[Expr]:
     """
     if fact.op not in (Op.LT, Op.LE):
         return
-    (distance, factor), most = _unscaled(fact.args[0]), fact.args[1]
+    (distance, factor), most = unscaled(fact.args[0]), fact.args[1]
     if distance.op is not Op.FUNCTION or distance.attr != "haversine" or len(most.sides) > 1:
         return
     most = ops.call("divide", most, ops.const(factor))
@@ -362,7 +362,7 @@ def coordinate_bounds(fact: Expr) -> Iterator[Expr]:
     if most.sides == sides[1]:
         points = points[::-1]
     chord = _chord(most)
-    for a, b in zip(*(_coordinates(*point) for point in points), strict=True):
+    for a, b in zip(*(coordinates(*point) for point in points), strict=True):
         yield ops.le(ops.sub(a, chord), b)
         yield ops.le(b, ops.add(a, chord))
 
@@ -376,7 +376,7 @@ def _chord(most: Expr) -> Expr:
     return ops.case([(ops.lt(ops.const(inf), most), most)], chord)  # NaN is above every distance
 
 
-def _coordinates(latitude: Expr, longitude: Expr) -> tuple[Expr, ...]:
+def coordinates(latitude: Expr, longitude: Expr) -> tuple[Expr, ...]:
     """A point of the unit sphere."""
     up, along = (ops.mul(angle, ops.const(RADIANS)) for angle in (latitude, longitude))
     out = ops.call("cos", up)
@@ -384,7 +384,7 @@ def _coordinates(latitude: Expr, longitude: Expr) -> tuple[Expr, ...]:
     return x, y, ops.call("sin", up)
 
 
-def _unscaled(distance: Expr) -> tuple[Expr, float]:
+def unscaled(distance: Expr) -> tuple[Expr, float]:
     """Split off a constant factor, as of kilometres; return the other operand and the factor."""
     factor = 1.0
     while distance.op is Op.MUL or (distance.op is Op.FUNCTION and distance.attr == "divide"):

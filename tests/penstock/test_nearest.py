@@ -13,6 +13,7 @@ import pytest
 
 import penstock
 from penstock.errors import QueryError, UsageError
+from penstock.host.join.table import nearest_search
 from penstock.query.dialect import Penstock
 from penstock.query.parse import parse
 
@@ -108,6 +109,13 @@ VALUES: dict[str, OfPair] = {
         if None in (a["z"], b["z"]) or (gap := _greatest(a, b)) is None
         else gap + abs(a["z"] - b["z"])
     ),
+    "hypot(l.x - m.x, m.y - l.y)": over("x", "y")(lambda a, b, c, d: float(np.hypot(a - b, c - d))),
+    "sqrt(pow(l.x - m.x, 2) + 4 * power(l.y - m.y, 2))": over("x", "y")(
+        lambda a, b, c, d: math.sqrt((a - b) ** 2 + 4 * (c - d) ** 2)
+    ),
+    "-(3 * abs(l.i - m.i) + 2 * abs(l.t - m.t))": over("i", "t")(
+        lambda a, b, c, d: -(3 * abs(a - b) + 2 * abs(c - d))
+    ),
     "l.x * m.y": lambda a, b: None if None in (a["x"], b["y"]) else a["x"] * b["y"],
     "m.t": over("t")(lambda a, b: b),
     "l.t - m.t": over("t")(lambda a, b: a - b),
@@ -136,7 +144,11 @@ CONDITIONS: dict[str, OfPair] = {
 
 @pytest.mark.parametrize("value", VALUES)
 @pytest.mark.parametrize("seed", range(4))
-def test_rows_are_those_of_all_pairs(value: str, seed: int) -> None:
+def test_rows_are_those_of_all_pairs(
+    value: str, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if seed:  # search, however few pairs there are
+        monkeypatch.setattr(nearest_search, "_FEW_PAIRS", 0)
     rng = np.random.default_rng([seed, len(value)])
     grid = int(rng.choice([0, 2]))
     left, right = (table(rng, int(rng.choice([0, 1, 40, 90])), grid=grid) for _ in "lm")
@@ -152,6 +164,34 @@ def test_rows_are_those_of_all_pairs(value: str, seed: int) -> None:
             left, right, VALUES[value], k=k, greatest=bool(greatest), on=on, outer=bool(outer)
         )
         assert ids(query, left, right) == expected, query
+
+
+def test_places_on_the_sphere(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also at the poles, over the date line, at places beyond a pole, and where many are equal."""
+    monkeypatch.setattr(nearest_search, "_FEW_PAIRS", 0)
+    rng = np.random.default_rng(8)
+
+    def places(rows: int) -> pa.Table:
+        # Whole degrees, so that distances are equal or clearly differ.
+        up, along = rng.integers(-92, 93, rows), rng.integers(-180, 181, rows)
+        up, along = (np.where(rng.random(rows) < 0.3, up[0], one) for one in (up, along))
+        return pa.table({"id": np.arange(rows), "up": up * 1.0, "along": along * 1.0})
+
+    left, right = places(60), places(80)
+    call = "haversine(m.up, m.along, l.up, l.along)"
+    every = penstock.sql(
+        f"SELECT l.id AS a, m.id AS b, {call} AS d FROM l "
+        f"JOIN m EXACT NEAREST 1000 BY DISTANCE {call}",
+        {"l": left, "m": right},
+    )
+    distances = {(row["a"], row["b"]): row["d"] for row in every.to_pylist()}
+    assert len(distances) == 60 * 80
+    for k in (1, 7):
+        query = (
+            f"SELECT l.id AS a, m.id AS b FROM l JOIN m EXACT NEAREST {k} BY DISTANCE {call} / 9"
+        )
+        expected = nearest(left, right, lambda a, b: distances[a["id"], b["id"]], k=k)
+        assert ids(query, left, right) == expected
 
 
 def test_where_tests_the_chosen_rows() -> None:

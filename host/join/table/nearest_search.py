@@ -1,0 +1,464 @@
+"""Searches the rows of a table for those nearest to each row of another."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from math import pi
+from typing import Protocol
+
+import numpy as np
+
+from penstock.expr import ops
+from penstock.expr.columns import Vector, evaluate_columns
+from penstock.expr.functions import EARTH_RADIUS_M
+from penstock.expr.node import Expr, Op, walk
+from penstock.plan.nearest import Distance, NearestPlan, OrderTest
+from penstock.plan.query import LEFT
+from penstock.types import INT64
+
+from ...keys.hashing import float_bits
+from ...prune.nearest_points import Points, spans
+from ...rows.sides import SideRows, take
+
+#: Pairs that are evaluated together, about: what lies between the operations fits some MiB.
+_PAIRS = 1 << 20
+#: Pairs up to which all are evaluated.
+_FEW_PAIRS = 1 << 18
+#: Candidates beside the wanted rows, where these are chosen among them.
+_SPARE = 4
+#: Factor by which candidates grow for rows that need more, and where all are evaluated instead.
+_GROWTH, _MOST_CANDIDATES = 8, 1 << 12
+#: Integers whose differences, and the sums of these, are exact in a double.
+_EXACT = 1 << 53
+#: Distances between which rounding is relative, and the share of a chord that it may be.
+_LEAST, _MOST = 1e-140, 1e140
+_CHORD_SHARE, _CHORD_LEAST = 2.0**-40, 2.0**-46
+
+#: Left and right rows of pairs, by left row, nearness and place.
+Pairs = tuple[np.ndarray, np.ndarray]
+
+
+class NearestSearch:
+    """Finds the nearest right rows of left rows.
+
+    Parameters
+    ----------
+    left, right : SideRows
+        Rows that pass the filters of their sides, in the order of the tables.
+    """
+
+    def __init__(self, plan: NearestPlan, left: SideRows, right: SideRows) -> None:
+        self._plan, self._left, self._right = plan, left, right
+        self._keys = _key_codes(plan.keys, left, right)
+        #: Right rows by key, and their keys.
+        self._by_key: Pairs | None = None
+        self._candidates = self._candidate_search()
+
+    def pairs(self) -> Iterator[tuple[int, int, Pairs]]:
+        """Yield the pairs of blocks of left rows: the first row, the one behind the last, pairs."""
+        rows = len(self._left)
+        size = max(1, 4 * _PAIRS // (self._plan.nearest.count + _SPARE))
+        for low in range(0, rows, size):
+            block = np.arange(low, min(low + size, rows))
+            parts = self._evaluated(block) if self._candidates is None else self._found(block)
+            yield low, low + len(block), _joined(list(parts))
+
+    # -- by candidates ----------------------------------------------------------------------------
+
+    def _candidate_search(self) -> _Candidates | None:
+        """Choose how candidates are found; None to evaluate each pair."""
+        plan, left, right = self._plan, self._left, self._right
+        if len(left) * len(right) <= _FEW_PAIRS:
+            return None
+        if plan.rank is not None:
+            return _Ranked(plan, left, right, self._keys)
+        if plan.distance is None:
+            return None
+        return _Near.over(plan, plan.distance, left, right, self._keys)
+
+    def _found(self, rows: np.ndarray) -> Iterator[Pairs]:
+        """Yield the pairs of some left rows, in parts: some rows need more candidates."""
+        search, most = self._candidates, self._plan.nearest.count
+        assert search is not None
+        is_tested = search.remainder is not ops.TRUE
+        count = most if search.is_ordered and not is_tested else most + _SPARE
+        while len(rows):
+            found, number, reached = search.find(rows, count)
+            i, j = np.repeat(rows, number), found[np.arange(count) < number[:, None]]
+            if is_tested:
+                matches = np.flatnonzero(self._values(search.remainder, i, j).true)
+                i, j = i[matches], j[matches]
+            if search.is_ordered:
+                kept = _place(i) < most
+                i, j, values = i[kept], j[kept], None
+            else:
+                i, j, values = self._nearest(i, j)
+            ends = np.searchsorted(i, rows, side="right")
+            is_full = ends - np.searchsorted(i, rows) >= most
+            is_done = is_full.copy()
+            if values is not None:
+                is_done[is_full] = search.is_beyond(values[ends[is_full] - 1], reached[is_full])
+            if not search.has_others:
+                is_done |= number < count
+            is_done |= search.alone[rows]
+            done = is_done[np.searchsorted(rows, i)]
+            yield i[done], j[done]
+            rows, count = rows[~is_done], count * _GROWTH
+            if count > max(_MOST_CANDIDATES, most * _GROWTH) or count * len(rows) > 8 * _PAIRS:
+                yield from self._evaluated(rows)
+                return
+
+    # -- by evaluation ----------------------------------------------------------------------------
+
+    def _evaluated(self, rows: np.ndarray) -> Iterator[Pairs]:
+        """Yield the pairs of some left rows, by all that have equal keys."""
+        if self._by_key is None:
+            known = np.flatnonzero(self._keys[1] >= 0)
+            known = known[np.argsort(self._keys[1][known], kind="stable")]
+            self._by_key = known, self._keys[1][known]
+        order, codes = self._by_key
+        start, end = (np.searchsorted(codes, self._keys[0][rows], side) for side in _ENDS)
+        upto, low = np.append(0, np.cumsum(end - start)), 0
+        while low < len(rows):
+            high = int(np.searchsorted(upto, upto[low] + _PAIRS, side="right")) - 1
+            high = min(max(low + 1, high), len(rows))
+            nearest = np.zeros(0, np.int64), np.zeros(0, np.int64)
+            # One row with more pairs is evaluated in steps.
+            for at in range(0, max(1, int(upto[high] - upto[low])), _PAIRS):
+                first = start[low:high] + at
+                count = np.minimum(end[low:high] - first, _PAIRS)
+                within = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
+                i = np.append(nearest[0], np.repeat(rows[low:high], count))
+                j = np.append(nearest[1], order[np.repeat(first, count) + within])
+                condition = ops.and_(self._plan.remainder, *self._plan.tests)
+                if condition is not ops.TRUE:
+                    matches = np.flatnonzero(self._values(condition, i, j).true)
+                    i, j = i[matches], j[matches]
+                nearest = self._nearest(i, j)[:2]
+            yield nearest
+            low = high
+
+    def _nearest(self, i: np.ndarray, j: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Keep the nearest pairs of each left row, in their order, and the values of these."""
+        nearest = self._plan.nearest
+        value = self._values(nearest.value, i, j)
+        codes = _ordered(value)
+        if nearest.is_greatest:
+            codes = ~codes
+        known = np.flatnonzero(_known(value, len(i)))
+        sizes = np.diff(_begins(i))
+        is_table = len(known) == len(i) and len(sizes) and sizes.min() == sizes.max()
+        if is_table and nearest.count < sizes[0]:
+            # Few of many pairs are sorted.
+            table = codes.reshape(len(sizes), sizes[0])
+            most = np.partition(table, nearest.count - 1, axis=1)[:, nearest.count - 1]
+            known = np.flatnonzero(table <= most[:, None])
+        order = known[np.lexsort((j[known], codes[known], i[known]))]
+        order = order[_place(i[order]) < nearest.count]
+        return i[order], j[order], value.values[order]
+
+    def _values(self, expr: Expr, i: np.ndarray, j: np.ndarray) -> Vector:
+        """Compute an expression of pairs."""
+        columns: dict[tuple[str, str], Vector] = {}
+        for leaf in walk(expr):
+            if leaf.op is Op.COLUMN:
+                rows, index = (self._left, i) if leaf.attr[0] == LEFT else (self._right, j)
+                columns[leaf.attr] = take(rows.columns[leaf.attr], index)
+        return evaluate_columns(expr, columns, len(i))
+
+
+_ENDS = "left", "right"
+
+
+class _Candidates(Protocol):
+    """Finds right rows that may be nearest.
+
+    Attributes
+    ----------
+    is_ordered : bool
+        Whether candidates come in the order of nearness, nearer rows before all others.
+    has_others : bool
+        Whether some rows are never found; they are further away than those that are.
+    remainder : Expr
+        Condition that candidates may not fulfil.
+    alone : ndarray of bool
+        Left rows that no row can be near.
+    """
+
+    is_ordered: bool
+    has_others: bool
+    remainder: Expr
+    alone: np.ndarray
+
+    def find(self, rows: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Find candidates of left rows.
+
+        Returns
+        -------
+        found : ndarray of int64, shape (rows, count)
+            Right rows.
+        number : ndarray of int64, shape (rows,)
+            How many there are; all if fewer than ``count``.
+        reached : ndarray of float64, shape (rows,)
+            Distance of the last one.
+        """
+        ...
+
+    def is_beyond(self, values: np.ndarray, reached: np.ndarray) -> np.ndarray:
+        """Tell for values of rows whether all that is not found is further away."""
+        ...
+
+
+class _Ranked:
+    """Finds right rows in the one order that all left rows share."""
+
+    is_ordered, has_others = True, False
+
+    def __init__(self, plan: NearestPlan, left: SideRows, right: SideRows, keys: Pairs) -> None:
+        rank = plan.rank
+        assert rank is not None
+        own = [test for test in plan.tests.values() if test.value is rank.value]
+        others = [one for one, test in plan.tests.items() if test not in own]
+        self.remainder = ops.and_(plan.remainder, *others)
+        ranked = _column(rank.value, right)
+        codes = _ordered(ranked)
+        known = np.flatnonzero(_known(ranked, len(right)) & (keys[1] >= 0))
+        # From behind, so that of equal values the first row comes first again.
+        known = known[::-1] if rank.is_greatest else known
+        sort = codes[known], keys[1][known]
+        self._order = known[np.lexsort(sort if plan.keys else sort[:1])]
+        self._is_greatest = rank.is_greatest
+        low, high, has_bounds = _bounds([own], left)
+        has_value = _known(_column(rank.beside, left), len(left))
+        self.alone = ~(has_value & has_bounds & (keys[0] >= 0))
+        start, end = spans(keys[1][self._order], codes[self._order], keys[0], low[:, 0], high[:, 0])
+        self._start, self._end = start, np.where(self.alone, start, end)
+
+    def find(self, rows: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        start, end = self._start[rows], self._end[rows]
+        number = np.minimum(end - start, count)
+        steps = np.arange(count)
+        at = end[:, None] - 1 - steps if self._is_greatest else start[:, None] + steps
+        # Places behind the number are never read.
+        found = np.append(self._order, 0)[np.clip(at, 0, len(self._order))]
+        return found, number, np.zeros(len(rows))
+
+    def is_beyond(self, values: np.ndarray, reached: np.ndarray) -> np.ndarray:
+        return np.ones(len(values), bool)
+
+
+class _Near:
+    """Finds right rows by their distance, as points.
+
+    Parameters
+    ----------
+    points : tuple of ndarray of float64, shape (rows, terms)
+        Of the left and the right side.
+    known : tuple of ndarray of bool
+        Rows of both sides that may be in a pair.
+    share : float
+        By which value and distance may differ; 0 where they are equal.
+    """
+
+    def __init__(
+        self,
+        plan: NearestPlan,
+        distance: Distance,
+        share: float,
+        points: Pairs,
+        known: Pairs,
+        left: SideRows,
+        right: SideRows,
+        keys: Pairs,
+    ) -> None:
+        self._distance, self._share = distance, share
+        self.is_ordered, self.remainder = not share, plan.remainder
+        # Infinite coordinates, and NaN, are far from all.
+        finite = [np.isfinite(some).all(axis=1) for some in points]
+        tests: dict[Expr, list[OrderTest]] = {}
+        for test in plan.tests.values():
+            tests.setdefault(test.value, []).append(test)
+        tested = [_column(value, right) for value in tests]
+        known_right = np.logical_and.reduce([known[1], *(_known(v, len(right)) for v in tested)])
+        self._low, self._high, has_bounds = _bounds(list(tests.values()), left)
+        self.alone = ~(known[0] & has_bounds)
+        self._rows = np.flatnonzero(known_right & finite[1])
+        self.has_others = bool(len(self._rows) < known_right.sum() or (~finite[0] & known[0]).any())
+        self._probes = np.where(finite[0][:, None], points[0], 0.0)
+        self._key = np.where(self.alone | ~finite[0], -1, keys[0])
+        codes = [_ordered(v)[self._rows] for v in tested]
+        self._points = Points(
+            points[1][self._rows],
+            keys[1][self._rows],
+            np.stack(codes, axis=1) if codes else np.zeros((len(self._rows), 0), np.int64),
+            np.array([term.weight for term in distance.terms]),
+            squares=distance.is_square,
+            root=distance.is_root,
+            threads=len(os.sched_getaffinity(0)),
+        )
+
+    @staticmethod
+    def over(
+        plan: NearestPlan, distance: Distance, left: SideRows, right: SideRows, keys: Pairs
+    ) -> _Near | None:
+        """Make it; None where the values of rows do not allow it."""
+        points: list[Pairs] = []
+        known = keys[0] >= 0, keys[1] >= 0
+        is_exact = True
+        for term in distance.terms:
+            pair = _column(term.left, left), _column(term.right, right)
+            known = tuple(one & _known(v, len(one)) for one, v in zip(known, pair, strict=True))
+            numbers = _doubles(*pair, *known)
+            if numbers is None:
+                return None
+            of_left, of_right, width = numbers
+            points.append((of_left, of_right))
+            widest = term.weight * width ** (2 if term.is_square else 1)
+            is_exact = is_exact and widest * len(distance.terms) < _EXACT
+        of_left, of_right = (np.stack(some, axis=1) for some in zip(*points, strict=True))
+        finite = np.isfinite(of_right[known[1]]).all(axis=1)
+        if not finite.any() or (plan.nearest.is_greatest and not finite.all()):
+            return None  # NaN is the greatest similarity
+        share = distance.share or (0.0 if is_exact else _CHORD_SHARE)
+        return _Near(plan, distance, share, (of_left, of_right), known, left, right, keys)
+
+    def find(self, rows: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        probes = self._probes[rows], self._key[rows], self._low[rows], self._high[rows]
+        found, distance, number = self._points.nearest(*probes, count)
+        places = np.where(np.arange(count) < number[:, None], found, 0)
+        found = self._rows[places] if len(self._rows) else places
+        return found, number, distance[:, -1]
+
+    def is_beyond(self, values: np.ndarray, reached: np.ndarray) -> np.ndarray:
+        sizes = np.abs(values.astype(np.float64))
+        if self._distance.metres:
+            half = np.minimum(sizes / (2 * EARTH_RADIUS_M * self._distance.metres), pi / 2)
+            sizes = 2 * np.sin(half) * (1 + _CHORD_SHARE) + _CHORD_LEAST
+        is_relative = (reached > _LEAST) & (reached < _MOST)
+        return is_relative & (sizes < reached * (1 - self._share))
+
+
+def _doubles(
+    a: Vector, b: Vector, known_a: np.ndarray, known_b: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, int] | None:
+    """Two columns as doubles with the same differences, and the largest one of integers.
+
+    None where no doubles have them, or their sums may overflow.
+    """
+    whole = [v.values.dtype.kind in "iu" for v in (a, b)]
+    kinds = {v.values.dtype.kind for v in (a, b)}
+    if kinds == {"f"}:
+        both = [v.values.astype(np.float64) for v in (a, b)]
+        for one, known in zip(both, (known_a, known_b), strict=True):
+            sizes = np.abs(one[known & np.isfinite(one)])
+            if sizes.max(initial=0.0) > _MOST:
+                return None
+        return both[0], both[1], 0
+    if not all(whole):
+        return None
+    some = [v.values[known] for v, known in ((a, known_a), (b, known_b))]
+    ends = [int(end) for one in some if len(one) for end in (one.min(), one.max())]
+    low, high = min(ends, default=0), max(ends, default=0)
+    if high - low >= _EXACT:
+        return None
+    of_left, of_right = (
+        (np.where(known, v.values, low) - low).astype(np.float64)
+        for v, known in ((a, known_a), (b, known_b))
+    )
+    return of_left, of_right, high - low
+
+
+def _bounds(
+    tests: Sequence[Sequence[OrderTest]], left: SideRows
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Bounds of each tested value, both included, and which rows have all of them.
+
+    Returns
+    -------
+    low, high : ndarray of int64, shape (rows, values)
+    known : ndarray of bool, shape (rows,)
+    """
+    low = np.full((len(left), len(tests)), INT64[0])
+    high = np.full((len(left), len(tests)), INT64[1])
+    known = np.ones(len(left), bool)
+    for at, some in enumerate(tests):
+        for test in some:
+            bound = _column(test.bound, left)
+            codes = _ordered(bound)
+            known &= _known(bound, len(left))
+            if test.is_strict:
+                known &= codes != INT64[test.is_low]
+                codes = codes + (1 if test.is_low else -1)
+            one, choose = (low, np.maximum) if test.is_low else (high, np.minimum)
+            one[:, at] = choose(one[:, at], codes)
+    return low, high, known
+
+
+def _column(expr: Expr, rows: SideRows) -> Vector:
+    return evaluate_columns(expr, rows.columns, len(rows))
+
+
+def _known(value: Vector, rows: int) -> np.ndarray:
+    return np.ones(rows, bool) if value.valid is None else value.valid
+
+
+def _ordered(value: Vector) -> np.ndarray:
+    """Integers in the order of values; NaN is the greatest, and -0.0 is 0.0."""
+    if value.values.dtype == object:  # integers beyond 64 bits
+        return np.unique(value.values, return_inverse=True)[1].astype(np.int64)
+    if value.values.dtype.kind != "f":
+        return value.values.astype(np.int64)
+    bits = float_bits(value.values)
+    return bits ^ (bits >> 63 & INT64[1])
+
+
+def _begins(rows: np.ndarray) -> np.ndarray:
+    """Where runs of equal entries begin, and the end of the last one."""
+    changes = np.append(True, rows[1:] != rows[:-1])[: len(rows)]
+    return np.append(np.flatnonzero(changes), len(rows))
+
+
+def _place(rows: np.ndarray) -> np.ndarray:
+    """Place of each entry in its run of equal ones."""
+    begins = _begins(rows)
+    return np.arange(len(rows)) - np.repeat(begins[:-1], np.diff(begins))
+
+
+def _joined(parts: Sequence[Pairs]) -> Pairs:
+    """Pairs of several parts, by left row."""
+    if len(parts) == 1:
+        return parts[0]
+    none = np.zeros(0, np.int64)
+    i, j = (np.concatenate([none, *(part[side] for part in parts)]) for side in (0, 1))
+    order = np.argsort(i, kind="stable")
+    return i[order], j[order]
+
+
+def _key_codes(keys: Sequence[tuple[Expr, Expr]], left: SideRows, right: SideRows) -> Pairs:
+    """Number the keys of the rows of both sides: equal keys alike, -1 where one is NULL."""
+    rows = len(left) + len(right)
+    codes, known = np.zeros(rows, np.int64), np.ones(rows, bool)
+    for pair in keys:
+        a, b = (_column(key, side) for key, side in zip(pair, (left, right), strict=True))
+        known &= np.concatenate([_known(a, len(left)), _known(b, len(right))])
+        code = _codes(np.concatenate([a.values, b.values]), known)
+        if codes.any():
+            code = np.unique(codes * (int(code.max(initial=0)) + 1) + code, return_inverse=True)[1]
+        codes = code
+    codes = np.where(known, codes, -1)
+    return codes[: len(left)], codes[len(left) :]
+
+
+def _codes(values: np.ndarray, known: np.ndarray) -> np.ndarray:
+    """Numbers from 0 on, equal for equal values; arbitrary where these are not known."""
+    if values.dtype == object:
+        numbers: dict[object, int] = {}
+        return np.array([numbers.setdefault(one, len(numbers)) for one in values], np.int64)
+    if values.dtype.kind == "f":
+        values = float_bits(values)
+    some = values[known]
+    low, high = (int(some.min()), int(some.max())) if len(some) else (0, 0)
+    if high - low < 2 * len(values):
+        return np.where(known, values, low).astype(np.int64) - low
+    return np.unique(values, return_inverse=True)[1].astype(np.int64)

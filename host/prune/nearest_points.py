@@ -1,0 +1,319 @@
+"""The nearest of many points, by boxes around runs of points that lie near each other.
+
+Points are sorted by key, and within a key along a curve that visits near points one after the
+other (Morton's, over shares of the points in place of coordinates, so that dense places get as many
+steps as empty ones). Eight neighbours are a leaf; a box bounds the points of a leaf, a larger one
+the boxes of four. A probe begins with the points beside its own place on the curve, which says how
+far away its nearest can be at most, and opens only boxes that are no further away.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+
+from penstock.kept_code import kept
+
+#: Points of a leaf, and boxes below a box, as powers of two.
+_LEAF, _FAN = 3, 2
+#: Shares of the points by which each coordinate is measured.
+_SHARES = 256
+#: Bits of a place on the curve, and of a coordinate in it.
+_BITS, _MOST_BITS = 62, 20
+#: Probes that a thread searches for at a time.
+_PROBES = 1 << 13
+
+
+class Points:
+    """Points with keys, and boxes around them.
+
+    Parameters
+    ----------
+    points : ndarray of float64, shape (n, d)
+        Finite.
+    keys : ndarray of int64, shape (n,)
+        0, 1, ...
+    tests : ndarray of int64, shape (n, t)
+        Values whose bounds a probe may give.
+    weights : ndarray of float64, shape (d,)
+        Of each coordinate's difference, or of its square.
+    squares : bool
+        Whether the distance is a sum of squares; otherwise of absolute differences.
+    root : bool
+        Whether it is the root of that sum.
+    threads : int
+    """
+
+    def __init__(
+        self,
+        points: np.ndarray,
+        keys: np.ndarray,
+        tests: np.ndarray,
+        weights: np.ndarray,
+        *,
+        squares: bool,
+        root: bool,
+        threads: int = 1,
+    ) -> None:
+        self._norm = (squares, root)
+        self._weights, self._threads = weights, threads
+        most = int(keys.max(initial=0)).bit_length()
+        self._bits = max(1, min(_MOST_BITS, (_BITS - most) // points.shape[1]))
+        self._shares = [np.unique(_quantiles(points[:, at])) for at in range(points.shape[1])]
+        curve = self._places(points, keys)
+        self._order = np.argsort(curve, kind="stable")
+        self._curve = curve[self._order]
+        self._points, self._tests = points[self._order], tests[self._order]
+        self._keys = keys[self._order]
+        self._boxes = _boxes(self._points)
+
+    def nearest(
+        self, probes: np.ndarray, keys: np.ndarray, low: np.ndarray, high: np.ndarray, count: int
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Find the nearest points of each probe; of equal distances those of the first points.
+
+        Parameters
+        ----------
+        probes : ndarray of float64, shape (m, d)
+            Finite.
+        keys : ndarray of int64, shape (m,)
+            Only points of the same key are found; -1 finds none.
+        low, high : ndarray of int64, shape (m, t)
+            Bounds of the tests' values, both included.
+        count : int
+            Most points per probe.
+
+        Returns
+        -------
+        found : ndarray of int64, shape (m, count)
+            Numbers of the points, by distance.
+        distance : ndarray of float64, shape (m, count)
+        number : ndarray of int64, shape (m,)
+            How many were found; all of them if fewer than ``count``.
+        """
+        most = len(probes)
+        found = np.empty((most, count), np.int64)
+        distance = np.empty((most, count), np.float64)
+        number = np.zeros(most, np.int64)
+        start = np.searchsorted(self._keys, keys, side="left")
+        end = np.where(keys < 0, start, np.searchsorted(self._keys, keys, side="right"))
+        curve = self._places(probes, np.maximum(keys, 0))
+        order = np.argsort(curve)
+        seeds = np.searchsorted(self._curve, curve)
+        lows, highs, firsts = self._boxes
+        # Tuples whose length the compiler knows.
+        dims, norm = (0,) * probes.shape[1], (0,) * (1 + self._norm[0] + self._norm[1])
+
+        def work(at: int) -> None:
+            _search(
+                *(self._points, self._order, self._tests, lows, highs, firsts),
+                *(start, end, seeds, probes, low, high, order[at : at + _PROBES]),
+                *(self._weights, dims, norm, count, found, distance, number),
+            )
+
+        steps = range(0, most, _PROBES)
+        if self._threads == 1 or len(steps) < 2:
+            for at in steps:
+                work(at)
+        else:
+            with ThreadPoolExecutor(self._threads, "penstock-nearest") as pool:
+                for _ in pool.map(work, steps):
+                    pass
+        return found, distance, number
+
+    def _places(self, points: np.ndarray, keys: np.ndarray) -> np.ndarray:
+        """Places on the curves of the keys."""
+        curve = keys.copy()
+        parts = np.empty(points.shape, np.int64)
+        steps = 1 << self._bits
+        for at, shares in enumerate(self._shares):
+            scaled = np.interp(points[:, at], shares, np.linspace(0, steps, len(shares)))
+            parts[:, at] = np.minimum(scaled, steps - 1)
+        _interleave(parts, self._bits, curve)
+        return curve
+
+
+def spans(
+    sorted_keys: np.ndarray,
+    sorted_values: np.ndarray,
+    keys: np.ndarray,
+    low: np.ndarray,
+    high: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Find ``low <= value <= high`` among rows that are sorted by key, then value.
+
+    Returns
+    -------
+    start, end : ndarray of int64
+        The rows of each key that lie between its bounds; as many as keys.
+    """
+    start, end = np.empty(len(keys), np.int64), np.empty(len(keys), np.int64)
+    _bisect(sorted_keys, sorted_values, keys, low, False, start)
+    _bisect(sorted_keys, sorted_values, keys, high, True, end)
+    return start, np.maximum(start, end)
+
+
+@kept()
+def _bisect(sorted_keys, sorted_values, keys, values, after, found):
+    for row in range(len(keys)):
+        a, b = 0, len(sorted_keys)
+        key, value = keys[row], values[row]
+        while a < b:
+            at = (a + b) >> 1
+            other = sorted_values[at]
+            is_same = sorted_keys[at] == key
+            is_before = other <= value if after else other < value
+            if sorted_keys[at] < key or (is_same and is_before):
+                a = at + 1
+            else:
+                b = at
+        found[row] = a
+
+
+def _quantiles(values: np.ndarray) -> np.ndarray:
+    some = values if len(values) <= 1 << 16 else values[:: len(values) >> 15]
+    ends = (values.min(), values.max()) if len(values) else (0.0, 1.0)
+    inner = np.quantile(some, np.linspace(0, 1, _SHARES + 1)) if len(values) else np.zeros(0)
+    return np.concatenate([ends, inner])
+
+
+@kept()
+def _interleave(parts, bits, curve):
+    for row in range(len(curve)):
+        place = curve[row]
+        for bit in range(bits - 1, -1, -1):
+            for column in range(parts.shape[1]):
+                place = place << 1 | (parts[row, column] >> bit & 1)
+        curve[row] = place
+
+
+def _boxes(points: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The least and greatest coordinates of boxes, leaves first, and where each level begins."""
+    lows: list[np.ndarray] = []
+    highs: list[np.ndarray] = []
+    low = high = points
+    size = 1 << _LEAF
+    while not lows or len(low) > 1 << _FAN:
+        begins = np.arange(0, len(low), size)
+        low, high = np.minimum.reduceat(low, begins), np.maximum.reduceat(high, begins)
+        lows.append(low)
+        highs.append(high)
+        size = 1 << _FAN
+    firsts = np.cumsum([0, *(len(one) for one in lows)])
+    return np.concatenate(lows), np.concatenate(highs), firsts
+
+
+@kept()
+def _search(
+    points, places, tests, lows, highs, firsts, start, end, seeds, probes, low, high, order,
+    weights, dims, norm, count, found, distance, number,
+):  # fmt: skip
+    """Fill in the nearest points of some probes: a heap of the nearest so far, largest on top.
+
+    ``len(norm)`` is 1 for absolute differences, 2 for squares, 3 for their root.
+    """
+    stack, nears = np.empty((64, 2), np.int64), np.empty(64)
+    top = len(firsts) - 2
+    for p in order:
+        s, e = start[p], end[p]
+        if s >= e:
+            continue
+        d, j, n = distance[p], found[p], 0
+        bound = np.inf
+        first = max(s, min(seeds[p], e) - (count >> 1) - 2)
+        last = min(e, first + count + 4)
+        depth = 0
+        shift = _LEAF + _FAN * top
+        for box in range(s >> shift, ((e - 1) >> shift) + 1):
+            stack[depth, 0], stack[depth, 1], nears[depth] = top, box, 0.0
+            depth += 1
+        # First the points beside the probe's place.
+        stack[depth, 0], stack[depth, 1], nears[depth] = -1, 0, 0.0
+        depth += 1
+        while depth > 0:
+            depth -= 1
+            at, box = stack[depth, 0], stack[depth, 1]
+            if nears[depth] > bound:
+                continue
+            a, b = first, last
+            if at >= 0:
+                shift = _LEAF + _FAN * at
+                a, b = max(box << shift, s), min((box + 1) << shift, e)
+            if at > 0:
+                # Boxes that are nearer lie on top.
+                shift, base, begin = shift - _FAN, firsts[at - 1], depth
+                for child in range(max(box << _FAN, s >> shift), ((b - 1) >> shift) + 1):
+                    near, node = 0.0, base + child
+                    for q in range(len(dims)):
+                        gap = max(lows[node, q] - probes[p, q], probes[p, q] - highs[node, q])
+                        gap = max(gap, 0.0)
+                        near += weights[q] * gap if len(norm) == 1 else weights[q] * (gap * gap)
+                    if near > bound:
+                        continue
+                    c = depth
+                    while c > begin and nears[c - 1] < near:
+                        stack[c, 0], stack[c, 1] = stack[c - 1, 0], stack[c - 1, 1]
+                        nears[c] = nears[c - 1]
+                        c -= 1
+                    stack[c, 0], stack[c, 1], nears[c] = at - 1, child, near
+                    depth += 1
+                continue
+            for i in range(a, b):
+                if at == 0 and first <= i < last:
+                    continue
+                far = 0.0
+                for q in range(len(dims)):
+                    gap = abs(points[i, q] - probes[p, q])
+                    far += weights[q] * gap if len(norm) == 1 else weights[q] * (gap * gap)
+                if far > bound:
+                    continue
+                passes = True
+                for t in range(tests.shape[1]):
+                    value = tests[i, t]
+                    passes = passes and low[p, t] <= value <= high[p, t]
+                if not passes:
+                    continue
+                if len(norm) == 3:
+                    far = np.sqrt(far)
+                place = places[i]
+                if n < count:
+                    c = n
+                    n += 1
+                    while c > 0:
+                        up = (c - 1) >> 1
+                        if d[up] > far or (d[up] == far and j[up] > place):
+                            break
+                        d[c], j[c] = d[up], j[up]
+                        c = up
+                    d[c], j[c] = far, place
+                elif far < d[0] or (far == d[0] and place < j[0]):
+                    _sink(d, j, n, far, place)
+                if n == count:
+                    bound = d[0]
+                    if len(norm) == 3:
+                        # Of sums a little apart the roots may be equal.
+                        bound = bound * bound * (1 + 2.0**-48)
+        for size in range(n - 1, 0, -1):
+            far, place = d[size], j[size]
+            d[size], j[size] = d[0], j[0]
+            _sink(d, j, size, far, place)
+        number[p] = n
+
+
+@kept()
+def _sink(d, j, size, far, place):
+    """Put an entry in the place of the top of a heap."""
+    c = 0
+    while True:
+        child = 2 * c + 1
+        if child >= size:
+            break
+        other = child + 1
+        if other < size and (d[other] > d[child] or (d[other] == d[child] and j[other] > j[child])):
+            child = other
+        if not (d[child] > far or (d[child] == far and j[child] > place)):
+            break
+        d[c], j[c] = d[child], j[child]
+        c = child
+    d[c], j[c] = far, place
