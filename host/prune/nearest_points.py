@@ -86,14 +86,14 @@ class Points:
 
         Returns
         -------
-        found : ndarray of int64, shape (m, count)
+        near : ndarray of int64, shape (m, count)
             Numbers of the points, by distance.
         distance : ndarray of float64, shape (m, count)
         number : ndarray of int64, shape (m,)
-            How many were found; all of them if fewer than ``count``.
+            How many there are; all of them if fewer than ``count``.
         """
         most = len(probes)
-        found = np.empty((most, count), np.int64)
+        near = np.empty((most, count), np.int64)
         distance = np.empty((most, count), np.float64)
         number = np.zeros(most, np.int64)
         start = np.searchsorted(self._keys, keys, side="left")
@@ -109,7 +109,7 @@ class Points:
             _search(
                 *(self._points, self._order, self._tests, lows, highs, firsts),
                 *(start, end, seeds, probes, low, high, order[at : at + _PROBES]),
-                *(self._weights, dims, norm, count, found, distance, number),
+                *(self._weights, dims, norm, count, near, distance, number),
             )
 
         steps = range(0, most, _PROBES)
@@ -120,7 +120,7 @@ class Points:
             with ThreadPoolExecutor(self._threads, "penstock-nearest") as pool:
                 for _ in pool.map(work, steps):
                     pass
-        return found, distance, number
+        return near, distance, number
 
     def _places(self, points: np.ndarray, keys: np.ndarray) -> np.ndarray:
         """Places on the curves of the keys."""
@@ -155,7 +155,7 @@ def spans(
 
 
 @kept()
-def _bisect(sorted_keys, sorted_values, keys, values, after, found):
+def _bisect(sorted_keys, sorted_values, keys, values, after, places):
     for row in range(len(keys)):
         a, b = 0, len(sorted_keys)
         key, value = keys[row], values[row]
@@ -168,7 +168,7 @@ def _bisect(sorted_keys, sorted_values, keys, values, after, found):
                 a = at + 1
             else:
                 b = at
-        found[row] = a
+        places[row] = a
 
 
 def _quantiles(values: np.ndarray) -> np.ndarray:
@@ -206,8 +206,8 @@ def _boxes(points: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 @kept()
 def _search(
-    points, places, tests, lows, highs, firsts, start, end, seeds, probes, low, high, order,
-    weights, dims, norm, count, found, distance, number,
+    points, numbers, tests, lows, highs, firsts, start, end, seeds, probes, low, high, order,
+    weights, dims, norm, count, near, distance, number,
 ):  # fmt: skip
     """Fill in the nearest points of some probes: a heap of the nearest so far, largest on top.
 
@@ -219,7 +219,7 @@ def _search(
         s, e = start[p], end[p]
         if s >= e:
             continue
-        d, j, n = distance[p], found[p], 0
+        d, j, n = distance[p], near[p], 0
         bound = np.inf
         first = max(s, min(seeds[p], e) - (count >> 1) - 2)
         last = min(e, first + count + 4)
@@ -244,19 +244,19 @@ def _search(
                 # Boxes that are nearer lie on top.
                 shift, base, begin = shift - _FAN, firsts[at - 1], depth
                 for child in range(max(box << _FAN, s >> shift), ((b - 1) >> shift) + 1):
-                    near, node = 0.0, base + child
+                    gap_sum, node = 0.0, base + child
                     for q in range(len(dims)):
                         gap = max(lows[node, q] - probes[p, q], probes[p, q] - highs[node, q])
                         gap = max(gap, 0.0)
-                        near += weights[q] * gap if len(norm) == 1 else weights[q] * (gap * gap)
-                    if near > bound:
+                        gap_sum += weights[q] * gap if len(norm) == 1 else weights[q] * (gap * gap)
+                    if gap_sum > bound:
                         continue
                     c = depth
-                    while c > begin and nears[c - 1] < near:
+                    while c > begin and nears[c - 1] < gap_sum:
                         stack[c, 0], stack[c, 1] = stack[c - 1, 0], stack[c - 1, 1]
                         nears[c] = nears[c - 1]
                         c -= 1
-                    stack[c, 0], stack[c, 1], nears[c] = at - 1, child, near
+                    stack[c, 0], stack[c, 1], nears[c] = at - 1, child, gap_sum
                     depth += 1
                 continue
             for i in range(a, b):
@@ -276,7 +276,7 @@ def _search(
                     continue
                 if len(norm) == 3:
                     far = np.sqrt(far)
-                place = places[i]
+                place = numbers[i]
                 if n < count:
                     c = n
                     n += 1

@@ -184,7 +184,7 @@ class NearestPlan:
     @cached_property
     def tests(self) -> dict[Expr, OrderTest]:
         """Bounds of values of the right side, by their conjuncts."""
-        found = {}
+        tests = {}
         for conjunct in conjuncts_of(self.query.predicate):
             if conjunct.op not in (Op.LT, Op.LE) or conjunct.may_fail:
                 continue
@@ -194,8 +194,8 @@ class NearestPlan:
             is_alike = a.type.is_integral if b.type.is_integral else a.type.kind is b.type.kind
             is_alike = is_alike and _is_ordered(a.type) and _is_ordered(b.type)
             if bound.sides == {LEFT} and value.sides == {RIGHT} and is_alike:
-                found[conjunct] = OrderTest(bound, value, is_low, conjunct.op is Op.LT)
-        return found
+                tests[conjunct] = OrderTest(bound, value, is_low, conjunct.op is Op.LT)
+        return tests
 
 
 def nearest_facts(plan: NearestPlan) -> list[Fact]:
@@ -271,9 +271,13 @@ def _terms(expr: Expr, weight: float, is_same: bool) -> Iterator[Term | None]:
     else:
         is_square = op is Op.MUL and args[0] is args[1]
         is_power = op is Op.FUNCTION and expr.attr == "power" and _is_two(args[1])
-        found = _difference(args[0]) if op is Op.ABS or is_square or is_power else None
+        operands = _difference(args[0]) if op is Op.ABS or is_square or is_power else None
         is_square = is_square or is_power
-        yield None if found is None else Term(*found, weight, is_square, is_same and not is_power)
+        yield (
+            None
+            if operands is None
+            else Term(*operands, weight, is_square, is_same and not is_power)
+        )
 
 
 def _is_two(expr: Expr) -> bool:

@@ -61,7 +61,9 @@ class NearestSearch:
         size = max(1, 4 * _PAIRS // (self._plan.nearest.count + _SPARE))
         for low in range(0, rows, size):
             block = np.arange(low, min(low + size, rows))
-            parts = self._evaluated(block) if self._candidates is None else self._found(block)
+            parts = (
+                self._evaluated(block) if self._candidates is None else self._by_candidates(block)
+            )
             yield low, low + len(block), _joined(list(parts))
 
     # -- by candidates ----------------------------------------------------------------------------
@@ -77,15 +79,15 @@ class NearestSearch:
             return None
         return _Near.over(plan, plan.distance, left, right, self._keys)
 
-    def _found(self, rows: np.ndarray) -> Iterator[Pairs]:
+    def _by_candidates(self, rows: np.ndarray) -> Iterator[Pairs]:
         """Yield the pairs of some left rows, in parts: some rows need more candidates."""
         search, most = self._candidates, self._plan.nearest.count
         assert search is not None
         is_tested = search.remainder is not ops.TRUE
         count = most if search.is_ordered and not is_tested else most + _SPARE
         while len(rows):
-            found, number, reached = search.find(rows, count)
-            i, j = np.repeat(rows, number), found[np.arange(count) < number[:, None]]
+            near, number, reached = search.find(rows, count)
+            i, j = np.repeat(rows, number), near[np.arange(count) < number[:, None]]
             if is_tested:
                 matches = np.flatnonzero(self._values(search.remainder, i, j).true)
                 i, j = i[matches], j[matches]
@@ -196,7 +198,7 @@ class _Candidates(Protocol):
 
         Returns
         -------
-        found : ndarray of int64, shape (rows, count)
+        near : ndarray of int64, shape (rows, count)
             Right rows.
         number : ndarray of int64, shape (rows,)
             How many there are; all if fewer than ``count``.
@@ -218,18 +220,18 @@ class _Ranked:
     def __init__(self, plan: NearestPlan, left: SideRows, right: SideRows, keys: Pairs) -> None:
         rank = plan.rank
         assert rank is not None
-        own = [test for test in plan.tests.values() if test.value is rank.value]
-        others = [one for one, test in plan.tests.items() if test not in own]
-        self.remainder = ops.and_(plan.remainder, *others)
-        ranked = _column(rank.value, right)
-        codes = _ordered(ranked)
-        known = np.flatnonzero(_known(ranked, len(right)) & (keys[1] >= 0))
+        ranked = [test for test in plan.tests.values() if test.value is rank.value]
+        unranked = [one for one, test in plan.tests.items() if test not in ranked]
+        self.remainder = ops.and_(plan.remainder, *unranked)
+        value = _column(rank.value, right)
+        codes = _ordered(value)
+        known = np.flatnonzero(_known(value, len(right)) & (keys[1] >= 0))
         # From behind, so that of equal values the first row comes first again.
         known = known[::-1] if rank.is_greatest else known
         sort = codes[known], keys[1][known]
         self._order = known[np.lexsort(sort if plan.keys else sort[:1])]
         self._is_greatest = rank.is_greatest
-        low, high, has_bounds = _bounds([own], left)
+        low, high, has_bounds = _bounds([ranked], left)
         has_value = _known(_column(rank.beside, left), len(left))
         self.alone = ~(has_value & has_bounds & (keys[0] >= 0))
         start, end = spans(keys[1][self._order], codes[self._order], keys[0], low[:, 0], high[:, 0])
@@ -241,8 +243,8 @@ class _Ranked:
         steps = np.arange(count)
         at = end[:, None] - 1 - steps if self._is_greatest else start[:, None] + steps
         # Places behind the number are never read.
-        found = np.append(self._order, 0)[np.clip(at, 0, len(self._order))]
-        return found, number, np.zeros(len(rows))
+        near = np.append(self._order, 0)[np.clip(at, 0, len(self._order))]
+        return near, number, np.zeros(len(rows))
 
     def is_beyond(self, values: np.ndarray, reached: np.ndarray) -> np.ndarray:
         return np.ones(len(values), bool)
@@ -275,12 +277,14 @@ class _Near:
         self._distance, self._share = distance, share
         self.is_ordered, self.remainder = not share, plan.remainder
         # Infinite coordinates, and NaN, are far from all.
-        finite = [np.isfinite(some).all(axis=1) for some in points]
+        finite = [np.logical_and.reduce(np.isfinite(some), axis=1) for some in points]
         tests: dict[Expr, list[OrderTest]] = {}
         for test in plan.tests.values():
             tests.setdefault(test.value, []).append(test)
         tested = [_column(value, right) for value in tests]
-        known_right = np.logical_and.reduce([known[1], *(_known(v, len(right)) for v in tested)])
+        known_right = known[1].copy()
+        for value in tested:
+            known_right &= _known(value, len(right))
         self._low, self._high, has_bounds = _bounds(list(tests.values()), left)
         self.alone = ~(known[0] & has_bounds)
         self._rows = np.flatnonzero(known_right & finite[1])
@@ -308,7 +312,7 @@ class _Near:
         is_exact = True
         for term in distance.terms:
             pair = _column(term.left, left), _column(term.right, right)
-            known = tuple(one & _known(v, len(one)) for one, v in zip(known, pair, strict=True))
+            known = known[0] & _known(pair[0], len(left)), known[1] & _known(pair[1], len(right))
             numbers = _doubles(*pair, *known)
             if numbers is None:
                 return None
@@ -325,10 +329,9 @@ class _Near:
 
     def find(self, rows: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         probes = self._probes[rows], self._key[rows], self._low[rows], self._high[rows]
-        found, distance, number = self._points.nearest(*probes, count)
-        places = np.where(np.arange(count) < number[:, None], found, 0)
-        found = self._rows[places] if len(self._rows) else places
-        return found, number, distance[:, -1]
+        near, distance, number = self._points.nearest(*probes, count)
+        near = np.append(self._rows, 0)[np.where(np.arange(count) < number[:, None], near, 0)]
+        return near, number, distance[:, -1]
 
     def is_beyond(self, values: np.ndarray, reached: np.ndarray) -> np.ndarray:
         sizes = np.abs(values.astype(np.float64))
@@ -414,7 +417,7 @@ def _ordered(value: Vector) -> np.ndarray:
 
 
 def _begins(rows: np.ndarray) -> np.ndarray:
-    """Where runs of equal entries begin, and the end of the last one."""
+    """Places at which runs of equal entries begin, and the end of the last one."""
     changes = np.append(True, rows[1:] != rows[:-1])[: len(rows)]
     return np.append(np.flatnonzero(changes), len(rows))
 

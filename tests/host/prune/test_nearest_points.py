@@ -25,7 +25,7 @@ def test_points_are_the_nearest_of_all(shape: str, dims: int) -> None:
         *((0, 1, False, False), (7, 3, True, False), (40, 100, True, True)),
         *((3000, 5, True, True), (3000, 40, False, False)),
     ):
-        points, probes = drawn(rng, max(1, rows), dims, shape), drawn(rng, 120, dims, shape)
+        points, probes = drawn(rng, rows, dims, shape), drawn(rng, 120, dims, shape)
         keys, of_probes = rng.integers(0, 3, len(points)), rng.integers(-1, 4, 120)
         weights = rng.choice([0.5, 1.0, 3.0], dims)
         tested = rng.integers(-5, 6, (len(points), 2))
