@@ -20,7 +20,7 @@ from penstock.around.parts import (
     Relational,
     Split,
 )
-from penstock.around.sides import conditions_of
+from penstock.around.shapes import equal_columns
 from penstock.around.splitting import split
 from penstock.errors import BeyondError
 from penstock.expr.functions import EARTH_RADIUS_M
@@ -238,13 +238,9 @@ class _Spark:
         left, right = (one.name for one in tree.find_all(exp.Table))
         if not {left, right} <= self._known:
             return None  # they would be joined twice
-        aliases = [one.alias_or_name for one in tree.find_all(exp.Table)]
-        keys: list[tuple[str, str]] = []
-        for one in conditions_of(tree.args["joins"][0]):
-            names = {c.table: c.name for c in one.iter_expressions() if type(c) is exp.Column}
-            if not isinstance(one, exp.EQ) or names.keys() != set(aliases):
-                return None
-            keys.append((names[aliases[0]], names[aliases[1]]))
+        keys = equal_columns(tree)
+        if keys is None:
+            return None
         frames = self._frames[left], self._frames[right]
         with described(self._spark, f"estimates the pairs of equal keys of {left} and {right}"):
             return pairs_of_equal_keys(*frames, keys)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 from sqlglot import exp
 
@@ -21,6 +22,8 @@ from penstock.host.relational.stream import Computed, PreparedSide, PreparedStre
 from ..around.computed_calls import ours
 from ..around.duckdb_sql import check_compared, to_duckdb
 from ..around.parts import EqualPairs, Joined, Part, PartError, Relational, Split, refuse_unused
+from ..around.shapes import equal_columns
+from ..around.sides import items_of
 from ..around.splitting import split
 from ..errors import BeyondError, DataError, QueryError, SchemaError
 from ..plan.group_query import GroupQuery
@@ -33,6 +36,8 @@ from .received import TableFiles
 
 #: Rows that an estimate of pairs takes from each table.
 _SAMPLED_ROWS = 1_000, 20_000
+#: Pairs that Penstock tests, and rows that it reads, in less time than an estimate takes.
+_FEW_PAIRS, _FEW_ROWS = 1 << 23, 1 << 14
 #: The estimate of rows that are not known: to test too many pairs has no bound.
 _UNKNOWN = EqualPairs(math.inf, 0)
 #: Runs a join, or makes groups: text, tables and options.
@@ -237,6 +242,30 @@ class _Opening:
         return step
 
 
+def _pairs_of_columns(
+    samples: list[pa.Table], keys: Sequence[tuple[str, str]] | None
+) -> int | None:
+    """Count the pairs of samples with equal columns; None if these are not of the same types."""
+    counted = []
+    for table, names in zip(samples, zip(*keys or (), strict=True), strict=False):
+        by_name = {one.lower(): one for one in table.column_names}
+        columns = [table[by_name[name.lower()]] for name in names]
+        renamed = pa.table(columns, names=[f"k{n}" for n in range(len(columns))])
+        counted.append(renamed)
+    if len(counted) < len(samples) or counted[0].schema.types != counted[1].schema.types:
+        return None
+    names = counted[0].column_names
+    try:
+        a, b = (
+            one.group_by(names, use_threads=False).aggregate([([], "count_all")]) for one in counted
+        )
+        both = a.join(b, names, join_type="inner", right_suffix=" b", use_threads=False)
+    except pa.ArrowInvalid:  # types that Arrow does not join by
+        return None
+    counts = (both[name].to_numpy() for name in ("count_all", "count_all b"))
+    return int(np.dot(*counts))
+
+
 class _DuckDB:
     """DuckDB around joins: its refusals, the text of its parts, and the columns of all parts."""
 
@@ -286,28 +315,37 @@ class _DuckDB:
 
     def equal_pairs(self, tree: exp.Select) -> EqualPairs | None:
         self.has_read_rows = True
-        tree = tree.copy()
-        samples: dict[str, pa.Table] = {}
-        pairs, rows = 1.0, 0
+        tables = [self._tables.get(one.name) for one in items_of(tree)]
+        if any(table is None for table in tables):  # their rows are not computed yet
+            return _UNKNOWN
+        counts = [table.num_rows for table in tables if table is not None]
+        if math.prod(counts) <= _FEW_PAIRS and sum(counts) <= _FEW_ROWS:
+            return _UNKNOWN
+        samples: list[pa.Table] = []
         read = {column.name.lower() for column in tree.find_all(exp.Column)}
-        for item, most in zip(tree.find_all(exp.Table), _SAMPLED_ROWS, strict=True):
-            table = self._tables.get(item.name)
-            if table is None:  # its rows are not computed yet
-                return _UNKNOWN
+        for table, most in zip(tables, _SAMPLED_ROWS, strict=True):
+            assert table is not None
             sample = table.select([one for one in table.column_names if one.lower() in read])
-            sample = sample.take(spread(0, table.num_rows, most))
-            pairs *= table.num_rows / max(sample.num_rows, 1)
-            rows += table.num_rows
-            name = f"sample {len(samples)}"
-            samples[name] = sample
+            samples.append(sample.take(spread(0, table.num_rows, most)))
+        pairs = _pairs_of_columns(samples, equal_columns(tree))
+        if pairs is None:
+            pairs = self._pairs_of(tree.copy(), samples)
+        if pairs is None:
+            return None
+        shares = (len(one) / count for one, count in zip(samples, counts, strict=True))
+        return EqualPairs(pairs / math.prod(shares), sum(counts))
+
+    def _pairs_of(self, tree: exp.Select, samples: list[pa.Table]) -> int | None:
+        """Count the pairs of samples by a query; None if it fails."""
+        named = {f"sample {n}": one for n, one in enumerate(samples)}
+        for name, item in zip(named, items_of(tree), strict=True):
             item.set("this", exp.to_identifier(name, quoted=True))
         tree.set("expressions", [exp.alias_(exp.Count(this=exp.Star()), "n", quoted=True)])
         try:
-            text = self.written(tree, {name: one.schema for name, one in samples.items()})
-            pairs *= self._engine.run(text, samples)["n"][0].as_py()
+            text = self.written(tree, {name: one.schema for name, one in named.items()})
+            return self._engine.run(text, named)["n"][0].as_py()
         except (DataError, QueryError):  # as the engine says once more where it runs the join
             return None
-        return EqualPairs(pairs, rows)
 
     def joined(self, part: Joined, schemas: Mapping[str, pa.Schema]) -> pa.Schema:
         columns = {name: schemas[name] for name in part.reads}

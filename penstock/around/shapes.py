@@ -97,6 +97,18 @@ def equates(tree: exp.Expr) -> bool:
     return bool(a) and bool(b) and a != b
 
 
+def equal_columns(tree: exp.Select) -> list[tuple[str, str]] | None:
+    """Columns of both tables that a SELECT's join compares; None if it has other conditions."""
+    first, second = (one.alias_or_name for one in items_of(tree))
+    keys: list[tuple[str, str]] = []
+    for one in conditions_of(tree.args["joins"][0]):
+        names = {c.table: c.name for c in one.iter_expressions() if type(c) is exp.Column}
+        if not isinstance(one, exp.EQ) or names.keys() != {first, second}:
+            return None
+        keys.append((names[first], names[second]))
+    return keys
+
+
 def existence_joined(select: exp.Select, tables: Collection[str]) -> None:
     """Write each EXISTS and IN (SELECT ...) of WHERE that compares more than keys as a join.
 

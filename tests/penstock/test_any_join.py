@@ -159,3 +159,38 @@ def test_names_that_are_words_of_sql_or_have_capitals(monkeypatch):
         with counting(monkeypatch) as runs:
             assert rows_of(penstock.sql(text, tables)) == expected
         assert len(runs) == 1
+
+
+@pytest.mark.parametrize(
+    ("on", "is_penstocks"),
+    [
+        ("a.k = b.k AND a.lo < b.lo", True),
+        ("a.u = b.u AND a.lo < b.lo", False),
+        ("a.t = b.t AND a.lo < b.lo", True),
+        ("a.k = b.u AND a.lo < b.lo", False),
+        ("a.k = b.k AND a.u = b.u AND a.lo < b.lo", False),
+        ("a.k % 2 = b.k % 2 AND a.lo < b.lo", True),
+        ("a.k = b.s AND a.lo < b.lo", True),
+        ("a.k = b.k AND a.lo < b.lo AND a.u = 7", False),
+    ],
+)
+def test_samples_say_whether_equal_keys_leave_many_pairs(on, is_penstocks, monkeypatch):
+    rng = np.random.default_rng(4)
+    rows = 20_000
+    columns = {"k": rng.integers(0, 5, rows), "u": rng.permutation(rows)}
+    lows = pa.array(np.where(rng.random(rows) < 1e-4, rng.random(rows), 2.0))
+    tables = {
+        name: pa.table(
+            {**columns, "lo": lows, "s": pa.array(columns["k"], pa.int16())}
+        ).append_column("t", pa.array(columns["k"]).cast(pa.string()))
+        for name in "ab"
+    }
+    decisions: list[bool] = []
+    decide = splitting._Splitter._has_many_pairs
+    monkeypatch.setattr(
+        splitting._Splitter,
+        "_has_many_pairs",
+        lambda *args: decisions.append(decide(*args)) or decisions[-1],
+    )
+    penstock.sql(f"SELECT a.u, b.u AS v FROM a JOIN b ON {on}", tables)
+    assert decisions == [is_penstocks]
