@@ -12,6 +12,8 @@ from math import inf
 from sqlglot import exp
 
 from ..errors import QueryError
+from ..query.dialect import COUNT, NEAREST
+from ..query.nearest import MOST_NEAREST
 from .shapes import put_items
 from .sides import aliases_in, column_of, conditions_of, is_closed, items_of, kind_of, set_where
 
@@ -154,6 +156,41 @@ def rank_nearest(select: exp.Select, unique_of: Callable[[exp.Expr], Collection[
     select.set("joins", [joined])
     set_where(select, kept)
     select.set("qualify", exp.Qualify(this=exp.and_(*later, copy=False)))
+
+
+def as_nearest(select: exp.Select) -> bool:
+    """Write the first join of a SELECT, if it is one of these, as a join of nearest rows."""
+    joins = select.args.get("joins") or []
+    if not joins or joins[0].args.get(NEAREST):
+        return False
+    source, join = select.args["from_"].this, joins[0]
+    is_asof = join.method.upper() == "ASOF"
+    if not is_asof and isinstance(join.this, exp.Lateral) and join.side and not _of_columns(join):
+        return False
+    ranked = _latest(source, join) if is_asof else _lateral(select, join)
+    if ranked is None:
+        return False
+    joined, order, count = ranked
+    if order is None or len(order.expressions) != 1 or not count.is_int:
+        return False
+    (ordered,) = order.expressions
+    nulls_first = None if is_asof else bool(ordered.args.get("nulls_first"))
+    is_greatest = bool(ordered.args.get("desc"))
+    value = exp.Ordered(this=ordered.this.copy(), desc=is_greatest, nulls_first=nulls_first)
+    joined.set(NEAREST, value)
+    joined.set(COUNT, count.copy())
+    select.set("joins", [joined, *joins[1:]])
+    return 1 <= int(count.name) <= MOST_NEAREST
+
+
+def _of_columns(join: exp.Join) -> bool:
+    """Whether LATERAL gives columns as they are, which are NULL where there is no row."""
+    inner = join.this.this.this
+    item = inner.args["from_"].this if inner.args.get("from_") else None
+    columns = (one.unalias() for one in inner.expressions)
+    return item is not None and all(
+        isinstance(one, exp.Column) and one.table == item.alias_or_name for one in columns
+    )
 
 
 def _lateral(

@@ -25,7 +25,7 @@ from ..query.sources import Lowered, reader_of
 from ..query.window_function import is_session, is_window
 from .clocks import Clocks
 from .given import check_fields, check_names, check_size, name_tables, with_values
-from .join_order import order_joins, rank_nearest, relations_last
+from .join_order import as_nearest, order_joins, rank_nearest, relations_last
 from .parts import (
     Closing,
     Joined,
@@ -286,6 +286,8 @@ class _Splitter:
 
     def _take_pairs(self, select: exp.Select) -> bool:
         """Replace the first join of a SELECT by a part with its pairs."""
+        if self.ends and self._take_as_nearest(select):
+            return True
         first = self._read_first(select)
         if first is None:
             return False
@@ -300,6 +302,21 @@ class _Splitter:
         if name is None:
             self._back_to(count)
         return name is not None
+
+    def _take_as_nearest(self, select: exp.Select) -> bool:
+        """Replace an ASOF JOIN, or rows that LATERAL limits, by the nearest rows that they are."""
+        nearest, why, count = select.copy(), self.why, len(self.parts)
+        try:
+            is_taken = as_nearest(nearest) and self._take_pairs(nearest)
+        except QueryError:  # as of a text, by which the engine orders
+            is_taken = False
+        if not is_taken:
+            self._back_to(count)
+            self.why = why
+            return False
+        for key, arg in list(nearest.args.items()):
+            select.set(key, arg)
+        return True
 
     def _take_rows(self, select: exp.Select) -> bool:
         """Replace a join of tables on an equality by its rows; Penstock may run one behind it."""
@@ -433,6 +450,9 @@ class _Splitter:
     ) -> str | None:
         """Make a part of a join of nearest rows; None if Penstock does not compute its value."""
         ordered = join.args[NEAREST]
+        if any(side.source in self.relations for side in sides):
+            self.why = QueryError("NEAREST is for tables; read the relation as a table")
+            return None
         # Conditions of WHERE are of the rows that are chosen.
         known, left = self._conditions(sides, [*conditions, ordered.this])
         if left:
@@ -443,7 +463,10 @@ class _Splitter:
         outputs = self._outputs({side.alias for side in sides}, [*later, *where])
         core = exp.Select(expressions=outputs.selected())
         self._read_from(core, kind, sides, on)
-        core.args["joins"][0].set(NEAREST, exp.Ordered(this=value, desc=ordered.args["desc"]))
+        order = exp.Ordered(
+            this=value, desc=ordered.args["desc"], nulls_first=ordered.args.get("nulls_first")
+        )
+        core.args["joins"][0].set(NEAREST, order)
         core.args["joins"][0].set(COUNT, join.args[COUNT].copy())
         time = {one.alias: named for one in sides if (named := self.clocks.named_time(one))}
         options = replace(

@@ -188,7 +188,7 @@ class Aggregation:
 class Nearest:
     """The rows nearest to a left row: of the right rows that match, those with the least value.
 
-    Rows with a NULL in its place join none; of equal values the row that comes first is nearer.
+    Of equal values the row that comes first is nearer.
 
     Parameters
     ----------
@@ -198,11 +198,15 @@ class Nearest:
         Over columns of both sides.
     is_greatest : bool
         The greatest values are nearest instead, as of a similarity. NaN is above every number.
+    nulls_first : bool, optional
+        Whether rows for which the value is NULL are nearer than all others, or further away; by
+        default they do not join.
     """
 
     count: int
     value: Expr
     is_greatest: bool
+    nulls_first: bool | None = None
 
 
 @dataclass(frozen=True)

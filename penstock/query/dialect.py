@@ -115,7 +115,13 @@ class Penstock(Spark):
                 value = self._parse_disjunction()
                 if value is None:
                     self.raise_error("NEAREST needs a value behind BY DISTANCE or BY SIMILARITY")
-                table.meta[_CLAUSE] = exp.Ordered(this=value, desc=not is_distance), count
+                ordered = exp.Ordered(this=value, desc=not is_distance)
+                if self._match_text_seq("NULLS"):  # not in Spark: rows with NULL are candidates
+                    is_first = bool(self._match_text_seq("FIRST"))
+                    if not is_first and not self._match_text_seq("LAST"):
+                        self.raise_error("FIRST or LAST is missing behind NULLS")
+                    ordered.set("nulls_first", is_first)
+                table.meta[_CLAUSE] = ordered, count
             return table
 
         def _parse_join(self, *args: Any, **kwargs: Any) -> Any:
@@ -151,6 +157,8 @@ class Penstock(Spark):
             words = [expression.side, "JOIN", self.sql(expression, "this"), "EXACT NEAREST"]
             words += [self.sql(expression, COUNT), "BY"]
             words += ["SIMILARITY" if value.args.get("desc") else "DISTANCE", self.sql(value.this)]
+            if (is_first := value.args.get("nulls_first")) is not None:
+                words.append("NULLS FIRST" if is_first else "NULLS LAST")
             if on := self.sql(expression, "on"):
                 words += ["ON", on]
             return self.seg(" ".join(word for word in words if word))

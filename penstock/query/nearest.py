@@ -72,4 +72,5 @@ def read_nearest(join: exp.Join, lowering: Lowering) -> Nearest | None:
             f"{words} needs a number or a time, not {value.type}: CAST it, or compute one",
             ordered.this,
         )
-    return Nearest(int(join.args[COUNT].name), value, bool(ordered.args.get("desc")))
+    is_greatest, nulls_first = bool(ordered.args.get("desc")), ordered.args.get("nulls_first")
+    return Nearest(int(join.args[COUNT].name), value, is_greatest, nulls_first)

@@ -299,3 +299,67 @@ def test_options_without_effect_are_refused() -> None:
     for options in refused:
         with pytest.raises(UsageError, match="a join of nearest rows"):
             penstock.sql(query, {"l": rows, "m": rows}, **options)
+
+
+LATERAL = (
+    "SELECT l.id AS a, n.id AS b FROM l {kind} LATERAL (SELECT m.id FROM m WHERE {on} "
+    "ORDER BY {order} LIMIT {k}) n"
+)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_lateral_and_asof_are_nearest_rows(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows that ORDER BY puts first, NULL as in Spark; the same node as NEAREST."""
+    if seed:
+        monkeypatch.setattr(nearest_search, "_FEW_PAIRS", 0)
+    rng = np.random.default_rng([seed, 9])
+    left, right = table(rng, 60), table(rng, 70, share_null=0.1 if seed < 2 else 0.0)
+
+    def gap(a: Row, b: Row) -> Any:
+        # NULL is last both ways.
+        return math.inf if None in (a["i"], b["i"]) else abs(a["i"] - b["i"])
+
+    values: dict[str, OfPair] = {
+        "abs(l.i - m.i) NULLS LAST": gap,
+        "-abs(l.i - m.i) DESC": gap,
+        "m.i": lambda a, b: -math.inf if b["i"] is None else b["i"],
+    }
+    for order, value in values.items():
+        for kind, condition in (("JOIN", "l.g = m.g"), ("LEFT JOIN", "l.t < 20 AND l.s <> m.s")):
+            query = LATERAL.format(kind=kind, on=condition, order=order, k=3)
+            outer, on = kind != "JOIN", CONDITIONS[condition]
+            expected = nearest(left, right, value, k=3, on=on, outer=outer)
+            assert by_id(ids(query, left, right)) == by_id(expected), query
+    for side, sign in (("", ">="), ("LEFT", ">"), ("", "<=")):
+        query = (
+            f"SELECT l.id AS a, m.id AS b FROM l ASOF {side} JOIN m ON l.g = m.g AND l.t {sign} m.t"
+        )
+        expected = nearest(left, right, OF_TIME[sign][0], on=OF_TIME[sign][1], outer=bool(side))
+        assert by_id(ids(query, left, right)) == by_id(expected), query
+
+
+#: The value and the condition of the nearest time, by the sign of ASOF JOIN.
+OF_TIME: dict[str, tuple[OfPair, OfPair]] = {
+    ">=": (lambda a, b: -b["t"], lambda a, b: a["g"] == b["g"] is not None and b["t"] <= a["t"]),
+    ">": (lambda a, b: -b["t"], lambda a, b: a["g"] == b["g"] is not None and b["t"] < a["t"]),
+    "<=": (lambda a, b: b["t"], lambda a, b: a["g"] == b["g"] is not None and b["t"] >= a["t"]),
+}
+
+
+def by_id(pairs: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
+    return sorted(pairs, key=str)
+
+
+def test_other_lateral_rows_are_those_of_duckdb() -> None:
+    """ORDER BY of texts, of several values, and none are no nearest rows."""
+    rng = np.random.default_rng(4)
+    left, right = table(rng, 9), table(rng, 9, share_null=0)
+    for order in ("m.s, m.id", "m.t, m.id", "m.s || cast(m.id AS STRING)"):
+        query = LATERAL.format(kind="JOIN", on="m.id > l.id", order=order, k=1)
+        rows = right.to_pylist()
+        key = {
+            "m.s, m.id": lambda b: (b["s"], b["id"]),
+            "m.t, m.id": lambda b: (b["t"], b["id"]),
+        }.get(order, lambda b: b["s"] + str(b["id"]))
+        expected = [(a, min((b for b in rows if b["id"] > a), key=key)["id"]) for a in range(8)]
+        assert sorted(ids(query, left, right)) == expected

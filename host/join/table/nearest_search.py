@@ -12,7 +12,7 @@ import numpy as np
 from penstock.expr import ops
 from penstock.expr.columns import Vector, evaluate_columns
 from penstock.expr.functions import EARTH_RADIUS_M
-from penstock.expr.node import Expr, Op, walk
+from penstock.expr.node import DIVISIONS, Expr, Op, walk
 from penstock.plan.nearest import Distance, NearestPlan, OrderTest
 from penstock.plan.query import LEFT
 from penstock.types import INT64
@@ -73,11 +73,20 @@ class NearestSearch:
         plan, left, right = self._plan, self._left, self._right
         if len(left) * len(right) <= _FEW_PAIRS:
             return None
+        if plan.nearest.nulls_first is not None and self._has_null(plan.nearest.value):
+            return None
         if plan.rank is not None:
             return _Ranked(plan, left, right, self._keys)
         if plan.distance is None:
             return None
         return _Near.over(plan, plan.distance, left, right, self._keys)
+
+    def _has_null(self, value: Expr) -> bool:
+        """Whether a value may be NULL for a pair of these rows."""
+        columns = {**self._left.columns, **self._right.columns}
+        leaves = [one for one in walk(value) if one.op is Op.COLUMN]
+        is_known = all(columns[one.attr].valid is None for one in leaves)
+        return not is_known or any(one.op in DIVISIONS or one.is_null_const for one in walk(value))
 
     def _by_candidates(self, rows: np.ndarray) -> Iterator[Pairs]:
         """Yield the pairs of some left rows, in parts: some rows need more candidates."""
@@ -148,7 +157,8 @@ class NearestSearch:
         codes = _ordered(value)
         if nearest.is_greatest:
             codes = ~codes
-        known = np.flatnonzero(_known(value, len(i)))
+        is_known = _known(value, len(i))
+        known = np.flatnonzero(is_known)
         sizes = np.diff(_begins(i))
         is_table = len(known) == len(i) and len(sizes) and sizes.min() == sizes.max()
         if is_table and nearest.count < sizes[0]:
@@ -156,7 +166,11 @@ class NearestSearch:
             table = codes.reshape(len(sizes), sizes[0])
             most = np.partition(table, nearest.count - 1, axis=1)[:, nearest.count - 1]
             known = np.flatnonzero(table <= most[:, None])
-        order = known[np.lexsort((j[known], codes[known], i[known]))]
+        if nearest.nulls_first is None or len(known) == len(i) or is_table:
+            order = known[np.lexsort((j[known], codes[known], i[known]))]
+        else:
+            is_later = is_known if nearest.nulls_first else ~is_known
+            order = np.lexsort((j, np.where(is_known, codes, 0), is_later, i))
         order = order[_place(i[order]) < nearest.count]
         return i[order], j[order], value.values[order]
 
