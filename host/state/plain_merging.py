@@ -42,8 +42,8 @@ def merge_plainly(layout: EntryLayout, entries: np.ndarray, count: int) -> np.nd
             out[:, at : at + words] = _sums(merged[:, at : at + words], starts)
         elif merge is Merge.FLOAT_SUM:
             totals, later = out[:, at].copy().view(np.float64), ~begins
-            # One after the other: a sum of floats depends on the order.
-            np.add.at(totals, group[later], merged[later, at].copy().view(np.float64))
+            with np.errstate(all="ignore"):  # one after the other: a sum depends on the order
+                np.add.at(totals, group[later], merged[later, at].copy().view(np.float64))
             out[:, at] = totals.view(np.int64)
         else:
             _take_nearest(place, out, merged, group, starts)

@@ -61,10 +61,8 @@ class CompiledKernel(CpuKernel):
         self._modules = {form: load_source(generate(program, form)) for form in forms}
         row_bytes = sum(dtype.itemsize for dtype in self._window)
         self._tile = max(TILE_BYTES // max(row_bytes, 1), FLAGS) & ~(GRANULE - 1)
-        # Sums of floats depend on the order.
-        is_alike = FoldKind.FLOAT not in forms
-        plain = (lambda: InterpretedKernel(program, resources, modes)) if is_alike else None
-        self._compile(" ".join(module.name for module in self._modules.values()), plain)
+        code = " ".join(module.name for module in self._modules.values())
+        self._compile(code, lambda: InterpretedKernel(program, resources, modes))
 
     def _folded(self, mode: Mode) -> FoldKind | None:
         if mode is Mode.PAIRS:

@@ -81,17 +81,23 @@ class InterpretedKernel(CpuKernel):
         self, window: Columns, task: Task | SearchTask, pairs: Iterable[Tested], counts: list[int]
     ) -> Folds:
         """Fold the matches among pairs to test; ``counts`` gets the numbers of pairs."""
-        count = np.zeros(task.rows, np.int64)
+        count, total = np.zeros(task.rows, np.int64), np.zeros(task.rows)
         best: dict[int, tuple[Any, int]] = {}
         better = _BETTER.get(task.mode)
+        sums = task.mode is Mode.SUM and self._folds_floats
         for one, places in pairs:
             counts.append(len(one))
             i, j, positions = self._kept(window, task, one, places)
             np.add.at(count, i, 1)
             if not (task.mode.needs_value and len(i)):
                 continue
-            values = self._values(window, task, i, j).tolist()
-            for row, position, value in zip(i.tolist(), positions.tolist(), values, strict=True):
+            values = self._values(window, task, i, j)
+            if sums:
+                with np.errstate(all="ignore"):  # one after the other, as compiled loops do
+                    np.add.at(total, i, values)
+                continue
+            matches = zip(i.tolist(), positions.tolist(), values.tolist(), strict=True)
+            for row, position, value in matches:
                 if row not in best:
                     best[row] = value, position
                 elif better is None:
@@ -101,6 +107,8 @@ class InterpretedKernel(CpuKernel):
                     # Of equal values the first position counts, in whatever order they come.
                     if better(new, held) or (new == held and position < best[row][1]):
                         best[row] = value, position
+        if sums:
+            return Folds(count > 0, total)
         return self._folds(task, count, best)
 
     def _folds(
@@ -115,7 +123,7 @@ class InterpretedKernel(CpuKernel):
         position = np.full(task.rows, -1, np.int64)
         for row, (fold, at) in best.items():
             value[row], position[row] = fold, at
-        if self._folds_floats and task.mode is not Mode.SUM:
+        if self._folds_floats:
             value = unordered(ordered(value))  # with one zero and one NaN
         return Folds(matched, value, position if task.mode is Mode.NEAREST else None)
 

@@ -156,7 +156,7 @@ class CpuKernel(Kernel):
     def _is_plain(self, pairs: int = 0) -> bool:
         return PLAIN.takes_pairs(self._code, pairs)
 
-    def _compile(self, code: str, interpreted: Callable[[], CpuKernel] | None) -> None:
+    def _compile(self, code: str, interpreted: Callable[[], CpuKernel]) -> None:
         """Compile now rather than in the first task, or load an earlier process's machine code.
 
         A device that interprets loads the loops that tasks need, when they need them.
@@ -165,13 +165,13 @@ class CpuKernel(Kernel):
         ----------
         code : str
             Name of the machine code.
-        interpreted : callable or None
-            Makes a kernel with the same results that needs no machine code, if there is one.
+        interpreted : callable
+            Makes a kernel with the same results that needs no machine code.
         """
         self._code = code
         if not self._resources.interprets:
             self._call_loops()
-        elif interpreted is not None and self._is_plain():
+        elif self._is_plain():
             self._plain = interpreted()
 
     def _call_loops(self) -> None:

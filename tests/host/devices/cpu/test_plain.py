@@ -41,7 +41,7 @@ def table(rng: Random, rows: int) -> pa.Table:
     def some(value: Any) -> list[Any]:
         return [None if rng.random() < 0.1 else value() for _ in range(rows)]
 
-    floats = [0.0, -0.0, 1.5, -2.25, float("nan"), float("inf"), 1e300]
+    floats = [0.0, -0.0, 1.5, -2.25, float("nan"), float("inf"), float("-inf"), 1e300]
     start = datetime.date(2024, 1, 1)
     columns = {
         "id": pa.array(range(rows), pa.int64()),
@@ -84,8 +84,8 @@ SELECTS = [
     "SELECT a.id AS i, b.id AS j FROM a JOIN b ON {}",
     "SELECT a.id AS i, b.f AS f FROM a LEFT JOIN b ON {}",
     "SELECT a.id AS i FROM a ANTI JOIN b ON {}",
-    "SELECT a.id AS i, count(*) AS n, min(b.y) AS y, max(b.f) AS f, sum(b.x) AS s FROM a JOIN b "
-    "ON {} GROUP BY a.id",
+    "SELECT a.id AS i, count(*) AS n, min(b.y) AS y, max(b.f) AS f, sum(b.x) AS s, "
+    "sum(b.f) AS g FROM a JOIN b ON {} GROUP BY a.id",
 ]
 
 
