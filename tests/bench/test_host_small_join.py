@@ -14,5 +14,11 @@ def test_calls():
 def test_command(capsys):
     assert main(["--quick"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == 4
-    assert all(" ms " in line for line in lines)
+    assert len(lines) == 8
+    assert all(line.split()[-1].replace(".", "").replace(",", "").isdigit() for line in lines[1:-1])
+
+
+@pytest.mark.slow
+def test_real_joins(capsys):
+    assert main(["--quick", "--real"]) == 0
+    assert "points, 1,000 rows a side" in capsys.readouterr().out
