@@ -208,6 +208,13 @@ def needs_all(tree: exp.Query) -> str:
     return OF_GROUPS[1] if tree.find(exp.AggFunc) else ""
 
 
+def takes_some(select: exp.Select) -> bool:
+    """Whether some rows of FROM, in no order, may be enough: there is a LIMIT and nothing else."""
+    needs_others = any(select.args.get(key) for key in ("group", "distinct", "order"))
+    of_several = any(one.find(exp.AggFunc, exp.Window) for one in select.expressions)
+    return bool(select.args.get("limit")) and not needs_others and not of_several
+
+
 def merge(select: exp.Select) -> None:
     """Write groups of a subquery's rows as groups of the tables in it, if it is row by row."""
     source = select.args["from_"].this if select.args.get("from_") else None

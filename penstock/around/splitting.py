@@ -47,6 +47,7 @@ from .shapes import (
     merge,
     needs_all,
     put_columns,
+    takes_some,
     with_ends,
 )
 from .sides import (
@@ -413,9 +414,7 @@ class _Splitter:
         self._read_from(core, kind, sides, on)
         name = self._joined(core, sides)
         if name is None and not all(map(self.clocks.named_time, sides)):
-            # Whoever needs some pairs only, in no order, may stop before all are tested.
-            is_cut = bool(select.args.get("limit")) and not select.args.get("order")
-            name = None if is_cut else self._without_window(core, kind, sides, on, kept)
+            name = self._without_window(core, kind, sides, on, kept, is_cut=takes_some(select))
         if name is None:
             return None
         part = self.parts[-1]
@@ -482,6 +481,8 @@ class _Splitter:
         sides: list[JoinSide],
         on: list[exp.Expr],
         kept: list[exp.Expr],
+        *,
+        is_cut: bool,
     ) -> str | None:
         """Join tables without a window in one that has all rows; None if the engine is faster.
 
@@ -492,10 +493,13 @@ class _Splitter:
         ----------
         kept : list of expression
             Conditions of WHERE, which the engine may test before the join.
+        is_cut : bool
+            Whether the engine may stop before all pairs are tested.
         """
         if not self.ends or not isinstance(self.why, NoWindowError):
             return None
-        if any(map(equates, on)) and not self._has_many_pairs(sides, on, kept):
+        is_many = not is_cut and self._has_many_pairs(sides, on, kept)
+        if any(map(equates, on)) and not is_many:
             return None
         unused = dict.fromkeys(("time", "within", "rows", "scale", "unique"))
         return self._joined(core, sides, [replace(self.options, all_rows=True, **unused)])

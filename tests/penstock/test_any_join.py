@@ -53,6 +53,11 @@ QUERIES = {
     f"SELECT a.t, count(*) AS n, sum(b.lo) AS s FROM a JOIN b ON {OVERLAP} GROUP BY a.t": 1,
     f"SELECT DISTINCT a.t FROM a JOIN b ON {OVERLAP}": 1,
     f"SELECT a.id, b.id AS i FROM a JOIN b ON {OVERLAP} ORDER BY a.id, b.id LIMIT 7": 1,
+    "SELECT a.id, b.id AS i FROM a JOIN b ON a.f < b.f AND a.lo > b.hi ORDER BY a.id, b.id "
+    "LIMIT 7": 1,
+    f"SELECT a.t, count(*) AS n FROM a JOIN b ON {OVERLAP} GROUP BY a.t LIMIT 99": 1,
+    f"SELECT DISTINCT a.t FROM a JOIN b ON {OVERLAP} LIMIT 99": 1,
+    f"SELECT count(*) AS n FROM a JOIN b ON {OVERLAP} LIMIT 7": 1,
     "SELECT a.id FROM a WHERE EXISTS (SELECT 1 FROM b WHERE a.k = b.k AND a.lo < b.hi)": 1,
     "SELECT id FROM a WHERE f > 0 AND NOT EXISTS (SELECT * FROM b WHERE k = a.k AND lo < a.hi)": 1,
     "SELECT a.id FROM a WHERE a.k IN (SELECT b.k FROM b WHERE a.lo <= b.hi)": 1,
@@ -194,3 +199,9 @@ def test_samples_say_whether_equal_keys_leave_many_pairs(on, is_penstocks, monke
     )
     penstock.sql(f"SELECT a.u, b.u AS v FROM a JOIN b ON {on}", tables)
     assert decisions == [is_penstocks]
+
+
+def test_some_rows_of_a_join_without_equality() -> None:
+    tables = {"a": table(1, 300), "b": table(2, 300)}
+    found = penstock.sql("SELECT a.id FROM a JOIN b ON a.f < b.f AND a.lo > b.hi LIMIT 7", tables)
+    assert found.num_rows == 7
