@@ -35,7 +35,7 @@ def search_form(form: JoinForm) -> JoinForm | None:
     if isinstance(form.form, BandForm):
         return None
     search = search_of(form.predicate, form.window)
-    searched = replace(search, keys=search.keys[:MOST_SEARCHED]).form
+    searched = search.form_of_best(MOST_SEARCHED)
     return None if searched is None else replace(form, form=searched)
 
 

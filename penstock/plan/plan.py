@@ -10,7 +10,7 @@ from functools import cached_property, partial
 from ..errors import QueryError
 from ..expr import ops
 from ..expr.node import Expr, Op, node
-from ..program import Mode
+from ..program import MAX_BAND_TESTS, Mode
 from ..types import Kind
 from .band import BandForm
 from .folds import FoldKey, FoldPlan, fold_plan
@@ -142,7 +142,8 @@ class JoinPlan:
     def _form(self, window: str) -> JoinForm:
         predicate = self.query.predicate
         form = self._named(lambda: join_form(predicate, window, band=self.band))
-        bands = search_of(predicate, window).form if self.query.tests_pairs else None
+        search = search_of(predicate, window) if self.query.tests_pairs else None
+        bands = None if search is None else search.form_of_best(MAX_BAND_TESTS)
         if bands is None or isinstance(form.form, BandForm):
             return form
         return JoinForm(window, bands, predicate)

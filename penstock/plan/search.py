@@ -55,12 +55,16 @@ class Search:
     window : str
     keys : tuple of SearchKey
         At most ``MAX_BAND_TESTS``.
+    halves : tuple of SearchKey
+        Further ones with bounds from one side, where there are several keys in all: alone, each
+        leaves too many rows. With the keys at most ``MAX_BAND_TESTS``.
     refusals : tuple of (Expr, NotBandError)
         The conjuncts that give no key, or that a key leaves out a part of, and why.
     """
 
     window: str
     keys: tuple[SearchKey, ...]
+    halves: tuple[SearchKey, ...] = ()
     refusals: tuple[tuple[Expr, NotBandError], ...] = ()
 
     def refused(self, names: Mapping[str, str] | None = None) -> tuple[tuple[Expr, str], ...]:
@@ -69,11 +73,16 @@ class Search:
 
     @property
     def form(self) -> BandForm | None:
-        """All tests as one band form; None if there is no key."""
-        if not self.keys:
-            return None
-        table = 1 << ((1 << len(self.keys)) - 1)
-        return BandForm(self.window, tuple(key.test for key in self.keys), table)
+        """All tests with bounds from both sides as one band form; None if there is no key."""
+        return self._form_of(self.keys)
+
+    def form_of_best(self, most: int) -> BandForm | None:
+        """So many tests at most, halves last, as one band form; None if there is none."""
+        return self._form_of((*self.keys, *self.halves)[:most])
+
+    def _form_of(self, keys: tuple[SearchKey, ...]) -> BandForm | None:
+        table = 1 << ((1 << len(keys)) - 1)
+        return BandForm(self.window, tuple(key.test for key in keys), table) if keys else None
 
 
 @lru_cache(maxsize=128)
@@ -144,7 +153,7 @@ class _Finder:
     def search(self, predicate: Expr) -> Search:
         for conjunct in conjuncts_of(predicate):
             self.take(conjunct)
-        keys = self.chosen()
+        keys, halves = self.chosen()
         if self.conditions and keys:
             test = replace(keys[0].test, when=tuple(self.conditions))
             conjunct = ops.and_(keys[0].conjunct, *self.conditions)
@@ -152,7 +161,7 @@ class _Finder:
         else:
             for condition in self.conditions:
                 self.refuse(condition, "it does not look at the window's rows")
-        return Search(self.window, tuple(keys), tuple(self.refusals.items()))
+        return Search(self.window, tuple(keys), tuple(halves), tuple(self.refusals.items()))
 
     def refuse(self, fact: Expr, reason: str, *parts: Expr) -> None:
         self.refusals.setdefault(fact, NotBandError(reason, *parts))
@@ -260,13 +269,13 @@ class _Finder:
 
     # -- the tests --------------------------------------------------------------------------------
 
-    def chosen(self) -> list[SearchKey]:
-        """The keys with bounds from both sides, the best first."""
+    def chosen(self) -> tuple[list[SearchKey], list[SearchKey]]:
+        """The keys with bounds from both sides, the best first, and those from one side."""
         tests: dict[Expr, BandTest] = {}
+        halves: dict[Expr, BandTest] = {}
         for key, sources in self.sources.items():
             test = _test(key, [source.half for source in sources])
-            if test.lo and test.hi:
-                tests[key] = test
+            (tests if test.lo and test.hi else halves)[key] = test
         decided = {fact for fact, keys in self.exact.items() if keys <= tests.keys()}
         keys = [
             self.key(test, decided)
@@ -275,10 +284,18 @@ class _Finder:
         ]
         # A window-side condition has two values only; a sort keeps the order of the predicate.
         keys.sort(key=_rank)
-        kept = {key.test.key for key in keys[:MAX_BAND_TESTS]}
-        decided = {fact for fact, keys in self.exact.items() if keys <= kept}
-        self.refuse_others(kept, tests.keys())
-        return [self.key(key.test, decided) for key in keys[:MAX_BAND_TESTS]]
+        kept = [key.test for key in keys[:MAX_BAND_TESTS]]
+        further = [
+            test for key, test in halves.items() if not self.is_superfluous(key, tests.keys())
+        ]
+        further = further[: MAX_BAND_TESTS - len(kept)] if len(kept) + len(further) > 1 else []
+        names = {test.key for test in (*kept, *further)}
+        decided = {fact for fact, keys in self.exact.items() if keys <= names}
+        self.refuse_others(names, tests.keys())
+        with_both, with_one = (
+            [self.key(test, decided) for test in group] for group in (kept, further)
+        )
+        return with_both, with_one
 
     def is_superfluous(self, key: Expr, bounded: Iterable[Expr]) -> bool:
         """Whether other keys decide all that this one follows from."""

@@ -188,7 +188,7 @@ def _bound_text(bound: Bound, sign: str, names: Mapping[str, str]) -> str:
 def search_facts(search: Search, names: Mapping[str, str], most: int | None = None) -> list[Fact]:
     """The keys by which a window is searched, and why other conjuncts give none."""
     facts: list[Fact] = []
-    for key in search.keys[:most]:
+    for key in (*search.keys, *search.halves)[:most]:
         relation = "follows from" if key.is_implied else "is"
         text = f"{show(key.test.key, names)}, {relation} {show(key.conjunct, names)}"
         facts.append(("searched by", text))

@@ -221,7 +221,7 @@ class Hunts(Dags):
 
 def passed(found: Search, window: list[Row], stream: list[Row]) -> np.ndarray:
     """Which tests each stream row passes with each window row, as the host's codes say."""
-    form = found.form
+    form = found.form_of_best(MAX_BAND_TESTS)
     assert form is not None
     join = JoinForm(found.window, form, ops.TRUE)
     made = window_keys(join, vectors(window), len(window))
@@ -246,7 +246,8 @@ def vectors(rows: list[Row]) -> dict[Any, Any]:
 def lost(predicate: Expr, window: str, stream_rows: list[Row], window_rows: list[Row]) -> list[str]:
     """The matches that a search would miss; none, if it is right."""
     found = search_of(predicate, window)
-    if not found.keys:
+    every = (*found.keys, *found.halves)
+    if not every:
         return []
     missed = matches(predicate, window, stream_rows, window_rows)
     outcomes = passed(found, window_rows, stream_rows)
@@ -254,7 +255,7 @@ def lost(predicate: Expr, window: str, stream_rows: list[Row], window_rows: list
     texts = []
     for i, j in np.argwhere(missed):
         pair = together(window, stream_rows[i], window_rows[j])
-        test = found.keys[int(np.argmin(outcomes[:, i, j]))].test
+        test = every[int(np.argmin(outcomes[:, i, j]))].test
         texts.append(f"{pair} fails {test}")
     return texts
 
@@ -277,8 +278,9 @@ def test_every_match_passes_every_test(seed: int, window: str) -> None:
     predicate = hunts.predicate()
     rows = hunts.rows(12, predicate)
     found = search_of(predicate, window)
-    assert len(found.keys) <= MAX_BAND_TESTS
-    for key in found.keys:
+    every = (*found.keys, *found.halves)
+    assert len(every) <= MAX_BAND_TESTS
+    for key in every:
         assert key.test.key.sides <= {window}
         assert all(window not in b.expr.sides for b in (*key.test.lo, *key.test.hi))
         assert all(window not in condition.sides for condition in key.test.when)
@@ -322,7 +324,8 @@ def test_keys_that_decide_all_conjuncts_are_the_predicate(seed: int, window: str
     hunts = Hunts(seed)
     predicate = hunts.predicate()
     found = search_of(predicate, window)
-    if not found.keys or found.refused() or any(key.is_implied for key in found.keys):
+    every = (*found.keys, *found.halves)
+    if not every or found.refused() or any(key.is_implied for key in every):
         return
     rows = hunts.rows(10, predicate)
     outcomes = np.asarray(passed(found, rows[5:], rows[:5]).all(axis=0))

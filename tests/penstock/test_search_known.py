@@ -534,3 +534,18 @@ def test_integers_beyond_64_bits_stay_exact() -> None:
     row = {a: big.hi}
     assert evaluate(key.test.hi[0].expr, row) == big.hi + (1 << 65)
     assert evaluate(key.test.lo[0].expr, row) == big.hi - (1 << 65)
+
+
+def test_bounds_from_one_side_are_keys_beside_others() -> None:
+    """Two of them, or one beside a key with both bounds; alone, one leaves half of the rows."""
+    for on, keys, halves in (
+        ("l.x < r.x AND l.y >= r.y", 0, 2),
+        ("l.k = r.k AND l.x < r.x", 1, 1),
+        ("l.k = r.k AND l.x < r.x AND l.y >= r.y", 1, 2),
+        ("l.x < r.x", 0, 0),
+    ):
+        found = searched(f"{on} AND {_OTHER}")
+        assert (len(found.keys), len(found.halves)) == (keys, halves), on
+        assert not any(key.is_implied for key in found.halves)
+        refused = "from one side only" in " / ".join(why for _, why in found.refused())
+        assert refused == (not halves), on
