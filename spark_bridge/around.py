@@ -9,6 +9,7 @@ from typing import cast
 import pyarrow as pa
 import sqlglot
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 from sqlglot import exp
 
 from penstock.around.parts import (
@@ -20,7 +21,7 @@ from penstock.around.parts import (
     Relational,
     Split,
 )
-from penstock.around.shapes import equal_columns
+from penstock.around.sides import aliases_in, conditions_of
 from penstock.around.splitting import split
 from penstock.errors import BeyondError
 from penstock.expr.functions import EARTH_RADIUS_M
@@ -29,7 +30,7 @@ from penstock.query.dialect import Penstock
 from penstock.query.parse import parse, with_room
 from penstock.uses import QueryKind
 
-from .equal_keys import pairs_of_equal_keys
+from .equal_keys import kept, pairs_of_equal_keys
 from .explaining import Fact
 from .inputs import identifier
 from .request import (
@@ -235,15 +236,41 @@ class _Spark:
 
     def equal_pairs(self, tree: exp.Select) -> EqualPairs | None:
         """Estimate the pairs of equal keys by a job; None if a table is a join's rows."""
-        left, right = (one.name for one in tree.find_all(exp.Table))
-        if not {left, right} <= self._known:
-            return None  # they would be joined twice
-        keys = equal_columns(tree)
-        if keys is None:
-            return None
-        frames = self._frames[left], self._frames[right]
-        with described(self._spark, f"estimates the pairs of equal keys of {left} and {right}"):
-            return pairs_of_equal_keys(*frames, keys)
+        from pyspark.errors import PySparkException
+
+        tables = {one.alias_or_name: one.name for one in tree.find_all(exp.Table)}
+        if len(tables) < 2 or not self._known.issuperset(tables.values()):
+            return None  # rows of a join would be joined twice
+        whole = {alias: self._frames[name] for alias, name in tables.items()}
+        frames = {alias: frame.alias(alias) for alias, frame in whole.items()}
+        keys: list[dict[str, str]] = []
+        try:
+            with without_log(), described(self._spark, "estimates how many pairs have equal keys"):
+                for one in conditions_of(tree.args["joins"][0]):
+                    names = aliases_in(one)
+                    if not names <= frames.keys():
+                        return None
+                    if len(names) == 1:
+                        (name,) = names
+                        frames[name] = frames[name].where(one.sql(dialect=Penstock))
+                        continue
+                    sides = {
+                        name: arg.sql(dialect=Penstock)
+                        for arg in one.iter_expressions()
+                        for name in aliases_in(arg)
+                    }
+                    if not isinstance(one, exp.EQ) or len(sides) < 2:
+                        return None
+                    keys.append(sides)
+                columns = [tuple(F.expr(one[name]) for name in frames) for one in keys]
+                left, right = frames.values()
+                return kept(
+                    *whole.values(),
+                    tree.sql(dialect=Penstock),
+                    lambda: pairs_of_equal_keys(left, right, columns),
+                )
+        except PySparkException:
+            return None  # Penstock's functions, or an error of the query's own
 
     def joined(self, part: Joined, schemas: Mapping[str, pa.Schema]) -> pa.Schema:
         tables = {name: schemas[name] for name in part.reads}

@@ -2,50 +2,70 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from weakref import WeakKeyDictionary
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as spark
 
 from penstock.around.parts import EqualPairs
 
-#: Rows of the left table that are looked for in the right one: a key of one row in some 1,000 is
-#: among them, and Spark looks for as many in the time that it takes for a few.
-_SAMPLED = 2_000
-#: Reproducible, so that a query runs the same way again.
-_SEED = 0
+from .batch.statistics import counted
+
+#: Cells of the hash of a key whose rows are counted. By chance, a cell has pairs of other keys,
+#: whose number is known but for a share of the rows.
+_CELLS = 4096
+
+
+#: Estimates by left and right table and what was asked of them. A DataFrame keeps its plan, with
+#: the files that it reads, so that a later join of both needs no job.
+_kept: WeakKeyDictionary[DataFrame, WeakKeyDictionary[DataFrame, dict[str, EqualPairs | None]]]
+_kept = WeakKeyDictionary()
+
+
+def kept(
+    left: DataFrame, right: DataFrame, what: str, estimate: Callable[[], EqualPairs | None]
+) -> EqualPairs | None:
+    """Return what was estimated of two tables before, or else estimate it now."""
+    known = _kept.setdefault(left, WeakKeyDictionary()).setdefault(right, {})
+    if what not in known:
+        known[what] = estimate()
+    return known[what]
 
 
 def pairs_of_equal_keys(
-    left: DataFrame, right: DataFrame, keys: Sequence[tuple[str, str]]
+    left: DataFrame, right: DataFrame, keys: Sequence[tuple[Column, Column]]
 ) -> EqualPairs | None:
     """Count the rows of both tables, and estimate the pairs of equal keys, by one job.
 
     None if Spark would cast a key to compare it.
     """
-    of_left, of_right = zip(*keys, strict=True)
-    a, b = _keys_of(left, of_left), _keys_of(right, of_right)
-    if not all(map(_are_alike, a.schema, b.schema)):
+    a, b = (
+        frame.select(*(key.alias(f"k{place}") for place, key in enumerate(own)))
+        for frame, own in zip((left, right), zip(*keys, strict=True), strict=True)
+    )
+    types = zip(a.schema, b.schema, strict=True)
+    if not all(_are_alike(one.dataType, other.dataType) for one, other in types):
         return None
-    one = F.lit(1)
-    sampled = a.orderBy(F.rand(_SEED)).limit(_SAMPLED)
-    sample = sampled.groupBy(*a.columns).agg(F.count(one).alias("n"))
-    rows = b.join(F.broadcast(sample), a.columns, "left").agg(F.count(one), F.sum("n"))
-    counts = a.agg(F.count(one), F.lit(None).cast("bigint")).union(rows).collect()
-    pairs = sum(row[1] or 0 for row in counts)
-    a_rows, b_rows = (row[0] for row in counts)
-    return EqualPairs(pairs * a_rows / max(1, min(a_rows, _SAMPLED)), a_rows + b_rows)
+    counts = counted({"a": a.select(_cell(a)), "b": b.select(_cell(b))}, _CELLS)
+    rows = {side: int(own.sum()) for side, own in counts.items()}
+    met = float(counts["a"].astype(float) @ counts["b"])
+    by_chance = rows["a"] * rows["b"] / _CELLS
+    pairs = max(0.0, met - by_chance) / (1 - 1 / _CELLS)
+    return EqualPairs(pairs, rows["a"] + rows["b"])
 
 
-def _keys_of(frame: DataFrame, names: Sequence[str]) -> DataFrame:
-    """The keys of a table, named alike for both tables."""
-    by_position = frame.toDF(*(f"c{place}" for place in range(len(frame.columns))))
-    places = [[name.lower() for name in frame.columns].index(one.lower()) for one in names]
-    return by_position.select(*(F.col(f"c{at}").alias(f"k{k}") for k, at in enumerate(places)))
+def _cell(keys: DataFrame) -> Column:
+    """The cell of each row's key; -1 for a NULL, which equals nothing."""
+    whole = {one.name for one in keys.schema if isinstance(one.dataType, spark.IntegralType)}
+    columns = [F.col(k).cast("bigint") if k in whole else F.col(k) for k in keys.columns]
+    is_null = F.lit(False)
+    for column in columns:
+        is_null |= column.isNull()
+    cell = F.pmod(F.xxhash64(*columns), F.lit(_CELLS)).cast("int")
+    return F.when(is_null, F.lit(-1)).otherwise(cell)
 
 
-def _are_alike(a: spark.StructField, b: spark.StructField) -> bool:
-    if isinstance(a.dataType, spark.IntegralType) and isinstance(b.dataType, spark.IntegralType):
-        return True
-    return a.dataType == b.dataType
+def _are_alike(a: spark.DataType, b: spark.DataType) -> bool:
+    return a == b or (isinstance(a, spark.IntegralType) and isinstance(b, spark.IntegralType))

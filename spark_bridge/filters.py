@@ -22,36 +22,37 @@ _LONG = range(-(1 << 63), 1 << 63)
 #: Longest list for IN that Spark is given: each value becomes an object of its plan.
 _MOST_VALUES = 1000
 
-#: Column of Spark for a column of the base table.
-ColumnOf = Callable[[str], Column]
+#: Column of Spark for a side and its column of the base table.
+ColumnOf = Callable[[tuple[str, str]], Column]
 
 
-def push(condition: Expr, column_of: ColumnOf) -> tuple[Column | None, bool]:
+def push(condition: Expr, column_of: Callable[[str], Column]) -> tuple[Column | None, bool]:
     """The part of a condition's outermost AND that Spark can test, and whether that is all of it.
 
     The part is None if there is none.
     """
-    parts = [_condition(part, column_of) for part in conjuncts_of(condition)]
+    parts = [tested(part, lambda attr: column_of(attr[1])) for part in conjuncts_of(condition)]
     exact = [part for part in parts if part is not None]
     return reduce(and_, exact) if exact else None, len(exact) == len(parts)
 
 
-def _condition(expr: Expr, column_of: ColumnOf) -> Column | None:
+def tested(expr: Expr, column_of: ColumnOf) -> Column | None:
+    """Write a condition of one or both sides for Spark; None if it may test it otherwise."""
     if expr.is_const:
         return F.lit(expr.attr).cast("boolean")
     if expr.op in (Op.AND, Op.OR):
-        parts = [_condition(arg, column_of) for arg in expr.args]
+        parts = [tested(arg, column_of) for arg in expr.args]
         exact = [part for part in parts if part is not None]
         if len(exact) < len(parts):
             return None
         return reduce(and_ if expr.op is Op.AND else or_, exact)
     if expr.op is Op.NOT:
-        inner = _condition(expr.args[0], column_of)
+        inner = tested(expr.args[0], column_of)
         return None if inner is None else ~inner
     if expr.op is Op.COLUMN and expr.type.kind is Kind.BOOL:
-        return column_of(expr.attr[1])
+        return column_of(expr.attr)
     if expr.op is Op.IS_NULL and expr.args[0].op is Op.COLUMN:
-        return column_of(expr.args[0].attr[1]).isNull()
+        return column_of(expr.args[0].attr).isNull()
     if expr.op in (Op.LT, Op.LE, Op.EQ):
         return _comparison(expr, column_of)
     if expr.op is Op.IN:
@@ -80,7 +81,7 @@ def _value(expr: Expr, column_of: ColumnOf) -> Column | None:
     if expr.type.kind not in (Kind.INT, Kind.STRING):
         return None
     if expr.op is Op.COLUMN:
-        return column_of(expr.attr[1])
+        return column_of(expr.attr)
     if expr.is_const and (isinstance(expr.attr, str) or expr.attr in _LONG):
         return F.lit(expr.attr)
     return None

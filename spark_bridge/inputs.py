@@ -75,6 +75,10 @@ class SlotRows:
         """A column of :attr:`frame`, by its name in the table."""
         return F.col(self._position[name])
 
+    def column_of_side(self, name: str) -> Column:
+        """A column of :attr:`frame` beside the other side's, each under the alias of its name."""
+        return F.col(f"{self.name}.{self._position[name]}")
+
     def select(self, slots: Slots, extra: Sequence[Column]) -> DataFrame:
         """The rows, with some columns and then the slots.
 

@@ -68,6 +68,8 @@ class Choice:
         Why rows are not dealt by keys, if they could be.
     is_cheap : bool
         Whether the task of the only lane should read the inputs itself.
+    is_native : bool
+        Whether Spark joins, without lanes.
     """
 
     shards: Shards
@@ -76,6 +78,7 @@ class Choice:
     evaluations: float | None
     keys: str = ""
     is_cheap: bool = False
+    is_native: bool = False
 
 
 def dividable(query: JoinQuery) -> list[str]:

@@ -20,6 +20,7 @@ from ..request import Request
 from ..session_settings import parallelism, shuffle_partitions
 from .by_keys import better, choices_by_keys, may_be_better
 from .choose import Choice, Limits, choose, dividable, one_shard
+from .native import NativeJoin
 from .rows_shards import shards_of_rows
 from .shards import at_threshold
 from .small import small
@@ -73,6 +74,14 @@ def decide(request: Request, inputs: Mapping[str, Input]) -> tuple[Choice, ...]:
     if partitioning == "auto" and not conf.lanes and (tiny := small(request, inputs)) is not None:
         ones = (one_shard(sides[0], tiny.reason) for sides in halves)
         return tuple(replace(one, is_cheap=tiny.is_cheap) for one in ones)
+    own = NativeJoin.of_request(request, inputs)
+    if (
+        own is not None
+        and partitioning == "auto"
+        and not conf.lanes
+        and (why := own.why_faster(request, inputs))
+    ):
+        return (replace(one_shard(LEFT, why), is_native=True),)
     if not is_timed and not conf.lanes and conf.pruning and find_keys(query, request.wanted):
         # Tasks look at few of the pairs, so that more lanes than run at a time only copy rows.
         most = min(most, parallelism(request.spark))

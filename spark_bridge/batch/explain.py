@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from penstock.plan.query import JoinQuery, other
 from penstock.plan.shown import Fact
 
-from ..explaining import explanation, subject
+from ..explaining import explanation, show, subject
 from .choose import Choice
 
 if TYPE_CHECKING:
@@ -20,6 +20,8 @@ def describe(plan: BatchPlan, *, extended: bool = False) -> str:
     facts = subject(query)
     for number, choice in enumerate(plan.halves):
         facts += _shards(query, choice, number, len(plan.halves))
+    if plan.halves[0].is_native:
+        return show(facts, extended=extended)
     known = plan.halves[0].evaluations
     estimate = "not known without a look at the times"
     if known is not None:
@@ -32,6 +34,8 @@ def describe(plan: BatchPlan, *, extended: bool = False) -> str:
 
 def _shards(query: JoinQuery, choice: Choice, number: int, halves: int) -> list[Fact]:
     shards = choice.shards
+    if choice.is_native:
+        return [("joined by", f"Spark itself: {choice.reason}")]
     half = ""
     if halves == 2:
         half = ("; pairs and left rows", "; right rows without a match")[number]

@@ -21,6 +21,7 @@ from ..types import spark_schema
 from .choose import Choice
 from .decide import decide
 from .explain import describe
+from .native import NativeJoin
 from .reader import PLACE, SHARD, STREAMED
 from .shard import ShardJoin
 from .shards import RowsShards, Shards
@@ -75,6 +76,10 @@ class BatchPlan:
 
     def frame(self) -> DataFrame:
         """Return the result."""
+        if self.halves[0].is_native:
+            own = NativeJoin.of_request(self.request, self.inputs)
+            assert own is not None  # as on the call
+            return own.frame(self.request, self.inputs, self.output)
         parts = [self._half(k, half) for k, half in enumerate(self.halves)]
         request = self.request
         if request.query.aggregation is not None:

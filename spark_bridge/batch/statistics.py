@@ -80,14 +80,15 @@ def counted(numbers: Mapping[str, DataFrame], size: int) -> dict[str, np.ndarray
     size : int
         All numbers are below it.
     """
-    grouped = [
-        rows.toDF("number").groupBy("number").count().withColumn("side", F.lit(side))
-        for side, rows in numbers.items()
+    of_sides = [
+        rows.toDF("number").withColumn("side", F.lit(side)) for side, rows in numbers.items()
     ]
     counts = {side: np.zeros(size, np.int64) for side in numbers}
-    for row in reduce(DataFrame.union, grouped).collect():
-        if row["number"] >= 0:
-            counts[row["side"]][row["number"]] = row["count"]
+    rows = reduce(DataFrame.union, of_sides).groupBy("side", "number").count().toArrow()
+    number, count, of_side = (rows[name].to_numpy() for name in ("number", "count", "side"))
+    for side, own in counts.items():
+        is_own = (of_side == side) & (number >= 0)
+        own[number[is_own]] = count[is_own]
     return counts
 
 

@@ -9,6 +9,8 @@ import pytest
 
 pytest.importorskip("pyspark", reason="needs pip install 'penstock[spark]'")
 
+from pyspark.sql import functions as F
+
 from penstock.around import splitting
 from penstock.spark_bridge import explain, sql
 from penstock.spark_bridge.batch import decide
@@ -56,7 +58,8 @@ def test_many_pairs_of_equal_keys_are_joined_by_penstock(spark, frames):
     """Half of all rows have one key: three pairs of a million test more than a million."""
     a = spark.range(6000).selectExpr("CAST(id AS INT) AS n", "IF(id % 2 = 0, 0, id) AS k")
     b = spark.range(2000).selectExpr("id AS n", "CAST(IF(id % 2 = 0, 0, -id) AS INT) AS K")
-    equals = pairs_of_equal_keys(a, b, [("k", "k")])
+    on_k = [(F.col("k"), F.col("k"))]
+    equals = pairs_of_equal_keys(a, b, on_k)
     assert equals is not None
     assert equals.rows == 8000
     assert equals.pairs == pytest.approx(3e6, rel=0.1)
@@ -65,6 +68,6 @@ def test_many_pairs_of_equal_keys_are_joined_by_penstock(spark, frames):
     assert shown.startswith("a join b     Penstock: SELECT")
     few = explain(spark, text, {"a": a.where("k > 0"), "b": b})
     assert few.startswith("rows of a and b Spark: SELECT")
-    assert pairs_of_equal_keys(a, b.selectExpr("CAST(k AS STRING) AS k"), [("k", "k")]) is None
-    empty = pairs_of_equal_keys(a.where("n < 0"), b, [("k", "k")])
+    assert pairs_of_equal_keys(a, b.selectExpr("CAST(k AS STRING) AS k"), on_k) is None
+    empty = pairs_of_equal_keys(a.where("n < 0"), b, on_k)
     assert empty == (0, 2000)
