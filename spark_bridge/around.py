@@ -262,13 +262,11 @@ class _Spark:
                     if not isinstance(one, exp.EQ) or len(sides) < 2:
                         return None
                     keys.append(sides)
-                columns = [tuple(F.expr(one[name]) for name in frames) for one in keys]
+                columns = [[F.expr(one[name]) for name in frames] for one in keys]
                 left, right = frames.values()
-                return kept(
-                    *whole.values(),
-                    tree.sql(dialect=Penstock),
-                    lambda: pairs_of_equal_keys(left, right, columns),
-                )
+                first, second = whole.values()
+                what = tree.sql(dialect=Penstock)
+                return kept(first, second, what, lambda: pairs_of_equal_keys(left, right, columns))
         except PySparkException:
             return None  # Penstock's functions, or an error of the query's own
 

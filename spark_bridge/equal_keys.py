@@ -35,7 +35,7 @@ def kept(
 
 
 def pairs_of_equal_keys(
-    left: DataFrame, right: DataFrame, keys: Sequence[tuple[Column, Column]]
+    left: DataFrame, right: DataFrame, keys: Sequence[Sequence[Column]]
 ) -> EqualPairs | None:
     """Count the rows of both tables, and estimate the pairs of equal keys, by one job.
 

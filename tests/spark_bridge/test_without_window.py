@@ -66,6 +66,8 @@ def test_many_pairs_of_equal_keys_are_joined_by_penstock(spark, frames):
     text = "SELECT a.n AS i, b.n AS j FROM a JOIN b ON a.k = b.k AND abs(a.n - b.n) < 3"
     shown = explain(spark, text, {"a": a, "b": b})
     assert shown.startswith("a join b     Penstock: SELECT")
+    keyed = explain(spark, text.replace("a.k", "a.k + 0") + " AND a.n >= 0", {"a": a, "b": b})
+    assert "Penstock: SELECT" in keyed
     few = explain(spark, text, {"a": a.where("k > 0"), "b": b})
     assert few.startswith("rows of a and b Spark: SELECT")
     assert pairs_of_equal_keys(a, b.selectExpr("CAST(k AS STRING) AS k"), on_k) is None
