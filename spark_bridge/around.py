@@ -30,7 +30,7 @@ from penstock.query.dialect import Penstock
 from penstock.query.parse import parse, with_room
 from penstock.uses import QueryKind
 
-from .equal_keys import kept, pairs_of_equal_keys
+from .batch.equal_keys import kept, pairs_of_equal_keys
 from .explaining import Fact
 from .inputs import identifier
 from .request import (

@@ -16,11 +16,11 @@ from penstock.plan.logic import conjuncts_of
 from penstock.plan.query import LEFT, RIGHT, JoinKind, TimeWindow
 
 from ..devices import NOTHING
-from ..equal_keys import kept, pairs_of_equal_keys
 from ..filters import tested
 from ..inputs import TICKS, Input
 from ..request import Request
 from ..types import spark_schema
+from .equal_keys import kept, pairs_of_equal_keys
 
 #: Pairs of equal keys, per row of both sides, up to which Spark tests them all in less time than
 #: Penstock takes to begin and to read the rows: some 100 ns a pair, and 2 us a row.

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from penstock.around import splitting
 from penstock.spark_bridge import explain, sql
 from penstock.spark_bridge.batch import decide
-from penstock.spark_bridge.equal_keys import pairs_of_equal_keys
+from penstock.spark_bridge.batch.equal_keys import pairs_of_equal_keys
 from tests.penstock.test_equal_and_other import KINDS, table
 
 CASES = (

@@ -11,7 +11,7 @@ from pyspark.sql import types as spark
 
 from penstock.around.parts import EqualPairs
 
-from .batch.statistics import counted
+from .statistics import counted
 
 #: Cells of the hash of a key whose rows are counted. By chance, a cell has pairs of other keys,
 #: whose number is known but for a share of the rows.
