@@ -32,7 +32,7 @@ from ..windows.run import Snapshot, still
 from .choice import SAMPLE_ROWS, SAMPLE_TUPLES, Costs, GridChoice, choose, costs_of
 from .parts import slab_visits
 from .sizes import DEFAULT_PRUNING, Pruning
-from .zone_choice import choose_zones
+from .zone_choice import choose_zones, least_ns
 
 #: Fewest rows of a slab of a table: a few times what fits a second-level cache at once.
 LEAST_ROWS = 1 << 14
@@ -176,11 +176,14 @@ class Chooser:
         tuples = ranges.sample(SAMPLE_TUPLES).rows
         some = [bound[tuples] for bound in by.bounds]
         pruning, chosen = self.pruning, []
+        fastest = math.inf if pruning.always else least_ns(self.costs)
         for size in sizes:
             arguments = tests, by.equal, sample, some, size, by.null
             options = {"costs": self.costs, "admitted": mean, "always": pruning.always}
             choices = [choose(*arguments, **options)] if "cells" in pruning.orders else []
-            if "zones" in pruning.orders and not (pruning.always and any(choices)):
+            # Zones are not looked at where they cannot be faster: that may take longer than a join.
+            is_fast = any(c is not None and c.tuple_ns <= fastest for c in choices)
+            if "zones" in pruning.orders and not is_fast:
                 choices.append(choose_zones(*arguments, **options, growing=self.growing))
             kept = [choice for choice in choices if choice is not None]
             if kept:

@@ -21,6 +21,11 @@ DESCENT_NS, BLOCK_NS = 50.0, 15.0
 SPARE_BITS = 3
 
 
+def least_ns(costs: Costs) -> float:
+    """Nanoseconds that a tuple takes in a slab with zones, if it matches nothing."""
+    return costs.total_ns(1, 1, 2 * BLOCK) + DESCENT_NS + 2 * BLOCK_NS
+
+
 def choose_zones(
     tests: Sequence[int],
     equal: Collection[int],
@@ -89,18 +94,19 @@ class _Sample:
     def __init__(
         self, codes: Sequence[np.ndarray], bounds: Sequence[np.ndarray], hashed: Sequence[int]
     ) -> None:
+        # Pairs by row and then by tuple: to sort rows is to copy them as a whole.
         self.codes = codes
-        self.bounds = [bound[:: max(len(bound) // TUPLES, 1), np.newaxis] for bound in bounds]
-        self.equal = np.ones((len(self.bounds[0]), len(codes[0])), bool)
+        self.bounds = [bound[:: max(len(bound) // TUPLES, 1)] for bound in bounds]
+        self.equal = np.ones((len(codes[0]), len(self.bounds[0])), bool)
         for d in hashed:
-            self.equal &= codes[d] == self.bounds[2 * d]
+            self.equal &= codes[d][:, np.newaxis] == self.bounds[2 * d]
         self.hashed = [codes[d] for d in hashed]
         self._halves: dict[int, tuple[np.ndarray, np.ndarray]] = {}
 
     def halves(self, test: int) -> tuple[np.ndarray, np.ndarray]:
         """Whether pairs pass the lower bound of a test, and the upper one."""
         if test not in self._halves:
-            column = self.codes[test]
+            column = self.codes[test][:, np.newaxis]
             low, high = self.bounds[2 * test : 2 * test + 2]
             self._halves[test] = column >= low, column <= high
         return self._halves[test]
@@ -120,18 +126,18 @@ class _Sample:
             low, high = self.halves(first)
             stretch = stretch & low & high
             share = 1.0
-        tuples = len(stretch)
+        tuples = stretch.shape[1]
         ends = 2 * BLOCK
         best = float(stretch.sum()) / tuples * weight * share + ends
         by = [*self.hashed] if first == POSITION else [self.codes[first], *self.hashed]
         order = np.lexsort(by) if by else slice(None)
         for test in further:
             for half in self.halves(test):
-                passing = (stretch & half)[:, order]
+                passing = (stretch & half)[order]
                 count = int(passing.sum())
                 if count == 0:
                     return ends
-                follows = int((passing[:, 1:] & passing[:, :-1]).sum()) / count
+                follows = int((passing[1:] & passing[:-1]).sum()) / count
                 matches = count / tuples * weight * share
                 best = min(best, matches * BLOCK / (1 + (BLOCK - 1) * follows) + ends)
         return best
