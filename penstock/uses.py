@@ -167,17 +167,21 @@ EXPLAIN = {
 #: Options of :func:`penstock.stream`.
 STREAM = {
     **QUERY,
+    "within": Use({QueryKind.TIME, QueryKind.NEAREST}, QUERY["within"].why),
     "unique": Use(
-        {QueryKind.GROUPED, QueryKind.GROUPS, *LOOKUPS}, "it says when groups are complete"
+        {QueryKind.GROUPED, QueryKind.GROUPS, QueryKind.NEAREST, *LOOKUPS},
+        "it says when groups are complete",
     ),
     "disorder": Use(
-        _JOINS | {QueryKind.GROUPS, QueryKind.GROUPED_LOOKUP},
+        _JOINS | {QueryKind.GROUPS, QueryKind.GROUPED_LOOKUP, QueryKind.NEAREST},
         "it has no window that rows could come too late for",
     ),
-    "device": _DEVICE,
+    # Nearest rows of streams are ranked pairs of a window.
+    "device": Use(_ON_DEVICES | {QueryKind.NEAREST}, _DEVICE.why),
     "flow": _WHOLE,
     "trace": Use(
-        _JOINS | {QueryKind.GROUPS, QueryKind.GROUPED_LOOKUP}, "it is not recorded step by step"
+        _JOINS | {QueryKind.GROUPS, QueryKind.GROUPED_LOOKUP, QueryKind.NEAREST},
+        "it is not recorded step by step",
     ),
     "workers": _WHOLE,
     "checkpoint": _WHOLE,

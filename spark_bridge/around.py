@@ -203,7 +203,7 @@ class _Valued:
 class _Spark:
     """Spark as the engine around joins; analysis, without a job, gives the columns of a part."""
 
-    makes_relations = True
+    makes_relations, keeps_arrival = True, False
 
     def __init__(self, spark: SparkSession, frames: Mapping[str, DataFrame]) -> None:
         self._spark = spark

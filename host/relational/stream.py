@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock import arguments
-from penstock.around.parts import Closing, Relational, Words
+from penstock.around.parts import PLACE, Closing, Relational, Words
 from penstock.errors import UsageError
 from penstock.plan.window import FOREVER, NEVER
 
@@ -101,6 +101,8 @@ class PreparedSide:
         Steps in order; empty if batches go to the query unchanged.
     is_named : bool
         Whether the alias names the table itself, not a subquery.
+    is_numbered : bool
+        Whether the steps, or the query, read the places of rows in the order of their pushes.
     """
 
     alias: str
@@ -108,15 +110,18 @@ class PreparedSide:
     schema: pa.Schema
     steps: Sequence[RowStep]
     is_named: bool = True
+    is_numbered: bool = False
 
     @property
     def pushed_as(self) -> str:
         """Name by which users push to the source."""
         return self.alias if self.is_named else self.table
 
-    def rows(self, batch: pa.RecordBatch) -> pa.Table:
-        """Return the rows that the running query gets for a batch."""
+    def rows(self, batch: pa.RecordBatch, first: int) -> pa.Table:
+        """Return the rows that the running query gets for a batch whose first row has a place."""
         rows = pa.Table.from_batches([batch])
+        if self.is_numbered:
+            rows = rows.append_column(PLACE, pa.array(np.arange(first, first + len(batch))))
         for step in self.steps:
             rows = step(rows)
         return rows
@@ -162,6 +167,9 @@ class PreparedStream(RunningQuery[pa.Table]):
         self._words = words
         self._turn = threading.Lock()
         self._both = threading.Lock()
+        self._numbering = threading.Lock()
+        #: Rows that have been pushed.
+        self._numbered = 0
         self._is_closed = False
         #: Rows that have left the query, and that its steps have not yet processed.
         self._left: pa.Table | None = None
@@ -198,7 +206,10 @@ class PreparedStream(RunningQuery[pa.Table]):
         batch = one_batch(batch, next(iter(sides.values())).schema, source)
         # A push may wait for room that the rows of another source make.
         with self._words.spoken(), self._both if len(sides) > 1 else nullcontext():
-            by_name = {name: sides[name].rows(batch) for name in behind(sides, self.inner.pushed)}
+            with self._numbering:
+                first, self._numbered = self._numbered, self._numbered + batch.num_rows
+            names = behind(sides, self.inner.pushed)
+            by_name = {name: sides[name].rows(batch, first) for name in names}
             for name, rows in by_name.items():
                 self.inner.push(name, rows, feed=feed)
 

@@ -21,7 +21,16 @@ from penstock.host.relational.stream import Computed, PreparedSide, PreparedStre
 
 from ..around.computed_calls import ours
 from ..around.duckdb_sql import check_compared, to_duckdb
-from ..around.parts import EqualPairs, Joined, Part, PartError, Relational, Split, refuse_unused
+from ..around.parts import (
+    PLACE,
+    EqualPairs,
+    Joined,
+    Part,
+    PartError,
+    Relational,
+    Split,
+    refuse_unused,
+)
 from ..around.shapes import equal_columns
 from ..around.sides import items_of
 from ..around.splitting import split
@@ -223,7 +232,10 @@ class _Opening:
                 table = next(n for n in before[table].reads if n not in self.relations)
             steps = [self._step(part) for part in chain]
             is_named = side.alias.lower() in self.aliases
-            sides.append(PreparedSide(side.alias, table, schemas[table], steps, is_named))
+            schema, is_numbered = schemas[table], PLACE in schemas[table].names
+            if is_numbered:
+                schema = schema.remove(schema.get_field_index(PLACE))
+            sides.append(PreparedSide(side.alias, table, schema, steps, is_named, is_numbered))
         steps = [self._step(part) for part in behind]
         inner = join(query, self._inputs(core))
         schema, words = self.split.shown_schema, self.split.words
@@ -269,7 +281,7 @@ def _pairs_of_columns(
 class _DuckDB:
     """DuckDB around joins: its refusals, the text of its parts, and the columns of all parts."""
 
-    makes_relations = False
+    makes_relations, keeps_arrival = False, True
 
     def __init__(
         self,

@@ -14,7 +14,8 @@ from sqlglot import exp
 from ..errors import QueryError
 from ..query.dialect import COUNT, NEAREST
 from ..query.nearest import MOST_NEAREST
-from .shapes import put_items
+from .parts import PLACE
+from .shapes import is_row_by_row, put_items
 from .sides import aliases_in, column_of, conditions_of, is_closed, items_of, kind_of, set_where
 
 #: Says how many pairs two items of FROM have under some conditions; None if it is not known.
@@ -113,8 +114,13 @@ def _is_inner(join: exp.Join) -> bool:
 _RANKED = {"kind", "hint", "expressions", "from_", "where", "order", "limit"}
 
 
-def rank_nearest(select: exp.Select, unique_of: Callable[[exp.Expr], Collection[str]]) -> None:
-    """Write LATERAL (... ORDER BY ... LIMIT k) and ASOF JOIN as joins whose pairs are ranked.
+def rank_nearest(
+    select: exp.Select,
+    unique_of: Callable[[exp.Expr], Collection[str]],
+    *,
+    keeps_arrival: bool,
+) -> str:
+    """Write NEAREST, LATERAL (... ORDER BY ... LIMIT k) and ASOF JOIN as joins with ranked pairs.
 
     Tables take them as they are; of a stream it is known when the pairs of a row are complete.
 
@@ -122,23 +128,43 @@ def rank_nearest(select: exp.Select, unique_of: Callable[[exp.Expr], Collection[
     ----------
     unique_of : callable
         Gives the columns of an item of FROM that no two of its rows share.
+    keeps_arrival : bool
+        Whether rows can be numbered as they arrive, so that of equal values the row that came
+        first is nearer.
+
+    Returns
+    -------
+    str
+        The table whose rows are ranked by :data:`~.parts.PLACE`, too; empty if there is none.
 
     Raises
     ------
     QueryError
-        There are no such columns.
+        There are no such columns, or NEAREST has no such order.
     """
     joins = select.args.get("joins") or []
     if len(joins) != 1 or select.args.get("qualify") or select.args.get("group"):
-        return
+        return ""
     source, join = select.args["from_"].this, joins[0]
     if not is_closed(source):
-        return
+        return ""
     is_asof = join.method.upper() == "ASOF"
-    ranked = _latest(source, join) if is_asof else _lateral(select, join)
+    if join.args.get(NEAREST):
+        ranked = _nearest(join)
+    else:
+        ranked = _latest(source, join) if is_asof else _lateral(select, join)
     if ranked is None:
-        return
+        return ""
     joined, order, count = ranked
+    numbered = _numbered(joined.this) if keeps_arrival and order is not None else ""
+    if numbered and order is not None:
+        place = column_of(joined.this.alias_or_name, PLACE)
+        order.append("expressions", exp.Ordered(this=place, desc=False))
+    elif join.args.get(NEAREST):
+        raise QueryError(
+            "NEAREST on streams is for penstock.stream, where the right side is a table or a "
+            "subquery of one that filters and computes its rows"
+        )
     unique = sorted(unique_of(source))
     if not unique:
         name = source.alias_or_name
@@ -156,6 +182,30 @@ def rank_nearest(select: exp.Select, unique_of: Callable[[exp.Expr], Collection[
     select.set("joins", [joined])
     set_where(select, kept)
     select.set("qualify", exp.Qualify(this=exp.and_(*later, copy=False)))
+    return numbered
+
+
+def _numbered(item: exp.Expr) -> str:
+    """Give an item of FROM the place of each row of its table; the table, or "" if it has none."""
+    if isinstance(item, exp.Subquery):
+        inner = item.this
+        if not isinstance(inner, exp.Select) or not is_row_by_row(inner):
+            return ""
+        item = inner.args["from_"].this
+        if isinstance(item, exp.Table):
+            column = column_of(item.alias_or_name, PLACE)
+            inner.append("expressions", exp.alias_(column, PLACE, quoted=True))
+    return item.name if isinstance(item, exp.Table) else ""
+
+
+def _nearest(join: exp.Join) -> tuple[exp.Join, exp.Order, exp.Expr]:
+    """A join of nearest rows as a join, its order, and how many rows it takes."""
+    nearest = join.args[NEAREST].copy()
+    on = conditions_of(join)
+    if nearest.args.get("nulls_first") is None:
+        on.append(exp.Not(this=exp.Is(this=nearest.this.copy(), expression=exp.Null())))
+    joined = exp.Join(this=join.this, on=exp.and_(*on), side=join.side or None)
+    return joined, exp.Order(expressions=[nearest]), join.args[COUNT]
 
 
 def as_nearest(select: exp.Select) -> bool:

@@ -24,6 +24,10 @@ from ..uses import Entrance, QueryKind, Way, kinds_of
 OF_GROUPS = ("GROUP BY", "an aggregate")
 
 
+#: Column, added to the rows of a stream as they are pushed, with their places.
+PLACE = "ps_place"
+
+
 class PartError(QueryError):
     """The SQL around a join is wrong."""
 
@@ -225,9 +229,12 @@ class Surrounding(Protocol):
     ----------
     makes_relations : bool
         Whether it computes tables before they become relations.
+    keeps_arrival : bool
+        Whether rows of streams can have the column :data:`PLACE`.
     """
 
     makes_relations: bool
+    keeps_arrival: bool
 
     def check(self, tree: exp.Query) -> None:
         """Refuse what the engine does not compute with Spark's values.

@@ -27,6 +27,7 @@ from .clocks import Clocks
 from .given import check_fields, check_names, check_size, name_tables, with_values
 from .join_order import as_nearest, order_joins, rank_nearest, relations_last
 from .parts import (
+    PLACE,
     Closing,
     Joined,
     Part,
@@ -133,7 +134,10 @@ def split(
     names = output_names(tree, named, schemas)
     for select in () if ends else named.find_all(exp.Select):
         merge(select)
-        rank_nearest(select, splitter.clocks.unique_in)
+        table = rank_nearest(select, splitter.clocks.unique_in, keeps_arrival=engine.keeps_arrival)
+        if table and PLACE not in splitter.schemas[table].names:
+            place = pa.field(PLACE, pa.int64(), nullable=False)
+            splitter.schemas[table] = splitter.schemas[table].append(place)
     with words.spoken():
         splitter.take_joins(named)
         if not splitter.parts or not gives_all(named, splitter.parts[-1], splitter.schemas):

@@ -20,7 +20,7 @@ from ..plan.query import LEFT, RIGHT, JoinKind, JoinQuery, Side
 from ..plan.simplify import simplify
 from ..plan.window import RowsWindow, TimeWindow, Window, session_column
 from ..types import UNIT_NS
-from ..uses import QUERY, Entrance, kinds_of
+from ..uses import QUERY, Entrance, QueryKind, kinds_of
 from ..zones import zone_of
 from .ansi import under_ansi
 from .grouped import check_lookup, follows_time, group_lookup, group_query, stream_side
@@ -195,7 +195,8 @@ def _compiled(
     query = _kept.find(key and (key, only_joins), compiled, len(text))
     kinds = kinds_of(query, chosen.relation is not None)
     windows = {name for name in _WINDOWS if getattr(chosen, name) not in (None, {})}
-    Entrance(QUERY, frozenset(windows)).refuse_unused(kinds)
+    if chosen.entrance is None or QueryKind.NEAREST not in kinds:  # of streams they have a window
+        Entrance(QUERY, frozenset(windows)).refuse_unused(kinds)
     if chosen.entrance is not None:
         chosen.entrance.refuse_unused(kinds)
     return query
