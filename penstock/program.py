@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from functools import cached_property
 
 from .errors import DeviceError
 from .expr.node import Expr
@@ -77,7 +78,7 @@ class BandProgram:
         folds = {Mode.SUM, Mode.MIN, Mode.MAX} if self.payload is not None else set()
         return frozenset({Mode.PAIRS, Mode.COUNT, Mode.EXISTS} | folds)
 
-    @property
+    @cached_property
     def cubes(self) -> tuple[int, ...]:
         """Minimal sets of tests that together make the predicate true, as bit masks.
 

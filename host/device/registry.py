@@ -6,6 +6,7 @@ derived from :class:`penstock.host.device.base.Device`.
 
 from __future__ import annotations
 
+from functools import cache
 from inspect import Parameter, signature
 from typing import Any
 from urllib.parse import parse_qsl
@@ -88,6 +89,7 @@ def open_device(name: str, **options: Any) -> Device:
         ) from cause
 
 
+@cache
 def _options_of(device_class: type[Device]) -> list[str] | None:
     """Names of the options of a class, and of base classes that it passes them to; None: any."""
     names: dict[str, None] = {}

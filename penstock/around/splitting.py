@@ -502,8 +502,8 @@ class _Splitter:
         """
         if not self.ends or not isinstance(self.why, NoWindowError):
             return None
-        is_many = not is_cut and self._has_many_pairs(sides, on, kept)
-        if any(map(equates, on)) and not is_many:
+        # Estimates read rows: not where nobody needs one, so that the parts are kept.
+        if any(map(equates, on)) and (is_cut or not self._has_many_pairs(sides, on, kept)):
             return None
         unused = dict.fromkeys(("time", "within", "rows", "scale", "unique"))
         return self._joined(core, sides, [replace(self.options, all_rows=True, **unused)])

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from ..errors import QueryError
 from ..expr import ops
@@ -76,25 +77,37 @@ class GeneralForm:
         constants : mapping of ("s" | "w", index) to bool
             Flags that have one value in all rows, such as "not NULL" of a column without NULL.
         """
-        types = {"s": stream, "w": window}
+        types = tuple(stream), tuple(window)
+        return _program(self.predicate, self.value, *types, tuple(constants.items()))
 
-        def retype(expr: Expr, args: tuple[Expr, ...]) -> Expr:
-            if expr.op is Op.KEY:
-                if expr.attr in constants:
-                    return ops.const(constants[expr.attr])
-                side, index = expr.attr
-                return ops.key(side, index, types[side][index])
-            return ops.two_valued(expr, args)
 
-        def retyped(expr: Expr) -> Expr:
-            return simplify(transform(expr, retype))
+@lru_cache(maxsize=64)
+def _program(
+    predicate: Expr,
+    value: Expr | None,
+    stream: tuple[Type, ...],
+    window: tuple[Type, ...],
+    constants: tuple[tuple[tuple[str, int], bool], ...],
+) -> GeneralProgram:
+    types, known = {"s": stream, "w": window}, dict(constants)
 
-        return GeneralProgram(
-            tuple(t.as_nullable(False) for t in stream),
-            tuple(t.as_nullable(False) for t in window),
-            retyped(self.predicate),
-            None if self.value is None else retyped(self.value),
-        )
+    def retype(expr: Expr, args: tuple[Expr, ...]) -> Expr:
+        if expr.op is Op.KEY:
+            if expr.attr in known:
+                return ops.const(known[expr.attr])
+            side, index = expr.attr
+            return ops.key(side, index, types[side][index])
+        return ops.two_valued(expr, args)
+
+    def retyped(expr: Expr) -> Expr:
+        return simplify(transform(expr, retype))
+
+    return GeneralProgram(
+        tuple(t.as_nullable(False) for t in stream),
+        tuple(t.as_nullable(False) for t in window),
+        retyped(predicate),
+        None if value is None else retyped(value),
+    )
 
 
 class NoFormError(QueryError):

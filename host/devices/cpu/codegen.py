@@ -14,6 +14,7 @@ import sys
 import threading
 from collections import OrderedDict, deque
 from collections.abc import Callable
+from functools import lru_cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -41,6 +42,7 @@ _CALLED = (fold_loops, loops, search, searching, vector, zones)
 _lock = threading.Lock()
 
 
+@lru_cache(maxsize=64)
 def generate(program: GeneralProgram, folded: FoldKind | None = None) -> str:
     """Source of a module with a function ``run`` for this program.
 
