@@ -35,6 +35,12 @@ def skewed(size: float) -> Join:
 
 @cache
 def dense(size: float) -> Join:
+    """A hundred million pairs, whose ids take 0.8 GB."""
+    return _overlap(size, long_ones=True, more=round(300_000 / size))
+
+
+@cache
+def dense_counted(size: float) -> Join:
     """Three hundred million pairs, the matches of each row counted."""
     # So many pairs of a row at the full size, whatever the size.
     return _overlap(size, long_ones=True, more=round(900_000 / size), count=True)

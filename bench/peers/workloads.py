@@ -94,7 +94,8 @@ def _intervals() -> list[Workload]:
     return [
         Workload("overlap", "intervals of 24 keys, short ones", intervals.short, 2.0),
         Workload("overlap-skew", "the same, 0.1 % a thousand times longer", intervals.skewed, 2.0),
-        Workload("overlap-dense", "long ones, count(*) per row", intervals.dense, 1.2),
+        Workload("overlap-dense", "long ones, a hundred pairs of each row", intervals.dense, 1.2),
+        Workload("overlap-count", "longer ones, count(*) per row", intervals.dense_counted, 1.2),
         Workload("opposed", "l.x < r.x, l.y > r.y", intervals.opposed, 2.0, quick=0.5),
         Workload(
             "opposed-three", "the same and l.z <= r.z", intervals.opposed_three, 2.0, quick=0.5

@@ -28,6 +28,8 @@ from .zones import NO_ZONES, ZoneBounds, ZoneTree, next_zones, zone_arguments
 SPARE_ROWS = 64
 #: Evaluations of a range join that take as long as a task should at least: a millisecond.
 LEAST_TASK = 1 << 24
+#: Times as long as tasks are where each lane has several.
+LONGER = 4
 #: Most tuples of a task.
 MOST_TUPLES = 1 << 14
 #: Hashes of rows and tuples without keys.
@@ -216,7 +218,10 @@ class SearchPiece(Piece):
     def tasks(self, cutting: Cutting) -> Iterator[SearchPiece]:
         """Cut into one part per task: few enough for the lanes to end together."""
         rows = len(self.rows)
-        size = max(-(-rows // (cutting.lanes * TASKS_PER_LANE)), int(LEAST_TASK / self.cost) + 1)
+        least = int(LEAST_TASK / self.cost) + 1
+        # Around a task its host works for a millisecond: longer ones where each lane has two.
+        longer = min(LONGER * least, -(-rows // (2 * cutting.lanes)))
+        size = max(-(-rows // (cutting.lanes * TASKS_PER_LANE)), least, longer)
         size = min(size, MOST_TUPLES)
         for low in range(0, rows, size):
             part = self.part(low, low + size)

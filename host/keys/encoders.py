@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Literal
 
 import numpy as np
@@ -33,6 +34,8 @@ _STEPS = 1 << 31
 _SAMPLED, _FAR = 1 << 12, 1 << 14
 #: Room for later keys at either end of coarse codes, by the width of those that are there.
 _COARSE_ROOM = 1 << 6
+#: Texts of which a quarter or less differ, where it pays to look for those that are one object.
+_SOME_TEXTS = 1 << 8
 #: Keys of which one may lie beyond the ends of coarse codes before others are made.
 _BEYOND = 64
 
@@ -117,14 +120,30 @@ class RankEncoder:
 
     def lo(self, bound: Bound, v: Vector) -> np.ndarray:
         """Smallest code inside the bound, ``largest + 1`` where there is none; int64."""
-        return self._search(bound, v, "right" if bound.open else "left")
+        return self._low(bound, _distinct(v.values))
 
     def hi(self, bound: Bound, v: Vector) -> np.ndarray:
         """Largest code inside the bound, -1 where there is none; int64."""
-        return self._search(bound, v, "left" if bound.open else "right") - 1
+        return self._high(bound, _distinct(v.values))
 
-    def _search(self, bound: Bound, v: Vector, side: Literal["left", "right"]) -> np.ndarray:
-        values, inverse = _distinct(v.values)
+    def both(self, bound: Bound, v: Vector) -> tuple[np.ndarray, np.ndarray]:
+        """:meth:`lo` and :meth:`hi` of one bound."""
+        distinct = _distinct(v.values)
+        return self._low(bound, distinct), self._high(bound, distinct)
+
+    def _low(self, bound: Bound, distinct: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
+        return self._search(bound, distinct, "right" if bound.open else "left")
+
+    def _high(self, bound: Bound, distinct: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
+        return self._search(bound, distinct, "left" if bound.open else "right") - 1
+
+    def _search(
+        self,
+        bound: Bound,
+        distinct: tuple[np.ndarray, np.ndarray],
+        side: Literal["left", "right"],
+    ) -> np.ndarray:
+        values, inverse = distinct
         if not bound.after:
             return np.searchsorted(self.ordered, values, side=side)[inverse].astype(np.int64)
         codes = [
@@ -205,12 +224,29 @@ def after(prefix: bytes) -> bytes | None:
     return stem[:-1] + bytes([stem[-1] + 1]) if stem else None
 
 
+def _addresses(values: np.ndarray) -> np.ndarray:
+    """Addresses of the objects of an array, as int64; they stay as long as its objects."""
+    values = np.ascontiguousarray(values)
+    view = values.__array_interface__ | {"typestr": "<i8", "descr": [("", "<i8")]}
+    return np.array(SimpleNamespace(__array_interface__=view))
+
+
 def _distinct(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Distinct values, ascending, and the index of each row's value among them.
 
     Text is ordered by its UTF-8 bytes, floats with NaN last and -0.0 equal to 0.0.
     """
     if values.dtype == object and values.size and isinstance(values.flat[0], str | bytes):
+        # Texts that were read together are one object where they are equal.
+        addresses = _addresses(values)
+        sample = addresses[:: len(addresses) // _SOME_TEXTS + 1]
+        if len(addresses) > _SOME_TEXTS and len(np.unique(sample)) * 4 <= len(sample):
+            objects = pa.array(addresses).dictionary_encode()
+            at = objects.indices.to_numpy()
+            rows = np.empty(len(objects.dictionary), np.int64)
+            rows[at] = np.arange(len(at))
+            names, place = _distinct(values[rows])
+            return names, place[at]
         text = pa.binary() if isinstance(values.flat[0], bytes) else pa.string()
         encoded = pa.array(list(values), text).cast(pa.large_binary()).dictionary_encode()
         order = pc.call_function("sort_indices", [encoded.dictionary]).to_numpy()
@@ -308,10 +344,14 @@ def bound_codes(
     rows = len(possible)
     lo = np.zeros(rows, dtype=np.int64)
     hi = np.full(rows, encoder.largest, dtype=np.int64)
-    for bound, v in lows:
-        np.maximum(lo, encoder.lo(bound, v), out=lo)
-    for bound, v in highs:
-        np.minimum(hi, encoder.hi(bound, v), out=hi)
+    bounds = [[bound for bound, _ in ends] for ends in (lows, highs)]
+    if isinstance(encoder, RankEncoder) and len(lows) == 1 and bounds[0] == bounds[1]:
+        lo, hi = encoder.both(*lows[0])
+    else:
+        for bound, v in lows:
+            np.maximum(lo, encoder.lo(bound, v), out=lo)
+        for bound, v in highs:
+            np.minimum(hi, encoder.hi(bound, v), out=hi)
     for _, v in (*lows, *highs):
         possible = possible if v.valid is None else possible & v.valid
     possible = possible & (lo <= hi)
