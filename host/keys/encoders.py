@@ -344,8 +344,8 @@ def bound_codes(
     rows = len(possible)
     lo = np.zeros(rows, dtype=np.int64)
     hi = np.full(rows, encoder.largest, dtype=np.int64)
-    bounds = [[bound for bound, _ in ends] for ends in (lows, highs)]
-    if isinstance(encoder, RankEncoder) and len(lows) == 1 and bounds[0] == bounds[1]:
+    is_one = len(lows) == len(highs) == 1 and lows[0][0] == highs[0][0]
+    if isinstance(encoder, RankEncoder) and is_one and lows[0][1] is highs[0][1]:
         lo, hi = encoder.both(*lows[0])
     else:
         for bound, v in lows:

@@ -155,3 +155,15 @@ def test_types_of_computed_columns(dtype: Type, wanted: pa.DataType) -> None:
 def test_a_computed_column_too_wide_for_any_type() -> None:
     with pytest.raises(QueryError, match="output column x may need 78 digits"):
         arrow_type(integer(0, 1 << 256), "x")
+
+
+@pytest.mark.parametrize("dtype", [pa.string(), pa.large_string()])
+def test_texts_that_come_often_are_one_object_each(dtype: pa.DataType) -> None:
+    texts = [None if k % 11 == 0 else f"t{k % 5}" for k in range(2000)]
+    often = vector(pa.array(texts, dtype), None, "t")
+    assert often.valid is not None
+    assert often.valid.tolist() == [text is not None for text in texts]
+    assert often.values.tolist() == [text or "" for text in texts]
+    assert len({id(text) for text in often.values}) == 6
+    rare = vector(pa.array([f"t{k}" for k in range(2000)], dtype), None, "t")
+    assert rare.values.tolist() == [f"t{k}" for k in range(2000)]

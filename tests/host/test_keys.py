@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from penstock.errors import DeviceError
 from penstock.expr import ops
+from penstock.expr.columns import Vector
 from penstock.expr.values import order_key
 from penstock.host.keys.encoders import (
     OffsetEncoder,
@@ -145,3 +146,19 @@ def test_new_keys_are_not_covered() -> None:
 )
 def test_the_first_text_after_a_prefix(prefix: bytes, wanted: bytes | None) -> None:
     assert after(prefix) == wanted
+
+
+@pytest.mark.parametrize("different", [3, 4000])
+def test_texts_that_are_one_object_have_the_codes_of_equal_ones(different: int) -> None:
+    rng = np.random.default_rng(different)
+    texts = np.array([f"t{k}" for k in rng.integers(0, different, 4000)], object)
+    names = np.unique(texts)
+    shared = names[np.searchsorted(names, texts)]
+    first, second = shared[::2], np.concatenate([shared, texts])[::2]  # with gaps, and both kinds
+    for values in (shared, first, second):
+        encoder = fit(Vector(values), 32)
+        at = np.searchsorted(np.unique(values), values)
+        assert encoder.keys(Vector(values), 32).tolist() == at.tolist()
+        bound = Bound(ops.const(None)), Vector(values)
+        lo, hi = bound_codes(encoder, [bound], [bound], np.ones(len(values), bool), 32)
+        assert lo.tolist() == hi.tolist() == at.tolist()
