@@ -89,14 +89,14 @@ class Orderings:
             return False
         self.credit += gain
         wanted = self._wanted(window, ranges)
-        rows = sum(
-            max(end - level.complete, 0)
-            for level, end in zip(self.levels, wanted, strict=True)
-            if end > level.end
-        )
-        if self.credit < (rows - self.chooser.pruning.free_rows) * SORT_NS:
+        rows, price = 0, 0.0
+        for level, choice, end in zip(self.levels, self._choices, wanted, strict=True):
+            if end > level.end:
+                more = max(end - level.complete, 0)
+                rows, price = rows + more, price + more * choice.sort_ns
+        if rows and self.credit < price * (1 - self.chooser.pruning.free_rows / rows):
             return False
-        self.credit -= rows * SORT_NS
+        self.credit -= price
         self._sort(window, layout, by, wanted)
         return True
 

@@ -96,12 +96,13 @@ def costs_of(*, searches: bool, units: int, speed: float, is_band: bool = True) 
 class GridChoice:
     """A grid or an order with zones, and the share of a slab's rows that a tuple should test.
 
-    ``tuple_ns`` is the expected time of a tuple in one slab.
+    ``tuple_ns`` is the expected time of a tuple in one slab, and ``sort_ns`` that to sort a row.
     """
 
     grid: Grid | ZoneOrder
     share: float
     tuple_ns: float
+    sort_ns: float = SORT_NS
 
 
 #: What to choose by, the share of a slab's rows in a tuple's cells, and buckets of each axis.

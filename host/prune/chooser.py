@@ -177,7 +177,11 @@ class Chooser:
         some = [bound[tuples] for bound in by.bounds]
         pruning, chosen = self.pruning, []
         fastest = math.inf if pruning.always else least_ns(self.costs)
+        # Rows are sorted once for all probes; this is the only one of a table with few tuples.
+        is_only = not self.growing and len(ranges.rows) < pruning.portion
+        rows = window.end - window.first if is_only else 0
         for size in sizes:
+            visits = slab_visits(ranges, size)
             arguments = tests, by.equal, sample, some, size, by.null
             options = {"costs": self.costs, "admitted": mean, "always": pruning.always}
             choices = [choose(*arguments, **options)] if "cells" in pruning.orders else []
@@ -187,7 +191,9 @@ class Chooser:
                 choices.append(choose_zones(*arguments, **options, growing=self.growing))
             kept = [choice for choice in choices if choice is not None]
             if kept:
-                chosen.append((size, min(kept, key=lambda choice: choice.tuple_ns)))
+                chosen.append(
+                    (size, min(kept, key=lambda c: visits * c.tuple_ns + rows * c.sort_ns))
+                )
         return chosen
 
     def gain(self, ranges: Piece, rows: int, choice: GridChoice) -> float:

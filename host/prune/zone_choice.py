@@ -17,6 +17,8 @@ ROWS, TUPLES = 1 << 12, 1 << 6
 MOST_KEYS = 4
 #: Nanoseconds to go down to the first block, and on to each further one.
 DESCENT_NS, BLOCK_NS = 50.0, 15.0
+#: Nanoseconds to sort a row, for each key of its zones: to write, sort and widen them.
+SORT_NS = 50.0
 #: Bits left for codes beyond those of the sample, where rows may follow.
 SPARE_BITS = 3
 
@@ -77,7 +79,7 @@ def choose_zones(
         keys.append(POSITION)
     order = _order(hashed, keys, codes, rows, null, SPARE_BITS if growing else 0)
     tuple_ns = costs.total_ns(1, 1, tested) + DESCENT_NS + BLOCK_NS * tested / BLOCK
-    return GridChoice(order, tested / rows, tuple_ns)
+    return GridChoice(order, tested / rows, tuple_ns, SORT_NS * len(keys))
 
 
 class _Sample:
