@@ -188,11 +188,15 @@ STREAM = {
     "release": Use(_ANY, "", {Way.UNSAVED}),
 }
 
-_IN_SPARK = Use(_ANY - {QueryKind.PLAIN}, "Spark runs all of it")
+_BY_PENSTOCK = _ANY - {QueryKind.PLAIN}
+_IN_SPARK = Use(_BY_PENSTOCK, "Spark runs all of it")
+_DEVICE_IN_SPARK = Use(_BY_PENSTOCK - {QueryKind.NEAREST}, "no device of Penstock runs it")
 #: Options of :func:`penstock.spark_bridge.sql` and ``explain``; ``join`` calls ``sql``.
 SPARK = {
     **{name: use for name, use in QUERY.items() if name not in ("time_zone", "ansi", "functions")},
-    **dict.fromkeys(("device", "device_options", "lanes", "partitioning", "ordered"), _IN_SPARK),
+    **dict.fromkeys(("lanes", "partitioning"), _IN_SPARK),
+    **dict.fromkeys(("device", "device_options"), _DEVICE_IN_SPARK),
+    "ordered": Use(_DEVICE_IN_SPARK.kinds, "its rows arrive at no times"),
     "time": Use(_WINDOWS | {QueryKind.PLAIN}, QUERY["time"].why),
     "keys": Use(
         _JOINS,

@@ -55,7 +55,8 @@ class Compiled:
 
 @lru_cache(maxsize=16)
 def _compiled(one: Compiled) -> tuple[JoinQuery, dict[str, pa.Schema]]:
-    query = compile_query(one.text, without_places(one.schemas), one.options)
+    schemas = without_places(one.schemas)
+    query = compile_query(one.text, schemas, one.options, takes_nearest=True)
     if one.ordering is not None:
         query = one.ordering.extend(query)
     return named_by_side(query), {side.side: one.schemas[side.table] for side in query.sides}

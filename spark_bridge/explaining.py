@@ -44,9 +44,10 @@ def explanation(
 
 def subject(query: JoinQuery) -> list[Fact]:
     """The sides, the window, and arithmetic that is exact here but not in Spark."""
+    is_timed = query.is_rows or query.left.time is not None
     return [
         ("join", f"{query.kind.value.lower()} of {query.left.alias} and {query.right.alias}"),
-        ("window", str(query.window)),
+        ("window", str(query.window) if is_timed else "none: a row may meet all rows"),
         time_zone(query),
         *(("arithmetic", note) for note in beyond_spark(query)),
     ]

@@ -196,7 +196,8 @@ def identifier(name: str) -> str:
 def needs_places(query: JoinQuery) -> bool:
     """Whether the result depends on the order of rows of one time."""
     folds = () if query.aggregation is None else query.aggregation.aggregates
-    return query.is_rows or any(fold.by is not None for fold in folds)
+    is_ordered = query.is_rows or query.nearest is not None
+    return is_ordered or any(fold.by is not None for fold in folds)
 
 
 def computed(function: Callable[..., pa.Array], returns: str, columns: Sequence[Column]) -> Column:

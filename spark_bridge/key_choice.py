@@ -62,6 +62,8 @@ def why_not_by_keys(
     """Why a query's rows cannot be dealt by keys, in batch or in steps; None if they can be."""
     if query.is_rows:
         return "places in a ROWS window count rows of all keys"
+    if query.nearest is not None:
+        return "each left row is compared with all right rows"
     keys = find_keys(query, wanted, stepwise=stepwise)
     if keys is not None:
         return _why_not_stepwise(query, keys) if stepwise else None

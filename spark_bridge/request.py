@@ -236,7 +236,7 @@ def one_join(
         The query is more than that, or has groups that a stream never completes.
     QueryError, SchemaError
     """
-    query = compile_query(text, schemas, options, instead=GROUP_IN_SPARK)
+    query = compile_query(text, schemas, options, instead=GROUP_IN_SPARK, takes_nearest=ends)
     query.require_no_sessions("Spark's bridge")
     if not ends:
         require_complete(query, options.relation)

@@ -101,6 +101,7 @@ def compile_query(
     options: QueryOptions | None = None,
     *,
     instead: str = "use penstock.sql, or penstock.stream",
+    takes_nearest: bool = False,
     **keywords: Any,
 ) -> JoinQuery:
     """Compile one join; one that was compiled lately is not compiled again.
@@ -111,6 +112,8 @@ def compile_query(
         As for :func:`compile_select`.
     instead : str
         What to do with a query over one table, which is refused.
+    takes_nearest : bool
+        Whether the caller runs joins of nearest rows.
 
     Raises
     ------
@@ -120,7 +123,7 @@ def compile_query(
     query = _compiled(text, schemas, options, keywords, only_joins=True)
     if isinstance(query, GroupQuery):
         raise BeyondError(f"a join of two tables is needed here, and the query has one: {instead}")
-    if query.nearest is not None:
+    if query.nearest is not None and not takes_nearest:
         raise QueryError("NEAREST is for penstock.sql and penstock.stream, not for this join")
     return query
 

@@ -86,6 +86,8 @@ def dividable(query: JoinQuery) -> list[str]:
 
     If the join keeps or drops rows of a side by their matches, only that side may be.
     """
+    if query.nearest is not None:
+        return [LEFT]
     if query.aggregation is not None:
         if query.is_rows and query.aggregation.side is not None:
             return [query.aggregation.side]
@@ -97,6 +99,8 @@ def dividable(query: JoinQuery) -> list[str]:
 
 def decides_rows(query: JoinQuery) -> bool:
     """Whether the join keeps or drops a row by its matches, so that one shard must see them all."""
+    if query.nearest is not None:
+        return True
     return query.aggregation is None and (query.kind.is_existence or bool(query.kind.unmatched))
 
 

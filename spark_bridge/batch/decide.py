@@ -82,7 +82,8 @@ def decide(request: Request, inputs: Mapping[str, Input]) -> tuple[Choice, ...]:
         and (why := own.why_faster(request, inputs))
     ):
         return (replace(one_shard(LEFT, why), is_native=True),)
-    if not is_timed and not conf.lanes and conf.pruning and find_keys(query, request.wanted):
+    is_searched = query.nearest or (conf.pruning and find_keys(query, request.wanted))
+    if not is_timed and not conf.lanes and is_searched:
         # Tasks look at few of the pairs, so that more lanes than run at a time only copy rows.
         most = min(most, parallelism(request.spark))
     limits = Limits(most, conf.lanes > 0, conf.lane_rows, conf.most_lane_rows)

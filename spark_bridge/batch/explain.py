@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from penstock.plan.nearest import NearestPlan, nearest_facts
 from penstock.plan.query import JoinQuery, other
 from penstock.plan.shown import Fact
 
@@ -20,6 +21,8 @@ def describe(plan: BatchPlan, *, extended: bool = False) -> str:
     facts = subject(query)
     for number, choice in enumerate(plan.halves):
         facts += _shards(query, choice, number, len(plan.halves))
+    if query.nearest is not None:
+        return show([*facts, *nearest_facts(NearestPlan(query))], extended=extended)
     if plan.halves[0].is_native:
         return show(facts, extended=extended)
     known = plan.halves[0].evaluations

@@ -124,6 +124,8 @@ class BatchPlan:
         A task that has more of them than was estimated keeps some on its disk.
         """
         rows = choice.moved / choice.shards.count
+        if self.request.query.nearest is not None:
+            return False  # a task sorts all rows by their places
         is_placed = any(one.has_places for one in self.inputs.values())
         return is_placed or not 0 < rows <= self.request.conf.part_rows
 

@@ -12,6 +12,7 @@ from penstock.errors import DeviceError
 from penstock.host.device.base import Device
 from penstock.host.join.parts.groups import GroupParts, part_join
 from penstock.host.join.parts.join import ExistenceParts, HeldSide, PartJoin
+from penstock.host.join.table.nearest_join import NearestJoin
 from penstock.host.prune.sizes import pruning_sizes
 from penstock.plan.query import JoinQuery, other
 
@@ -19,7 +20,7 @@ from ..blobs import blobs_of
 from ..compiled import Compiled
 from ..conf import Conf
 from ..devices import DeviceChoice
-from ..rows import cast_to
+from ..rows import cast_to, in_batches
 from .reader import ShardReader, held_first
 from .shards import Stretch
 
@@ -81,10 +82,16 @@ class ShardJoin:
     ) -> Iterator[pa.RecordBatch]:
         held = reader.held()
         # Spark waits until every batch is read.
-        parts = reader.parts(None if query.is_rows else self.conf.part_rows)
+        whole = query.is_rows or query.nearest is not None
+        parts = reader.parts(None if whole else self.conf.part_rows)
         if not held.table.num_rows:
             for _ in parts:
                 pass
+            return
+        if query.nearest is not None:
+            tables = {self.held: held.table, other(self.held): next(parts).table}
+            for batch in NearestJoin(query, tables):
+                yield from in_batches(batch, self.output, self.conf.output_rows)
             return
         owned = None if self.owned is None or held.shard is None else self.owned[held.shard]
         side = HeldSide(query, self.held, held.table, owned=owned, place=held.place)
