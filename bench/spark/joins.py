@@ -29,7 +29,7 @@ _WINDOW = " AND b.t BETWEEN a.t - 60 AND a.t + 60"
 
 @dataclass(frozen=True)
 class Case:
-    """A query: its condition, kind, whether it has a window, and whether Spark ends in seconds."""
+    """A query: its condition or nearest rows, kind, whether it has a window, and whether Spark ends in seconds."""
 
     on: str
     kind: str = ""
@@ -39,7 +39,8 @@ class Case:
     @property
     def query(self) -> str:
         window = _WINDOW if self.has_window else ""
-        return f"SELECT a.n AS i, b.n AS j FROM a {self.kind} JOIN b ON {self.on}{window}"
+        on = self.on if self.on.startswith("EXACT") else f"ON {self.on}"
+        return f"SELECT a.n AS i, b.n AS j FROM a {self.kind} JOIN b {on}{window}"
 
 
 CASES: Mapping[str, Case] = {
@@ -54,6 +55,9 @@ CASES: Mapping[str, Case] = {
     "unique keys, LEFT": Case("a.u = b.u", "LEFT", has_window=False),
     "50 keys, band": Case("a.k50 = b.k50 AND abs(a.x - b.x) < 20", "", False, False),
     "band": Case("abs(a.x - b.x) < 1", "", False, False),
+    "nearest 5": Case(
+        "EXACT NEAREST 5 BY DISTANCE abs(a.x - b.x) + abs(a.y - b.y)", "", False, False
+    ),
     "theta": Case("abs(a.x - b.x) + abs(a.y - b.y) < 700", "", False, False),
 }
 

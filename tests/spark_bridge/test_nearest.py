@@ -16,8 +16,10 @@ import pyspark
 
 from penstock.errors import PenstockError, QueryError
 from penstock.host.relation import RelationOptions, build
+from penstock.query import compile_query
 from penstock.spark_bridge import explain, sql
 from penstock.spark_bridge.batch import decide
+from penstock.spark_bridge.inputs import needs_places
 from penstock.uses import UnusedError
 from tests.penstock.test_nearest import table
 
@@ -50,9 +52,12 @@ def test_rows_and_ties_are_those_of_penstock(spark, tables, lanes, monkeypatch):
     rows, frames = tables
     if lanes is None:  # as many as tasks run
         monkeypatch.setattr(decide, "small", lambda request, inputs: None)
+    schemas = {name: one.schema for name, one in rows.items()}
     shown = explain(spark, f"SELECT l.id FROM l {CLAUSES[0]}", frames, lanes=lanes)
     for topic in ("lanes  ", "nearest      3 with the least", "window       none"):
         assert topic in shown
+    query = compile_query(f"SELECT l.id FROM l {CLAUSES[0]}", schemas, takes_nearest=True)
+    assert needs_places(query)  # here Spark keeps the order of rows in any case
     for clause in CLAUSES if lanes else CLAUSES[1:3]:
         text = f"SELECT l.id AS a, m.id AS b, m.x FROM l {clause}"
         found = sql(spark, text, frames, lanes=lanes).toArrow()
