@@ -265,8 +265,8 @@ class _Spark:
                 columns = [[F.expr(one[name]) for name in frames] for one in keys]
                 left, right = frames.values()
                 first, second = whole.values()
-                what = tree.sql(dialect=Penstock)
-                return kept(first, second, what, lambda: pairs_of_equal_keys(left, right, columns))
+                text = tree.sql(dialect=Penstock)
+                return kept(first, second, text, lambda: pairs_of_equal_keys(left, right, columns))
         except PySparkException:
             return None  # Penstock's functions, or an error of the query's own
 

@@ -29,7 +29,7 @@ _WINDOW = " AND b.t BETWEEN a.t - 60 AND a.t + 60"
 
 @dataclass(frozen=True)
 class Case:
-    """A query: its condition or nearest rows, kind, whether it has a window, and whether Spark ends in seconds."""
+    """A query: condition or nearest rows, kind, if it has a window, if Spark ends in seconds."""
 
     on: str
     kind: str = ""

@@ -71,16 +71,12 @@ def decide(request: Request, inputs: Mapping[str, Input]) -> tuple[Choice, ...]:
         )
     if why:
         return tuple(one_shard(sides[0], why) for sides in halves)
-    if partitioning == "auto" and not conf.lanes and (tiny := small(request, inputs)) is not None:
+    is_free = partitioning == "auto" and not conf.lanes
+    if is_free and (tiny := small(request, inputs)) is not None:
         ones = (one_shard(sides[0], tiny.reason) for sides in halves)
         return tuple(replace(one, is_cheap=tiny.is_cheap) for one in ones)
-    own = NativeJoin.of_request(request, inputs)
-    if (
-        own is not None
-        and partitioning == "auto"
-        and not conf.lanes
-        and (why := own.why_faster(request, inputs))
-    ):
+    native = NativeJoin.of_request(request, inputs) if is_free else None
+    if native is not None and (why := native.why_faster(request, inputs)):
         return (replace(one_shard(LEFT, why), is_native=True),)
     is_searched = query.nearest or (conf.pruning and find_keys(query, request.wanted))
     if not is_timed and not conf.lanes and is_searched:

@@ -18,20 +18,20 @@ from .statistics import counted
 _CELLS = 4096
 
 
-#: Estimates by left and right table and what was asked of them. A DataFrame keeps its plan, with
+#: Estimates by left and right table and the text of their join. A DataFrame keeps its plan, with
 #: the files that it reads, so that a later join of both needs no job.
 _kept: WeakKeyDictionary[DataFrame, WeakKeyDictionary[DataFrame, dict[str, EqualPairs | None]]]
 _kept = WeakKeyDictionary()
 
 
 def kept(
-    left: DataFrame, right: DataFrame, what: str, estimate: Callable[[], EqualPairs | None]
+    left: DataFrame, right: DataFrame, text: str, estimate: Callable[[], EqualPairs | None]
 ) -> EqualPairs | None:
-    """Return what was estimated of two tables before, or else estimate it now."""
+    """Return what was estimated of two tables by a text before, or else estimate it now."""
     known = _kept.setdefault(left, WeakKeyDictionary()).setdefault(right, {})
-    if what not in known:
-        known[what] = estimate()
-    return known[what]
+    if text not in known:
+        known[text] = estimate()
+    return known[text]
 
 
 def pairs_of_equal_keys(
@@ -42,14 +42,14 @@ def pairs_of_equal_keys(
     None if Spark would cast a key to compare it.
     """
     a, b = (
-        frame.select(*(key.alias(f"k{place}") for place, key in enumerate(own)))
-        for frame, own in zip((left, right), zip(*keys, strict=True), strict=True)
+        frame.select(*(key.alias(f"k{place}") for place, key in enumerate(of_side)))
+        for frame, of_side in zip((left, right), zip(*keys, strict=True), strict=True)
     )
     types = zip(a.schema, b.schema, strict=True)
     if not all(_are_alike(one.dataType, other.dataType) for one, other in types):
         return None
     counts = counted({"a": a.select(_cell(a)), "b": b.select(_cell(b))}, _CELLS)
-    rows = {side: int(own.sum()) for side, own in counts.items()}
+    rows = {side: int(cells.sum()) for side, cells in counts.items()}
     met = float(counts["a"].astype(float) @ counts["b"])
     by_chance = rows["a"] * rows["b"] / _CELLS
     pairs = max(0.0, met - by_chance) / (1 - 1 / _CELLS)

@@ -77,9 +77,9 @@ class BatchPlan:
     def frame(self) -> DataFrame:
         """Return the result."""
         if self.halves[0].is_native:
-            own = NativeJoin.of_request(self.request, self.inputs)
-            assert own is not None  # as on the call
-            return own.frame(self.request, self.inputs, self.output)
+            native = NativeJoin.of_request(self.request, self.inputs)
+            assert native is not None  # as on the call
+            return native.frame(self.request, self.inputs, self.output)
         parts = [self._half(k, half) for k, half in enumerate(self.halves)]
         request = self.request
         if request.query.aggregation is not None:

@@ -86,9 +86,9 @@ def counted(numbers: Mapping[str, DataFrame], size: int) -> dict[str, np.ndarray
     counts = {side: np.zeros(size, np.int64) for side in numbers}
     rows = reduce(DataFrame.union, of_sides).groupBy("side", "number").count().toArrow()
     number, count, of_side = (rows[name].to_numpy() for name in ("number", "count", "side"))
-    for side, own in counts.items():
-        is_own = (of_side == side) & (number >= 0)
-        own[number[is_own]] = count[is_own]
+    for side, side_counts in counts.items():
+        is_of_side = (of_side == side) & (number >= 0)
+        side_counts[number[is_of_side]] = count[is_of_side]
     return counts
 
 
