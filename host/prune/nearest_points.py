@@ -19,6 +19,8 @@ from penstock.kept_code import kept
 _LEAF, _FAN = 3, 2
 #: Shares of the points by which each coordinate is measured.
 _SHARES = 256
+#: Points, about, by which the shares are found.
+_SAMPLE = 1 << 13
 #: Bits of a place on the curve, and of a coordinate in it.
 _BITS, _MOST_BITS = 62, 20
 #: Probes that a thread searches for at a time.
@@ -60,7 +62,7 @@ class Points:
         self._weights, self._threads = weights, threads
         most = int(keys.max(initial=0)).bit_length()
         self._bits = max(1, min(_MOST_BITS, (_BITS - most) // points.shape[1]))
-        self._shares = [np.unique(_quantiles(points[:, at])) for at in range(points.shape[1])]
+        self._shares = np.stack([_quantiles(column) for column in points.T])
         curve = self._places(points, keys)
         self._order = np.argsort(curve, kind="stable")
         self._curve = curve[self._order]
@@ -125,12 +127,7 @@ class Points:
     def _places(self, points: np.ndarray, keys: np.ndarray) -> np.ndarray:
         """Places on the curves of the keys."""
         curve = keys.copy()
-        parts = np.empty(points.shape, np.int64)
-        steps = 1 << self._bits
-        for at, shares in enumerate(self._shares):
-            scaled = np.interp(points[:, at], shares, np.linspace(0, steps, len(shares)))
-            parts[:, at] = np.minimum(scaled, steps - 1)
-        _interleave(parts, self._bits, curve)
+        _interleave(points, self._shares, self._bits, curve)
         return curve
 
 
@@ -138,53 +135,86 @@ def spans(
     sorted_keys: np.ndarray,
     sorted_values: np.ndarray,
     keys: np.ndarray,
-    low: np.ndarray,
-    high: np.ndarray,
+    low: np.ndarray | None,
+    high: np.ndarray | None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Find ``low <= value <= high`` among rows that are sorted by key, then value.
+
+    Parameters
+    ----------
+    sorted_keys, keys : ndarray of int64
+        0, 1, ...; -1 among ``keys`` finds none.
+    low, high : ndarray of int64, optional
+        One for each of ``keys``; by default there is no bound.
 
     Returns
     -------
     start, end : ndarray of int64
         The rows of each key that lie between its bounds; as many as keys.
     """
-    start, end = np.empty(len(keys), np.int64), np.empty(len(keys), np.int64)
-    _bisect(sorted_keys, sorted_values, keys, low, False, start)
-    _bisect(sorted_keys, sorted_values, keys, high, True, end)
-    return start, np.maximum(start, end)
+    most = int(max(sorted_keys.max(initial=0), keys.max(initial=0)))
+    begins = np.searchsorted(sorted_keys, np.arange(most + 2))
+    start, end = begins[np.maximum(keys, 0)], begins[keys + 1]
+    for bounds, places, is_after in ((low, start, False), (high, end, True)):
+        if bounds is not None:
+            _bisect(sorted_values, begins, keys, bounds, is_after, places)
+    return start, np.where(keys < 0, start, np.maximum(start, end))
 
 
 @kept()
-def _bisect(sorted_keys, sorted_values, keys, values, after, places):
+def _bisect(sorted_values, begins, keys, bounds, is_after, places):
+    # Neighbours have near bounds: each search begins where the last one of its key ended.
+    lasts = begins.copy()
     for row in range(len(keys)):
-        a, b = 0, len(sorted_keys)
-        key, value = keys[row], values[row]
+        key, bound = keys[row], bounds[row]
+        if key < 0:
+            continue
+        a, b, at, step = begins[key], begins[key + 1], lasts[key], 1
+        # All before a lie before the bound, none from b on does.
         while a < b:
-            at = (a + b) >> 1
+            at = min(max(at, a), b - 1)
             other = sorted_values[at]
-            is_same = sorted_keys[at] == key
-            is_before = other <= value if after else other < value
-            if sorted_keys[at] < key or (is_same and is_before):
-                a = at + 1
+            if other < bound or (is_after and other == bound):
+                a, at = at + 1, at + step
             else:
-                b = at
-        places[row] = a
+                b, at = at, at - step
+            step *= 2
+            if step > 16:
+                at = (a + b) >> 1
+        places[row] = lasts[key] = a
 
 
 def _quantiles(values: np.ndarray) -> np.ndarray:
-    some = values if len(values) <= 1 << 16 else values[:: len(values) >> 15]
-    ends = (values.min(), values.max()) if len(values) else (0.0, 1.0)
-    inner = np.quantile(some, np.linspace(0, 1, _SHARES + 1)) if len(values) else np.zeros(0)
-    return np.concatenate([ends, inner])
+    """Bounds of shares of the values, of which the outer ones have all."""
+    if not len(values):
+        return np.zeros(_SHARES + 1)
+    bounds = np.quantile(values[:: 1 + len(values) // _SAMPLE], np.linspace(0, 1, _SHARES + 1))
+    bounds[0], bounds[-1] = values.min(), values.max()
+    return bounds
 
 
 @kept()
-def _interleave(parts, bits, curve):
+def _interleave(points, shares, bits, curve):
+    most = (1 << bits) - 1
+    parts = np.empty(len(shares), np.int64)
     for row in range(len(curve)):
+        for column in range(len(shares)):
+            value, bounds = points[row, column], shares[column]
+            a, b = 0, len(bounds) - 2
+            while a < b:
+                at = (a + b + 1) >> 1
+                if bounds[at] <= value:
+                    a = at
+                else:
+                    b = at - 1
+            width = bounds[a + 1] - bounds[a]
+            within = min(max((value - bounds[a]) / width, 0.0), 1.0) if width > 0 else 0.0
+            scaled = (a + within) / (len(bounds) - 1) * (most + 1)
+            parts[column] = min(most, np.int64(scaled))
         place = curve[row]
         for bit in range(bits - 1, -1, -1):
-            for column in range(parts.shape[1]):
-                place = place << 1 | (parts[row, column] >> bit & 1)
+            for column in range(len(shares)):
+                place = place << 1 | (parts[column] >> bit & 1)
         curve[row] = place
 
 

@@ -54,7 +54,9 @@ class NearestJoin:
         preserved = LEFT in query.kind.unmatched
         for low, high, (i, j) in NearestSearch(self.plan, left, right).pairs():
             if preserved:
-                alone = np.setdiff1d(np.arange(low, high), i)
+                has_none = np.ones(high - low, bool)
+                has_none[i - low] = False
+                alone = np.flatnonzero(has_none) + low
                 order = np.argsort(np.concatenate([i, alone]), kind="stable")
                 i = np.concatenate([i, alone])[order]
                 j = np.concatenate([j, np.full(len(alone), -1)])[order]

@@ -27,8 +27,9 @@ _PAIRS = 1 << 20
 _FEW_PAIRS = 1 << 18
 #: Candidates beside the wanted rows, where these are chosen among them.
 _SPARE = 4
-#: Factor by which candidates grow for rows that need more, and where all are evaluated instead.
-_GROWTH, _MOST_CANDIDATES = 8, 1 << 12
+#: Factor by which candidates grow for rows that need more, and the most growth before all rows
+#: are evaluated instead.
+_GROWTH, _MOST_GROWTH = 8, 512
 #: Integers whose differences, and the sums of these, are exact in a double.
 _EXACT = 1 << 53
 #: Distances between which rounding is relative, and the share of a chord that it may be.
@@ -88,37 +89,43 @@ class NearestSearch:
         is_known = all(columns[one.attr].valid is None for one in leaves)
         return not is_known or any(one.op in DIVISIONS or one.is_null_const for one in walk(value))
 
-    def _by_candidates(self, rows: np.ndarray) -> Iterator[Pairs]:
+    def _by_candidates(self, rows: np.ndarray, growth: int = 1) -> Iterator[Pairs]:
         """Yield the pairs of some left rows, in parts: some rows need more candidates."""
         search, most = self._candidates, self._plan.nearest.count
         assert search is not None
         is_tested = search.remainder is not ops.TRUE
-        count = most if search.is_ordered and not is_tested else most + _SPARE
-        while len(rows):
-            near, number, reached = search.find(rows, count)
-            i, j = np.repeat(rows, number), near[np.arange(count) < number[:, None]]
-            if is_tested:
-                matches = np.flatnonzero(self._values(search.remainder, i, j).true)
-                i, j = i[matches], j[matches]
-            if search.is_ordered:
-                kept = _place(i) < most
-                i, j, values = i[kept], j[kept], None
-            else:
-                i, j, values = self._nearest(i, j)
-            ends = np.searchsorted(i, rows, side="right")
-            is_full = ends - np.searchsorted(i, rows) >= most
-            is_done = is_full.copy()
-            if values is not None:
-                is_done[is_full] = search.is_beyond(values[ends[is_full] - 1], reached[is_full])
-            if not search.has_others:
-                is_done |= number < count
-            is_done |= search.alone[rows]
-            done = is_done[np.searchsorted(rows, i)]
-            yield i[done], j[done]
-            rows, count = rows[~is_done], count * _GROWTH
-            if count > max(_MOST_CANDIDATES, most * _GROWTH) or count * len(rows) > 8 * _PAIRS:
-                yield from self._evaluated(rows)
-                return
+        is_final = search.is_ordered and not is_tested
+        count = most if is_final and growth == 1 else (most + _SPARE) * growth
+        near, number, reached = search.find(rows, count)
+        i, j = np.repeat(rows, number), near[np.arange(count) < number[:, None]]
+        if is_final and not search.has_others:
+            yield i, j
+            return
+        if is_tested:
+            matches = np.flatnonzero(self._values(search.remainder, i, j).true)
+            i, j = i[matches], j[matches]
+        if search.is_ordered:
+            kept = _place(i) < most
+            i, j, values = i[kept], j[kept], None
+        else:
+            i, j, values = self._nearest(i, j)
+        ends = np.searchsorted(i, rows, side="right")
+        is_full = ends - np.searchsorted(i, rows) >= most
+        is_done = is_full.copy()
+        if values is not None:
+            is_done[is_full] = search.is_beyond(values[ends[is_full] - 1], reached[is_full])
+        if not search.has_others:
+            is_done |= number < count
+        is_done |= search.alone[rows]
+        done = is_done[np.searchsorted(rows, i)]
+        yield i[done], j[done]
+        rows, growth = rows[~is_done], growth * _GROWTH
+        if growth > _MOST_GROWTH:
+            yield from self._evaluated(rows)
+            return
+        size = max(1, 4 * _PAIRS // ((most + _SPARE) * growth))
+        for low in range(0, len(rows), size):
+            yield from self._by_candidates(rows[low : low + size], growth)
 
     # -- by evaluation ----------------------------------------------------------------------------
 
@@ -240,15 +247,25 @@ class _Ranked:
         value = _column(rank.value, right)
         codes = _ordered(value)
         known = np.flatnonzero(_known(value, len(right)) & (keys[1] >= 0))
-        # From behind, so that of equal values the first row comes first again.
-        known = known[::-1] if rank.is_greatest else known
-        sort = codes[known], keys[1][known]
-        self._order = known[np.lexsort(sort if plan.keys else sort[:1])]
-        self._is_greatest = rank.is_greatest
+        if not _ascends(codes[known], is_strict=rank.is_greatest):
+            # From behind, so that of equal values the first row comes first again.
+            known = known[::-1] if rank.is_greatest else known
+            known = known[np.argsort(codes[known], kind="stable")]
+        if plan.keys:
+            of_right = keys[1][known]
+            if of_right.max(initial=0) < 1 << 16:  # NumPy sorts these by their digits
+                of_right = of_right.astype(np.uint16)
+            known = known[np.argsort(of_right, kind="stable")]
+        self._order, self._is_greatest = known, rank.is_greatest
         low, high, has_bounds = _bounds([ranked], left)
+        sides = {test.is_low for test in ranked}
         has_value = _known(_column(rank.beside, left), len(left))
         self.alone = ~(has_value & has_bounds & (keys[0] >= 0))
-        start, end = spans(keys[1][self._order], codes[self._order], keys[0], low[:, 0], high[:, 0])
+        start, end = spans(
+            *(keys[1][self._order], codes[self._order], keys[0]),
+            low[:, 0] if True in sides else None,
+            high[:, 0] if False in sides else None,
+        )
         self._start, self._end = start, np.where(self.alone, start, end)
 
     def find(self, rows: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -434,6 +451,12 @@ def _begins(rows: np.ndarray) -> np.ndarray:
     """Places at which runs of equal entries begin, and the end of the last one."""
     changes = np.append(True, rows[1:] != rows[:-1])[: len(rows)]
     return np.append(np.flatnonzero(changes), len(rows))
+
+
+def _ascends(values: np.ndarray, *, is_strict: bool) -> bool:
+    if is_strict:
+        return bool((values[1:] > values[:-1]).all())
+    return bool((values[1:] >= values[:-1]).all())
 
 
 def _place(rows: np.ndarray) -> np.ndarray:
