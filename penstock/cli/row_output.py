@@ -80,7 +80,7 @@ def serving(answer: Answer, port: int | None) -> Iterator[None]:
     if port is None:
         yield
         return
-    assert not isinstance(answer, LookedUpTable | PartsTable)
+    assert not isinstance(answer, LookedUpTable | NearestJoin | PartsTable)
     from penstock.host.metrics.exporter import serve_metrics
 
     server = serve_metrics(answer.report, port)

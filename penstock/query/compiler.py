@@ -25,7 +25,7 @@ from ..zones import zone_of
 from .ansi import under_ansi
 from .grouped import check_lookup, follows_time, group_lookup, group_query, stream_side
 from .groups import check_joined
-from .join_window import SideTimes, row_counts, sessions_of, side_times, time_window
+from .join_window import SideTimes, row_counts, sessions_of, side_times, time_of, time_window
 from .options import KeptQueries, QueryOptions, key_of
 from .parse import parse, with_room
 from .scope import Scope
@@ -234,6 +234,8 @@ def _compile(
     if statement.sessions is not None:
         return _session_join(text, statement, options, times, rules)
     if statement.nearest is not None:
+        for source in statement.sources if times else ():
+            time_of(source, statement.scope, times)  # it has a use for conditions, by its unit
         return _nearest(text, statement, options)
     counts = row_counts(statement, options.rows)
     filters, conjuncts = conditions(statement)

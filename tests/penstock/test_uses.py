@@ -72,6 +72,12 @@ CASES: dict[str, tuple[str, set[QueryKind], set[Way]]] = {
         {QueryKind.SESSIONS},
         set(),
     ),
+    "nearest": (
+        "SELECT a.id, b.id AS j FROM a JOIN b EXACT NEAREST BY DISTANCE abs(a.u - b.u) "
+        "ON b.t BETWEEN a.t - 5 AND a.t + 5 AND a.x <= b.x + 9 AND {small} AND {f}",
+        {QueryKind.NEAREST},
+        set(),
+    ),
     "groups": (
         "SELECT a.id, a.t, sum(a.x) AS s FROM a WHERE {small} GROUP BY a.id, a.t",
         {QueryKind.GROUPS},
@@ -289,7 +295,8 @@ def test_tables(folder: Path, engine: list[str], option: str, case: str) -> None
         assert repr(found) != repr(plain)
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if case != "plain"])
+# Nearest rows of streams are ranked pairs, see test_nearest_of_streams.py.
+@pytest.mark.parametrize("case", [case for case in CASES if case not in ("plain", "nearest")])
 @pytest.mark.parametrize("option", STREAM)
 def test_streams(folder: Path, engine: list[str], option: str, case: str) -> None:
     _, kinds, ways = CASES[case]
