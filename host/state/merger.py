@@ -49,8 +49,7 @@ class EntryMerger:
         """Whether to merge so many entries, those of the log included, by NumPy."""
         if self._merge is not None or not self._interprets:
             return False
-        # A call takes NumPy as long as a thousand entries.
-        return PLAIN.takes_rows("merge of groups", max(entries, 1000))
+        return PLAIN.takes_rows("merge of groups", entries)
 
     def merge(
         self,

@@ -29,8 +29,9 @@ Columns = tuple[np.ndarray, ...]
 #: Bytes of the largest block that is kept for later tasks.
 LARGEST_KEPT_BYTES = 64 << 20
 
-#: Tests of pairs that take as long as folding a match on columns does.
-_OF_A_FOLD = 16
+#: Tests of pairs that take as long as folding a match on columns does, and as running a task of no
+#: pairs does there.
+_OF_A_FOLD, _OF_A_TASK = 16, 1 << 17
 
 
 class ResultMemory:
@@ -148,7 +149,8 @@ class CpuKernel(Kernel):
         if self._plain is not None:
             # A search may test as many. A match that is folded takes longer than many tests.
             pairs = int((task.end - task.start).sum())
-            if self._is_plain(pairs * (_OF_A_FOLD if task.mode.needs_value else 1)):
+            steps = pairs * (_OF_A_FOLD if task.mode.needs_value else 1)
+            if self._is_plain(max(steps, _OF_A_TASK)):
                 return self._plain
             self._plain = None
         return self

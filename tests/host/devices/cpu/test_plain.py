@@ -154,11 +154,11 @@ def test_beyond_the_steps_machine_code_runs(
         run_pairs(*arguments)
 
     monkeypatch.setattr(band_kernel, "run_pairs", running)
-    plain_steps.pairs = 7_500
+    plain_steps.pairs = 300_000
     tables = {name: table(Random(4), 60).drop_columns(["f"]) for name in TIME}
     query = SELECTS[0].format(f"{CONDITIONS[0]} AND b.t BETWEEN a.t - 100 AND a.t + 100")
     answers: list[list[str]] = []
-    for _ in range(4):  # of some 3,000 pairs each
+    for _ in range(4):  # each counts as 131,072 pairs at least
         answers.append(rows_of(penstock.sql(query, tables, time=TIME)))
     assert answers == answers[:1] * 4
     assert set(runs) == {2, 3}
