@@ -27,10 +27,13 @@ from . import fold_loops, loops, vector
 from .fold_loops import EXISTS, fold
 from .kernel import ResultMemory
 from .loops import granule
-from .vector import GRANULE, lowest_bit, popcount, row_of
+from .vector import GRANULE, fetch, lowest_bit, popcount, row_of
 
 # Fields of a search's outcome: pairs, tests, and whether, where and at which tuple it paused.
 COUNT, EVALUATIONS, PAUSED, TUPLE, PLACE, ROOM = range(6)
+
+#: Ranges between the one whose rows are asked for and the one whose rows are tested.
+AHEAD = 8
 
 _ONE = np.uint64(1)
 
@@ -137,6 +140,8 @@ def search_pairs(window, cubes, low, span, walk, outcome, out_i, out_j):
         if not count:
             return
         for k in range(count):
+            if k + AHEAD < count:
+                fetch(window, begin[k + AHEAD])
             i, place = np.int64(row[k]), begin[k]
             lo, sp = row_of(low, i), row_of(span, i)
             while place < end[k]:
@@ -164,6 +169,8 @@ def search_folds(window, payload, cubes, low, span, walk, rule, matches, value, 
         if not count:
             return evaluations
         for k in range(count):
+            if k + AHEAD < count:
+                fetch(window, begin[k + AHEAD])
             i, place = np.int64(row[k]), begin[k]
             lo, sp = row_of(low, i), row_of(span, i)
             evaluations += end[k] - place
