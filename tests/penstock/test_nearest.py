@@ -363,3 +363,50 @@ def test_other_lateral_rows_are_those_of_duckdb() -> None:
         }.get(order, lambda b: b["s"] + str(b["id"]))
         expected = [(a, min((b for b in rows if b["id"] > a), key=key)["id"]) for a in range(8)]
         assert sorted(ids(query, left, right)) == expected
+
+
+def test_distances_that_rounding_makes_equal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Single floats far away are equally far, and sums of tenths depend on their order."""
+    monkeypatch.setattr(nearest_search, "_FEW_PAIRS", 0)
+    left = pa.table({"id": [0], "x": pa.array([1e6], pa.float32())})
+    small = pa.array(np.linspace(0.01, 0.02, 90), pa.float32())
+    right = pa.table({"id": np.arange(90), "x": small})
+    for k in (1, 3):
+        near = f"JOIN m EXACT NEAREST {k} BY DISTANCE abs(l.x - m.x)"
+        query = f"SELECT l.id AS a, m.id AS b FROM l {near}"
+        assert ids(query, left, right) == [(0, place) for place in range(k)]
+    rng = np.random.default_rng(11)
+    tenths = [
+        pa.table({"id": np.arange(120), **{n: rng.integers(0, 12, 120) / 10 for n in "xyz"}})
+        for _ in "lm"
+    ]
+    for form in ("{} + ({} + {})", "({} + {}) + {}"):
+        gaps = [f"abs(l.{n} - m.{n})" for n in "xyz"]
+        query = (
+            "SELECT l.id AS a, m.id AS b FROM l JOIN m EXACT NEAREST 4 BY DISTANCE "
+            f"{form.format(*gaps)}"
+        )
+
+        def value(a: Row, b: Row, form: str = form) -> float:
+            x, y, z = (abs(a[n] - b[n]) for n in "xyz")
+            return x + (y + z) if form.startswith("{}") else (x + y) + z
+
+        assert ids(query, *tenths) == nearest(*tenths, value, k=4)
+
+
+def test_equal_times_of_sorted_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nearest_search, "_FEW_PAIRS", 0)
+    times = np.arange(60) // 4
+    left, right = (pa.table({"id": np.arange(60), "t": times, "g": times % 2}) for _ in "lm")
+    for key in ("", " AND l.g = m.g"):
+        query = (
+            "SELECT l.id AS a, m.id AS b FROM l JOIN m EXACT NEAREST 3 "
+            f"BY SIMILARITY m.t ON m.t < l.t{key}"
+        )
+        expected = nearest(
+            *(left, right, lambda a, b: b["t"]),
+            k=3,
+            greatest=True,
+            on=lambda a, b: b["t"] < a["t"] and (not key or a["g"] == b["g"]),  # noqa: B023
+        )
+        assert ids(query, left, right) == expected
