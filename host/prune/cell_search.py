@@ -7,6 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..device.cut import Piece, concat
+from ..device.search import Boxes, OrderedRows
+from ..device.zones import ZoneBounds
 from ..keys.prepare import Layout
 from ..windows.run import Snapshot
 from .cells import Grid
@@ -20,6 +22,8 @@ from .zones import ZoneOrder
 MOST_SKIPPED = 64
 #: Probes that are searched for after such a look.
 TRUSTED = 8
+#: Times of what was expected that an order may take before others are compared with it.
+WRONG = 2.0
 #: Nanoseconds that the host takes for a task: testing the rows that no slab has is one.
 TASK_NS = 3e5
 #: Nanoseconds to copy a row that is sorted already to new memory.
@@ -47,6 +51,9 @@ class Orderings:
         #: From the longest slabs, which hold the oldest rows; and the choice of each.
         self.levels: list[SlabOrdering] = []
         self._choices: list[GridChoice] = []
+        #: Kinds of orders of a table that took longer than expected: a visit's time, and the order.
+        self._seen: dict[type, float] = {}
+        self._made: dict[type, SlabOrdering] = {}
         #: Nanoseconds that evaluating all pairs took so far, less those spent on sorting.
         self.credit = 0.0
         #: Nanoseconds that testing took so far of rows that wait for the slab of the youngest ones.
@@ -70,10 +77,32 @@ class Orderings:
         self.misses += 1
         self.skip = min((1 << self.misses) - 1, MOST_SKIPPED)
 
-    def _forget(self) -> None:
-        """Choose other grids for later probes, since these rule out too little."""
-        self.missed()
-        self._layouts = None
+    def _holds(
+        self,
+        level: SlabOrdering,
+        choice: GridChoice,
+        rows: OrderedRows,
+        boxes: Boxes | ZoneBounds,
+        piece: Piece,
+    ) -> bool:
+        """Whether searching a level takes what was expected of it, and less than to test all pairs.
+
+        If not, other orders are chosen: of a table at once, by the time that this one takes.
+        """
+        if self.chooser.pruning.always:
+            return True
+        took_ns, all_ns = self.chooser.look(rows, boxes, piece)
+        kind = type(level.grid)
+        is_known = self.chooser.growing or kind in self._seen
+        if took_ns < all_ns and (is_known or took_ns <= WRONG * choice.tuple_ns):
+            return True
+        if is_known:
+            self.missed()
+            self._layouts = None
+            return False
+        self._seen[kind], self._made[kind] = took_ns, level
+        self.levels, self._choices, self.credit = [], [], 0.0
+        return False
 
     def prepare(self, window: Snapshot, layout: Layout, by: SearchKeys, ranges: Piece) -> bool:
         """Sort the rows that a probe needs, if that pays; return whether there is an order."""
@@ -81,6 +110,7 @@ class Orderings:
         if self._layouts != (layout, by.layout) or not is_served:
             self._layouts, self._tried = (layout, by.layout), []
             self.levels, self._choices = [], []
+            self._seen, self._made = {}, {}
         self._set_levels(window, by, ranges)
         if not self.levels:
             return False
@@ -111,9 +141,10 @@ class Orderings:
         held = {level.rows for level in self.levels}
         levels = list(zip(self.levels, self._choices, strict=True))
         missing = [size for size in sizes if size not in held]
-        for size, choice in self.chooser.grids(window, by, ranges, missing):
+        for size, choice in self.chooser.grids(window, by, ranges, missing, self._seen):
             first = window.first if self.chooser.gathers else _up(window.first, size)
-            levels.append((SlabOrdering(size, first, choice.grid), choice))
+            level = self._made.get(type(choice.grid)) or SlabOrdering(size, first, choice.grid)
+            levels.append((level, choice))
         longest = max((level.rows for level, _ in levels), default=0)
         levels = [pair for pair in levels if pair[0].rows >= min(sizes[-1], longest)]
         levels.sort(key=lambda pair: -pair[0].rows)
@@ -164,7 +195,10 @@ class Orderings:
             covered = max(covered, level.end)
 
     def parts(self, window: Snapshot, by: SearchKeys, ranges: Piece) -> list[Part]:
-        """The ranges of a probe: those to search in each level, and the others as they are."""
+        """The ranges of a probe: those to search in each level, and the others as they are.
+
+        If no level is left, choose again for this probe.
+        """
         parts: list[Part] = []
         scanned: list[Piece] = []
         low, high, misses = ranges.low, ranges.high, self.misses
@@ -182,8 +216,7 @@ class Orderings:
                 continue
             ordered = OrderedRun(level.number, window.run, level.ordered())
             boxes = level.grid.boxes(by.bounds)
-            if is_looked_at and not self.chooser.holds(ordered.rows, boxes, inside):
-                self._forget()
+            if is_looked_at and not self._holds(level, choice, ordered.rows, boxes, inside):
                 continue
             if low < begin:
                 scanned.append(ranges.clipped(low, begin))
@@ -227,8 +260,7 @@ class Orderings:
             return None
         ordered = OrderedRun(level.number, window.run, level.ordered())
         boxes = level.grid.boxes(by.bounds)
-        if not self.chooser.holds(ordered.rows, boxes, sample):
-            self._forget()
+        if not self._holds(level, choice, ordered.rows, boxes, sample):
             return None
         return ordered, level.grid, choice
 

@@ -10,9 +10,10 @@ ask: they choose from pairs of their own tasks which pairs to test by narrow cod
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
+from types import MappingProxyType
 
 import numpy as np
 
@@ -157,6 +158,7 @@ class Chooser:
         by: SearchKeys,
         ranges: Piece,
         sizes: Sequence[int],
+        seen: Mapping[type, float] = MappingProxyType({}),
     ) -> list[tuple[int, GridChoice]]:
         """Choose an order for slabs of each size; leave out sizes at which none gains anything.
 
@@ -164,6 +166,9 @@ class Chooser:
         ----------
         sizes : sequence of int
             From :meth:`slab_rows`, or some of these.
+        seen : mapping of type to float, optional
+            Nanoseconds that a visit takes by kinds of orders that are there, which count in place
+            of what the sample says.
         """
         if not by.tests or not sizes:
             return []
@@ -185,10 +190,12 @@ class Chooser:
             arguments = tests, by.equal, sample, some, size, by.null
             options = {"costs": self.costs, "admitted": mean, "always": pruning.always}
             choices = [choose(*arguments, **options)] if "cells" in pruning.orders else []
+            choices = [choice and _as_seen(choice, seen) for choice in choices]
             # Zones are not looked at where they cannot be faster: that may take longer than a join.
             is_fast = any(c is not None and c.tuple_ns <= fastest for c in choices)
             if "zones" in pruning.orders and not is_fast:
-                choices.append(choose_zones(*arguments, **options, growing=self.growing))
+                zones = choose_zones(*arguments, **options, growing=self.growing)
+                choices.append(zones and _as_seen(zones, seen))
             kept = [choice for choice in choices if choice is not None]
             if kept:
                 chosen.append(
@@ -202,13 +209,13 @@ class Chooser:
             return math.inf
         return ranges.evaluations * self.costs.scan_ns - slab_visits(ranges, rows) * choice.tuple_ns
 
-    def holds(self, rows: OrderedRows, boxes: Boxes | ZoneBounds, piece: Piece) -> bool:
-        """Whether, for a sample of the tuples, searching costs less than testing all their pairs.
+    def look(
+        self, rows: OrderedRows, boxes: Boxes | ZoneBounds, piece: Piece
+    ) -> tuple[float, float]:
+        """Nanoseconds of a visit to a slab by searching, and by testing all, of a sample of tuples.
 
-        It may not: keys drift with time, or depend on each other.
+        Searching may take more than was expected: keys drift with time, or depend on each other.
         """
-        if self.pruning.always:
-            return True
         some = piece.sample(LOOKED_AT)
         tuples = boxes.pick(some.rows), some.start, some.end
         walk = RangeWalk(rows, *tuples, None, apart=self.costs.apart)
@@ -216,8 +223,15 @@ class Chooser:
         while count := walk.next():
             ranges += count
             tested += int((walk.high[:count] - walk.low[:count]).sum())
-        spent_ns = self.costs.total_ns(slab_visits(some, rows.rows), ranges, tested)
-        return spent_ns < some.evaluations * self.costs.scan_ns
+        visits = slab_visits(some, rows.rows)
+        spent_ns = self.costs.total_ns(visits, ranges, tested)
+        return spent_ns / visits, some.evaluations * self.costs.scan_ns / visits
+
+
+def _as_seen(choice: GridChoice, seen: Mapping[type, float]) -> GridChoice:
+    if type(choice.grid) not in seen:
+        return choice
+    return replace(choice, tuple_ns=seen[type(choice.grid)], sort_ns=0.0)
 
 
 @dataclass(frozen=True)

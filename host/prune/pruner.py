@@ -102,11 +102,13 @@ class Pruner:
         if orderings.skip:
             orderings.skip -= 1
             return unpruned
-        if not orderings.prepare(window, layout, by, everything):
-            if not orderings.levels:
-                orderings.missed()
-            return unpruned
-        return orderings.parts(window, by, everything)
+        while orderings.prepare(window, layout, by, everything):
+            parts = orderings.parts(window, by, everything)
+            if orderings.levels:
+                return parts
+        if not orderings.levels:
+            orderings.missed()
+        return unpruned
 
     def late(
         self,
