@@ -53,7 +53,7 @@ class Orderings:
         self._choices: list[GridChoice] = []
         #: Kinds of orders of a table that took longer than expected: a visit's time, and the order.
         self._seen: dict[type, float] = {}
-        self._made: dict[type, SlabOrdering] = {}
+        self._orders: dict[type, SlabOrdering] = {}
         #: Nanoseconds that evaluating all pairs took so far, less those spent on sorting.
         self.credit = 0.0
         #: Nanoseconds that testing took so far of rows that wait for the slab of the youngest ones.
@@ -100,7 +100,7 @@ class Orderings:
             self.missed()
             self._layouts = None
             return False
-        self._seen[kind], self._made[kind] = took_ns, level
+        self._seen[kind], self._orders[kind] = took_ns, level
         self.levels, self._choices, self.credit = [], [], 0.0
         return False
 
@@ -110,7 +110,7 @@ class Orderings:
         if self._layouts != (layout, by.layout) or not is_served:
             self._layouts, self._tried = (layout, by.layout), []
             self.levels, self._choices = [], []
-            self._seen, self._made = {}, {}
+            self._seen, self._orders = {}, {}
         self._set_levels(window, by, ranges)
         if not self.levels:
             return False
@@ -143,7 +143,7 @@ class Orderings:
         missing = [size for size in sizes if size not in held]
         for size, choice in self.chooser.grids(window, by, ranges, missing, self._seen):
             first = window.first if self.chooser.gathers else _up(window.first, size)
-            level = self._made.get(type(choice.grid)) or SlabOrdering(size, first, choice.grid)
+            level = self._orders.get(type(choice.grid)) or SlabOrdering(size, first, choice.grid)
             levels.append((level, choice))
         longest = max((level.rows for level, _ in levels), default=0)
         levels = [pair for pair in levels if pair[0].rows >= min(sizes[-1], longest)]
