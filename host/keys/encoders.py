@@ -183,7 +183,9 @@ class CoarseEncoder:
         """Whether all but few keys of ``v`` have codes between the ends."""
         with np.errstate(over="ignore"):
             places = (v.known.astype(np.float64) - self.base) / self.step
-        beyond = np.count_nonzero((places < 0) | (places > _STEPS))
+        # Infinities have an end's code in any encoder.
+        is_far = ((places < 0) | (places > _STEPS)) & np.isfinite(v.known)
+        beyond = np.count_nonzero(is_far)
         return beyond * _BEYOND <= len(places)
 
     def lo(self, bound: Bound, v: Vector) -> np.ndarray:

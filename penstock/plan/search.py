@@ -317,7 +317,7 @@ class _Finder:
                 keys_of.setdefault(source.fact, []).append(key)
         for fact, keys in keys_of.items():
             if kept.isdisjoint(keys):
-                if set(bounded).isdisjoint(keys):
+                if len(kept) < MAX_BAND_TESTS and set(bounded).isdisjoint(keys):
                     self.refuse(fact, "it bounds {} from one side only", keys[0])
                 else:
                     self.refuse(fact, f"there are {MAX_BAND_TESTS} better keys")

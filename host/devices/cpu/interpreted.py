@@ -155,8 +155,20 @@ class InterpretedKernel(CpuKernel):
 
 def ranged(task: Task) -> Iterator[Tested]:
     """The pairs of tuple and position in the ranges of a task, a few thousand at a time."""
-    start = np.asarray(task.start, np.int64)
-    length = np.maximum(task.end - start, 0)
+    return _in_ranges(np.asarray(task.start, np.int64), task.end)
+
+
+def tested(task: SearchTask) -> Iterator[Tested]:
+    """The pairs of tuple and place that a search tests, a few thousand at a time."""
+    walk = walk_of(task)
+    while count := walk.next():
+        for ranges, place in _in_ranges(walk.low[:count], walk.high[:count]):
+            yield walk.row[ranges].astype(np.int64), place
+
+
+def _in_ranges(start: np.ndarray, end: np.ndarray) -> Iterator[Tested]:
+    """The numbers of ranges, and the numbers that each of them has."""
+    length = np.maximum(end - start, 0)
     upto = np.cumsum(length)
     offset = start - (upto - length)
     for low in range(0, int(upto[-1]) if len(upto) else 0, INTERPRETED_PAIRS):
@@ -165,23 +177,6 @@ def ranged(task: Task) -> Iterator[Tested]:
         ends = np.minimum(upto[first : last + 1], high)
         i = np.repeat(np.arange(first, last + 1), np.diff(ends, prepend=low))
         yield i, np.arange(low, high) + offset[i]
-
-
-def tested(task: SearchTask) -> Iterator[Tested]:
-    """The pairs of tuple and place that a search tests, a few thousand at a time."""
-    walk = walk_of(task)
-    while count := walk.next():
-        length = walk.high[:count] - walk.low[:count]
-        upto = np.cumsum(length)
-        low = 0
-        while low < count:
-            before = upto[low] - length[low]
-            high = max(int(np.searchsorted(upto, before + INTERPRETED_PAIRS, "right")), low + 1)
-            part = length[low:high]
-            i = np.repeat(walk.row[low:high].astype(np.int64), part)
-            begins = walk.low[low:high] - (upto[low:high] - part - before)
-            yield i, np.arange(len(i)) + np.repeat(begins, part)
-            low = high
 
 
 def _pairs(

@@ -146,12 +146,13 @@ class CpuKernel(Kernel):
 
     def _runner(self, task: SearchTask | Task) -> CpuKernel:
         """The kernel that runs a task: this one, or while tasks are few one on columns."""
-        if self._plain is not None:
+        plain = self._plain  # which another lane may let go
+        if plain is not None:
             # A search may test as many. A match that is folded takes longer than many tests.
             pairs = int((task.end - task.start).sum())
             steps = pairs * (_OF_A_FOLD if task.mode.needs_value else 1)
             if self._is_plain(max(steps, _OF_A_TASK)):
-                return self._plain
+                return plain
             self._plain = None
         return self
 
