@@ -143,7 +143,10 @@ def rank_nearest(
         There are no such columns, or NEAREST has no such order.
     """
     joins = select.args.get("joins") or []
-    if len(joins) != 1 or select.args.get("qualify") or select.args.get("group"):
+    is_grouped = select.args.get("group") or any(
+        one.find(exp.AggFunc) and not one.find(exp.Window) for one in select.expressions
+    )
+    if len(joins) != 1 or select.args.get("qualify") or is_grouped:
         return ""
     source, join = select.args["from_"].this, joins[0]
     if not is_closed(source):
@@ -221,6 +224,10 @@ def as_nearest(select: exp.Select) -> bool:
     if ranked is None:
         return False
     joined, order, count = ranked
+    # Columns of LATERAL become those of its table, which have to mean that table everywhere.
+    named = [one.alias_or_name.lower() for one in select.find_all(exp.Table, exp.Subquery)]
+    if named.count(joined.this.alias_or_name.lower()) > 1:
+        return False
     if order is None or len(order.expressions) != 1 or not count.is_int:
         return False
     (ordered,) = order.expressions
@@ -250,6 +257,8 @@ def _lateral(
     lateral = join.this
     inner = lateral.this.this if isinstance(lateral, exp.Lateral) else None
     if not isinstance(inner, exp.Select) or not inner.args.get("limit"):
+        return None
+    if lateral.alias_column_names:
         return None
     clauses = {key for key, arg in inner.args.items() if arg}
     item = inner.args["from_"].this if inner.args.get("from_") else None

@@ -135,6 +135,11 @@ def split(
     for select in () if ends else named.find_all(exp.Select):
         merge(select)
         table = rank_nearest(select, splitter.clocks.unique_in, keeps_arrival=engine.keeps_arrival)
+        taken = table and next(
+            (n for n in schemas if PLACE in map(str.lower, schemas[n].names)), ""
+        )
+        if taken:
+            raise QueryError(f"{taken} has a column {PLACE}, as rows are numbered here: rename it")
         if table and PLACE not in splitter.schemas[table].names:
             place = pa.field(PLACE, pa.int64(), nullable=False)
             splitter.schemas[table] = splitter.schemas[table].append(place)
@@ -260,17 +265,30 @@ class _Splitter:
             if select.args.get("from_") is None:
                 continue
             if self.ends and not self.relations and not self.engine.makes_relations:
+                asked, count = select.copy(), len(self.parts)
                 existence_joined(select, self.schemas)
-            relations_last(select, self.relations)
-            order_joins(select, self._estimate)
-            while len(select.args.get("joins") or ()) > 1 and (
-                self._take_pairs(select) or self._take_rows(select)
-            ):
-                pass
-            if not self._take_groups(select) and select.args.get("joins"):
-                self._take_pairs(select)
-            if not self.ends:
-                self._take_windows(select)
+                self._take_joins_of(select)
+                if any(str(one.kind) in ("SEMI", "ANTI") for one in select.args.get("joins") or ()):
+                    # What Penstock does not run, the engine runs as it was asked.
+                    self._back_to(count)
+                    for key in {**select.args, **asked.args}:
+                        select.set(key, asked.args.get(key))
+                    self._take_joins_of(select)
+            else:
+                self._take_joins_of(select)
+
+    def _take_joins_of(self, select: exp.Select) -> None:
+        """Replace the windowed joins of one SELECT by parts."""
+        relations_last(select, self.relations)
+        order_joins(select, self._estimate)
+        while len(select.args.get("joins") or ()) > 1 and (
+            self._take_pairs(select) or self._take_rows(select)
+        ):
+            pass
+        if not self._take_groups(select) and select.args.get("joins"):
+            self._take_pairs(select)
+        if not self.ends:
+            self._take_windows(select)
 
     def _estimate(self, a: exp.Expr, b: exp.Expr, on: list[exp.Expr]) -> int | None:
         """How many pairs two tables have in the window of their join."""

@@ -26,7 +26,7 @@ ROWS = "penstock_rows"
 #: Keys of a join: its value as an ``exp.Ordered``, descending for a similarity, and its k.
 NEAREST, COUNT = "nearest", "limit"
 #: Key under which a table node keeps both until its join is made.
-_CLAUSE = "penstock_nearest"
+CLAUSE = "penstock_nearest"
 #: Key under which a version of a table keeps its first and last character in the text.
 SPAN = "penstock_span"
 
@@ -121,13 +121,13 @@ class Penstock(Spark):
                     if not is_first and not self._match_text_seq("LAST"):
                         self.raise_error("FIRST or LAST is missing behind NULLS")
                     ordered.set("nulls_first", is_first)
-                table.meta[_CLAUSE] = ordered, count
+                table.meta[CLAUSE] = ordered, count
             return table
 
         def _parse_join(self, *args: Any, **kwargs: Any) -> Any:
             is_listed = self._curr is not None and self._curr.token_type is TokenType.COMMA
             join = super()._parse_join(*args, **kwargs)
-            if join is not None and (clause := join.this.meta.pop(_CLAUSE, None)):
+            if join is not None and (clause := join.this.meta.pop(CLAUSE, None)):
                 if is_listed:
                     self.raise_error("NEAREST stands behind JOIN and its table")
                 join.set(NEAREST, clause[0])
@@ -138,7 +138,7 @@ class Penstock(Spark):
 
         def _parse_from(self, *args: Any, **kwargs: Any) -> Any:
             source = super()._parse_from(*args, **kwargs)
-            if source is not None and source.this is not None and _CLAUSE in source.this.meta:
+            if source is not None and source.this is not None and CLAUSE in source.this.meta:
                 self.raise_error("NEAREST stands behind JOIN and its table")
             return source
 

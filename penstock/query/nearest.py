@@ -9,7 +9,7 @@ from sqlglot import exp
 from ..expr.node import Expr
 from ..plan.query import Nearest
 from ..types import FLOATING, INTEGRAL, Kind
-from .dialect import COUNT, NEAREST, refused
+from .dialect import CLAUSE, COUNT, NEAREST, refused
 
 if TYPE_CHECKING:
     from .expressions import Lowering
@@ -29,6 +29,9 @@ def check_nearest(tree: exp.Expr) -> None:
     ------
     QueryError
     """
+    for item in tree.find_all(exp.Table, exp.Subquery):
+        if CLAUSE in item.meta:
+            raise refused("NEAREST stands behind JOIN and its table, without parentheses", item)
     for join in tree.find_all(exp.Join):
         if join.args.get(NEAREST) is None:
             continue

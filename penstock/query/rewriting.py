@@ -164,6 +164,10 @@ def existence_as_join(tree: exp.Select, read: Read) -> exp.Select:
     where = tree.args.get("where")
     if where is None or not any(map(_existence_test, members(where.this))):
         return tree
+    if not tree.args.get("from_"):
+        raise beyond(
+            "EXISTS and IN (SELECT ...) are joined with a table, and FROM is missing", tree
+        )
     tree = tree.copy()
     every = members(tree.args["where"].this)
     tests = [test for member in every if (test := _existence_test(member))]

@@ -13,10 +13,9 @@ from penstock.around.parts import EqualPairs
 
 from .statistics import counted
 
-#: Cells of the hash of a key whose rows are counted. By chance, a cell has pairs of other keys,
-#: whose number is known but for a share of the rows.
+#: Cells of the hash of a key whose rows are counted. By chance a cell also has pairs of other keys;
+#: their expected number is subtracted.
 _CELLS = 4096
-
 
 #: Estimates by left and right table and the text of their join. A DataFrame keeps its plan, with
 #: the files that it reads, so that a later join of both needs no job.

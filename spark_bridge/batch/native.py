@@ -83,7 +83,7 @@ class NativeJoin:
         return NativeJoin(condition, [(tie[LEFT], tie[RIGHT]) for tie in ties])
 
     def why_faster(self, request: Request, inputs: Mapping[str, Input]) -> str:
-        """Say why Spark is faster, by a job that samples the keys; empty if it is not."""
+        """Say why Spark is faster, by a job that counts the keys; empty if it is not."""
         left, right = inputs[LEFT], inputs[RIGHT]
         keys = [(left.column(one), right.column(other)) for one, other in self.keys]
         equals = kept(

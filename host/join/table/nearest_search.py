@@ -34,6 +34,8 @@ _GROWTH, _MOST_GROWTH = 8, 512
 _EXACT = 1 << 53
 #: Distances between which rounding is relative, and the share of a chord that it may be.
 _LEAST, _MOST = 1e-140, 1e140
+#: The least one of FLOAT, whose squares are 0 below, and the share from which on values are those.
+_LEAST_SINGLE, _SINGLE_SHARE = 1e-18, 2.0**-30
 _CHORD_SHARE, _CHORD_LEAST = 2.0**-40, 2.0**-46
 
 #: Left and right rows of pairs, by left row, nearness and place.
@@ -369,7 +371,8 @@ class _Near:
         if self._distance.metres:
             half = np.minimum(sizes / (2 * EARTH_RADIUS_M * self._distance.metres), pi / 2)
             sizes = 2 * np.sin(half) * (1 + _CHORD_SHARE) + _CHORD_LEAST
-        is_relative = (reached > _LEAST) & (reached < _MOST)
+        least = _LEAST if self._share <= _SINGLE_SHARE else _LEAST_SINGLE
+        is_relative = (reached > least) & (reached < _MOST)
         return is_relative & (sizes < reached * (1 - self._share))
 
 
