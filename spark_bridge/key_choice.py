@@ -23,9 +23,7 @@ def wanted_keys(query: JoinQuery, keys: Mapping[str, str | Sequence[str]] | None
     if keys is None:
         return None
     if not isinstance(keys, Mapping):
-        raise UsageError(
-            f"keys has columns of each side by its name, as in keys={{{query.left.alias!r}: 'user'}}"
-        )
+        raise UsageError(f"keys has columns by alias, as in keys={{{query.left.alias!r}: 'user'}}")
     columns_of = {
         name.lower(): (key,) if isinstance(key, str) else tuple(key) for name, key in keys.items()
     }

@@ -76,6 +76,9 @@ QUERIES = {
     "SELECT a.id FROM a WHERE a.id < 9 OR EXISTS (SELECT 1 FROM b WHERE a.k = b.k "
     "AND a.lo < b.hi)": 0,
     "SELECT a.id FROM a WHERE EXISTS (SELECT 1 FROM b WHERE a.k = b.k)": 0,
+    "SELECT a.id FROM a WHERE EXISTS (SELECT 1 FROM b WHERE instr(b.t, a.t) > 1)": 0,
+    "SELECT a.id FROM a WHERE NOT EXISTS (SELECT 1 FROM b WHERE b.t LIKE a.t AND a.k = b.k)": 0,
+    "SELECT 1 AS id WHERE EXISTS (SELECT 1 FROM b WHERE b.f > 1)": 0,
     "SELECT a.id, b.id AS i FROM a JOIN b ON a.k = b.k AND a.t = b.t": 0,
     "SELECT a.id, b.id AS i FROM a JOIN b ON a.k = b.k AND a.f > 1": 0,
 }

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from itertools import groupby
 from typing import Any
 
+import duckdb
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -269,6 +270,7 @@ def test_text_is_written_as_it_is_read() -> None:
         ("CROSS JOIN m EXACT NEAREST BY DISTANCE m.x", "not for CROSS JOIN"),
         (", m EXACT NEAREST BY DISTANCE m.x", "stands behind JOIN"),
         ("EXACT NEAREST BY DISTANCE l.x JOIN m ON l.x = m.x", "stands behind JOIN"),
+        ("JOIN (m EXACT NEAREST 2 BY DISTANCE m.x) ON true", "without parentheses"),
         ("JOIN LATERAL (SELECT * FROM m) AS m EXACT NEAREST BY DISTANCE m.x", "not for LATERAL"),
         ("JOIN m EXACT NEAREST 0 BY DISTANCE m.x", "1 to 100,000 rows of each row, not 0"),
         ("JOIN m EXACT NEAREST 100001 BY DISTANCE m.x", "of each row, not 100001"),
@@ -410,3 +412,41 @@ def test_equal_times_of_sorted_tables(monkeypatch: pytest.MonkeyPatch) -> None:
             on=lambda a, b: b["t"] < a["t"] and (not key or a["g"] == b["g"]),  # noqa: B023
         )
         assert ids(query, left, right) == expected
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT l.id + m.id AS a, p.b FROM l, {near} JOIN m ON m.id = l.id",
+        "SELECT l.id AS a, p.b FROM l, {near} WHERE EXISTS (SELECT 1 FROM m WHERE m.id > p.b AND "
+        "m.g = p.b)",
+        "SELECT l.id AS a, p.b + q.b AS b FROM l, {near}, LATERAL (SELECT m.id AS b FROM m "
+        "WHERE m.g = l.g ORDER BY abs(l.x - m.x) DESC, m.id LIMIT 1) q",
+        "SELECT l.id AS a, p.z AS b FROM l, {near}(z)",
+    ],
+)
+def test_a_table_of_lateral_that_is_named_once_more(query: str) -> None:
+    rng = np.random.default_rng(3)
+    sides = [
+        pa.table({"id": np.arange(40), "g": rng.integers(0, 9, 40), "x": rng.random(40)})
+        for _ in "lm"
+    ]
+    near = "LATERAL (SELECT m.id AS b FROM m WHERE m.g = l.g ORDER BY abs(l.x - m.x) LIMIT 1) p"
+    text = query.format(near=near)
+    with duckdb.connect() as engine:
+        for name, side in zip("lm", sides, strict=True):
+            engine.register(name, side)
+        expected = engine.sql(text).fetchall()
+    assert sorted(ids(text, *sides)) == sorted(expected)
+
+
+def test_values_of_float_that_underflow_are_ties(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nearest_search, "_FEW_PAIRS", 0)
+    rng = np.random.default_rng(2)
+    left, right = (
+        pa.table({"id": np.arange(700), "f": (rng.uniform(-1, 1, 700) * 1e-25).astype("f4")})
+        for _ in "lm"
+    )
+    for value in ("(l.f - m.f) * (l.f - m.f)", "sqrt((l.f - m.f) * (l.f - m.f))"):
+        query = f"SELECT l.id AS a, m.id AS b FROM l JOIN m EXACT NEAREST BY DISTANCE {value}"
+        assert ids(query, left, right) == [(a, 0) for a in range(700)]

@@ -93,3 +93,11 @@ def test_a_left_row_needs_a_name() -> None:
         penstock.stream(
             f"SELECT l.id AS a, m.id AS b FROM l {QUERIES['keys'].format(near=NEAR)}", schemas
         )
+
+
+def test_a_column_called_as_places_of_rows() -> None:
+    schema = rows(np.random.default_rng(0), 3, 0).schema
+    schemas = {"l": schema, "m": schema.append(pa.field("PS_place", pa.int64()))}
+    text = f"SELECT l.id AS a, m.id AS b FROM l {QUERIES['keys'].format(near=NEAR)}"
+    with pytest.raises(QueryError, match="m has a column ps_place"):
+        penstock.stream(text, schemas, unique={"l": "id"})
