@@ -135,11 +135,13 @@ def split(
     for select in () if ends else named.find_all(exp.Select):
         merge(select)
         table = rank_nearest(select, splitter.clocks.unique_in, keeps_arrival=engine.keeps_arrival)
-        taken = table and next(
+        clashing = table and next(
             (n for n in schemas if PLACE in map(str.lower, schemas[n].names)), ""
         )
-        if taken:
-            raise QueryError(f"{taken} has a column {PLACE}, as rows are numbered here: rename it")
+        if clashing:
+            raise QueryError(
+                f"{clashing} has a column {PLACE}, as rows are numbered here: rename it"
+            )
         if table and PLACE not in splitter.schemas[table].names:
             place = pa.field(PLACE, pa.int64(), nullable=False)
             splitter.schemas[table] = splitter.schemas[table].append(place)
@@ -265,14 +267,14 @@ class _Splitter:
             if select.args.get("from_") is None:
                 continue
             if self.ends and not self.relations and not self.engine.makes_relations:
-                asked, count = select.copy(), len(self.parts)
+                original, count = select.copy(), len(self.parts)
                 existence_joined(select, self.schemas)
                 self._take_joins_of(select)
                 if any(str(one.kind) in ("SEMI", "ANTI") for one in select.args.get("joins") or ()):
-                    # What Penstock does not run, the engine runs as it was asked.
+                    # What Penstock does not run, the engine runs as it was original.
                     self._back_to(count)
-                    for key in {**select.args, **asked.args}:
-                        select.set(key, asked.args.get(key))
+                    for key in {**select.args, **original.args}:
+                        select.set(key, original.args.get(key))
                     self._take_joins_of(select)
             else:
                 self._take_joins_of(select)
