@@ -186,7 +186,7 @@ class CoarseEncoder:
         # Infinities have an end's code in any encoder.
         is_far = ((places < 0) | (places > _STEPS)) & np.isfinite(v.known)
         beyond = np.count_nonzero(is_far)
-        return beyond * _BEYOND <= len(places)
+        return bool(beyond * _BEYOND <= len(places))
 
     def lo(self, bound: Bound, v: Vector) -> np.ndarray:
         """Code of the bound: that of no key inside it is smaller; int64."""

@@ -271,7 +271,7 @@ class _Splitter:
                 existence_joined(select, self.schemas)
                 self._take_joins_of(select)
                 if any(str(one.kind) in ("SEMI", "ANTI") for one in select.args.get("joins") or ()):
-                    # What Penstock does not run, the engine runs as it was original.
+                    # What Penstock does not run, the engine runs as it was written.
                     self._back_to(count)
                     for key in {**select.args, **original.args}:
                         select.set(key, original.args.get(key))
