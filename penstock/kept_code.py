@@ -49,10 +49,10 @@ class NotKeptError(Exception):
 
 
 class PlainSteps:
-    """Steps that this process has taken by NumPy in place of machine code, by the code's name.
+    """Counts the work that this process has done with NumPy in place of machine code, per function.
 
-    Machine code is loaded, or compiled, for what goes beyond: the steps take about the third of a
-    second that loading takes.
+    Beyond a limit, machine code is loaded or compiled. Work up to the limit takes about 0.3 s, as
+    long as loading takes.
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ class PlainSteps:
         self._lock = threading.Lock()
 
     def takes_pairs(self, code: str, pairs: int) -> bool:
-        """Note pairs; False if they are too many with those before, and then for all later ones."""
+        """Add pairs to the count; False once it is beyond the limit, and from then on."""
         return self._takes(code, pairs, self.pairs)
 
     def takes_rows(self, code: str, rows: int) -> bool:
@@ -85,7 +85,7 @@ PLAIN = PlainSteps()
 
 @contextmanager
 def only_kept() -> Iterator[None]:
-    """Load forms that are kept in this thread, and compile none: :class:`NotKeptError` instead."""
+    """In this thread, load kept machine code; what would be compiled is a :class:`NotKeptError`."""
     token = _only_kept.set(True)
     try:
         yield
@@ -101,7 +101,7 @@ def kept(
     Parameters
     ----------
     used : modules
-        Whose functions it calls, beside those of its own module.
+        Modules whose functions it calls, beside its own: a change in them compiles it anew.
     plain : callable, optional
         The same function by NumPy, for its first rows, the length of the first argument; see
         :class:`PlainSteps`. No compiled function can then call it.

@@ -36,13 +36,14 @@ class ZoneTree:
     Parameters
     ----------
     levels : ndarray of int64, shape (levels + 1,)
-        Where the groups of each level begin in a slab's zones, from the root; last their length.
+        Where each level's groups begin in a slab's part of ``ends``, the root first; at last that
+        part's length.
     keys : int
-        Keys of a zone, the first one that by which the rows lie.
+        Number of keys of a zone; rows lie by the first one.
     placed : int
         Number of the key that is the position in the slab; -1 for none.
     ends : ndarray of uint64, shape (slabs * levels[-1],)
-        Of each group, key by key: the least keys of its FAN members, then the greatest ones.
+        For each group, key by key: the least key of each of its FAN members, then the greatest.
     """
 
     levels: np.ndarray
@@ -58,8 +59,8 @@ class ZoneBounds:
     Parameters
     ----------
     bounds : ndarray of uint64, shape (n, 2 * keys)
-        ``lo_0, hi_0, lo_1, ...``; both ends belong to the bounds, those of positions are added to
-        what is here.
+        ``lo_0, hi_0, lo_1, ...``, both included. To the two of the position, the walk adds the ends
+        of the tuple's own range.
     """
 
     bounds: np.ndarray

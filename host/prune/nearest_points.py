@@ -35,15 +35,15 @@ class Points:
     points : ndarray of float64, shape (n, d)
         Finite.
     keys : ndarray of int64, shape (n,)
-        0, 1, ...
+        Numbers from 0 on; a probe finds points of its own key.
     tests : ndarray of int64, shape (n, t)
-        Values whose bounds a probe may give.
+        A probe finds points whose values lie in its bounds.
     weights : ndarray of float64, shape (d,)
         Of each coordinate's difference, or of its square.
     squares : bool
         Whether the distance is a sum of squares; otherwise of absolute differences.
     root : bool
-        Whether it is the root of that sum.
+        Whether the distance is the root of that sum.
     threads : int
     """
 
@@ -89,10 +89,10 @@ class Points:
         Returns
         -------
         near : ndarray of int64, shape (m, count)
-            Numbers of the points, by distance.
+            Numbers of the points, the nearest first; beyond ``number`` anything.
         distance : ndarray of float64, shape (m, count)
         number : ndarray of int64, shape (m,)
-            How many there are; all of them if fewer than ``count``.
+            How many were found; fewer than ``count`` only if there are no more.
         """
         most = len(probes)
         near = np.empty((most, count), np.int64)

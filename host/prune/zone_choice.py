@@ -24,7 +24,7 @@ SPARE_BITS = 3
 
 
 def least_ns(costs: Costs) -> float:
-    """Nanoseconds that a tuple takes in a slab with zones, if it matches nothing."""
+    """Nanoseconds of a tuple that matches nothing, in a slab with zones."""
     return costs.total_ns(1, 1, 2 * BLOCK) + DESCENT_NS + 2 * BLOCK_NS
 
 
@@ -41,12 +41,12 @@ def choose_zones(
     growing: bool = False,
     always: bool = False,
 ) -> GridChoice | None:
-    """The best order with zones for slabs of so many rows; None if it rules out too little.
+    """The best order with zones for slabs of ``rows`` rows; None if zones rule out too few rows.
 
     Parameters
     ----------
     growing : bool
-        Whether rows may follow whose codes are not in the sample.
+        Whether later rows may have codes beyond those of the sample.
 
     Other parameters are those of :func:`.choice.choose`.
     """
@@ -106,7 +106,7 @@ class _Sample:
         self._halves: dict[int, tuple[np.ndarray, np.ndarray]] = {}
 
     def halves(self, test: int) -> tuple[np.ndarray, np.ndarray]:
-        """Whether pairs pass the lower bound of a test, and the upper one."""
+        """Masks of the pairs that pass a test's lower bound, and of those that pass its upper."""
         if test not in self._halves:
             column = self.codes[test][:, np.newaxis]
             low, high = self.bounds[2 * test : 2 * test + 2]
@@ -120,8 +120,8 @@ class _Sample:
     def tested(self, first: int, further: Sequence[int], weight: float, share: float) -> float:
         """Most rows that a tuple is expected to test in a slab whose rows lie by a key.
 
-        Zones with one other bound let a tuple test no more than the blocks that hold a match of
-        both; with several, no more than with the best of them.
+        With one further bound only blocks that have a match are tested; with several bounds, no
+        more than with the best of them alone.
         """
         stretch = self.equal
         if first != POSITION:

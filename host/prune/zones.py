@@ -1,4 +1,6 @@
-"""Orders of rows by one key, with zones of the others: for bounds from one side, or skewed ones.
+"""Orders of rows by one key, with the least and greatest of their other keys, zone by zone.
+
+For bounds from one side, and bounds as wide as they are different.
 
 Rows lie by the code for equality, and then by a band key or by position. The least and greatest
 keys of zones begin with the code for equality, too, so that rows of another one at either end of a
@@ -30,14 +32,14 @@ _DIGIT = 11
 
 @dataclass(frozen=True)
 class Scale:
-    """Numbers of few bits for the codes of a test, ascending with them.
+    """Narrow codes of one test, in the order of its codes.
 
     Parameters
     ----------
     test : int
-        Number of the test; POSITION for positions, which are numbers already.
+        Number of the test; POSITION for positions of rows.
     base, shift : int
-        A code's number is ``(code - base) >> shift``, or the nearest one that has the bits.
+        The narrow code is ``(code - base) >> shift``, or the nearest one that has the bits.
     """
 
     test: int
@@ -52,13 +54,13 @@ class ZoneOrder:
     Parameters
     ----------
     hashed : tuple of int
-        Tests for equality.
+        Numbers of the tests for equality.
     equal : Scale, optional
-        For the codes of the only one; of several the hash counts.
+        Of the test for equality if there is one; codes of several are hashed together.
     equal_bits : int
-        Bits of that number or hash, at most MOST_EQUAL_BITS.
+        Bits at the top of each key, for equality; at most MOST_EQUAL_BITS.
     bits : int
-        Bits of each other number.
+        Bits of each key below these.
     scales : tuple of Scale
         Keys of zones, without those for equality; rows lie by the first one.
     null : int
@@ -76,7 +78,7 @@ class ZoneOrder:
     cells, inner, keyed = 1, 1, False
 
     def tree(self, rows: int, ends: np.ndarray) -> ZoneTree:
-        """Zones of slabs of so many rows."""
+        """The zones of slabs of ``rows`` rows each."""
         keys = len(self.scales)
         return ZoneTree(zone_levels(rows, keys), keys, self._placed, ends)
 

@@ -18,12 +18,12 @@ def merge_plainly(layout: EntryLayout, entries: np.ndarray, count: int) -> np.nd
     layout : EntryLayout
     entries : ndarray of int64, shape (n, words)
     count : int
-        The first so many have different keys, and keep their places.
+        The first ``count`` entries differ in their keys, and keep their places in the result.
 
     Returns
     -------
     ndarray of int64, shape (groups, words)
-        Groups in the order of their first entries.
+        One entry per key, in the order in which the keys come first.
     """
     keys = entries[:, : layout.compared] & layout.masks
     order = np.lexsort(keys.T) if layout.compared else np.arange(len(entries))

@@ -58,11 +58,11 @@ class Distance:
         All squares, or none.
     is_root : bool
     share : float
-        Share by which value and distance may differ in rounding; 0 where the value is computed by
-        the same operations, so that integers of at most 53 bits, and doubles, are equal.
+        Greatest relative difference of the distance and the query's value, by rounding; 0 where
+        the same operations compute both, on doubles or on integers of at most 53 bits.
     metres : float
-        For places on the sphere, whose distance here is the chord in space: the value of a metre.
-        0 where the distance is the value.
+        The query's value of one metre, for places on the sphere, whose distance here is the
+        straight chord; 0 where the distance is the value itself.
     """
 
     terms: tuple[Term, ...]
@@ -78,7 +78,7 @@ class Distance:
 
 @dataclass(frozen=True)
 class OrderTest:
-    """``low <= right``, or ``right <= high``, of ordered values: a conjunct of the condition.
+    """A conjunct of the condition: a value of the right side has a bound of the left side.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ class OrderTest:
     is_low : bool
         Whether the bound is the lower one.
     is_strict : bool
-        Whether the value differs from the bound.
+        Whether it is ``<`` or ``>``, not ``<=`` or ``>=``.
     """
 
     bound: Expr
@@ -100,14 +100,14 @@ class OrderTest:
 
 @dataclass(frozen=True)
 class Rank:
-    """The one order in which right rows are near to every left row.
+    """The order of right rows by nearness, where it is the same for every left row.
 
     Parameters
     ----------
     value : Expr
         Over columns of the right side.
     beside : Expr
-        Over columns of the left side; rows for which it is NULL have no nearest rows.
+        The left side's part of the value; left rows for which it is NULL have no nearest rows.
     is_greatest : bool
         Whether the greatest value is nearest.
     """

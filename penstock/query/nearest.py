@@ -1,4 +1,4 @@
-"""NEAREST behind a join: what it may have, and its value."""
+"""NEAREST, by which a join keeps the nearest rows of each left row: its checks, and its value."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _NO_VALUES = (exp.AggFunc, exp.Window, exp.Query, exp.Explode)
 
 
 def check_nearest(tree: exp.Expr) -> None:
-    """Refuse a query with a NEAREST that is wrong by its text.
+    """Refuse a NEAREST that is wrong whatever columns the tables have.
 
     Raises
     ------

@@ -26,7 +26,7 @@ _kept = WeakKeyDictionary()
 def kept(
     left: DataFrame, right: DataFrame, text: str, estimate: Callable[[], EqualPairs | None]
 ) -> EqualPairs | None:
-    """Return what was estimated of two tables by a text before, or else estimate it now."""
+    """Return the estimate for two tables and the text of their join, made now if there is none."""
     known = _kept.setdefault(left, WeakKeyDictionary()).setdefault(right, {})
     if text not in known:
         known[text] = estimate()

@@ -1,4 +1,4 @@
-"""Joins that are left to Spark: of equal columns with few such pairs, which it finds faster."""
+"""Leaves a join to Spark where few pairs have equal keys, because Spark is faster there."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _HOW = {
 
 @dataclass(frozen=True)
 class NativeJoin:
-    """A join as Spark runs it itself, with the rows that Penstock gives.
+    """A join that Spark runs itself, and whose rows are those that Penstock would give.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ class NativeJoin:
 
     @staticmethod
     def of_request(request: Request, inputs: Mapping[str, Input]) -> NativeJoin | None:
-        """Write a join in Spark's words; None where its rows or a device might not be the same."""
+        """Write a join for Spark; None if Spark might give other rows, or a device is asked for."""
         query, device = request.query, request.device.resolve()
         resource = f"spark.task.resource.{request.conf.resource}.amount"
         if device.origin != NOTHING or request.spark.conf.get(resource, None):

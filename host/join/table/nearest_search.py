@@ -59,7 +59,7 @@ class NearestSearch:
         self._candidates = self._candidate_search()
 
     def pairs(self) -> Iterator[tuple[int, int, Pairs]]:
-        """Yield the pairs of blocks of left rows: the first row, the one behind the last, pairs."""
+        """Yield ``start, end, pairs`` block by block, each of the left rows ``[start, end)``."""
         rows = len(self._left)
         size = max(1, 4 * _PAIRS // (self._plan.nearest.count + _SPARE))
         for low in range(0, rows, size):
@@ -202,13 +202,15 @@ class _Candidates(Protocol):
     Attributes
     ----------
     is_ordered : bool
-        Whether candidates come in the order of nearness, nearer rows before all others.
+        Whether :meth:`find` gives right rows in the order of nearness itself, so that the first
+        ones are final.
     has_others : bool
-        Whether some rows are never found; they are further away than those that are.
+        Whether there are rows that :meth:`find` never gives; all of these are further away than
+        those that it gives.
     remainder : Expr
-        Condition that candidates may not fulfil.
+        The part of the condition that :meth:`find` does not test.
     alone : ndarray of bool
-        Left rows that no row can be near.
+        Left rows that have no nearest rows, such as those whose value is NULL.
     """
 
     is_ordered: bool
@@ -224,14 +226,22 @@ class _Candidates(Protocol):
         near : ndarray of int64, shape (rows, count)
             Right rows.
         number : ndarray of int64, shape (rows,)
-            How many there are; all if fewer than ``count``.
+            How many were found; fewer than ``count`` only if there are no more.
         reached : ndarray of float64, shape (rows,)
             Distance of the last one.
         """
         ...
 
     def is_beyond(self, values: np.ndarray, reached: np.ndarray) -> np.ndarray:
-        """Tell for values of rows whether all that is not found is further away."""
+        """Tell for each left row whether all right rows that were not found are further away.
+
+        Parameters
+        ----------
+        values : ndarray
+            The largest value that is wanted of each left row.
+        reached : ndarray of float64
+            Distance of the last row that was found.
+        """
         ...
 
 
@@ -289,11 +299,11 @@ class _Near:
     Parameters
     ----------
     points : tuple of ndarray of float64, shape (rows, terms)
-        Of the left and the right side.
+        Points of the left and of the right side.
     known : tuple of ndarray of bool
-        Rows of both sides that may be in a pair.
+        Which rows of the left and of the right side may be in a pair: no NULL in what is compared.
     share : float
-        By which value and distance may differ; 0 where they are equal.
+        Greatest relative difference of value and distance; 0 where they are equal.
     """
 
     def __init__(
@@ -379,9 +389,9 @@ class _Near:
 def _doubles(
     a: Vector, b: Vector, known_a: np.ndarray, known_b: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, int] | None:
-    """Two columns as doubles with the same differences, and the largest one of integers.
+    """Two columns as doubles whose differences are exact, and the greatest difference of integers.
 
-    None where no doubles have them, or their sums may overflow.
+    None where doubles cannot hold the differences, or their sums may overflow.
     """
     whole = [v.values.dtype.kind in "iu" for v in (a, b)]
     kinds = {v.values.dtype.kind for v in (a, b)}
