@@ -102,7 +102,7 @@ def _by_keys(numbers: Sequence[int]) -> Iterator[None]:
     with ExitStack() as stack:
         stack.enter_context(_set(chooser, "searched_tests", some))
         stack.enter_context(_set(chooser.Chooser, "gain", lambda *_: math.inf))
-        stack.enter_context(_set(chooser.Chooser, "holds", lambda *_: True))
+        stack.enter_context(_set(chooser.Chooser, "look", lambda *_: (0.0, math.inf)))
         stack.enter_context(_set(choice, "MOST_SHARE", math.inf))
         yield
 

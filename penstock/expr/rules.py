@@ -81,7 +81,12 @@ def _div(expr: Expr, args: Sequence[Vector]) -> Vector:
 
 def _function(expr: Expr, args: Sequence[Vector]) -> Vector:
     function = FUNCTIONS[expr.attr]
-    values = function(*np.broadcast_arrays(*(a.values for a in args)))
+    shape = np.broadcast_shapes(*(a.values.shape for a in args))
+    columns = (a.values for a in args)
+    # Copies, since compiled loops take no array that lies over another one's memory.
+    values = function(
+        *(v if v.shape == shape else np.broadcast_to(v, shape).copy() for v in columns)
+    )
     if function.type.is_integral:
         return Vector(values, _valid(args), function.type.lo, function.type.hi)
     return Vector(values, _valid(args))
