@@ -202,8 +202,7 @@ class CellOf:
     ) -> tuple[np.ndarray, np.ndarray]:
         """The key of a band by columns that are loaded: int64, and which are not NULL."""
         (value,) = evaluate_all(self.keys.side_keys(side), loaded, rows)
-        valid = np.ones(rows, bool) if value.valid is None else value.valid
-        return _int64(value.values), valid
+        return _int64(value.values), value.is_known
 
     def _rows(self, side: str, arrays: Sequence[pa.Array]) -> pa.RecordBatch:
         schema = self.compiled.by_side()[side]

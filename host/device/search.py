@@ -19,7 +19,7 @@ import numpy as np
 from penstock.kept_code import kept
 from penstock.program import Mode
 
-from . import zones
+from . import intrinsics, zones
 from .base import Pause
 from .cut import TASKS_PER_LANE, Cutting, Piece
 from .zones import NO_ZONES, ZoneBounds, ZoneTree, next_zones, zone_arguments
@@ -293,7 +293,7 @@ class RangeWalk:
         return next_ranges(*self.state)
 
 
-@kept(zones)
+@kept(intrinsics, zones)
 def next_ranges(
     outer_low, outer_high, inner_low, inner_high, start, end, floor, order, starts, sizes, state,
     row, low, high, whole, key, hashes, bounds, ends, levels, walk,

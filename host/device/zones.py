@@ -9,15 +9,16 @@ So a tuple tests BLOCK rows for each match at most, and those of two blocks at t
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import extending, types
+from numba import types
 
 from penstock.kept_code import kept
+
+from . import intrinsics
+from .intrinsics import intrinsic, load, lowest_bit, splat
 
 #: Rows of a block: as many as the loops test at a time.
 BLOCK = 64
@@ -96,12 +97,7 @@ def zone_arguments(tree: ZoneTree, bounds: ZoneBounds) -> tuple[np.ndarray, ...]
     return tuples, np.require(tree.ends, np.uint64, ["C", "W"]), tree.levels, walk
 
 
-def _intrinsic(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Numba's decorator, with a type that drops the typing context from the parameters."""
-    return extending.intrinsic(function)
-
-
-@_intrinsic
+@intrinsic
 def _meeting(typingctx, ends, at, low, high):
     """Mask of the members with a least key up to ``high`` and a greatest one from ``low`` on.
 
@@ -114,36 +110,18 @@ def _meeting(typingctx, ends, at, low, high):
     """
 
     def codegen(context, builder, signature, args):
-        vector = ir.VectorType(ir.IntType(64), FAN)
-        data = context.make_array(signature.args[0])(context, builder, args[0]).data
         masks = []
         for k, (test, bound) in enumerate((("<=", args[3]), (">=", args[2]))):
             place = builder.add(args[1], ir.Constant(ir.IntType(64), k * FAN))
-            pointer = builder.gep(data, [place], inbounds=True)
-            keys = builder.load(builder.bitcast(pointer, vector.as_pointer()), align=8)
-            one = builder.insert_element(
-                ir.Constant(vector, ir.Undefined), bound, ir.IntType(32)(0)
-            )
-            zeros = ir.Constant(ir.VectorType(ir.IntType(32), FAN), [0] * FAN)
-            each = builder.shuffle_vector(one, ir.Constant(vector, ir.Undefined), zeros)
-            masks.append(builder.icmp_unsigned(test, keys, each))
+            keys = load(context, builder, signature.args[0], args[0], place, FAN)
+            masks.append(builder.icmp_unsigned(test, keys, splat(builder, bound, FAN)))
         mask = builder.bitcast(builder.and_(*masks), ir.IntType(FAN))
         return builder.zext(mask, ir.IntType(64))
 
     return types.uint64(ends, types.int64, types.uint64, types.uint64), codegen
 
 
-@_intrinsic
-def _lowest_bit(typingctx, mask):
-    """Position of the lowest bit set, as int64."""
-
-    def codegen(context, builder, signature, args):
-        return builder.cttz(args[0], ir.IntType(1)(0))
-
-    return types.int64(types.uint64), codegen
-
-
-@kept()
+@kept(intrinsics)
 def next_zones(
     start, end, floor, sizes, state, row, low, high, whole, bounds, ends, levels, walk
 ):  # fmt: skip
@@ -196,7 +174,7 @@ def next_zones(
                 if mask == 0:
                     level -= 1
                     continue
-                bit = _lowest_bit(mask)
+                bit = lowest_bit(mask)
                 member = group[level] * FAN + bit
                 if level < leaf:
                     members[level] = mask & (mask - _ONE)
@@ -208,7 +186,7 @@ def next_zones(
                     state[0], state[1], state[2] = i, slab, level
                     return n
                 # Neighbouring blocks are one range.
-                upto = _lowest_bit(~(mask >> np.uint64(bit))) + bit
+                upto = lowest_bit(~(mask >> np.uint64(bit))) + bit
                 members[level] = mask & (_ALL << np.uint64(upto))
                 a = max(base + member * BLOCK, floor[i])
                 b = min(base + (group[level] * FAN + upto) * BLOCK, top)

@@ -71,13 +71,11 @@ class OffsetEncoder:
 
     def lo(self, bound: Bound, v: Vector) -> np.ndarray:
         """Smallest code inside the bound, ``span + 1`` where there is none; int64."""
-        low, high, step = self.base, self.base + self.span, int(bound.open)
-        return _clip(v.values, low - step, high + 1 - step) + step - low
+        return least_code(v.values, self.base, self.span, is_open=bound.open)
 
     def hi(self, bound: Bound, v: Vector) -> np.ndarray:
         """Largest code inside the bound, -1 where there is none; int64."""
-        low, high, step = self.base, self.base + self.span, int(bound.open)
-        return _clip(v.values, low - 1 + step, high + step) - step - low
+        return greatest_code(v.values, self.base, self.span, is_open=bound.open)
 
     @property
     def largest(self) -> int:
@@ -87,6 +85,18 @@ class OffsetEncoder:
 def _most_span(bits: int) -> int:
     """Largest offset that has a code of this width; one more must still be an int64."""
     return min(null_code(bits) - 2, INT64[1] - 1)
+
+
+def least_code(values: np.ndarray, base: int, span: int, *, is_open: bool) -> np.ndarray:
+    """Least offset from ``base`` inside lower bounds, ``span + 1`` where there is none; int64."""
+    step = int(is_open)
+    return _clip(values, base - step, base + span + 1 - step) + step - base
+
+
+def greatest_code(values: np.ndarray, base: int, span: int, *, is_open: bool) -> np.ndarray:
+    """Largest offset from ``base`` inside upper bounds, -1 where there is none; int64."""
+    step = int(is_open)
+    return _clip(values, base - 1 + step, base + span + step) - step - base
 
 
 def _clip(values: np.ndarray, low: int, high: int) -> np.ndarray:

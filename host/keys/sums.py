@@ -21,7 +21,7 @@ from penstock.program import empty_code
 from penstock.types import INT64
 
 from ..device.storage import key_dtype
-from .encoders import OffsetEncoder
+from .encoders import OffsetEncoder, greatest_code, least_code
 
 #: Columns of a test.
 MOST_COLUMNS = 2
@@ -145,15 +145,13 @@ def sum_codes(
 
 
 def _codes_of_columns(a, b, low, high, base, span, empty, lo, hi):
-    last, first, end = base + span, np.zeros(len(lo), np.int64), np.full(len(lo), span, np.int64)
+    first, end = np.zeros(len(lo), np.int64), np.full(len(lo), span, np.int64)
     if low[_IS_BOUND]:
-        step = int(low[_STEP])
         value = _sum_of_columns(a, b, low, np.empty_like(first))
-        first = np.clip(value, base - step, last + 1 - step) + step - base
+        first = least_code(value, base, span, is_open=bool(low[_STEP]))
     if high[_IS_BOUND]:
-        step = int(high[_STEP])
         value = _sum_of_columns(a, b, high, np.empty_like(first))
-        end = np.clip(value, base - 1 + step, last + step) - step - base
+        end = greatest_code(value, base, span, is_open=bool(high[_STEP]))
     lo[:], hi[:] = first.astype(lo.dtype), end.astype(hi.dtype)
     lo[first > end] = hi[first > end] = empty
 

@@ -9,11 +9,11 @@ far away its nearest can be at most, and opens only boxes that are no further aw
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
-
 import numpy as np
 
 from penstock.kept_code import kept
+
+from .threads import each
 
 #: Points of a leaf, and boxes below a box, as powers of two.
 _LEAF, _FAN = 3, 2
@@ -115,13 +115,7 @@ class Points:
             )
 
         steps = range(0, most, _PROBES)
-        if self._threads == 1 or len(steps) < 2:
-            for at in steps:
-                work(at)
-        else:
-            with ThreadPoolExecutor(self._threads, "penstock-nearest") as pool:
-                for _ in pool.map(work, steps):
-                    pass
+        each(work, steps, self._threads if len(steps) > 1 else 1)
         return near, distance, number
 
     def _places(self, points: np.ndarray, keys: np.ndarray) -> np.ndarray:

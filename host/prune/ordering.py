@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -13,9 +11,8 @@ from ..device.search import MORE_STARTS, SPARE_ROWS, OrderedRows
 from ..device.zones import zone_levels
 from ..windows.run import next_number
 from .cells import Grid, highest_digit, sort_by_cell, sort_keys, take
+from .threads import each
 from .zones import ZoneOrder
-
-_T = TypeVar("_T")
 
 #: Fewest rows to sort for several threads.
 LEAST_SHARED = 1 << 17
@@ -111,7 +108,7 @@ class SlabOrdering:
         if len(lows) == 1:
             fill(begin, threads)
         else:
-            _each(fill, lows, threads)
+            each(fill, lows, threads)
         self.end = end
         self._readers.clear()
 
@@ -205,7 +202,7 @@ class SlabOrdering:
         def locate(part: int) -> None:
             located[part] = self.grid.located([column[shares[part]] for column in codes])
 
-        _each(locate, range(parts), parts)
+        each(locate, range(parts), parts)
         return [np.concatenate(each) for each in zip(*located, strict=True)]
 
     def _fill(
@@ -234,7 +231,7 @@ class SlabOrdering:
             self.grid.sort(located[0], order, ends, self.rows)
         else:
             self._sort(self.grid, located, begin, order, starts, parts)
-        _each(gather, _shares(count, parts), parts)
+        each(gather, _shares(count, parts), parts)
 
     def _sort(
         self,
@@ -255,19 +252,8 @@ class SlabOrdering:
         def sort(share: slice) -> None:
             sort_keys(hashes, starts, share.start, share.stop, order, sorted_hashes, digit)
 
-        _each(sort, _shares(grid.cells, parts), parts)
+        each(sort, _shares(grid.cells, parts), parts)
 
 
 def _shares(rows: int, parts: int) -> list[slice]:
     return [slice(rows * k // parts, rows * (k + 1) // parts) for k in range(parts)]
-
-
-def _each(work: Callable[[_T], None], items: Iterable[_T], threads: int) -> None:
-    """Do some work for each item, in several threads if there are."""
-    if threads == 1:
-        for item in items:
-            work(item)
-        return
-    with ThreadPoolExecutor(threads, "penstock-order") as pool:
-        for _ in pool.map(work, items):
-            pass

@@ -76,8 +76,7 @@ class Keys:
         if v.valid is not None and self._valid is None:
             self._valid = Column(np.ones(self._values.count, dtype=bool))
         if self._valid is not None:
-            mask = np.ones(len(v.values), dtype=bool) if v.valid is None else v.valid
-            self._valid.append(mask)
+            self._valid.append(v.is_known)
         self._values.append(v.values)
         self._bounds = (min(self._bounds[0], v.lo), max(self._bounds[1], v.hi))
 

@@ -322,7 +322,5 @@ def concat(parts: Sequence[Vector]) -> Vector:
     values = np.concatenate([p.values for p in parts])
     valid = None
     if any(p.valid is not None for p in parts):
-        valid = np.concatenate(
-            [np.ones(len(p.values), dtype=bool) if p.valid is None else p.valid for p in parts]
-        )
+        valid = np.concatenate([p.is_known for p in parts])
     return Vector(values, valid, min(p.lo for p in parts), max(p.hi for p in parts))

@@ -11,6 +11,7 @@ from typing import Any
 
 from penstock.kept_code import keep
 
+from ..device import intrinsics
 from ..devices.cpu import vector
 from ..keys import hashing, splitmix
 from ..routing import base as base_routing
@@ -19,7 +20,7 @@ from . import machine, probing
 #: Loops that stay loaded; each takes some hundred KB.
 MOST_LOADED = 64
 #: Modules whose functions and constants the loops use.
-_USED = (base_routing, hashing, machine, probing, splitmix, vector)
+_USED = (base_routing, hashing, intrinsics, machine, probing, splitmix, vector)
 _HEAD = '''"""Generated loops of a query's groups."""
 
 import numpy as np

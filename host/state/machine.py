@@ -5,7 +5,7 @@ from __future__ import annotations
 from llvmlite import ir
 from numba import types
 
-from ..devices.cpu.vector import intrinsic
+from ..device.intrinsics import intrinsic
 
 
 @intrinsic

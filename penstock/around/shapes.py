@@ -109,11 +109,12 @@ def equal_columns(tree: exp.Select) -> list[tuple[str, str]] | None:
     return keys
 
 
-def existence_joined(select: exp.Select, tables: Collection[str]) -> None:
+def existence_joined(select: exp.Select, tables: Collection[str]) -> exp.Select | None:
     """Write each EXISTS and IN (SELECT ...) of WHERE that compares more than keys as a join.
 
-    In the tree itself, behind the other joins: WHERE tests their rows. Subqueries of one table, of
+    In a copy, behind the other joins: WHERE tests their rows. Subqueries of one table, of
     ``tables``, whose conditions are of plain columns; and only where there is no other subquery.
+    None if there is nothing to write so.
     """
     aliases = {one.alias_or_name for one in items_of(select)}
     joins: list[exp.Join] = []
@@ -127,9 +128,12 @@ def existence_joined(select: exp.Select, tables: Collection[str]) -> None:
             aliases.add(join.this.alias_or_name)
     items = [arg for key, arg in select.args.items() if key not in ("from_", "joins", "where")]
     remaining = [*expressions([*items, *(select.args.get("joins") or []), kept])]
-    if joins and not any(one.find(exp.Query) for one in remaining):
-        select.set("joins", [*(select.args.get("joins") or []), *joins])
-        set_where(select, kept)
+    if not joins or any(one.find(exp.Query) for one in remaining):
+        return None
+    joined = select.copy()
+    joined.set("joins", [*(joined.args.get("joins") or []), *joins])
+    set_where(joined, [one.copy() for one in kept])
+    return joined
 
 
 def _existence_join(

@@ -266,18 +266,23 @@ class _Splitter:
         for select in reversed(list(tree.find_all(exp.Select))):
             if select.args.get("from_") is None:
                 continue
-            if self.ends and not self.relations and not self.engine.makes_relations:
-                original, count = select.copy(), len(self.parts)
-                existence_joined(select, self.schemas)
+            if not self._take_existence(select):
                 self._take_joins_of(select)
-                if any(str(one.kind) in ("SEMI", "ANTI") for one in select.args.get("joins") or ()):
-                    # What Penstock does not run, the engine runs as it was written.
-                    self._back_to(count)
-                    for key in {**select.args, **original.args}:
-                        select.set(key, original.args.get(key))
-                    self._take_joins_of(select)
-            else:
-                self._take_joins_of(select)
+
+    def _take_existence(self, select: exp.Select) -> bool:
+        """Take the joins of a SELECT, EXISTS and IN among them, if Penstock runs all of these."""
+        if not self.ends or self.relations or self.engine.makes_relations:
+            return False
+        joined, count = existence_joined(select, self.schemas), len(self.parts)
+        if joined is None:
+            return False
+        self._take_joins_of(joined)
+        if any(str(one.kind) in ("SEMI", "ANTI") for one in joined.args.get("joins") or ()):
+            # What Penstock does not run, the engine runs as it was written.
+            self._back_to(count)
+            return False
+        _put_back(joined, select)
+        return True
 
     def _take_joins_of(self, select: exp.Select) -> None:
         """Replace the windowed joins of one SELECT by parts."""
@@ -339,8 +344,7 @@ class _Splitter:
             self._back_to(count)
             self.why = why
             return False
-        for key, arg in list(nearest.args.items()):
-            select.set(key, arg)
+        _put_back(nearest, select)
         return True
 
     def _take_rows(self, select: exp.Select) -> bool:
@@ -694,3 +698,9 @@ class _Splitter:
         left = {column.table for column in core.find_all(exp.Column)} - {s.alias for s in sides}
         choices = self.clocks.choices(sides, is_grouped=True)
         return None if left else self._joined(core, sides, choices)
+
+
+def _put_back(copied: exp.Select, select: exp.Select) -> None:
+    """Replace the clauses of a SELECT by those of its copy."""
+    for key in {**select.args, **copied.args}:
+        select.set(key, copied.args.get(key))

@@ -88,7 +88,7 @@ def _filled_in(whole: Vector, part: Vector, low: int, high: int) -> Vector:
         values = values.astype(object)
     values[low:high] = part.values
     if part.valid is not None:
-        valid = np.ones(len(values), dtype=bool) if valid is None else valid
+        valid = whole.is_known
         valid[low:high] = part.valid
     return Vector(values, valid, min(whole.lo, part.lo), max(whole.hi, part.hi))
 

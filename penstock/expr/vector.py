@@ -43,6 +43,11 @@ class Vector:
         return self.values if self.valid is None else self.values[self.valid]
 
     @property
+    def is_known(self) -> np.ndarray:
+        """Mask of the rows that are not NULL."""
+        return np.ones(len(self.values), bool) if self.valid is None else self.valid
+
+    @property
     def true(self) -> np.ndarray:
         """Mask of the rows for which a condition is TRUE."""
         return self.values if self.valid is None else self.values & self.valid

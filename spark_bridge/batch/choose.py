@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,6 +15,9 @@ from ..clock import TickClock
 from ..costs import EVALUATIONS_PER_ROW
 from .shards import GridShards, Shards, TimeShards
 from .statistics import Atom, Spread, atoms, clocks_of, pairs_in_window
+
+if TYPE_CHECKING:
+    from .native import NativeJoin
 
 #: A stretch of time with more work than this many shards' shares gets shards of its own.
 _HEAVY = 1.5
@@ -68,8 +72,8 @@ class Choice:
         Why rows are not dealt by keys, if they could be.
     is_cheap : bool
         Whether the task of the only lane should read the inputs itself.
-    is_native : bool
-        Whether Spark joins, without lanes.
+    native : NativeJoin, optional
+        The join that Spark runs itself, without lanes.
     """
 
     shards: Shards
@@ -78,7 +82,7 @@ class Choice:
     evaluations: float | None
     keys: str = ""
     is_cheap: bool = False
-    is_native: bool = False
+    native: NativeJoin | None = field(default=None, compare=False)
 
 
 def dividable(query: JoinQuery) -> list[str]:

@@ -77,7 +77,7 @@ def decide(request: Request, inputs: Mapping[str, Input]) -> tuple[Choice, ...]:
         return tuple(replace(one, is_cheap=tiny.is_cheap) for one in ones)
     native = NativeJoin.of_request(request, inputs) if is_free else None
     if native is not None and (why := native.why_faster(request, inputs)):
-        return (replace(one_shard(LEFT, why), is_native=True),)
+        return (replace(one_shard(LEFT, why), native=native),)
     is_searched = query.nearest or (conf.pruning and find_keys(query, request.wanted))
     if not is_timed and not conf.lanes and is_searched:
         # Tasks look at few of the pairs, so that more lanes than run at a time only copy rows.

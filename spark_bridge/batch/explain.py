@@ -23,7 +23,7 @@ def describe(plan: BatchPlan, *, extended: bool = False) -> str:
         facts += _shards(query, choice, number, len(plan.halves))
     if query.nearest is not None:
         return show([*facts, *nearest_facts(NearestPlan(query))], extended=extended)
-    if plan.halves[0].is_native:
+    if plan.halves[0].native is not None:
         return show(facts, extended=extended)
     known = plan.halves[0].evaluations
     estimate = "not known without a look at the times"
@@ -37,7 +37,7 @@ def describe(plan: BatchPlan, *, extended: bool = False) -> str:
 
 def _shards(query: JoinQuery, choice: Choice, number: int, halves: int) -> list[Fact]:
     shards = choice.shards
-    if choice.is_native:
+    if choice.native is not None:
         return [("joined by", f"Spark itself: {choice.reason}")]
     half = ""
     if halves == 2:

@@ -21,7 +21,6 @@ from ..types import spark_schema
 from .choose import Choice
 from .decide import decide
 from .explain import describe
-from .native import NativeJoin
 from .reader import PLACE, SHARD, STREAMED
 from .shard import ShardJoin
 from .shards import RowsShards, Shards
@@ -76,9 +75,7 @@ class BatchPlan:
 
     def frame(self) -> DataFrame:
         """Return the result."""
-        if self.halves[0].is_native:
-            native = NativeJoin.of_request(self.request, self.inputs)
-            assert native is not None  # as on the call
+        if (native := self.halves[0].native) is not None:
             return native.frame(self.request, self.inputs, self.output)
         parts = [self._half(k, half) for k, half in enumerate(self.halves)]
         request = self.request

@@ -25,7 +25,7 @@ from penstock.kept_code import keep
 from penstock.program import GeneralProgram
 from penstock.types import Type
 
-from ...device import search, zones
+from ...device import intrinsics, search, zones
 from ...device.storage import storage_dtype
 from . import fold_loops, loops, searching, vector
 from .operations import RULES, NotCompilable, Steps, leaf
@@ -37,7 +37,7 @@ MAX_KEYS = 24
 #: Unused sources that stay loaded; each takes from half a MB to some MB.
 MOST_IDLE = 64
 #: Functions that generated kernels call.
-_CALLED = (fold_loops, loops, search, searching, vector, zones)
+_CALLED = (fold_loops, intrinsics, loops, search, searching, vector, zones)
 
 _lock = threading.Lock()
 

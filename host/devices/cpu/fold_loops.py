@@ -11,6 +11,8 @@ from numba import njit
 
 from penstock.kept_code import kept
 
+from ...device import intrinsics
+from ...device.intrinsics import lowest_bit
 from ...keys import narrow as narrow_codes
 from . import loops, masks, vector
 from .loops import (
@@ -29,7 +31,6 @@ from .vector import (
     CHUNK,
     GRANULE,
     any_match,
-    lowest_bit,
     masked_max,
     masked_min,
     masked_sum,
@@ -182,7 +183,7 @@ def unknown(walk, rule, start, count):
     return tuples
 
 
-@kept(loops, masks, narrow_codes, vector)
+@kept(intrinsics, loops, masks, narrow_codes, vector)
 def run_band(
     window, payload, cubes, low, span, narrow, start, end, walk, rule, count, value, extra
 ):  # fmt: skip

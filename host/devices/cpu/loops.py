@@ -15,6 +15,8 @@ from numba import njit
 
 from penstock.kept_code import kept
 
+from ...device import intrinsics
+from ...device.intrinsics import lowest_bit
 from ...keys import narrow as narrow_codes
 from . import masks, vector
 from .masks import (
@@ -33,7 +35,7 @@ from .masks import (
     passing,
     which_pass,
 )  # fmt: skip
-from .vector import CHUNK, GRANULE, any_match, lowest_bit, match_all, match_each, popcount, row_of
+from .vector import CHUNK, GRANULE, any_match, match_all, match_each, popcount, row_of
 
 #: Entries that ``emit`` may write past the last pair; result arrays are this much longer.
 SLACK = GRANULE
@@ -67,7 +69,7 @@ def new_walk(block: int, tile: int, room: int = 0) -> np.ndarray:
     return walk
 
 
-@kept(vector)
+@kept(intrinsics, vector)
 def next_tile(walk, start, end, count):
     """Go on to the next tile.
 
@@ -319,7 +321,7 @@ def tile_masked(window, narrow, low, span, start, end, walk, out_i, out_j):
     return count
 
 
-@kept(masks, narrow_codes, vector)
+@kept(intrinsics, masks, narrow_codes, vector)
 def run_pairs(window, cubes, low, span, narrow, start, end, walk, out_i, out_j):
     """Run a band task for pairs.
 

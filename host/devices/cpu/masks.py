@@ -15,8 +15,8 @@ from llvmlite import ir
 from numba import njit, types
 from numba.core import cgutils
 
+from ...device.intrinsics import intrinsic
 from ...keys.narrow import narrow_code
-from .vector import intrinsic
 
 #: Words of a mask, 64 tuples each: one vector register of 256 bits.
 WORDS = 4

@@ -7,9 +7,10 @@ from numba import njit
 
 from penstock.kept_code import kept
 
+from ...device import intrinsics, zones
 from ...device import search as device_search
-from ...device import zones
 from ...device.base import Pause, Result
+from ...device.intrinsics import lowest_bit
 from ...device.search import (
     HIGH,
     LOW,
@@ -27,7 +28,7 @@ from . import fold_loops, loops, vector
 from .fold_loops import EXISTS, fold
 from .kernel import ResultMemory
 from .loops import granule
-from .vector import GRANULE, fetch, lowest_bit, popcount, row_of
+from .vector import GRANULE, fetch, popcount, row_of
 
 # Fields of a search's outcome: pairs, tests, and whether, where and at which tuple it paused.
 COUNT, EVALUATIONS, PAUSED, TUPLE, PLACE, ROOM = range(6)
@@ -118,7 +119,7 @@ def emit_positions(mask, i, place, order, base, outcome, out_i, out_j):
     return True
 
 
-@kept(device_search, loops, vector, zones)
+@kept(device_search, intrinsics, loops, vector, zones)
 def search_pairs(window, cubes, low, span, walk, outcome, out_i, out_j):
     """Append the pairs of all ranges, as long as there is room.
 
@@ -157,7 +158,7 @@ def search_pairs(window, cubes, low, span, walk, outcome, out_i, out_j):
             outcome[EVALUATIONS] += end[k] - begin[k]
 
 
-@kept(device_search, fold_loops, loops, vector, zones)
+@kept(device_search, fold_loops, intrinsics, loops, vector, zones)
 def search_folds(window, payload, cubes, low, span, walk, rule, matches, value, extra):
     """Fold the matches of all ranges; arguments as for :func:`search_pairs` and ``run_band``."""
     row, begin, end, whole = walk[ROW], walk[LOW], walk[HIGH], walk[WHOLE]

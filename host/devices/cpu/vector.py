@@ -10,23 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import reduce
-from typing import Any, Protocol
 
 from llvmlite import ir
-from numba import extending, types
+from numba import types
 from numba.core import cgutils
 
-
-class Intrinsic(Protocol):
-    """An intrinsic's signature in compiled code: without the typing context."""
-
-    def __call__(self, *args: Any) -> Any: ...
-
-
-def intrinsic(function: Callable[..., Any]) -> Intrinsic:
-    """Numba's decorator, with a type that drops the typing context from the parameters."""
-    return extending.intrinsic(function)
-
+from ...device.intrinsics import Intrinsic, intrinsic, load, splat
 
 #: Window positions per granule, one bit of a mask each.
 GRANULE = 64
@@ -41,26 +30,6 @@ _I32 = ir.IntType(32)
 _I64 = ir.IntType(64)
 
 
-def _splat(builder, scalar, lanes=GRANULE):
-    """A vector with ``scalar`` in each lane."""
-    vector = ir.VectorType(scalar.type, lanes)
-    first = builder.insert_element(ir.Constant(vector, ir.Undefined), scalar, _I32(0))
-    zeros = ir.Constant(ir.VectorType(_I32, lanes), [0] * lanes)
-    return builder.shuffle_vector(first, ir.Constant(vector, ir.Undefined), zeros)
-
-
-def _load(context, builder, array_type, array, position, lanes=GRANULE):
-    """``lanes`` items of a contiguous 1-D array from ``position``; they need no alignment."""
-    data = context.make_array(array_type)(context, builder, array).data
-    item = context.get_data_type(array_type.dtype)
-    pointer = builder.gep(data, [position], inbounds=True)
-    vector = ir.VectorType(item, lanes)
-    return builder.load(
-        builder.bitcast(pointer, vector.as_pointer()),
-        align=array_type.dtype.bitwidth // 8,
-    )
-
-
 def _tests(context, builder, signature, args):
     """<64 x i1> for each test: whether ``low <= key <= low + span``, given no wrap.
 
@@ -69,9 +38,11 @@ def _tests(context, builder, signature, args):
     window, position, low, span = args
     for d, array_type in enumerate(signature.args[0]):
         array = builder.extract_value(window, d)
-        keys = _load(context, builder, array_type, array, position)
-        above = builder.sub(keys, _splat(builder, builder.extract_value(low, d)))
-        yield builder.icmp_unsigned("<=", above, _splat(builder, builder.extract_value(span, d)))
+        keys = load(context, builder, array_type, array, position, GRANULE)
+        above = builder.sub(keys, splat(builder, builder.extract_value(low, d), GRANULE))
+        yield builder.icmp_unsigned(
+            "<=", above, splat(builder, builder.extract_value(span, d), GRANULE)
+        )
 
 
 @intrinsic
@@ -129,17 +100,17 @@ def any_match(typingctx, window, position, low, span):
             f"llvm.umin.v{lanes}i{bits}",
         )
 
-        def splat(source, t, d):
+        def splatted(source, t, d):
             scalar = builder.extract_value(builder.extract_value(source, t), d)
-            return _splat(builder, scalar, lanes)
+            return splat(builder, scalar, lanes)
 
-        lows = [[splat(args[2], t, d) for d in range(tests)] for t in range(len(bounds))]
-        spans = [[splat(args[3], t, d) for d in range(tests)] for t in range(len(bounds))]
+        lows = [[splatted(args[2], t, d) for d in range(tests)] for t in range(len(bounds))]
+        spans = [[splatted(args[3], t, d) for d in range(tests)] for t in range(len(bounds))]
         nearest = [ir.Constant(vector, [(1 << bits) - 1] * lanes)] * len(bounds)
         for offset in range(0, CHUNK, lanes):
             place = builder.add(args[1], _I64(offset))
             keys = [
-                _load(context, builder, columns[d], builder.extract_value(args[0], d), place, lanes)
+                load(context, builder, columns[d], builder.extract_value(args[0], d), place, lanes)
                 for d in range(tests)
             ]
             for t in range(len(bounds)):
@@ -216,7 +187,7 @@ def nonzero_bytes(typingctx, flags, position):
     """Mask of the 64 bytes of ``flags`` (uint8 array) from ``position`` that are not 0."""
 
     def codegen(context, builder, signature, args):
-        loaded = _load(context, builder, signature.args[0], args[0], args[1])
+        loaded = load(context, builder, signature.args[0], args[0], args[1], GRANULE)
         zero = ir.Constant(loaded.type, [0] * GRANULE)
         return builder.bitcast(builder.icmp_unsigned("!=", loaded, zero), _I64)
 
@@ -229,16 +200,6 @@ def popcount(typingctx, mask):
 
     def codegen(context, builder, signature, args):
         return builder.ctpop(args[0])
-
-    return types.int64(types.uint64), codegen
-
-
-@intrinsic
-def lowest_bit(typingctx, mask):
-    """Position of the lowest bit set in a uint64, as int64; 64 if none is."""
-
-    def codegen(context, builder, signature, args):
-        return builder.cttz(args[0], cgutils.false_bit)
 
     return types.int64(types.uint64), codegen
 
@@ -305,7 +266,7 @@ def _reduction(operation: str, neutral: Callable[[int], int], widen: bool) -> In
     @intrinsic
     def reduction(typingctx, values, position, mask):
         def codegen(context, builder, signature, args):
-            loaded = _load(context, builder, signature.args[0], args[0], args[1])
+            loaded = load(context, builder, signature.args[0], args[0], args[1], GRANULE)
             bits = loaded.type.element.width
             if widen and bits < 64:
                 bits = 64

@@ -17,6 +17,7 @@ from penstock.plan.nearest import Distance, NearestPlan, OrderTest
 from penstock.plan.query import LEFT
 from penstock.types import INT64
 
+from ...emit.groups.floats import ordered
 from ...keys.hashing import float_bits
 from ...prune.nearest_points import Points, spans
 from ...rows.sides import SideRows, take
@@ -166,7 +167,7 @@ class NearestSearch:
         codes = _ordered(value)
         if nearest.is_greatest:
             codes = ~codes
-        is_known = _known(value, len(i))
+        is_known = value.is_known
         known = np.flatnonzero(is_known)
         sizes = np.diff(_begins(i))
         is_table = len(known) == len(i) and len(sizes) and sizes.min() == sizes.max()
@@ -258,7 +259,7 @@ class _Ranked:
         self.remainder = ops.and_(plan.remainder, *unranked)
         value = _column(rank.value, right)
         codes = _ordered(value)
-        known = np.flatnonzero(_known(value, len(right)) & (keys[1] >= 0))
+        known = np.flatnonzero(value.is_known & (keys[1] >= 0))
         if not _ascends(codes[known], is_strict=rank.is_greatest):
             # From behind, so that of equal values the first row comes first again.
             known = known[::-1] if rank.is_greatest else known
@@ -271,7 +272,7 @@ class _Ranked:
         self._order, self._is_greatest = known, rank.is_greatest
         low, high, has_bounds = _bounds([ranked], left)
         sides = {test.is_low for test in ranked}
-        has_value = _known(_column(rank.beside, left), len(left))
+        has_value = _column(rank.beside, left).is_known
         self.alone = ~(has_value & has_bounds & (keys[0] >= 0))
         start, end = spans(
             *(keys[1][self._order], codes[self._order], keys[0]),
@@ -327,7 +328,7 @@ class _Near:
         tested = [_column(value, right) for value in tests]
         known_right = known[1].copy()
         for value in tested:
-            known_right &= _known(value, len(right))
+            known_right &= value.is_known
         self._low, self._high, has_bounds = _bounds(list(tests.values()), left)
         self.alone = ~(known[0] & has_bounds)
         self._rows = np.flatnonzero(known_right & finite[1])
@@ -355,7 +356,7 @@ class _Near:
         is_exact = True
         for term in distance.terms:
             pair = _column(term.left, left), _column(term.right, right)
-            known = known[0] & _known(pair[0], len(left)), known[1] & _known(pair[1], len(right))
+            known = known[0] & pair[0].is_known, known[1] & pair[1].is_known
             numbers = _doubles(*pair, *known)
             if numbers is None:
                 return None
@@ -433,7 +434,7 @@ def _bounds(
         for test in some:
             bound = _column(test.bound, left)
             codes = _ordered(bound)
-            known &= _known(bound, len(left))
+            known &= bound.is_known
             if test.is_strict:
                 known &= codes != INT64[test.is_low]
                 codes = codes + (1 if test.is_low else -1)
@@ -446,18 +447,12 @@ def _column(expr: Expr, rows: SideRows) -> Vector:
     return evaluate_columns(expr, rows.columns, len(rows))
 
 
-def _known(value: Vector, rows: int) -> np.ndarray:
-    return np.ones(rows, bool) if value.valid is None else value.valid
-
-
 def _ordered(value: Vector) -> np.ndarray:
     """Integers in the order of values; NaN is the greatest, and -0.0 is 0.0."""
     if value.values.dtype == object:  # integers beyond 64 bits
         return np.unique(value.values, return_inverse=True)[1].astype(np.int64)
-    if value.values.dtype.kind != "f":
-        return value.values.astype(np.int64)
-    bits = float_bits(value.values)
-    return bits ^ (bits >> 63 & INT64[1])
+    is_float = value.values.dtype.kind == "f"
+    return ordered(value.values) if is_float else value.values.astype(np.int64)
 
 
 def _begins(rows: np.ndarray) -> np.ndarray:
@@ -494,7 +489,7 @@ def _key_codes(keys: Sequence[tuple[Expr, Expr]], left: SideRows, right: SideRow
     codes, known = np.zeros(rows, np.int64), np.ones(rows, bool)
     for pair in keys:
         a, b = (_column(key, side) for key, side in zip(pair, (left, right), strict=True))
-        known &= np.concatenate([_known(a, len(left)), _known(b, len(right))])
+        known &= np.concatenate([a.is_known, b.is_known])
         code = _codes(np.concatenate([a.values, b.values]), known)
         if codes.any():
             code = np.unique(codes * (int(code.max(initial=0)) + 1) + code, return_inverse=True)[1]
