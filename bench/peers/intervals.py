@@ -35,8 +35,8 @@ def skewed(size: float) -> Join:
 
 @cache
 def dense(size: float) -> Join:
-    """A hundred million pairs, whose ids take 0.8 GB."""
-    return _overlap(size, long_ones=True, more=round(300_000 / size))
+    """Three hundred million pairs, whose ids take 2.4 GB."""
+    return _overlap(size, long_ones=True, more=round(900_000 / size))
 
 
 @cache

@@ -71,15 +71,21 @@ def contenders(join: Join) -> tuple[dict[str, Callable[[], pa.Table]], dict[str,
     return runs, left_out
 
 
-def measure(workload: Workload, *, size: float, rounds: int) -> Measured:
-    """Run all contenders in turns."""
+def measure(
+    workload: Workload,
+    *,
+    size: float,
+    rounds: int,
+    clock: Callable[[], float] = time.perf_counter,
+) -> Measured:
+    """Run all contenders in turns; ``clock`` gives seconds that pass, or CPU seconds."""
     join = workload.make(size)
     if workload.against in (Against.SHORTER_WINDOW, Against.TABLES):
         return _own_times(workload, join, size, rounds)
     runs, left_out = contenders(join)
     # What Penstock is compared with takes part in every round.
     once = SLOW_FORMS if workload.against is Against.EVERY_PAIR else (*SLOW_FORMS, EVERY_PAIR)
-    times = take_turns(runs, rounds, once=once)
+    times = take_turns(runs, rounds, once=once, clock=clock)
     peers = [name for name in runs if name not in (NAME, EVERY_PAIR)]
     fastest = min(peers, key=times.median)
     other = fastest if workload.against is Against.FASTEST_PEER else EVERY_PAIR

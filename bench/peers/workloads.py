@@ -65,28 +65,28 @@ def _points() -> list[Workload]:
             f"points-{name}",
             "points near each other",
             partial(synthetic.manhattan, left, right, 1e-6, share),
-            target,
+            2.0,
         )
-        for name, left, right, share, target in (
-            ("16k-400k", 16_000, 400_000, 1, 2.0),
-            ("100k-1m", 100_000, 1_000_000, 1, 2.0),
-            ("1m-1m", 1_000_000, 1_000_000, 0.049, 4.0),
-            ("1m-4m", 1_000_000, 4_000_000, 0.005, 4.0),
+        for name, left, right, share in (
+            ("16k-400k", 16_000, 400_000, 1),
+            ("100k-1m", 100_000, 1_000_000, 1),
+            ("1m-1m", 1_000_000, 1_000_000, 0.049),
+            ("1m-4m", 1_000_000, 4_000_000, 0.005),
         )
     ]
 
 
 def _keys() -> list[Workload]:
     return [
-        Workload("keys", "equal keys, a tenth of all times in the window", equality.uniform, 1.5),
-        Workload("keys-skew", "the same, Zipf 1.2 on one side", equality.zipf_left, 1.5),
+        Workload("keys", "equal keys, a tenth of all times in the window", equality.uniform, 1.0),
+        Workload("keys-skew", "the same, Zipf 1.2 on one side", equality.zipf_left, 1.0),
         Workload(
             "keys-skews",
             "the same, Zipf 1.2 on both, count(*) per row, 1e-4 of all times",
             equality.zipf_both,
-            1.5,
+            1.0,
         ),
-        Workload("keys-residual", "equal keys, r.v > l.v", equality.with_residual, 2.0),
+        Workload("keys-residual", "equal keys, r.v > l.v", equality.with_residual, 1.0),
     ]
 
 
@@ -94,7 +94,9 @@ def _intervals() -> list[Workload]:
     return [
         Workload("overlap", "intervals of 24 keys, short ones", intervals.short, 2.0),
         Workload("overlap-skew", "the same, 0.1 % a thousand times longer", intervals.skewed, 2.0),
-        Workload("overlap-dense", "long ones, a hundred pairs of each row", intervals.dense, 1.2),
+        Workload(
+            "overlap-dense", "long ones, three hundred pairs of each row", intervals.dense, 1.2
+        ),
         Workload("overlap-count", "longer ones, count(*) per row", intervals.dense_counted, 1.2),
         Workload("opposed", "l.x < r.x, l.y > r.y", intervals.opposed, 2.0, quick=0.5),
         Workload(
@@ -156,9 +158,8 @@ def _real() -> list[Workload]:
         Workload(name, f"{name}, long window", streams.REAL[name], 2.0, quick=0.25)
         for name in ("U3", "U2", "A1", "A2")
     ]
-    targets = {"B1": 2.0, "S2": 2.0, "Z1": 1.5, "G1": 1.5, "G3": 1.5, "N2": 1.5}
     short = [
-        Workload(name, f"{name} of the real streams", streams.REAL[name], target, quick=1)
-        for name, target in targets.items()
+        Workload(name, f"{name} of the real streams", streams.REAL[name], 1.0, quick=1)
+        for name in ("B1", "S2", "Z1", "G1", "G3", "N2")
     ]
     return [*long, *short]
