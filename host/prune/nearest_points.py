@@ -13,6 +13,8 @@ import numpy as np
 
 from penstock.kept_code import kept
 
+from ..windows.places import GROUP
+from .cells import sort_by_cell
 from .threads import each
 
 #: Points of a leaf, and boxes below a box, as powers of two.
@@ -125,57 +127,112 @@ class Points:
         return curve
 
 
-def spans(
-    sorted_keys: np.ndarray,
-    sorted_values: np.ndarray,
-    keys: np.ndarray,
-    low: np.ndarray | None,
-    high: np.ndarray | None,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Find ``low <= value <= high`` among rows that are sorted by key, then value.
+def rows_by_number(numbers: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
+    """Sort rows by numbers from 0 to ``most``; rows of one number stay in their order.
 
     Parameters
     ----------
-    sorted_keys, keys : ndarray of int64
-        0, 1, ...; -1 among ``keys`` finds none.
-    low, high : ndarray of int64, optional
-        One for each of ``keys``; by default there is no bound.
+    numbers : ndarray of int64, shape (n,)
+        Rows with -1 are left out.
+    most : int
 
     Returns
     -------
-    start, end : ndarray of int64
-        The rows of each key that lie between its bounds; as many as keys.
+    begins : ndarray of int64, shape (most + 2,)
+        The place of each number's first row, and the number of all.
+    rows : ndarray of uint32
     """
-    most = int(max(sorted_keys.max(initial=0), keys.max(initial=0)))
-    begins = np.searchsorted(sorted_keys, np.arange(most + 2))
-    start, end = begins[np.maximum(keys, 0)], begins[keys + 1]
-    for bounds, places, is_after in ((low, start, False), (high, end, True)):
-        if bounds is not None:
-            _bisect(sorted_values, begins, keys, bounds, is_after, places)
-    return start, np.where(keys < 0, start, np.maximum(start, end))
+    starts, rows = np.empty(most + 3, np.uint32), np.empty(len(numbers), np.uint32)
+    sort_by_cell(numbers.astype(np.uint32), starts, rows)
+    return starts[:-1].astype(np.int64), rows[: starts[-2]]
+
+
+class SortedRuns:
+    """Rows that are sorted by key, then value.
+
+    Parameters
+    ----------
+    values : ndarray of int64
+        By place.
+    begins : ndarray of int64
+        Place of the first row of key 0, 1, ..., and the number of all.
+    """
+
+    def __init__(self, values: np.ndarray, begins: np.ndarray) -> None:
+        self._values, self._begins = _read_only(values), begins
+        # Neighbours have near bounds: each search begins where the last one of its key ended.
+        self._lasts = np.stack([begins, begins])
+
+    def between(
+        self, keys: np.ndarray, low: np.ndarray | None, high: np.ndarray | None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Find the rows of keys whose values lie between bounds, ``low <= value <= high``.
+
+        Parameters
+        ----------
+        keys : ndarray of int64
+            -1 has none.
+        low, high : ndarray of int64, optional
+            One for each of ``keys``; by default there is no bound.
+
+        Returns
+        -------
+        start, end : ndarray of int64
+            Places; there are none if ``end <= start``.
+        """
+        start, end = np.empty(len(keys), np.int64), np.empty(len(keys), np.int64)
+        bounds = (_read_only(np.zeros(0, np.int64) if b is None else b) for b in (low, high))
+        _between(self._values, self._begins, self._lasts, keys, *bounds, start, end)
+        return start, end
+
+
+def _read_only(values: np.ndarray) -> np.ndarray:
+    """The array as columns of Arrow are, so that one form is compiled."""
+    view = values.view()
+    view.flags.writeable = False
+    return view
 
 
 @kept()
-def _bisect(sorted_values, begins, keys, bounds, is_after, places):
-    # Neighbours have near bounds: each search begins where the last one of its key ended.
-    lasts = begins.copy()
+def _between(values, begins, lasts, keys, low, high, start, end):
     for row in range(len(keys)):
-        key, bound = keys[row], bounds[row]
+        key = keys[row]
         if key < 0:
+            start[row] = end[row] = 0
             continue
-        a, b, at, step = begins[key], begins[key + 1], lasts[key], 1
-        # All before a lie before the bound, none from b on does.
-        while a < b:
-            at = min(max(at, a), b - 1)
-            other = sorted_values[at]
-            if other < bound or (is_after and other == bound):
-                a, at = at + 1, at + step
-            else:
-                b, at = at, at - step
-            step *= 2
-            if step > 16:
-                at = (a + b) >> 1
-        places[row] = lasts[key] = a
+        a, b = begins[key], begins[key + 1]
+        least = np.iinfo(np.int64).min
+        if len(low) and low[row] > least:
+            a = lasts[0, key] = _place(values, a, b, lasts[0, key], low[row] - 1)
+        if len(high):
+            b = lasts[1, key] = _place(values, begins[key], b, lasts[1, key], high[row])
+        start[row], end[row] = a, b
+
+
+@kept()
+def _place(values, a, b, at, bound):
+    """The place behind the values up to a bound, sought from ``at`` on among those of [a, b)."""
+    if at + GROUP <= b and (at == a or values[at - 1] <= bound):
+        # Counted without branches: nothing predicts how many lie between two bounds.
+        passed = np.uint64(0)
+        for n in range(np.uint64(GROUP)):
+            passed += np.uint64(values[np.uint64(at) + n] <= bound)
+        a = at + np.int64(passed)
+        if passed < GROUP:
+            return a
+        at = a
+    step = 1
+    # All before a are up to the bound, none from b on is.
+    while a < b:
+        at = min(max(at, a), b - 1)
+        if values[at] <= bound:
+            a, at = at + 1, at + step
+        else:
+            b, at = at, at - step
+        step *= 2
+        if step > 16:
+            at = (a + b) >> 1
+    return a
 
 
 def _quantiles(values: np.ndarray) -> np.ndarray:

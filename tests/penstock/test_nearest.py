@@ -414,6 +414,61 @@ def test_equal_times_of_sorted_tables(monkeypatch: pytest.MonkeyPatch) -> None:
         assert ids(query, left, right) == expected
 
 
+#: Values of keys and times, some at the ends of their types.
+DRAWN: dict[str, np.ndarray] = {
+    "few": np.arange(9),
+    "extreme": np.array([-(1 << 63), 1 - (1 << 63), -1, 0, (1 << 63) - 2, (1 << 63) - 1]),
+    "floats": np.array([-np.inf, -1.5, -0.0, 0.0, 2.5, np.inf, np.nan]),
+    "times": np.arange(40).astype("M8[ns]"),
+    "texts": np.array(["", "a", "b", "ab"]),
+}
+
+
+@pytest.mark.parametrize("block", [7, 1 << 16])
+@pytest.mark.parametrize("times", ["few", "extreme", "floats", "times"])
+def test_latest_rows_in_blocks(times: str, block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sorted or not, with one and two keys of any values, beside a loop."""
+    monkeypatch.setattr(nearest_search, "_FEW_PAIRS", 0)
+    monkeypatch.setattr(nearest_search, "_ROWS", block)
+    rng = np.random.default_rng([block, len(times)])
+
+    def drawn(rows: int, *, is_sorted: bool, share_null: float) -> pa.Table:
+        of = {n: rng.choice(DRAWN[kind], rows) for n, kind in zip("tgs", kinds, strict=True)}
+        of["t"] = np.sort(of["t"]) if is_sorted else of["t"]
+        columns = {n: pa.array(v, mask=rng.random(rows) < share_null) for n, v in of.items()}
+        number = columns["t"].cast(pa.int64()) if times == "times" else columns["t"]
+        return pa.table({"id": np.arange(rows), **columns, "n": number})
+
+    for at in range(8):
+        kinds = times, rng.choice(["few", "extreme", "floats"]), "texts"
+        left, right = (
+            drawn(60, is_sorted=at % 2 > 0, share_null=share) for share in (0.05, 0.1 * (at > 3))
+        )
+        keys, k, outer = "gs"[: at % 3], 1 + at % 2, at & 4 > 0
+
+        def is_met(a: Row, b: Row, keys: str = keys) -> bool:
+            pairs = [(a[n], b[n]) for n in keys]
+            equal = all(None not in p and (p[0] == p[1] or _nan(*p)) for p in pairs)
+            return equal and None not in (a["n"], b["n"]) and _nan_last(b["n"]) <= _nan_last(a["n"])
+
+        query = (
+            f"SELECT l.id AS a, m.id AS b FROM l {'LEFT' if outer else ''} JOIN m "
+            f"EXACT NEAREST {k} BY SIMILARITY m.t ON m.t <= l.t"
+        ) + "".join(f" AND l.{n} = m.{n}" for n in keys)
+        expected = nearest(
+            left, right, lambda a, b: b["n"], k=k, greatest=True, on=is_met, outer=outer
+        )
+        assert ids(query, left, right) == expected, query
+
+
+def _nan(*values: Any) -> bool:
+    return all(isinstance(one, float) and math.isnan(one) for one in values)
+
+
+def _nan_last(value: Any) -> tuple[bool, Any]:
+    return (True, 0) if _nan(value) else (False, value)
+
+
 @pytest.mark.parametrize(
     "query",
     [

@@ -11,7 +11,8 @@ from penstock.plan.nearest import NearestPlan
 from penstock.plan.query import LEFT, RIGHT, JoinQuery
 
 from ...emit.restore import Restorer
-from ...rows.sides import filtered, read_side
+from ...rows.picked import Nobody, Picked
+from ...rows.sides import SideRows, filtered, read_side
 from .nearest_search import NearestSearch
 
 
@@ -54,18 +55,26 @@ class NearestJoin:
         preserved = LEFT in query.kind.unmatched
         for low, high, (i, j) in NearestSearch(self.plan, left, right).pairs():
             if preserved:
-                has_none = np.ones(high - low, bool)
-                has_none[i - low] = False
-                alone = np.flatnonzero(has_none) + low
-                order = np.argsort(np.concatenate([i, alone]), kind="stable")
-                i = np.concatenate([i, alone])[order]
-                j = np.concatenate([j, np.full(len(alone), -1)])[order]
+                number = np.bincount(i - low, minlength=high - low)
+                rows = np.maximum(number, 1)
+                near, j = j, np.full(rows.sum(), -1)
+                j[np.repeat(number > 0, rows)] = near
+                i = np.repeat(np.arange(low, high), rows)
             self.rows += len(i)
             if len(i):
-                # The right row of a row without one is the last entry here.
-                rows = left.row[i], np.append(right.row, -1)[j]
-                picked = {
-                    side: self._restorer.picked(side, self._tables[side], row)
-                    for side, row in zip((LEFT, RIGHT), rows, strict=True)
-                }
-                yield self._restorer.restore(picked)
+                near = self._rows_of(RIGHT, right, j)
+                yield self._restorer.restore({LEFT: self._left(left, i), RIGHT: near})
+
+    def _left(self, left: SideRows, i: np.ndarray) -> Picked | Nobody:
+        """Pick rows of the left table; those that lie one after the other are not copied."""
+        is_run = self.plan.nearest.count == 1 and i[-1] - i[0] == len(i) - 1
+        if not is_run or len(left) < self._tables[LEFT].num_rows:
+            return self._rows_of(LEFT, left, i)
+        return Picked(self._tables[LEFT].slice(i[0], len(i)))
+
+    def _rows_of(self, side: str, of_side: SideRows, rows: np.ndarray) -> Picked | Nobody:
+        base = self._tables[side]
+        if len(of_side) < base.num_rows:
+            # The row of a row without one is the last entry here.
+            rows = np.append(of_side.row, -1)[rows]
+        return self._restorer.picked(side, base, rows)

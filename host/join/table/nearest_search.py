@@ -8,9 +8,10 @@ from math import pi
 from typing import Protocol
 
 import numpy as np
+import pyarrow as pa
 
 from penstock.expr import ops
-from penstock.expr.columns import Vector, evaluate_columns
+from penstock.expr.columns import Vector, evaluate_columns, int_vector
 from penstock.expr.functions import EARTH_RADIUS_M
 from penstock.expr.node import DIVISIONS, Expr, Op, walk
 from penstock.plan.nearest import Distance, NearestPlan, OrderTest
@@ -19,11 +20,13 @@ from penstock.types import INT64
 
 from ...emit.groups.floats import ordered
 from ...keys.hashing import float_bits
-from ...prune.nearest_points import Points, spans
-from ...rows.sides import SideRows, take
+from ...prune.nearest_points import Points, SortedRuns, rows_by_number
+from ...rows.sides import SideRows, counting, take
 
 #: Pairs that are evaluated together, about: what lies between the operations fits some MiB.
 _PAIRS = 1 << 20
+#: Left rows, at most, that take rows of one order together: their arrays fit the cache.
+_ROWS = 1 << 16
 #: Pairs up to which all are evaluated.
 _FEW_PAIRS = 1 << 18
 #: Candidates beside the wanted rows, where these are chosen among them.
@@ -63,8 +66,10 @@ class NearestSearch:
         """Yield ``start, end, pairs`` block by block, each of the left rows ``[start, end)``."""
         rows = len(self._left)
         size = max(1, 4 * _PAIRS // (self._plan.nearest.count + _SPARE))
+        if isinstance(self._candidates, _Ranked):
+            size = min(size, _ROWS)
         for low in range(0, rows, size):
-            block = np.arange(low, min(low + size, rows))
+            block = counting(rows)[low : low + size]
             parts = (
                 self._evaluated(block) if self._candidates is None else self._by_candidates(block)
             )
@@ -99,8 +104,7 @@ class NearestSearch:
         is_tested = search.remainder is not ops.TRUE
         is_final = search.is_ordered and not is_tested
         count = most if is_final and growth == 1 else (most + _SPARE) * growth
-        near, number, reached = search.find(rows, count)
-        i, j = np.repeat(rows, number), near[np.arange(count) < number[:, None]]
+        i, j, is_all, reached = search.find(rows, count)
         if is_final and not search.has_others:
             yield i, j
             return
@@ -118,7 +122,7 @@ class NearestSearch:
         if values is not None:
             is_done[is_full] = search.is_beyond(values[ends[is_full] - 1], reached[is_full])
         if not search.has_others:
-            is_done |= number < count
+            is_done |= is_all
         is_done |= search.alone[rows]
         done = is_done[np.searchsorted(rows, i)]
         yield i[done], j[done]
@@ -197,6 +201,9 @@ class NearestSearch:
 _ENDS = "left", "right"
 
 
+_Found = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
+
+
 class _Candidates(Protocol):
     """Finds right rows that may be nearest.
 
@@ -219,15 +226,15 @@ class _Candidates(Protocol):
     remainder: Expr
     alone: np.ndarray
 
-    def find(self, rows: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Find candidates of left rows.
+    def find(self, rows: np.ndarray, count: int) -> _Found:
+        """Find up to ``count`` candidates of each left row.
 
         Returns
         -------
-        near : ndarray of int64, shape (rows, count)
-            Right rows.
-        number : ndarray of int64, shape (rows,)
-            How many were found; fewer than ``count`` only if there are no more.
+        i, j : ndarray of int64, shape (pairs,)
+            Left and right rows, in the order of ``rows``.
+        is_all : ndarray of bool, shape (rows,)
+            Whether there are no more candidates.
         reached : ndarray of float64, shape (rows,)
             Distance of the last one.
         """
@@ -259,36 +266,38 @@ class _Ranked:
         self.remainder = ops.and_(plan.remainder, *unranked)
         value = _column(rank.value, right)
         codes = _ordered(value)
-        known = np.flatnonzero(value.is_known & (keys[1] >= 0))
-        if not _ascends(codes[known], is_strict=rank.is_greatest):
+        order: np.ndarray | None = None
+        if value.valid is not None:
+            order = np.flatnonzero(value.valid)
+            codes = codes[order]
+        if not _ascends(codes, is_strict=rank.is_greatest):
             # From behind, so that of equal values the first row comes first again.
-            known = known[::-1] if rank.is_greatest else known
-            known = known[np.argsort(codes[known], kind="stable")]
+            by_value = np.arange(len(codes))[:: -1 if rank.is_greatest else 1]
+            by_value = by_value[np.argsort(codes[by_value], kind="stable")]
+            order, codes = _picked(by_value, order), codes[by_value]
+        begins = np.array([0, len(codes)])
         if plan.keys:
-            of_right = keys[1][known]
-            if of_right.max(initial=0) < 1 << 16:  # NumPy sorts these by their digits
-                of_right = of_right.astype(np.uint16)
-            known = known[np.argsort(of_right, kind="stable")]
-        self._order, self._is_greatest = known, rank.is_greatest
-        low, high, has_bounds = _bounds([ranked], left)
-        sides = {test.is_low for test in ranked}
-        has_value = _column(rank.beside, left).is_known
-        self.alone = ~(has_value & has_bounds & (keys[0] >= 0))
-        start, end = spans(
-            *(keys[1][self._order], codes[self._order], keys[0]),
-            low[:, 0] if True in sides else None,
-            high[:, 0] if False in sides else None,
-        )
-        self._start, self._end = start, np.where(self.alone, start, end)
+            of_right = keys[1] if order is None else keys[1][order]
+            begins, by_key = rows_by_number(of_right, int(max(k.max(initial=0) for k in keys)))
+            order, codes = _picked(by_key, order), codes[by_key]
+        low, high, has_bounds = _bounds(ranked, left)
+        self.alone = ~(_column(rank.beside, left).is_known & has_bounds & (keys[0] >= 0))
+        self._keys, self._bounds, self._runs = keys[0], (low, high), SortedRuns(codes, begins)
+        self._order, self._is_greatest = order, rank.is_greatest
 
-    def find(self, rows: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        start, end = self._start[rows], self._end[rows]
-        number = np.minimum(end - start, count)
-        steps = np.arange(count)
-        at = end[:, None] - 1 - steps if self._is_greatest else start[:, None] + steps
-        # Places behind the number are never read.
-        near = np.append(self._order, 0)[np.clip(at, 0, len(self._order))]
-        return near, number, np.zeros(len(rows))
+    def find(self, rows: np.ndarray, count: int) -> _Found:
+        some = _index(rows)
+        low, high = (None if bounds is None else bounds[some] for bounds in self._bounds)
+        keys = np.where(self.alone[some], -1, self._keys[some])
+        start, end = self._runs.between(keys, low, high)
+        number, place = end - start, end - 1 if self._is_greatest else start
+        if count == 1:
+            has_one = number > 0
+            i, place = (rows, place) if has_one.all() else (rows[has_one], place[has_one])
+        else:
+            i, place = (np.repeat(one, np.clip(number, 0, count)) for one in (rows, place))
+            place += (-1 if self._is_greatest else 1) * _place(i)
+        return i, _picked(place, self._order), number < count, np.zeros(len(rows))
 
     def is_beyond(self, values: np.ndarray, reached: np.ndarray) -> np.ndarray:
         return np.ones(len(values), bool)
@@ -329,17 +338,22 @@ class _Near:
         known_right = known[1].copy()
         for value in tested:
             known_right &= value.is_known
-        self._low, self._high, has_bounds = _bounds(list(tests.values()), left)
-        self.alone = ~(known[0] & has_bounds)
+        bounds = [_bounds(some, left) for some in tests.values()]
+        self._low, self._high = (
+            _table([np.full(len(left), every) if end is None else end for end in ends], len(left))
+            for ends, every in zip(
+                ([b[0] for b in bounds], [b[1] for b in bounds]), INT64, strict=True
+            )
+        )
+        self.alone = ~np.logical_and.reduce([known[0], *(b[2] for b in bounds)])
         self._rows = np.flatnonzero(known_right & finite[1])
         self.has_others = bool(len(self._rows) < known_right.sum() or (~finite[0] & known[0]).any())
         self._probes = np.where(finite[0][:, None], points[0], 0.0)
         self._key = np.where(self.alone | ~finite[0], -1, keys[0])
-        codes = [_ordered(v)[self._rows] for v in tested]
         self._points = Points(
             points[1][self._rows],
             keys[1][self._rows],
-            np.stack(codes, axis=1) if codes else np.zeros((len(self._rows), 0), np.int64),
+            _table([_ordered(v)[self._rows] for v in tested], len(self._rows)),
             np.array([term.weight for term in distance.terms]),
             squares=distance.is_square,
             root=distance.is_root,
@@ -371,11 +385,12 @@ class _Near:
         share = distance.share or (0.0 if is_exact else _CHORD_SHARE)
         return _Near(plan, distance, share, (of_left, of_right), known, left, right, keys)
 
-    def find(self, rows: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        probes = self._probes[rows], self._key[rows], self._low[rows], self._high[rows]
+    def find(self, rows: np.ndarray, count: int) -> _Found:
+        some = _index(rows)
+        probes = self._probes[some], self._key[some], self._low[some], self._high[some]
         near, distance, number = self._points.nearest(*probes, count)
-        near = np.append(self._rows, 0)[np.where(np.arange(count) < number[:, None], near, 0)]
-        return near, number, distance[:, -1]
+        near = near[np.arange(count) < number[:, None]]
+        return np.repeat(rows, number), self._rows[near], number < count, distance[:, -1]
 
     def is_beyond(self, values: np.ndarray, reached: np.ndarray) -> np.ndarray:
         sizes = np.abs(values.astype(np.float64))
@@ -418,29 +433,43 @@ def _doubles(
 
 
 def _bounds(
-    tests: Sequence[Sequence[OrderTest]], left: SideRows
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Bounds of each tested value, both included, and which rows have all of them.
+    tests: Sequence[OrderTest], left: SideRows
+) -> tuple[np.ndarray | None, np.ndarray | None, np.ndarray]:
+    """Bounds of a tested value, both included, and which rows have them.
 
     Returns
     -------
-    low, high : ndarray of int64, shape (rows, values)
+    low, high : ndarray of int64, shape (rows,), or None
+        None without a test.
     known : ndarray of bool, shape (rows,)
     """
-    low = np.full((len(left), len(tests)), INT64[0])
-    high = np.full((len(left), len(tests)), INT64[1])
+    ends: list[np.ndarray | None] = [None, None]
     known = np.ones(len(left), bool)
-    for at, some in enumerate(tests):
-        for test in some:
-            bound = _column(test.bound, left)
-            codes = _ordered(bound)
-            known &= bound.is_known
-            if test.is_strict:
-                known &= codes != INT64[test.is_low]
-                codes = codes + (1 if test.is_low else -1)
-            one, choose = (low, np.maximum) if test.is_low else (high, np.minimum)
-            one[:, at] = choose(one[:, at], codes)
-    return low, high, known
+    for test in tests:
+        bound = _column(test.bound, left)
+        codes = _ordered(bound)
+        known &= bound.is_known
+        if test.is_strict:
+            known &= codes != INT64[test.is_low]
+            codes = codes + (1 if test.is_low else -1)
+        end, choose = (0, np.maximum) if test.is_low else (1, np.minimum)
+        other = ends[end]
+        ends[end] = codes if other is None else choose(codes, other)
+    return ends[0], ends[1], known
+
+
+def _table(columns: Sequence[np.ndarray], rows: int) -> np.ndarray:
+    return np.stack(columns, axis=1) if columns else np.zeros((rows, 0), np.int64)
+
+
+def _index(rows: np.ndarray) -> np.ndarray | slice:
+    """Ascending rows as an index that copies nothing where they lie one after the other."""
+    is_run = len(rows) > 0 and rows[-1] - rows[0] == len(rows) - 1
+    return slice(rows[0], rows[-1] + 1) if is_run else rows
+
+
+def _picked(places: np.ndarray, order: np.ndarray | None) -> np.ndarray:
+    return places if order is None else order[places]
 
 
 def _column(expr: Expr, rows: SideRows) -> Vector:
@@ -452,7 +481,7 @@ def _ordered(value: Vector) -> np.ndarray:
     if value.values.dtype == object:  # integers beyond 64 bits
         return np.unique(value.values, return_inverse=True)[1].astype(np.int64)
     is_float = value.values.dtype.kind == "f"
-    return ordered(value.values) if is_float else value.values.astype(np.int64)
+    return ordered(value.values) if is_float else value.values.astype(np.int64, copy=False)
 
 
 def _begins(rows: np.ndarray) -> np.ndarray:
@@ -485,28 +514,37 @@ def _joined(parts: Sequence[Pairs]) -> Pairs:
 
 def _key_codes(keys: Sequence[tuple[Expr, Expr]], left: SideRows, right: SideRows) -> Pairs:
     """Number the keys of the rows of both sides: equal keys alike, -1 where one is NULL."""
-    rows = len(left) + len(right)
-    codes, known = np.zeros(rows, np.int64), np.ones(rows, bool)
-    for pair in keys:
-        a, b = (_column(key, side) for key, side in zip(pair, (left, right), strict=True))
-        known &= np.concatenate([a.is_known, b.is_known])
-        code = _codes(np.concatenate([a.values, b.values]), known)
-        if codes.any():
-            code = np.unique(codes * (int(code.max(initial=0)) + 1) + code, return_inverse=True)[1]
-        codes = code
-    codes = np.where(known, codes, -1)
-    return codes[: len(left)], codes[len(left) :]
+    sides = left, right
+    numbers = tuple(np.broadcast_to(np.int64(0), len(side)) for side in sides)
+    known = [np.ones(len(side), bool) for side in sides]
+    for at, pair in enumerate(keys):
+        vectors = [_column(key, side) for key, side in zip(pair, sides, strict=True)]
+        for mask, vector in zip(known, vectors, strict=True):
+            mask &= vector.is_known
+        codes = _codes(*vectors)
+        if at:
+            size = 1 + max(int(some.max(initial=0)) for some in codes)
+            both = (n * size + code for n, code in zip(numbers, codes, strict=True))
+            codes = _codes(*map(int_vector, both))
+        numbers = codes
+    for some, mask in zip(numbers, known, strict=True):
+        if not mask.all():
+            some[~mask] = -1
+    return numbers[0], numbers[1]
 
 
-def _codes(values: np.ndarray, known: np.ndarray) -> np.ndarray:
+def _codes(a: Vector, b: Vector) -> Pairs:
     """Numbers from 0 on, equal for equal values; arbitrary where these are not known."""
-    if values.dtype == object:
+    values, low, high = [a.values, b.values], min(a.lo, b.lo), max(a.hi, b.hi)
+    rows = len(a.values)
+    if all(v.dtype.kind in "iu" for v in values) and high - low < 2 * (rows + len(b.values)):
+        of_left, of_right = (np.where(v.is_known, v.values, low) - np.int64(low) for v in (a, b))
+        return of_left, of_right
+    both = np.concatenate(values)
+    if both.dtype == object:
         numbers: dict[object, int] = {}
-        return np.array([numbers.setdefault(one, len(numbers)) for one in values], np.int64)
-    if values.dtype.kind == "f":
-        values = float_bits(values)
-    some = values[known]
-    low, high = (int(some.min()), int(some.max())) if len(some) else (0, 0)
-    if high - low < 2 * len(values):
-        return np.where(known, values, low).astype(np.int64) - low
-    return np.unique(values, return_inverse=True)[1].astype(np.int64)
+        codes = np.array([numbers.setdefault(one, len(numbers)) for one in both], np.int64)
+    else:
+        both = float_bits(both) if both.dtype.kind == "f" else both
+        codes = pa.array(both).dictionary_encode().indices.to_numpy().astype(np.int64)
+    return codes[:rows], codes[rows:]
