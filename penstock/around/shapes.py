@@ -171,12 +171,15 @@ def _existence_join(
     return exp.Join(this=source.copy(), on=exp.and_(*conditions), side="LEFT", kind=kind)
 
 
-_NEED_ALL = {"group": "GROUP BY", "qualify": "QUALIFY", "distinct": "DISTINCT", "order": "ORDER BY"}
-_NEED_ALL |= {
+_NEED_ALL = {
+    "group": "GROUP BY",
+    "distinct": "DISTINCT",
+    "order": "ORDER BY",
     "limit": "LIMIT",
     "offset": "OFFSET",
     "laterals": "LATERAL VIEW",
     "joins": "another join",
+    "qualify": "QUALIFY",
 }
 
 
@@ -200,7 +203,9 @@ def needs_all(tree: exp.Query) -> str:
     if not isinstance(tree, exp.Select):
         return "UNION, INTERSECT or EXCEPT"
     if clauses := clauses_of_all(tree):
-        return clauses[0]
+        # QUALIFY may stand for NEAREST, which a stream has: what is beside it says more.
+        beside = clauses[0] == "QUALIFY" and tree.args.get("distinct")
+        return _NEED_ALL["distinct"] if beside else clauses[0]
     kinds = {exp.Window: "a window function", exp.Explode: "explode", exp.Exists: "EXISTS"}
     kinds |= {exp.Subquery: "a subquery"}
     for kind, name in kinds.items():

@@ -74,6 +74,7 @@ def plain(table: pa.Table) -> list[str]:
     ("query", "message"),
     [
         (QUERIES["keys"].replace("{near}", "true"), "window"),
+        (f"{QUERIES['keys']} LIMIT 3", "LIMIT needs all rows"),
         (f"{QUERIES['keys']} GROUP BY l.id", "nearest rows of a stream"),
         (f"{QUERIES['keys']} JOIN m AS n ON n.t = m.t", "nearest rows of a stream"),
     ],
@@ -85,6 +86,13 @@ def test_queries_that_streams_do_not_run(query: str, message: str) -> None:
         penstock.stream(
             f"SELECT {items} FROM l {query.format(near=NEAR)}", schemas, unique={"l": "id"}
         )
+
+
+def test_distinct_is_said_by_its_name() -> None:
+    schemas = dict.fromkeys("lm", rows(np.random.default_rng(0), 3, 0).schema)
+    query = f"SELECT DISTINCT l.id FROM l {QUERIES['keys'].format(near=NEAR)}"
+    with pytest.raises(QueryError, match="DISTINCT needs all rows"):
+        penstock.stream(query, schemas, unique={"l": "id"})
 
 
 def test_a_left_row_needs_a_name() -> None:
