@@ -171,16 +171,9 @@ def _existence_join(
     return exp.Join(this=source.copy(), on=exp.and_(*conditions), side="LEFT", kind=kind)
 
 
-_NEED_ALL = {
-    "group": "GROUP BY",
-    "distinct": "DISTINCT",
-    "order": "ORDER BY",
-    "limit": "LIMIT",
-    "offset": "OFFSET",
-    "laterals": "LATERAL VIEW",
-    "joins": "another join",
-    "qualify": "QUALIFY",
-}
+_NEED_ALL = {"group": "GROUP BY", "distinct": "DISTINCT", "order": "ORDER BY", "limit": "LIMIT"}
+_NEED_ALL |= {"offset": "OFFSET", "laterals": "LATERAL VIEW", "joins": "another join"}
+_NEED_ALL |= {"qualify": "QUALIFY"}
 
 
 def clauses_of_all(tree: exp.Select) -> list[str]:
