@@ -2,29 +2,38 @@
 
 Points are sorted by key, and within a key along a curve that visits near points one after the
 other (Morton's, over shares of the points in place of coordinates, so that dense places get as many
-steps as empty ones). Eight neighbours are a leaf; a box bounds the points of a leaf, a larger one
-the boxes of four. A probe begins with the points beside its own place on the curve, which says how
-far away its nearest can be at most, and opens only boxes that are no further away.
+steps as empty ones). Sixteen neighbours are a leaf; a box bounds the points of a leaf, a larger one
+sixteen boxes, and these are measured together. A probe begins with the leaf at its own place on the
+curve, which says how far away its nearest can be at most, and opens only boxes no further away.
 """
 
 from __future__ import annotations
 
 import numpy as np
+from llvmlite import ir
+from numba import types
 
 from penstock.kept_code import kept
 
-from ..windows.places import GROUP
+from ..device import intrinsics
+from ..device.intrinsics import intrinsic, load, lowest_bit, splat
+from ..windows.places import GROUP, ascending_places
 from .cells import sort_by_cell
 from .threads import each
 
-#: Points of a leaf, and boxes below a box, as powers of two.
-_LEAF, _FAN = 3, 2
+#: Points of a leaf, and boxes below a box, and their power of two.
+_SIZE, _FAN = 16, 4
+#: Boxes that wait, at most: fewer than those of a block at each level of 2^32 points.
+_DEEPEST = 128
+_I32, _I64, _LANES = ir.IntType(32), ir.IntType(64), ir.VectorType(ir.DoubleType(), _SIZE)
 #: Shares of the points by which each coordinate is measured.
 _SHARES = 256
 #: Points, about, by which the shares are found.
 _SAMPLE = 1 << 13
 #: Bits of a place on the curve, and of a coordinate in it.
 _BITS, _MOST_BITS = 62, 20
+#: Bits of a coordinate beyond those that tell evenly spread points apart.
+_SPARE_BITS = 3
 #: Probes that a thread searches for at a time.
 _PROBES = 1 << 13
 
@@ -62,15 +71,16 @@ class Points:
     ) -> None:
         self._norm = (squares, root)
         self._weights, self._threads = weights, threads
-        most = int(keys.max(initial=0)).bit_length()
-        self._bits = max(1, min(_MOST_BITS, (_BITS - most) // points.shape[1]))
+        most, dims = int(keys.max(initial=0)), points.shape[1]
+        bits = (_BITS - most.bit_length()) // dims, len(points).bit_length() // dims + _SPARE_BITS
+        self._bits = max(1, min(_MOST_BITS, *bits))
         self._shares = np.stack([_quantiles(column) for column in points.T])
         curve = self._places(points, keys)
-        self._order = np.argsort(curve, kind="stable")
+        self._order = np.argsort(curve)
         self._curve = curve[self._order]
-        self._points, self._tests = points[self._order], tests[self._order]
-        self._keys = keys[self._order]
-        self._boxes = _boxes(self._points)
+        points, self._tests = points[self._order], tests[self._order]
+        self._begins = np.searchsorted(keys[self._order], np.arange(most + 2))
+        self._points, self._boxes = _blocks(points).ravel(), _boxes(points)
 
     def nearest(
         self, probes: np.ndarray, keys: np.ndarray, low: np.ndarray, high: np.ndarray, count: int
@@ -100,11 +110,13 @@ class Points:
         near = np.empty((most, count), np.int64)
         distance = np.empty((most, count), np.float64)
         number = np.zeros(most, np.int64)
-        start = np.searchsorted(self._keys, keys, side="left")
-        end = np.where(keys < 0, start, np.searchsorted(self._keys, keys, side="right"))
+        last = len(self._begins) - 1
+        start = self._begins[np.clip(keys, 0, last)]
+        end = self._begins[np.clip(keys + 1, 0, last)]
         curve = self._places(probes, np.maximum(keys, 0))
         order = np.argsort(curve)
-        seeds = np.searchsorted(self._curve, curve)
+        seeds = np.empty(most, np.int64)
+        seeds[order] = ascending_places(self._curve, curve[order], "left")
         lows, highs, firsts = self._boxes
         # Tuples whose length the compiler knows.
         dims, norm = (0,) * probes.shape[1], (0,) * (1 + self._norm[0] + self._norm[1])
@@ -112,7 +124,7 @@ class Points:
         def work(at: int) -> None:
             _search(
                 *(self._points, self._order, self._tests, lows, highs, firsts),
-                *(start, end, seeds, probes, low, high, order[at : at + _PROBES]),
+                *(start, end, seeds, probes.ravel(), low, high, order[at : at + _PROBES]),
                 *(self._weights, dims, norm, count, near, distance, number),
             )
 
@@ -270,22 +282,62 @@ def _interleave(points, shares, bits, curve):
 
 
 def _boxes(points: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The least and greatest coordinates of boxes, leaves first, and where each level begins."""
+    """The least and greatest coordinates of boxes by blocks, and where each level begins."""
     lows: list[np.ndarray] = []
     highs: list[np.ndarray] = []
     low = high = points
-    size = 1 << _LEAF
-    while not lows or len(low) > 1 << _FAN:
-        begins = np.arange(0, len(low), size)
+    while not lows or len(low) > _SIZE:
+        begins = np.arange(0, len(low), _SIZE)
         low, high = np.minimum.reduceat(low, begins), np.maximum.reduceat(high, begins)
-        lows.append(low)
-        highs.append(high)
-        size = 1 << _FAN
+        lows.append(_blocks(low))
+        highs.append(_blocks(high))
     firsts = np.cumsum([0, *(len(one) for one in lows)])
-    return np.concatenate(lows), np.concatenate(highs), firsts
+    return np.concatenate(lows).ravel(), np.concatenate(highs).ravel(), firsts
 
 
-@kept()
+def _blocks(points: np.ndarray) -> np.ndarray:
+    """Points as (blocks, d, points of a block), which are compared together; zeros at the end."""
+    blocks = np.zeros((-(-len(points) // _SIZE), _SIZE, points.shape[1]))
+    blocks.reshape(-1, points.shape[1])[: len(points)] = points
+    return np.ascontiguousarray(blocks.transpose(0, 2, 1))
+
+
+@intrinsic
+def _measured(typingctx, lows, highs, block, probes, row, weights, dims, norm, bound, fars):
+    """Write how far a probe is from the boxes of a block, without the root; a point is a box.
+
+    Returns the mask of those that are no further away than a bound, as uint64.
+    """
+
+    def codegen(context, builder, signature, args):
+        def values(k, place, lanes=_SIZE):
+            return load(context, builder, signature.args[k], args[k], place, lanes)
+
+        def scalar(k, place):
+            return splat(builder, builder.extract_element(values(k, place, 1), _I32(0)), _SIZE)
+
+        zero = ir.Constant(_LANES, [0.0] * _SIZE)
+        total = zero
+        for q in range(dims.count):
+            block, row = (
+                builder.add(builder.mul(args[k], _I64(dims.count)), _I64(q)) for k in (2, 4)
+            )
+            block = builder.mul(block, _I64(_SIZE))
+            low, high, value, gap = values(0, block), values(1, block), scalar(3, row), zero
+            for less in (builder.fsub(low, value), builder.fsub(value, high)):
+                gap = builder.select(builder.fcmp_ordered(">", less, gap), less, gap)
+            gap = builder.fmul(gap, gap) if norm.count > 1 else gap
+            total = builder.fadd(total, builder.fmul(scalar(5, _I64(q)), gap))
+        data = context.make_array(fars)(context, builder, args[9]).data
+        builder.store(total, builder.bitcast(data, _LANES.as_pointer()), align=8)
+        mask = builder.fcmp_ordered("<=", total, splat(builder, args[8], _SIZE))
+        return builder.zext(builder.bitcast(mask, ir.IntType(_SIZE)), _I64)
+
+    numbers = lows, highs, types.int64, probes, types.int64, weights, dims, norm
+    return types.uint64(*numbers, types.float64, fars), codegen
+
+
+@kept(intrinsics)
 def _search(
     points, numbers, tests, lows, highs, firsts, start, end, seeds, probes, low, high, order,
     weights, dims, norm, count, near, distance, number,
@@ -294,59 +346,50 @@ def _search(
 
     ``len(norm)`` is 1 for absolute differences, 2 for squares, 3 for their root.
     """
-    stack, nears = np.empty((64, 2), np.int64), np.empty(64)
-    top = len(firsts) - 2
+    stack, nears, fars = np.empty((_DEEPEST, 2), np.int64), np.empty(_DEEPEST), np.empty(_SIZE)
+    one = np.uint64(1)
     for p in order:
         s, e = start[p], end[p]
         if s >= e:
             continue
         d, j, n = distance[p], near[p], 0
         bound = np.inf
-        first = max(s, min(seeds[p], e) - (count >> 1) - 2)
-        last = min(e, first + count + 4)
-        depth = 0
-        shift = _LEAF + _FAN * top
-        for box in range(s >> shift, ((e - 1) >> shift) + 1):
-            stack[depth, 0], stack[depth, 1], nears[depth] = top, box, 0.0
-            depth += 1
-        # First the points beside the probe's place.
-        stack[depth, 0], stack[depth, 1], nears[depth] = -1, 0, 0.0
-        depth += 1
+        # First the leaf at the probe's place.
+        first = max(s, min(seeds[p], e - 1)) >> _FAN
+        stack[0, 0], stack[0, 1], nears[0] = len(firsts) - 1, 0, 0.0
+        stack[1, 0], stack[1, 1], nears[1] = 0, first, 0.0
+        depth, is_first = 2, True
         while depth > 0:
             depth -= 1
             at, box = stack[depth, 0], stack[depth, 1]
-            if nears[depth] > bound:
+            if nears[depth] > bound or (at == 0 and box == first and not is_first):
                 continue
-            a, b = first, last
-            if at >= 0:
-                shift = _LEAF + _FAN * at
-                a, b = max(box << shift, s), min((box + 1) << shift, e)
+            is_first = False
+            base, shift = box << _FAN, _FAN * at
+            a, b = max(s >> shift, base), min(((e - 1) >> shift) + 1, base + _SIZE)
             if at > 0:
+                block = firsts[at - 1] + box
+                mask = _measured(lows, highs, block, probes, p, weights, dims, norm, bound, fars)
                 # Boxes that are nearer lie on top.
-                shift, base, begin = shift - _FAN, firsts[at - 1], depth
-                for child in range(max(box << _FAN, s >> shift), ((b - 1) >> shift) + 1):
-                    gap_sum, node = 0.0, base + child
-                    for q in range(len(dims)):
-                        gap = max(lows[node, q] - probes[p, q], probes[p, q] - highs[node, q])
-                        gap = max(gap, 0.0)
-                        gap_sum += weights[q] * gap if len(norm) == 1 else weights[q] * (gap * gap)
-                    if gap_sum > bound:
-                        continue
-                    c = depth
-                    while c > begin and nears[c - 1] < gap_sum:
+                begin = depth
+                mask &= (one << np.uint64(b - base)) - (one << np.uint64(a - base))
+                while mask:
+                    k = lowest_bit(mask)
+                    mask &= mask - one
+                    child, gap, c = base + k, fars[k], depth
+                    while c > begin and nears[c - 1] < gap:
                         stack[c, 0], stack[c, 1] = stack[c - 1, 0], stack[c - 1, 1]
                         nears[c] = nears[c - 1]
                         c -= 1
-                    stack[c, 0], stack[c, 1], nears[c] = at - 1, child, gap_sum
+                    stack[c, 0], stack[c, 1], nears[c] = at - 1, child, gap
                     depth += 1
                 continue
-            for i in range(a, b):
-                if at == 0 and first <= i < last:
-                    continue
-                far = 0.0
-                for q in range(len(dims)):
-                    gap = abs(points[i, q] - probes[p, q])
-                    far += weights[q] * gap if len(norm) == 1 else weights[q] * (gap * gap)
+            mask = _measured(points, points, box, probes, p, weights, dims, norm, bound, fars)
+            mask &= (one << np.uint64(b - base)) - (one << np.uint64(a - base))
+            while mask:
+                k = lowest_bit(mask)
+                mask &= mask - one
+                i, far = base + k, fars[k]
                 if far > bound:
                     continue
                 passes = True
