@@ -301,3 +301,39 @@ def test_times_beyond_nanoseconds(dtype: pa.DataType, far: str):
     )
     rows = penstock.sql(text, {"e": events, "h": ends})
     assert rows["y"].to_pylist() == [far < "1970"] * 2
+
+
+def test_a_database_is_used_again_until_a_query_of_it_fails() -> None:
+    """Errors that Spark's functions raise are found in a database that had other engines, too."""
+    table, failing = pa.table({"x": [1, 2]}), "SELECT ps_repeat('ab', x * 100000) AS x FROM t"
+
+    def opened(text: str) -> object:
+        with closing(RelationalEngine("Europe/Rome")) as engine:
+            if "ps_repeat" in text:
+                with pytest.raises(DataError, match="take fewer"):
+                    engine.run(text, {"t": table})
+            else:
+                assert engine.run(text, {"t": table}).num_rows == 2
+            return engine._connection
+
+    first = opened("SELECT x FROM t")
+    assert opened("SELECT x + 1 FROM t") is first
+    assert opened(failing) is first
+    second = opened("SELECT x FROM t")
+    assert second is not first
+    with closing(RelationalEngine("Europe/Rome")) as engine, pytest.raises(DataError):
+        engine.run("SELECT x FROM t", {"u": table})  # the tables of other queries are gone
+
+
+def test_a_forked_process_opens_its_own_database() -> None:
+    script = """
+import os, pyarrow as pa, penstock
+t = pa.table({"k": [1, 2]})
+sql = "SELECT a.k FROM t a JOIN t b ON a.k = b.k"
+assert penstock.sql(sql, {"t": t}).num_rows == 2
+if not (child := os.fork()):
+    assert penstock.sql(sql, {"t": t}).num_rows == 2
+else:
+    assert os.waitpid(child, 0)[1] == 0
+"""
+    subprocess.run([sys.executable, "-W", "ignore", "-c", script], check=True, timeout=60)
