@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from sqlglot import exp, parse_one
 
 from penstock.around.carried import Known, carried
-from penstock.around.computed_values import ARGUMENT
+from penstock.around.computed_values import ARGUMENT, COMPUTED
 from penstock.around.duckdb_sql import quoted
 from penstock.around.duckdb_sql.macros import FAIL, definitions
 from penstock.around.qualified import is_unread, unread
@@ -31,8 +31,6 @@ from .computed import function_of, returned, sent
 
 #: Prefix of the names of users' functions.
 USERS = "ps_udf_"
-#: Prefix of the names of Penstock's expressions.
-COMPUTED = "ps_computed_"
 _CALLED = re.compile(rf"\b{COMPUTED}\d+\b", re.IGNORECASE)
 _OVERFLOW = re.compile("Overflow in (HUGEINT|repeated aggregate|SUM)|INT64 .* column sum")
 _UNGROUPED = re.compile('column "?([^" ]+)"? must appear in the GROUP BY')

@@ -68,6 +68,8 @@ if TYPE_CHECKING:
 #: Evaluates an expression of columns for the engine: its name there, by the expression and the
 #: columns.
 Register = Callable[[Expr, tuple[Expr, ...]], str]
+#: Prefix of the names of Penstock's expressions.
+COMPUTED = "ps_computed_"
 #: The side of columns that are arguments.
 ARGUMENT = "x"
 #: What DuckDB compares alike, of two values of one type.

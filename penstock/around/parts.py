@@ -221,6 +221,9 @@ class EqualPairs(NamedTuple):
     pairs: float
     rows: int
 
+    def are_beyond(self, least: int, of_each_row: int) -> bool:
+        return self.pairs > max(least, of_each_row * self.rows)
+
 
 class Surrounding(Protocol):
     """The engine for what stands around joins.

@@ -24,6 +24,7 @@ from ..query.rewriting import (
 from ..query.sources import Lowered, reader_of
 from ..query.window_function import is_session, is_window
 from .clocks import Clocks
+from .computed_values import COMPUTED
 from .given import check_fields, check_names, check_size, name_tables, with_values
 from .join_order import as_nearest, order_joins, rank_nearest, relations_last
 from .parts import (
@@ -551,11 +552,14 @@ class _Splitter:
         equals = self.engine.equal_pairs(core)
         if equals is None:
             return False
-        has_calls = any(
-            not isinstance(call, exp.Connector) for one in tests for call in one.find_all(exp.Func)
-        )
-        least, of_each_row = _MANY_CALLS if has_calls else _MANY_PAIRS
-        return equals.pairs > max(least, of_each_row * equals.rows)
+        if not equals.are_beyond(*_MANY_CALLS) or equals.are_beyond(*_MANY_PAIRS):
+            return equals.are_beyond(*_MANY_PAIRS)
+        core = exp.select(exp.Star())
+        self._read_from(core, "", sides, [*before, *tests])
+        try:
+            return COMPUTED in self.engine.written(core, self.schemas).lower()
+        except QueryError:  # the engine cannot run it
+            return True
 
     def _projected(self, side: JoinSide, computed: Mapping[str, exp.Expr]) -> str:
         """Make a part that has the columns of a side, and computed ones."""
