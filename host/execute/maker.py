@@ -19,7 +19,8 @@ from ..device.cut import Cutting, Piece
 from ..keys.binding import Binder, search_binder
 from ..keys.layouts import Layout
 from ..keys.prepare import expressions
-from ..prune.chooser import LOOKED_AT, SearchKeys
+from ..prune.chooser import LOOKED_AT, SearchKeys, key_texts
+from ..prune.costed import Costed
 from ..prune.parts import SearchedLate, TupleKeys, search_piece
 from ..prune.pruner import Pruner
 from ..prune.sizes import Pruning
@@ -86,6 +87,13 @@ class OrderMaker:
         casts = any(e.may_fail for form in forms for e in expressions(form, window=False))
         #: Whether tasks may compute their tuples' keys: not if the data could cause an error.
         self._may_be_late = self._pruner.may_be_late and len(evaluation.modes) == 1 and not casts
+
+    @property
+    def costed(self) -> Costed:
+        """The orders of windows that were costed, and what became of them, also later."""
+        form, names, costed = self.evaluation.form, self.names, self._pruner.costed
+        costed.keys = lambda: key_texts(form, names)
+        return costed
 
     def orders(self, batch: int, probe: Probe, stats: Stats) -> Iterator[Order]:
         """Make the orders of a probe, one portion of its tuples at a time.
@@ -156,6 +164,8 @@ class OrderMaker:
         modes = frozenset(ordered)
         for mode in ordered:
             parts = self._pruner.parts(evaluated.window, layout, search, start, end, mode)
+            for kind in {part.kind for part in parts}:
+                self._pruner.costed.used[kind] += len(start)
             stats.prune(admitted - sum(part.evaluations for part in parts))
             for part in parts:
                 yield BoundProbe(portion.probe, part, layout, arrays, kept, mode, modes, may_search)
@@ -180,6 +190,7 @@ class OrderMaker:
             return None
         ordered, grid, choice = prepared
         searched = SearchedLate(ordered, search_piece(ordered, ranges, choice), grid, portion.keys)
+        self._pruner.costed.used[searched.kind] += portion.rows
         return [
             BoundProbe(portion.probe, searched, layout, (), portion.tuples, mode, frozenset({mode}))
         ]

@@ -14,6 +14,7 @@ from ..windows.run import Snapshot
 from .cells import Grid
 from .choice import SORT_NS, GridChoice
 from .chooser import Chooser, SearchKeys
+from .costed import KIND
 from .ordering import SlabOrdering
 from .parts import OrderedRun, Part, PrunedRanges, expanded, searched
 from .zones import ZoneOrder
@@ -96,6 +97,7 @@ class Orderings:
         is_known = self.chooser.growing or kind in self._seen
         if took_ns < all_ns and (is_known or took_ns <= WRONG * choice.tuple_ns):
             return True
+        self.chooser.costed.turned_down[KIND[kind]] = choice.tuple_ns, took_ns
         if is_known:
             self.missed()
             self._layouts = None

@@ -11,6 +11,7 @@ from typing import TypeVar, cast
 import numpy as np
 
 from .cells import NO_CELL, Axis, Grid
+from .costed import Candidate
 from .zones import ZoneOrder
 
 #: A number, or one per grid.
@@ -142,6 +143,7 @@ def choose(
     costs: Costs = CORE,
     admitted: float = math.inf,
     always: bool = False,
+    costed: list[Candidate] | None = None,
 ) -> GridChoice | None:
     """The best grid for slabs of so many rows; None if the keys rule out too little.
 
@@ -163,6 +165,8 @@ def choose(
         Rows of a tuple's range, which cuts the rows of a cell where cells are apart or lie by key.
     always : bool
         Whether to choose the grid that rules out most, whatever it costs.
+    costed : list of Candidate, optional
+        Gets the best grid of each set of keys that was compared.
     """
     keys = [_key(d, codes[d], bounds[2 * d], bounds[2 * d + 1], null) for d in tests]
     if any(not len(key.codes) for key in keys):
@@ -179,12 +183,16 @@ def choose(
         ranking = replace(ranking, most=min(most, max(len(codes[0]) // PER_CELL, 1)))
         sample = _Sample(codes, bounds, null)
         pairs = combinations(bands[:MOST_BANDS], min(len(bands), 2))
-        measured = ((_measured(pair, sample, ranking), pair) for pair in pairs)
-        best, axes = min(measured, key=lambda entry: entry[0])
+        compared = [(_measured(pair, sample, ranking), pair) for pair in pairs]
     else:
         axes = tuple(bands[:2])
-        best = _modelled(axes, ranking)
-    ranked, share, buckets = best
+        compared = [(best, axes) for best in _modelled(axes, ranking)]
+    for (cost, share, buckets), axes in compared:
+        by = (key.test for key, n in zip(axes, buckets, strict=True) if n > 1)
+        tests = (*(key.test for key in hashed), *by)
+        if tests and costed is not None:
+            costed.append(Candidate("cells", tests, share, cost, SORT_NS))
+    (ranked, share, buckets), axes = min(compared, key=lambda entry: entry[0])
     if share > MOST_SHARE and not always:
         return None
     band_axes = tuple(_axis(key, n) for key, n in zip(axes, buckets, strict=True) if n > 1)
@@ -242,8 +250,11 @@ class _Ranking:
         return cost, share
 
 
-def _modelled(bands: Sequence[_Key], ranking: _Ranking) -> _Ranked:
-    """The best numbers of buckets, if bands do not depend on each other."""
+def _modelled(bands: Sequence[_Key], ranking: _Ranking) -> list[_Ranked]:
+    """The best numbers of buckets, the best of all first, and then with buckets of other bands.
+
+    Bands are taken not to depend on each other.
+    """
     sizes = np.array(ranking.sizes)
     numbers = np.array([*product(range(len(sizes)), repeat=len(bands))], np.intp)
     buckets = sizes[numbers]
@@ -254,8 +265,10 @@ def _modelled(bands: Sequence[_Key], ranking: _Ranking) -> _Ranked:
     visited = math.prod(visits, start=np.ones(len(cells)))
     ranges = visited if ranking.costs.apart else math.prod(visits[:-1], start=np.ones(len(cells)))
     cost, share = ranking.ranked(cells, ranges, visited / cells)
-    best = np.lexsort((*buckets.T[::-1], share, cost))[0]
-    return float(cost[best]), float(share[best]), tuple(buckets[best].tolist())
+    order = np.lexsort((*buckets.T[::-1], share, cost))
+    _, firsts = np.unique((buckets[order] > 1) @ (1 << np.arange(len(bands))), return_index=True)
+    best = order[np.sort(firsts)]
+    return [(float(cost[n]), float(share[n]), tuple(buckets[n].tolist())) for n in best]
 
 
 def _measured(bands: Sequence[_Key], sample: _Sample, ranking: _Ranking) -> _Ranked:
@@ -266,7 +279,7 @@ def _measured(bands: Sequence[_Key], sample: _Sample, ranking: _Ranking) -> _Ran
         return *ranking.ranked(math.prod(buckets), ranges, share), buckets
 
     sizes = ranking.sizes
-    begin = _modelled(bands, ranking)[2]
+    begin = _modelled(bands, ranking)[0][2]
     best, known = ranked(begin), {begin}
     while True:
         now = best[2]

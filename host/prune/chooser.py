@@ -17,7 +17,9 @@ from types import MappingProxyType
 
 import numpy as np
 
+from penstock.expr.node import show
 from penstock.plan.band import BandForm
+from penstock.plan.forms import JoinForm
 from penstock.plan.plan import Evaluation
 from penstock.program import BandProgram, Mode, Program, null_code
 
@@ -27,10 +29,11 @@ from ..device.search import Boxes, OrderedRows, RangeWalk
 from ..device.storage import storage_dtype
 from ..device.zones import ZoneBounds
 from ..keys.binding import Binder, search_binder
-from ..keys.prepare import Layout, window_keys
+from ..keys.prepare import Layout, search_form, window_keys
 from ..rows.sides import SideRows
 from ..windows.run import Snapshot, still
 from .choice import SAMPLE_ROWS, SAMPLE_TUPLES, Costs, GridChoice, choose, costs_of
+from .costed import KIND, Candidate, Costed
 from .parts import slab_visits
 from .sizes import DEFAULT_PRUNING, Pruning
 from .zone_choice import choose_zones, least_ns
@@ -107,6 +110,7 @@ class Chooser:
     ----------
     least_pairs : float
         Fewest pairs of a probe to look for an order.
+    costed : Costed
     """
 
     def __init__(
@@ -116,6 +120,7 @@ class Chooser:
         self.costs = costs
         self.growing = growing
         self.least_pairs = pruning.least_pairs * speed
+        self.costed = Costed()
 
     def considers(self, program: Program, mode: Mode, ranges: Piece) -> bool:
         """Whether a probe may have an order, which pays only for many pairs.
@@ -187,8 +192,10 @@ class Chooser:
         rows = window.end - window.first if is_only else 0
         for size in sizes:
             visits = slab_visits(ranges, size)
+            costed: list[Candidate] = []
             arguments = tests, by.equal, sample, some, size, by.null
             options = {"costs": self.costs, "admitted": mean, "always": pruning.always}
+            options["costed"] = costed
             choices = [choose(*arguments, **options)] if "cells" in pruning.orders else []
             choices = [choice and _as_seen(choice, seen) for choice in choices]
             # Zones are not looked at where they cannot be faster: that may take longer than a join.
@@ -197,10 +204,14 @@ class Chooser:
                 zones = choose_zones(*arguments, **options, growing=self.growing)
                 choices.append(zones and _as_seen(zones, seen))
             kept = [choice for choice in choices if choice is not None]
-            if kept:
-                chosen.append(
-                    (size, min(kept, key=lambda c: visits * c.tuple_ns + rows * c.sort_ns))
-                )
+            best = min(kept, key=lambda c: visits * c.tuple_ns + rows * c.sort_ns, default=None)
+            if best is not None:
+                chosen.append((size, best))
+            pairs = len(ranges.rows), ranges.evaluations
+            of_kind = [] if best is None else [c for c in costed if c.kind == KIND[type(best.grid)]]
+            taken = min(of_kind, key=lambda c: c.tuple_ns, default=None)
+            self.costed.note(*pairs, window.end - window.first, visits, self.costs.scan_ns, costed)
+            self.costed.chosen = taken
         return chosen
 
     def gain(self, ranges: Piece, rows: int, choice: GridChoice) -> float:
@@ -234,27 +245,6 @@ def _as_seen(choice: GridChoice, seen: Mapping[type, float]) -> GridChoice:
     return replace(choice, tuple_ns=seen[type(choice.grid)], sort_ns=0.0)
 
 
-@dataclass(frozen=True)
-class Expectation:
-    """The order of rows by which a join of two tables may search, and whether that pays.
-
-    Parameters
-    ----------
-    rows : int
-        Window rows that are sorted together.
-    choice : GridChoice
-    share : float
-        Share of the pairs in the window that are expected to be tested.
-    is_worth : bool
-        Whether that takes less time than to test all.
-    """
-
-    rows: int
-    choice: GridChoice
-    share: float
-    is_worth: bool
-
-
 def expectation(
     evaluation: Evaluation,
     window: SideRows,
@@ -262,8 +252,9 @@ def expectation(
     start: np.ndarray,
     end: np.ndarray,
     device: Device,
-) -> Expectation | None:
-    """Best order of a window for a join of tables; None if no grid gains anything.
+    names: Mapping[str, str],
+) -> Costed:
+    """Cost the orders of a window for a join of tables, and choose one, as its probes would.
 
     Parameters
     ----------
@@ -271,11 +262,13 @@ def expectation(
         In the order of time.
     start, end : ndarray of int64
         Range of window rows of each tuple.
+    names : mapping of side to str
+        Names of the sides in the query.
     """
-    form = evaluation.form
+    form, mode = evaluation.form, evaluation.modes[0]
     ranges = whole(start, end)
     if not len(ranges.rows):
-        return None
+        return Costed()
     run = still(window.time, window_keys(form, window.columns, len(window)))
     binder = search_binder(form, growing=False) or Binder(form, device.key_widths, growing=False)
     layout = binder.bind(run, stream.columns, len(start))
@@ -283,11 +276,18 @@ def expectation(
     is_band = isinstance(form.form, BandForm)
     costs = costs_of(searches=device.searches, units=device.units, speed=1.0, is_band=is_band)
     chooser = Chooser(DEFAULT_PRUNING, costs, growing=False)
-    choices = chooser.grids(run, by, ranges, chooser.slab_rows(ranges, len(window)))
-    if not choices:
-        return None
-    ((rows, choice),) = choices
-    mean = ranges.evaluations / len(ranges.rows)
-    share = min(choice.share * (rows + mean) / mean, 1.0)
-    is_worth = chooser.gain(ranges, rows, choice) > 0
-    return Expectation(rows, choice, share, is_worth)
+    if not chooser.considers(layout.program, mode, ranges):
+        return Costed(tuples=len(ranges.rows), pairs=ranges.evaluations)
+    chosen = chooser.grids(run, by, ranges, chooser.slab_rows(ranges, len(window)))
+    costed = chooser.costed
+    if all(chooser.gain(ranges, *one) <= len(window) * one[1].sort_ns for one in chosen):
+        costed.chosen = None
+    costed.keys = lambda: key_texts(form, names)
+    return costed
+
+
+def key_texts(form: JoinForm, names: Mapping[str, str]) -> tuple[str, ...]:
+    """Write the keys by which a form's windows are searched."""
+    searched = (search_form(form) or form).form
+    tests = searched.tests if isinstance(searched, BandForm) else ()
+    return tuple(show(test.key, names) for test in tests)

@@ -25,6 +25,7 @@ from ..keys.prepare import Layout
 from ..windows.run import Snapshot
 from .cells import Grid
 from .choice import CORE, GridChoice
+from .costed import ALL_PAIRS, KIND
 from .zones import ZoneOrder
 
 
@@ -80,6 +81,11 @@ class Searched(ABC):
         """Pairs that the window admits; how many are tested is known afterwards."""
         return self.piece.admitted
 
+    @property
+    @abstractmethod
+    def kind(self) -> str:
+        """The kind of the source's order."""
+
     @abstractmethod
     def task(self, piece: Piece, arrays: Sequence[np.ndarray], room: int, mode: Mode) -> AnySearch:
         """The task of some tuples.
@@ -111,6 +117,10 @@ class SearchedBoxes(Searched):
     """
 
     boxes: Boxes | ZoneBounds
+
+    @property
+    def kind(self) -> str:
+        return KIND[ZoneOrder if isinstance(self.boxes, ZoneBounds) else Grid]
 
     def task(self, piece: Piece, arrays: Sequence[np.ndarray], room: int, mode: Mode) -> SearchTask:
         assert isinstance(piece, SearchPiece)
@@ -160,6 +170,10 @@ class SearchedLate(Searched):
     grid: Grid | ZoneOrder
     keys: Callable[[int, int], TupleKeys]
 
+    @property
+    def kind(self) -> str:
+        return KIND[type(self.grid)]
+
     def task(self, piece: Piece, arrays: Sequence[np.ndarray], room: int, mode: Mode) -> LateSearch:
         assert isinstance(piece, SearchPiece)
         return LateSearch(lambda: self._make(piece, room, mode), len(piece.rows), room, mode)
@@ -187,6 +201,11 @@ class PrunedRanges:
 
     source: Snapshot | OrderedRun
     pieces: tuple[Piece, ...]
+
+    @property
+    def kind(self) -> str:
+        """The kind of the source's order."""
+        return ALL_PAIRS if isinstance(self.source, Snapshot) else KIND[Grid]
 
     @property
     def evaluations(self) -> int:

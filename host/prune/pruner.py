@@ -19,6 +19,7 @@ from .cell_search import Orderings
 from .cells import Grid
 from .choice import GridChoice, costs_of
 from .chooser import Chooser, SearchKeys
+from .costed import Costed
 from .parts import OrderedRun, Part, PrunedRanges
 from .sizes import Pruning
 from .zones import ZoneOrder
@@ -43,6 +44,10 @@ class Pruner:
         For sorting.
     is_band : bool
         Whether the form is band tests.
+
+    Attributes
+    ----------
+    costed : Costed
     """
 
     def __init__(
@@ -65,6 +70,7 @@ class Pruner:
             speed = min(task_evaluations / TASK_EVALUATIONS, 1.0)
             costs = costs_of(searches=searches, units=units, speed=speed, is_band=is_band)
             self._chooser = Chooser(pruning, costs, growing=growing, speed=speed)
+        self.costed = Costed() if self._chooser is None else self._chooser.costed
         self._runs: dict[int, Orderings] = {}
 
     def parts(

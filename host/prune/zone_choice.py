@@ -9,6 +9,7 @@ import numpy as np
 
 from ..device.zones import BLOCK
 from .choice import CORE, MOST_SHARE, Costs, GridChoice
+from .costed import Candidate
 from .zones import MOST_EQUAL_BITS, POSITION, Scale, ZoneOrder
 
 #: Of the sample: most rows and tuples, whose pairs are all looked at.
@@ -40,6 +41,7 @@ def choose_zones(
     admitted: float = math.inf,
     growing: bool = False,
     always: bool = False,
+    costed: list[Candidate] | None = None,
 ) -> GridChoice | None:
     """The best order with zones for slabs of ``rows`` rows; None if zones rule out too few rows.
 
@@ -71,6 +73,12 @@ def choose_zones(
     }
     first = min(firsts, key=lambda d: tested_of[d])
     tested = min(tested_of[first], rows)
+    most = min(len(bands), MOST_KEYS) + is_placed
+    if costed is not None:
+        for d in firsts:
+            each = min(tested_of[d], rows)
+            ns = _tuple_ns(costs, each)
+            costed.append(Candidate("zones", (*hashed, d), each / rows, ns, SORT_NS * most))
     if tested / rows > MOST_SHARE and not always:
         return None
     further = sorted((d for d in bands if d != first), key=sample.passing)
@@ -78,8 +86,11 @@ def choose_zones(
     if is_placed and POSITION not in keys:
         keys.append(POSITION)
     order = _order(hashed, keys, codes, rows, null, SPARE_BITS if growing else 0)
-    tuple_ns = costs.total_ns(1, 1, tested) + DESCENT_NS + BLOCK_NS * tested / BLOCK
-    return GridChoice(order, tested / rows, tuple_ns, SORT_NS * len(keys))
+    return GridChoice(order, tested / rows, _tuple_ns(costs, tested), SORT_NS * len(keys))
+
+
+def _tuple_ns(costs: Costs, tested: float) -> float:
+    return costs.total_ns(1, 1, tested) + DESCENT_NS + BLOCK_NS * tested / BLOCK
 
 
 class _Sample:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
+from typing import Annotated
 
 import pyarrow as pa
+import typer
 
 from penstock.host.device.base import PAIRS, Device
 from penstock.host.device.registry import device_names, open_device
-from penstock.host.device.zones import BLOCK
 from penstock.host.devices.narrow.kernel import NARROW_WIDTHS
 from penstock.host.execute.units import UnitSample
 from penstock.host.join.filtering import with_filter
@@ -21,11 +22,12 @@ from penstock.host.join.table.nearest_join import NearestJoin
 from penstock.host.join.table.table_join import TableJoin
 from penstock.host.keys.encoders import width_for
 from penstock.host.keys.layouts import BandLayout
-from penstock.host.keys.prepare import MOST_SEARCHED, layout, search_form
+from penstock.host.keys.prepare import MOST_SEARCHED, layout
 from penstock.host.lookup.memory import kept_keys, split_of
 from penstock.host.lookup.zipf import top_share
 from penstock.host.prune.chooser import expectation
-from penstock.host.prune.zones import POSITION, ZoneOrder
+from penstock.host.prune.costed import Costed
+from penstock.host.prune.sizes import DEFAULT_PRUNING
 from penstock.host.windows.run import still
 from penstock.host.workers.here import grouped_table
 
@@ -33,9 +35,7 @@ from ..api.classify import Table, columns_of
 from ..api.table_query import How, TableQuery
 from ..around.parts import Part, tree_lines
 from ..errors import BeyondError, DeviceError, PenstockError, installing
-from ..expr.node import show
 from ..plan.band import BandForm
-from ..plan.forms import JoinForm
 from ..plan.group_query import Grouped, GroupQuery, lookup_of
 from ..plan.lookup import LookupPlan
 from ..plan.nearest import nearest_facts
@@ -57,6 +57,11 @@ from . import inputs
 from .options import Written, application
 from .terminal import count, facts, heading, line, say
 
+Analyze = Annotated[
+    bool,
+    typer.Option("--analyze", help="Run joins, and show what they did beside what was expected."),
+]
+
 
 @application
 def app(
@@ -64,12 +69,13 @@ def app(
     lookup: inputs.LookupArguments,
     written: Written,
     no_band: inputs.NoBand = False,
+    analyze: Analyze = False,
 ) -> None:
     """Show windows, widths, prepared keys, band tests or pipeline stages, and devices."""
     query = request.over(lookup, Entrance(EXPLAIN, frozenset(written)))
     parts: list[Part] = []
 
-    def explain(part: TableQuery) -> None:
+    def explain(part: TableQuery) -> pa.Table | None:
         if part.relation is not None:
             _explain_lookup(part, *part.relation, lookup.memory_bytes)
         elif isinstance(whole := part.whole, GroupQuery):
@@ -78,12 +84,13 @@ def app(
             join = NearestJoin(whole, part.needed())
             _show_query(whole, {}, join.schema, *nearest_facts(join.plan))
         else:
-            _explain_join(whole, part.needed(), band=not no_band)
+            return _explain_join(whole, part.needed(), band=not no_band, analyze=analyze)
+        return None
 
     def join(text: str, tables: Mapping[str, Table], options: QueryOptions) -> pa.Table:
         part = TableQuery.classify(text, tables, options)
-        explain(part)
-        return part.rows(How())
+        rows = explain(part)
+        return part.rows(How()) if rows is None else rows
 
     def show(
         part: Part, reads: Mapping[str, pa.Table | RelationTable], calls: Mapping[str, str]
@@ -186,8 +193,10 @@ def _explain_groups(query: GroupQuery, table: pa.Table) -> None:
     line("none", "this process folds the rows as they come")
 
 
-def _explain_join(query: JoinQuery, tables: Mapping[str, pa.Table], *, band: bool) -> None:
-    """Print how a join of tables is run, and which devices can."""
+def _explain_join(
+    query: JoinQuery, tables: Mapping[str, pa.Table], *, band: bool, analyze: bool
+) -> pa.Table | None:
+    """Print how a join of tables is run, and which devices can; to analyze it, run it."""
     with open_device("cpu") as device:
         join = TableJoin(query, tables, device, band=band)
         counts = {
@@ -203,6 +212,13 @@ def _explain_join(query: JoinQuery, tables: Mapping[str, pa.Table], *, band: boo
     heading("devices")
     _show_devices(lambda device: _verdict_of(join, programs, device))
     _show_operator(query, [program for program, _ in programs])
+    if not analyze:
+        return None
+    with open_device("cpu") as device:
+        join = TableJoin(query, tables, device, band=band)
+        rows = pa.Table.from_batches(join, join.schema)
+    _show_work(join)
+    return rows
 
 
 def _explain_direction(join: TableJoin, direction: Direction, device: Device) -> Program:
@@ -232,29 +248,39 @@ def _explain_direction(join: TableJoin, direction: Direction, device: Device) ->
     elif isinstance(program, GeneralProgram):
         _show_stages(program, frozenset(part.modes))
     facts(search_facts(part.search, names, MOST_SEARCHED))
-    expected = expectation(part, window, stream, direction.start, direction.end, device)
-    if expected is not None:
-        grid, each = expected.choice.grid, f"for each {count(expected.rows)} rows"
-        if isinstance(grid, ZoneOrder):
-            line("  zones", f"{_zones_text(grid, form, names)}, {each}")
-        else:
-            line("  cells", f"{count(grid.cells)} {each}")
-        share = f"{100 * expected.share:.2g} % of the pairs in the window are expected to be tested"
-        line("  share", share if expected.is_worth else "all pairs: testing them is as fast")
+    _show_costed(
+        expectation(part, window, stream, direction.start, direction.end, device, names),
+        names[direction.side],
+        names[form.window],
+    )
     return program
 
 
-def _zones_text(order: ZoneOrder, form: JoinForm, names: Mapping[str, str]) -> str:
-    """Name the keys by which rows lie, and those of their zones."""
-    band = (search_form(form) or form).form
-    assert isinstance(band, BandForm)
-    by = [show(band.tests[test].key, names) for test in order.hashed]
-    first, *zoned = (
-        "time" if scale.test == POSITION else show(band.tests[scale.test].key, names)
-        for scale in order.scales
-    )
-    kept = f" with the least and greatest {', '.join(zoned)}" if zoned else ""
-    return f"of {BLOCK} rows by {', '.join([*by, first])}{kept}"
+def _show_costed(costed: Costed, tuples: str, rows: str) -> None:
+    """Print orders that were costed, and which one is chosen."""
+    lines = costed.lines()
+    if not lines:
+        why = "no key rules out pairs"
+        if costed.pairs < DEFAULT_PRUNING.least_pairs:
+            why = f"no order is looked for below {count(DEFAULT_PRUNING.least_pairs)}"
+        line("orders", f"all {count(costed.pairs)} pairs are tested: {why}")
+        return
+    line("orders", f"rows of {rows} tested for each of {tuples}; time to search; to sort {rows}")
+    facts((f"  {name}", text) for name, text in lines)
+
+
+def _show_work(join: TableJoin) -> None:
+    """Print what a join did, beside what was expected of it."""
+    heading("what happened")
+    stats = join.stats
+    line("rows", f"{count(stats.rows)} in {stats.seconds:.3g} s, {stats.busy_s:.3g} s in tasks")
+    tested, window = stats.pairs_evaluated, stats.pairs_in_window
+    share = f"{100 * tested / window:.3g} %" if window else "none"
+    line("pairs", f"{count(tested)} tested, {share} of {count(window)} in the window")
+    for direction in join.directions:
+        costed = join.costed.get(direction.form, Costed())
+        for text in costed.outcome(tested if len(join.directions) == 1 else None):
+            line("order", text)
 
 
 def _show_units(

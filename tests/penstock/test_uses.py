@@ -346,6 +346,7 @@ SHELL: dict[str, list[str]] = {
     "trace": ["--trace", "trace.json"],
     "metrics_port": ["--metrics-port", "0"],
     "no_band": ["--no-band"],
+    "analyze": ["--analyze"],
     "progress": ["--no-progress"],
     **{
         name: [f"--{name.replace('_', '-')}", "4"]

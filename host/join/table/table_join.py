@@ -31,6 +31,7 @@ from ...execute.running import Running
 from ...execute.stats import Stats
 from ...execute.trace import Trace
 from ...metrics.report import LaneReport, Report
+from ...prune.costed import Costed
 from ...prune.sizes import DEFAULT_PRUNING, Pruning
 from ...rows.sides import Arrival, Loaded, filtered, read_side
 from ...rows.stretches import window_parts
@@ -163,6 +164,8 @@ class TableJoin:
             self.plan, self.tables.sides, probing or {}, named, self.devices
         )
         self._pulling: Pulling | None = None
+        #: By forms, once they are probed: the orders of windows that were costed.
+        self.costed: dict[str, Costed] = {}
 
     def _plan(self, band: bool, about: str | None) -> JoinPlan:
         join_plan = plan(self.query, band=band, about=about)
@@ -267,7 +270,9 @@ class TableJoin:
         """Make the orders of a step, one after the other."""
         by_form = {one.form: one.evaluation for one in self.directions}
         for probe in step.probes:
-            yield from prepared.maker(by_form[probe.form]).orders(0, probe, self.stats)
+            maker = prepared.maker(by_form[probe.form])
+            self.costed[probe.form] = maker.costed
+            yield from maker.orders(0, probe, self.stats)
 
     def progressed(self) -> None:
         """Report progress to the caller."""

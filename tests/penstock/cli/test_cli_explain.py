@@ -154,3 +154,21 @@ def test_groups_and_when_those_of_a_stream_leave(cli, tables):
     by_one, _, _ = cli("explain", f"SELECT count(*) AS n {on} b.x", *options)
     assert "by b.x; each row of b is folded over its matches on the device" in by_one
     assert "refused: a stream never knows that these groups are complete" in by_one
+
+
+def test_orders_and_what_happened(cli, tmp_path):
+    rows, names = 5_000, ("a", "b")
+    for name in names:
+        keys = np.arange(rows) % 50
+        one = pa.table({"id": np.arange(rows), "k": keys, "x": np.arange(rows) // 50})
+        pq.write_table(one, tmp_path / f"{name}.parquet")
+    files = [f"--table={name}={tmp_path / name}.parquet" for name in names]
+    query = "SELECT a.id AS i FROM a JOIN b ON abs(a.k - b.k) < 1 AND abs(a.x - b.x) <= 1"
+    out, err, status = cli("explain", "--analyze", query, *files)
+    assert status == 0, err
+    assert re.search(r"^  all pairs +5,000 +0.0015 s$", out, re.M)
+    assert re.search(r"^  cells .*\(chosen\)$", out, re.M)
+    after = out.partition("what happened")[2]
+    assert re.search(r"^rows +14,900 in ", after, re.M)  # 50 keys, 100 + 2 * 99 pairs each
+    assert re.search(r"^order +cells for 5,000 rows$", after, re.M)
+    assert re.search(r"^order +[\d,]+ tests a row, [\d,]+ expected$", after, re.M)
