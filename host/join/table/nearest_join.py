@@ -12,7 +12,7 @@ from penstock.plan.query import LEFT, RIGHT, JoinQuery
 
 from ...emit.restore import Restorer
 from ...rows.picked import Nobody, Picked
-from ...rows.sides import SideRows, filtered, read_side
+from ...rows.sides import SideRows, counting, filtered, side_columns
 from .nearest_search import NearestSearch
 
 
@@ -48,10 +48,7 @@ class NearestJoin:
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         query = self.plan.query
-        left, right = (
-            filtered(one, read_side(query, one, self._tables[one.side]).timed)
-            for one in query.sides
-        )
+        left, right = (filtered(one, self._read(one.side)) for one in query.sides)
         preserved = LEFT in query.kind.unmatched
         for low, high, (i, j) in NearestSearch(self.plan, left, right).pairs():
             if preserved:
@@ -64,6 +61,12 @@ class NearestJoin:
             if len(i):
                 near = self._rows_of(RIGHT, right, j)
                 yield self._restorer.restore({LEFT: self._left(left, i), RIGHT: near})
+
+    def _read(self, side: str) -> SideRows:
+        """All rows of a table; they need no times."""
+        query, table = self.plan.query, self._tables[side]
+        rows = counting(table.num_rows)
+        return SideRows(rows, rows, side_columns(query, side, table, query.join_columns_of(side)))
 
     def _left(self, left: SideRows, i: np.ndarray) -> Picked | Nobody:
         """Pick rows of the left table; those that lie one after the other are not copied."""
