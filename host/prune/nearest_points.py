@@ -26,7 +26,7 @@ _SIZE, _FAN = 16, 4
 #: Boxes that wait, at most: fewer than those of a block at each level of 2^32 points.
 _DEEPEST = 128
 _I32, _I64, _LANES = ir.IntType(32), ir.IntType(64), ir.VectorType(ir.DoubleType(), _SIZE)
-#: Shares of the points by which each coordinate is measured.
+#: Shares of the points by which each coordinate is measured, a power of two.
 _SHARES = 256
 #: Points, about, by which the shares are found.
 _SAMPLE = 1 << 13
@@ -263,13 +263,10 @@ def _interleave(points, shares, bits, curve):
     for row in range(len(curve)):
         for column in range(len(shares)):
             value, bounds = points[row, column], shares[column]
-            a, b = 0, len(bounds) - 2
-            while a < b:
-                at = (a + b + 1) >> 1
-                if bounds[at] <= value:
-                    a = at
-                else:
-                    b = at - 1
+            a, step = 0, _SHARES >> 1
+            while step:  # without branches, since nothing predicts them
+                a += step * (bounds[a + step] <= value)
+                step >>= 1
             width = bounds[a + 1] - bounds[a]
             within = min(max((value - bounds[a]) / width, 0.0), 1.0) if width > 0 else 0.0
             scaled = (a + within) / (len(bounds) - 1) * (most + 1)
