@@ -65,8 +65,8 @@ class NearestJoin:
     def _read(self, side: str) -> SideRows:
         """All rows of a table; they need no times."""
         query, table = self.plan.query, self._tables[side]
-        rows = counting(table.num_rows)
-        return SideRows(rows, rows, side_columns(query, side, table, query.join_columns_of(side)))
+        rows, names = counting(table.num_rows), query.join_columns_of(side)
+        return SideRows(rows, rows, side_columns(query, side, table, names))
 
     def _left(self, left: SideRows, i: np.ndarray) -> Picked | Nobody:
         """Pick rows of the left table; those that lie one after the other are not copied."""

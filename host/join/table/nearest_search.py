@@ -143,7 +143,9 @@ class NearestSearch:
             known = known[np.argsort(self._keys[1][known], kind="stable")]
             self._by_key = known, self._keys[1][known]
         order, codes = self._by_key
-        start, end = (np.searchsorted(codes, self._keys[0][rows], side) for side in _ENDS)
+        start, end = (
+            np.searchsorted(codes, self._keys[0][rows], side) for side in ("left", "right")
+        )
         upto, low = np.append(0, np.cumsum(end - start)), 0
         while low < len(rows):
             high = int(np.searchsorted(upto, upto[low] + _PAIRS, side="right")) - 1
@@ -196,9 +198,6 @@ class NearestSearch:
                 rows, index = (self._left, i) if leaf.attr[0] == LEFT else (self._right, j)
                 columns[leaf.attr] = take(rows.columns[leaf.attr], index)
         return evaluate_columns(expr, columns, len(i))
-
-
-_ENDS = "left", "right"
 
 
 _Found = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
