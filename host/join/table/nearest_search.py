@@ -490,9 +490,8 @@ def _begins(rows: np.ndarray) -> np.ndarray:
 
 
 def _ascends(values: np.ndarray, *, is_strict: bool) -> bool:
-    if is_strict:
-        return bool((values[1:] > values[:-1]).all())
-    return bool((values[1:] >= values[:-1]).all())
+    compare = np.greater if is_strict else np.greater_equal
+    return bool(compare(values[1:], values[:-1]).all())
 
 
 def _place(rows: np.ndarray) -> np.ndarray:
