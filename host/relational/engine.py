@@ -31,6 +31,8 @@ from .computed import function_of, returned, sent
 
 #: Prefix of the names of users' functions.
 USERS = "ps_udf_"
+#: Known types of the output columns of queries, by their text.
+Outputs = Mapping[str, Mapping[str, Known | None]]
 _CALLED = re.compile(rf"\b{COMPUTED}\d+\b", re.IGNORECASE)
 _OVERFLOW = re.compile("Overflow in (HUGEINT|repeated aggregate|SUM)|INT64 .* column sum")
 _UNGROUPED = re.compile('column "?([^" ]+)"? must appear in the GROUP BY')
@@ -100,8 +102,7 @@ class RelationalEngine:
         self._failed: list[PenstockError] = []
         #: Expressions with their columns, and the names by which queries call them.
         self._computed: dict[tuple[Expr, tuple[Expr, ...]], str] = {}
-        #: Known types of a query's output columns, by its text.
-        self._outputs: dict[str, Mapping[str, Known | None]] = {}
+        self.outputs: Outputs = {}
 
     @property
     def _connection(self) -> Any:
@@ -116,6 +117,11 @@ class RelationalEngine:
             for name, function in self._functions.items():
                 _add(self._opened, f"{USERS}{name.lower()}", function)
         return self._opened
+
+    @property
+    def has_functions(self) -> bool:
+        """Whether queries call users' functions, or expressions of Penstock's."""
+        return bool(self._functions or self._computed)
 
     def computed(self, expr: Expr, leaves: tuple[Expr, ...]) -> str:
         """Return the name by which queries call an expression of columns."""
@@ -133,7 +139,7 @@ class RelationalEngine:
 
     def note_outputs(self, text: str, outputs: Mapping[str, Known | None]) -> None:
         """Note which types the columns of a query have."""
-        self._outputs[text] = dict(outputs)
+        self.outputs = {**self.outputs, text: dict(outputs)}
 
     def run(self, text: str, tables: Mapping[str, pa.Table]) -> pa.Table:
         """Run a query of these tables; any thread may call, one after the other.
@@ -192,7 +198,7 @@ class RelationalEngine:
                 raise DataError("an interval of months has no length; count it in days")
             self._is_sound = True
             # As in a join: computed instants have the zone that the caller gave.
-            return returned(table, self._outputs.get(text, {}), self._label)
+            return returned(table, self.outputs.get(text, {}), self._label)
         except pa.ArrowInvalid as error:  # Arrow's limit is some 60 levels
             raise DataError(
                 "a column has too many lists, structs or maps inside one another; take "
@@ -271,7 +277,7 @@ class RelationalEngine:
             opened, self._opened = self._opened, None
             if opened is None:
                 return
-            if is_idle and self._is_sound and not (self._functions or self._computed):
+            if is_idle and self._is_sound and not self.has_functions:
                 if len(_idle) >= _MOST_IDLE:
                     _close_idle()
                 entry = opened, self._known, self._failed

@@ -16,7 +16,7 @@ from penstock.host.device.registry import open_device
 from penstock.host.join.lookup.relation_source import RelationTable, relations_of, without_relations
 from penstock.host.join.stream.running_query import RunningQuery
 from penstock.host.join.table.table_join import TableJoin
-from penstock.host.relational.engine import USERS, RelationalEngine
+from penstock.host.relational.engine import USERS, Outputs, RelationalEngine
 from penstock.host.relational.stream import Computed, PreparedSide, PreparedStream, RowStep
 
 from ..around.computed_calls import ours
@@ -170,19 +170,20 @@ def _split(
     schemas = {name: columns_of(table) for name, table in tables.items()}
     relations = relations_of(tables)
 
-    def split_now() -> Split:
-        return with_room(
+    def split_now() -> tuple[Split, Outputs]:
+        parts = with_room(
             lambda: split(query, schemas, options, around, ends=around.ends, relations=relations),
             query,
         )
+        return parts, around.engine.outputs
 
-    def is_kept(parts: Split) -> bool:
-        is_joined = all(isinstance(part, Joined) for part in parts.parts)
-        return is_joined and not around.has_read_rows
+    def is_kept(_: tuple[Split, Outputs]) -> bool:
+        return not around.has_read_rows and not around.engine.has_functions
 
     key = key_of(query, schemas, options) if around.ends and not relations else None
     try:
-        parts = _kept.find(key, split_now, len(query), is_kept)
+        parts, outputs = _kept.find(key, split_now, len(query), is_kept)
+        around.engine.outputs = outputs
         if around.ends and options.entrance is not None:
             refuse_unused(parts, options.entrance)  # of this call, if the parts are kept
         return parts
@@ -190,8 +191,9 @@ def _split(
         raise error.beside(why) from None
 
 
-#: Queries in parts that are joins of Penstock's alone, and the same whatever rows there are.
-_kept: KeptQueries[Split] = KeptQueries()
+#: Queries in parts that are the same whatever rows there are and call no functions of an engine,
+#: and the known types of what DuckDB gives.
+_kept: KeptQueries[tuple[Split, Outputs]] = KeptQueries()
 
 
 @dataclass
@@ -291,7 +293,7 @@ class _DuckDB:
         *,
         ends: bool = True,
     ) -> None:
-        self._engine, self._options = engine, options
+        self.engine, self._options = engine, options
         self._tables = without_relations(tables)
         self._of_users = {name.lower() for name in options.functions or {}}
         self.ends = ends
@@ -306,8 +308,8 @@ class _DuckDB:
         for call in tree.find_all(exp.Anonymous):
             if call.name.lower() in self._of_users:
                 ours(call).set("this", f"{USERS}{call.name.lower()}")
-        text, outputs = to_duckdb(tree, schemas, self._options, self._engine.computed)
-        self._engine.note_outputs(text, outputs)
+        text, outputs = to_duckdb(tree, schemas, self._options, self.engine.computed)
+        self.engine.note_outputs(text, outputs)
         return text
 
     def pairs(self, part: Joined) -> int | None:
@@ -355,7 +357,7 @@ class _DuckDB:
         tree.set("expressions", [exp.alias_(exp.Count(this=exp.Star()), "n", quoted=True)])
         try:
             text = self.written(tree, {name: one.schema for name, one in named.items()})
-            return self._engine.run(text, named)["n"][0].as_py()
+            return self.engine.run(text, named)["n"][0].as_py()
         except (DataError, QueryError):  # as the engine says once more where it runs the join
             return None
 
@@ -366,6 +368,6 @@ class _DuckDB:
 
     def relational(self, part: Relational, schemas: Mapping[str, pa.Schema]) -> pa.Schema:
         try:
-            return self._engine.schema(part.text, {name: schemas[name] for name in part.reads})
+            return self.engine.schema(part.text, {name: schemas[name] for name in part.reads})
         except DataError as error:
             raise PartError(str(error)) from error

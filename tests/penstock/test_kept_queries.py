@@ -144,6 +144,18 @@ def test_a_join_without_a_window_is_split_once(monkeypatch):
     assert len(texts) == 2
 
 
+def test_a_query_that_duckdb_runs_is_split_once_if_it_calls_no_function_of_ours(monkeypatch):
+    texts = count_splits(monkeypatch)
+    columns = {"id": pa.array([1, 2], pa.int32()), "t": [1, 2], "x": pa.array([1, 2], pa.int32())}
+    tables = dict.fromkeys("lr", pa.table(columns, schema=SCHEMA))
+    for value, splits in (("l.id", 1), ("count(*)", 2), ("hypot(l.x, r.x)", 4)):
+        text = f"SELECT {value} AS v FROM l JOIN r ON l.id = r.id"
+        first, again = penstock.sql(text, tables), penstock.sql(text, tables)
+        assert first.equals(again)
+        assert first.schema == again.schema
+        assert len(texts) == splits
+
+
 def test_what_depends_on_rows_is_split_each_time(monkeypatch):
     texts = count_splits(monkeypatch)
     text = "SELECT l.id FROM l JOIN r ON l.id = r.id AND l.x < r.x AND r.x < l.x + 5"
