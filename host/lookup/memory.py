@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from penstock.errors import UsageError
 
@@ -24,6 +24,11 @@ FILTER_SHARE = 0.25
 ANSWERED_SHARE = 0.25
 #: Share of what is left then for the cache, at first; the rest is for waiting rows.
 CACHE_SHARE = 0.6
+#: Bytes that a relation takes that is kept whole for scans, over those of its rows: prepared keys
+#: and the orders by which it is searched.
+KEPT = 3
+#: Most of what is left for a relation that is kept whole.
+KEPT_SHARE = 0.8
 
 
 @dataclass(frozen=True)
@@ -134,6 +139,7 @@ def split_of(
     goes_on: bool = False,
     cache_share: float | None = None,
     filtered: bool = True,
+    kept_row_bytes: float = 0,
 ) -> MemorySplit:
     """Share out memory for a look-up in a version.
 
@@ -147,6 +153,9 @@ def split_of(
     cache_share : float, optional
     filtered : bool
         Whether to have filters, if they fit.
+    kept_row_bytes : float
+        Bytes of a row of the relation, for scans, which keep all of its rows if these have room,
+        and the version's state can be read again.
 
     Raises
     ------
@@ -154,7 +163,7 @@ def split_of(
         The memory is too small.
     """
     by_key = algorithm is not None
-    return MemorySplit.share_out(
+    split = MemorySplit.share_out(
         memory_bytes,
         version.index.memory_bytes + PLACE_BYTES * len(version.index.first)
         if by_key
@@ -164,6 +173,29 @@ def split_of(
         goes_on=goes_on,
         filter_bytes=version.filter_bytes if filtered and algorithm is Algorithm.AUTO else 0,
         cache_share=CACHE_SHARE if cache_share is None else cache_share,
+    )
+    if not (kept_row_bytes and version.keeps_state):
+        return split
+    kept, least = kept_bytes(version, kept_row_bytes), LEAST_ROWS * (row_bytes + ROW_BYTES)
+    if kept > min(split.rows * KEPT_SHARE, split.rows - least):
+        return split
+    return replace(split, cache=split.cache + kept, rows=split.rows - kept)
+
+
+def kept_bytes(version: Version, kept_row_bytes: float) -> int:
+    """Bytes of a version that is kept whole for scans, given those of a row."""
+    return int(version.rows * KEPT * kept_row_bytes)
+
+
+def kept_text(version: Version, split: MemorySplit, kept_row_bytes: float) -> str:
+    """Whether scans keep a version, and if not, the memory in which they would."""
+    if split.cache:
+        return "all rows, with the orders to search them, once they were read"
+    if not version.keeps_state:
+        return "nothing, since the server's rows may change; they are read anew"
+    needed = split.index + MOST_PAGES + kept_bytes(version, kept_row_bytes) / KEPT_SHARE
+    return (
+        f"nothing: pages are read anew; with memory of {needed / 1e6 + 1:.0f} MB all rows are kept"
     )
 
 

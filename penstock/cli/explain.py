@@ -14,7 +14,7 @@ from penstock.host.device.registry import device_names, open_device
 from penstock.host.devices.narrow.kernel import NARROW_WIDTHS
 from penstock.host.execute.units import UnitSample
 from penstock.host.join.filtering import with_filter
-from penstock.host.join.lookup.lookup_join import row_bytes
+from penstock.host.join.lookup.lookup_join import kept_row_bytes, row_bytes
 from penstock.host.join.lookup.reach import Reach
 from penstock.host.join.lookup.relation_source import RelationTable
 from penstock.host.join.table.directions import Direction
@@ -23,7 +23,7 @@ from penstock.host.join.table.table_join import TableJoin
 from penstock.host.keys.encoders import width_for
 from penstock.host.keys.layouts import BandLayout
 from penstock.host.keys.prepare import MOST_SEARCHED, layout
-from penstock.host.lookup.memory import kept_keys, split_of
+from penstock.host.lookup.memory import kept_keys, kept_text, split_of
 from penstock.host.lookup.zipf import top_share
 from penstock.host.prune.chooser import expectation
 from penstock.host.prune.costed import Costed
@@ -164,12 +164,15 @@ def _explain_lookup(
         options = relation.options(memory_bytes, ordered=False, pruning=None)
         width = row_bytes(columns_of(table_query.tables[plan.outer.table]))
         algorithm = options.algorithm if by_key else None
-        split = split_of(version, options.memory_bytes, width, algorithm)
+        inner = 0 if by_key else kept_row_bytes(plan, stored)
+        split = split_of(version, options.memory_bytes, width, algorithm, kept_row_bytes=inner)
         if by_key:
             line("algorithm", str(options.algorithm))
         parts = (f"{part} {size / 1e6:.1f} MB" for part, size in vars(split).items() if size)
         line("memory", ", ".join(parts))
-        if split.cache:
+        if not by_key:
+            line("kept", kept_text(version, split, inner))
+        elif split.cache:
             kept = kept_keys(version, split.cache)
             shares = "   ".join(
                 f"{top_share(kept, version.rows, s):.0%} at exponent {s:g}" for s in _EXPONENTS

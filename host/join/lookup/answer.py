@@ -12,13 +12,16 @@ from penstock.expr import ops
 from penstock.plan.group_query import is_per_row
 from penstock.plan.lookup import GROUP, LookupPlan
 from penstock.plan.plan import plan as plan_of
-from penstock.plan.query import named_by_side
+from penstock.plan.query import named_by_side, other
 from penstock.types import int_of
 
 from ...device.base import Device
 from ...emit.open_delivery import open_delivery
+from ...execute.residence import BlockCache, Residence
 from ...execute.stats import Stats
 from ...prune.sizes import Pruning
+from ...rows.sides import Loaded
+from ...rows.stretches import NamedBlock
 from ..parts.groups import GroupParts, merged_groups, part_join
 from ..parts.join import HeldSide, PartJoin
 
@@ -27,6 +30,8 @@ NUMBER = "\0number"
 
 _NUMBER = pa.field(NUMBER, pa.int64(), nullable=False)
 _GROUP = pa.field(GROUP, pa.int64(), nullable=False)
+#: Name of the block of rows that are kept.
+_KEPT = "relation"
 
 
 class Answering:
@@ -61,6 +66,8 @@ class Answering:
         self._schemas = {plan.outer.side: outer, plan.inner.side: inner}
         self.schema = open_delivery(plan_of(query), self._schemas, bounded=True).schema
         self.stats = Stats.for_devices(devices)
+        #: What is kept of the relation, and of searching it.
+        self.cache = BlockCache(1 << 62)
         self.is_ordered = ordered and query.aggregation is None
         if self.is_ordered:
             self._schemas[self._side] = outer.append(_NUMBER)
@@ -71,6 +78,15 @@ class Answering:
         if query.aggregation is not None:
             self._groups = merged_groups(query, self._schemas)
             self._is_per_row = is_per_row(query)
+
+    def kept(self, rows: pa.Table) -> Loaded:
+        """All rows of the relation, in group 0, as a part that stays until the cache is closed."""
+
+        def make() -> tuple[NamedBlock, pa.Table]:
+            held = HeldSide(self._query, other(self._side), rows).rows
+            return NamedBlock(_KEPT, held.rows), held.table
+
+        return Loaded.of_block(*self.cache.block(_KEPT, _KEPT, make), 0, 0)
 
     def begin(self, rows: pa.Table, ids: np.ndarray, group: np.ndarray) -> Answer:
         """Begin the output of rows of the stream.
@@ -87,8 +103,14 @@ class Answering:
         if self.is_ordered:
             rows = rows.append_column(_NUMBER, pa.array(ids))
         held = HeldSide(self._query, self._side, rows, place=ids)
+        keeps = all(device.searches for device in self.devices)  # others have no order to keep
         join = part_join(self._query)(
-            self._query, held, self._schemas, self.devices, pruning=self._pruning
+            self._query,
+            held,
+            self._schemas,
+            self.devices,
+            pruning=self._pruning,
+            residence=Residence(_KEPT, self.cache) if keeps else None,
         )
         return Answer(self, join)
 
@@ -120,9 +142,9 @@ class Answer:
         self._answering, self._join = answering, join
         self._held: list[pa.RecordBatch] = []
 
-    def add(self, part: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    def add(self, part: pa.Table | Loaded) -> Iterator[pa.RecordBatch]:
         """Join a part of the relation's rows, which have a column of groups; each comes once."""
-        yield from self._leaving(self._join.add(pa.Table.from_batches([part])))
+        yield from self._leaving(self._join.add(part))
 
     def finish(self) -> Iterator[pa.RecordBatch]:
         """Give the output that is known once all parts have been added."""
@@ -143,6 +165,6 @@ class Answer:
                 yield batch
 
 
-def in_group(batch: pa.RecordBatch, group: np.ndarray) -> pa.RecordBatch:
+def in_group(batch: pa.RecordBatch, group: np.ndarray) -> pa.Table:
     """Add each row's group to rows of the relation."""
-    return batch.append_column(_GROUP, pa.array(group))
+    return pa.Table.from_batches([batch]).append_column(_GROUP, pa.array(group))

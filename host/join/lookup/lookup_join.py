@@ -22,6 +22,9 @@ from ...prune.sizes import DEFAULT_PRUNING, Pruning
 from ...relation.border import Relation, Version
 from .answer import Answering
 
+#: Bytes of a row's group, and of its part of what says which values are NULL.
+GROUP_BYTES = 10
+
 
 @dataclass(frozen=True)
 class LookupOptions:
@@ -101,11 +104,9 @@ class RelationJoin(ABC):
         self._latency = latency
         self._row_bytes = row_bytes(schema)
         self.rows_in = self.batches_in = self.null_keys = 0
-        names = plan.query.columns_of(plan.inner.side)
-        # A query may need the relation's number of matches only; one column gives it.
-        self._inner_columns = [c for c in names if c != GROUP] or relation.schema.names[:1]
+        self._inner_schema = inner_schema(plan, relation)
+        self._inner_columns = self._inner_schema.names
         relation.check_used(self._inner_columns)
-        self._inner_schema = pa.schema([relation.schema.field(c) for c in self._inner_columns])
         self._answering = Answering(
             plan,
             schema,
@@ -249,6 +250,18 @@ class RelationJoin(ABC):
     def partial(self) -> pa.Table:
         """Partial aggregates of all rows that were answered, to be merged elsewhere."""
         return self._answering.partial()
+
+
+def inner_schema(plan: LookupPlan, relation: Relation) -> pa.Schema:
+    """The columns of the relation that a plan needs."""
+    names = [name for name in plan.query.columns_of(plan.inner.side) if name != GROUP]
+    # A query may need the relation's number of matches only; one column gives it.
+    return pa.schema([relation.schema.field(c) for c in names or relation.schema.names[:1]])
+
+
+def kept_row_bytes(plan: LookupPlan, relation: Relation) -> float:
+    """About how many bytes a row of the relation takes where all of it is kept for scans."""
+    return row_bytes(inner_schema(plan, relation)) + GROUP_BYTES
 
 
 def row_bytes(schema: pa.Schema) -> float:

@@ -1,4 +1,8 @@
-"""Joins batches of rows with all rows of a relation, page by page: conditions without its key."""
+"""Joins batches of rows with all rows of a relation: conditions without its key.
+
+A relation that fits is read once, and kept with the orders in which it is searched until another
+version is met; a larger one is read page by page, for as many rows as have room.
+"""
 
 from __future__ import annotations
 
@@ -13,12 +17,14 @@ from penstock.errors import FileError, PenstockError
 from penstock.expr.columns import Columns
 
 from ...lookup.lookup import Counts
-from ...lookup.memory import split_of
+from ...lookup.memory import KEPT, split_of
+from ...lookup.model import ANSWERED
 from ...lookup.pages import fitting
 from ...relation.border import Version
 from ...rows.columns import load
+from ...rows.sides import Loaded
 from .answer import Answer, in_group
-from .lookup_join import RelationJoin
+from .lookup_join import RelationJoin, kept_row_bytes
 from .reach import Reach
 
 #: Times that a pass begins anew after its state was lost.
@@ -43,10 +49,11 @@ class _Pass:
 
 
 class ScanJoin(RelationJoin):
-    """Finds the rows of a relation page by page.
+    """Finds the rows of a relation by searching all of them.
 
     Waiting rows meet the pages that may hold a match, a few pages at a time, as tasks of the
-    device. A row that is preserved, or tested for a match, is decided after the last page.
+    device. A row that is preserved, or tested for a match, is decided after the last page. Once
+    passes would have read as many pages as there are, the relation is kept, if it fits.
     """
 
     def _start(self) -> None:
@@ -56,8 +63,22 @@ class ScanJoin(RelationJoin):
 
     def _open(self, version: Version, *, goes_on: bool) -> None:
         width = self._row_bytes
-        self.split = split_of(version, self.options.memory_bytes, width, None, goes_on=goes_on)
-        self._room = self.split.rows_of(width)
+        self.split = split_of(
+            version,
+            self.options.memory_bytes,
+            width,
+            None,
+            goes_on=goes_on,
+            kept_row_bytes=kept_row_bytes(self.plan, self.relation),
+        )
+        self._may_keep = self.split.cache > 0
+        room = self.split.rows_of(width)
+        # Passes are cheap once the relation is kept; short ones hold less output.
+        self._room = min(room, ANSWERED) if self._may_keep else room
+        self._answering.cache.close()
+        self._kept: Loaded | None = None
+        #: Pages of this version that were read.
+        self._seen = 0
         self._reach = Reach(self.plan, version.scanned)
         self.version = version
 
@@ -75,7 +96,7 @@ class ScanJoin(RelationJoin):
 
     @property
     def _kept_bytes(self) -> int:
-        return 0
+        return 0 if self._kept is None else self._kept.table.nbytes + self._answering.cache.nbytes
 
     @property
     def _held_bytes(self) -> int:
@@ -107,19 +128,20 @@ class ScanJoin(RelationJoin):
         """
         now = self._pass = self._pass or self._begin()
         sizes = self.version.scanned.bytes
+        is_due = self._seen + len(now.pages) >= len(sizes) and now.losses is None
+        if is_due and self._may_keep and self._kept is None:
+            self._keep()
         while len(now.pages):
-            pages = fitting(now.pages, sizes[now.pages], self.split.pages)
-            batch = self.version.read(pages, self._inner_columns).batch
+            part, pages = self._kept, now.pages
+            if part is None:
+                pages = fitting(pages, sizes[pages], self.split.pages)
+                part = self._read(pages)
             if now.losses is None:
                 now.losses = self.version.losses
             elif now.losses != self.version.losses:
                 now = self._pass = self._again(now)
                 continue
-            self.counts.pages += len(pages)
-            self.counts.page_bytes += int(sizes[pages].sum())
-            self.counts.reads += 1
             try:
-                part = in_group(batch, np.zeros(batch.num_rows, np.int64))
                 joined = list(now.answer.add(part))
             except PenstockError:
                 if self.plan.query.aggregation is not None:
@@ -135,6 +157,30 @@ class ScanJoin(RelationJoin):
         yield from self._counted(now.held)
         yield from self._counted(now.answer.finish())
         self._left(now.ids)
+
+    def _read(self, pages: np.ndarray) -> pa.Table:
+        """Read pages, whose rows are all of one group."""
+        batch = self.version.read(pages, self._inner_columns).batch
+        self._seen += len(pages)
+        self.counts.pages += len(pages)
+        self.counts.page_bytes += int(self.version.scanned.bytes[pages].sum())
+        self.counts.reads += 1
+        return in_group(batch, np.zeros(batch.num_rows, np.int64))
+
+    def _keep(self) -> None:
+        """Read the relation and keep it, unless its rows take more than was expected."""
+        sizes, left = self.version.scanned.bytes, np.arange(len(self.version.scanned))
+        parts: list[pa.Table] = []
+        nbytes = 0
+        while len(left) and nbytes <= self.split.cache // KEPT:
+            pages = fitting(left, sizes[left], self.split.pages)
+            parts.append(self._read(pages))
+            nbytes += parts[-1].nbytes
+            left = left[len(pages) :]
+        if len(left):
+            self._may_keep = False
+        else:
+            self._kept = self._answering.kept(pa.concat_tables(parts))
 
     def _begin(self) -> _Pass:
         batches: list[pa.RecordBatch] = []

@@ -145,12 +145,14 @@ class PartJoin(ABC):
         #: By side, the place in its input of each tuple of the part's join.
         self.places: dict[str, np.ndarray] = {}
 
-    def add(self, part: pa.Table, place: np.ndarray | None = None) -> Iterator[pa.RecordBatch]:
+    def add(
+        self, part: pa.Table | Loaded, place: np.ndarray | None = None
+    ) -> Iterator[pa.RecordBatch]:
         """Join a part of the other side; the join is done when the iterator has ended.
 
         Parameters
         ----------
-        part : pyarrow.Table
+        part : pyarrow.Table or Loaded
             Over ROWS, the only part, with all rows.
         place : ndarray of int64, optional
             Place of each row in its input, as for :class:`HeldSide`.
@@ -164,7 +166,7 @@ class PartJoin(ABC):
             self.held.side: self.held.place[reach],
             side.side: row + self._added if place is None else place[row],
         }
-        self._added += part.num_rows
+        self._added += part_rows.table.num_rows
         if len(held_rows.rows) and len(part_rows.rows):
             tables = {self.held.side: held_rows, side.side: part_rows}
             about = self.held.side if self.decides_alone else None

@@ -7,12 +7,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from penstock.plan.band import BandForm
 from penstock.plan.plan import Evaluation, JoinPlan, Output, fold_name
 from penstock.plan.query import LEFT, RIGHT, TimeWindow, other
 
 from ...device.base import Device
 from ...rows.sides import SideRows
 from ...windows.places import ascending_places
+
+#: Rows of a kept window for each tuple, from which on its order is worth more than fewer tests.
+LONGER = 8
 
 
 @dataclass(frozen=True)
@@ -104,13 +108,16 @@ def _cheaper(
 ) -> Evaluation:
     """Choose the evaluation with fewer tests per pair, then with the longer window.
 
-    If a device keeps windows, one that it may keep by name comes first, to save its transfer.
+    If a device keeps windows, one that it may keep by name comes first, to save its transfer. A
+    band whose window is kept, and much longer, comes before fewer tests: it is in order already.
     """
     keeps = any(device.keeps_windows for device in devices)
 
-    def rank(one: Evaluation) -> tuple[bool, int, bool, int]:
+    def rank(one: Evaluation) -> tuple[bool, bool, int, bool, int]:
         window = one.form.window
-        travels = window not in named
-        return keeps and travels, one.form.cost, travels, -len(sides[window])
+        travels, rows = window not in named, len(sides[window])
+        is_long = not travels and rows >= LONGER * len(sides[other(window)])
+        in_order = is_long and isinstance(one.form.form, BandForm)
+        return keeps and travels, not in_order, one.form.cost, travels, -rows
 
     return min(candidates, key=rank)
