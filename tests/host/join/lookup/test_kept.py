@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 import penstock
+from penstock.host.prune.sizes import Pruning
 from penstock.host.relation import RelationOptions, build, open_folder
 from tests.host.relation.model import row_list
 
@@ -26,6 +27,8 @@ CONDITIONS = (
 )
 JOINS = ("JOIN", "LEFT JOIN", "SEMI JOIN", "ANTI JOIN")
 SPAN, KEYS = 60, 5
+#: Rows are searched in an order, however few they are; or only where it pays.
+SEARCHED = Pruning(always=True), Pruning(least_pairs=1), Pruning()
 
 
 def rows(rng: np.random.Generator, number: int, first: int = 0) -> pa.Table:
@@ -69,7 +72,7 @@ def queries(rng: np.random.Generator) -> list[str]:
 def test_the_rows_are_duckdbs(tmp_path, seed, cluster):
     """A stream that is cut anywhere, and a table, while versions come."""
     rng = np.random.default_rng(seed)
-    m = rows(rng, (1, 300, 3000)[seed])
+    m = rows(rng, (300, 2000, 1)[seed])
     place = str(tmp_path / "m.rel")
     build(m, place, RelationOptions(key=("id",), cluster=cluster, page_bytes=1 << 10))
     more = rows(rng, 200, first=1000)
@@ -77,7 +80,8 @@ def test_the_rows_are_duckdbs(tmp_path, seed, cluster):
     for number, query in enumerate(queries(rng)):
         s = rows(rng, 400)
         tables = {"s": s.schema, "m": penstock.relation(place)}
-        streams[query, number] = penstock.stream(query, tables), s
+        flow = penstock.Flow(running=penstock.Running(pruning=SEARCHED[seed]))
+        streams[query, number] = penstock.stream(query, tables, flow=flow), s
         wanted[number] = Counter()
     half = 200
     for at, end in ((0, half), (half, 2 * half)):
@@ -93,7 +97,8 @@ def test_the_rows_are_duckdbs(tmp_path, seed, cluster):
     for (query, number), (stream, s) in streams.items():
         assert stream.report().memory_bytes["kept rows"], query
         assert Counter(row_list(stream.close())) == wanted[number], query
-        table = penstock.sql(query, {"s": s, "m": penstock.relation(place)})
+        tables = {"s": s, "m": penstock.relation(place)}
+        table = penstock.sql(query, tables, pruning=SEARCHED[seed])
         assert Counter(row_list(table)) == expected(query, s, m), query
 
 
