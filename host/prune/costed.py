@@ -115,8 +115,11 @@ class Costed:
         texts, tuples = [], sum(self.used.values())
         for kind, number in self.used.most_common():
             texts.append(f"{kind} for {number:,} rows")
+        used = self.chosen if self.chosen and self.chosen.kind in self.used else None
+        if self.chosen and not used and not self.turned_down:
+            texts.append(f"{self.chosen.kind} not sorted: no faster with that than all pairs")
         if self.candidates and tuples and tested is not None:
-            expected = self.tested(self.chosen)
+            expected = self.tested(used)
             texts.append(f"{tested / tuples:,.0f} tests a row, {expected:,.0f} expected")
         for kind, (expected, took) in self.turned_down.items():
             texts.append(

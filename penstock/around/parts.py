@@ -5,6 +5,7 @@ Errors quote the user's words in the place of names of parts and of their column
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -57,6 +58,8 @@ class Joined:
     clock : tuple of (str, str)
         Its output columns that are times of sources, and the aliases of these in the join that
         reads them.
+    why : str
+        Why this engine runs it, where both could.
     """
 
     name: str
@@ -64,6 +67,7 @@ class Joined:
     reads: tuple[str, ...]
     options: QueryOptions
     clock: tuple[tuple[str, str], ...] = ()
+    why: str = ""
 
     #: The engine that runs it.
     engine: ClassVar = "Penstock"
@@ -111,6 +115,8 @@ class Relational:
         gives at most one row, independently of the others.
     closing : Closing, optional
         Of groups of a stream's rows: when one is complete.
+    why : str
+        Why this engine runs the join in it, where both could.
     """
 
     name: str
@@ -118,6 +124,7 @@ class Relational:
     reads: tuple[str, ...]
     needs_all: str
     closing: Closing | None = None
+    why: str = ""
 
     #: The engine that runs it.
     engine: ClassVar = "DuckDB"
@@ -223,6 +230,13 @@ class EqualPairs(NamedTuple):
 
     def are_beyond(self, least: int, of_each_row: int) -> bool:
         return self.pairs > max(least, of_each_row * self.rows)
+
+    def text(self, least: int, of_each_row: int) -> str:
+        """Say the estimate, and the number that it is compared with."""
+        if math.isinf(self.pairs):
+            return "how many pairs have equal values is not estimated"
+        limit = max(least, of_each_row * self.rows)
+        return f"about {self.pairs:,.0f} pairs have equal values; Penstock's above {limit:,}"
 
 
 class Surrounding(Protocol):

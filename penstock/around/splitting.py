@@ -170,6 +170,8 @@ class _Splitter:
     clocks: Clocks = field(init=False)
     #: Why Penstock does not run a join, of the last one that it does not.
     why: QueryError | SchemaError | None = None
+    #: Why an engine runs the last join without a window, for the part that has it.
+    reason: str = ""
 
     def __post_init__(self) -> None:
         computed = self.words.computed
@@ -193,7 +195,8 @@ class _Splitter:
         closing = None if self.ends else self._closing(tree)
         name = name_of(f"rows of {' and '.join(reads)}", self.schemas)
         text = self.engine.written(tree, self.schemas)
-        part = Relational(name, text, reads, needs_all(tree), closing)
+        reason, self.reason = (self.reason, "") if tree.find(exp.Join) else ("", self.reason)
+        part = Relational(name, text, reads, needs_all(tree), closing, reason)
         return self._add(part, self.engine.relational(part, self.schemas))
 
     def _closing(self, tree: exp.Query) -> Closing | None:
@@ -531,7 +534,10 @@ class _Splitter:
         if any(map(equates, on)) and (is_cut or not self._has_many_pairs(sides, on, kept)):
             return None
         unused = dict.fromkeys(("time", "within", "rows", "scale", "unique"))
-        return self._joined(core, sides, [replace(self.options, all_rows=True, **unused)])
+        name = self._joined(core, sides, [replace(self.options, all_rows=True, **unused)])
+        if name is not None:
+            self.parts[-1], self.reason = replace(self.parts[-1], why=self.reason), ""
+        return name
 
     def _has_many_pairs(
         self, sides: list[JoinSide], on: list[exp.Expr], kept: list[exp.Expr]
@@ -542,6 +548,7 @@ class _Splitter:
         """
         tests = [one for one in on if len(aliases_in(one)) > 1 and not equates(one)]
         if not tests:
+            self.reason = "a join by equal values alone"
             return False
         known = {side.alias for side in sides}
         before = [one for one in kept if len(aliases_in(one)) == 1 and aliases_in(one) < known]
@@ -552,12 +559,15 @@ class _Splitter:
         equals = self.engine.equal_pairs(core)
         if equals is None:
             return False
+        self.reason = equals.text(*_MANY_PAIRS)
         if not equals.are_beyond(*_MANY_CALLS) or equals.are_beyond(*_MANY_PAIRS):
             return equals.are_beyond(*_MANY_PAIRS)
         core = exp.select(exp.Star())
         self._read_from(core, "", sides, [*before, *tests])
         try:
-            return COMPUTED in self.engine.written(core, self.schemas).lower()
+            is_many = COMPUTED in self.engine.written(core, self.schemas).lower()
+            self.reason = equals.text(*_MANY_CALLS) if is_many else self.reason
+            return is_many
         except QueryError:  # the engine cannot run it
             return True
 

@@ -113,7 +113,7 @@ def _show_part(
 ) -> None:
     """Print which engine runs a part of a query, over which tables."""
     heading(part.name)
-    line("engine", part.engine)
+    line("engine", part.engine + (f": {part.why}" if part.why else ""))
     for name, table in reads.items():
         is_stored = isinstance(table, RelationTable)
         line("looks up" if is_stored else "reads", f"{name}, {_size(table)}")

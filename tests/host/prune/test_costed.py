@@ -85,6 +85,17 @@ def test_an_order_that_a_look_turned_down_is_told(monkeypatch):
     assert any(text.startswith("the look turned cells down: ") for text in costed.outcome())
 
 
+def test_an_order_that_was_not_sorted_is_told():
+    few = Candidate("cells", (0,), 0.01, 100, 25)
+    costed = Costed(lambda: ("b.k",), 10, 10_000, 1000, 20, 0.06, [few], chosen=few)
+    costed.used["all pairs"] = 10
+    assert costed.outcome(9_000) == [
+        "all pairs for 10 rows",
+        "cells not sorted: no faster with that than all pairs",
+        "900 tests a row, 1,000 expected",
+    ]
+
+
 def test_few_pairs_are_not_costed():
     tables = {name: table(seed)[:100] for name, seed in (("a", 1), ("b", 2))}
     schemas = {name: one.schema for name, one in tables.items()}

@@ -172,3 +172,26 @@ def test_orders_and_what_happened(cli, tmp_path):
     assert re.search(r"^rows +14,900 in ", after, re.M)  # 50 keys, 100 + 2 * 99 pairs each
     assert re.search(r"^order +cells for 5,000 rows$", after, re.M)
     assert re.search(r"^order +[\d,]+ tests a row, [\d,]+ expected$", after, re.M)
+
+
+@pytest.mark.parametrize(
+    ("condition", "engine"),
+    [
+        ("a.k = b.k", "DuckDB: a join by equal values alone"),
+        (
+            "a.id = b.id AND a.x < b.x",
+            "DuckDB: about 4,500 pairs have equal values; Penstock's above",
+        ),
+        ("a.one = b.one AND a.x < b.x", "Penstock: about 20,250,000 pairs have equal values; "),
+        ("a.x < b.x", "Penstock"),
+    ],
+)
+def test_why_an_engine_runs_a_join(cli, tmp_path, condition, engine):
+    rows = np.arange(4_500)
+    one = pa.table({"id": rows, "k": rows % 50, "one": rows * 0, "x": rows % 3})
+    pq.write_table(one, tmp_path / "one.parquet")
+    files = [f"--table={name}={tmp_path / 'one.parquet'}" for name in "ab"]
+    query = f"SELECT count(*) AS n FROM a JOIN b ON {condition}"
+    out, err, status = cli("explain", query, *files)
+    assert status == 0, err
+    assert re.search(rf"^engine +{re.escape(engine)}", out, re.M), out
