@@ -209,9 +209,9 @@ class Chooser:
                 chosen.append((size, best))
             pairs = len(ranges.rows), ranges.evaluations
             of_kind = [] if best is None else [c for c in costed if c.kind == KIND[type(best.grid)]]
-            taken = min(of_kind, key=lambda c: c.tuple_ns, default=None)
+            best_candidate = min(of_kind, key=lambda c: c.tuple_ns, default=None)
             self.costed.note(*pairs, window.end - window.first, visits, self.costs.scan_ns, costed)
-            self.costed.chosen = taken
+            self.costed.chosen = best_candidate
         return chosen
 
     def gain(self, ranges: Piece, rows: int, choice: GridChoice) -> float:

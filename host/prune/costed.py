@@ -1,4 +1,4 @@
-"""What the chooser of orders costed, what it took, and what a look at it found."""
+"""Record of the orders that the chooser costed: its choice, and the result of the look at it."""
 
 from __future__ import annotations
 
