@@ -10,7 +10,6 @@ python -m bench.windowless [--rows 100000] [--turns 3] [--large]
 from __future__ import annotations
 
 import argparse
-import math
 import sys
 import time
 from collections.abc import Iterator
@@ -20,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 import penstock
+from penstock.api import around
 from penstock.around import splitting
 
 CONDITIONS = {
@@ -28,8 +28,8 @@ CONDITIONS = {
     "both orders": "a.lo < b.lo AND a.hi > b.hi",
     "common part": "greatest(a.lo, b.lo) < least(a.hi, b.hi)",
 }
-#: Least pairs in all, and for each row, from which on Penstock runs a join.
-PLANS = {"Penstock": (-1, 0), "DuckDB": (math.inf, math.inf)}
+#: Whether an equality leaves so many pairs that Penstock runs a join.
+PLANS = {"Penstock": True, "DuckDB": False}
 
 
 def intervals(rows: int, keys: int, seed: int) -> pa.Table:
@@ -52,15 +52,14 @@ def intervals(rows: int, keys: int, seed: int) -> pa.Table:
 @contextmanager
 def forced(plan: str) -> Iterator[None]:
     """Let one of :data:`PLANS` run the join, or the chosen one."""
-    names = ("_MANY_PAIRS", "_MANY_CALLS")
-    before = {name: getattr(splitting, name) for name in names}
+    decide, kept = splitting._Splitter._has_many_pairs, around._kept
     try:
-        for name in names if plan in PLANS else ():
-            setattr(splitting, name, PLANS[plan])
+        if plan in PLANS:
+            splitting._Splitter._has_many_pairs = lambda *_: PLANS[plan]
+            around._kept = type(kept)()
         yield
     finally:
-        for name, limits in before.items():
-            setattr(splitting, name, limits)
+        splitting._Splitter._has_many_pairs, around._kept = decide, kept
 
 
 def cpu_s(query: str, tables: dict[str, pa.Table], plan: str) -> tuple[float, int]:

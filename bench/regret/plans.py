@@ -65,7 +65,7 @@ def _set(target: Any, name: str, value: Any) -> Iterator[None]:
 @contextmanager
 def on_penstock() -> Iterator[None]:
     """Let Penstock run each join that it can run."""
-    with _set(splitting, "_MANY_PAIRS", (-1, 0)), _set(splitting, "_MANY_CALLS", (-1, 0)):
+    with _set(splitting, "_MANY_PAIRS", (-1, 0)):
         yield
 
 

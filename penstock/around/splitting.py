@@ -74,9 +74,8 @@ _KINDS = {"": "", "LEFT": "LEFT", "RIGHT": "RIGHT", "FULL": "FULL"}
 _KINDS |= {"SEMI": "SEMI", "ANTI": "ANTI", "LEFT SEMI": "SEMI", "LEFT ANTI": "ANTI"}
 #: Least pairs of equal keys, and pairs per row of both tables, from which on the engine takes more
 #: time for its tests than Penstock to begin and to read the tables. DuckDB tests a pair in 4 to 16
-#: ns, and in 90 to 180 ns where it calls a function of ours; Penstock reads a row in some 350 ns.
+#: ns; Penstock reads a row in some 350 ns.
 _MANY_PAIRS = 2_000_000, 40
-_MANY_CALLS = 400_000, 5
 _ROWS_OF_ONE_JOIN = (
     "ROWS are for a query that is one join, and this one is run in parts: write bounds of times in "
     "ON in their place"
@@ -555,21 +554,22 @@ class _Splitter:
         before = [one for one in before if not one.find(exp.Query, exp.Is)]
         before = [*before, *(one for one in on if one not in tests)]
         core = exp.select(exp.Star())
+        self._read_from(core, "", sides, [*before, *tests])
+        try:
+            # A call takes some 0.3 ms, and a key that comes often makes many of few pairs each.
+            is_ours = COMPUTED in self.engine.written(core, self.schemas).lower()
+        except QueryError:  # the engine cannot run it
+            is_ours = True
+        if is_ours:
+            self.reason = "only Penstock tests the conditions beside equal values"
+            return True
+        core = exp.select(exp.Star())
         self._read_from(core, "", sides, before)
         equals = self.engine.equal_pairs(core)
         if equals is None:
             return False
         self.reason = equals.text(*_MANY_PAIRS)
-        if not equals.are_beyond(*_MANY_CALLS) or equals.are_beyond(*_MANY_PAIRS):
-            return equals.are_beyond(*_MANY_PAIRS)
-        core = exp.select(exp.Star())
-        self._read_from(core, "", sides, [*before, *tests])
-        try:
-            is_many = COMPUTED in self.engine.written(core, self.schemas).lower()
-            self.reason = equals.text(*_MANY_CALLS) if is_many else self.reason
-            return is_many
-        except QueryError:  # the engine cannot run it
-            return True
+        return equals.are_beyond(*_MANY_PAIRS)
 
     def _projected(self, side: JoinSide, computed: Mapping[str, exp.Expr]) -> str:
         """Make a part that has the columns of a side, and computed ones."""

@@ -44,7 +44,6 @@ def rows_of(frame) -> Counter:
 def test_rows_are_sparks_own(spark, frames, kind, monkeypatch):
     """Penstock runs them by lanes, however few rows there are."""
     monkeypatch.setattr(splitting, "_MANY_PAIRS", (-1, 0))
-    monkeypatch.setattr(splitting, "_MANY_CALLS", (-1, 0))
     monkeypatch.setattr(decide, "small", lambda request, inputs: None)
     output = "a.id AS x" if kind.endswith(("SEMI JOIN", "ANTI JOIN")) else "a.id AS x, b.id AS y"
     equal, other = CASES[KINDS.index(kind) % len(CASES)]
