@@ -149,7 +149,7 @@ def split_of(
     memory_bytes, row_bytes, goes_on
         As for :meth:`MemorySplit.share_out`.
     algorithm : Algorithm or None
-        None for scans, which keep no rows.
+        None for scans, which have no cache by key.
     cache_share : float, optional
     filtered : bool
         Whether to have filters, if they fit.

@@ -23,9 +23,9 @@ class Candidate(NamedTuple):
     kind : str
         "cells" or "zones".
     tests : tuple of int
-        Whose keys rows lie by: those for equality first; none for a row's place.
+        Tests by whose keys rows are sorted, equalities first; POSITION is a row's place.
     share : float
-        Of the rows that a tuple meets in the window: it is expected to test these.
+        Share of a tuple's rows in the window that it is expected to test.
     tuple_ns, sort_ns : float
         Nanoseconds to search a slab for a tuple, and to sort a row.
     """
@@ -85,7 +85,7 @@ class Costed:
         scan_ns: float,
         candidates: list[Candidate],
     ) -> None:
-        """Take what was costed last."""
+        """Keep the costs of the probe that was costed last."""
         self.tuples, self.pairs, self.rows = tuples, pairs, rows
         self.visits, self.scan_ns, self.candidates = visits, scan_ns, candidates
 

@@ -17,6 +17,7 @@ from penstock.kept_code import kept
 
 from ..device import intrinsics
 from ..device.intrinsics import intrinsic, load, lowest_bit, splat
+from ..windows import places
 from ..windows.places import GROUP, ascending_places
 from .cells import sort_by_cell
 from .threads import each
@@ -205,7 +206,7 @@ def _read_only(values: np.ndarray) -> np.ndarray:
     return view
 
 
-@kept()
+@kept(places)
 def _between(values, begins, lasts, keys, low, high, start, end):
     for row in range(len(keys)):
         key = keys[row]
@@ -221,7 +222,7 @@ def _between(values, begins, lasts, keys, low, high, start, end):
         start[row], end[row] = a, b
 
 
-@kept()
+@kept(places)
 def _place(values, a, b, at, bound):
     """The place behind the values up to a bound, sought from ``at`` on among those of [a, b)."""
     if at + GROUP <= b and (at == a or values[at - 1] <= bound):
