@@ -207,11 +207,12 @@ class Chooser:
             best = min(kept, key=lambda c: visits * c.tuple_ns + rows * c.sort_ns, default=None)
             if best is not None:
                 chosen.append((size, best))
-            pairs = len(ranges.rows), ranges.evaluations
+            now = self.costed
+            now.tuples, now.pairs = len(ranges.rows), ranges.evaluations
+            now.rows, now.visits = window.end - window.first, visits
+            now.scan_ns, now.candidates = self.costs.scan_ns, costed
             of_kind = [] if best is None else [c for c in costed if c.kind == KIND[type(best.grid)]]
-            best_candidate = min(of_kind, key=lambda c: c.tuple_ns, default=None)
-            self.costed.note(*pairs, window.end - window.first, visits, self.costs.scan_ns, costed)
-            self.costed.chosen = best_candidate
+            now.chosen = min(of_kind, key=lambda c: c.tuple_ns, default=None)
         return chosen
 
     def gain(self, ranges: Piece, rows: int, choice: GridChoice) -> float:

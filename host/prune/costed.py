@@ -76,19 +76,6 @@ class Costed:
     used: Counter[str] = field(default_factory=Counter)
     turned_down: dict[str, tuple[float, float]] = field(default_factory=dict)
 
-    def note(
-        self,
-        tuples: int,
-        pairs: int,
-        rows: int,
-        visits: float,
-        scan_ns: float,
-        candidates: list[Candidate],
-    ) -> None:
-        """Keep the costs of the probe that was costed last."""
-        self.tuples, self.pairs, self.rows = tuples, pairs, rows
-        self.visits, self.scan_ns, self.candidates = visits, scan_ns, candidates
-
     def tested(self, candidate: Candidate | None) -> float:
         """Rows that a tuple is expected to test; of None, those of all pairs."""
         each = self.pairs / max(self.tuples, 1)

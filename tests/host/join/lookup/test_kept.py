@@ -101,6 +101,15 @@ def test_the_rows_are_duckdbs(tmp_path, seed, cluster):
         assert Counter(row_list(table)) == expected(query, s, m), query
 
 
+def pages_read(stream, s: pa.Table) -> list[int]:
+    """Pages that were read after each push of a thousand rows."""
+    read = []
+    for at in range(0, len(s), 1000):
+        stream.push("s", s.slice(at, 1000))
+        read.append(stream.report().lookup.pages)
+    return read
+
+
 def test_it_is_read_once(tmp_path):
     """All pushes, and none again until the relation changes."""
     rng = np.random.default_rng(5)
@@ -110,10 +119,7 @@ def test_it_is_read_once(tmp_path):
     query = "SELECT s.k, count(*) n FROM s JOIN m ON s.x BETWEEN m.lo AND m.hi GROUP BY s.id, s.k"
     tables = {"s": s.schema, "m": penstock.relation(place)}
     with penstock.stream(query, tables, unique={"s": "id"}) as stream:
-        read = []
-        for at in range(0, 3000, 1000):
-            stream.push("s", s.slice(at, 1000))
-            read.append(stream.report().lookup.pages)
+        read = pages_read(stream, s)
         assert len(set(read)) == 1
         found = Counter(row_list(stream.poll()))
         assert found == expected(query, s, m)
@@ -135,10 +141,7 @@ def test_what_has_no_room_is_read_again(tmp_path):
     with penstock.stream(
         query, {"s": s.schema, "m": penstock.relation(place)}, flow=flow
     ) as stream:
-        read = []
-        for at in range(0, 2000, 1000):
-            stream.push("s", s.slice(at, 1000))
-            read.append(stream.report().lookup.pages)
+        read = pages_read(stream, s)
         assert 0 < read[0] < read[1]
         assert not stream.report().memory_bytes["kept rows"]
         assert Counter(row_list(stream.close())) == expected(query, s, m)
