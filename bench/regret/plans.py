@@ -15,6 +15,7 @@ import pyarrow as pa
 
 import penstock
 from bench.regret.joins import Join
+from penstock.api import around
 from penstock.around import splitting
 from penstock.host.devices.cpu.band_kernel import BandKernel
 from penstock.host.devices.cpu.resident_window import NEVER
@@ -22,6 +23,7 @@ from penstock.host.join.table import directions
 from penstock.host.prune import choice, chooser
 from penstock.host.prune.sizes import Pruning
 from penstock.program import MAX_BAND_TESTS
+from penstock.query.options import KeptQueries
 
 CHOSEN, DUCKDB, PENSTOCK = "chosen", "DuckDB", "Penstock"
 #: Plans by one kind of order, and their names.
@@ -62,10 +64,14 @@ def _set(target: Any, name: str, value: Any) -> Iterator[None]:
         setattr(target, name, before)
 
 
+#: Splits in which Penstock runs all joins.
+_FORCED = KeptQueries()
+
+
 @contextmanager
 def on_penstock() -> Iterator[None]:
     """Let Penstock run each join that it can run."""
-    with _set(splitting, "_MANY_PAIRS", (-1, 0)):
+    with _set(splitting, "_MANY_PAIRS", (-1, 0)), _set(around, "_kept", _FORCED):
         yield
 
 

@@ -33,6 +33,8 @@ from .computed import function_of, returned, sent
 USERS = "ps_udf_"
 #: Known types of the output columns of queries, by their text.
 Outputs = Mapping[str, Mapping[str, Known | None]]
+#: Expressions with their columns, and the names by which queries call them.
+Expressions = dict[tuple[Expr, tuple[Expr, ...]], str]
 _CALLED = re.compile(rf"\b{COMPUTED}\d+\b", re.IGNORECASE)
 _OVERFLOW = re.compile("Overflow in (HUGEINT|repeated aggregate|SUM)|INT64 .* column sum")
 _UNGROUPED = re.compile('column "?([^" ]+)"? must appear in the GROUP BY')
@@ -100,8 +102,7 @@ class RelationalEngine:
         self._known: set[str] = set()
         #: Errors that functions of queries raised; the database only quotes them.
         self._failed: list[PenstockError] = []
-        #: Expressions with their columns, and the names by which queries call them.
-        self._computed: dict[tuple[Expr, tuple[Expr, ...]], str] = {}
+        self.expressions: Expressions = {}
         self.outputs: Outputs = {}
 
     @property
@@ -118,14 +119,9 @@ class RelationalEngine:
                 _add(self._opened, f"{USERS}{name.lower()}", function)
         return self._opened
 
-    @property
-    def has_functions(self) -> bool:
-        """Whether queries call users' functions, or expressions of Penstock's."""
-        return bool(self._functions or self._computed)
-
     def computed(self, expr: Expr, leaves: tuple[Expr, ...]) -> str:
         """Return the name by which queries call an expression of columns."""
-        return self._computed.setdefault((expr, leaves), f"{COMPUTED}{len(self._computed)}")
+        return self.expressions.setdefault((expr, leaves), f"{COMPUTED}{len(self.expressions)}")
 
     def calls(self, text: str) -> dict[str, str]:
         """Return the expressions that functions in a text compute, by their names."""
@@ -135,7 +131,7 @@ class RelationalEngine:
     def _called(self, text: str) -> dict[str, tuple[Expr, tuple[Expr, ...]]]:
         """Return the expressions that a text calls, with their columns, by their names."""
         names = {name.lower() for name in _CALLED.findall(text)}
-        return {name: one for one, name in self._computed.items() if name in names}
+        return {name: one for one, name in self.expressions.items() if name in names}
 
     def note_outputs(self, text: str, outputs: Mapping[str, Known | None]) -> None:
         """Note which types the columns of a query have."""
@@ -277,7 +273,10 @@ class RelationalEngine:
             opened, self._opened = self._opened, None
             if opened is None:
                 return
-            if is_idle and self._is_sound and not self.has_functions:
+            if is_idle and self._is_sound and not self._functions:
+                for name in self._known.intersection(self.expressions.values()):
+                    opened.remove_function(name)  # another query has another one of this name
+                    self._known.remove(name)
                 if len(_idle) >= _MOST_IDLE:
                     _close_idle()
                 entry = opened, self._known, self._failed

@@ -6,9 +6,11 @@ import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
+from weakref import WeakValueDictionary
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from sqlglot import exp
 
 from penstock.host.device.cut import spread
@@ -16,7 +18,7 @@ from penstock.host.device.registry import open_device
 from penstock.host.join.lookup.relation_source import RelationTable, relations_of, without_relations
 from penstock.host.join.stream.running_query import RunningQuery
 from penstock.host.join.table.table_join import TableJoin
-from penstock.host.relational.engine import USERS, Outputs, RelationalEngine
+from penstock.host.relational.engine import USERS, Expressions, Outputs, RelationalEngine
 from penstock.host.relational.stream import Computed, PreparedSide, PreparedStream, RowStep
 
 from ..around.computed_calls import ours
@@ -33,7 +35,7 @@ from ..around.parts import (
 )
 from ..around.shapes import equal_columns
 from ..around.sides import items_of
-from ..around.splitting import split
+from ..around.splitting import holds, split
 from ..errors import BeyondError, DataError, QueryError, SchemaError
 from ..plan.group_query import GroupQuery
 from ..plan.query import JoinQuery
@@ -170,20 +172,19 @@ def _split(
     schemas = {name: columns_of(table) for name, table in tables.items()}
     relations = relations_of(tables)
 
-    def split_now() -> tuple[Split, Outputs]:
+    def split_now() -> _KeptSplit:
         parts = with_room(
             lambda: split(query, schemas, options, around, ends=around.ends, relations=relations),
             query,
         )
-        return parts, around.engine.outputs
+        tables, engine = WeakValueDictionary(around.tables), around.engine
+        return _KeptSplit(parts, engine.outputs, engine.expressions, tables, around.has_counted)
 
-    def is_kept(_: tuple[Split, Outputs]) -> bool:
-        return not around.has_read_rows and not around.engine.has_functions
-
-    key = key_of(query, schemas, options) if around.ends and not relations else None
+    # A user's function may hold anything.
+    is_kept = around.ends and not relations and not options.functions
+    key = key_of(query, schemas, options) if is_kept else None
     try:
-        parts, outputs = _kept.find(key, split_now, len(query), is_kept)
-        around.engine.outputs = outputs
+        parts = _kept.find(key, split_now, len(query), lambda kept: kept.holds(around)).parts
         if around.ends and options.entrance is not None:
             refuse_unused(parts, options.entrance)  # of this call, if the parts are kept
         return parts
@@ -191,9 +192,36 @@ def _split(
         raise error.beside(why) from None
 
 
-#: Queries in parts that are the same whatever rows there are and call no functions of an engine,
-#: and the known types of what DuckDB gives.
-_kept: KeptQueries[tuple[Split, Outputs]] = KeptQueries()
+@dataclass
+class _KeptSplit:
+    """A split, what an engine has to know to run it, and the rows by which it was chosen.
+
+    Parameters
+    ----------
+    tables : WeakValueDictionary of name to Table
+        Those of the call that used it last.
+    has_counted : bool
+        Whether pairs in windows were counted.
+    """
+
+    parts: Split
+    outputs: Outputs
+    expressions: Expressions
+    tables: WeakValueDictionary[str, pa.Table]
+    has_counted: bool
+
+    def holds(self, around: _DuckDB) -> bool:
+        """Whether the rows are the same, or leave the same choices; the engine may then run it."""
+        around.engine.outputs, around.engine.expressions = self.outputs, dict(self.expressions)
+        if any(self.tables.get(name) is not one for name, one in around.tables.items()):
+            if self.has_counted or not holds(self.parts, around):
+                return False
+            self.tables = WeakValueDictionary(around.tables)
+        return True
+
+
+#: Queries in parts that were used last, of tables and without users' functions.
+_kept: KeptQueries[_KeptSplit] = KeptQueries()
 
 
 @dataclass
@@ -257,27 +285,32 @@ class _Opening:
 
 
 def _pairs_of_columns(
-    samples: list[pa.Table], keys: Sequence[tuple[str, str]] | None
+    samples: Sequence[pa.Table], keys: Sequence[tuple[str, str]] | None
 ) -> int | None:
     """Count the pairs of samples with equal columns; None if these are not of the same types."""
-    counted = []
-    for table, names in zip(samples, zip(*keys or (), strict=True), strict=False):
-        by_name = {one.lower(): one for one in table.column_names}
-        columns = [table[by_name[name.lower()]] for name in names]
-        renamed = pa.table(columns, names=[f"k{n}" for n in range(len(columns))])
-        counted.append(renamed)
-    if len(counted) < len(samples) or counted[0].schema.types != counted[1].schema.types:
-        return None
-    names = counted[0].column_names
-    try:
+    codes = [np.zeros(len(sample), np.int64) for sample in samples]
+    for names in keys or ():
         a, b = (
-            one.group_by(names, use_threads=False).aggregate([([], "count_all")]) for one in counted
+            next(sample[one] for one in sample.column_names if one.lower() == name.lower())
+            for sample, name in zip(samples, names, strict=True)
         )
-        both = a.join(b, names, join_type="inner", right_suffix=" b", use_threads=False)
-    except pa.ArrowInvalid:  # types that Arrow does not join by
+        if a.type != b.type:
+            return None
+        try:
+            values = a.unique().drop_null()
+            options = pc.SetLookupOptions(values)
+            places = [pc.call_function("index_in", [one], options) for one in (a, b)]
+        except pa.ArrowException:  # types that Arrow does not look up
+            return None
+        for side, place in enumerate(one.fill_null(-1).to_numpy() for one in places):
+            is_known = (place >= 0) & (codes[side] >= 0)
+            # Beyond 64 bits some keys count less: it is an estimate.
+            codes[side] = np.where(is_known, codes[side] * len(values) + place, -1)
+    if not keys:
         return None
-    counts = (both[name].to_numpy() for name in ("count_all", "count_all b"))
-    return int(np.dot(*counts))
+    first, second = codes[0][codes[0] >= 0], np.sort(codes[1])
+    ends = (np.searchsorted(second, first, side) for side in ("right", "left"))
+    return int(np.subtract(*ends).sum())
 
 
 class _DuckDB:
@@ -294,11 +327,11 @@ class _DuckDB:
         ends: bool = True,
     ) -> None:
         self.engine, self._options = engine, options
-        self._tables = without_relations(tables)
+        self.tables = without_relations(tables)
         self._of_users = {name.lower() for name in options.functions or {}}
         self.ends = ends
-        #: Whether a choice was made by the rows of tables.
-        self.has_read_rows = False
+        #: Whether pairs in windows were counted.
+        self.has_counted = False
 
     def check(self, tree: exp.Query) -> None:
         check_compared(tree)
@@ -313,10 +346,10 @@ class _DuckDB:
         return text
 
     def pairs(self, part: Joined) -> int | None:
-        self.has_read_rows = True
-        if any(name not in self._tables for name in part.reads):
+        self.has_counted = True
+        if any(name not in self.tables for name in part.reads):
             return None
-        tables = {name: self._tables[name] for name in part.reads}
+        tables = {name: self.tables[name] for name in part.reads}
         schemas = {name: table.schema for name, table in tables.items()}
         try:
             query = compile_select(part.text, schemas, part.options)
@@ -328,13 +361,14 @@ class _DuckDB:
             return TableJoin(query, tables, device).pairs_in_window
 
     def equal_pairs(self, tree: exp.Select) -> EqualPairs | None:
-        self.has_read_rows = True
-        tables = [self._tables.get(one.name) for one in items_of(tree)]
+        tables = [self.tables.get(one.name) for one in items_of(tree)]
         if any(table is None for table in tables):  # their rows are not computed yet
             return _UNKNOWN
         counts = [table.num_rows for table in tables if table is not None]
         if math.prod(counts) <= _FEW_PAIRS and sum(counts) <= _FEW_ROWS:
             return _UNKNOWN
+        if not all(counts):
+            return EqualPairs(0, sum(counts))
         samples: list[pa.Table] = []
         read = {column.name.lower() for column in tree.find_all(exp.Column)}
         for table, most in zip(tables, _SAMPLED_ROWS, strict=True):

@@ -163,12 +163,16 @@ class Split:
     schemas : mapping of table or part to Schema
     words : Words
         The user's words for names of parts and their columns.
+    estimated : sequence of (Select, bool)
+        Joins whose pairs of equal keys were estimated, and whether these are many: by that it was
+        chosen who runs them.
     """
 
     parts: Sequence[Part]
     names: Sequence[str]
     schemas: Mapping[str, pa.Schema]
     words: Words
+    estimated: Sequence[tuple[exp.Select, bool]] = ()
 
     def __str__(self) -> str:
         return "\n".join(tree_lines(self.parts))

@@ -30,6 +30,7 @@ from .join_order import as_nearest, order_joins, rank_nearest, relations_last
 from .parts import (
     PLACE,
     Closing,
+    EqualPairs,
     Joined,
     Part,
     PartError,
@@ -149,11 +150,20 @@ def split(
         splitter.take_joins(named)
         if not splitter.parts or not gives_all(named, splitter.parts[-1], splitter.schemas):
             splitter.add_relational(named)
-    result = Split(splitter.parts, names, splitter.schemas, words)
+    result = Split(splitter.parts, names, splitter.schemas, words, splitter.estimated)
     # A stream without a join does not run, for a reason that its caller knows.
     if entrance is not None and (ends or any(isinstance(part, Joined) for part in result.parts)):
         refuse_unused(result, entrance)
     return result
+
+
+def holds(parts: Split, engine: Surrounding) -> bool:
+    """Whether the rows of an engine's tables leave it to the same engines to run the joins."""
+    return all(_are_many(engine.equal_pairs(one)) == many for one, many in parts.estimated)
+
+
+def _are_many(equals: EqualPairs | None) -> bool:
+    return equals is not None and equals.are_beyond(*_MANY_PAIRS)
 
 
 @dataclass
@@ -166,6 +176,7 @@ class _Splitter:
     ends: bool = True
     relations: Collection[str] = ()
     parts: list[Part] = field(default_factory=list)
+    estimated: list[tuple[exp.Select, bool]] = field(default_factory=list)
     clocks: Clocks = field(init=False)
     #: Why Penstock does not run a join, of the last one that it does not.
     why: QueryError | SchemaError | None = None
@@ -566,10 +577,9 @@ class _Splitter:
         core = exp.select(exp.Star())
         self._read_from(core, "", sides, before)
         equals = self.engine.equal_pairs(core)
-        if equals is None:
-            return False
-        self.reason = equals.text(*_MANY_PAIRS)
-        return equals.are_beyond(*_MANY_PAIRS)
+        self.reason = "" if equals is None else equals.text(*_MANY_PAIRS)
+        self.estimated.append((core, _are_many(equals)))
+        return _are_many(equals)
 
     def _projected(self, side: JoinSide, computed: Mapping[str, exp.Expr]) -> str:
         """Make a part that has the columns of a side, and computed ones."""

@@ -145,16 +145,16 @@ class KeptQueries(Generic[Q]):
         key: Hashable | None,
         compiled: Callable[[], Q],
         characters: int = 0,
-        is_kept: Callable[[Q], bool] = lambda _: True,
+        holds: Callable[[Q], bool] = lambda _: True,
     ) -> Q:
-        """Return the query of a key, which is compiled where it is not kept.
+        """Return the query of a key, which is compiled where it is not kept, or does not hold.
 
         Parameters
         ----------
         key : hashable or None
             None if it is not to be kept.
-        is_kept : callable
-            Whether the query depends on nothing but its key.
+        holds : callable
+            Whether the kept query is the one that would be compiled now.
         """
         with self._lock:
             entry = self._queries.get(key)
@@ -163,15 +163,15 @@ class KeptQueries(Generic[Q]):
         if entry is not None:
             if isinstance(entry[0], BeyondError):
                 raise copy(entry[0])
-            return entry[0]
+            if holds(entry[0]):
+                return entry[0]
         try:
             query = compiled()  # without the lock, since it can take long
         except BeyondError as why:
             # A copy has no traceback, which would hold the caller's tables.
             self._keep(key, copy(why), characters)
             raise
-        if is_kept(query):
-            self._keep(key, query, characters)
+        self._keep(key, query, characters)
         return query
 
     def _keep(self, key: Hashable | None, query: Q | BeyondError, characters: int) -> None:

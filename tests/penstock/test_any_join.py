@@ -13,8 +13,10 @@ import pyarrow as pa
 import pytest
 
 import penstock
+from penstock.api import around
 from penstock.around import splitting
 from penstock.host.join.table import table_join
+from penstock.query.options import KeptQueries
 
 OVERLAP = "a.k = b.k AND a.lo <= b.hi AND b.lo <= a.hi"
 #: Queries, and how many of their joins are Penstock's where equal keys leave many pairs.
@@ -117,6 +119,7 @@ def counting(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
     with monkeypatch.context() as forced:
         forced.setattr(table_join, "directions", noted)
         forced.setattr(splitting, "_MANY_PAIRS", (-2, 0))
+        forced.setattr(around, "_kept", KeptQueries())
         yield runs
 
 
@@ -194,6 +197,7 @@ def test_samples_say_whether_equal_keys_leave_many_pairs(on, is_penstocks, monke
     }
     decisions: list[bool] = []
     decide = splitting._Splitter._has_many_pairs
+    monkeypatch.setattr(around, "_kept", KeptQueries())
     monkeypatch.setattr(
         splitting._Splitter,
         "_has_many_pairs",

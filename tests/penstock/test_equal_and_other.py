@@ -11,7 +11,9 @@ import pyarrow as pa
 import pytest
 
 import penstock
+from penstock.api import around
 from penstock.around import splitting
+from penstock.query.options import KeptQueries
 
 KINDS = ("JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "LEFT SEMI JOIN", "LEFT ANTI JOIN")
 EQUAL = ("a.k = b.k", "a.k = b.j", "a.t = b.t AND a.k = b.k", "b.f = a.f", "a.k = b.f")
@@ -57,6 +59,7 @@ def run(text: str, a: pa.Table, b: pa.Table) -> Counter[tuple[Any, ...]]:
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let Penstock run each such join, however few pairs it has."""
     monkeypatch.setattr(splitting, "_MANY_PAIRS", (-1, 0))
+    monkeypatch.setattr(around, "_kept", KeptQueries())
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -104,6 +107,7 @@ def evaluations(text: str, a: pa.Table, b: pa.Table, monkeypatch: pytest.MonkeyP
         return decisions[-1]
 
     monkeypatch.setattr(splitting._Splitter, "_has_many_pairs", noted)
+    monkeypatch.setattr(around, "_kept", KeptQueries())
     penstock.sql(text, {"a": a, "b": b})
     return decisions
 

@@ -1,10 +1,15 @@
 import datetime
+import gc
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
+from weakref import ref
 
+import duckdb
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import penstock
@@ -144,11 +149,11 @@ def test_a_join_without_a_window_is_split_once(monkeypatch):
     assert len(texts) == 2
 
 
-def test_a_query_that_duckdb_runs_is_split_once_if_it_calls_no_function_of_ours(monkeypatch):
+def test_a_query_that_duckdb_runs_is_split_once(monkeypatch):
     texts = count_splits(monkeypatch)
     columns = {"id": pa.array([1, 2], pa.int32()), "t": [1, 2], "x": pa.array([1, 2], pa.int32())}
     tables = dict.fromkeys("lr", pa.table(columns, schema=SCHEMA))
-    for value, splits in (("l.id", 1), ("count(*)", 2), ("hypot(l.x, r.x)", 4)):
+    for splits, value in enumerate(("l.id", "count(*)", "hypot(l.x, r.x)"), 1):
         text = f"SELECT {value} AS v FROM l JOIN r ON l.id = r.id"
         first, again = penstock.sql(text, tables), penstock.sql(text, tables)
         assert first.equals(again)
@@ -156,13 +161,58 @@ def test_a_query_that_duckdb_runs_is_split_once_if_it_calls_no_function_of_ours(
         assert len(texts) == splits
 
 
-def test_what_depends_on_rows_is_split_each_time(monkeypatch):
+@pytest.mark.parametrize("key", ["id", "id + 0"])
+def test_what_depends_on_rows_is_split_again_for_rows_that_choose_another_engine(monkeypatch, key):
     texts = count_splits(monkeypatch)
-    text = "SELECT l.id FROM l JOIN r ON l.id = r.id AND l.x < r.x AND r.x < l.x + 5"
-    table = pa.table({"id": [1, 2], "t": [1, 2], "x": [1, 2]}, schema=SCHEMA)
-    for _ in range(2):
-        assert penstock.sql(text, {"l": table, "r": table}).num_rows == 0
-    assert len(texts) == 2
+    text = f"SELECT l.t, r.x FROM l JOIN r ON l.{key} = r.id AND l.x < r.x"
+
+    def tables(rows: int, keys: int) -> dict[str, pa.Table]:
+        ids, x = np.arange(rows) % keys, np.arange(rows) % 3
+        columns = {"id": ids.astype(np.int32), "t": np.arange(rows), "x": x.astype(np.int32)}
+        return {name: pa.table(columns, schema=SCHEMA) for name in "lr"}
+
+    few, many = tables(9_000, 9_000), tables(9_000, 4)
+    # The same tables; others that leave the same choice; few pairs; an empty one.
+    for given, splits in (
+        (few, 1),
+        (few, 1),
+        (tables(9_500, 9_400), 1),
+        (many, 2),
+        (tables(9_100, 4), 2),
+        (few, 3),
+        ({**tables(17_000, 17_000), "l": few["l"][:0]}, 3),
+        (tables(30, 3), 4),
+    ):
+        rows = penstock.sql(text, given)
+        with duckdb.connect() as engine:
+            for name, table in given.items():
+                engine.register(name, table)
+            total = engine.sql(f"SELECT count(*), sum(t), sum(x) FROM ({text})").fetchall()
+        sums = (pc.sum(rows[name]).as_py() for name in "tx")
+        assert total == [(rows.num_rows, *sums)]
+        assert len(texts) == splits
+
+
+def test_tables_of_kept_splits_are_not_kept_alive(monkeypatch):
+    count_splits(monkeypatch)
+    ids = np.arange(9_000, dtype=np.int32)
+    text = "SELECT l.x FROM l JOIN r ON l.id = r.id AND l.x < r.x"
+    columns = {"id": ids, "t": ids.astype(np.int64), "x": ids}
+    for _ in range(2):  # a split that is made, and one that is kept
+        table = pa.table(columns, schema=SCHEMA)
+        penstock.sql(text, {"l": table, "r": table})
+        gone = ref(table)
+        del table
+        gc.collect()
+        assert gone() is None
+
+
+def test_functions_of_a_query_are_not_those_of_the_next_one_in_its_database():
+    table = pa.table({"id": [1, 2], "t": [3, 4], "x": [5, 6]}, schema=SCHEMA)
+    for n in (1, 2, 1, 3):
+        text = f"SELECT power(l.x, {n}) AS v FROM l JOIN r ON l.id = r.id"
+        rows = penstock.sql(text, {"l": table, "r": table})
+        assert rows["v"].to_pylist() == [5.0**n, 6.0**n]
 
 
 def test_the_reason_for_parts_is_kept_without_traceback():
