@@ -65,11 +65,14 @@ class Making:
         Makes the rows; to be called once.
     sources : callable, optional
         Picks the base rows of the rows, to make them later.
+    width : int
+        Values of a row; one that is not just copied counts as several.
     """
 
     count: int
     make: Callable[[], RowsByArrival]
     sources: Callable[[], RowSources] | None = None
+    width: int = 1
 
     @staticmethod
     def from_sources(count: int, sources: Callable[[], RowSources], restorer: Restorer) -> Making:
@@ -79,7 +82,7 @@ class Making:
             picked = sources()
             return RowsByArrival(restorer.restore(picked.sides), picked.later, picked.earlier)
 
-        return Making(count, make, sources)
+        return Making(count, make, sources, restorer.width)
 
 
 def by_arrival(later: np.ndarray, earlier: np.ndarray) -> np.ndarray:
@@ -201,8 +204,8 @@ def _size(rows: RowsByArrival) -> int:
 
 #: Most threads that make rows: copying needs memory, and fewer threads than finding pairs does.
 MOST_THREADS = 16
-#: Rows that are cheaper to make than another thread is to start: 20 microseconds per column.
-LEAST_ROWS = 1 << 14
+#: Values that are cheaper to copy than another thread is to start: half a millisecond.
+LEAST_VALUES = 1 << 18
 
 
 def make_rows(
@@ -224,7 +227,7 @@ def make_rows(
     with ThreadPoolExecutor(threads, "penstock-rows", only_computes) as pool:
         try:
             for making, is_last in _last_known(makings, last_makings):
-                if is_last or (making.count < LEAST_ROWS and not waiting):
+                if is_last or (making.count * making.width < LEAST_VALUES and not waiting):
                     rows = making.make()
                     while waiting:
                         yield waiting.popleft().result()

@@ -17,6 +17,7 @@ from penstock.plan.query import JoinQuery, columns, other
 from ..execute.chunk import Chunk
 from ..execute.order import Pairs
 from ..rows.columns import arrow_type, load, to_arrow
+from ..rows.gather import word
 from ..rows.picked import Nobody, Picked
 from ..rows.plain import plain_type
 from ..rows.sides import Arrival
@@ -25,6 +26,8 @@ from ..windows.run import Snapshot
 
 #: Most rows of one output batch.
 BATCH_ROWS = 1 << 20
+#: Plain numbers that are copied in the time of another value, about.
+_WIDE = 16
 
 
 class Restorer:
@@ -63,6 +66,11 @@ class Restorer:
             else:
                 fields.append(pa.field(name, arrow_type(expr.type, name, query.zone_label)))
         self.schema = pa.schema(fields)
+        #: Values of a row, in plain numbers that are copied.
+        self.width = sum(
+            _WIDE if computed or word(field.type) is None else 1
+            for field, computed in zip(fields, self.computed, strict=True)
+        )
         needed = [columns(expr) for _, expr in self.select if expr.op is not Op.COLUMN]
         needed += map(columns, self.guards)
         self.inputs = set().union(*needed) if needed else set()

@@ -155,8 +155,10 @@ class OrderMaker:
         kept, arrays, bounds = portion.tuples, keys.arrays, keys.bounds
         if not keys.possible.all():
             chosen = np.flatnonzero(keys.possible)
-            start, end, kept = start[chosen], end[chosen], kept[chosen]
-            arrays, bounds = ([a[chosen] for a in group] for group in (arrays, bounds))
+            start, end, kept = (each.take(chosen) for each in (start, end, kept))
+            # Keys to search by may be those of the program.
+            picked = {id(a): a.take(chosen) for a in (*arrays, *bounds)}
+            arrays, bounds = ([picked[id(a)] for a in group] for group in (arrays, bounds))
         search = self._search_keys(portion, bounds)
         has_keys = self._searched is not None or bool(search.tests)
         may_search = self._pruner.may_search and has_keys
@@ -172,7 +174,7 @@ class OrderMaker:
 
     def _late(self, portion: _Portion) -> list[BoundProbe] | None:
         """Bind a portion whose keys are computed by its tasks; None if they are needed now."""
-        if not self._may_be_late:
+        if not self._may_be_late or not self._pruner.is_ordered(portion.probe.evaluated.window.run):
             return None
         start, end = portion.ranges
         ranges = Piece(np.arange(portion.rows, dtype=np.uint32), start, end)

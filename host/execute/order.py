@@ -69,8 +69,13 @@ def joined(parts: Sequence[Pairs]) -> Pairs:
     """Join the pairs of one or more tasks of one probe."""
     if len(parts) == 1:
         return parts[0]
-    stream, positions = zip(*((part.stream, part.positions) for part in parts), strict=True)
-    return Pairs(np.concatenate(stream), np.concatenate(positions))
+    first = parts[0].first
+    if all(part.first == first for part in parts):  # in 32 bits, where they are
+        positions = [part.j for part in parts]
+    else:
+        first, positions = 0, [part.positions for part in parts]
+    stream = np.concatenate([part.stream for part in parts])
+    return Pairs(stream, np.concatenate(positions), None, first)
 
 
 #: Starts a task, as ``Kernel.submit`` does.

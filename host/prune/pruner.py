@@ -127,15 +127,17 @@ class Pruner:
     ) -> tuple[OrderedRun, Grid | ZoneOrder, GridChoice] | None:
         """The order in which to search for a probe whose tuples have no keys yet.
 
-        None if it needs them: the first probe of a run does. Arguments as for
-        :meth:`.cell_search.Orderings.covering`.
+        None if it needs them. Arguments as for :meth:`.cell_search.Orderings.covering`; the run
+        :meth:`is_ordered`.
         """
-        orderings = self._runs.get(window.run)
-        if orderings is None or orderings.skip or not self.may_be_late:
-            return None
+        orderings = self._runs[window.run]
         if not orderings.chooser.considers(layout.program, mode, ranges):
             return None
         return orderings.covering(window, layout, by, ranges, sample)
+
+    def is_ordered(self, run: int) -> bool:
+        """Whether a run may have an order now: not before its first probe, which needs keys."""
+        return run in self._runs and not self._runs[run].skip
 
     @property
     def may_be_late(self) -> bool:

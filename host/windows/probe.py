@@ -97,7 +97,7 @@ class Probe:
             return self.part.evaluated
         return Evaluated(self.window, self.stream.rows.columns, self.start, self.end)
 
-    @property
+    @cached_property
     def pairs(self) -> int:
         """Number of pairs that the window admits."""
         return int(self.evaluated.end.sum() - self.evaluated.start.sum())

@@ -21,8 +21,8 @@ Search = Callable[[np.ndarray, np.ndarray, Side], np.ndarray]
 _MIN, _MAX = INT64
 #: Times that are looked for together: they fit a cache.
 _BLOCK = 1 << 16
-#: Fewest times for a second thread.
-_LEAST_SHARED = 1 << 17
+#: Fewest times for a second thread, which takes longer to start than to find 100,000 places.
+_LEAST_SHARED = 1 << 19
 _SPAN = 1 << 64
 
 

@@ -11,6 +11,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from penstock.errors import DeviceError
 from penstock.kept_code import PLAIN
@@ -28,6 +29,9 @@ from .resident_window import CpuWindow
 Columns = tuple[np.ndarray, ...]
 #: Bytes of the largest block that is kept for later tasks.
 LARGEST_KEPT_BYTES = 64 << 20
+
+#: Code, stream and window columns of the loops that this process has loaded.
+_LOADED: set[tuple[str, tuple[np.dtype, ...], tuple[np.dtype, ...]]] = set()
 
 #: Tests of pairs that take as long as folding a match on columns does, and as running a task of no
 #: pairs does there.
@@ -173,7 +177,10 @@ class CpuKernel(Kernel):
         """
         self._code = code
         if not self._resources.interprets:
-            self._call_loops()
+            loaded = code, self._stream, self._window
+            if loaded not in _LOADED:
+                self._call_loops()
+                _LOADED.add(loaded)
         elif self._is_plain():
             self._plain = interpreted()
 
@@ -240,8 +247,7 @@ class PairOutput:
     """
 
     def __init__(self, task: Task, block: int, tile: int, memory: ResultMemory) -> None:
-        # Copies, since read-only arrays are another type to Numba, which would compile twice.
-        self.start, self.end = np.array(task.start, np.int64), np.array(task.end, np.int64)
+        self.start, self.end = writable(task.start, np.int64), writable(task.end, np.int64)
         self.walk = new_walk(block, tile, task.room)
         entries = task.room + SLACK
         block_of_both = memory.lend(2 * entries)
@@ -256,6 +262,11 @@ class PairOutput:
             i, j = i.copy(), j.copy()
         pause = Pause(int(walk[I0]), int(walk[I1]), int(walk[POSITION])) if walk[PAUSED] else None
         return Result(i, j, pause, {"evaluations": int(walk[EVALUATIONS])})
+
+
+def writable(values: np.ndarray, dtype: DTypeLike) -> np.ndarray:
+    """Return an array for loops to read: read-only ones are another type to Numba."""
+    return np.require(values, dtype, ("C", "W"))
 
 
 def _stored(column: Column) -> np.dtype:

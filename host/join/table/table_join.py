@@ -309,7 +309,7 @@ class TableJoin:
         return every if len(one.start) == len(every.ids) else every.pick(one.rows)
 
     def _probes(self, one: Direction, prepared: Prepared) -> Iterator[Probe]:
-        if not one.pairs:
+        if not (one.end > one.start).any():
             return
         side = other(one.side)
         rows, stretches = self.tables.sides[side], self.tables.stretches[side]

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from penstock.host.emit.output import LEAST_ROWS, MOST_THREADS, Making, RowsByArrival, make_rows
+from penstock.host.emit.output import LEAST_VALUES, MOST_THREADS, Making, RowsByArrival, make_rows
 
 NONE = np.zeros(0, np.int64)
 
@@ -25,7 +25,7 @@ def numbers(given: Iterator[RowsByArrival]) -> list[int]:
 
 
 def many(make: Callable[[], RowsByArrival]) -> Making:
-    return Making(LEAST_ROWS, make)
+    return Making(LEAST_VALUES, make)
 
 
 @pytest.mark.parametrize("lanes", [1, 2, 4, 100])
@@ -35,7 +35,7 @@ def test_rows_keep_their_order(lanes: int, count: int) -> None:
         time.sleep(0.002 * (number % 3 == 0))
         return rows(number)
 
-    makings = (Making(LEAST_ROWS * (n % 4), lambda n=n: slow(n)) for n in range(count))
+    makings = (Making(LEAST_VALUES * (n % 4), lambda n=n: slow(n)) for n in range(count))
     assert numbers(make_rows(makings, lanes)) == list(range(count))
 
 
@@ -46,7 +46,7 @@ def test_few_rows_need_no_thread() -> None:
         where.append(threading.current_thread())
         return rows(0)
 
-    assert len(list(make_rows([Making(LEAST_ROWS - 1, make)] * 3, 2))) == 3
+    assert len(list(make_rows([Making(LEAST_VALUES - 1, make)] * 3, 2))) == 3
     assert set(where) == {threading.main_thread()}
     list(make_rows([many(make)], 2))
     assert where[-1] is not threading.main_thread()

@@ -121,7 +121,7 @@ def by_ids(table: pa.Table) -> list[dict]:
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Small results are treated as large ones are."""
     monkeypatch.setattr(table_join, "LEAST_PAIRS", 64)
-    monkeypatch.setattr(output, "LEAST_ROWS", 16)
+    monkeypatch.setattr(output, "LEAST_VALUES", 16)
     monkeypatch.setattr(gather, "FEW", 8)
 
 
