@@ -55,22 +55,17 @@ class Restorer:
         self.select = select if select is not None else query.select if is_join else ()
         self.guards = query.guards if is_join and select is None else ()
         self._lacking = query.kind.null_supplying if is_join else frozenset()
-        fields = []
-        self.computed: list[bool] = []
-        for name, expr in self.select:
-            plain = expr.op is Op.COLUMN
-            self.computed.append(not plain)
-            if plain:
-                side, column = expr.attr
-                fields.append(pa.field(name, plain_type(schemas[side].field(column).type)))
-            else:
-                fields.append(pa.field(name, arrow_type(expr.type, name, query.zone_label)))
-        self.schema = pa.schema(fields)
+        self.computed = [expr.op is not Op.COLUMN for _, expr in self.select]
         #: Values of a row, in plain numbers that are copied.
-        self.width = sum(
-            _WIDE if computed or word(field.type) is None else 1
-            for field, computed in zip(fields, self.computed, strict=True)
-        )
+        fields, self.width = [], 0
+        for (name, expr), computed in zip(self.select, self.computed, strict=True):
+            if computed:
+                dtype = arrow_type(expr.type, name, query.zone_label)
+            else:
+                dtype = plain_type(schemas[expr.attr[0]].field(expr.attr[1]).type)
+            fields.append(pa.field(name, dtype))
+            self.width += _WIDE if computed or word(dtype) is None else 1
+        self.schema = pa.schema(fields)
         needed = [columns(expr) for _, expr in self.select if expr.op is not Op.COLUMN]
         needed += map(columns, self.guards)
         self.inputs = set().union(*needed) if needed else set()

@@ -25,7 +25,7 @@ from ..prune.parts import SearchedLate, TupleKeys, search_piece
 from ..prune.pruner import Pruner
 from ..prune.sizes import Pruning
 from ..windows.probe import Evaluated, Probe
-from .order import BoundProbe, Order
+from .order import FEW, BoundProbe, Order
 from .stats import Stats
 from .units import UnitSample, choose_units, modes_for, widths_to_choose
 
@@ -153,8 +153,10 @@ class OrderMaker:
         keys, (start, end) = portion.keys(0, portion.rows), portion.ranges
         admitted = int(end.sum() - start.sum())
         kept, arrays, bounds = portion.tuples, keys.arrays, keys.bounds
-        if not keys.possible.all():
-            chosen = np.flatnonzero(keys.possible)
+        chosen = np.flatnonzero(keys.possible)
+        # To test the pairs of a few tuples that match nothing is cheaper than to copy the others.
+        is_scanned = portion.probe.pairs < self._pruner.least_pairs
+        if len(chosen) + is_scanned * (len(start) // FEW) < len(start):
             start, end, kept = (each.take(chosen) for each in (start, end, kept))
             # Keys to search by may be those of the program.
             picked = {id(a): a.take(chosen) for a in (*arrays, *bounds)}

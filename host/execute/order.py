@@ -23,7 +23,7 @@ from ..windows.probe import Probe
 from ..windows.run import Snapshot
 from .memory import DeviceMemory, Lease
 
-#: An order is near its probe's end if at most one tuple follows per this many of its own.
+#: Tuples are few, at a probe's end or without a possible match, if at most one is for so many.
 FEW = 8
 #: Tuples of a task for each tuple of its history: replaying costs less than matching.
 _TUPLES_PER_HISTORY = 4
@@ -189,7 +189,7 @@ class BoundProbe:
         """
         rows, i, j = piece.rows, result.i, result.j
         if len(i) < len(rows):
-            i, tuples = self.probe.tuples(self.kept[rows[i]]), None
+            i, tuples = self.probe.tuples(self.kept[piece.rebased(i)]), None
         else:
             tuples = self.probe.tuples(self.kept[rows])
         # Other sources have the window's rows in another order.

@@ -34,6 +34,13 @@ def counting(count: int) -> np.ndarray:
     return held[:count]
 
 
+def _is_counting(rows: np.ndarray) -> bool:
+    """Whether rows are known to be ``0 .. n - 1``: all that :func:`counting` gave."""
+    held = _longest[0]() if _longest else None
+    is_part = held is not None and rows.base is held and rows.strides == held.strides
+    return is_part and len(rows) > 0 and int(rows[0]) == 0
+
+
 @dataclass(frozen=True)
 class SideRows:
     """Rows of one input.
@@ -107,7 +114,7 @@ class Arrival:
 
     def at(self, tuples: np.ndarray) -> np.ndarray:
         """Rows of some tuples in ``base``."""
-        return tuples if self.row is None else self.row[tuples]
+        return tuples if self.row is None or _is_counting(self.row) else self.row[tuples]
 
     def picked(self, tuples: np.ndarray, index: np.ndarray | None = None) -> Picked:
         """Base rows of some tuples; of those at each index, if one is given."""

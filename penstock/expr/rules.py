@@ -139,7 +139,7 @@ def _known(v: Vector) -> np.ndarray | bool:
 
 def _false(v: Vector) -> np.ndarray:
     """Mask of the rows for which a condition is FALSE."""
-    return ~v.values & _known(v)
+    return ~v.values if v.valid is None else ~v.values & v.valid
 
 
 def _junction(expr: Expr, args: Sequence[Vector]) -> Vector:

@@ -46,7 +46,7 @@ from .loading import Tables, check_order
 EVERYTHING: Watermarks = {LEFT: FOREVER, RIGHT: FOREVER}
 #: Least pairs whose rows are made together: if matches are rare, a batch per task would cost more
 #: than finding its rows.
-LEAST_PAIRS = 1 << 16
+LEAST_PAIRS = 1 << 15
 
 
 def in_sessions(
