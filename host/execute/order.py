@@ -69,11 +69,9 @@ def joined(parts: Sequence[Pairs]) -> Pairs:
     """Join the pairs of one or more tasks of one probe."""
     if len(parts) == 1:
         return parts[0]
-    first = parts[0].first
-    if all(part.first == first for part in parts):  # in 32 bits, where they are
-        positions = [part.j for part in parts]
-    else:
-        first, positions = 0, [part.positions for part in parts]
+    is_one = len({part.first for part in parts}) == 1  # so that they stay in 32 bits
+    first = parts[0].first if is_one else 0
+    positions = [part.j if is_one else part.positions for part in parts]
     stream = np.concatenate([part.stream for part in parts])
     return Pairs(stream, np.concatenate(positions), None, first)
 
