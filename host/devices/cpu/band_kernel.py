@@ -16,7 +16,7 @@ from ...keys.narrow import NarrowCodes
 from .fold_loops import run_band
 from .folding import FoldState, limbs
 from .interpreted import InterpretedKernel
-from .kernel import Columns, CpuKernel, CpuResources, PairOutput, folded, writable
+from .kernel import Columns, CpuKernel, CpuResources, PairOutput, folded
 from .loops import EVALUATIONS, run_pairs
 from .masks import BLOCK_ROWS
 from .resident_window import DEFAULT_LIMITS, CpuWindow, NarrowColumns, NarrowLimits
@@ -161,7 +161,7 @@ class BandKernel(CpuKernel):
         This is sound only if the upper bound is not below the lower one, so every other empty
         range becomes the canonical one.
         """
-        low = writable(task.stream[2 * test], self._key)
+        low = np.require(task.stream[2 * test], self._key, "CW")
         high = np.asarray(task.stream[2 * test + 1], self._key)
         empty = low > high
         if empty.any():

@@ -16,7 +16,7 @@ from ...device.search import SearchTask
 from .codegen import generate, load_source
 from .folding import FoldState
 from .interpreted import InterpretedKernel
-from .kernel import Columns, CpuKernel, CpuResources, PairOutput, folded, writable
+from .kernel import Columns, CpuKernel, CpuResources, PairOutput, folded
 from .operations import NotCompilable
 from .resident_window import CpuWindow
 from .searching import FoundPairs, walk_of
@@ -88,7 +88,7 @@ class CompiledKernel(CpuKernel):
 
     def _search(self, task: SearchTask) -> Result:
         walk = walk_of(task).state
-        stream = tuple(map(writable, task.stream, self._stream))
+        stream = tuple(map(np.array, task.stream, self._stream))
         keys = stream, tuple(task.ordered.columns), np.empty(FLAGS, np.uint8)
         search = self._modules[self._folded(task.mode)].search
         if task.mode is Mode.PAIRS:
@@ -105,7 +105,7 @@ class CompiledKernel(CpuKernel):
         self, window: Columns, task: Task, walked: PairOutput | FoldState, *outcome: Any
     ) -> None:
         """Run the compiled loop of the task's mode, which writes ``outcome``."""
-        stream = tuple(map(writable, task.stream, self._stream))
+        stream = tuple(map(np.array, task.stream, self._stream))
         flags = np.empty(FLAGS, np.uint8)
         run = self._modules[self._folded(task.mode)].run
         run(stream, window, walked.start, walked.end, walked.walk, flags, *outcome)

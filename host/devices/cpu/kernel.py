@@ -11,7 +11,6 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import DTypeLike
 
 from penstock.errors import DeviceError
 from penstock.kept_code import PLAIN
@@ -247,7 +246,8 @@ class PairOutput:
     """
 
     def __init__(self, task: Task, block: int, tile: int, memory: ResultMemory) -> None:
-        self.start, self.end = writable(task.start, np.int64), writable(task.end, np.int64)
+        # Read-only arrays are another type to Numba, which would compile twice.
+        self.start, self.end = (np.require(a, np.int64, "CW") for a in (task.start, task.end))
         self.walk = new_walk(block, tile, task.room)
         entries = task.room + SLACK
         block_of_both = memory.lend(2 * entries)
@@ -262,11 +262,6 @@ class PairOutput:
             i, j = i.copy(), j.copy()
         pause = Pause(int(walk[I0]), int(walk[I1]), int(walk[POSITION])) if walk[PAUSED] else None
         return Result(i, j, pause, {"evaluations": int(walk[EVALUATIONS])})
-
-
-def writable(values: np.ndarray, dtype: DTypeLike) -> np.ndarray:
-    """Return an array for loops to read: read-only ones are another type to Numba."""
-    return np.require(values, dtype, ("C", "W"))
 
 
 def _stored(column: Column) -> np.dtype:
