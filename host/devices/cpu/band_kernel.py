@@ -161,7 +161,7 @@ class BandKernel(CpuKernel):
         This is sound only if the upper bound is not below the lower one, so every other empty
         range becomes the canonical one.
         """
-        low = np.require(task.stream[2 * test], self._key, "CW")
+        low = np.require(task.stream[2 * test], self._key, ["C", "W"])
         high = np.asarray(task.stream[2 * test + 1], self._key)
         empty = low > high
         if empty.any():

@@ -31,7 +31,6 @@ LARGEST_KEPT_BYTES = 64 << 20
 
 #: Code, stream and window columns of the loops that this process has loaded.
 _LOADED: set[tuple[str, tuple[np.dtype, ...], tuple[np.dtype, ...]]] = set()
-
 #: Tests of pairs that take as long as folding a match on columns does, and as running a task of no
 #: pairs does there.
 _OF_A_FOLD, _OF_A_TASK = 16, 1 << 17
@@ -247,7 +246,7 @@ class PairOutput:
 
     def __init__(self, task: Task, block: int, tile: int, memory: ResultMemory) -> None:
         # Read-only arrays are another type to Numba, which would compile twice.
-        self.start, self.end = (np.require(a, np.int64, "CW") for a in (task.start, task.end))
+        self.start, self.end = (np.require(a, np.int64, ["C", "W"]) for a in (task.start, task.end))
         self.walk = new_walk(block, tile, task.room)
         entries = task.room + SLACK
         block_of_both = memory.lend(2 * entries)
