@@ -16,7 +16,7 @@ import pyarrow as pa
 import penstock
 from bench.regret.joins import Join
 from penstock.api import around
-from penstock.around import splitting
+from penstock.around import parts
 from penstock.host.devices.cpu.band_kernel import BandKernel
 from penstock.host.devices.cpu.resident_window import NEVER
 from penstock.host.join.table import directions
@@ -71,7 +71,7 @@ _FORCED = KeptQueries()
 @contextmanager
 def on_penstock() -> Iterator[None]:
     """Let Penstock run each join that it can run."""
-    with _set(splitting, "_MANY_PAIRS", (-1, 0)), _set(around, "_kept", _FORCED):
+    with _set(parts, "MANY_PAIRS", (-1, -1)), _set(around, "_kept", _FORCED):
         yield
 
 

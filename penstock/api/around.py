@@ -49,6 +49,8 @@ from .received import TableFiles
 _SAMPLED_ROWS = 1_000, 20_000
 #: Pairs that Penstock tests, and rows that it reads, in less time than an estimate takes.
 _FEW_PAIRS, _FEW_ROWS = 1 << 23, 1 << 14
+#: A tree's text that counts the pairs of samples, in DuckDB's SQL.
+_COUNTS = "counts"
 #: The estimate of rows that are not known: to test too many pairs has no bound.
 _UNKNOWN = EqualPairs(math.inf, 0)
 #: Runs a join, or makes groups: text, tables and options.
@@ -284,12 +286,10 @@ class _Opening:
         return step
 
 
-def _pairs_of_columns(
-    samples: Sequence[pa.Table], keys: Sequence[tuple[str, str]] | None
-) -> int | None:
+def _pairs_of_columns(samples: Sequence[pa.Table], keys: Sequence[tuple[str, str]]) -> int | None:
     """Count the pairs of samples with equal columns; None if these are not of the same types."""
     codes = [np.zeros(len(sample), np.int64) for sample in samples]
-    for names in keys or ():
+    for names in keys:
         a, b = (
             next(sample[one] for one in sample.column_names if one.lower() == name.lower())
             for sample, name in zip(samples, names, strict=True)
@@ -361,10 +361,11 @@ class _DuckDB:
             return TableJoin(query, tables, device).pairs_in_window
 
     def equal_pairs(self, tree: exp.Select) -> EqualPairs | None:
-        tables = [self.tables.get(one.name) for one in items_of(tree)]
-        if any(table is None for table in tables):  # their rows are not computed yet
+        names = [one.name for one in items_of(tree)]
+        if not self.tables.keys() >= {*names}:  # their rows are not computed yet
             return _UNKNOWN
-        counts = [table.num_rows for table in tables if table is not None]
+        tables = [self.tables[name] for name in names]
+        counts = [table.num_rows for table in tables]
         if math.prod(counts) <= _FEW_PAIRS and sum(counts) <= _FEW_ROWS:
             return _UNKNOWN
         if not all(counts):
@@ -372,26 +373,31 @@ class _DuckDB:
         samples: list[pa.Table] = []
         read = {column.name.lower() for column in tree.find_all(exp.Column)}
         for table, most in zip(tables, _SAMPLED_ROWS, strict=True):
-            assert table is not None
             sample = table.select([one for one in table.column_names if one.lower() in read])
             samples.append(sample.take(spread(0, table.num_rows, most)))
-        pairs = _pairs_of_columns(samples, equal_columns(tree))
-        if pairs is None:
-            pairs = self._pairs_of(tree.copy(), samples)
-        if pairs is None:
-            return None
-        shares = (len(one) / count for one, count in zip(samples, counts, strict=True))
-        return EqualPairs(pairs / math.prod(shares), sum(counts))
+        share = math.prod(map(len, samples)) / math.prod(counts)
+        keys, are_all = equal_columns(tree)
+        pairs = _pairs_of_columns(samples, keys)
+        if pairs is not None:
+            equals = EqualPairs(pairs / share, sum(counts))
+            if are_all or not equals.are_many:  # other conditions leave fewer
+                return equals
+        pairs = self._pairs_of(tree, samples)
+        return None if pairs is None else EqualPairs(pairs / share, sum(counts))
 
     def _pairs_of(self, tree: exp.Select, samples: list[pa.Table]) -> int | None:
         """Count the pairs of samples by a query; None if it fails."""
         named = {f"sample {n}": one for n, one in enumerate(samples)}
-        for name, item in zip(named, items_of(tree), strict=True):
-            item.set("this", exp.to_identifier(name, quoted=True))
-        tree.set("expressions", [exp.alias_(exp.Count(this=exp.Star()), "n", quoted=True)])
         try:
-            text = self.written(tree, {name: one.schema for name, one in named.items()})
-            return self.engine.run(text, named)["n"][0].as_py()
+            if _COUNTS not in tree.meta:
+                counting = tree.copy()
+                for name, item in zip(named, items_of(counting), strict=True):
+                    item.set("this", exp.to_identifier(name, quoted=True))
+                number = exp.alias_(exp.Count(this=exp.Star()), "n", quoted=True)
+                counting.set("expressions", [number])
+                schemas = {name: one.schema for name, one in named.items()}
+                tree.meta[_COUNTS] = self.written(counting, schemas)
+            return self.engine.run(tree.meta[_COUNTS], named)["n"][0].as_py()
         except (DataError, QueryError):  # as the engine says once more where it runs the join
             return None
 

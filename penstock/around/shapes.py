@@ -97,16 +97,16 @@ def equates(tree: exp.Expr) -> bool:
     return bool(a) and bool(b) and a != b
 
 
-def equal_columns(tree: exp.Select) -> list[tuple[str, str]] | None:
-    """Columns of both tables that a SELECT's join compares; None if it has other conditions."""
+def equal_columns(tree: exp.Select) -> tuple[list[tuple[str, str]], bool]:
+    """Columns of both tables that a SELECT's join equates, and whether these are all it tests."""
     first, second = (one.alias_or_name for one in items_of(tree))
     keys: list[tuple[str, str]] = []
-    for one in conditions_of(tree.args["joins"][0]):
+    conditions = conditions_of(tree.args["joins"][0])
+    for one in conditions:
         names = {c.table: c.name for c in one.iter_expressions() if type(c) is exp.Column}
-        if not isinstance(one, exp.EQ) or names.keys() != {first, second}:
-            return None
-        keys.append((names[first], names[second]))
-    return keys
+        if isinstance(one, exp.EQ) and names.keys() == {first, second}:
+            keys.append((names[first], names[second]))
+    return keys, len(keys) == len(conditions)
 
 
 def existence_joined(select: exp.Select, tables: Collection[str]) -> exp.Select | None:

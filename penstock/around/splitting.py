@@ -73,10 +73,6 @@ from .sides import (
 _NOT_PASSED = ("RIGHT", "FULL")
 _KINDS = {"": "", "LEFT": "LEFT", "RIGHT": "RIGHT", "FULL": "FULL"}
 _KINDS |= {"SEMI": "SEMI", "ANTI": "ANTI", "LEFT SEMI": "SEMI", "LEFT ANTI": "ANTI"}
-#: Least pairs of equal keys, and pairs per row of both tables, from which on the engine takes more
-#: time for its tests than Penstock to begin and to read the tables. DuckDB tests a pair in 4 to 16
-#: ns; Penstock reads a row in some 350 ns.
-_MANY_PAIRS = 2_000_000, 40
 _ROWS_OF_ONE_JOIN = (
     "ROWS are for a query that is one join, and this one is run in parts: write bounds of times in "
     "ON in their place"
@@ -163,7 +159,7 @@ def holds(parts: Split, engine: Surrounding) -> bool:
 
 
 def _are_many(equals: EqualPairs | None) -> bool:
-    return equals is not None and equals.are_beyond(*_MANY_PAIRS)
+    return equals is not None and equals.are_many
 
 
 @dataclass
@@ -577,7 +573,7 @@ class _Splitter:
         core = exp.select(exp.Star())
         self._read_from(core, "", sides, before)
         equals = self.engine.equal_pairs(core)
-        self.reason = "" if equals is None else equals.text(*_MANY_PAIRS)
+        self.reason = "" if equals is None else str(equals)
         self.estimated.append((core, _are_many(equals)))
         return _are_many(equals)
 

@@ -14,7 +14,7 @@ import pytest
 
 import penstock
 from penstock.api import around
-from penstock.around import splitting
+from penstock.around import parts, splitting
 from penstock.host.join.table import table_join
 from penstock.query.options import KeptQueries
 
@@ -118,7 +118,7 @@ def counting(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
 
     with monkeypatch.context() as forced:
         forced.setattr(table_join, "directions", noted)
-        forced.setattr(splitting, "_MANY_PAIRS", (-2, 0))
+        forced.setattr(parts, "MANY_PAIRS", (-1, -1))
         forced.setattr(around, "_kept", KeptQueries())
         yield runs
 

@@ -12,7 +12,8 @@ import pytest
 
 import penstock
 from penstock.api import around
-from penstock.around import splitting
+from penstock.api.around import _pairs_of_columns
+from penstock.around import parts, splitting
 from penstock.query.options import KeptQueries
 
 KINDS = ("JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "LEFT SEMI JOIN", "LEFT ANTI JOIN")
@@ -58,7 +59,7 @@ def run(text: str, a: pa.Table, b: pa.Table) -> Counter[tuple[Any, ...]]:
 
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let Penstock run each such join, however few pairs it has."""
-    monkeypatch.setattr(splitting, "_MANY_PAIRS", (-1, 0))
+    monkeypatch.setattr(parts, "MANY_PAIRS", (-1, -1))
     monkeypatch.setattr(around, "_kept", KeptQueries())
 
 
@@ -152,3 +153,34 @@ def test_names_may_have_capitals(monkeypatch):
         "ON a.`Key 1` = b.K AND a.Lo < b.HI AND a.Lo > b.HI - 2"
     )
     assert run(text, a, b) == Counter([(0, 0), (1, 1)])
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_pairs_of_equal_columns_are_counted(seed):
+    rng = np.random.default_rng(200 + seed)
+    sizes, columns = rng.integers(0, 80, 2), rng.integers(1, 9)
+    kinds = [pa.int8(), pa.string(), pa.float64(), pa.bool_(), pa.timestamp("us")]
+    types = [kinds[n] for n in rng.integers(0, len(kinds), columns)]
+    a, b = (
+        pa.table(
+            {
+                f"{side}{n}": pa.array(rng.integers(0, 3, rows), mask=rng.random(rows) < 0.1)
+                .cast(pa.int64())
+                .cast(dtype)
+                for n, dtype in enumerate(types)
+            }
+        )
+        for side, rows in zip("ab", sizes, strict=True)
+    )
+    keys = [(f"A{n}", f"B{n}") for n in range(columns)]
+    pairs = sum(x == y and None not in x for x in rows_of(a) for y in rows_of(b))
+    assert _pairs_of_columns([a, b], keys) == pairs
+    others = pa.table({name: pa.array([], pa.uint64()) for name in b.column_names})
+    assert _pairs_of_columns([a, others], keys) is None
+    nested = pa.table({"a0": [[1]]}), pa.table({"b0": [[1]]})
+    assert _pairs_of_columns(nested, keys[:1]) is None
+    assert _pairs_of_columns([a, b], []) is None
+
+
+def rows_of(one: pa.Table) -> list[tuple[Any, ...]]:
+    return list(zip(*(column.to_pylist() for column in one.columns), strict=True))

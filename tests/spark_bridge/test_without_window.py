@@ -11,7 +11,7 @@ pytest.importorskip("pyspark", reason="needs pip install 'penstock[spark]'")
 
 from pyspark.sql import functions as F
 
-from penstock.around import splitting
+from penstock.around import parts
 from penstock.spark_bridge import explain, sql
 from penstock.spark_bridge.batch import decide
 from penstock.spark_bridge.batch.equal_keys import pairs_of_equal_keys
@@ -43,7 +43,7 @@ def rows_of(frame) -> Counter:
 @pytest.mark.parametrize("kind", KINDS)
 def test_rows_are_sparks_own(spark, frames, kind, monkeypatch):
     """Penstock runs them by lanes, however few rows there are."""
-    monkeypatch.setattr(splitting, "_MANY_PAIRS", (-1, 0))
+    monkeypatch.setattr(parts, "MANY_PAIRS", (-1, -1))
     monkeypatch.setattr(decide, "small", lambda request, inputs: None)
     output = "a.id AS x" if kind.endswith(("SEMI JOIN", "ANTI JOIN")) else "a.id AS x, b.id AS y"
     equal, other = CASES[KINDS.index(kind) % len(CASES)]
