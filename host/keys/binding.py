@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from typing import Protocol
 
 from penstock.expr.columns import Columns, Vector
@@ -100,10 +101,7 @@ class Binder:
         self._seen = [
             (min(lo, v.lo), max(hi, v.hi)) for (lo, hi), v in zip(self._seen, values, strict=True)
         ]
-        return [
-            Vector(v.values, v.valid, lo, hi)
-            for v, (lo, hi) in zip(values, self._seen, strict=True)
-        ]
+        return [replace(v, lo=lo, hi=hi) for v, (lo, hi) in zip(values, self._seen, strict=True)]
 
 
 def search_binder(form: JoinForm, *, growing: bool) -> Binder | None:

@@ -10,13 +10,13 @@ share one, and a range of codes holds all keys of a range of keys, and perhaps m
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from types import SimpleNamespace
 from typing import Literal
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from penstock.errors import DeviceError
 from penstock.expr.columns import Vector
@@ -26,6 +26,7 @@ from penstock.types import INT64
 
 from ..device.cut import spread
 from ..device.storage import key_dtype
+from ..rows.columns import numbered
 
 #: Steps between the least and the greatest coarse code; NaN has one more.
 _STEPS = 1 << 31
@@ -36,6 +37,8 @@ _SAMPLED, _FAR = 1 << 12, 1 << 14
 _COARSE_ROOM = 1 << 6
 #: Texts of which a quarter or less differ, where it pays to look for those that are one object.
 _SOME_TEXTS = 1 << 8
+#: Columns of distinct keys whose ranks are remembered, each on either side of equal ones.
+_REMEMBERED = 16
 #: Keys of which one may lie beyond the ends of coarse codes before others are made.
 _BEYOND = 64
 
@@ -110,36 +113,39 @@ class RankEncoder:
     """Code = position among the run's distinct keys, which ``ordered`` holds ascending."""
 
     ordered: np.ndarray
+    _ranks: dict[tuple[int, str, bool], tuple[np.ndarray, np.ndarray]] = field(
+        default_factory=dict, repr=False, compare=False
+    )
 
     def covers(self, v: Vector) -> bool:
         """Whether every key of ``v`` has a code."""
-        values, _ = _distinct(v.known)
+        values = _known(v)
         if not len(values):
             return True
         if not len(self.ordered) or type(values[0]) is not type(self.ordered[0]):
             return False
-        at = np.minimum(np.searchsorted(self.ordered, values), len(self.ordered) - 1)
+        at = np.minimum(self._ranked(values, "left"), len(self.ordered) - 1)
         ranked = self.ordered[at]
         # NaN is a key like any other, though it does not equal itself.
         return bool(np.all((ranked == values) | ((ranked != ranked) & (values != values))))
 
     def keys(self, v: Vector, bits: int) -> np.ndarray:
-        values, inverse = _distinct(v.values)
-        ranks = np.searchsorted(self.ordered, values)[inverse]
-        return _with_nulls(ranks.astype(key_dtype(bits)), v.valid, bits)
+        values, inverse = distinct(v)
+        ranks = self._ranked(values, "left").astype(key_dtype(bits))
+        return _with_nulls(ranks[inverse], v.valid, bits)
 
     def lo(self, bound: Bound, v: Vector) -> np.ndarray:
         """Smallest code inside the bound, ``largest + 1`` where there is none; int64."""
-        return self._low(bound, _distinct(v.values))
+        return self._low(bound, distinct(v))
 
     def hi(self, bound: Bound, v: Vector) -> np.ndarray:
         """Largest code inside the bound, -1 where there is none; int64."""
-        return self._high(bound, _distinct(v.values))
+        return self._high(bound, distinct(v))
 
     def both(self, bound: Bound, v: Vector) -> tuple[np.ndarray, np.ndarray]:
         """:meth:`lo` and :meth:`hi` of one bound."""
-        distinct = _distinct(v.values)
-        return self._low(bound, distinct), self._high(bound, distinct)
+        values = distinct(v)
+        return self._low(bound, values), self._high(bound, values)
 
     def _low(self, bound: Bound, distinct: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
         return self._search(bound, distinct, "right" if bound.open else "left")
@@ -154,13 +160,29 @@ class RankEncoder:
         side: Literal["left", "right"],
     ) -> np.ndarray:
         values, inverse = distinct
-        if not bound.after:
-            return np.searchsorted(self.ordered, values, side=side)[inverse].astype(np.int64)
-        codes = [
-            len(self.ordered) if e is None else int(np.searchsorted(self.ordered, _one(e), "left"))
-            for e in map(after, values)
+        return self._ranked(values, side, after_all=bound.after)[inverse]
+
+    def _ranked(
+        self, values: np.ndarray, side: Literal["left", "right"], *, after_all: bool = False
+    ) -> np.ndarray:
+        """Ranks of distinct values, int64; those of a column's texts are needed for each part."""
+        key = id(values), side, after_all
+        known = self._ranks.get(key)
+        if known is None:
+            find = self._after if after_all else partial(np.searchsorted, self.ordered, side=side)
+            known = values, find(values)
+            if len(self._ranks) >= _REMEMBERED:
+                self._ranks.clear()
+            if values.dtype == object:
+                self._ranks[key] = known
+        return known[1]
+
+    def _after(self, prefixes: np.ndarray) -> np.ndarray:
+        ranks = [
+            len(self.ordered) if e is None else int(np.searchsorted(self.ordered, _one(e)))
+            for e in map(after, prefixes)
         ]
-        return np.array(codes, dtype=np.int64)[inverse]
+        return np.array(ranks, dtype=np.int64)
 
     @property
     def largest(self) -> int:
@@ -243,8 +265,26 @@ def _addresses(values: np.ndarray) -> np.ndarray:
     return np.array(SimpleNamespace(__array_interface__=view))
 
 
-def _distinct(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def distinct(v: Vector) -> tuple[np.ndarray, np.ndarray]:
     """Distinct values, ascending, and the index of each row's value among them.
+
+    Of texts that are numbered some may be no row's.
+    """
+    return _numbered(v.values) if v.texts is None else v.texts
+
+
+def _known(v: Vector) -> np.ndarray:
+    """Distinct values that are not NULL, ascending."""
+    if v.texts is None:
+        return _numbered(v.known)[0]
+    names, place = v.texts
+    is_used = np.zeros(len(names), bool)
+    is_used[place if v.valid is None else place[v.valid]] = True
+    return names if is_used.all() else names[is_used]
+
+
+def _numbered(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Distinct values and indices, as :func:`distinct` gives them.
 
     Text is ordered by its UTF-8 bytes, floats with NaN last and -0.0 equal to 0.0.
     """
@@ -257,16 +297,10 @@ def _distinct(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
             at = objects.indices.to_numpy()
             rows = np.empty(len(objects.dictionary), np.int64)
             rows[at] = np.arange(len(at))
-            names, place = _distinct(values[rows])
+            names, place = _numbered(values[rows])
             return names, place[at]
         text = pa.binary() if isinstance(values.flat[0], bytes) else pa.string()
-        encoded = pa.array(list(values), text).cast(pa.large_binary()).dictionary_encode()
-        order = pc.call_function("sort_indices", [encoded.dictionary]).to_numpy()
-        names = np.empty(len(order), dtype=object)
-        names[:] = encoded.dictionary.take(pa.array(order)).to_pylist()
-        place = np.empty(len(order), dtype=np.int64)
-        place[order] = np.arange(len(order))
-        return names, place[encoded.indices.to_numpy()]
+        return numbered(pa.array(list(values), text))
     if values.dtype.kind == "f":
         values = values + values.dtype.type(0)  # -0.0 + 0 is 0.0
     return np.unique(values, return_inverse=True)
@@ -311,7 +345,7 @@ def fit(v: Vector, widest: int, *, coarse: bool = False) -> Encoder:
     DeviceError
         The run holds more distinct keys than the device has codes.
     """
-    known = v.known
+    known = v.values if v.texts is not None else v.known
     if known.dtype.kind in "iu" and known.size:
         low, high = int(known.min()), int(known.max())
         # One above and one below must still be int64, since bounds are clamped to them.
@@ -322,7 +356,7 @@ def fit(v: Vector, widest: int, *, coarse: bool = False) -> Encoder:
         return OffsetEncoder(0, 0)
     if coarse and known.dtype.kind == "f":
         return _coarse(known)
-    ordered, _ = _distinct(known)
+    ordered = _known(v)
     if len(ordered) > null_code(widest) - 1:
         raise DeviceError(
             f"a window run holds {len(ordered)} distinct keys, more than codes of {widest} bits; "

@@ -15,7 +15,7 @@ from penstock.types import Kind, Type
 from . import gather
 
 _INT64 = (-(1 << 63), (1 << 63) - 1)
-#: Rows that say whether few texts come often.
+#: Fewest texts to number.
 _SOME_TEXTS = 1 << 8
 #: Arrow has no unit of days for durations.
 SECONDS_OF_DAY = 86_400
@@ -65,6 +65,10 @@ def vector(array: pa.Array, digits: int | None, where: str) -> Vector:
         array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], array.type)
     dtype = array.type
     if pa.types.is_dictionary(dtype):
+        words = array.dictionary
+        is_short = 0 < len(words) <= len(array) and not words.null_count
+        if is_short and _is_text(dtype.value_type):
+            return _of_dictionary(array, gather.valid(array))
         array, dtype = array.dictionary_decode(), dtype.value_type
     if pa.types.is_null(dtype):
         return Vector(np.zeros(len(array), dtype=np.int64), np.zeros(len(array), dtype=bool))
@@ -77,14 +81,34 @@ def vector(array: pa.Array, digits: int | None, where: str) -> Vector:
         return _numbers(array, valid)
     if valid is not None:
         array = pc.fill_null(array, pa.scalar(False if pa.types.is_boolean(dtype) else b"", dtype))
-    if len(array) > _SOME_TEXTS and (pa.types.is_string(dtype) or pa.types.is_large_string(dtype)):
-        # Texts that come often are an object each, which takes a fraction of the time.
-        sample = array.take(pa.array(np.arange(0, len(array), len(array) // _SOME_TEXTS)))
-        if len(sample.unique()) * 4 <= len(sample):
-            encoded = array.dictionary_encode()
-            texts = encoded.dictionary.to_numpy(zero_copy_only=False)
-            return Vector(texts[encoded.indices.to_numpy()], valid)
+    if len(array) > _SOME_TEXTS and _is_text(dtype):
+        return _of_dictionary(array.dictionary_encode(), valid)
     return Vector(array.to_numpy(zero_copy_only=False), valid)
+
+
+def _is_text(dtype: pa.DataType) -> bool:
+    kinds = pa.types.is_string, pa.types.is_large_string, pa.types.is_binary
+    return any(is_one(dtype) for is_one in (*kinds, pa.types.is_large_binary))
+
+
+def _of_dictionary(array: pa.DictionaryArray, valid: np.ndarray | None) -> Vector:
+    """Texts by number; rows of equal ones share an object."""
+    names, place = numbered(array.dictionary)
+    objects = np.empty(len(names), dtype=object)
+    objects[place] = array.dictionary.to_numpy(zero_copy_only=False)
+    rows = place.astype(np.int32)[pc.fill_null(array.indices, 0).to_numpy()]
+    return Vector(objects[rows], valid, texts=(names, rows))
+
+
+def numbered(texts: pa.Array) -> tuple[np.ndarray, np.ndarray]:
+    """Distinct texts as bytes, ascending, and the place of each row's among them; none is NULL."""
+    encoded = texts.cast(pa.large_binary()).dictionary_encode()
+    order = pc.call_function("sort_indices", [encoded.dictionary])
+    names = np.empty(len(order), dtype=object)
+    names[:] = encoded.dictionary.take(order).to_pylist()
+    place = np.empty(len(order), dtype=np.int64)
+    place[order.to_numpy()] = np.arange(len(order))
+    return names, place[encoded.indices.to_numpy()]
 
 
 def _numbers(array: pa.Array, valid: np.ndarray | None) -> Vector:

@@ -318,10 +318,8 @@ def filtered(side: Side, rows: SideRows) -> SideRows:
 
 def take(v: Vector, row: np.ndarray | slice) -> Vector:
     """Some rows of a vector, with their own bounds."""
-    valid = None if v.valid is None else v.valid[row]
-    if v.values.dtype.kind in "iu":
-        return int_vector(v.values[row], valid)
-    return Vector(v.values[row], valid, v.lo, v.hi)
+    some = v.at(row)
+    return int_vector(some.values, some.valid) if some.values.dtype.kind in "iu" else some
 
 
 def concat(parts: Sequence[Vector]) -> Vector:

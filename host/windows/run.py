@@ -90,10 +90,7 @@ class Snapshot:
         return self._keys(positions - self.first)
 
     def _keys(self, part: slice | np.ndarray) -> list[Vector]:
-        return [
-            Vector(v.values[part], None if v.valid is None else v.valid[part], v.lo, v.hi)
-            for v in self.keys
-        ]
+        return [v.at(part) for v in self.keys]
 
 
 def still(

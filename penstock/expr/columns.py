@@ -137,7 +137,8 @@ def _leaf(expr: Expr, columns: Mapping[Any, Vector], shape: tuple[int, ...]) -> 
         values = values.astype(np.int64)
         column = Vector(values, column.valid, column.lo, column.hi)
     if not expr.type.nullable and column.valid is not None:
-        return Vector(values, None, min(column.lo, 0), max(column.hi, 0))
+        lo, hi = min(column.lo, 0), max(column.hi, 0)
+        return Vector(values, None, lo, hi, texts=column.texts)
     return column
 
 

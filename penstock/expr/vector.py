@@ -28,6 +28,9 @@ class Vector:
         Where the value is an error, until it is known whether a branch of CASE takes it.
     error : DataError or None
         Of the first of these rows.
+    texts : tuple of ndarray or None
+        Of texts that are numbered: the distinct ones as bytes, ascending, and the place of each
+        row's among them. Some of them may be no row's.
     """
 
     values: np.ndarray
@@ -36,6 +39,7 @@ class Vector:
     hi: int = 0
     failed: np.ndarray | None = None
     error: DataError | None = None
+    texts: tuple[np.ndarray, np.ndarray] | None = None
 
     @property
     def known(self) -> np.ndarray:
@@ -52,15 +56,15 @@ class Vector:
         """Mask of the rows for which a condition is TRUE."""
         return self.values if self.valid is None else self.values & self.valid
 
-    def at(self, rows: np.ndarray) -> Vector:
+    def at(self, rows: np.ndarray | slice) -> Vector:
         """Some rows, with the bounds of all."""
         valid = None if self.valid is None else self.valid[rows]
-        return Vector(self.values[rows], valid, self.lo, self.hi)
+        texts = None if self.texts is None else (self.texts[0], self.texts[1][rows])
+        return Vector(self.values[rows], valid, self.lo, self.hi, texts=texts)
 
     def between(self, low: int, high: int) -> Vector:
         """The rows ``[low, high)``, with the bounds of all."""
-        valid = None if self.valid is None else self.valid[low:high]
-        return Vector(self.values[low:high], valid, self.lo, self.hi)
+        return self.at(slice(low, high))
 
 
 #: Columns by (side, name).

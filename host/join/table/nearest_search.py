@@ -19,6 +19,7 @@ from penstock.plan.query import LEFT
 from penstock.types import INT64
 
 from ...emit.groups.floats import ordered
+from ...keys.encoders import distinct
 from ...keys.hashing import float_bits
 from ...prune.nearest_points import Points, SortedRuns, rows_by_number
 from ...rows.sides import SideRows, counting, take
@@ -538,11 +539,12 @@ def _codes(a: Vector, b: Vector) -> Pairs:
     if all(v.dtype.kind in "iu" for v in values) and high - low < 2 * (rows + len(b.values)):
         of_left, of_right = (np.where(v.is_known, v.values, low) - np.int64(low) for v in (a, b))
         return of_left, of_right
-    both = np.concatenate(values)
-    if both.dtype == object:
+    if any(v.dtype == object for v in values):
         numbers: dict[object, int] = {}
-        codes = np.array([numbers.setdefault(one, len(numbers)) for one in both], np.int64)
-    else:
-        both = float_bits(both) if both.dtype.kind == "f" else both
-        codes = pa.array(both).dictionary_encode().indices.to_numpy().astype(np.int64)
+        (left, left_at), (right, right_at) = distinct(a), distinct(b)
+        codes = np.array([numbers.setdefault(n, len(numbers)) for n in (*left, *right)], np.int64)
+        return codes[left_at], codes[len(left) + right_at]
+    both = np.concatenate(values)
+    both = float_bits(both) if both.dtype.kind == "f" else both
+    codes = pa.array(both).dictionary_encode().indices.to_numpy().astype(np.int64)
     return codes[:rows], codes[rows:]
