@@ -16,7 +16,7 @@ from penstock.program import BandProgram, Mode, Program
 
 from ..device.base import Device
 from ..device.cut import Cutting, Piece
-from ..keys.binding import Binder, search_binder
+from ..keys.binding import Binder, program_binder, search_binder
 from ..keys.layouts import Layout
 from ..keys.prepare import expressions
 from ..prune.chooser import LOOKED_AT, SearchKeys, key_texts
@@ -69,7 +69,9 @@ class OrderMaker:
         self._devices = devices
         #: Layouts whose programs already name their units.
         self._chosen: WeakSet[Layout] = WeakSet()
-        self._binder = Binder(evaluation.form, _common_widths(devices), growing=growing)
+        searches = all(device.searches for device in devices)
+        widths = _common_widths(devices)
+        self._binder = program_binder(evaluation.form, widths, growing=growing, searches=searches)
         #: Binds the keys to search by, where the program compares other keys.
         self._searched: Binder | None = None
         if pruning is not None:
@@ -78,7 +80,7 @@ class OrderMaker:
             pruning,
             cutting.most,
             growing=appended,
-            searches=all(device.searches for device in devices),
+            searches=searches,
             units=cutting.units,
             threads=cutting.lanes,
             is_band=isinstance(evaluation.form.form, BandForm),

@@ -9,6 +9,7 @@ from typing import Protocol
 from penstock.expr.columns import Columns, Vector
 from penstock.plan.forms import JoinForm
 
+from .encoders import Floats
 from .layouts import Layout
 from .prepare import layout, program_keys, search_form, stream_values
 
@@ -45,8 +46,8 @@ class Binder:
         Whether windows grow, so that layouts should leave room for later values.
     skip : int
         Keys of window tuples before those of the form.
-    coarse : bool
-        Whether rows are only searched by the codes.
+    floats : str
+        How floats get codes.
     """
 
     def __init__(
@@ -56,10 +57,10 @@ class Binder:
         *,
         growing: bool,
         skip: int = 0,
-        coarse: bool = False,
+        floats: Floats = "ranks",
     ) -> None:
         self.skip = skip
-        self.coarse = coarse
+        self.floats: Floats = floats
         self.form = form
         self.widths = widths
         self.spare_bits = SPARE_BITS if growing else 0
@@ -84,7 +85,7 @@ class Binder:
         if known is None or not known.covers_stream(values) or (fresh and not known.covers(fresh)):
             window_keys = window.keys[self.skip :]
             known = layout(
-                self.form, window_keys, values, self.widths, self.spare_bits, coarse=self.coarse
+                self.form, window_keys, values, self.widths, self.spare_bits, floats=self.floats
             )
         self._bound[window.run] = (known, max(upto, window.end))
         return known
@@ -104,10 +105,23 @@ class Binder:
         return [replace(v, lo=lo, hi=hi) for v, (lo, hi) in zip(values, self._seen, strict=True)]
 
 
+def program_binder(
+    form: JoinForm, widths: Sequence[int], *, growing: bool, searches: bool
+) -> Binder:
+    """Make the binder of the keys that devices compare.
+
+    Parameters
+    ----------
+    searches : bool
+        Whether the devices search; others compare narrow codes faster, and ranks are narrow.
+    """
+    return Binder(form, widths, growing=growing, floats="wide" if searches else "ranks")
+
+
 def search_binder(form: JoinForm, *, growing: bool) -> Binder | None:
     """Make the binder of keys to search rows by; None for a band, or if there are no such keys."""
     searched = search_form(form)
     if searched is None:
         return None
     skip = program_keys(form)
-    return Binder(searched, SEARCH_WIDTHS, growing=growing, skip=skip, coarse=True)
+    return Binder(searched, SEARCH_WIDTHS, growing=growing, skip=skip, floats="coarse")

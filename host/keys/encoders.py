@@ -3,12 +3,14 @@
 A window run fixes an encoder per test: an offset from the run's smallest key where the range is
 narrow enough, ranks among its distinct keys otherwise (text, floats, wide integers). Codes keep the
 order of the keys, so bounds translate exactly; bounds that no key can meet become the empty range.
-Floats that rows are only searched by have coarse codes, which need no sort: neighbouring keys may
-share one, and a range of codes holds all keys of a range of keys, and perhaps more.
+Ranks take a sort, which floats are spared where codes may have 64 bits: these are about
+proportional to the floats. Floats that rows are only searched by have coarse codes: neighbouring
+keys may share one, and a range of codes holds all keys of a range of keys, and perhaps more.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -28,6 +30,13 @@ from ..device.cut import spread
 from ..device.storage import key_dtype
 from ..rows.columns import numbered
 
+#: How floats get codes: by rank, in 64 bits without a sort, or coarsely.
+Floats = Literal["ranks", "wide", "coarse"]
+#: Of wide codes of floats, as powers of two: what the largest is of a step, and of the least float
+#: that is a whole number of steps; what that is of the least float above 0 that has a code.
+_WIDE_STEPS, _WIDE_EVEN, _WIDE_LEAST = 61, 9, 256
+#: Largest float with a wide code, and room for later ones, as powers of two.
+_WIDE_MOST, _WIDE_ROOM = 900, 4
 #: Steps between the least and the greatest coarse code; NaN has one more.
 _STEPS = 1 << 31
 #: Keys whose spread says which ones are far from all others, and how many times the spread of all
@@ -190,6 +199,85 @@ class RankEncoder:
 
 
 @dataclass(frozen=True)
+class WideEncoder:
+    """Codes of 64 bits for floats: each float that has a code has its own.
+
+    Those from an even one up to the largest are whole numbers of steps, each a code. Those below
+    are numbered one by one, as are NaN and infinity.
+
+    Parameters
+    ----------
+    top : int
+        Exponent of the largest float: ``2 ** top``.
+    """
+
+    top: int
+
+    def keys(self, v: Vector, bits: int) -> np.ndarray:
+        return _with_nulls(self._codes(v.values).view(np.uint64), v.valid, bits)
+
+    def stretched(self, bits: int) -> WideEncoder:
+        """An encoder with room for later keys."""
+        return WideEncoder(min(self.top + _WIDE_ROOM, _WIDE_MOST))
+
+    def covers(self, v: Vector) -> bool:
+        """Whether every key of ``v`` has a code."""
+        if v.values.dtype.kind != "f":
+            return False
+        sizes = np.abs(v.known)
+        sizes = sizes[np.isfinite(sizes) & (sizes > 0)]
+        least = 2.0 ** (self.top - _WIDE_EVEN - _WIDE_LEAST)
+        return not len(sizes) or bool(least <= sizes.min() and sizes.max() <= 2.0**self.top)
+
+    def lo(self, bound: Bound, v: Vector) -> np.ndarray:
+        """Smallest code inside the bound, ``largest + 1`` where there is none; int64."""
+        return self._codes(v.values) + int(bound.open)
+
+    def hi(self, bound: Bound, v: Vector) -> np.ndarray:
+        """Largest code inside the bound, -1 where there is none; int64."""
+        return self._codes(v.values) - int(bound.open)
+
+    def both(self, bound: Bound, v: Vector) -> tuple[np.ndarray, np.ndarray]:
+        """:meth:`lo` and :meth:`hi` of one bound."""
+        codes = self._codes(v.values)
+        return codes + int(bound.open), codes - int(bound.open)
+
+    @property
+    def _even(self) -> int:
+        """Code of the least float that is a whole number of steps, where that of 0 is 0."""
+        return (_WIDE_LEAST << 52) + 2
+
+    @property
+    def _infinite(self) -> int:
+        """Code of infinity, where that of 0 is 0; the one below is of all finite floats beyond."""
+        return self._even + (1 << _WIDE_STEPS) - (1 << _WIDE_STEPS - _WIDE_EVEN) + 2
+
+    @property
+    def largest(self) -> int:
+        return 2 * self._infinite + 1
+
+    def _codes(self, values: np.ndarray) -> np.ndarray:
+        values = values.astype(np.float64, copy=False)
+        sizes = np.abs(values)
+        even = 2.0 ** (self.top - _WIDE_EVEN)
+        # 0, floats too small for a code of their own, which no key is, and those that are counted.
+        least = np.float64(2.0 ** (self.top - _WIDE_EVEN - _WIDE_LEAST))
+        codes = np.maximum(sizes.view(np.int64) - (int(least.view(np.int64)) - 2), 1)
+        codes[sizes == 0] = 0
+        is_even = sizes >= even
+        with np.errstate(over="ignore", invalid="ignore"):
+            steps = np.minimum(sizes, 2.0**self.top) * 2.0 ** (_WIDE_STEPS - self.top)
+            steps = steps.astype(np.int64) + (self._even - (1 << _WIDE_STEPS - _WIDE_EVEN))
+        np.copyto(codes, steps, where=is_even)
+        codes[sizes > 2.0**self.top] = self._infinite - 1
+        codes[np.isinf(sizes)] = self._infinite
+        np.negative(codes, out=codes, where=values < 0)
+        codes += self._infinite
+        codes[np.isnan(sizes)] = self.largest
+        return codes
+
+
+@dataclass(frozen=True)
 class CoarseEncoder:
     """Code = (key - base) / step, rounded down; what lies beyond the ends shares their codes.
 
@@ -243,7 +331,7 @@ class CoarseEncoder:
         return _STEPS + 1
 
 
-Encoder = OffsetEncoder | RankEncoder | CoarseEncoder
+Encoder = OffsetEncoder | RankEncoder | WideEncoder | CoarseEncoder
 
 
 def _one(value: bytes) -> np.ndarray:
@@ -328,7 +416,15 @@ def _coarse(known: np.ndarray) -> CoarseEncoder:
     return CoarseEncoder(low, max(step, float(np.finfo(np.float64).tiny)))
 
 
-def fit(v: Vector, widest: int, *, coarse: bool = False) -> Encoder:
+def _wide(v: Vector) -> WideEncoder | None:
+    """Wide codes that cover some floats, if there are."""
+    sizes = np.abs(v.known)
+    largest = float(np.max(sizes, where=np.isfinite(sizes), initial=2.0**-_WIDE_MOST))
+    encoder = WideEncoder(math.frexp(largest)[1])
+    return encoder if encoder.top <= _WIDE_MOST and encoder.covers(v) else None
+
+
+def fit(v: Vector, widest: int, *, floats: Floats = "ranks") -> Encoder:
     """Encoder for the keys of one test in a window run.
 
     Parameters
@@ -337,8 +433,8 @@ def fit(v: Vector, widest: int, *, coarse: bool = False) -> Encoder:
         Keys; conditions count as 1 where TRUE, else 0.
     widest : int
         Widest code the device offers, in bits.
-    coarse : bool
-        Whether floats that are not the same may share a code.
+    floats : str
+        How floats get codes; "wide" codes, where there are 64 bits.
 
     Raises
     ------
@@ -354,8 +450,11 @@ def fit(v: Vector, widest: int, *, coarse: bool = False) -> Encoder:
             return OffsetEncoder(low, high - low)
     elif known.dtype.kind in "iu":
         return OffsetEncoder(0, 0)
-    if coarse and known.dtype.kind == "f":
-        return _coarse(known)
+    if known.dtype.kind == "f":
+        if floats == "coarse":
+            return _coarse(known)
+        if floats == "wide" and widest == 64 and (wide := _wide(v)) is not None:
+            return wide
     ordered = _known(v)
     if len(ordered) > null_code(widest) - 1:
         raise DeviceError(
@@ -391,7 +490,7 @@ def bound_codes(
     lo = np.zeros(rows, dtype=np.int64)
     hi = np.full(rows, encoder.largest, dtype=np.int64)
     is_one = len(lows) == len(highs) == 1 and lows[0][0] == highs[0][0]
-    if isinstance(encoder, RankEncoder) and is_one and lows[0][1] is highs[0][1]:
+    if isinstance(encoder, RankEncoder | WideEncoder) and is_one and lows[0][1] is highs[0][1]:
         lo, hi = encoder.both(*lows[0])
     else:
         for bound, v in lows:

@@ -66,8 +66,8 @@ class BandLayout(Layout):
     ----------
     spare : bool
         Whether there should be codes for later keys.
-    coarse : bool
-        Whether rows are only searched by these codes.
+    floats : str
+        How floats get codes.
     """
 
     def __init__(
@@ -77,14 +77,14 @@ class BandLayout(Layout):
         widths: Sequence[int],
         *,
         spare: bool,
-        coarse: bool = False,
+        floats: encoders.Floats = "ranks",
     ) -> None:
         self.form = form
         keys = window[: len(form.tests)]
         self.payload: list[Type] = [
             integer(v.lo, v.hi, nullable=False) for v in window[len(keys) :]
         ]
-        self.encoders = [encoders.fit(v, widths[-1], coarse=coarse) for v in keys]
+        self.encoders = [encoders.fit(v, widths[-1], floats=floats) for v in keys]
         self.bits = encoders.width_for(self.encoders, widths)
         if spare:
             self.encoders = [

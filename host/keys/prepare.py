@@ -19,6 +19,7 @@ from penstock.plan.forms import JoinForm
 from penstock.plan.general import KeySource
 from penstock.plan.search import search_of
 
+from .encoders import Floats
 from .layouts import BandLayout, GeneralLayout, Layout, key_values, stream_side
 from .sums import sum_vector
 
@@ -90,7 +91,7 @@ def layout(
     widths: Sequence[int],
     spare_bits: int = 0,
     *,
-    coarse: bool = False,
+    floats: Floats = "ranks",
 ) -> Layout:
     """A layout that covers these tuples.
 
@@ -107,11 +108,11 @@ def layout(
         Room for later values: above 0, codes of a band use their whole width, and an integer key
         of the general form gets the bounds of the next register width that is a multiple of this.
         0 keeps the exact bounds.
-    coarse : bool
-        Whether rows are only searched by the codes of a band.
+    floats : str
+        How floats get codes of a band.
     """
     if isinstance(form.form, BandForm):
-        return BandLayout(form.form, window, widths, spare=spare_bits > 0, coarse=coarse)
+        return BandLayout(form.form, window, widths, spare=spare_bits > 0, floats=floats)
     return GeneralLayout(form.form, window, stream, spare_bits)
 
 

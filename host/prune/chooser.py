@@ -28,7 +28,7 @@ from ..device.cut import Piece, spread, whole
 from ..device.search import Boxes, OrderedRows, RangeWalk
 from ..device.storage import storage_dtype
 from ..device.zones import ZoneBounds
-from ..keys.binding import Binder, search_binder
+from ..keys.binding import program_binder, search_binder
 from ..keys.prepare import Layout, search_form, window_keys
 from ..rows.sides import SideRows
 from ..windows.run import Snapshot, still
@@ -271,7 +271,9 @@ def expectation(
     if not len(ranges.rows):
         return Costed()
     run = still(window.time, window_keys(form, window.columns, len(window)))
-    binder = search_binder(form, growing=False) or Binder(form, device.key_widths, growing=False)
+    binder = search_binder(form, growing=False) or program_binder(
+        form, device.key_widths, growing=False, searches=device.searches
+    )
     layout = binder.bind(run, stream.columns, len(start))
     by = SearchKeys(layout, layout.stream(stream.columns, len(start)).arrays, binder.skip)
     is_band = isinstance(form.form, BandForm)

@@ -27,7 +27,7 @@ def ordered(values: np.ndarray) -> list[tuple[bool, float]]:
 @settings(max_examples=60, deadline=None)
 @given(fitted=KEYS, keys=KEYS, bounds=KEYS)
 def test_no_key_inside_a_bound_has_a_code_outside(fitted, keys, bounds, is_open, is_stretched):
-    encoder = fit(Vector(fitted), 32, coarse=True)
+    encoder = fit(Vector(fitted), 32, floats="coarse")
     assert isinstance(encoder, CoarseEncoder)
     encoder = encoder.stretched(32) if is_stretched else encoder
     codes = encoder.keys(Vector(keys), 32).astype(np.int64)
@@ -41,7 +41,7 @@ def test_no_key_inside_a_bound_has_a_code_outside(fitted, keys, bounds, is_open,
 
 
 def test_whole_numbers_bound_floats():
-    encoder = fit(Vector(np.array([0.0, 2.0**60])), 32, coarse=True)
+    encoder = fit(Vector(np.array([0.0, 2.0**60])), 32, floats="coarse")
     bound = Bound(ops.const(0))
     ends = np.array([0, 2**53 + 1, 2**63 - 1, -(2**63)])
     lows = encoder.lo(bound, Vector(ends))
@@ -52,13 +52,13 @@ def test_whole_numbers_bound_floats():
 def test_a_few_keys_far_away_leave_the_others_apart():
     values = np.random.default_rng(0).uniform(0, 1, 100_000)
     values[::1000] = 1e300
-    codes = fit(Vector(values), 32, coarse=True).keys(Vector(values), 32)
+    codes = fit(Vector(values), 32, floats="coarse").keys(Vector(values), 32)
     assert len(np.unique(codes)) > 80_000
 
 
 def test_keys_that_follow_are_covered():
     values = np.random.default_rng(0).uniform(0, 1, 1000)
-    encoder = fit(Vector(values), 32, coarse=True).stretched(32)
+    encoder = fit(Vector(values), 32, floats="coarse").stretched(32)
     assert encoder.covers(Vector(values + 50))
     assert not encoder.covers(Vector(values + 5000))
     assert encoder.covers(Vector(np.append(values, np.inf)))
