@@ -15,8 +15,9 @@ from ...device.base import Device
 from ...rows.sides import SideRows
 from ...windows.places import ascending_places
 
-#: Rows of a kept window for each tuple, from which on its order is worth more than fewer tests.
-LONGER = 8
+#: Rows of a window for each tuple, from which on a longer window is better than fewer tests: a row
+#: is sorted in the time of one bound or two of a tuple.
+LONGER = 4
 
 
 @dataclass(frozen=True)
@@ -109,15 +110,16 @@ def _cheaper(
     """Choose the evaluation with fewer tests per pair, then with the longer window.
 
     If a device keeps windows, one that it may keep by name comes first, to save its transfer. A
-    band whose window is kept, and much longer, comes before fewer tests: it is in order already.
+    band whose window is much longer comes before fewer tests, if it is searched or kept in order.
     """
     keeps = any(device.keeps_windows for device in devices)
+    searches = all(device.searches for device in devices)
 
     def rank(one: Evaluation) -> tuple[bool, bool, int, bool, int]:
         window = one.form.window
         travels, rows = window not in named, len(sides[window])
-        is_long = not travels and rows >= LONGER * len(sides[other(window)])
-        in_order = is_long and isinstance(one.form.form, BandForm)
+        is_long = rows >= LONGER * len(sides[other(window)])
+        in_order = is_long and (searches or not travels) and isinstance(one.form.form, BandForm)
         return keeps and travels, not in_order, one.form.cost, travels, -rows
 
     return min(candidates, key=rank)
