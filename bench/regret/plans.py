@@ -22,6 +22,7 @@ from penstock.host.devices.cpu.resident_window import NEVER
 from penstock.host.join.table import directions
 from penstock.host.prune import choice, chooser
 from penstock.host.prune.sizes import Pruning
+from penstock.plan.query import LEFT, RIGHT
 from penstock.program import MAX_BAND_TESTS
 from penstock.query.options import KeptQueries
 
@@ -33,6 +34,8 @@ ALL_PAIRS, WITHOUT_MASKS, FINEST = "all pairs", "all pairs, no masks", "finest c
 MOST_KEYS, MOST_PAIRS = 6, 8
 #: Threads of DuckDB.
 THREADS = 2
+#: Sides that can be the window, as they are numbered.
+SIDES = (RIGHT, LEFT)
 
 
 @dataclass
@@ -78,20 +81,26 @@ def on_penstock() -> Iterator[None]:
 @contextmanager
 def noting(seen: Seen) -> Iterator[None]:
     """Note what can be chosen in the joins that run meanwhile."""
-    tests_of, cheaper = chooser.searched_tests, directions._cheaper
+    tests_of, rank = chooser.searched_tests, directions._rank
 
     def noted_tests(program: Any) -> list[int]:
         tests = tests_of(program)
         seen.keys = max(seen.keys, len(tests))
         return tests
 
-    def noted_side(candidates: Sequence[Any], *args: Any) -> Any:
-        seen.evaluations = max(seen.evaluations, len(candidates))
-        return cheaper(candidates, *args)
+    def noted_rank(*args: Any) -> Any:
+        ranked, windows = rank(*args), set()
+
+        def noted(one: Any) -> Any:
+            windows.add(one.form.window)
+            seen.evaluations = max(seen.evaluations, len(windows))
+            return ranked(one)
+
+        return noted
 
     with (
         _set(chooser, "searched_tests", noted_tests),
-        _set(directions, "_cheaper", noted_side),
+        _set(directions, "_rank", noted_rank),
     ):
         yield
 
@@ -136,9 +145,10 @@ def run(join: Join, plan: str) -> pa.Table:
             return sql(pruning=Pruning(least_pairs=1, free_rows=1 << 40, orders=(ORDERS[plan],)))
         what, numbers = plan.split(" ", 1)
         if what == "side":
-            pick = int(numbers)
+            window = SIDES[int(numbers)]
+            stack.enter_context(_set(directions, "COSTED_TUPLES", math.inf))
             stack.enter_context(
-                _set(directions, "_cheaper", lambda candidates, *_: candidates[pick])
+                _set(directions, "_rank", lambda *_: lambda one: one.form.window != window)
             )
             return sql()
         stack.enter_context(_by_keys([int(n) for n in numbers.split()]))

@@ -132,13 +132,67 @@ class _Key:
         return np.mean(last - first, axis=0) + 1
 
 
+@dataclass(frozen=True)
+class Sample:
+    """Codes of some window rows and tuples: keys of both sides together may depend on each other.
+
+    Parameters
+    ----------
+    tests : sequence of int
+        Tests that each match passes.
+    equal : collection of int
+        Tests, out of these, whose bounds are one code for every tuple: equalities.
+    codes : sequence of ndarray
+        Codes of the window rows, for all tests.
+    bounds : sequence of ndarray
+        ``lo_0, hi_0, ...`` of the tuples, at least one.
+    null : int
+        Code of NULL.
+    """
+
+    tests: Sequence[int]
+    equal: Collection[int]
+    codes: Sequence[np.ndarray]
+    bounds: Sequence[np.ndarray]
+    null: int
+
+    def key(self, test: int) -> _Key:
+        """The sample of one test."""
+        codes, (low, high) = self.codes[test], self.bounds[2 * test : 2 * test + 2]
+        known = np.sort(codes[codes != self.null])
+        count = max(len(known), 1)
+        low = np.searchsorted(known, low, "left") / count
+        return _Key(test, known, low, np.searchsorted(known, high, "right") / count)
+
+    def visited(
+        self, bands: Sequence[_Key], buckets: Sequence[int], held: float
+    ) -> tuple[float, float]:
+        """Mean number of cells with rows that a tuple visits, and its share of so many rows."""
+        axes = [_axis(key, n) for key, n in zip(bands, buckets, strict=True)]
+        rows = [self._buckets(axis, self.codes[axis.test]) for axis in axes]
+        low, high = (
+            [self._buckets(axis, self.bounds[2 * axis.test + end]) for axis in axes]
+            for end in (0, 1)
+        )
+        known = np.logical_and.reduce([buckets_of != NO_CELL for buckets_of in rows])
+        edges = [np.arange(n + 1) - 0.5 for n in buckets]
+        shares = np.histogramdd([buckets_of[known] for buckets_of in rows], edges)[0] / len(known)
+        # A cell that has a share of all rows has none of these with a chance of exp(-share * held).
+        ranges, share = (
+            float(np.mean(_summed(per_cell, low, high)))
+            for per_cell in (1 - np.exp(-shares * held), shares)
+        )
+        return ranges, share
+
+    def _buckets(self, axis: Axis, codes: np.ndarray) -> np.ndarray:
+        cells = np.zeros(len(codes), np.uint32)
+        axis.add(cells, codes, self.null)
+        return cells
+
+
 def choose(
-    tests: Sequence[int],
-    equal: Collection[int],
-    codes: Sequence[np.ndarray],
-    bounds: Sequence[np.ndarray],
+    sample: Sample,
     rows: int,
-    null: int,
     *,
     costs: Costs = CORE,
     admitted: float = math.inf,
@@ -149,17 +203,8 @@ def choose(
 
     Parameters
     ----------
-    tests : sequence of int
-        Tests that each match passes.
-    equal : collection of int
-        Tests, out of these, whose bounds are one code for every tuple: equalities.
-    codes : sequence of ndarray
-        Codes of a sample of window rows, for all tests.
-    bounds : sequence of ndarray
-        ``lo_0, hi_0, ...`` of a sample of tuples, at least one.
+    sample : Sample
     rows : int
-    null : int
-        Code of NULL.
     costs : Costs
     admitted : float
         Rows of a tuple's range, which cuts the rows of a cell where cells are apart or lie by key.
@@ -168,20 +213,19 @@ def choose(
     costed : list of Candidate, optional
         Gets the best grid of each set of keys that was compared.
     """
-    keys = [_key(d, codes[d], bounds[2 * d], bounds[2 * d + 1], null) for d in tests]
+    keys = [sample.key(test) for test in sample.tests]
     if any(not len(key.codes) for key in keys):
         return None  # nothing but NULL
-    hashed = [key for key in keys if key.test in equal]
-    bands = sorted((key for key in keys if key.test not in equal), key=lambda key: key.share)
-    parts, matched = _parts(hashed, codes, rows)
+    hashed = [key for key in keys if key.test in sample.equal]
+    bands = sorted((key for key in keys if key.test not in sample.equal), key=lambda key: key.share)
+    parts, matched = _parts(hashed, sample.codes, rows)
     held = min(rows, admitted) if costs.apart else rows
     most = max(CELLS_PER_ROW * rows // parts, 1)
     keyed = min(rows, admitted) if hashed else held
     ranking = _Ranking(rows, held, keyed, matched, most, costs, always)
     if costs.apart and bands and not always:
         # In more cells the sample would seem to leave most empty.
-        ranking = replace(ranking, most=min(most, max(len(codes[0]) // PER_CELL, 1)))
-        sample = _Sample(codes, bounds, null)
+        ranking = replace(ranking, most=min(most, max(len(sample.codes[0]) // PER_CELL, 1)))
         pairs = combinations(bands[:MOST_BANDS], min(len(bands), 2))
         compared = [(_measured(pair, sample, ranking), pair) for pair in pairs]
     else:
@@ -198,7 +242,9 @@ def choose(
     band_axes = tuple(_axis(key, n) for key, n in zip(axes, buckets, strict=True) if n > 1)
     # Between bands a tuple visits neighbouring cells together, which have a key each.
     keyed = bool(hashed) and (costs.apart or not band_axes)
-    grid = Grid(tuple(key.test for key in hashed), parts.bit_length() - 1, band_axes, null, keyed)
+    grid = Grid(
+        tuple(key.test for key in hashed), parts.bit_length() - 1, band_axes, sample.null, keyed
+    )
     return GridChoice(grid, share, ranked)
 
 
@@ -271,7 +317,7 @@ def _modelled(bands: Sequence[_Key], ranking: _Ranking) -> list[_Ranked]:
     return [(float(cost[n]), float(share[n]), tuple(buckets[n].tolist())) for n in best]
 
 
-def _measured(bands: Sequence[_Key], sample: _Sample, ranking: _Ranking) -> _Ranked:
+def _measured(bands: Sequence[_Key], sample: Sample, ranking: _Ranking) -> _Ranked:
     """Better numbers of buckets: one is doubled or halved as long as that is good in the sample."""
 
     def ranked(buckets: tuple[int, ...]) -> _Ranked:
@@ -297,40 +343,6 @@ def _measured(bands: Sequence[_Key], sample: _Sample, ranking: _Ranking) -> _Ran
         best = better
 
 
-@dataclass(frozen=True)
-class _Sample:
-    """Rows and tuples of both sides: bands may depend on each other."""
-
-    codes: Sequence[np.ndarray]
-    bounds: Sequence[np.ndarray]
-    null: int
-
-    def visited(
-        self, bands: Sequence[_Key], buckets: Sequence[int], held: float
-    ) -> tuple[float, float]:
-        """Mean number of cells with rows that a tuple visits, and its share of so many rows."""
-        axes = [_axis(key, n) for key, n in zip(bands, buckets, strict=True)]
-        rows = [self._buckets(axis, self.codes[axis.test]) for axis in axes]
-        low, high = (
-            [self._buckets(axis, self.bounds[2 * axis.test + end]) for axis in axes]
-            for end in (0, 1)
-        )
-        known = np.logical_and.reduce([buckets_of != NO_CELL for buckets_of in rows])
-        edges = [np.arange(n + 1) - 0.5 for n in buckets]
-        shares = np.histogramdd([buckets_of[known] for buckets_of in rows], edges)[0] / len(known)
-        # A cell that has a share of all rows has none of these with a chance of exp(-share * held).
-        ranges, share = (
-            float(np.mean(_summed(per_cell, low, high)))
-            for per_cell in (1 - np.exp(-shares * held), shares)
-        )
-        return ranges, share
-
-    def _buckets(self, axis: Axis, codes: np.ndarray) -> np.ndarray:
-        cells = np.zeros(len(codes), np.uint32)
-        axis.add(cells, codes, self.null)
-        return cells
-
-
 def _summed(cells: np.ndarray, low: Sequence[np.ndarray], high: Sequence[np.ndarray]) -> np.ndarray:
     """Sums over boxes of cells; both ends belong to a box."""
     upto = np.pad(cells, 1)[(slice(None, -1),) * cells.ndim]
@@ -341,17 +353,6 @@ def _summed(cells: np.ndarray, low: Sequence[np.ndarray], high: Sequence[np.ndar
         at = [h + 1 if end else lo for end, lo, h in zip(ends, low, high, strict=True)]
         sums += (-1) ** (cells.ndim - sum(ends)) * upto[tuple(at)]
     return sums
-
-
-def _key(test: int, codes: np.ndarray, low: np.ndarray, high: np.ndarray, null: int) -> _Key:
-    known = np.sort(codes[codes != null])
-    count = max(len(known), 1)
-    return _Key(
-        test,
-        known,
-        np.searchsorted(known, low, "left") / count,
-        np.searchsorted(known, high, "right") / count,
-    )
 
 
 def _parts(equal: Sequence[_Key], codes: Sequence[np.ndarray], rows: int) -> tuple[int, float]:

@@ -18,7 +18,7 @@ from types import MappingProxyType
 import numpy as np
 
 from penstock.expr.node import show
-from penstock.plan.band import BandForm
+from penstock.plan.band import BandForm, BandTest
 from penstock.plan.forms import JoinForm
 from penstock.plan.plan import Evaluation
 from penstock.program import BandProgram, Mode, Program, null_code
@@ -32,7 +32,7 @@ from ..keys.binding import program_binder, search_binder
 from ..keys.prepare import Layout, search_form, window_keys
 from ..rows.sides import SideRows
 from ..windows.run import Snapshot, still
-from .choice import SAMPLE_ROWS, SAMPLE_TUPLES, Costs, GridChoice, choose, costs_of
+from .choice import SAMPLE_ROWS, SAMPLE_TUPLES, Costs, GridChoice, Sample, choose, costs_of
 from .costed import KIND, Candidate, Costed
 from .parts import slab_visits
 from .sizes import DEFAULT_PRUNING, Pruning
@@ -44,6 +44,10 @@ LEAST_ROWS = 1 << 14
 PARTS = 8
 #: Rows that are sorted in the time that a tuple takes in a slab, about.
 ROWS_PER_VISIT = 2.5
+#: Nanoseconds that it takes to look at zones, about.
+ZONES_LOOK_NS = 8e6
+#: Nanoseconds to make the key of a row for one test, and both bounds of a tuple.
+KEY_NS, BOUNDS_NS = 20.0, 50.0
 #: Tuples whose ranges are looked at before a probe is searched for.
 LOOKED_AT = 32
 
@@ -165,43 +169,57 @@ class Chooser:
         sizes: Sequence[int],
         seen: Mapping[type, float] = MappingProxyType({}),
     ) -> list[tuple[int, GridChoice]]:
+        """Choose orders by a sample of a window and of tuples; as :meth:`chosen`."""
+        tests = by.tests if self.pruning.bands else [d for d in by.tests if d in by.equal]
+        if not tests or not sizes:
+            return []
+        keys = window.keys_at(spread(window.first, window.end, SAMPLE_ROWS))
+        tuples = ranges.sample(SAMPLE_TUPLES).rows
+        bounds = [bound[tuples] for bound in by.bounds]
+        sample = Sample(tests, by.equal, by.layout.window(keys[by.skip :]), bounds, by.null)
+        return self.chosen(sample, ranges, window.end - window.first, sizes, seen)
+
+    def chosen(
+        self,
+        sample: Sample,
+        ranges: Piece,
+        held: int,
+        sizes: Sequence[int],
+        seen: Mapping[type, float] = MappingProxyType({}),
+    ) -> list[tuple[int, GridChoice]]:
         """Choose an order for slabs of each size; leave out sizes at which none gains anything.
 
         Parameters
         ----------
+        ranges : Piece
+            All tuples.
+        held : int
+            Rows of the window.
         sizes : sequence of int
             From :meth:`slab_rows`, or some of these.
         seen : mapping of type to float, optional
             Nanoseconds that a visit takes by kinds of orders that are there, which count in place
             of what the sample says.
         """
-        if not by.tests or not sizes:
-            return []
         mean = ranges.evaluations / len(ranges.rows)
-        keys = window.keys_at(spread(window.first, window.end, SAMPLE_ROWS))
-        sample = by.layout.window(keys[by.skip :])
-        tests = by.tests if self.pruning.bands else [d for d in by.tests if d in by.equal]
-        if not tests:
-            return []
-        tuples = ranges.sample(SAMPLE_TUPLES).rows
-        some = [bound[tuples] for bound in by.bounds]
         pruning, chosen = self.pruning, []
         fastest = math.inf if pruning.always else least_ns(self.costs)
         # Rows are sorted once for all probes; this is the only one of a table with few tuples.
         is_only = not self.growing and len(ranges.rows) < pruning.portion
-        rows = window.end - window.first if is_only else 0
+        rows = held if is_only else 0
         for size in sizes:
             visits = slab_visits(ranges, size)
             costed: list[Candidate] = []
-            arguments = tests, by.equal, sample, some, size, by.null
             options = {"costs": self.costs, "admitted": mean, "always": pruning.always}
             options["costed"] = costed
-            choices = [choose(*arguments, **options)] if "cells" in pruning.orders else []
+            choices = [choose(sample, size, **options)] if "cells" in pruning.orders else []
             choices = [choice and _as_seen(choice, seen) for choice in choices]
-            # Zones are not looked at where they cannot be faster: that may take longer than a join.
-            is_fast = any(c is not None and c.tuple_ns <= fastest for c in choices)
-            if "zones" in pruning.orders and not is_fast:
-                zones = choose_zones(*arguments, **options, growing=self.growing)
+            # Zones are not looked at where they gain less than that takes.
+            now_ns = [visits * c.tuple_ns for c in choices if c is not None]
+            most_ns = min(now_ns, default=ranges.evaluations * self.costs.scan_ns)
+            least_gain = 0 if self.growing or pruning.always else ZONES_LOOK_NS
+            if "zones" in pruning.orders and most_ns - visits * fastest > least_gain:
+                zones = choose_zones(sample, size, **options, growing=self.growing)
                 choices.append(zones and _as_seen(zones, seen))
             kept = [choice for choice in choices if choice is not None]
             best = min(kept, key=lambda c: visits * c.tuple_ns + rows * c.sort_ns, default=None)
@@ -209,7 +227,7 @@ class Chooser:
                 chosen.append((size, best))
             now = self.costed
             now.tuples, now.pairs = len(ranges.rows), ranges.evaluations
-            now.rows, now.visits = window.end - window.first, visits
+            now.rows, now.visits = held, visits
             now.scan_ns, now.candidates = self.costs.scan_ns, costed
             of_kind = [] if best is None else [c for c in costed if c.kind == KIND[type(best.grid)]]
             now.chosen = min(of_kind, key=lambda c: c.tuple_ns, default=None)
@@ -253,7 +271,6 @@ def expectation(
     start: np.ndarray,
     end: np.ndarray,
     device: Device,
-    names: Mapping[str, str],
 ) -> Costed:
     """Cost the orders of a window for a join of tables, and choose one, as its probes would.
 
@@ -263,34 +280,63 @@ def expectation(
         In the order of time.
     start, end : ndarray of int64
         Range of window rows of each tuple.
-    names : mapping of side to str
-        Names of the sides in the query.
     """
     form, mode = evaluation.form, evaluation.modes[0]
     ranges = whole(start, end)
     if not len(ranges.rows):
         return Costed()
-    run = still(window.time, window_keys(form, window.columns, len(window)))
+    some, tuples = window.pick(spread(0, len(window), SAMPLE_ROWS)), ranges.sample(SAMPLE_TUPLES)
+    run = still(some.time, window_keys(form, some.columns, len(some)))
     binder = search_binder(form, growing=False) or program_binder(
         form, device.key_widths, growing=False, searches=device.searches
     )
-    layout = binder.bind(run, stream.columns, len(start))
-    by = SearchKeys(layout, layout.stream(stream.columns, len(start)).arrays, binder.skip)
+    columns, count = stream.pick(tuples.rows).columns, len(tuples.rows)
+    layout = binder.bind(run, columns, count)
+    by = SearchKeys(layout, layout.stream(columns, count).arrays, binder.skip)
     is_band = isinstance(form.form, BandForm)
     costs = costs_of(searches=device.searches, units=device.units, speed=1.0, is_band=is_band)
     chooser = Chooser(DEFAULT_PRUNING, costs, growing=False)
     if not chooser.considers(layout.program, mode, ranges):
         return Costed(tuples=len(ranges.rows), pairs=ranges.evaluations)
-    chosen = chooser.grids(run, by, ranges, chooser.slab_rows(ranges, len(window)))
     costed = chooser.costed
+    costed.tuples, costed.pairs, costed.scan_ns = (
+        len(ranges.rows),
+        ranges.evaluations,
+        costs.scan_ns,
+    )
+    chosen = []
+    if by.tests:
+        codes = layout.window(run.keys[binder.skip :])
+        sample = Sample(by.tests, by.equal, codes, by.bounds, by.null)
+        sizes = chooser.slab_rows(ranges, len(window))
+        chosen = chooser.chosen(sample, ranges, len(window), sizes)
     if all(chooser.gain(ranges, *one) <= len(window) * one[1].sort_ns for one in chosen):
         costed.chosen = None
-    costed.keys = lambda: key_texts(form, names)
     return costed
+
+
+def expected_s(
+    evaluation: Evaluation,
+    window: SideRows,
+    stream: SideRows,
+    start: np.ndarray,
+    end: np.ndarray,
+    device: Device,
+) -> float:
+    """Expected seconds of one core to join tables, without their output; as :func:`expectation`."""
+    costed = expectation(evaluation, window, stream, start, end, device)
+    best, tests = costed.chosen, len(_searched(evaluation.form))
+    # Where all pairs are tested, keys get narrow codes, too.
+    row_ns = tests * KEY_NS * 2 if best is None else tests * KEY_NS + best.sort_ns
+    return costed.seconds(best) + (len(window) * row_ns + len(stream) * tests * BOUNDS_NS) * 1e-9
 
 
 def key_texts(form: JoinForm, names: Mapping[str, str]) -> tuple[str, ...]:
     """Write the keys by which a form's windows are searched."""
+    return tuple(show(test.key, names) for test in _searched(form))
+
+
+def _searched(form: JoinForm) -> tuple[BandTest, ...]:
+    """Tests by whose keys a form's windows are searched."""
     searched = (search_form(form) or form).form
-    tests = searched.tests if isinstance(searched, BandForm) else ()
-    return tuple(show(test.key, names) for test in tests)
+    return tuple(searched.tests) if isinstance(searched, BandForm) else ()

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 from ..device.zones import BLOCK
-from .choice import CORE, MOST_SHARE, Costs, GridChoice
+from .choice import CORE, MOST_SHARE, Costs, GridChoice, Sample
 from .costed import Candidate
 from .zones import MOST_EQUAL_BITS, POSITION, Scale, ZoneOrder
 
@@ -30,12 +30,8 @@ def least_ns(costs: Costs) -> float:
 
 
 def choose_zones(
-    tests: Sequence[int],
-    equal: Collection[int],
-    codes: Sequence[np.ndarray],
-    bounds: Sequence[np.ndarray],
+    sample: Sample,
     rows: int,
-    null: int,
     *,
     costs: Costs = CORE,
     admitted: float = math.inf,
@@ -52,23 +48,24 @@ def choose_zones(
 
     Other parameters are those of :func:`.choice.choose`.
     """
-    hashed = tuple(d for d in tests if d in equal)
-    bands = [d for d in tests if d not in equal]
+    codes, null = sample.codes, sample.null
+    hashed = tuple(d for d in sample.tests if d in sample.equal)
+    bands = [d for d in sample.tests if d not in sample.equal]
     is_placed = admitted < rows
     if costs.apart or not bands:
         return None
-    known = np.logical_and.reduce([codes[d] != null for d in tests])
+    known = np.logical_and.reduce([codes[d] != null for d in sample.tests])
     if not known.any():
         return None
     at = np.flatnonzero(known)
     at = at[:: max(len(at) // ROWS, 1)]
-    sample = _Sample([column[at] for column in codes], bounds, hashed)
+    pairs = _Pairs([column[at] for column in codes], sample.bounds, hashed)
     #: Rows for which one of the sample stands.
     weight = rows * float(np.mean(known)) / len(at)
     share = min(admitted / rows, 1.0)
     firsts = [*bands, POSITION] if is_placed else bands
     tested_of = {
-        first: sample.tested(first, [d for d in bands if d != first], weight, share)
+        first: pairs.tested(first, [d for d in bands if d != first], weight, share)
         for first in firsts
     }
     first = min(firsts, key=lambda d: tested_of[d])
@@ -81,7 +78,7 @@ def choose_zones(
             costed.append(Candidate("zones", (*hashed, d), each / rows, ns, SORT_NS * most))
     if tested / rows > MOST_SHARE and not always:
         return None
-    further = sorted((d for d in bands if d != first), key=sample.passing)
+    further = sorted((d for d in bands if d != first), key=pairs.passing)
     keys = [first, *further[: MOST_KEYS - 1]]
     if is_placed and POSITION not in keys:
         keys.append(POSITION)
@@ -93,7 +90,7 @@ def _tuple_ns(costs: Costs, tested: float) -> float:
     return costs.total_ns(1, 1, tested) + DESCENT_NS + BLOCK_NS * tested / BLOCK
 
 
-class _Sample:
+class _Pairs:
     """Pairs of a sample, and the tests that they pass.
 
     Parameters

@@ -25,7 +25,7 @@ from penstock.host.keys.layouts import BandLayout
 from penstock.host.keys.prepare import MOST_SEARCHED, layout
 from penstock.host.lookup.memory import kept_keys, kept_text, split_of
 from penstock.host.lookup.zipf import top_share
-from penstock.host.prune.chooser import expectation
+from penstock.host.prune.chooser import expectation, key_texts
 from penstock.host.prune.costed import Costed
 from penstock.host.prune.sizes import DEFAULT_PRUNING
 from penstock.host.windows.run import still
@@ -251,11 +251,9 @@ def _explain_direction(join: TableJoin, direction: Direction, device: Device) ->
     elif isinstance(program, GeneralProgram):
         _show_stages(program, frozenset(part.modes))
     facts(search_facts(part.search, names, MOST_SEARCHED))
-    _show_costed(
-        expectation(part, window, stream, direction.start, direction.end, device, names),
-        names[direction.side],
-        names[form.window],
-    )
+    costed = expectation(part, window, stream, direction.start, direction.end, device)
+    costed.keys = lambda: key_texts(form, names)
+    _show_costed(costed, names[direction.side], names[form.window])
     return program
 
 

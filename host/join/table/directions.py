@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,12 +12,15 @@ from penstock.plan.plan import Evaluation, JoinPlan, Output, fold_name
 from penstock.plan.query import LEFT, RIGHT, TimeWindow, other
 
 from ...device.base import Device
+from ...prune.chooser import expected_s
 from ...rows.sides import SideRows
 from ...windows.places import ascending_places
 
-#: Rows of a window for each tuple, from which on a longer window is better than fewer tests: a row
-#: is sorted in the time of one bound or two of a tuple.
-LONGER = 4
+#: How much longer one side is where fewer tests may not be worth most: a row is sorted in half the
+#: time of a tuple's bounds.
+LONGER = 8
+#: Fewest tuples of the longer side for which both directions are costed, which takes 10 ms.
+COSTED_TUPLES = 1 << 17
 
 
 @dataclass(frozen=True)
@@ -92,8 +95,19 @@ def directions(
             return [probed(plan.existence(plan.probing), met)]
         return [probed(one, met, fold) for fold, one in enumerate(plan.folded())]
     if isinstance(window, TimeWindow):
-        one = _cheaper(plan.candidates(), sides, named, devices)
-        return [probed(one, window.met(other(one.form.window), moments, ascending_places))]
+        ranked = sorted(plan.candidates(), key=_rank(sides, named, devices))
+        either = (
+            probed(one, window.met(other(one.form.window), moments, ascending_places))
+            for one in ranked
+        )
+        first = next(either)
+        tuples, rows = (len(sides[side]) for side in (first.side, first.evaluation.form.window))
+        searches = all(device.searches for device in devices)
+        # Within a window of time both sides read about the same rows.
+        is_whole = searches and first.pairs == tuples * rows
+        if named or not is_whole or tuples < max(LONGER * rows, COSTED_TUPLES):
+            return [first]
+        return [min((first, *either), key=lambda one: _expected_s(one, sides, devices[0]))]
     directions = []
     for side, opposite in ((LEFT, RIGHT), (RIGHT, LEFT)):
         met = window.ranges(opposite, moments[side], moments[opposite], ascending_places)
@@ -101,25 +115,26 @@ def directions(
     return directions
 
 
-def _cheaper(
-    candidates: Sequence[Evaluation],
-    sides: Mapping[str, SideRows],
-    named: Collection[str],
-    devices: Sequence[Device],
-) -> Evaluation:
-    """Choose the evaluation with fewer tests per pair, then with the longer window.
+def _rank(
+    sides: Mapping[str, SideRows], named: Collection[str], devices: Sequence[Device]
+) -> Callable[[Evaluation], tuple[bool, bool, int, bool, int]]:
+    """Rank evaluations with fewer tests per pair first, then those with the longer window.
 
     If a device keeps windows, one that it may keep by name comes first, to save its transfer. A
-    band whose window is much longer comes before fewer tests, if it is searched or kept in order.
+    band whose window is kept, and much longer, comes before fewer tests: it is in order already.
     """
     keeps = any(device.keeps_windows for device in devices)
-    searches = all(device.searches for device in devices)
 
     def rank(one: Evaluation) -> tuple[bool, bool, int, bool, int]:
         window = one.form.window
         travels, rows = window not in named, len(sides[window])
-        is_long = rows >= LONGER * len(sides[other(window)])
-        in_order = is_long and (searches or not travels) and isinstance(one.form.form, BandForm)
+        is_long = not travels and rows >= LONGER * len(sides[other(window)])
+        in_order = is_long and isinstance(one.form.form, BandForm)
         return keeps and travels, not in_order, one.form.cost, travels, -rows
 
-    return min(candidates, key=rank)
+    return rank
+
+
+def _expected_s(one: Direction, sides: Mapping[str, SideRows], device: Device) -> float:
+    window = sides[one.evaluation.form.window]
+    return expected_s(one.evaluation, window, sides[one.side], one.start, one.end, device)

@@ -17,6 +17,7 @@ from penstock.host.prune.choice import (
     CORE,
     Costs,
     GridChoice,
+    Sample,
     choose,
     costs_of,
 )
@@ -45,7 +46,8 @@ def chosen(
     """The choice of a grid, with equalities as the bounds have them."""
     equal = [d for d in tests if np.array_equal(bounds[2 * d], bounds[2 * d + 1])]
     options = {"costs": costs, "admitted": admitted, "always": always}
-    return choose(tests, equal, codes, bounds, *given, **options)
+    rows, null = given
+    return choose(Sample(tests, equal, codes, bounds, null), rows, **options)
 
 
 def sample(rng: np.random.Generator, bits: int, rows: int) -> np.ndarray:

@@ -14,7 +14,7 @@ from penstock.host.device.registry import open_device
 from penstock.host.device.search import SPARE_ROWS, RangeWalk
 from penstock.host.device.storage import key_dtype
 from penstock.host.device.zones import BLOCK
-from penstock.host.prune.choice import SAMPLE_ROWS, choose
+from penstock.host.prune.choice import SAMPLE_ROWS, Sample, choose
 from penstock.host.prune.ordering import SlabOrdering
 from penstock.host.prune.parts import OrderedRun, Searched
 from penstock.host.prune.pruner import Pruner
@@ -183,7 +183,7 @@ def test_the_cheaper_order_is_chosen(keys: int, is_zoned: bool) -> None:
     key, own = rng.integers(0, keys, SAMPLE_ROWS), rng.integers(0, keys, some)
     codes = [column.astype(np.uint32) for column in (key, first, last)]
     bounds = [column.astype(np.uint32) for column in (own, own, low * 0, high, low, top)]
-    given = [0, 1, 2], [0], codes, bounds, rows, null_code(32)
+    given = Sample([0, 1, 2], [0], codes, bounds, null_code(32)), rows
     zones, cells = choose_zones(*given), choose(*given)
     assert zones is not None
     assert cells is not None
@@ -197,7 +197,7 @@ def test_an_order_of_positions_serves_a_window_of_time() -> None:
     codes = [rng.integers(0, n, rows).astype(np.uint32) for n in (4, 1000)]
     key, top = rng.integers(0, 4, tuples).astype(np.uint32), np.full(tuples, 5000, np.uint32)
     bounds = [key, key, top * 0 + 995, top]
-    chosen = choose_zones([0, 1], [0], codes, bounds, rows, null_code(32), admitted=500)
+    chosen = choose_zones(Sample([0, 1], [0], codes, bounds, null_code(32)), rows, admitted=500)
     assert chosen is not None
     assert isinstance(chosen.grid, ZoneOrder)
     assert [scale.test for scale in chosen.grid.scales] in ([POSITION, 1], [1, POSITION])
