@@ -44,8 +44,8 @@ LEAST_ROWS = 1 << 14
 PARTS = 8
 #: Rows that are sorted in the time that a tuple takes in a slab, about.
 ROWS_PER_VISIT = 2.5
-#: Nanoseconds that it takes to look at zones, about.
-ZONES_LOOK_NS = 8e6
+#: How much longer it takes to look at zones than to look at cells.
+ZONES_LOOK = 8
 #: Nanoseconds to make the key of a row for one test, and both bounds of a tuple.
 KEY_NS, BOUNDS_NS = 20.0, 50.0
 #: Tuples whose ranges are looked at before a probe is searched for.
@@ -217,8 +217,9 @@ class Chooser:
             # Zones are not looked at where they gain less than that takes.
             now_ns = [visits * c.tuple_ns for c in choices if c is not None]
             most_ns = min(now_ns, default=ranges.evaluations * self.costs.scan_ns)
-            least_gain = 0 if self.growing or pruning.always else ZONES_LOOK_NS
-            if "zones" in pruning.orders and most_ns - visits * fastest > least_gain:
+            look_ns = ZONES_LOOK * self.least_pairs * self.costs.scan_ns
+            is_worth = self.growing or most_ns - visits * fastest > look_ns
+            if "zones" in pruning.orders and is_worth:
                 zones = choose_zones(sample, size, **options, growing=self.growing)
                 choices.append(zones and _as_seen(zones, seen))
             kept = [choice for choice in choices if choice is not None]

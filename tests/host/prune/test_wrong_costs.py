@@ -55,7 +55,6 @@ def test_an_order_that_takes_longer_than_expected_gives_way(on, factors, monkeyp
     monkeypatch.setattr(chooser, "choose", wrong(chooser.choose, factors[0]))
     monkeypatch.setattr(chooser, "choose_zones", wrong(chooser.choose_zones, factors[1]))
     monkeypatch.setattr(chooser, "least_ns", lambda costs: 0.0)
-    monkeypatch.setattr(chooser, "ZONES_LOOK_NS", 0.0)
     a, b = table(1), table(2)
     text = f"SELECT a.id AS i, b.id AS j FROM a JOIN b ON {on}"
     rows = penstock.sql(text, {"a": a, "b": b}, pruning=Pruning(least_pairs=1))
